@@ -7,7 +7,7 @@
 //! 41 |     net:
 //!    |     ^^^
 //!    |
-//!    = expected: A connection point is on each link.
+//!    = expected: Each virtual link has a connection point.
 //!    = clause: SOL001 6.8 (node types)
 //! ```
 //! `expected` and `clause` are shown only at the first occurrence of each code.

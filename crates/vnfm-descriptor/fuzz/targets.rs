@@ -1,11 +1,11 @@
-//! What is fuzzed, as plain functions: here with libFuzzer, in `tests/fuzz.rs` with a corpus and mutations of it.
+//! The fuzz targets as plain functions, for libFuzzer and for `tests/fuzz.rs`.
 
 use std::io::{Cursor, Write as _};
 use vnfm_descriptor::{Limits, Package};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-/// YAML to the model.
+/// The YAML of a descriptor.
 pub(crate) fn vnfd(bytes: &[u8]) {
     drop(Package::from_bytes(
         archive_of(&[("vnfd.yaml", bytes)]),
@@ -13,7 +13,7 @@ pub(crate) fn vnfd(bytes: &[u8]) {
     ));
 }
 
-/// The manifest, beside a descriptor that is right.
+/// A manifest, with a valid descriptor.
 pub(crate) fn manifest(bytes: &[u8]) {
     let files = [
         (
@@ -25,19 +25,19 @@ pub(crate) fn manifest(bytes: &[u8]) {
     drop(Package::from_bytes(archive_of(&files), &Limits::default()));
 }
 
-/// The archive itself.
+/// A package.
 pub(crate) fn archive(bytes: &[u8]) {
     drop(Package::from_bytes(bytes.to_vec(), &Limits::default()));
 }
 
-/// A chart of a package.
+/// A Helm chart in a package.
 pub(crate) fn chart(bytes: &[u8]) {
     let files = [("vnfd.yaml", VNFD.as_bytes()), ("web.tgz", bytes)];
     let package = Package::from_bytes(archive_of(&files), &Limits::default()).unwrap();
     drop(package.chart("web.tgz"));
 }
 
-/// A descriptor with nothing wrong.
+/// A valid descriptor.
 const VNFD: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [etsi_nfv_sol001_vnfd_types.yaml]
 node_types: {N: {derived_from: tosca.nodes.nfv.VNF}}

@@ -26,7 +26,7 @@ pub struct External {
 }
 
 /// Hashes an external artifact while it is downloaded.
-pub struct Arriving {
+pub struct DownloadHasher {
     hash: Box<dyn DynDigest + Send>,
     expected: String,
 }
@@ -76,9 +76,9 @@ impl External {
     }
 
     /// Starts hashing a download of this artifact.
-    pub fn arriving(&self) -> Arriving {
+    pub fn arriving(&self) -> DownloadHasher {
         let algorithm = Algorithm::from_name(self.algorithm).unwrap_or(Algorithm::Sha256);
-        Arriving {
+        DownloadHasher {
             hash: algorithm.hasher(),
             expected: self.hash.clone(),
         }
@@ -109,7 +109,7 @@ impl External {
     }
 }
 
-impl Arriving {
+impl DownloadHasher {
     /// Hashes the next bytes.
     pub fn take(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);

@@ -43,7 +43,7 @@ mod yaml_11;
 
 pub use archive::ReadError;
 pub use chart::Chart;
-pub use external::{Arriving, External};
+pub use external::{DownloadHasher, External};
 pub use finding::{CODES, Code, Finding, Findings, Severity, Span, codes};
 pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, PARAMETERS_FILE};
 pub use limits::Limits;
@@ -62,7 +62,7 @@ pub use model::{
     Vnfd,
 };
 pub use order::{
-    Manifest as OrderedManifest, ORDER_FILE, OrderFile, UnfitValue, Variable, type_of,
+    InvalidValue, Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable, type_of,
 };
 pub use outer::Outer;
 pub use pack::{excerpt, pack, pack_to, repack, wrap};

@@ -102,7 +102,7 @@ impl OrderFile {
     pub fn values<'a>(
         &self,
         given: impl Fn(&str) -> Option<&'a Value>,
-    ) -> Result<Variables, UnfitValue> {
+    ) -> Result<Variables, InvalidValue> {
         let value = |(name, variable): (&String, &Variable)| {
             let default = variable
                 .default
@@ -141,7 +141,7 @@ impl OrderFile {
 /// A value of the request does not have the type of the variable's default.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("variable `{name}` must be {wanted}, like its default, but the request gives {given}")]
-pub struct UnfitValue {
+pub struct InvalidValue {
     /// The name of the variable.
     pub name: String,
     /// The type of the default, such as `a number`.
@@ -151,7 +151,7 @@ pub struct UnfitValue {
 }
 
 /// Converts a value of the request to the default's type. A number or boolean may be given as text.
-fn converted(name: &str, given: &Value, default: Option<&Value>) -> Result<Value, UnfitValue> {
+fn converted(name: &str, given: &Value, default: Option<&Value>) -> Result<Value, InvalidValue> {
     let Some(default) = default else {
         return Ok(given.clone());
     };
@@ -166,7 +166,7 @@ fn converted(name: &str, given: &Value, default: Option<&Value>) -> Result<Value
         (Value::Bool(_), Some(read)) if read.is_boolean() => Ok(read),
         // Lists and objects are only inserted as text, so any value will do.
         (Value::Array(_) | Value::Object(_), _) => Ok(given.clone()),
-        _ => Err(UnfitValue {
+        _ => Err(InvalidValue {
             name: name.to_owned(),
             wanted: type_of(default),
             given: type_of(given),

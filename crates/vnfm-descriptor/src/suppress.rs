@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 /// backticks in its message.
 #[derive(Clone, Copy)]
 enum Relation {
-    /// Nothing but the codes.
+    /// Only the codes, on both sides.
     Any,
     /// Both have the same subject, up to the first dot.
     SameSubject,
@@ -35,7 +35,7 @@ const NEED_TYPES: &[&str] = &[
     codes::SUBSTITUTION,
 ];
 
-/// Causes, relation, consequences.
+/// The codes of causes, the relation, the codes of consequences.
 const RULES: &[(&[&str], Relation, &[&str])] = &[
     (
         &[codes::IMPORT, codes::YAML, codes::YAML_BOMB],

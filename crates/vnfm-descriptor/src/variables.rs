@@ -1,36 +1,35 @@
-//! Placeholders of manifests: `$name` and `${name}` become a value, `$$` becomes `$`.
+//! Placeholders in manifests: `$name` and `${name}` become a value, `$$` becomes `$`.
 //!
 //! ```text
 //! text ── Marked::new ──> the same text with a plain word (a mark) in place of each placeholder
-//!              │ parsed by whoever knows its language
+//!              │ the caller parses it
 //!              ▼
 //!         scalars with marks ── fill ──> the values as text      whole ──> the value itself
 //! ```
-//! A value is put into a scalar of a tree that is parsed already, so nothing in it is ever read as YAML. Only names
-//! that the order file declares are variables; every other `$` stays as it is, so that a shell script in a ConfigMap
-//! keeps its own. `$name` takes the longest name that could be meant: with `port` declared, `$ports` is not a
-//! variable and stays.
+//! Values are inserted into scalars after parsing, so a value is never parsed as YAML. Only names that the
+//! order file declares are variables; every other `$` is unchanged, so that shell scripts in a ConfigMap
+//! keep theirs. `$name` extends as far as possible: with `port` declared, `$ports` is not a variable.
 
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The declared variables; `None` has neither a value nor a default.
+/// Declared variables by name; `None` has neither a value nor a default.
 pub type Variables = BTreeMap<String, Option<Value>>;
 
-/// A declared variable is used and has no value.
+/// A manifest uses a declared variable that has no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "variable `{name}`, used on line {line}, has no value: give it in the request or a default in the order file"
+    "variable `{name}`, used on line {line}, has no value: set it in the request, or set a default in the order file"
 )]
 pub struct MissingVariable {
-    /// The variable.
+    /// The variable's name.
     pub name: String,
-    /// Where it is used first, from 1.
+    /// Line of its first use, from 1.
     pub line: usize,
 }
 
-/// A text whose placeholders are replaced by marks: words of ASCII letters and digits that the text does not hold.
+/// A text whose placeholders are replaced by marks: words of ASCII letters and digits that do not occur in the text.
 #[derive(Debug, Clone)]
 pub struct Marked {
     text: String,
@@ -38,7 +37,7 @@ pub struct Marked {
     marks: Vec<Mark>,
 }
 
-/// What a mark stands for, and on which line, from 1.
+/// The placeholder of a mark, and its line, from 1.
 #[derive(Debug, Clone)]
 struct Mark {
     /// `None` for `$$`.
@@ -46,11 +45,11 @@ struct Mark {
     line: usize,
 }
 
-/// The end of a mark, behind its number.
+/// Ends a mark, after its number.
 const END: char = 'z';
 
 impl Marked {
-    /// Marks the placeholders of the declared variables.
+    /// Replaces the placeholders of declared variables by marks.
     pub fn new(text: &str, is_declared: impl Fn(&str) -> bool) -> Self {
         let mut stem = "vnfmvalue".to_owned();
         while text.contains(&stem) {
@@ -66,15 +65,15 @@ impl Marked {
             marked.text.push_str(&rest[..at]);
             line += rest[..at].matches('\n').count();
             rest = &rest[at..];
-            let (taken, name) = placeholder(rest);
-            if name.is_none_or(&is_declared) && taken > 1 {
+            let (length, name) = placeholder(rest);
+            if name.is_none_or(&is_declared) && length > 1 {
                 let mark = marked.mark(marked.marks.len());
                 marked.text.push_str(&mark);
                 marked.marks.push(Mark {
                     name: name.map(str::to_owned),
                     line,
                 });
-                rest = &rest[taken..];
+                rest = &rest[length..];
             } else {
                 marked.text.push('$');
                 rest = &rest[1..];
@@ -84,7 +83,7 @@ impl Marked {
         marked
     }
 
-    /// The text to parse.
+    /// The text with marks, for the caller to parse.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -93,13 +92,13 @@ impl Marked {
         format!("{}{number}{END}", self.stem)
     }
 
-    /// The number of the one placeholder of a variable that `scalar` consists of.
+    /// The number of the placeholder if `scalar` consists of a single variable.
     pub fn whole(&self, scalar: &str) -> Option<usize> {
         let (number, rest) = self.leading(scalar)?;
         (rest.is_empty() && self.marks[number].name.is_some()).then_some(number)
     }
 
-    /// The text to parse, with `words` in place of the marks of these numbers.
+    /// `text` with the marks of these numbers replaced by `words`.
     pub fn with_words(&self, words: &BTreeMap<usize, String>, text: &str) -> String {
         self.replaced(text, |number, mark| {
             words
@@ -108,11 +107,10 @@ impl Marked {
         })
     }
 
-    /// The value that placeholder `number` stands for.
+    /// The value for placeholder `number`.
     ///
     /// # Errors
-    ///
-    /// It has none.
+    /// The variable has no value.
     pub fn value<'a>(
         &self,
         number: usize,
@@ -130,15 +128,14 @@ impl Marked {
             .ok_or_else(missing)
     }
 
-    /// The name of the variable that placeholder `number` stands for.
+    /// The name of the variable of placeholder `number`.
     pub fn name(&self, number: usize) -> &str {
         self.marks[number].name.as_deref().unwrap_or_default()
     }
 
-    /// `scalar` with the values as text.
+    /// Replaces the marks in `scalar` by the values as text.
     ///
     /// # Errors
-    ///
     /// A variable in it has no value.
     pub fn fill(&self, scalar: &str, variables: &Variables) -> Result<String, MissingVariable> {
         let mut missing = None;
@@ -155,7 +152,7 @@ impl Marked {
         missing.map_or(Ok(filled), Err)
     }
 
-    /// `text` with placeholders as their author wrote them, for messages.
+    /// Replaces the marks in `text` by the original placeholders, for messages.
     pub fn as_written(&self, text: &str) -> String {
         self.replaced(text, |number, _| match &self.marks[number].name {
             Some(name) => format!("${name}"),
@@ -163,14 +160,14 @@ impl Marked {
         })
     }
 
-    fn replaced(&self, text: &str, mut by: impl FnMut(usize, &str) -> String) -> String {
+    fn replaced(&self, text: &str, mut replacement: impl FnMut(usize, &str) -> String) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find(&self.stem) {
             out.push_str(&rest[..at]);
             rest = &rest[at..];
             if let Some((number, after)) = self.leading(rest) {
-                out.push_str(&by(number, &rest[..rest.len() - after.len()]));
+                out.push_str(&replacement(number, &rest[..rest.len() - after.len()]));
                 rest = after;
             } else {
                 out.push_str(&self.stem);
@@ -181,7 +178,7 @@ impl Marked {
         out
     }
 
-    /// The number of the mark that `text` begins with, and what follows it.
+    /// The number of the mark at the start of `text`, and the rest.
     fn leading<'a>(&self, text: &'a str) -> Option<(usize, &'a str)> {
         let (number, rest) = text.strip_prefix(&self.stem)?.split_once(END)?;
         let number: usize = number.parse().ok()?;
@@ -189,30 +186,29 @@ impl Marked {
     }
 }
 
-/// Puts values as text into a scalar.
+/// Replaces the placeholders in a scalar by values as text.
 ///
 /// # Errors
-///
-/// A declared variable is used and has no value.
+/// A declared variable is used but has no value.
 pub fn substitute(scalar: &str, variables: &Variables) -> Result<String, MissingVariable> {
     let marked = Marked::new(scalar, |name| variables.contains_key(name));
     marked.fill(marked.text(), variables)
 }
 
-/// A value inside of a text: a text as it is, everything else as JSON.
+/// A value as text: strings unchanged, everything else as JSON.
 pub fn text_of(value: &Value) -> Cow<'_, str> {
     value
         .as_str()
         .map_or_else(|| value.to_string().into(), Into::into)
 }
 
-/// Whether a name can be a variable: letters, digits and `_`, no digit first.
+/// Whether a name is valid for a variable: letters, digits and `_`, not starting with a digit.
 pub(crate) fn is_name(name: &str) -> bool {
     name_length(name) == name.len() && !name.is_empty()
 }
 
-/// How many bytes the placeholder at the start of `text` takes, and its name; no name for `$$`, one byte for a `$` that
-/// begins none.
+/// Length in bytes and name of the placeholder at the start of `text`. `$$` has no name; a `$` that starts no
+/// placeholder has length 1.
 fn placeholder(text: &str) -> (usize, Option<&str>) {
     let after = &text[1..];
     if after.starts_with('$') {
@@ -227,7 +223,7 @@ fn placeholder(text: &str) -> (usize, Option<&str>) {
     }
 }
 
-/// Bytes of the name at the start of `text`.
+/// Length in bytes of the name at the start of `text`.
 fn name_length(text: &str) -> usize {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return 0;
@@ -283,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_no_word_of_the_text() {
+    fn marks_do_not_occur_in_the_text() {
         let text = "vnfmvalue0z vnfmvalueq $name $$";
         let marked = Marked::new(text, |name| name == "name");
         assert!(!marked.text().contains('$'), "{marked:?}");
@@ -293,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_alone_is_told_from_one_in_a_text() {
+    fn a_single_placeholder_is_distinguished_from_one_in_a_text() {
         let marked = Marked::new("$name|${port}x|$$", |name| variables().contains_key(name));
         let parts: Vec<_> = marked
             .text()
@@ -305,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn variable_names_are_identifiers() {
         assert!(
             is_name("a_1") && is_name("_") && !is_name("1a") && !is_name("") && !is_name("a-b")
         );

@@ -1,12 +1,11 @@
-//! Files are hashed. Every file of an archive is read once: its real size, the archive's checksum, the hash that the
-//! manifest states.
+//! Verifies every file of an archive in a single pass: actual size, CRC, and the hash that the manifest states.
 //!
 //! ```text
-//! this thread: unpack, count  ── full pieces ──►  another one: hash     (large files)
-//!                             ◄── used pieces ──
+//! this thread: unpack, count  ── full chunks ──►  second thread: hash     (large files)
+//!                             ◄── used chunks ──
 //! ```
-//! Memory is that of a few pieces, however large a file is. What it takes at most is read, and no more: a bomb ends
-//! the reading.
+//! Memory is limited to a few chunks, however large the file. Reading stops at the limits, so a zip bomb is
+//! not unpacked.
 
 use crate::archive::{Algorithm, Archive, Expected, ReadError, Zip, hex};
 use crate::finding::{Finding, Sink, Span, codes};
@@ -17,14 +16,14 @@ use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 
-/// Bytes that are handed on at once: what was read is still in the processor's cache when it is hashed.
-const PIECE: usize = 128 << 10;
-/// Pieces that are under way between the two threads at most.
-const PIECES: usize = 4;
-/// Files from this size on are hashed in a thread of their own.
-const LARGE: u64 = 4 << 20;
-/// Bytes above which it counts how densely they are packed.
-const DENSE: u64 = 1 << 20;
+/// Size of a chunk in bytes: small enough to be in the CPU cache still when it is hashed.
+const CHUNK_SIZE: usize = 128 << 10;
+/// Maximum number of chunks between the two threads.
+const MAX_CHUNKS: usize = 4;
+/// Files of at least this size (bytes) are hashed in a second thread.
+const PARALLEL_HASH_MIN: u64 = 4 << 20;
+/// The compression ratio is checked only for files larger than this, in bytes.
+const RATIO_CHECK_MIN: u64 = 1 << 20;
 
 impl Archive {
     /// Reads every file once: real sizes, CRCs, and the hashes that the manifest states.
@@ -35,10 +34,15 @@ impl Archive {
         sink: &mut Sink,
     ) {
         let mut zip = self.zip.clone();
-        let mut left = limits.total_bytes;
+        let mut remaining = limits.total_bytes;
         for (path, &index) in &self.entries {
-            match verify_one(&mut zip, index, path, (expected.get(path), limits, left)) {
-                Ok(bytes) => left = left.saturating_sub(bytes),
+            match verify_entry(
+                &mut zip,
+                index,
+                path,
+                (expected.get(path), limits, remaining),
+            ) {
+                Ok(bytes) => remaining = remaining.saturating_sub(bytes),
                 Err(finding) => {
                     let bomb = finding.code == codes::ZIP_BOMB;
                     sink.add(finding);
@@ -52,7 +56,7 @@ impl Archive {
 }
 
 impl Archive {
-    /// A file's hash, in hexadecimal.
+    /// The hash of a file in hexadecimal.
     pub(crate) fn hash(&self, path: &str, algorithm: Algorithm) -> Result<String, ReadError> {
         let mut hashing = Hashing::new(algorithm);
         self.copy(path, &mut hashing)?;
@@ -60,7 +64,7 @@ impl Archive {
     }
 }
 
-/// Hashes what is written.
+/// A writer that hashes the bytes.
 pub(crate) struct Hashing(Box<dyn DynDigest + Send>);
 
 impl Hashing {
@@ -68,7 +72,7 @@ impl Hashing {
         Self(algorithm.hasher())
     }
 
-    /// The hash, in hexadecimal.
+    /// Ends hashing; returns the hash in hexadecimal.
     pub(crate) fn hash(self) -> String {
         hex(&self.0.finalize())
     }
@@ -85,29 +89,29 @@ impl Write for Hashing {
     }
 }
 
-/// Reads one entry to its end; gives the bytes that it became.
-fn verify_one(
+/// Reads an entry completely; returns its actual size.
+fn verify_entry(
     zip: &mut Zip,
     index: usize,
     path: &str,
-    (expected, limits, left): (Option<&Expected>, &Limits, u64),
+    (expected, limits, remaining): (Option<&Expected>, &Limits, u64),
 ) -> Result<u64, Finding> {
     let mut file = zip.by_index(index).map_err(|error| broken(path, &error))?;
     let (stated, packed) = (file.size(), file.compressed_size().max(1));
-    let reading = Reading {
+    let reader = FileVerifier {
         file: &mut file,
         path,
         packed,
-        left,
+        remaining,
         limits,
     };
     let (total, hash) = match expected.map(|expected| expected.algorithm) {
-        None => (reading.whole(&mut |piece| piece)?, None),
-        Some(algorithm) if stated < LARGE => here(reading, algorithm)?,
-        Some(algorithm) => aside(reading, algorithm)?,
+        None => (reader.read_all(&mut |chunk| chunk)?, None),
+        Some(algorithm) if stated < PARALLEL_HASH_MIN => hash_inline(reader, algorithm)?,
+        Some(algorithm) => hash_in_thread(reader, algorithm)?,
     };
     if total != stated {
-        let message = format!("it has {total} bytes, and the archive says {stated}");
+        let message = format!("it has {total} bytes, but the archive states {stated}");
         return Err(broken(path, &message));
     }
     match (expected, hash) {
@@ -116,7 +120,7 @@ fn verify_one(
                 format!("`{path}` does not have the hash that the manifest states, but {real}");
             Err(
                 Finding::new(codes::MANIFEST_HASH, expected.span.clone(), message)
-                    .hint("the file was changed after the manifest was written"),
+                    .hint("the file was changed after the manifest was written; update its hash"),
             )
         }
         _ => Ok(total),
@@ -131,58 +135,58 @@ fn broken(path: &str, reason: &dyn std::fmt::Display) -> Finding {
     )
 }
 
-/// Some bytes of a file.
-struct Piece {
+/// A buffer with bytes of a file.
+struct Chunk {
     bytes: Vec<u8>,
-    /// How many of them count.
-    count: usize,
+    /// Number of valid bytes.
+    length: usize,
 }
 
-impl Piece {
+impl Chunk {
     fn new() -> Self {
-        Piece {
-            bytes: vec![0; PIECE],
-            count: 0,
+        Chunk {
+            bytes: vec![0; CHUNK_SIZE],
+            length: 0,
         }
     }
 }
 
 /// A file that is being read.
-struct Reading<'a> {
+struct FileVerifier<'a> {
     file: &'a mut dyn Read,
     path: &'a str,
-    /// Its bytes in the archive, at least 1.
+    /// Compressed size in bytes, at least 1.
     packed: u64,
-    /// What all files together may still become.
-    left: u64,
+    /// Bytes that all remaining files together may have.
+    remaining: u64,
     limits: &'a Limits,
 }
 
-impl Reading<'_> {
-    /// Hands every piece to `take`, which gives one back for what comes next; tells how many bytes there were.
-    fn whole(self, take: &mut dyn FnMut(Piece) -> Piece) -> Result<u64, Finding> {
-        let (mut piece, mut total) = (Piece::new(), 0_u64);
+impl FileVerifier<'_> {
+    /// Passes every chunk to `take`, which returns a chunk to fill next; returns the number of bytes.
+    fn read_all(self, take: &mut dyn FnMut(Chunk) -> Chunk) -> Result<u64, Finding> {
+        let (mut chunk, mut total) = (Chunk::new(), 0_u64);
         loop {
-            let read = self.file.read(&mut piece.bytes);
-            piece.count = read.map_err(|error| broken(self.path, &error))?;
-            if piece.count == 0 {
+            let read = self.file.read(&mut chunk.bytes);
+            chunk.length = read.map_err(|error| broken(self.path, &error))?;
+            if chunk.length == 0 {
                 return Ok(total);
             }
-            total += piece.count as u64;
-            self.bounded(total)?;
-            piece = take(piece);
+            total += chunk.length as u64;
+            self.check_limits(total)?;
+            chunk = take(chunk);
         }
     }
 
-    fn bounded(&self, total: u64) -> Result<(), Finding> {
-        let message = if total > self.left {
+    fn check_limits(&self, total: u64) -> Result<(), Finding> {
+        let message = if total > self.remaining {
             format!(
-                "the package becomes larger than {} bytes",
+                "the package unpacks to more than {} bytes",
                 self.limits.total_bytes
             )
-        } else if total > DENSE && total / self.packed > self.limits.ratio {
-            let most = self.limits.ratio;
-            format!("the entry becomes more than {most} times as large as it is packed")
+        } else if total > RATIO_CHECK_MIN && total / self.packed > self.limits.ratio {
+            let max = self.limits.ratio;
+            format!("the entry unpacks to more than {max} times its compressed size")
         } else {
             return Ok(());
         };
@@ -194,54 +198,54 @@ impl Reading<'_> {
     }
 }
 
-/// How many bytes a file has, and their hash.
+/// Size in bytes and hash of a file.
 type Hashed = (u64, Option<String>);
 
-/// Reads and hashes by turns.
-fn here(reading: Reading<'_>, algorithm: Algorithm) -> Result<Hashed, Finding> {
+/// Reads and hashes in this thread.
+fn hash_inline(reader: FileVerifier<'_>, algorithm: Algorithm) -> Result<Hashed, Finding> {
     let mut hash = algorithm.hasher();
-    let total = reading.whole(&mut |piece| {
-        hash.update(&piece.bytes[..piece.count]);
-        piece
+    let total = reader.read_all(&mut |chunk| {
+        hash.update(&chunk.bytes[..chunk.length]);
+        chunk
     })?;
     Ok((total, Some(hex(&hash.finalize()))))
 }
 
-/// Reads here, and hashes in another thread meanwhile; by turns where the system has no thread for it.
-fn aside(reading: Reading<'_>, algorithm: Algorithm) -> Result<Hashed, Finding> {
-    let path = reading.path;
+/// Reads in this thread and hashes in another; in this thread alone if no other can be started.
+fn hash_in_thread(reader: FileVerifier<'_>, algorithm: Algorithm) -> Result<Hashed, Finding> {
+    let path = reader.path;
     std::thread::scope(|scope| {
-        let (full, filled) = sync_channel(PIECES);
-        let (used, empty) = sync_channel(PIECES);
+        let (full, filled) = sync_channel(MAX_CHUNKS);
+        let (used, empty) = sync_channel(MAX_CHUNKS);
         let hashing = move || hash(&filled, &used, algorithm);
         let Ok(thread) = Builder::new().spawn_scoped(scope, hashing) else {
-            return here(reading, algorithm);
+            return hash_inline(reader, algorithm);
         };
-        let mut made = 1;
-        let total = reading.whole(&mut |piece| {
-            // Fails only where the other thread is gone, which is said below.
-            let _ = full.send(piece);
-            if made < PIECES {
-                made += 1;
-                return Piece::new();
+        let mut allocated = 1;
+        let total = reader.read_all(&mut |chunk| {
+            // Fails only if the other thread ended, which is reported below.
+            let _ = full.send(chunk);
+            if allocated < MAX_CHUNKS {
+                allocated += 1;
+                return Chunk::new();
             }
-            empty.recv().unwrap_or_else(|_| Piece::new())
+            empty.recv().unwrap_or_else(|_| Chunk::new())
         });
         drop(full);
         let hashed = thread
             .join()
-            .map_err(|_| broken(path, &"the thread that hashed it ended"))?;
+            .map_err(|_| broken(path, &"the hashing thread ended unexpectedly"))?;
         Ok((total?, Some(hashed)))
     })
 }
 
-/// Hashes pieces as they come, and gives them back.
-fn hash(filled: &Receiver<Piece>, used: &SyncSender<Piece>, algorithm: Algorithm) -> String {
+/// Hashes received chunks and returns them for reuse.
+fn hash(filled: &Receiver<Chunk>, used: &SyncSender<Chunk>, algorithm: Algorithm) -> String {
     let mut hash = algorithm.hasher();
-    for piece in filled {
-        hash.update(&piece.bytes[..piece.count]);
-        // Nobody takes the last ones back.
-        let _ = used.try_send(piece);
+    for chunk in filled {
+        hash.update(&chunk.bytes[..chunk.length]);
+        // The last chunks are not reused.
+        let _ = used.try_send(chunk);
     }
     hex(&hash.finalize())
 }
@@ -253,7 +257,11 @@ mod tests {
     use zip::write::SimpleFileOptions;
     use zip::{CompressionMethod, ZipWriter};
 
-    const SIZES: [u64; 3] = [PIECE as u64, LARGE + 1, 3 * LARGE];
+    const SIZES: [u64; 3] = [
+        CHUNK_SIZE as u64,
+        PARALLEL_HASH_MIN + 1,
+        3 * PARALLEL_HASH_MIN,
+    ];
 
     fn bytes(size: u64) -> Vec<u8> {
         (0..size)
@@ -289,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_the_same_in_this_thread_and_in_another() {
+    fn hashes_are_equal_with_and_without_a_second_thread() {
         for (size, method) in SIZES.iter().flat_map(|size| {
             [
                 (*size, CompressionMethod::Stored),
@@ -322,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_ends_the_reading_in_both_threads() {
+    fn bombs_stop_both_threads() {
         for size in SIZES {
             let archive = archive(size, CompressionMethod::Deflated);
             let limits = Limits {
@@ -332,7 +340,7 @@ mod tests {
             let found = verified(&archive, Algorithm::Sha256, "00", &limits);
             assert_eq!(found.len(), 1);
             assert!(
-                found[0].contains("E-ZIP-BOMB") && found[0].contains("larger than"),
+                found[0].contains("E-ZIP-BOMB") && found[0].contains("unpacks to more than"),
                 "{found:?}"
             );
         }

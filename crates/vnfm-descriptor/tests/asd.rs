@@ -1,4 +1,4 @@
-//! ASDs in place of a VNFD: three spellings, one model.
+//! ASDs in place of a VNFD: three dialects, one model.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -25,7 +25,7 @@ const META: (&str, &str) = (
 const MANIFEST: (&str, &str) = ("asd.mf", "metadata:\n  entry_definition_type: asd\n");
 const CHARTS: [(&str, &str); 2] = [("Charts/db.tgz", "db"), ("Charts/web.tgz", "web")];
 
-/// A package of an ASD with two charts; its warnings.
+/// Reads an ASD with two charts; returns it with its warnings.
 #[track_caller]
 fn read(asd: &str) -> (Asd, Vec<String>) {
     let package = try_package(&[
@@ -107,7 +107,7 @@ fn dialects_have_the_same_items() {
             (asd.asd_id.as_str(), asd.asd_application_version.as_str()),
             ("a1", "2.3")
         );
-        let shown = |item: &DeploymentItem| {
+        let describe = |item: &DeploymentItem| {
             format!(
                 "{} {} {}",
                 item.deployment_item_id, item.artifact_type, item.file
@@ -116,7 +116,7 @@ fn dialects_have_the_same_items() {
         let stages: Vec<Vec<String>> = asd
             .stages()
             .iter()
-            .map(|stage| stage.iter().map(|item| shown(item)).collect())
+            .map(|stage| stage.iter().map(|item| describe(item)).collect())
             .collect();
         assert_eq!(
             stages,
@@ -166,7 +166,7 @@ fn dialects_require_the_same_of_the_cluster() {
 }
 
 #[test]
-fn an_asd_is_a_vnf_of_one_flavour() {
+fn an_asd_becomes_a_vnfd_with_one_flavour() {
     let package = try_package(&[
         META,
         MANIFEST,
@@ -188,12 +188,12 @@ fn an_asd_is_a_vnf_of_one_flavour() {
 }
 
 #[test]
-fn the_published_sample_loads_from_its_crooked_files() {
+fn the_published_sample_loads_despite_its_wrong_indentation() {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sol");
     let root = std::env::var_os("VNFM_SOL_DATA").map_or_else(default, PathBuf::from);
     let folder = root.join("asd/onap-so-cnfm-sample");
     if !folder.is_dir() {
-        let reason = format!("skipped: `{}` is not there", folder.display());
+        let reason = format!("skipped: `{}` does not exist", folder.display());
         assert!(
             std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
             "{reason}"
@@ -203,7 +203,7 @@ fn the_published_sample_loads_from_its_crooked_files() {
     }
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let asd = text("asd.yaml");
-    for (types, crooked) in [
+    for (types, unindented) in [
         ("asd_types.yaml", true),
         ("asd_types.reindented.yaml", false),
     ] {
@@ -228,7 +228,7 @@ fn the_published_sample_loads_from_its_crooked_files() {
             .iter()
             .filter(|finding| finding.code == codes::TYPES_INDENT)
             .count();
-        assert_eq!(indents > 0, crooked, "{:?}", package.warnings());
+        assert_eq!(indents > 0, unindented, "{:?}", package.warnings());
         let asd = package.asd().unwrap();
         assert_eq!(asd.dialect, AsdDialect::Field);
         assert_eq!(asd.asd_id, "123e4567-e89b-12d3-a456-426614174000");
@@ -272,19 +272,19 @@ fn errors_in_an_asd_are_reported() {
             "asdProvider: P",
             "asdProvidr: P",
             vec![
-                "W-ASD-UNKNOWN the ASD has `asdProvidr`, which no dialect of ASDs knows",
-                "E-ASD the ASD says no `asdProvider` or `provider`",
+                "W-ASD-UNKNOWN the ASD has the attribute `asdProvidr`, which no ASD dialect defines",
+                "E-ASD the ASD has no `asdProvider` or `provider`",
             ],
         ),
         (
             "deploymentOrder: 2",
             "deploymentOrder: first",
-            vec!["E-ASD the order of deployment item `web` is no whole number"],
+            vec!["E-ASD the order of deployment item `web` is not a non-negative integer"],
         ),
         (
             "deploymentItemId: '2'",
             "deploymentItemId: '1'",
-            vec!["E-ASD two deployment items are `1`"],
+            vec!["E-ASD two deployment items have the identifier `1`"],
         ),
         (
             "Charts/db.tgz",
@@ -296,13 +296,13 @@ fn errors_in_an_asd_are_reported() {
         (
             "artifactType: helm_chart, deploymentOrder: 1",
             "artifactType: rpm, deploymentOrder: 1",
-            vec!["E-ASD deployment item `db` has the artifact type `rpm`"],
+            vec!["E-ASD deployment item `db` has the unknown artifact type `rpm`"],
         ),
         (
             "asdId: a1",
             "extraServiceRequirement: x\n        asdId: a1",
             vec![
-                "W-ASD-UNKNOWN the ASD has `extraServiceRequirement`, which no dialect of ASDs knows",
+                "W-ASD-UNKNOWN the ASD has the attribute `extraServiceRequirement`, which no ASD dialect defines",
             ],
         ),
     ] {

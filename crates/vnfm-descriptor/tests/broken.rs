@@ -1,5 +1,5 @@
-//! Every package under `vnfd-samples/broken` shows one mistake, and is told exactly that: the findings
-//! are in its `expected.txt`, word for word. Together they show what each code is about.
+//! Every package under `vnfd-samples/broken` has one mistake and gets exactly the findings in its
+//! `expected.txt`. Together they cover every code. `VNFM_BLESS=1` rewrites the expectations.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use vnfm_descriptor::{CODES, Finding, Limits, Package, Severity, codes, lint};
 
-/// What archives made for it show in `hostile.rs`, or the tests of TOSCA and ASDs in theirs.
-const ELSEWHERE: &[&str] = &[
+/// Codes that other tests cover: those for archives in `hostile.rs`, others in the tests of TOSCA and ASDs.
+const TESTED_ELSEWHERE: &[&str] = &[
     codes::ZIP,
     codes::ZIP_PATH,
     codes::ZIP_SYMLINK,
@@ -25,7 +25,7 @@ const ELSEWHERE: &[&str] = &[
     codes::ASD,
     codes::ASD_UNKNOWN,
     codes::TYPES_INDENT,
-    // What lint says of them needs cryptography: `vnfmctl lint` and its tests.
+    // These need cryptography: the tests of `vnfmctl lint`.
     codes::SIGNATURE_WRONG,
     codes::SIGNATURE_GAP,
 ];
@@ -46,8 +46,8 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// What lint says; the expectation itself lies in the folder and is no part of the package.
-fn said(folder: &Path) -> Vec<Finding> {
+/// The findings of lint, except for `expected.txt`, which is not part of the package.
+fn lint_folder(folder: &Path) -> Vec<Finding> {
     let mut findings = lint(folder, &Limits::default()).findings;
     findings.retain(|finding| {
         finding
@@ -59,10 +59,13 @@ fn said(folder: &Path) -> Vec<Finding> {
 }
 
 #[test]
-fn broken_packages_are_told_exactly_this() {
+fn broken_packages_get_exactly_the_expected_findings() {
     let mut wrong = Vec::new();
     for folder in folders() {
-        let lines: Vec<String> = said(&folder).iter().map(ToString::to_string).collect();
+        let lines: Vec<String> = lint_folder(&folder)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert!(!lines.is_empty(), "{}: nothing is broken", folder.display());
         let found = format!("{}\n", lines.join("\n"));
         let expected = folder.join("expected.txt");
@@ -72,7 +75,7 @@ fn broken_packages_are_told_exactly_this() {
         let stated = fs::read_to_string(&expected).unwrap_or_default();
         if stated != found {
             wrong.push(format!(
-                "{}\n--- stated\n{stated}--- found\n{found}",
+                "{}\n--- expected\n{stated}--- found\n{found}",
                 folder.display()
             ));
         }
@@ -81,10 +84,14 @@ fn broken_packages_are_told_exactly_this() {
 }
 
 #[test]
-fn what_lint_calls_an_error_is_what_onboarding_refuses() {
+fn lint_and_onboarding_report_the_same_errors() {
     for folder in folders() {
         let is_error = |finding: &&Finding| finding.severity == Severity::Error;
-        let errors: Vec<Finding> = said(&folder).iter().filter(is_error).cloned().collect();
+        let errors: Vec<Finding> = lint_folder(&folder)
+            .iter()
+            .filter(is_error)
+            .cloned()
+            .collect();
         let refused: Vec<Finding> = match Package::open(&folder, &Limits::default()) {
             Ok(_) => Vec::new(),
             Err(findings) => findings.errors().cloned().collect(),
@@ -94,16 +101,16 @@ fn what_lint_calls_an_error_is_what_onboarding_refuses() {
 }
 
 #[test]
-fn every_code_is_shown_by_a_broken_package() {
-    let shown: BTreeSet<&str> = folders()
+fn every_code_has_a_broken_package() {
+    let covered: BTreeSet<&str> = folders()
         .iter()
-        .flat_map(|folder| said(folder))
+        .flat_map(|folder| lint_folder(folder))
         .map(|finding| finding.code)
         .collect();
     let missing: Vec<&str> = CODES
         .iter()
         .map(|code| code.code)
-        .filter(|code| !shown.contains(code) && !ELSEWHERE.contains(code))
+        .filter(|code| !covered.contains(code) && !TESTED_ELSEWHERE.contains(code))
         .collect();
-    assert!(missing.is_empty(), "no broken package shows {missing:?}");
+    assert!(missing.is_empty(), "no broken package has {missing:?}");
 }

@@ -1,9 +1,8 @@
-//! What `--explain` shows is true: lint says the code of the wrong example, and does not of the mended one, which
-//! brings no error either.
+//! The examples of `--explain` are correct: lint reports the code for the wrong example, but not for the fixed
+//! one, which has no errors either.
 //!
-//! An example is a few lines; `explained/examples` says where in a package they stand, at `§`. Before they are put
-//! there, what a reader knows to skip is left out (a remark in parentheses, three spaces behind the text), and what is
-//! abbreviated is written out (`SPELLED`).
+//! An example is a few lines; `explained/examples` defines where in a package they are inserted, at `§`. Remarks
+//! (in parentheses, after three spaces) are removed first, and abbreviations are expanded (`ABBREVIATIONS`).
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -18,10 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use vnfm_descriptor::{EXPLANATIONS, Explanation, Finding, Limits, Severity, explain, lint};
 
-/// A change of a package: in this file, this text (all of it where that is empty) becomes this one.
+/// An edit of a package: the file, the text to replace (if empty, the entire file), the replacement.
 type Edit = (&'static str, &'static str, &'static str);
 
-/// Where the examples of a code stand.
+/// The edits that insert the examples of a code.
 struct Example {
     code: &'static str,
     wrong: &'static [Edit],
@@ -40,15 +39,15 @@ const fn each(code: &'static str, wrong: &'static [Edit], right: &'static [Edit]
     Example { code, wrong, right }
 }
 
-/// The file whose lines are the names of files: in each the text of the edit.
+/// In place of a file: the example lists file names, and each of these files gets the replacement.
 const NAMED: &str = "*";
 
-/// What stands before a file of the samples that is taken as it is.
+/// Prefix of a text that is the path of a file in the samples, to be copied.
 const SAMPLE: char = '@';
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples");
 
-/// What explanations abbreviate.
-const SPELLED: &[(&str, &str)] = &[
+/// Abbreviations in the explanations.
+const ABBREVIATIONS: &[(&str, &str)] = &[
     ("9f86d0…", TEST),
     ("60303a…", TEST_2),
     ("4e0740…", TEST_3),
@@ -59,36 +58,38 @@ const SPELLED: &[(&str, &str)] = &[
     ("\\n", "\n"),
 ];
 
-/// The lines of an example, without remarks, written out.
+/// The lines of an example, without remarks and abbreviations.
 fn lines(example: &str) -> Vec<String> {
-    let said = example.lines().map(|line| {
+    let without_remarks = example.lines().map(|line| {
         let remark = line
             .split_once("   (")
             .filter(|(_, remark)| remark.ends_with(')'));
         remark.map_or(line, |(text, _)| text)
     });
-    let kept = |line: &&str| !(line.starts_with('(') && line.ends_with(')'));
-    let spelled = said.filter(kept).map(|line| {
-        SPELLED.iter().fold(line.to_owned(), |line, (short, long)| {
-            line.replace(short, long)
-        })
+    let is_content = |line: &&str| !(line.starts_with('(') && line.ends_with(')'));
+    let expanded = without_remarks.filter(is_content).map(|line| {
+        ABBREVIATIONS
+            .iter()
+            .fold(line.to_owned(), |line, (short, long)| {
+                line.replace(short, long)
+            })
     });
-    spelled.collect()
+    expanded.collect()
 }
 
-/// The text with the lines where it says `§`, all of them as far in as the first.
-fn filled(text: &str, lines: &[String]) -> String {
+/// Inserts the lines at `§`, all with the indentation of the first.
+fn insert(text: &str, lines: &[String]) -> String {
     let with = |line: &str| {
-        let Some((before, behind)) = line.split_once('§') else {
+        let Some((before, after)) = line.split_once('§') else {
             return line.to_owned();
         };
         let indent = " ".repeat(before.chars().count());
-        format!("{before}{}{behind}", lines.join(&format!("\n{indent}")))
+        format!("{before}{}{after}", lines.join(&format!("\n{indent}")))
     };
     text.split('\n').map(with).collect::<Vec<_>>().join("\n")
 }
 
-/// What lint says of the package that the edits make of an example.
+/// The findings of the package that results from the edits.
 fn findings(code: &str, edits: &[Edit], example: &str) -> Vec<Finding> {
     let lines = lines(example);
     let mut files = BTreeMap::from([("vnfd.yaml".to_owned(), packages::WEB.to_owned())]);
@@ -111,35 +112,35 @@ fn findings(code: &str, edits: &[Edit], example: &str) -> Vec<Finding> {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let written = match text.strip_prefix(SAMPLE) {
             Some(sample) => std::fs::copy(Path::new(SAMPLES).join(sample), path).map(drop),
-            None => std::fs::write(path, filled(text, &lines)),
+            None => std::fs::write(path, insert(text, &lines)),
         };
         written.unwrap();
     }
     lint(folder.path(), &Limits::default()).findings
 }
 
-/// What is untrue of an explanation.
-fn untrue(example: &Example, explanation: &Explanation) -> Vec<String> {
+/// Checks the examples of an explanation; returns what is wrong.
+fn errors_in(example: &Example, explanation: &Explanation) -> Vec<String> {
     let Explanation {
         code, wrong, right, ..
     } = explanation;
-    let says = |finding: &Finding| finding.code == *code;
-    let told = findings(code, example.wrong, wrong);
-    let mended = findings(code, example.right, right);
-    let mut untrue = Vec::new();
-    if !told.iter().any(says) {
-        untrue.push(format!("{code}: the wrong one is told {}", listed(&told)));
-    }
-    if mended
-        .iter()
-        .any(|finding| says(finding) || finding.severity == Severity::Error)
-    {
-        untrue.push(format!(
-            "{code}: the mended one is told {}",
-            listed(&mended)
+    let has_code = |finding: &Finding| finding.code == *code;
+    let before = findings(code, example.wrong, wrong);
+    let fixed = findings(code, example.right, right);
+    let mut errors = Vec::new();
+    if !before.iter().any(has_code) {
+        errors.push(format!(
+            "{code}: the wrong example gets {}",
+            listed(&before)
         ));
     }
-    untrue
+    if fixed
+        .iter()
+        .any(|finding| has_code(finding) || finding.severity == Severity::Error)
+    {
+        errors.push(format!("{code}: the fixed example gets {}", listed(&fixed)));
+    }
+    errors
 }
 
 fn listed(findings: &[Finding]) -> String {
@@ -149,56 +150,59 @@ fn listed(findings: &[Finding]) -> String {
 }
 
 #[test]
-fn examples_are_wrong_and_mended_as_the_explanation_says() {
-    let untrue: Vec<_> = examples::all()
+fn examples_match_their_explanations() {
+    let errors: Vec<_> = examples::all()
         .flat_map(|example| {
-            let told =
-                explain(example.code).unwrap_or_else(|| panic!("`{}` is no code", example.code));
-            untrue(example, told)
+            let explanation =
+                explain(example.code).unwrap_or_else(|| panic!("unknown code `{}`", example.code));
+            errors_in(example, explanation)
         })
         .collect();
-    assert!(untrue.is_empty(), "{}", untrue.join("\n"));
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
 #[test]
-fn every_example_is_tried_here_or_named_with_the_reason() {
-    let tried: Vec<_> = examples::all().map(|example| example.code).collect();
+fn every_example_is_tested_or_listed_with_the_reason() {
+    let tested: Vec<_> = examples::all().map(|example| example.code).collect();
     let named = UNTESTED.iter().map(|(code, _)| *code);
-    let known: BTreeSet<_> = tried.iter().copied().chain(named).collect();
+    let known: BTreeSet<_> = tested.iter().copied().chain(named).collect();
     assert_eq!(
         known.len(),
-        tried.len() + UNTESTED.len(),
-        "a code is there twice"
+        tested.len() + UNTESTED.len(),
+        "a code is listed twice"
     );
     let all = EXPLANATIONS
         .iter()
         .flat_map(|(_, family)| *family)
-        .map(|told| told.code);
+        .map(|explanation| explanation.code);
     assert_eq!(known, all.collect::<BTreeSet<_>>());
 }
 
 #[test]
-fn what_is_abbreviated_is_known() {
+fn every_abbreviation_is_expanded() {
     for example in examples::all() {
-        let told = explain(example.code).unwrap();
-        for line in lines(told.wrong).into_iter().chain(lines(told.right)) {
+        let explanation = explain(example.code).unwrap();
+        for line in lines(explanation.wrong)
+            .into_iter()
+            .chain(lines(explanation.right))
+        {
             assert!(!line.contains('…'), "{}: `{line}`", example.code);
         }
     }
 }
 
 #[test]
-fn packages_around_the_examples_have_no_errors() {
+fn base_packages_have_no_errors() {
     for (name, edits) in examples::BASE_PACKAGES {
-        let said = findings(name, edits, "");
-        let errors = said
+        let found = findings(name, edits, "");
+        let errors = found
             .iter()
             .filter(|finding| finding.severity == Severity::Error);
-        assert_eq!(errors.count(), 0, "{name}: {}", listed(&said));
+        assert_eq!(errors.count(), 0, "{name}: {}", listed(&found));
     }
     let missing = lint(Path::new("no/such/package"), &Limits::default());
     assert!(
         !missing.findings.is_empty(),
-        "lint says something of what is wrong"
+        "lint reports a missing package"
     );
 }

@@ -1,8 +1,8 @@
-//! Packages that are nearly right: nothing that a byte, a line or a token can do makes a reader panic or think long.
+//! Mutated packages: no change of a byte, line or token makes a reader panic or take long.
 //!
-//! The corpus is `vnfd-samples/broken`: each of its packages shows one mistake, so a mutation begins where it hurts.
-//! A run here is short and always the same; `VNFM_FUZZ_SECONDS=600 VNFM_FUZZ_SEED=7` makes it long and another one.
-//! libFuzzer looks for more: `fuzz/README.md`.
+//! The corpus is `vnfd-samples/broken`, whose packages already have one mistake each. A run is short and
+//! deterministic; `VNFM_FUZZ_SECONDS=600 VNFM_FUZZ_SEED=7` sets the duration and the seed. `fuzz/README.md`
+//! describes the libFuzzer targets.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use targets::{archive, chart, manifest, vnfd};
 use vnfm_descriptor::{Limits, pack};
 
-/// What a target may compute at most, whatever else the machine does meanwhile.
-const LONG: Duration = Duration::from_secs(5);
+/// Maximum CPU time of a target.
+const MAX_CPU_TIME: Duration = Duration::from_secs(5);
 
-/// The files of the broken packages that end like this; all of them packed for the empty ending.
+/// The files of the broken packages whose names have this ending; the packed packages if it is empty.
 fn corpus(ending: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/broken");
     let mut folders: Vec<_> = fs::read_dir(root)
@@ -42,7 +42,7 @@ fn corpus(ending: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Pieces at which readers have stumbled.
+/// Tokens that are hard for parsers.
 const TOKENS: &[&[u8]] = &[
     b"&a [*a, *a]",
     b"*a",
@@ -88,7 +88,7 @@ const TOKENS: &[&[u8]] = &[
     b"\xff\xff\xff\xff",
 ];
 
-/// Numbers that are the same in each run (xorshift64*).
+/// A deterministic random number generator (xorshift64*).
 struct Dice(u64);
 
 impl Dice {
@@ -137,13 +137,13 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// How long this thread has been on a processor.
-fn computed() -> Duration {
-    let told = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    Duration::from_nanos(told.split_whitespace().next().unwrap().parse().unwrap())
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(stat.split_whitespace().next().unwrap().parse().unwrap())
 }
 
-/// Runs a target: the corpus as it is, then mutations of it.
+/// Runs a target on the corpus, then on mutations of it.
 fn run(target: fn(&[u8]), corpus: &[Vec<u8>], rounds: usize) {
     assert!(!corpus.is_empty());
     for bytes in corpus {
@@ -160,16 +160,16 @@ fn run(target: fn(&[u8]), corpus: &[Vec<u8>], rounds: usize) {
     let mut round = 0;
     while until.map_or(round < rounds, |until| Instant::now() < until) {
         let bytes = mutated(corpus, &mut dice);
-        let before = computed();
+        let before = cpu_time();
         let outcome = std::panic::catch_unwind(|| target(&bytes));
-        let took = computed().saturating_sub(before);
-        if outcome.is_err() || took > LONG {
-            let kept = std::env::temp_dir().join(format!("vnfm-fuzz-{round}"));
-            fs::write(&kept, &bytes).unwrap();
+        let took = cpu_time().saturating_sub(before);
+        if outcome.is_err() || took > MAX_CPU_TIME {
+            let saved = std::env::temp_dir().join(format!("vnfm-fuzz-{round}"));
+            fs::write(&saved, &bytes).unwrap();
             panic!(
-                "round {round} took {took:?}, panicked: {}; kept as `{}`",
+                "round {round} took {took:?}, panicked: {}; input saved as `{}`",
                 outcome.is_err(),
-                kept.display()
+                saved.display()
             );
         }
         round += 1;
@@ -178,47 +178,47 @@ fn run(target: fn(&[u8]), corpus: &[Vec<u8>], rounds: usize) {
 }
 
 #[test]
-fn a_descriptor_that_is_nearly_right_is_read_or_refused() {
+fn mutated_descriptors_are_read_or_refused() {
     run(vnfd, &corpus("vnfd.yaml"), 150);
 }
 
 #[test]
-fn a_manifest_that_is_nearly_right_is_read_or_refused() {
+fn mutated_manifests_are_read_or_refused() {
     run(manifest, &corpus(".mf"), 1_000);
 }
 
 #[test]
-fn a_chart_that_is_nearly_right_is_read_or_refused() {
+fn mutated_charts_are_read_or_refused() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../vnfd-samples/cnf-chart/Artifacts/Charts/web-1.0.0.tgz");
     run(chart, &[fs::read(path).unwrap()], 300);
 }
 
 #[test]
-fn an_archive_that_is_nearly_right_is_read_or_refused() {
+fn mutated_archives_are_read_or_refused() {
     run(archive, &corpus(""), 300);
 }
 
-/// Found by libFuzzer as a timeout: what was described was copied anew on each level above it. The measure is a descriptor
-/// that describes next to nothing, read on the same machine.
+/// libFuzzer found a timeout: schemas were copied again at each level above them. The reference is a small
+/// descriptor, read on the same machine.
 #[test]
-fn types_that_multiply_are_refused_before_they_cost() {
+fn types_that_multiply_are_refused_quickly() {
     let cost = |name: &str, times: usize| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/broken");
         let bytes = pack(&root.join(name), &Limits::default()).unwrap();
-        let before = computed();
+        let before = cpu_time();
         (0..times).for_each(|_| archive(&bytes));
-        computed().saturating_sub(before)
+        cpu_time().saturating_sub(before)
     };
     let (usual, bomb) = (
-        cost("unused-link", 2 * MULTIPLIED),
+        cost("unused-link", 2 * MAX_COST),
         cost("exploding-types", 2),
     );
     assert!(
         bomb < usual,
-        "{bomb:?}, and {usual:?} for {MULTIPLIED} times as many that are usual"
+        "{bomb:?}, more than {usual:?} for {MAX_COST} times as many ordinary descriptors"
     );
 }
 
-/// How many times as long a descriptor may take that describes as much as is read at most.
-const MULTIPLIED: usize = 240;
+/// Maximum cost of the largest descriptor, as a multiple of the cost of an ordinary one.
+const MAX_COST: usize = 240;

@@ -1,4 +1,4 @@
-//! Archives that mean harm: each is refused by name, before anything of it is used.
+//! Hostile archives are refused before their content is used.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -43,7 +43,7 @@ fn refused_for(bytes: Vec<u8>, code: &'static str) {
     assert!(found.contains(&code), "{found:?} lacks {code}");
 }
 
-/// Replaces a name wherever the archive has it; both have the same length.
+/// Replaces a name in the archive; both names have the same length.
 fn renamed(mut bytes: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut at = 0;
@@ -137,7 +137,7 @@ fn encrypted_entries_are_refused() {
 }
 
 #[test]
-fn bombs_are_refused_by_what_they_really_become() {
+fn bombs_are_refused_by_their_actual_size() {
     let zeros = vec![0_u8; 32 << 20];
     let dense = with(&[("vnfd.yaml", VNFD.as_bytes()), ("zeros", &zeros)]);
     assert!(dense.len() < 100_000);
@@ -154,14 +154,14 @@ fn bombs_are_refused_by_what_they_really_become() {
 }
 
 #[test]
-fn damage_is_named() {
-    refused_for(b"this is no archive".to_vec(), codes::ZIP);
+fn damaged_archives_are_refused() {
+    refused_for(b"this is not an archive".to_vec(), codes::ZIP);
     refused_for(Vec::new(), codes::ZIP);
-    let whole = with(&[
+    let complete = with(&[
         ("vnfd.yaml", VNFD.as_bytes()),
         ("noise", &(0..=255).collect::<Vec<u8>>()),
     ]);
-    refused_for(whole[..whole.len() / 2].to_vec(), codes::ZIP);
+    refused_for(complete[..complete.len() / 2].to_vec(), codes::ZIP);
     let stored = archive(|zip| {
         zip.start_file(
             "vnfd.yaml",
@@ -185,13 +185,13 @@ fn damage_is_named() {
 }
 
 #[test]
-fn nothing_that_a_byte_can_do_makes_it_panic() {
-    let whole = with(&[("vnfd.yaml", VNFD.as_bytes()), ("a/b", b"c")]);
-    for at in 0..whole.len() {
+fn changed_bytes_never_cause_a_panic() {
+    let original = with(&[("vnfd.yaml", VNFD.as_bytes()), ("a/b", b"c")]);
+    for at in 0..original.len() {
         for bit in [0x01, 0x80, 0xff] {
-            let mut bytes = whole.clone();
+            let mut bytes = original.clone();
             bytes[at] ^= bit;
-            // Damage may go unnoticed where it does not matter, but this VNFD is never taken.
+            // Damage may be harmless, but this VNFD is invalid in any case.
             assert!(Package::from_bytes(bytes, &Limits::default()).is_err());
         }
     }
@@ -249,7 +249,7 @@ fn data_behind_the_end_is_refused() {
     let commented = archive(|zip| {
         zip.start_file("vnfd.yaml", options()).unwrap();
         zip.write_all(VNFD.as_bytes()).unwrap();
-        zip.set_comment("a comment is no disguise").unwrap();
+        zip.set_comment("an ordinary comment").unwrap();
     });
     assert!(!refused(commented, &Limits::default()).contains(&codes::ZIP));
 }
@@ -259,17 +259,17 @@ fn data_before_the_start_is_refused() {
     let mut bytes = b"#!/bin/sh\nexit\n".to_vec();
     bytes.extend(with(&[("vnfd.yaml", VNFD.as_bytes())]));
     refused_for(bytes, codes::ZIP);
-    // Also where the archive itself knows of it.
-    let mut whole = std::io::Cursor::new(b"MZ, a program in disguise".to_vec());
-    whole.set_position(25);
-    let mut zip = zip::ZipWriter::new(whole);
+    // The same if the archive's offsets include the prefix.
+    let mut cursor = std::io::Cursor::new(b"MZ, a program in disguise".to_vec());
+    cursor.set_position(25);
+    let mut zip = zip::ZipWriter::new(cursor);
     zip.start_file("vnfd.yaml", options()).unwrap();
     zip.write_all(VNFD.as_bytes()).unwrap();
     refused_for(zip.finish().unwrap().into_inner(), codes::ZIP);
 }
 
 #[test]
-fn names_that_are_one_name_elsewhere_are_refused() {
+fn names_that_are_equal_on_other_systems_are_refused() {
     for (one, other) in [
         ("\u{e9}.txt", "e\u{301}.txt"),
         ("A.txt", "a.txt"),
@@ -283,7 +283,7 @@ fn names_that_are_one_name_elsewhere_are_refused() {
 }
 
 #[test]
-fn an_archive_in_an_archive_is_a_file() {
+fn an_archive_in_an_archive_is_not_unpacked() {
     let inner = with(&[("../../etc/passwd.yaml", b"harm")]);
     let found = refused(
         with(&[("vnfd.yaml", VNFD.as_bytes()), ("inner.csar", &inner)]),
@@ -291,12 +291,12 @@ fn an_archive_in_an_archive_is_a_file() {
     );
     assert!(
         !found.iter().any(|code| code.starts_with("E-ZIP")),
-        "nothing unpacks it: {found:?}"
+        "the inner archive was unpacked: {found:?}"
     );
 }
 
 #[test]
-fn large_documents_are_refused_unread() {
+fn large_documents_are_refused_without_parsing() {
     let mut limits = Limits::default();
     limits.ratio = u64::MAX;
     let large = format!("{VNFD}description: {}\n", "x".repeat(100 << 20));
@@ -307,7 +307,7 @@ fn large_documents_are_refused_unread() {
 }
 
 #[test]
-fn ten_thousand_imports_are_refused() {
+fn too_many_imports_are_refused() {
     let mut entry = format!("{VNFD}imports:\n");
     let mut files = Vec::new();
     for number in 0..9_000 {
@@ -327,8 +327,8 @@ fn ten_thousand_imports_are_refused() {
     refused_for(with(&entries), codes::IMPORT);
 }
 
-/// A descriptor whose parameters are of the type `A`, with these data types.
-fn described_by(types: &str) -> String {
+/// A descriptor with a parameter of type `A`, and these data types.
+fn with_data_types(types: &str) -> String {
     format!(
         "{VNFD}imports: [etsi_nfv_sol001_vnfd_types.yaml]
 data_types:
@@ -354,11 +354,11 @@ topology_template:
 }
 
 #[test]
-fn types_that_contain_each_other_without_end_are_refused() {
+fn types_that_contain_each_other_endlessly_are_refused() {
     let wide: Vec<String> = (0..10)
         .map(|number| format!("p{number}: {{type: A, required: false}}"))
         .collect();
-    let exploding = described_by(&format!("  A: {{properties: {{{}}}}}", wide.join(", ")));
+    let exploding = with_data_types(&format!("  A: {{properties: {{{}}}}}", wide.join(", ")));
     assert_eq!(
         refused(
             with(&[("vnfd.yaml", exploding.as_bytes())]),
@@ -366,7 +366,7 @@ fn types_that_contain_each_other_without_end_are_refused() {
         ),
         [codes::TYPE_BOMB]
     );
-    let list = described_by("  A: {properties: {next: {type: A, required: false}}}");
+    let list = with_data_types("  A: {properties: {next: {type: A, required: false}}}");
     let package = Package::from_bytes(with(&[("vnfd.yaml", list.as_bytes())]), &Limits::default());
     assert!(
         package.unwrap().vnfd().flavours["a"]
@@ -375,9 +375,9 @@ fn types_that_contain_each_other_without_end_are_refused() {
     );
 }
 
-/// 10^8 servers: counted, refused by name and place, and nothing is made of them.
+/// 10^8 servers are counted without creating any of them.
 #[test]
-fn a_descriptor_that_wants_a_hundred_million_instances_is_refused_where_it_says_so() {
+fn a_descriptor_with_too_many_instances_is_refused_with_the_position() {
     let sample = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../vnfd-samples/vnf-flavours"
@@ -410,15 +410,15 @@ fn a_descriptor_that_wants_a_hundred_million_instances_is_refused_where_it_says_
         if from.starts_with("max") {
             assert!(
                 found.is_none(),
-                "the most that a VDU may have is not what it has"
+                "only the maximum of the profile is too large"
             );
             continue;
         }
-        let said = found.unwrap().to_string();
-        assert!(said.starts_with("Definitions/simple.yaml:"), "{said}");
+        let message = found.unwrap().to_string();
+        assert!(message.starts_with("Definitions/simple.yaml:"), "{message}");
         assert!(
-            said.contains("more than 10000") && said.contains("limits.resources"),
-            "{said}"
+            message.contains("more than 10000") && message.contains("limits.resources"),
+            "{message}"
         );
     }
 }

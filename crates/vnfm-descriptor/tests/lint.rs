@@ -1,4 +1,4 @@
-//! Lint's own promises: all findings at once, comments that allow, one file alone, and no endless work.
+//! Lint reports all findings at once, and comments can allow warnings.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -27,10 +27,10 @@ fn one_mistake_does_not_hide_those_of_later_stages() {
     let vnfd = format!("{HEAD}topology_template: {{node_templates: {{a: {{type: No.Such}}}}}}\n");
     let report = package(&[
         ("vnfd.yaml", &vnfd),
-        ("vnfd.mf", "metadata:\nSource: gone.yaml\n"),
+        ("vnfd.mf", "metadata:\nSource: missing.yaml\n"),
         (
             "Files/kubernetes/order.yaml",
-            "manifests: [{path: gone.yaml, order: 1}]\n",
+            "manifests: [{path: missing.yaml, order: 1}]\n",
         ),
         (
             "Files/kubernetes/web.yaml",
@@ -55,11 +55,11 @@ fn one_mistake_does_not_hide_those_of_later_stages() {
     assert_eq!(report.worst(), Some(Severity::Error));
 }
 
-/// A file with a date and, in `before` or `behind` its line, a comment.
+/// A package with an unquoted date; `before` is inserted before its line, `behind` at its end.
 fn dated(before: &str, behind: &str) -> Report {
     let head = "# vnfm-lint: allow-file W-MANIFEST-NONE a test\n";
     let vnfd = format!(
-        "{head}{HEAD}node_types:\n  V:\n    derived_from: tosca.nodes.nfv.VNF\n    metadata:\n{before}      made: 2026-11-01{behind}\n"
+        "{head}{HEAD}node_types:\n  V:\n    derived_from: tosca.nodes.nfv.VNF\n    metadata:\n{before}      created: 2026-11-01{behind}\n"
     );
     let mut report = package(&[("vnfd.yaml", &vnfd)]);
     report
@@ -69,7 +69,7 @@ fn dated(before: &str, behind: &str) -> Report {
 }
 
 #[test]
-fn a_comment_with_a_reason_allows_on_its_line_and_the_one_before() {
+fn a_comment_allows_a_finding_on_its_own_line_or_the_next() {
     assert_eq!(codes(&dated("", "")), ["W-YAML-DATE"]);
     for (before, behind) in [
         ("", " # vnfm-lint: allow W-YAML-DATE our tools read 1.2"),
@@ -93,7 +93,7 @@ fn a_comment_with_a_reason_allows_on_its_line_and_the_one_before() {
 }
 
 #[test]
-fn a_comment_allows_no_more_than_it_says() {
+fn a_comment_allows_only_its_code_and_line() {
     for (before, behind, expected) in [
         (
             "",
@@ -121,17 +121,17 @@ fn a_comment_allows_no_more_than_it_says() {
 }
 
 #[test]
-fn several_codes_stand_in_one_comment() {
+fn a_comment_may_name_several_codes() {
     let both = " # vnfm-lint: allow W-YAML-DATE,W-YAML-BOM a reason";
     assert_eq!(
         codes(&dated("", both)),
         ["W-ALLOW-UNUSED"],
-        "the second allows nothing"
+        "the second code matches nothing"
     );
 }
 
 #[test]
-fn a_line_with_a_secret_is_never_given() {
+fn a_line_with_a_secret_is_not_returned() {
     let vnfd = format!("{HEAD}dsl_definitions:\n  a: 1.10\n  b: {{password: planted, v: 1.10}}\n");
     let report = package(&[("vnfd.yaml", &vnfd)]);
     let line = |line| {
@@ -146,7 +146,7 @@ fn a_line_with_a_secret_is_never_given() {
 }
 
 #[test]
-fn what_is_damaged_or_missing_is_one_finding() {
+fn a_damaged_or_missing_package_is_a_single_finding() {
     let report = lint(Path::new("no/such/package.csar"), &Limits::default());
     assert_eq!(codes(&report), ["E-IO"]);
     let report = lint(Path::new("no/such/file.yaml"), &Limits::default());

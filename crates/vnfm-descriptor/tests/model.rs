@@ -1,4 +1,4 @@
-//! What the rest of the engine reads: machines, containers, links, rules, monitoring, scaling.
+//! The model for the engine: VDUs, containers, links, rules, monitoring, scaling.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -49,7 +49,7 @@ topology_template:
 }
 
 #[test]
-fn machines_are_asked_for_their_features() {
+fn compute_requirements_are_read() {
     let flavour = flavour(
         "4.4.1",
         "",
@@ -98,7 +98,7 @@ fn machines_are_asked_for_their_features() {
 }
 
 #[test]
-fn containers_belong_to_units_and_units_to_charts() {
+fn containers_units_and_charts_are_linked() {
     let flavour = flavour(
         "4.3.1",
         "",
@@ -211,7 +211,7 @@ fn links_and_monitoring_are_read_in_both_forms() {
 }
 
 #[test]
-fn policies_become_rules() {
+fn policies_are_read_in_both_forms() {
     let policies = "  policies:
     - web: {type: tosca.policies.nfv.SecurityGroupRule, properties: {port_range_min: 80, port_range_max: 80}, targets: [P]}
     - look: {type: tosca.policies.nfv.SupportedVnfInterface, properties: {interface_name: vnf_indicator, details: {uri_components: {scheme: http}}}, targets: [P]}
@@ -258,7 +258,7 @@ fn policies_become_rules() {
     }
 }
 
-/// `a` adds one VM and then two, `b` one for each step; the profile ends at five.
+/// Aspect `a` adds one VM, then two; `b` adds one for each step; the profile allows five.
 fn scaling(configuration: &str) -> Flavour {
     let vnf = format!("        lcm_operations_configuration: {configuration}\n");
     flavour(
@@ -316,7 +316,7 @@ fn scaling_beyond_aspects_or_profiles_is_refused() {
     let flavour = scaling("{}");
     let begin = status(&[("a", 0), ("b", 0)]);
     let two = status(&[("a", 2), ("b", 0)]);
-    for (from, aspect, direction, steps, why) in [
+    for (from, aspect, direction, steps, expected) in [
         (
             &begin,
             "c",
@@ -329,14 +329,14 @@ fn scaling_beyond_aspects_or_profiles_is_refused() {
             "a",
             ScaleIn,
             1,
-            "scaling aspect `a` is at level 0 and cannot go down 1",
+            "scaling aspect `a` is at level 0 and cannot be reduced by 1",
         ),
         (
             &two,
             "a",
             ScaleOut,
             1,
-            "scaling aspect `a` goes up to level 2, not 3",
+            "the highest level of scaling aspect `a` is 2, not 3",
         ),
         (
             &begin,
@@ -361,12 +361,12 @@ fn scaling_beyond_aspects_or_profiles_is_refused() {
         ),
     ] {
         let error = flavour.scaled(from, aspect, direction, steps).unwrap_err();
-        assert_eq!(error.to_string(), why);
+        assert_eq!(error.to_string(), expected);
     }
 }
 
 #[test]
-fn a_scaling_to_levels_needs_a_level_or_leave() {
+fn scaling_to_levels_needs_an_instantiation_level_or_permission() {
     let begin = status(&[("a", 0), ("b", 0)]);
     let strict = scaling("{scale_to_level: {arbitrary_target_levels_supported: false}}");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Types of the same name in several files, told apart by the prefixes of their imports.
+//! Types of the same name in several files, distinguished by the prefixes of their imports.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -9,7 +9,7 @@ use zip::write::SimpleFileOptions;
 
 const META: &str = "Entry-Definitions: Definitions/vnfd.yaml\nETSI-Entry-Manifest: a.mf\n";
 
-/// A package of these definitions.
+/// A package with these files in `Definitions/`.
 fn package(files: &[(&str, String)]) -> Result<Package, Findings> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let mut add = |name: String, text: &str| {
@@ -53,7 +53,7 @@ topology_template:
     )
 }
 
-/// A `Server` whose `role` must be of `Role`, a text that has to be `value`.
+/// A `Server` with a `role` of type `Role`, a string that must be `value`.
 fn types(imports: &str, value: &str) -> String {
     format!(
         "imports: [{imports}]
@@ -70,7 +70,7 @@ const MACHINE: &str = "node_types: {Machine: {derived_from: tosca.nodes.nfv.Vdu.
 const BOTH: &str = "{file: acme.yaml, namespace_prefix: acme, namespace_uri: 'http://acme'}, {file: other.yaml, namespace_prefix: other}";
 
 #[test]
-fn the_same_name_means_what_its_file_declares() {
+fn a_prefixed_name_refers_to_the_declaration_in_its_file() {
     let files = |vnfd: String| {
         [
             ("vnfd.yaml", vnfd),
@@ -93,7 +93,7 @@ fn the_same_name_means_what_its_file_declares() {
     assert_eq!(
         refused.len(),
         1,
-        "only acme's role knows no `s`: {refused:?}"
+        "only acme's role excludes `s`: {refused:?}"
     );
     assert!(refused[0].contains("`one.role` is `s`"), "{refused:?}");
 
@@ -113,7 +113,7 @@ fn package_errors(files: &[(&str, String)]) -> Vec<String> {
 }
 
 #[test]
-fn a_prefix_reaches_what_its_file_imports() {
+fn a_prefix_includes_the_imports_of_its_file() {
     let files = [
         ("vnfd.yaml", vnfd(BOTH, "acme:Server", "other:Server")),
         ("acme.yaml", "imports: [deep.yaml]\n".to_owned()),
@@ -125,7 +125,7 @@ fn a_prefix_reaches_what_its_file_imports() {
 }
 
 #[test]
-fn without_prefixes_the_first_declaration_counts() {
+fn without_prefixes_the_first_declaration_is_used() {
     let files = [
         (
             "vnfd.yaml",
@@ -145,7 +145,7 @@ fn without_prefixes_the_first_declaration_counts() {
 }
 
 #[test]
-fn templates_values_and_texts_keep_their_words() {
+fn names_of_templates_values_and_texts_are_not_renamed() {
     let own = vnfd(BOTH, "acme:Server", "other:Server")
         .replace("product_name: N", "product_name: 'acme:Server'")
         .replace("    one:\n", "    Server:\n")
@@ -168,9 +168,9 @@ fn templates_values_and_texts_keep_their_words() {
     assert_eq!(flavour.affinity_rules[0].targets, ["Server", "two"]);
 }
 
-/// A copy of the standard's types under another name says which version it is of, and what it adds is kept.
+/// A renamed copy of the standard's types states its version, and its additional types are used.
 #[test]
-fn a_copy_is_known_by_what_it_says_of_itself() {
+fn a_copy_of_the_standard_types_is_recognized_by_its_head() {
     let copy = "metadata: \n  template_name: etsi_nfv_sol001_vnfd_types\n  template_version: 3.3.1\nnode_types:\n  tosca.nodes.nfv.VNF: {derived_from: tosca.nodes.Root}\n  Machine: {derived_from: tosca.nodes.nfv.Vdu.Compute}\n";
     let files = [
         (
@@ -185,14 +185,14 @@ fn a_copy_is_known_by_what_it_says_of_itself() {
     assert_eq!(
         package.warnings(),
         [],
-        "the standard's types are not declared twice by it"
+        "the copy does not redefine the standard's types"
     );
     let own = copy.replace("etsi_nfv_sol001_vnfd_types", "mine");
     let package = read(&[files[0].clone(), ("nfv.yaml", own), files[2].clone()]);
     assert_eq!(
         package.vnfd().sol001_version,
         None,
-        "a vendor's version is the vendor's"
+        "a vendor's version is not a version of SOL001"
     );
     assert_eq!(package.warnings()[0].code, codes::TYPE_REDEFINED);
 }

@@ -1,4 +1,4 @@
-//! The samples load, and say what their READMEs say.
+//! The samples load without findings and match their READMEs.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -26,7 +26,7 @@ fn request(name: &str) -> Value {
 }
 
 #[test]
-fn every_sample_is_without_errors_and_most_without_warnings() {
+fn samples_have_no_errors_and_only_the_expected_warnings() {
     let mut names: Vec<String> = std::fs::read_dir(sample(""))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -61,8 +61,8 @@ fn every_sample_is_without_errors_and_most_without_warnings() {
         let warnings: Vec<String> = package.warnings().iter().map(ToString::to_string).collect();
         let expected: &[&str] = if name == "vnf-a-seed" {
             &[
-                "warning[W-MANIFEST-NONE]: the package has no manifest (hint: SOL004 wants one beside the descriptor, `*.mf`)",
-                "Definitions/vnf-a-seed.yaml:46:17: warning[W-ARTIFACT-ABSENT]: `/.../mgmt_drivers/kubernetes_mgmt.py` of artifact `mgmt-drivers-kubernetes` is not in the package (hint: an installed plugin must serve the implementation `mgmt-drivers-kubernetes`)",
+                "warning[W-MANIFEST-NONE]: the package has no manifest (hint: SOL004 requires one next to the descriptor, `*.mf`)",
+                "Definitions/vnf-a-seed.yaml:46:17: warning[W-ARTIFACT-ABSENT]: `/.../mgmt_drivers/kubernetes_mgmt.py` of artifact `mgmt-drivers-kubernetes` is not in the package (hint: an installed plugin must provide the implementation `mgmt-drivers-kubernetes`)",
             ]
         } else {
             &[]
@@ -84,7 +84,7 @@ fn every_sample_is_without_errors_and_most_without_warnings() {
 }
 
 #[test]
-fn lint_has_nothing_to_say_about_samples() {
+fn lint_has_no_findings_for_samples() {
     for entry in std::fs::read_dir(sample("")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -92,11 +92,11 @@ fn lint_has_nothing_to_say_about_samples() {
             continue;
         }
         let report = lint(&path, &Limits::default());
-        let said: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-        assert_eq!(said, [""; 0], "{name}");
-        // The seed is kept as it was spelt, and the chart shows what is not deployed: both allow it.
-        let doubtful = ["vnf-a-seed", "cnf-chart"].contains(&name.as_str());
-        assert_eq!(report.allowed.is_empty(), !doubtful, "{name}");
+        let found: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(found, [""; 0], "{name}");
+        // The seed keeps its original spelling, and the chart is not deployed: both have comments that allow it.
+        let has_allowed = ["vnf-a-seed", "cnf-chart"].contains(&name.as_str());
+        assert_eq!(report.allowed.is_empty(), !has_allowed, "{name}");
     }
 }
 
@@ -132,7 +132,7 @@ fn a_manifest_names_every_file_of_its_package() {
 }
 
 #[test]
-fn levels_count_what_their_readme_says() {
+fn instantiation_levels_match_the_readme() {
     let package = open("vnf-levels");
     let flavour = package.vnfd().flavour("simple").unwrap();
     for (level, web, worker) in [("trial", 1, 2), ("town", 3, 4), ("city", 7, 8)] {
@@ -147,7 +147,7 @@ fn levels_count_what_their_readme_says() {
 }
 
 #[test]
-fn each_flavour_has_a_topology_of_its_own() {
+fn each_flavour_has_its_own_topology() {
     let package = open("vnf-flavours");
     let vdus = |flavour: &str| -> Vec<String> {
         package
@@ -167,7 +167,7 @@ fn each_flavour_has_a_topology_of_its_own() {
 }
 
 #[test]
-fn a_pair_is_apart_and_each_has_its_volume() {
+fn the_ha_pair_has_anti_affinity_and_separate_volumes() {
     let package = open("vnf-ha-pair");
     let flavour = package.vnfd().flavour("simple").unwrap();
     assert_eq!(flavour.vdus["active"].storages, ["activeData"]);
@@ -176,7 +176,7 @@ fn a_pair_is_apart_and_each_has_its_volume() {
 }
 
 #[test]
-fn ports_are_of_every_kind() {
+fn ports_of_every_kind_are_read() {
     let package = open("vnf-ports");
     let flavour = package.vnfd().flavour("simple").unwrap();
     assert_eq!(flavour.cps["fast"].vnic_type.as_deref(), Some("direct"));
@@ -189,7 +189,7 @@ fn ports_are_of_every_kind() {
 }
 
 #[test]
-fn groups_are_filled_by_the_level_and_the_request() {
+fn group_sizes_come_from_the_level_and_the_request() {
     let package = open("vnf-nested-groups");
     let flavour = package.vnfd().flavour("simple").unwrap();
     assert_eq!(flavour.instances_of("node", None), Ok(2));
@@ -205,7 +205,7 @@ fn groups_are_filled_by_the_level_and_the_request() {
 }
 
 #[test]
-fn an_asd_of_manifests_says_what_an_order_file_says() {
+fn an_asd_of_manifests_has_an_order_file() {
     let package = open("asd-web");
     let order = package.order_file().unwrap();
     let stages: Vec<Vec<&str>> = order
@@ -316,13 +316,13 @@ fn a_folder_and_its_archive_are_the_same_package() {
             .unwrap(),
         std::fs::read(sample("vnf-b-cnf/Definitions/vnf-b.yaml")).unwrap()
     );
-    for (path, why) in [
+    for (path, reason) in [
         ("../x", "leaves the package"),
         ("nothing", "has no file `nothing`"),
         ("/etc/passwd", "absolute"),
     ] {
         let error = file.read(path).unwrap_err().to_string();
-        assert!(error.contains(why), "{error}");
+        assert!(error.contains(reason), "{error}");
     }
     let mut copied = Vec::new();
     assert_eq!(
@@ -332,7 +332,7 @@ fn a_folder_and_its_archive_are_the_same_package() {
 }
 
 #[test]
-fn a_package_may_be_shared_between_threads() {
+fn packages_can_be_shared_between_threads() {
     fn shared<T: Send + Sync + 'static>(_: &T) {}
     shared(&open("vnf-b-cnf"));
 }

@@ -1,7 +1,7 @@
-//! Packages and types of others: Tacker's sample, the official type files, each as it was published.
+//! Published packages and types, unchanged: Tacker's sample, ETSI's type files.
 //!
-//! The data is found by `VNFM_SOL_DATA`, default `../shared/sol` beside the workspace; without it these tests say so
-//! and pass, unless `VNFM_REQUIRE_LIVE=1` demands it.
+//! `VNFM_SOL_DATA` is the folder of the data (default: `../shared/sol` next to the workspace). Without it these
+//! tests print that they are skipped, and fail only with `VNFM_REQUIRE_LIVE=1`.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -12,16 +12,16 @@ use vnfm_descriptor::{Limits, Package, codes};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-/// The data, or `None` after saying why not.
-fn data(what: &str) -> Option<PathBuf> {
+/// A path in the data; prints why and returns `None` if it does not exist.
+fn data(name: &str) -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sol");
     let root = std::env::var_os("VNFM_SOL_DATA").map_or_else(default, PathBuf::from);
-    let path = root.join(what);
+    let path = root.join(name);
     if path.exists() {
         return Some(path);
     }
     let reason = format!(
-        "skipped: `{}` is not there; VNFM_SOL_DATA names the folder of the published data",
+        "skipped: `{}` does not exist; set VNFM_SOL_DATA to the folder of the published data",
         path.display()
     );
     assert!(
@@ -152,9 +152,9 @@ fn tackers_kubernetes_sample_loads_with_its_hooks_and_templates() {
     }
 }
 
-/// A package that brings the published files is read by the version that they state.
+/// The published files in a package determine its version.
 #[test]
-fn a_copy_of_the_published_types_tells_the_version() {
+fn a_copy_of_the_published_types_determines_the_version() {
     let Some(folder) = data("sol001") else { return };
     let vnfd = "tosca_definitions_version: tosca_simple_yaml_1_2
 imports: [etsi_nfv_sol001_vnfd_types.yaml]
@@ -192,9 +192,9 @@ topology_template:
     assert_eq!(versions, 11);
 }
 
-/// The same under a name that says nothing.
+/// The same with a file name that does not identify it.
 #[test]
-fn a_renamed_copy_tells_the_version_too() {
+fn a_renamed_copy_determines_the_version_too() {
     let Some(folder) = data("sol001") else { return };
     let vnfd = "tosca_definitions_version: tosca_simple_yaml_1_2
 imports: [nfv/vnfd.yaml]
@@ -227,9 +227,9 @@ topology_template:
     }
 }
 
-/// What a package that imports the types of NSDs or PNFDs, and has one of their nodes, is told.
+/// A package that imports the types of NSDs or PNFDs and uses one of their node types.
 #[test]
-fn what_describes_something_else_is_refused_with_its_reason() {
+fn descriptors_of_services_and_pnfs_are_refused_with_the_reason() {
     let Some(folder) = data("sol001") else { return };
     let mut refused = 0;
     for (file, kind) in [
@@ -274,9 +274,9 @@ fn what_describes_something_else_is_refused_with_its_reason() {
     assert!(refused >= 20, "only {refused} files of other descriptors");
 }
 
-/// Every folder of the data is looked at by a test, or is not about packages.
+/// Every folder of the data is used by a test, or has nothing to do with packages.
 #[test]
-fn nothing_of_the_data_is_left_out() {
+fn every_folder_of_the_data_is_accounted_for() {
     let Some(root) = data(".") else { return };
     let mut folders: Vec<String> = fs::read_dir(root)
         .unwrap()
@@ -286,20 +286,20 @@ fn nothing_of_the_data_is_left_out() {
         .collect();
     folders.sort();
     let here = [
-        "asd",             // tests/asd.rs: the published sample, crooked and mended
-        "jsonschema",      // schemas of messages: the server's tests
-        "openapi",         // the same
+        "asd",        // tests/asd.rs: the published sample, with wrong and with correct indentation
+        "jsonschema", // schemas of messages: the server's tests
+        "openapi",    // the same
         "openapi-bundled", // the same
-        "sol001",          // src/tosca/tests.rs compares every type; the tests above
-        "tosca",           // below: the profile
-        "vnfd-samples",    // above: the package of a Kubernetes cluster
+        "sol001",     // src/tosca/tests.rs compares every type; the tests above
+        "tosca",      // below: the profile
+        "vnfd-samples", // above: the package of a Kubernetes cluster
     ];
     assert_eq!(folders, here);
 }
 
-/// The profile of another reader beside ours: a package may bring it, under whatever name.
+/// A package may contain another implementation's TOSCA profile, under any name.
 #[test]
-fn another_profile_of_tosca_is_read_beside_ours() {
+fn another_tosca_profile_is_accepted_alongside_ours() {
     let Some(folder) = data("tosca") else { return };
     let vnfd = "tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [etsi_nfv_sol001_vnfd_types.yaml, profile.yaml]
@@ -333,7 +333,7 @@ topology_template:
     assert_eq!(
         errors,
         [codes::TOSCA_VERSION],
-        "as it is, it says no version: {refused}"
+        "unchanged, it states no version: {refused}"
     );
     let head = b"tosca_definitions_version: tosca_simple_yaml_1_3\n";
     let package = read(&[&head[..], &profile].concat()).unwrap_or_else(|f| panic!("{f}"));

@@ -1,4 +1,4 @@
-//! The forms in which VNFDs are written: imports, derivation, implementations, mappings, manifests.
+//! The forms of VNFDs: imports, derivation, implementations, mappings, manifests.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -28,7 +28,7 @@ fn package(files: &[(&str, &str)]) -> Package {
     try_package(files).unwrap_or_else(|findings| panic!("{findings}"))
 }
 
-/// The findings of a package, taken or not, without the one for its lack of a manifest.
+/// The findings of a package, accepted or not, except for the missing manifest.
 fn findings(files: &[(&str, &str)]) -> Vec<String> {
     let all = match try_package(files) {
         Ok(package) => package.warnings().to_vec(),
@@ -40,7 +40,7 @@ fn findings(files: &[(&str, &str)]) -> Vec<String> {
         .collect()
 }
 
-/// A VNFD whose VNF has the type `N`; `types` and `vnf` are put in, indented.
+/// A VNFD whose VNF has the type `N`; `types`, `vnf` and `rest` are inserted.
 fn vnfd(types: &str, vnf: &str, rest: &str) -> String {
     format!(
         "tosca_definitions_version: tosca_simple_yaml_1_3
@@ -151,7 +151,7 @@ fn implementations_keep_their_inputs_and_the_type_of_their_file() {
 }
 
 #[test]
-fn what_a_modification_may_change_is_declared_by_the_type() {
+fn modifiable_attributes_come_from_the_type() {
     let types = "data_types:
   E: {derived_from: tosca.datatypes.nfv.VnfInfoModifiableAttributesExtensions, properties: {size: {type: integer}}}
   A: {derived_from: tosca.datatypes.nfv.VnfInfoModifiableAttributes, properties: {extensions: {type: E, required: false}}}
@@ -281,23 +281,23 @@ fn imports_may_be_cycles_and_diamonds_and_name_files_in_any_form() {
     inside.push(meta("Definitions/a.yaml"));
     let package = package(&inside);
     assert_eq!(package.vnfd().node_type, "N");
-    let rounds: Vec<String> = package
+    let cycles: Vec<String> = package
         .warnings()
         .iter()
         .filter(|finding| finding.code == codes::IMPORT_CYCLE)
         .map(ToString::to_string)
         .collect();
     assert_eq!(
-        rounds,
+        cycles,
         [
-            "Definitions/sub/c.yaml:2:11: warning[W-IMPORT-CYCLE]: the imports go round: `Definitions/a.yaml`, `Definitions/b.yaml`, `Definitions/sub/c.yaml`, then `Definitions/a.yaml` again (hint: move what both need into a file of its own)",
-            "Definitions/sub/c.yaml:2:22: warning[W-IMPORT-CYCLE]: the imports go round: `Definitions/b.yaml`, `Definitions/sub/c.yaml`, then `Definitions/b.yaml` again (hint: move what both need into a file of its own)",
+            "Definitions/sub/c.yaml:2:11: warning[W-IMPORT-CYCLE]: the imports form a cycle: `Definitions/a.yaml`, `Definitions/b.yaml`, `Definitions/sub/c.yaml`, then `Definitions/a.yaml` again (hint: move the shared types to a separate file)",
+            "Definitions/sub/c.yaml:2:22: warning[W-IMPORT-CYCLE]: the imports form a cycle: `Definitions/b.yaml`, `Definitions/sub/c.yaml`, then `Definitions/b.yaml` again (hint: move the shared types to a separate file)",
         ]
     );
 }
 
 #[test]
-fn a_prefix_is_taken_off_the_names_of_types() {
+fn prefixes_are_removed_from_the_names_of_types() {
     let a = vnfd("", "", "")
         .replace(
             "[etsi_nfv_sol001_vnfd_types.yaml]",
@@ -317,7 +317,7 @@ fn a_prefix_is_taken_off_the_names_of_types() {
 }
 
 #[test]
-fn a_vnf_without_substitution_or_vdus_is_a_flavour_of_its_own() {
+fn a_vnf_without_substitution_or_vdus_is_a_flavour() {
     let text = format!(
         "tosca_definitions_version: tosca_simple_yaml_1_2\nimports: [etsi_nfv_sol001_vnfd_types.yaml]\n{PLAIN}\ntopology_template: {{node_templates: {{VNF: {{type: N, properties: {{{IDENTITY}, flavour_id: only}}}}}}}}\n"
     );
@@ -340,7 +340,7 @@ fn a_vnf_without_substitution_or_vdus_is_a_flavour_of_its_own() {
 }
 
 #[test]
-fn two_flavours_of_one_name_and_two_identities_are_refused() {
+fn duplicate_flavours_and_different_identities_are_refused() {
     let df = |id: &str, flavour: &str| {
         vnfd("", "", "")
             .replace("flavour_id: f}", &format!("flavour_id: {flavour}}}"))
@@ -368,7 +368,7 @@ fn two_flavours_of_one_name_and_two_identities_are_refused() {
 }
 
 #[test]
-fn hashes_are_checked_in_every_spelling() {
+fn hashes_are_checked_for_every_spelling_of_the_algorithm() {
     let text = vnfd(PLAIN, "", "");
     let sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let sha512 = "CF83E1357EEFB8BDF1542850D66D8007D620E4050B5715DC83F4A921D36CE9CE47D0D13C5D85F2B0FF8318D2877EEC2F63B931BD47417A81A538327AF927DA3E";
@@ -423,15 +423,13 @@ fn hashes_are_checked_in_every_spelling() {
     }
     let unknown = with(&manifest(sha256, sha512).replace("sha512", "md5")).unwrap_err();
     assert!(
-        unknown
-            .to_string()
-            .contains("`md5` is not a hash that is known"),
+        unknown.to_string().contains("unknown hash algorithm `md5`"),
         "{unknown}"
     );
 }
 
 #[test]
-fn wrong_shapes_are_findings_and_never_a_panic() {
+fn wrong_shapes_never_cause_a_panic() {
     let base = vnfd(
         PLAIN,
         "      interfaces: {Vnflcm: {instantiate_end: {implementation: x}}}\n      requirements: [{virtual_link: null}]\n",
@@ -455,7 +453,7 @@ fn wrong_shapes_are_findings_and_never_a_panic() {
             let mut changed = lines.clone();
             let text = format!("{key}:{value}");
             changed[index] = &text;
-            // Whatever comes of it, it comes as a value.
+            // The result does not matter, only that there is no panic.
             let _ = try_package(&[("a.yaml", &changed.join("\n"))])
                 .map(|package| package.vnfd().flavours.len());
         }

@@ -1,4 +1,4 @@
-//! Values: constraints of every kind, scalars, functions with types' defaults, filters, groups, defaults.
+//! Values: constraints, scalars, functions, node filters, groups, defaults.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -36,7 +36,7 @@ topology_template:
     Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
 }
 
-/// What is found, codes and messages without places.
+/// The codes and messages of the findings, without positions.
 fn findings(declared: &str, given: &str, rest: &str) -> Vec<String> {
     let all = match package(declared, given, rest) {
         Ok(package) => package.warnings().to_vec(),
@@ -109,7 +109,7 @@ fn every_kind_of_constraint_is_checked() {
 }
 
 #[test]
-fn scalars_have_their_own_forms() {
+fn scalars_are_checked_against_their_type() {
     for (kind, good, bad) in [
         ("timestamp", "2024-02-29", "2023-02-29"),
         ("version", "'1.2.3.beta-4'", "one"),
@@ -132,9 +132,9 @@ fn scalars_have_their_own_forms() {
 }
 
 #[test]
-fn constraints_that_cannot_be_used_are_said_where_they_are_declared() {
+fn unusable_constraints_are_reported_at_their_declaration() {
     let found = findings("p: {type: string, constraints: [patern: a]}", "p: b", "");
-    assert_eq!(found, ["E-KEY-UNKNOWN there is no constraint `patern`"]);
+    assert_eq!(found, ["E-KEY-UNKNOWN unknown constraint `patern`"]);
     let found = findings("p: {type: string, constraints: {pattern: a}}", "p: b", "");
     assert!(
         found[0].starts_with("E-SHAPE `constraints` is a mapping"),
@@ -145,7 +145,10 @@ fn constraints_that_cannot_be_used_are_said_where_they_are_declared() {
         "p: b",
         "",
     );
-    assert_eq!(found, ["W-PATTERN the pattern `(?=a)` is not checked"]);
+    assert_eq!(
+        found,
+        ["W-PATTERN the pattern `(?=a)` is not supported, so values are not checked against it"]
+    );
     let huge = "p: {type: string, constraints: [pattern: '((a{1,100}){1,100}){1,100}']}";
     assert!(findings(huge, "p: b", "")[0].starts_with(codes::PATTERN));
     let many: Vec<String> = (0..205)
@@ -166,7 +169,7 @@ fn constraints_that_cannot_be_used_are_said_where_they_are_declared() {
 }
 
 #[test]
-fn defaults_keep_what_they_are_defaults_of() {
+fn defaults_are_checked_against_their_declaration() {
     let found = findings(
         "p: {type: integer, default: x}, q: {type: Even, default: 3}",
         "",
@@ -175,8 +178,8 @@ fn defaults_keep_what_they_are_defaults_of() {
     assert_eq!(
         found,
         [
-            "E-PROPERTY-TYPE `T.p.default` is `x`, not a whole number",
-            "E-PROPERTY-CONSTRAINT `T.q.default` is `3`, which breaks `valid_values: [2, 4, 6]`"
+            "E-PROPERTY-TYPE `T.p.default` is `x`, not an integer",
+            "E-PROPERTY-CONSTRAINT `T.q.default` is `3`, which violates `valid_values: [2, 4, 6]`"
         ]
     );
     let inputs = "  inputs: {i: {type: integer, default: [1], constraints: [in_rang: [1, 2]]}}\n";
@@ -184,14 +187,14 @@ fn defaults_keep_what_they_are_defaults_of() {
     assert_eq!(
         found,
         [
-            "E-PROPERTY-TYPE `inputs.i.default` is a list, not a whole number",
-            "E-KEY-UNKNOWN there is no constraint `in_rang`"
+            "E-PROPERTY-TYPE `inputs.i.default` is a list, not an integer",
+            "E-KEY-UNKNOWN unknown constraint `in_rang`"
         ]
     );
 }
 
 #[test]
-fn get_property_reads_what_the_type_has_by_default() {
+fn get_property_reads_defaults_of_the_type() {
     let rest = "    V:
       type: tosca.nodes.nfv.Vdu.Compute
       properties: {name: {get_property: [X, p]}, vdu_profile: {min_number_of_instances: {get_property: [X, n, least]}, max_number_of_instances: 1}}
@@ -206,7 +209,7 @@ fn get_property_reads_what_the_type_has_by_default() {
 }
 
 #[test]
-fn a_requirement_may_describe_its_target() {
+fn a_requirement_may_select_its_target_by_type_or_filter() {
     let port = |requirement: &str| {
         format!(
             "    V1: {{type: tosca.nodes.nfv.Vdu.Compute, properties: {{name: small, vdu_profile: {{min_number_of_instances: 1, max_number_of_instances: 1}}}}, capabilities: {{virtual_compute: {{properties: {{virtual_cpu: {{num_virtual_cpu: 1}}, virtual_memory: {{virtual_mem_size: 1 GB}}}}}}}}}}
@@ -236,11 +239,11 @@ fn a_requirement_may_describe_its_target() {
     assert_eq!(
         several,
         [
-            "E-NODE-FILTER `P.virtual_binding` asks for one node template by its type or filter: `V1`, `V2` fit"
+            "E-NODE-FILTER `P.virtual_binding` selects a node template by type or filter, but `V1`, `V2` match"
         ]
     );
     let none = port("{node: tosca.nodes.nfv.Vdu.Compute, node_filter: {properties: [name: huge]}}");
-    assert!(findings("p: {type: string}", "p: a", &none)[0].ends_with("none fits"));
+    assert!(findings("p: {type: string}", "p: a", &none)[0].ends_with("none matches"));
     let by_capability = |cpus: u32| {
         format!(
             "{{node: tosca.nodes.nfv.Vdu.Compute, node_filter: {{capabilities: [virtual_compute: {{properties: [virtual_cpu: {{num_virtual_cpu: {cpus}}}]}}]}}}}"
@@ -248,11 +251,11 @@ fn a_requirement_may_describe_its_target() {
     };
     assert_eq!(bound(&by_capability(1)).as_deref(), Some("V1"));
     let found = findings("p: {type: string}", "p: a", &port(&by_capability(2)));
-    assert!(found[0].ends_with("none fits"), "{found:?}");
+    assert!(found[0].ends_with("none matches"), "{found:?}");
 }
 
 #[test]
-fn groups_have_types_and_members() {
+fn types_and_members_of_groups_are_checked() {
     let groups = "  groups:
     g: {type: tosca.groups.nfv.PlacementGroup, members: [X, Y], properties: {descriptio: d}}
     h: {type: tosca.groups.nfv.PlacmentGroup, members: [X]}
@@ -260,7 +263,7 @@ fn groups_have_types_and_members() {
     assert_eq!(
         findings("p: {type: string}", "p: a", groups),
         [
-            "E-NODE-UNKNOWN group `g` names `Y`, which is no node template",
+            "E-NODE-UNKNOWN group `g` names `Y`, which is not a node template",
             "E-PROPERTY-UNKNOWN `g` has no property `descriptio`",
             "E-TYPE-UNKNOWN group type `tosca.groups.nfv.PlacmentGroup` is not declared",
         ]
@@ -268,7 +271,7 @@ fn groups_have_types_and_members() {
 }
 
 #[test]
-fn a_pattern_binds_the_whole_value_in_requests_as_well() {
+fn a_pattern_must_match_the_entire_value_in_requests_too() {
     let rest =
         "      interfaces: {Vnflcm: {instantiate: {inputs: {additional_parameters: {type: P}}}}}\n";
     let vnfd = format!(

@@ -1,4 +1,4 @@
-//! Which version of SOL001 a package is read by, and what it is told where it writes another.
+//! The SOL001 version of a package, and warnings for what belongs to other versions.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -44,7 +44,7 @@ fn read(import: &str, manifest: &str, vdu: &str) -> (Option<String>, Vec<String>
 const METADATA: &str = "metadata:\n  vnf_product_name: N\n";
 
 #[test]
-fn the_import_says_the_version_else_the_manifest() {
+fn the_version_comes_from_the_import_or_else_the_manifest() {
     let url = "https://forge.etsi.org/rep/nfv/SOL001/raw/v3.3.1/etsi_nfv_sol001_vnfd_types.yaml";
     assert_eq!(read(url, METADATA, ""), (Some("3.3.1".to_owned()), vec![]));
     let both = format!("{METADATA}  compatible_specification_versions: 2.7.1,3.5.1\n");
@@ -60,26 +60,26 @@ fn the_import_says_the_version_else_the_manifest() {
 }
 
 #[test]
-fn an_unknown_version_is_a_warning_and_the_newest() {
+fn an_unknown_version_is_a_warning_and_read_as_the_newest() {
     let (version, warnings) = read("etsi_nfv_sol001_vnfd_types_v5.1.1.yaml", METADATA, "");
     assert_eq!(version.as_deref(), Some("4.4.1"));
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(
         warnings[0].starts_with(
-            "a.yaml:2:11: warning[W-SOL001-VERSION]: SOL001 5.1.1 is not known; the package is read by 4.4.1"
+            "a.yaml:2:11: warning[W-SOL001-VERSION]: SOL001 5.1.1 is unknown; the package is read as 4.4.1"
         ),
         "{warnings:?}"
     );
 }
 
 #[test]
-fn what_another_version_has_is_said_but_taken() {
+fn declarations_of_another_version_are_accepted_with_a_warning() {
     let old = "sw_image_data: {name: i, version: '1', container_format: bare, disk_format: qcow2, min_disk: 1 GB, size: 1 GB, checksum: {algorithm: sha-256, hash: abc}}";
     let (_, warnings) = read("etsi_nfv_sol001_vnfd_types_v4.4.1.yaml", METADATA, old);
     assert_eq!(
         warnings,
         [
-            "a.yaml:15:9: warning[W-SOL001-OTHER]: SOL001 4.4.1, which the package names, has no `V.sw_image_data` (hint: 2.5.1 to 3.5.1 has it)"
+            "a.yaml:15:9: warning[W-SOL001-OTHER]: SOL001 4.4.1, the version of the package, does not define `V.sw_image_data` (hint: SOL001 2.5.1 to 3.5.1 defines it)"
         ]
     );
     assert_eq!(
@@ -94,7 +94,7 @@ fn what_another_version_has_is_said_but_taken() {
     let (_, warnings) = read("etsi_nfv_sol001_vnfd_types_v3.3.1.yaml", METADATA, listed);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(
-        warnings[0].contains("has no `V.nfvi_constraints` of this form"),
+        warnings[0].contains("does not define `V.nfvi_constraints` in this form"),
         "{warnings:?}"
     );
     let (_, warnings) = read("etsi_nfv_sol001_vnfd_types_v2.6.1.yaml", METADATA, listed);
@@ -102,7 +102,7 @@ fn what_another_version_has_is_said_but_taken() {
 }
 
 #[test]
-fn what_no_version_has_is_refused() {
+fn declarations_of_no_version_are_refused() {
     for (vdu, code) in [
         ("sw_image_dat: {}", codes::PROPERTY_UNKNOWN),
         ("nfvi_constraints: 5", codes::PROPERTY_TYPE),
@@ -114,7 +114,7 @@ fn what_no_version_has_is_refused() {
 }
 
 #[test]
-fn a_version_has_its_own_constraints() {
+fn constraints_depend_on_the_version() {
     let boot = "boot_data: {vim_specific_properties: {properties: {a: b}}}";
     assert!(package("etsi_nfv_sol001_vnfd_types_v4.4.1.yaml", METADATA, boot).is_ok());
     let text = "boot_data: '#cloud-config'";

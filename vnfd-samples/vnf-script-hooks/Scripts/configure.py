@@ -14,7 +14,7 @@ for number, host in enumerate(hosts):
     name = host["name"]
     vnfm.progress(100 * number // len(hosts), f"configuring {name}")
     vnfm.wait(name, seconds=300)
-    # "Make it so": a retry and a second attempt do no harm.
+    # Idempotent: a retry or a second attempt does no harm.
     vnfm.put(name, PAGE, text, mode="0644")
     found = vnfm.run(name, f"cat {PAGE}").stdout
     if found != text:

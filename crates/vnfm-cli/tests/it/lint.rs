@@ -36,7 +36,7 @@ warning[W-LINK-UNUSED]: no connection point is on link `net`
 41 |     net:
    |     ^^^
    |
-   = expected: A connection point is on each link.
+   = expected: Each virtual link has a connection point.
    = clause: SOL001 6.8 (node types)
 "
     );

@@ -1,4 +1,4 @@
-//! SOL004's own files: `TOSCA.meta`, the manifest, and what lies in the package beside them.
+//! SOL004's own files: `TOSCA.meta`, the manifest, and the other files of the package.
 
 use super::Source;
 use crate::finding::{Finding, Sink, Span, codes};
@@ -8,7 +8,7 @@ use crate::package::Parts;
 use crate::path::{base, normalise};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Keys of `TOSCA.meta`; those that are `true` must be there.
+/// Keys of `TOSCA.meta`; `true` marks the mandatory ones.
 const META_KEYS: &[(&str, bool)] = &[
     ("TOSCA-Meta-File-Version", true),
     ("CSAR-Version", true),
@@ -31,7 +31,7 @@ const META_KEYS: &[(&str, bool)] = &[
     ("Content-Type", false),
 ];
 
-/// Keys of a VNF's manifest; those that are `true` must be there.
+/// Keys of a VNF's manifest; `true` marks the mandatory ones.
 const METADATA: &[(&str, bool)] = &[
     ("vnf_product_name", true),
     ("vnf_provider_id", true),
@@ -44,10 +44,10 @@ const METADATA: &[(&str, bool)] = &[
     ("vnf_provider", false),
 ];
 
-/// Files that need no naming: what people read, and requests that go with a package.
-const SPARED: &[&str] = &["README", "README.md", "README.txt", "README.rst"];
+/// Files that the manifest need not name, in addition to `requests/`.
+const UNLISTED: &[&str] = &["README", "README.md", "README.txt", "README.rst"];
 
-/// Looks at the files of a package.
+/// Checks the package's own files, not those of the VNF.
 pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
     meta(source, sink);
     for path in source.paths.iter().filter(|path| is_junk(path)) {
@@ -55,9 +55,9 @@ pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
             Finding::new(
                 codes::FILE_JUNK,
                 Span::file(path),
-                "nobody needs this file in a package",
+                "this file does not belong in a package",
             )
-            .hint("leave it out when you pack"),
+            .hint("remove it before packing"),
         );
     }
     for path in source.yaml_paths() {
@@ -65,16 +65,16 @@ pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
             .text(path)
             .is_some_and(|text| text.starts_with('\u{feff}'))
         {
-            let message = "the file begins with a byte order mark";
+            let message = "the file starts with a byte order mark";
             let finding = Finding::new(codes::YAML_BOM, Span::file(path), message);
-            sink.add(finding.hint("save it as UTF-8 without one"));
+            sink.add(finding.hint("save it as UTF-8 without a byte order mark"));
         }
     }
     if let Some(manifest) = read.meta.as_ref().and_then(|meta| meta.manifest.as_ref()) {
         lines(source, manifest, sink);
         metadata(manifest, sink);
         if let Some(vnfd) = &read.vnfd {
-            differs(manifest, vnfd, sink);
+            compare_with_vnfd(manifest, vnfd, sink);
         }
         sources(source, manifest, sink);
     }
@@ -106,19 +106,19 @@ fn meta(source: &Source<'_>, sink: &mut Sink) {
             .iter()
             .any(|(known, _)| known.eq_ignore_ascii_case(key))
         {
-            let message = format!("`{key}` is no key of TOSCA.meta");
+            let message = format!("`{key}` is not a key of TOSCA.meta");
             let finding = Finding::new(codes::META_KEY, span.clone(), message);
             sink.add(finding.did_you_mean(key, META_KEYS.iter().map(|(known, _)| *known)));
         }
-        // The entry and the manifest are looked for when the package is read.
+        // Reading the package checks the entry and the manifest.
         let file =
             key.contains("Entry-") && !key.ends_with("Definitions") && !key.ends_with("Manifest");
         let inside = format!("{}/", value.trim_end_matches('/'));
-        let there = |value: &str| {
+        let exists = |value: &str| {
             normalise(value).is_ok_and(|path| source.archive.has(&path))
                 || source.paths.iter().any(|path| path.starts_with(&inside))
         };
-        if file && !there(value) {
+        if file && !exists(value) {
             let message = format!("`{value}` is not in the package");
             let finding = Finding::new(codes::META_FILE, span, message);
             sink.add(finding.did_you_mean(value, source.paths.iter().copied()));
@@ -131,7 +131,7 @@ fn meta(source: &Source<'_>, sink: &mut Sink) {
         {
             let message = format!("`{key}` is missing");
             let hint = match *key {
-                "Created-By" => "name who packed it",
+                "Created-By" => "state who created the package",
                 "CSAR-Version" => "write `CSAR-Version: 1.1`",
                 _ => "write `TOSCA-Meta-File-Version: 1.0`",
             };
@@ -140,7 +140,7 @@ fn meta(source: &Source<'_>, sink: &mut Sink) {
     }
 }
 
-/// Lines that nothing reads.
+/// Reports lines of the manifest that are ignored.
 fn lines(source: &Source<'_>, manifest: &Manifest, sink: &mut Sink) {
     let text = source.text(&manifest.path).unwrap_or_default();
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -158,7 +158,7 @@ fn lines(source: &Source<'_>, manifest: &Manifest, sink: &mut Sink) {
 
 fn metadata(manifest: &Manifest, sink: &mut Sink) {
     let span = || Span::file(&manifest.path);
-    // A PNF's and an ASD's manifest have keys of their own.
+    // The manifests of PNFs and ASDs have other keys.
     if manifest
         .metadata
         .keys()
@@ -171,7 +171,7 @@ fn metadata(manifest: &Manifest, sink: &mut Sink) {
             let finding = Finding::new(
                 codes::MANIFEST_METADATA,
                 span(),
-                format!("`{key}` is no metadata of a VNF package"),
+                format!("`{key}` is not metadata of a VNF package"),
             );
             sink.add(finding.did_you_mean(key, METADATA.iter().map(|(known, _)| *known)));
         }
@@ -180,7 +180,7 @@ fn metadata(manifest: &Manifest, sink: &mut Sink) {
         if manifest.metadata.get(*key).is_none_or(String::is_empty) {
             let message = format!("`{key}` is missing");
             let finding = Finding::new(codes::MANIFEST_METADATA, span(), message);
-            sink.add(finding.hint("write it below `metadata:`"));
+            sink.add(finding.hint("add it below `metadata:`"));
         }
     }
     if let Some(date) = manifest
@@ -188,13 +188,13 @@ fn metadata(manifest: &Manifest, sink: &mut Sink) {
         .get("vnf_release_date_time")
         .filter(|date| !is_time(date))
     {
-        let message = format!("`{date}` is no date and time");
+        let message = format!("`{date}` is not a date and time");
         let finding = Finding::new(codes::MANIFEST_DATE, span(), message);
         sink.add(finding.hint("write it as `2026-11-01T10:00:00Z`"));
     }
 }
 
-/// `2026-11-01T10:00:00Z`, as RFC 3339 has it.
+/// A date and time of RFC 3339: `2026-11-01T10:00:00Z`.
 fn is_time(text: &str) -> bool {
     let Some((day, time)) = text.split_once(['T', 't', ' ']) else {
         return false;
@@ -204,9 +204,9 @@ fn is_time(text: &str) -> bool {
             && text
                 .bytes()
                 .zip(shape.bytes())
-                .all(|(byte, wanted)| match wanted {
+                .all(|(byte, expected)| match expected {
                     b'0' => byte.is_ascii_digit(),
-                    _ => byte == wanted,
+                    _ => byte == expected,
                 })
     };
     let zone = time.find(['Z', 'z', '+']).or_else(|| time.rfind('-'));
@@ -218,8 +218,8 @@ fn is_time(text: &str) -> bool {
     shape(day, "0000-00-00") && shape(clock, "00:00:00") && offset
 }
 
-/// The manifest and the VNFD say the same.
-fn differs(manifest: &Manifest, vnfd: &Vnfd, sink: &mut Sink) {
+/// The manifest's metadata equals the VNFD's properties.
+fn compare_with_vnfd(manifest: &Manifest, vnfd: &Vnfd, sink: &mut Sink) {
     let pairs = [
         ("vnf_product_name", "product_name", &vnfd.product_name),
         ("vnf_provider_id", "provider", &vnfd.provider),
@@ -254,7 +254,7 @@ fn sources(source: &Source<'_>, manifest: &Manifest, sink: &mut Sink) {
             sink.add(Finding::new(codes::MANIFEST_TWICE, span, message));
         }
     }
-    // The manifest and TOSCA.meta may stand without a hash: they name themselves.
+    // The manifest and TOSCA.meta need no hash.
     let itself = |path: &str| path == manifest.path || path.ends_with("TOSCA.meta");
     let counted = || {
         manifest
@@ -266,23 +266,23 @@ fn sources(source: &Source<'_>, manifest: &Manifest, sink: &mut Sink) {
     for named in counted().filter(|named| hashed > 0 && named.hash.is_none()) {
         if !named.source.contains("://") {
             let span = Span::line(&manifest.path, named.line);
-            let message = format!("`{}` has no hash, others have", named.source);
+            let message = format!("`{}` has no hash, unlike other files", named.source);
             let finding = Finding::new(codes::MANIFEST_HASHES, span, message);
             sink.add(finding.hint("state `Algorithm` and `Hash` of every file"));
         }
     }
     let named: BTreeSet<&str> = seen.keys().map(String::as_str).collect();
     for path in &source.paths {
-        let spared = SPARED.contains(path) || path.starts_with("requests/") || is_junk(path);
+        let unlisted = UNLISTED.contains(path) || path.starts_with("requests/") || is_junk(path);
         let signature = [".cms", ".cert", ".p7", ".pem", ".sig"]
             .iter()
             .any(|end| path.ends_with(end));
-        if named.contains(path) || itself(path) || spared || signature {
+        if named.contains(path) || itself(path) || unlisted || signature {
             continue;
         }
-        let message = format!("the manifest `{}` does not name it", manifest.path);
+        let message = format!("the manifest `{}` does not name this file", manifest.path);
         let finding = Finding::new(codes::FILE_UNNAMED, Span::file(path), message);
-        sink.add(finding.hint(format!("add `Source: {path}`, or leave the file out")));
+        sink.add(finding.hint(format!("add `Source: {path}`, or remove the file")));
     }
 }
 
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_rfc_3339() {
+    fn release_dates_follow_rfc_3339() {
         for text in [
             "2026-11-01T10:00:00Z",
             "2026-11-01 10:00:00.5+01:00",

@@ -1,7 +1,7 @@
-//! Heat templates: keys, files, references, and what nested templates are given.
+//! Heat templates: keys, files, references, and the parameters of nested templates.
 //!
-//! `hot.rs` says what of the uppermost template's parameters nothing fills; this looks into the
-//! templates, nested ones too.
+//! `hot.rs` reports parameters of the top template that nothing fills; this module checks the
+//! content of all templates, including nested ones.
 
 use super::{Source, traps};
 use crate::finding::{Finding, Sink, Span, codes};
@@ -39,16 +39,16 @@ const RESOURCE: &[&str] = &[
     "external_id",
     "condition",
 ];
-/// What Heat fills itself.
+/// Parameters that Heat provides.
 const PSEUDO: &[&str] = &["OS::stack_id", "OS::stack_name", "OS::project_id"];
 
-/// Looks at every Heat template below `BaseHOT/`.
+/// Checks every Heat template below `BaseHOT/`.
 pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
     for path in source
         .yaml_paths()
         .filter(|path| path.starts_with("BaseHOT/"))
     {
-        let Some([node]) = source.yaml(path).and_then(one) else {
+        let Some([node]) = source.yaml(path).and_then(single) else {
             continue;
         };
         if node.get("heat_template_version").is_some() {
@@ -61,18 +61,17 @@ pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
             .filter(|_| path.matches('/').count() == 2)
             && !vnfd.flavours.contains_key(flavour)
         {
-            let message = format!("there is no deployment flavour `{flavour}`");
+            let message = format!("no deployment flavour is called `{flavour}`");
             let finding = Finding::new(codes::HOT_FLAVOUR, Span::file(path), message);
             sink.add(finding.did_you_mean(flavour, vnfd.flavours.keys().map(String::as_str)));
         }
     }
 }
 
-fn one(nodes: Vec<Node>) -> Option<[Node; 1]> {
+fn single(nodes: Vec<Node>) -> Option<[Node; 1]> {
     nodes.try_into().ok()
 }
 
-/// Looks at one template.
 pub(super) fn template(source: &Source<'_>, path: &str, node: &Node, sink: &mut Sink) {
     traps(node, &["heat_template_version"], sink);
     unknown(node, KEYS, "a Heat template", sink);
@@ -92,15 +91,15 @@ pub(super) fn template(source: &Source<'_>, path: &str, node: &Node, sink: &mut 
     {
         let name = key.as_str().unwrap_or("~");
         if !used.contains(name) {
-            let message = format!("`{name}` is declared and not used");
+            let message = format!("parameter `{name}` is declared but not used");
             sink.add(Finding::new(codes::HOT_UNUSED, key.span.clone(), message));
         }
     }
     for (key, resource) in node.get("resources").map(Node::entries).unwrap_or_default() {
         let name = key.as_str().unwrap_or("~");
         unknown(resource, RESOURCE, &format!("resource `{name}`"), sink);
-        for wanted in dependencies(resource) {
-            exists(node, wanted, "resources", sink);
+        for dependency in dependencies(resource) {
+            exists(node, dependency, "resources", sink);
         }
         nested(source, path, resource, sink);
     }
@@ -162,7 +161,7 @@ fn exists(root: &Node, named: &Node, section: &str, sink: &mut Sink) {
     }
 }
 
-/// A resource whose type is a file: it is there, and is given what it needs.
+/// If a resource's type is a file, the file exists and receives the parameters that it needs.
 fn nested(source: &Source<'_>, path: &str, resource: &Node, sink: &mut Sink) {
     group(source, path, resource, sink);
     let Some(kind) = resource.get("type") else {
@@ -173,7 +172,7 @@ fn nested(source: &Source<'_>, path: &str, resource: &Node, sink: &mut Sink) {
         return;
     }
     let Some(found) = find(source, path, name) else {
-        let message = format!("no file `{name}` lies beside the template");
+        let message = format!("there is no file `{name}` at this path, relative to the template");
         let finding = Finding::new(codes::HOT_FILE, kind.span.clone(), message);
         let below = source
             .paths
@@ -182,7 +181,7 @@ fn nested(source: &Source<'_>, path: &str, resource: &Node, sink: &mut Sink) {
         sink.add(finding.did_you_mean(name, below.map(|other| other.trim_start_matches('/'))));
         return;
     };
-    let Some([inner]) = source.yaml(&found).and_then(one) else {
+    let Some([inner]) = source.yaml(&found).and_then(single) else {
         return;
     };
     let given = resource.get("properties");
@@ -202,20 +201,21 @@ fn nested(source: &Source<'_>, path: &str, resource: &Node, sink: &mut Sink) {
     for (name, parameter) in declared {
         let has_default = parameter.named().any(|(key, _)| key == "default");
         if !has_default && given.and_then(|given| given.get(name)).is_none() {
-            let message = format!("`{found}` needs the parameter `{name}`, which is not given");
+            let message =
+                format!("`{found}` needs the parameter `{name}`, which has no value here");
             sink.add(Finding::new(codes::HOT_NESTED, kind.span.clone(), message));
         }
     }
 }
 
-/// The resource that a group or an autoscaling group makes several of.
+/// The resource that a resource group or autoscaling group repeats.
 fn group(source: &Source<'_>, path: &str, resource: &Node, sink: &mut Sink) {
-    for place in [
+    for path_to_resource in [
         &["properties", "resource_def"][..],
         &["properties", "resource"],
     ] {
         if let Some(inner) = resource
-            .at(place)
+            .at(path_to_resource)
             .filter(|inner| inner.get("type").is_some())
         {
             nested(source, path, inner, sink);
@@ -223,7 +223,8 @@ fn group(source: &Source<'_>, path: &str, resource: &Node, sink: &mut Sink) {
     }
 }
 
-/// A file as Heat is given it: beside the template, or anywhere below by its bare name.
+/// The file of a nested template: relative to the template, or anywhere below its flavour's folder by its
+/// name alone, as the driver passes files to Heat.
 fn find(source: &Source<'_>, path: &str, name: &str) -> Option<String> {
     let root: Vec<&str> = path.split('/').take(2).collect();
     let root = root.join("/");

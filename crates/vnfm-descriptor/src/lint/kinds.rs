@@ -1,8 +1,8 @@
-//! What Kubernetes knows: kinds by `apiVersion`, and the fields of the common ones.
+//! The kinds that Kubernetes serves, by `apiVersion`, and the fields of common kinds.
 //!
-//! Groups that are not listed are let through: a cluster may serve any group of its own.
+//! Unlisted groups are accepted, since a cluster may define custom ones.
 
-/// A kind: where it is served, and the fields at its top and in its `spec`; `None`: any.
+/// A kind with its `apiVersion`, its top-level fields and those of its `spec`; `None` allows any field.
 pub(super) struct Kind {
     pub(super) api: &'static str,
     pub(super) name: &'static str,
@@ -30,7 +30,7 @@ const fn with_spec(api: &'static str, name: &'static str, spec: &'static [&'stat
     }
 }
 
-/// Fields of every object.
+/// Top-level fields of every object.
 pub(super) const COMMON: &[&str] = &["apiVersion", "kind", "metadata"];
 
 pub(super) const KINDS: &[Kind] = &[
@@ -211,8 +211,7 @@ pub(super) const KINDS: &[Kind] = &[
     ),
 ];
 
-/// `apiVersion`s that are served beside those of the table, by clusters that have them on; their
-/// kinds are not looked at.
+/// Additional `apiVersion`s that a cluster may enable; their kinds are not checked.
 pub(super) const OTHERS: &[&str] = &[
     "resource.k8s.io/v1",
     "resource.k8s.io/v1beta1",
@@ -228,7 +227,7 @@ pub(super) const OTHERS: &[&str] = &[
     "coordination.k8s.io/v1beta1",
 ];
 
-/// Kinds that an `apiVersion` had once, and has no more.
+/// Kinds that Kubernetes removed from an `apiVersion`.
 pub(super) const REMOVED: &[(&str, &str)] = &[
     ("networking.k8s.io/v1beta1", "Ingress"),
     ("networking.k8s.io/v1beta1", "IngressClass"),
@@ -300,7 +299,6 @@ pub(super) const POD: &[&str] = &[
     "workloadRef",
 ];
 
-/// Fields of a container.
 pub(super) const CONTAINER: &[&str] = &[
     "args",
     "command",
@@ -332,7 +330,6 @@ pub(super) const CONTAINER: &[&str] = &[
 /// Fields of a pod template.
 pub(super) const TEMPLATE: &[&str] = &["metadata", "spec"];
 
-/// Fields of `metadata`.
 pub(super) const METADATA: &[&str] = &[
     "annotations",
     "creationTimestamp",
@@ -459,7 +456,7 @@ const STORAGE_CAPACITY: &[&str] = &[
 ];
 const PRIORITY_CLASS: &[&str] = &["description", "globalDefault", "preemptionPolicy", "value"];
 
-/// The group of an `apiVersion`: `apps` of `apps/v1`, nothing of `v1`.
+/// The group of an `apiVersion`: `apps` for `apps/v1`, empty for `v1`.
 pub(super) fn group(api: &str) -> &str {
     api.split_once('/').map_or("", |(group, _)| group)
 }

@@ -1,8 +1,8 @@
-//! Kubernetes: the order file with its variables, and every manifest that it or the package has.
+//! Kubernetes: the order file with its variables, and every manifest of the package.
 //!
-//! Variables stand where a value will be, so a manifest is read as it is written; where that is no
-//! YAML, it is read once more with a word in the place of each. A value is a scalar and nothing else: a manifest that is
-//! YAML only once values stand in it is refused.
+//! A manifest is parsed as written. If that is not YAML, it is parsed again with a word in place of each
+//! variable. A variable stands for a scalar only: a manifest that becomes YAML only by its values is
+//! refused.
 
 use super::kinds::{COMMON, CONTAINER, KINDS, METADATA, OTHERS, POD, REMOVED, TEMPLATE, group};
 use super::{Source, traps};
@@ -14,7 +14,7 @@ use crate::variables::{Marked, is_name};
 use crate::yaml::{Node, parse_all};
 use std::collections::BTreeSet;
 
-/// Looks at the order file and the manifests of a package.
+/// Checks the order file and the manifests of a package.
 pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
     let mut workloads = BTreeSet::new();
     let mut used = BTreeSet::new();
@@ -23,11 +23,11 @@ pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
             continue;
         };
         let variables = read.order.as_ref().map(|order| &order.variables);
-        for (name, line) in mentioned(&text) {
+        for (name, line) in placeholders(&text) {
             let declared = variables.is_some_and(|all| all.contains_key(&name));
             if declared {
                 used.insert(name);
-            } else if let (Some(all), true) = (variables, whole(&text, line, &name)) {
+            } else if let (Some(all), true) = (variables, is_entire_value(&text, line, &name)) {
                 let message = format!("variable `{name}` is not declared");
                 let span = Span::line(&path, line);
                 let finding = Finding::new(codes::VARIABLE_UNKNOWN, span, message);
@@ -46,7 +46,7 @@ pub(super) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
     vdus(source, read, &workloads, sink);
 }
 
-/// The manifests that the order file names, and what else looks like one.
+/// The manifests that the order file names, and the other YAML files in `Files/kubernetes/`.
 fn manifests(source: &Source<'_>, read: &Parts) -> Vec<String> {
     let mut all: Vec<String> = read
         .order
@@ -98,9 +98,9 @@ fn documents(
     nodes.into_iter().filter(|node| !node.is_null()).collect()
 }
 
-const AS_SCALARS: &str = "it has to be YAML before values stand in it: `$name` is a scalar, such as `replicas: $replicas`";
+const AS_SCALARS: &str = "a manifest must be YAML before variables are replaced: `$name` stands for a scalar, as in `replicas: $replicas`";
 
-/// One object, or a list of them.
+/// Checks an object, or each object of a `List`.
 pub(super) fn object(node: &Node, sink: &mut Sink) {
     let texts = (
         node.get("apiVersion").and_then(Node::as_str),
@@ -112,7 +112,7 @@ pub(super) fn object(node: &Node, sink: &mut Sink) {
         } else {
             "kind"
         };
-        let message = format!("this is no object: it has no `{missing}`");
+        let message = format!("this is not a Kubernetes object: it has no `{missing}`");
         sink.add(Finding::new(codes::K8S_OBJECT, node.span.clone(), message));
         return;
     };
@@ -132,13 +132,13 @@ pub(super) fn object(node: &Node, sink: &mut Sink) {
     traps(node, &[], sink);
 }
 
-/// Whether Kubernetes serves it, and knows its fields.
+/// Kubernetes serves the kind in this `apiVersion`, and defines its fields.
 fn served(node: &Node, (api, kind): (&str, &str), sink: &mut Sink) {
     let at = |key: &str| node.get(key).map(|node| node.span.clone());
     let elsewhere = || KINDS.iter().find(|known| known.name == kind);
     let now = |known: &super::kinds::Kind| format!("`{kind}` is in `{}`", known.api);
     if REMOVED.contains(&(api, kind)) {
-        let message = format!("Kubernetes serves no `{kind}` in `{api}` any more");
+        let message = format!("Kubernetes no longer serves `{kind}` in `{api}`");
         let finding = Finding::new(codes::K8S_API, at("apiVersion"), message);
         return sink.add(elsewhere().map_or(finding.clone(), |known| finding.hint(now(known))));
     }
@@ -157,8 +157,8 @@ fn served(node: &Node, (api, kind): (&str, &str), sink: &mut Sink) {
         .filter(|known| group(known.api) == own)
         .map(|known| known.api)
         .collect();
-    let is_ours = !in_group.is_empty() || own == "extensions";
-    if !is_ours {
+    let is_builtin = !in_group.is_empty() || own == "extensions";
+    if !is_builtin {
         if let Some(known) = elsewhere().filter(|_| !own.contains('.')) {
             let message = format!("Kubernetes has no group `{own}`");
             sink.add(Finding::new(codes::K8S_API, at("apiVersion"), message).hint(now(known)));
@@ -166,7 +166,7 @@ fn served(node: &Node, (api, kind): (&str, &str), sink: &mut Sink) {
         return;
     }
     if let Some(known) = elsewhere() {
-        let message = format!("Kubernetes serves no `{kind}` in `{api}`");
+        let message = format!("Kubernetes does not serve `{kind}` in `{api}`");
         return sink.add(Finding::new(codes::K8S_API, at("apiVersion"), message).hint(now(known)));
     }
     if !in_group.contains(&api) {
@@ -251,10 +251,13 @@ fn selector(spec: &Node, template: &Node, sink: &mut Sink) {
             .and_then(|labels| labels.get(name))
             .and_then(Node::as_str);
         if own != value.as_str() {
-            let wanted = value.as_str().unwrap_or("~");
-            let message = format!("the pods have no label `{name}: {wanted}`");
+            let selected = value.as_str().unwrap_or("~");
+            let message = format!("the pods have no label `{name}: {selected}`");
             let finding = Finding::new(codes::K8S_SELECTOR, key.span.clone(), message);
-            sink.add(finding.hint("`template.metadata.labels` holds what `matchLabels` asks for"));
+            sink.add(
+                finding
+                    .hint("add it to `template.metadata.labels`, or remove it from `matchLabels`"),
+            );
         }
     }
 }
@@ -272,21 +275,22 @@ fn name(node: &Node, kind: &str, sink: &mut Sink) {
         return;
     };
     let text = named.as_str().unwrap_or_default();
-    // Roles and what they bind may have names such as `system:node`.
+    // Roles and role bindings may have names such as `system:node`.
     let free = kind.contains("Role") || text.contains('$');
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let ends = text.starts_with(['-', '.']) || text.ends_with(['-', '.']);
-    if !free && (text.is_empty() || text.len() > 253 || ends || !text.chars().all(fits)) {
+    if !free && (text.is_empty() || text.len() > 253 || ends || !text.chars().all(allowed)) {
         let message = format!("`{text}` cannot be the name of an object");
         sink.add(
-            Finding::new(codes::K8S_NAME, named.span.clone(), message)
-                .hint("lower case letters, digits, `-` and `.`, a letter or digit at both ends"),
+            Finding::new(codes::K8S_NAME, named.span.clone(), message).hint(
+                "use lower-case letters, digits, `-` and `.`, with a letter or digit at both ends",
+            ),
         );
     }
 }
 
-/// `$name` and `${name}` with their lines.
-fn mentioned(text: &str) -> Vec<(String, usize)> {
+/// The names in `$name` and `${name}`, each with its line.
+fn placeholders(text: &str) -> Vec<(String, usize)> {
     let mut all = Vec::new();
     for (index, line) in text.lines().enumerate() {
         for part in line.replace("$$", "").split('$').skip(1) {
@@ -303,8 +307,8 @@ fn mentioned(text: &str) -> Vec<(String, usize)> {
     all
 }
 
-/// Whether a line's value is the variable and nothing else, so that no shell could be meant.
-fn whole(text: &str, line: usize, name: &str) -> bool {
+/// Whether the variable is the entire value of a line, so it cannot be a shell variable in a script.
+fn is_entire_value(text: &str, line: usize, name: &str) -> bool {
     let line = text.lines().nth(line - 1).unwrap_or_default();
     let value = line
         .split_once(": ")
@@ -315,7 +319,7 @@ fn whole(text: &str, line: usize, name: &str) -> bool {
 }
 
 fn unused(source: &Source<'_>, order: &OrderFile, mut used: BTreeSet<String>, sink: &mut Sink) {
-    for (name, _) in mentioned(order.namespace.as_deref().unwrap_or_default()) {
+    for (name, _) in placeholders(order.namespace.as_deref().unwrap_or_default()) {
         used.insert(name);
     }
     let nodes = source.yaml(ORDER_FILE).unwrap_or_default();
@@ -327,7 +331,7 @@ fn unused(source: &Source<'_>, order: &OrderFile, mut used: BTreeSet<String>, si
             .map(|(key, _)| key)
             .find(|key| key.as_str() == Some(name));
         let span = key.map_or_else(|| Span::file(&order.path), |key| key.span.clone());
-        let message = format!("variable `{name}` is in no manifest");
+        let message = format!("variable `{name}` is declared but no manifest uses it");
         sink.add(Finding::new(codes::VARIABLE_UNUSED, span, message));
     }
     let named = |path: &str| order.manifests.iter().any(|manifest| manifest.path == path);
@@ -336,7 +340,7 @@ fn unused(source: &Source<'_>, order: &OrderFile, mut used: BTreeSet<String>, si
         .filter(|path| path.starts_with("Files/kubernetes/"))
     {
         if path != ORDER_FILE && !named(path) {
-            let message = format!("`{path}` is not in the order file, so nothing applies it");
+            let message = format!("`{path}` is not in the order file, so it is not applied");
             sink.add(Finding::new(
                 codes::MANIFEST_UNUSED,
                 Span::file(path),
@@ -346,7 +350,7 @@ fn unused(source: &Source<'_>, order: &OrderFile, mut used: BTreeSet<String>, si
     }
 }
 
-/// A containerised VDU has manifests, and its workload is in one of them.
+/// The workload of each containerised VDU is in a manifest.
 fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &mut Sink) {
     let Some(vnfd) = &read.vnfd else { return };
     for flavour in vnfd.flavours.values() {
@@ -363,7 +367,10 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
         };
         let Some(_) = &read.order else {
             if !source.archive.has(ORDER_FILE) {
-                let message = format!("nothing says which manifests make `{}`", first.name);
+                let message = format!(
+                    "no order file states which manifests deploy `{}`",
+                    first.name
+                );
                 let finding = Finding::new(codes::ORDER_NONE, Span::file(&flavour.file), message);
                 sink.add(finding.hint(format!("write `{ORDER_FILE}`")));
             }
@@ -377,7 +384,7 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
                 .map_or(&vdu.display_name, |mcio| &mcio.name);
             if !workloads.contains(name) && !workloads.iter().any(|known| known.contains('$')) {
                 let message = format!(
-                    "no manifest makes `{name}`, the workload of VDU `{}`",
+                    "no manifest creates `{name}`, the workload of VDU `{}`",
                     vdu.name
                 );
                 let finding = Finding::new(codes::WORKLOAD, Span::file(&flavour.file), message);
@@ -387,7 +394,7 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
     }
 }
 
-/// Whether charts and the like make a flavour's workloads: no driver deploys them.
+/// Reports charts and other items that no driver deploys; true if the flavour has any.
 fn charts(read: &Parts, flavour: &Flavour, sink: &mut Sink) -> bool {
     let items = read.asd.iter().flat_map(|asd| &asd.deployment_items);
     let items = items.filter(|item| !item.is_manifest()).map(|item| {
@@ -398,20 +405,20 @@ fn charts(read: &Parts, flavour: &Flavour, sink: &mut Sink) -> bool {
     });
     let mciops = flavour.mciops.values().map(|mciop| {
         let files: Vec<&str> = mciop.files.values().map(String::as_str).collect();
-        let what = if files.is_empty() {
+        let chart = if files.is_empty() {
             "a chart".into()
         } else {
             format!("`{}`", files.join("`, `"))
         };
-        format!("Mciop `{}` is {what}", mciop.name)
+        format!("Mciop `{}` is {chart}", mciop.name)
     });
-    let said: Vec<String> = items.chain(mciops).collect();
-    for what in &said {
-        let message = format!("{what}, which no driver deploys yet");
+    let undeployed: Vec<String> = items.chain(mciops).collect();
+    for item in &undeployed {
+        let message = format!("{item}, which no driver deploys yet");
         let finding = Finding::new(codes::CHART, Span::file(&flavour.file), message);
-        sink.add(finding.hint("bring its objects as manifests"));
+        sink.add(finding.hint("put its objects into manifests"));
     }
-    !said.is_empty()
+    !undeployed.is_empty()
 }
 
 #[cfg(test)]
@@ -419,7 +426,7 @@ mod tests {
     use super::*;
     use crate::limits::Limits;
 
-    fn said(text: &str) -> Vec<&'static str> {
+    fn codes_of(text: &str) -> Vec<&'static str> {
         let mut sink = Sink::default();
         let node = crate::yaml::parse(text, "a.yaml", &Limits::default(), &mut sink).unwrap();
         object(&node, &mut sink);
@@ -427,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cluster_may_serve_is_let_through() {
+    fn custom_groups_and_placeholders_are_accepted() {
         for text in [
             "{apiVersion: cilium.io/v2, kind: CiliumNetworkPolicy, metadata: {name: a}, any: 1}",
             "{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: a}}",
@@ -437,12 +444,12 @@ mod tests {
             "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: 'a:B'}}",
             "{apiVersion: '$api', kind: Thing, metadata: {name: $name}}",
         ] {
-            assert_eq!(said(text), [""; 0], "{text}");
+            assert_eq!(codes_of(text), [""; 0], "{text}");
         }
     }
 
     #[test]
-    fn what_no_cluster_serves_is_said() {
+    fn unknown_versions_kinds_fields_and_names_are_reported() {
         for (text, code) in [
             (
                 "{apiVersion: v1, kind: Deployment, metadata: {name: a}}",
@@ -470,13 +477,13 @@ mod tests {
             ),
             ("{kind: Pod, metadata: {name: a}}", codes::K8S_OBJECT),
         ] {
-            assert_eq!(said(text), [code], "{text}");
+            assert_eq!(codes_of(text), [code], "{text}");
         }
     }
 
     #[test]
     fn variables_are_found_with_their_lines() {
-        let found = mentioned("a: $x\nb: ${y}-$z\nc: $$no $1\n");
+        let found = placeholders("a: $x\nb: ${y}-$z\nc: $$no $1\n");
         assert_eq!(
             found,
             [
@@ -485,6 +492,6 @@ mod tests {
                 ("z".to_owned(), 2)
             ]
         );
-        assert!(whole("a: ${x}\n", 1, "x") && !whole("a: ${x}y\n", 1, "x"));
+        assert!(is_entire_value("a: ${x}\n", 1, "x") && !is_entire_value("a: ${x}y\n", 1, "x"));
     }
 }

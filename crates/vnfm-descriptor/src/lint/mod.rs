@@ -1,16 +1,16 @@
-//! Lint: everything that can be said about a package without a server, doubts included.
+//! Lint: everything that can be checked in a package without a server, including warnings.
 //!
 //! ```text
-//! package      what refuses a package, and what onboarding warns of      package.rs
+//! package      errors and warnings of onboarding                         package.rs
 //! tosca rules  names, references, occurrences, scaling, wiring, images   ../tosca/rules/
-//! files        TOSCA.meta, manifest, unnamed files, leftovers            files.rs
+//! files        TOSCA.meta, manifest, unnamed and leftover files          files.rs
 //! secrets      keys, kubeconfigs, passwords, tokens                      secrets.rs
 //! heat         Base HOT and the templates nested in it                   heat.rs
 //! kubernetes   order file, manifests, kinds and fields                   kubernetes.rs, kinds.rs
-//! allows       what somebody allowed, with a reason                      suppressions.rs
+//! suppressions findings that comments allow, with a reason               suppressions.rs
 //! ```
-//! Only the first row has errors: what lint calls an error is what onboarding refuses, and the
-//! other way round. [`explain()`] tells more about a code.
+//! Only the first row has errors: lint reports an error exactly if onboarding refuses the package.
+//! [`explain()`] describes a code.
 
 mod explain;
 mod files;
@@ -36,16 +36,16 @@ use std::path::Path;
 
 pub(crate) use scalars::traps;
 
-/// Text files above this are not looked into.
-const TEXT: u64 = 1 << 20;
+/// Larger text files are not searched, in bytes.
+const MAX_TEXT_BYTES: u64 = 1 << 20;
 
-/// What lint found.
+/// The findings of a package or file.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// The findings, in the order of the files.
+    /// Sorted by file and position.
     pub findings: Vec<Finding>,
-    /// What would be a finding if it were not allowed.
+    /// Findings that comments in the package allow.
     pub allowed: Vec<Allowed>,
     sources: BTreeMap<String, Vec<String>>,
 }
@@ -54,19 +54,19 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Allowed {
-    /// The finding.
+    /// A warning; errors cannot be allowed.
     pub finding: Finding,
-    /// Why it is allowed.
+    /// The reason that the comment gives.
     pub reason: String,
 }
 
 impl Report {
-    /// The gravest finding; none where there is nothing to say.
+    /// The highest severity among the findings; `None` if there are none.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).min()
     }
 
-    /// The line that a finding is about; never one that holds a secret.
+    /// The source line of a finding; `None` if the line contains a secret.
     pub fn line(&self, span: &Span) -> Option<&str> {
         let secret = self
             .findings
@@ -74,8 +74,8 @@ impl Report {
             .chain(self.allowed.iter().map(|allowed| &allowed.finding));
         let mut secret = secret.filter(|finding| finding.code.starts_with("W-SECRET"));
         let here = |finding: &Finding| {
-            let place = finding.span.as_ref().map(|place| (&place.file, place.line));
-            place == Some((&span.file, span.line))
+            let position = finding.span.as_ref().map(|span| (&span.file, span.line));
+            position == Some((&span.file, span.line))
         };
         if secret.any(here) {
             return None;
@@ -87,7 +87,7 @@ impl Report {
     }
 }
 
-/// Looks at a folder, a `.csar` or `.zip` file, or one YAML file alone.
+/// Lints a folder, a `.csar` or `.zip` file, or a single YAML file.
 pub fn lint(path: &Path, limits: &Limits) -> Report {
     let name = path
         .file_name()
@@ -106,7 +106,6 @@ pub fn lint(path: &Path, limits: &Limits) -> Report {
     }
 }
 
-/// Looks at a package.
 fn package(archive: &Archive, limits: &Limits, mut sink: Sink) -> Report {
     let source = Source::new(archive, limits);
     let read = examine(archive, limits, &mut sink);
@@ -128,7 +127,7 @@ fn package(archive: &Archive, limits: &Limits, mut sink: Sink) -> Report {
     report(&source, entry, sink)
 }
 
-/// The findings without those that are allowed, with the lines that they are about.
+/// Separates allowed findings from the others and collects the lines of all.
 fn report(source: &Source<'_>, entry: Option<&str>, sink: Sink) -> Report {
     let (findings, allowed) = suppressions::apply(source, entry, sink.all());
     let files = findings
@@ -155,7 +154,7 @@ fn report(source: &Source<'_>, entry: Option<&str>, sink: Sink) -> Report {
     }
 }
 
-/// The files of a package, as rules read them.
+/// The files of a package, for the rules.
 struct Source<'a> {
     archive: &'a Archive,
     limits: &'a Limits,
@@ -171,18 +170,17 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A file's text, if it is text and not large.
+    /// A file's text; `None` if it is large or not UTF-8.
     fn text(&self, path: &str) -> Option<String> {
-        let limit = TEXT.max(self.limits.yaml_bytes as u64);
+        let limit = MAX_TEXT_BYTES.max(self.limits.yaml_bytes as u64);
         String::from_utf8(self.archive.read(path, limit).ok()?).ok()
     }
 
-    /// The documents of a YAML file; `None` where it cannot be read, which others have said.
+    /// The documents of a YAML file; `None` if it cannot be read, which is reported elsewhere.
     fn yaml(&self, path: &str) -> Option<Vec<Node>> {
         crate::yaml::parse_all(&self.text(path)?, path, self.limits, &mut Sink::default())
     }
 
-    /// The YAML files.
     fn yaml_paths(&self) -> impl Iterator<Item = &'a str> + use<'a, '_> {
         self.paths
             .iter()

@@ -1,25 +1,25 @@
-//! Scalars that mean something else to readers of YAML 1.1, beyond what the reader of YAML finds.
+//! Scalars that YAML 1.1 parsers read differently, in addition to those that the YAML parser reports.
 //!
 //! | written | YAML 1.2 | YAML 1.1 |
 //! |---|---|---|
-//! | `2026-11-01` | text | a point in time |
+//! | `2026-11-01` | text | a timestamp |
 //! | `0o17` | 15 | text |
 //! | `1e3` | 1000 | text |
-//! | `1.10` | 1.1 | 1.1, where somebody meant a version |
+//! | `1.10` | 1.1 | 1.1, although a version was intended |
 
 use crate::finding::{Finding, Sink, codes};
 use crate::yaml::{Node, Value, float};
 
-/// Looks at every scalar below a node; `spared` are keys whose value is always such a scalar.
-pub(crate) fn traps(node: &Node, spared: &[&str], sink: &mut Sink) {
+/// Checks every scalar below a node, except the values of the `exempt` keys.
+pub(crate) fn traps(node: &Node, exempt: &[&str], sink: &mut Sink) {
     match &node.value {
         Value::Scalar { text, plain: true } => scalar(node, text, sink),
         Value::Scalar { .. } => {}
-        Value::Sequence(items) => items.iter().for_each(|item| traps(item, spared, sink)),
+        Value::Sequence(items) => items.iter().for_each(|item| traps(item, exempt, sink)),
         Value::Mapping(entries) => {
             for (key, value) in entries {
-                if !key.as_str().is_some_and(|key| spared.contains(&key)) {
-                    traps(value, spared, sink);
+                if !key.as_str().is_some_and(|key| exempt.contains(&key)) {
+                    traps(value, exempt, sink);
                 }
             }
         }
@@ -28,26 +28,26 @@ pub(crate) fn traps(node: &Node, spared: &[&str], sink: &mut Sink) {
 
 fn scalar(node: &Node, text: &str, sink: &mut Sink) {
     if is_date(text) {
-        let message = format!("unquoted `{text}` is a point in time to readers of YAML 1.1");
+        let message = format!("YAML 1.1 parsers read unquoted `{text}` as a timestamp");
         let finding = Finding::new(codes::YAML_DATE, node.span.clone(), message);
         sink.add(finding.hint(format!("write '{text}'")));
     } else if text.starts_with("0o") && crate::yaml::integer(text).is_some() || is_power(text) {
-        let message = format!("unquoted `{text}` is text to readers of YAML 1.1");
+        let message = format!("YAML 1.1 parsers read unquoted `{text}` as text");
         let finding = Finding::new(codes::YAML_11, node.span.clone(), message);
-        sink.add(finding.hint("quote it, or write the number plainly"));
+        sink.add(finding.hint("quote it, or write a decimal number"));
     } else if is_version(text) {
-        let message = format!("unquoted `{text}` is a number, and loses its last zero");
+        let message = format!("unquoted `{text}` is a number and loses its last zero");
         let finding = Finding::new(codes::YAML_NUMBER, node.span.clone(), message);
         sink.add(finding.hint(format!("write '{text}'")));
     }
 }
 
-/// `2026-11-01`, also with a time behind it.
+/// `2026-11-01`, with or without a time.
 fn is_date(text: &str) -> bool {
     let day = text.split(['T', 't', ' ']).next().unwrap_or_default();
     let parts: Vec<&str> = day.split('-').collect();
-    let digits = |part: &str, least: usize, most: usize| {
-        (least..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    let digits = |part: &str, min: usize, max: usize| {
+        (min..=max).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
     };
     let [year, month, day] = parts.as_slice() else {
         return false;
@@ -57,7 +57,7 @@ fn is_date(text: &str) -> bool {
     digits(year, 4, 4) && (text.len() == 10 && alone || timed)
 }
 
-/// `1e3`: YAML 1.1 wants a point in it.
+/// `1e3`: YAML 1.1 requires a decimal point.
 fn is_power(text: &str) -> bool {
     !text.contains('.')
         && text.contains(['e', 'E'])
@@ -65,7 +65,7 @@ fn is_power(text: &str) -> bool {
         && float(text).is_some()
 }
 
-/// `1.10`: a number that is not written as one.
+/// `1.10`: as a number, it loses the last zero.
 fn is_version(text: &str) -> bool {
     let Some((whole, part)) = text.split_once('.') else {
         return false;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traps_are_told_from_what_means_the_same_everywhere() {
+    fn only_ambiguous_scalars_are_reported() {
         for text in ["2026-11-01", "2026-1-1 10:00:00", "2026-11-01T10:00:00Z"] {
             assert!(is_date(text), "{text}");
         }

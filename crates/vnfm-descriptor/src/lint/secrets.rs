@@ -1,9 +1,10 @@
 //! Secrets that were left in a package: private keys, kubeconfigs, passwords, tokens.
 //!
-//! A finding says where, never what: its line is not shown either ([`super::Report::line`]).
-//! What a request fills (`{get_input: …}`, `$name`, `@NAME@`, `<name>`) is no secret.
+//! A finding states the position but never the secret; its line is not shown either
+//! ([`super::Report::line`]). Placeholders that a request fills (`{get_input: …}`, `$name`, `@NAME@`,
+//! `<name>`) are not secrets.
 
-use super::{Source, TEXT};
+use super::{MAX_TEXT_BYTES, Source};
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::path::has_extension;
 use crate::yaml::Node;
@@ -30,7 +31,7 @@ const KEYS: &[&str] = &[
     "passphrase",
 ];
 
-/// How tokens begin that are known by their look, and the least length of what follows.
+/// Prefixes of known tokens, the minimum length of the rest, and what the token is.
 const TOKENS: &[(&str, usize, &str)] = &[
     ("AKIA", 16, "an access key of AWS"),
     ("ghp_", 36, "a token of GitHub"),
@@ -40,10 +41,13 @@ const TOKENS: &[(&str, usize, &str)] = &[
     ("eyJhbGciOi", 60, "a JSON Web Token"),
 ];
 
-/// Looks for secrets in every text file.
+/// Searches every text file for secrets.
 pub(super) fn check(source: &Source<'_>, sink: &mut Sink) {
     for path in &source.paths {
-        let Some(text) = source.text(path).filter(|text| text.len() as u64 <= TEXT) else {
+        let Some(text) = source
+            .text(path)
+            .filter(|text| text.len() as u64 <= MAX_TEXT_BYTES)
+        else {
             continue;
         };
         lines(path, &text, sink);
@@ -55,13 +59,13 @@ pub(super) fn check(source: &Source<'_>, sink: &mut Sink) {
     }
 }
 
-/// Private keys and tokens, known by their look.
+/// Private keys and tokens, recognized by their format.
 pub(super) fn lines(path: &str, text: &str, sink: &mut Sink) {
     let all: Vec<&str> = text.lines().collect();
     for (index, line) in all.iter().enumerate() {
-        let place = || Span::line(path, index + 1);
+        let span = || Span::line(path, index + 1);
         let key = line.contains("-----BEGIN") && line.contains("PRIVATE KEY-----");
-        // A text about keys has no key below the line.
+        // In text about keys, no key follows the line.
         let body = all.get(index + 1).is_some_and(|next| {
             let next = next.trim().trim_matches('"');
             next.len() >= 32
@@ -73,28 +77,28 @@ pub(super) fn lines(path: &str, text: &str, sink: &mut Sink) {
             sink.add(
                 Finding::new(
                     codes::SECRET_KEY,
-                    place(),
-                    "a private key lies in the package",
+                    span(),
+                    "the package contains a private key",
                 )
-                .hint("who has the package has the key: make a key for each instance"),
+                .hint("everyone who has the package has the key; generate a key for each instance"),
             );
         }
-        for (begin, least, what) in TOKENS {
-            let token = line.find(begin).map(|at| &line[at + begin.len()..]);
+        for (prefix, min_length, kind) in TOKENS {
+            let token = line.find(prefix).map(|at| &line[at + prefix.len()..]);
             let run = token.map_or(0, |rest| {
                 rest.bytes()
                     .take_while(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
                     .count()
             });
-            if run >= *least {
-                let finding = Finding::new(codes::SECRET_TOKEN, place(), format!("this is {what}"));
-                sink.add(finding.hint("withdraw it, and let the request give it"));
+            if run >= *min_length {
+                let finding = Finding::new(codes::SECRET_TOKEN, span(), format!("this is {kind}"));
+                sink.add(finding.hint("revoke it, and pass it with the request"));
             }
         }
     }
 }
 
-/// Kubeconfigs, Secrets of Kubernetes, passwords.
+/// Kubeconfigs, Kubernetes Secrets, passwords.
 pub(super) fn document(node: &Node, sink: &mut Sink) {
     let kind = node.get("kind").and_then(Node::as_str);
     if kind == Some("Config") {
@@ -126,7 +130,7 @@ fn kubeconfig(node: &Node, sink: &mut Sink) {
                 Finding::new(
                     codes::SECRET_KUBECONFIG,
                     key.span.clone(),
-                    "a kubeconfig with its credentials lies in the package",
+                    "the package contains a kubeconfig with credentials",
                 )
                 .hint("register the cluster as a VIM instead"),
             );
@@ -142,7 +146,7 @@ fn passwords(node: &Node, sink: &mut Sink) {
             .to_ascii_lowercase()
             .replace('-', "_");
         let secret = KEYS.contains(&name.as_str());
-        // A declaration, `password: {type: string, default: …}`, has it as its default.
+        // In a declaration, `password: {type: string, default: …}`, the default is the secret.
         let default = value.get("default").filter(|_| value.get("type").is_some());
         match default {
             Some(default) if secret && literal(default) => password(key, default, sink),
@@ -155,12 +159,12 @@ fn passwords(node: &Node, sink: &mut Sink) {
 
 fn password(key: &Node, value: &Node, sink: &mut Sink) {
     let name = key.as_str().unwrap_or("~");
-    let message = format!("`{name}` has its value in the package");
+    let message = format!("the value of `{name}` is in the package");
     let finding = Finding::new(codes::SECRET_PASSWORD, value.span.clone(), message);
-    sink.add(finding.hint("let the request give it, by an input or a variable without default"));
+    sink.add(finding.hint("pass it with the request, by an input or variable without a default"));
 }
 
-/// Whether a value is written here, and not filled by somebody else.
+/// Whether a value is a literal, not a placeholder that is filled later.
 fn literal(node: &Node) -> bool {
     let filled = |text: &str| {
         text.is_empty()
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_found_and_never_shown() {
+    fn literal_secrets_are_found_and_never_shown() {
         let planted = "hunter2-planted";
         for text in [
             format!("password: {planted}\n"),
@@ -207,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_fills_is_no_secret() {
+    fn placeholders_are_not_secrets() {
         for text in [
             "password: $password\n",
             "password: {get_input: password}\n",

@@ -1,8 +1,8 @@
-//! One YAML file alone: a descriptor with the files that it imports, a Heat template, a manifest.
+//! A single YAML file: a descriptor with the files that it imports, a Heat template, a manifest.
 //!
-//! A file that lies in a package (a folder above it has `TOSCA-Metadata`) is looked at with the
-//! whole package, and only what is said of it is kept. Elsewhere nothing is known of the package
-//! that it will go into, so what a package alone can tell is not asked.
+//! If the file is in a package (a folder above it contains `TOSCA-Metadata`), the package is linted and
+//! the findings of other files are removed. Otherwise the package is unknown, so the codes that need
+//! one are skipped.
 
 use super::{Report, Source, heat, kubernetes, package, report, secrets};
 use crate::archive::{Archive, cannot_read};
@@ -15,11 +15,11 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use zip::write::SimpleFileOptions;
 
-/// How far up a package's root is looked for.
-const ABOVE: usize = 5;
+/// Folders above the file that are searched for the package's root.
+const MAX_LEVELS_UP: usize = 5;
 
-/// What only a package can tell.
-const OF_PACKAGES: &[&str] = &[
+/// Codes that need the package.
+const NEED_PACKAGE: &[&str] = &[
     codes::MANIFEST_NONE,
     codes::META_KEY,
     codes::ARTIFACT_MISSING,
@@ -31,20 +31,19 @@ const OF_PACKAGES: &[&str] = &[
     codes::HOT_FILE,
 ];
 
-/// What a file of types does not have.
-const OF_TOPOLOGIES: &[&str] = &[
+/// Codes that do not apply to a file of types.
+const NEED_TOPOLOGY: &[&str] = &[
     codes::VNF_MISSING,
     codes::VNF_PROPERTY,
     codes::VNF_REQUIRED,
     codes::FLAVOUR,
 ];
 
-/// Looks at one file.
 pub(super) fn lint(path: &Path, limits: &Limits) -> Report {
     if let Some(report) = in_package(path, limits) {
         return report;
     }
-    let one = |finding| Report {
+    let only = |finding| Report {
         findings: vec![finding],
         ..Report::default()
     };
@@ -54,7 +53,7 @@ pub(super) fn lint(path: &Path, limits: &Limits) -> Report {
         .unwrap_or_default();
     let text = match text_of(path, limits) {
         Ok(text) => text,
-        Err(finding) => return one(finding),
+        Err(finding) => return only(finding),
     };
     let mut sink = Sink::default();
     let Some(nodes) = parse_all(&text, name, limits, &mut sink) else {
@@ -105,8 +104,8 @@ fn lint_descriptor(archive: &Archive, name: &str, has_topology: bool, limits: &L
             .span
             .as_ref()
             .is_some_and(|span| &*span.file == name);
-        here && !OF_PACKAGES.contains(&finding.code)
-            && (has_topology || !OF_TOPOLOGIES.contains(&finding.code))
+        here && !NEED_PACKAGE.contains(&finding.code)
+            && (has_topology || !NEED_TOPOLOGY.contains(&finding.code))
     });
     report
 }
@@ -132,20 +131,20 @@ fn lint_documents(
     for finding in own
         .all()
         .into_iter()
-        .filter(|finding| !OF_PACKAGES.contains(&finding.code))
+        .filter(|finding| !NEED_PACKAGE.contains(&finding.code))
     {
         sink.add(finding);
     }
     report(&source, Some(name), sink)
 }
 
-/// The findings of a file, where a folder above it is a package.
+/// The findings of a file that is in a package; `None` if no folder above it is one.
 fn in_package(path: &Path, limits: &Limits) -> Option<Report> {
     let full = path.canonicalize().ok()?;
     let root = full
         .ancestors()
         .skip(1)
-        .take(ABOVE)
+        .take(MAX_LEVELS_UP)
         .find(|up| up.join("TOSCA-Metadata").is_dir())?;
     let name = full.strip_prefix(root).ok()?.to_str()?.to_owned();
     let mut report = super::lint(root, limits);
@@ -168,7 +167,7 @@ fn text_of(path: &Path, limits: &Limits) -> Result<String, Finding> {
         .map_err(|_| Finding::new(codes::YAML, Span::file(name), "the file is not UTF-8"))
 }
 
-/// The files that a descriptor imports, as far as they lie beside it or below.
+/// Adds the files that a descriptor imports, if they are in its folder or below.
 fn imports(root: &Path, entry: &str, limits: &Limits, files: &mut BTreeMap<String, String>) {
     let mut waiting = vec![entry.to_owned()];
     while let Some(path) = waiting.pop() {
@@ -215,7 +214,7 @@ fn zipped(files: &BTreeMap<String, String>) -> Result<Vec<u8>, Vec<Finding>> {
         Findings::one(Finding::new(
             codes::IO,
             None,
-            format!("cannot put the files together: {reason}"),
+            format!("cannot pack the files for lint: {reason}"),
         ))
         .as_slice()
         .to_vec()

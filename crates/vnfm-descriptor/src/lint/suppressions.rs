@@ -1,14 +1,14 @@
-//! What somebody allowed: `# vnfm-lint: allow CODE reason`.
+//! Comments that allow a finding: `# vnfm-lint: allow CODE reason`.
 //!
 //! ```yaml
 //! # vnfm-lint: allow W-LINK-UNUSED the request attaches machines of another VNF to it
 //! spareVL:
 //!   type: tosca.nodes.nfv.VnfVirtualLink      # vnfm-lint: allow CODE reason
 //! ```
-//! It holds for the line that it stands on, or else for the next line that is no comment.
-//! `allow-file` holds for the whole file; in the entry file also for findings that are at no line,
-//! and for files that have no comments, such as the manifest. Several codes have commas between
-//! them. Errors cannot be allowed, since onboarding refuses them.
+//! A comment at the end of a line applies to that line; on its own line, to the next line that is not
+//! a comment. `allow-file` applies to the entire file; in the entry file, also to findings without a
+//! line and to files that cannot have comments, such as the manifest. Several codes are separated by
+//! commas. Errors cannot be allowed, since onboarding refuses them.
 
 use super::{Allowed, Source};
 use crate::finding::{CODES, Finding, Severity, Span, codes, sort};
@@ -20,7 +20,6 @@ const MARK: &str = "# vnfm-lint:";
 struct Allow {
     code: String,
     reason: String,
-    /// Where the comment is.
     span: Span,
     scope: Scope,
     used: bool,
@@ -37,29 +36,35 @@ impl Allow {
         if self.code != finding.code || finding.severity == Severity::Error {
             return false;
         }
-        let place = finding.span.as_ref();
-        let same = place.is_some_and(|place| place.file == self.span.file);
+        let span = finding.span.as_ref();
+        let same_file = span.is_some_and(|span| span.file == self.span.file);
         match self.scope {
-            Scope::Line(line) => same && place.is_some_and(|place| place.line == line),
+            Scope::Line(line) => same_file && span.is_some_and(|span| span.line == line),
             Scope::File { entry } => {
-                let mute = place.is_none_or(|place| place.line == 0 || !has_comments(&place.file));
-                same || (entry && mute)
+                let no_comment_possible =
+                    span.is_none_or(|span| span.line == 0 || !has_comments(&span.file));
+                same_file || (entry && no_comment_possible)
             }
         }
     }
 }
 
-/// Parts the findings into those that stay and those that are allowed.
+/// Splits the findings into those that remain and those that a comment allows; adds findings about the comments.
 pub(super) fn apply(
     source: &Source<'_>,
     entry: Option<&str>,
     findings: Vec<Finding>,
 ) -> (Vec<Finding>, Vec<Allowed>) {
-    let mut stay = Vec::new();
+    let mut remaining = Vec::new();
     let mut allows = Vec::new();
     for path in source.paths.iter().filter(|path| has_comments(path)) {
         if let Some(text) = source.text(path).filter(|text| text.contains(MARK)) {
-            read(path, &text, entry == Some(*path), (&mut allows, &mut stay));
+            read(
+                path,
+                &text,
+                entry == Some(*path),
+                (&mut allows, &mut remaining),
+            );
         }
     }
     let mut allowed = Vec::new();
@@ -72,25 +77,31 @@ pub(super) fn apply(
                     reason: allow.reason.clone(),
                 });
             }
-            None => stay.push(finding),
+            None => remaining.push(finding),
         }
     }
-    // A second allow for the same finding allows nothing more.
+    // Of two comments for the same finding, the second is unused.
     for allow in allows.iter().filter(|allow| !allow.used) {
-        let message = format!("nothing here is `{}`", allow.code);
-        stay.push(
-            Finding::new(codes::ALLOW_UNUSED, allow.span.clone(), message).hint("take it away"),
+        let message = format!("no finding here has the code `{}`", allow.code);
+        remaining.push(
+            Finding::new(codes::ALLOW_UNUSED, allow.span.clone(), message)
+                .hint("delete this comment"),
         );
     }
-    sort(&mut stay);
-    (stay, allowed)
+    sort(&mut remaining);
+    (remaining, allowed)
 }
 
 fn has_comments(path: &str) -> bool {
     has_extension(path, &["yaml", "yml"])
 }
 
-fn read(path: &str, text: &str, entry: bool, (allows, stay): (&mut Vec<Allow>, &mut Vec<Finding>)) {
+fn read(
+    path: &str,
+    text: &str,
+    entry: bool,
+    (allows, remaining): (&mut Vec<Allow>, &mut Vec<Finding>),
+) {
     let lines: Vec<&str> = text.lines().collect();
     for (index, line) in lines.iter().enumerate() {
         let Some(at) = line.find(MARK) else { continue };
@@ -99,8 +110,8 @@ fn read(path: &str, text: &str, entry: bool, (allows, stay): (&mut Vec<Allow>, &
             line: index + 1,
             column: line[..at].chars().count() + 1,
         };
-        let said = line[at + MARK.len()..].trim();
-        let (verb, rest) = said.split_once(char::is_whitespace).unwrap_or((said, ""));
+        let text = line[at + MARK.len()..].trim();
+        let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let own_line = line[..at].trim().is_empty();
         let next = || {
             let comment = |line: &&str| line.trim().is_empty() || line.trim().starts_with('#');
@@ -116,24 +127,24 @@ fn read(path: &str, text: &str, entry: bool, (allows, stay): (&mut Vec<Allow>, &
             "allow-file" => Scope::File { entry },
             "allow" => Scope::Line(if own_line { next() } else { index + 1 }),
             _ => {
-                let message = format!("`{verb}` is not known");
-                stay.push(
+                let message = format!("unknown lint comment `{verb}`");
+                remaining.push(
                     Finding::new(codes::ALLOW_CODE, span, message)
                         .hint("write `# vnfm-lint: allow CODE reason`"),
                 );
                 continue;
             }
         };
-        one(rest, &span, scope, (allows, stay));
+        parse_allow(rest, &span, scope, (allows, remaining));
     }
 }
 
 /// `CODE[,CODE] reason`.
-fn one(
+fn parse_allow(
     rest: &str,
     span: &Span,
     scope: Scope,
-    (allows, stay): (&mut Vec<Allow>, &mut Vec<Finding>),
+    (allows, remaining): (&mut Vec<Allow>, &mut Vec<Finding>),
 ) {
     let (names, reason) = rest
         .trim()
@@ -143,13 +154,15 @@ fn one(
         let known = CODES.iter().any(|known| known.code == code);
         if !known || code.starts_with("E-") {
             let message = if known {
-                format!("`{code}` is an error: onboarding refuses the package")
+                format!(
+                    "`{code}` is an error and cannot be allowed: onboarding refuses the package"
+                )
             } else {
-                format!("`{code}` is no code")
+                format!("unknown lint code `{code}`")
             };
             let finding = Finding::new(codes::ALLOW_CODE, span.clone(), message);
-            stay.push(if known {
-                finding.hint("mend what it is about")
+            remaining.push(if known {
+                finding.hint("fix the error")
             } else {
                 finding.did_you_mean(code, CODES.iter().map(|known| known.code))
             });
@@ -159,9 +172,9 @@ fn one(
             let finding = Finding::new(
                 codes::ALLOW_REASON,
                 span.clone(),
-                format!("why is `{code}` allowed?"),
+                format!("the comment that allows `{code}` gives no reason"),
             );
-            stay.push(finding.hint("write the reason behind the code"));
+            remaining.push(finding.hint("add the reason after the code"));
             continue;
         }
         allows.push(Allow {

@@ -1,60 +1,60 @@
-//! An application service descriptor: what is deployed, in which order, and on what kind of cluster.
+//! An application service descriptor: the deployment items, their order, and the required cluster.
 //!
-//! The names are O-RAN's; the drafts before it say the same in other words, and [`AsdDialect`] tells
-//! which a package speaks. A package with an ASD has one flavour, without VDUs.
+//! The names are O-RAN's; earlier drafts use others, and [`AsdDialect`] is the one of the package. A package
+//! with an ASD has one flavour, without VDUs.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The spelling of an ASD.
+/// The dialect of an ASD: which names it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AsdDialect {
     /// The proposal's information elements: `asdSchemaVersion`, `deploymentItems`.
     Draft,
-    /// What packages in the field write: `descriptor_id`, `application_name`.
+    /// The names of packages in the field: `descriptor_id`, `application_name`.
     Field,
     /// O-RAN v02.00: `tosca.nodes.asd.Asd`, `asdInvariantId`.
     ORan,
 }
 
-/// An application service descriptor.
+/// An application service descriptor (ASD).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Asd {
-    /// How it is spelt.
+    /// The dialect of the package.
     pub dialect: AsdDialect,
-    /// Its identifier.
+    /// Identifier of the ASD.
     pub asd_id: String,
-    /// What stays the same from version to version.
+    /// Identifier shared by all versions of the ASD.
     pub asd_invariant_id: Option<String>,
-    /// Its version.
+    /// Version of the ASD.
     pub asd_version: Option<String>,
     /// The version of the ASD's schema.
     pub asd_schema_version: Option<String>,
-    /// Who makes the application.
+    /// The vendor of the application.
     pub asd_provider: String,
-    /// What the application is called.
+    /// Name of the application.
     pub asd_application_name: String,
-    /// The application's version.
+    /// Version of the application.
     pub asd_application_version: String,
-    /// A longer name for people.
+    /// Human-readable name of the application.
     pub asd_application_info_name: Option<String>,
-    /// A description for people.
+    /// Human-readable description of the application.
     pub asd_info_description: Option<String>,
-    /// Connection points that are seen from outside.
+    /// External connection points of the application.
     pub asd_ext_cpd: Vec<AsdExtCpd>,
-    /// What the cluster must have.
+    /// Requirements on the cluster, if stated.
     pub enhanced_cluster_capabilities: Option<ClusterCapabilities>,
-    /// What is deployed.
+    /// The items to deploy, unordered; see [`Asd::stages`].
     pub deployment_items: Vec<DeploymentItem>,
-    /// Container images that the package brings.
+    /// Container images in the package.
     pub images: Vec<OciImage>,
 }
 
 impl Asd {
-    /// The items by stage: a stage begins when the one before it is ready.
+    /// The items by stage; a stage starts when the previous one is ready.
     pub fn stages(&self) -> Vec<Vec<&DeploymentItem>> {
         let mut stages: BTreeMap<u32, Vec<&DeploymentItem>> = BTreeMap::new();
         for item in &self.deployment_items {
@@ -64,103 +64,102 @@ impl Asd {
     }
 }
 
-/// Something that is deployed, such as a Helm chart.
+/// An item to deploy, such as a Helm chart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct DeploymentItem {
-    /// Its identifier in the ASD.
+    /// Identifier within the ASD.
     pub deployment_item_id: String,
-    /// The artifact's name, or what refers to it.
+    /// Name of the artifact, or the reference to it.
     pub artifact: String,
-    /// `helm_chart`, `helmfile`, `crd`, `terraform`, or `kubernetes_manifest`, which is ours.
+    /// `helm_chart`, `helmfile`, `crd`, `terraform`, or `kubernetes_manifest` (our addition).
     pub artifact_type: String,
-    /// The file in the package.
+    /// Path of the file in the package.
     pub file: String,
-    /// The stage; what has none is in stage 0.
+    /// The stage; 0 if absent.
     pub deployment_order: u32,
-    /// Values that may be set when it is deployed.
+    /// Values that can be set at deployment.
     pub lifecycle_parameters: Vec<String>,
 }
 
 impl DeploymentItem {
-    /// Whether it is deployed as it is: a YAML file of Kubernetes objects.
+    /// Whether it is a YAML file of Kubernetes objects, which is applied unchanged.
     pub fn is_manifest(&self) -> bool {
         matches!(self.artifact_type.as_str(), "crd" | "kubernetes_manifest")
             && crate::path::has_extension(&self.file, &["yaml", "yml"])
     }
 }
 
-/// A connection point that is seen from outside.
+/// An external connection point of an application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct AsdExtCpd {
-    /// Its identifier, where the dialect has one.
+    /// Identifier; some dialects have none.
     pub id: Option<String>,
-    /// What it offers.
+    /// Human-readable description.
     pub description: Option<String>,
-    /// The kind of network that it belongs to, such as `endUser`.
+    /// The kind of network that it connects to, such as `endUser`.
     pub virtual_link_requirement: Vec<String>,
     /// Order among a pod's secondary interfaces.
     pub interface_order: Option<u32>,
-    /// What it asks of its interface, by O-RAN's names.
+    /// Requirements on its interface, by O-RAN's names.
     pub network_interface_requirements: BTreeMap<String, Vec<String>>,
-    /// Which values of a chart take its addresses and attachments, by O-RAN's names.
+    /// The chart values that set its addresses and attachments, by O-RAN's names.
     pub input_param_mappings: BTreeMap<String, Vec<String>>,
-    /// The object that it is, such as a Service.
+    /// The Kubernetes object that implements it, such as a Service.
     pub resource_mapping: Option<String>,
 }
 
-/// What a cluster must have.
+/// The requirements of an ASD on the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ClusterCapabilities {
-    /// The least kernel, as `uname -r` writes it.
+    /// Minimum kernel version, as in `uname -r`.
     pub min_kernel_version: Option<String>,
-    /// Modules that must be loaded.
+    /// Kernel modules that must be loaded.
     pub required_kernel_modules: Vec<String>,
-    /// Modules that must not be loaded.
+    /// Kernel modules that must not be loaded.
     pub conflicting_kernel_modules: Vec<String>,
-    /// Kinds of objects that must be known.
+    /// Custom resources that the cluster must define.
     pub required_custom_resources: Vec<RequiredResource>,
-    /// Labels of a fitting cluster.
+    /// Labels that the cluster must or should have.
     pub cluster_labels: Vec<ClusterLabel>,
-    /// Plugins that must be installed.
+    /// Plugins that the cluster must have.
     pub required_plugins: Vec<RequiredPlugin>,
 }
 
-/// A kind of object that a cluster must know.
+/// A custom resource that the cluster must define.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RequiredResource {
-    /// The kind, or a text that says it.
+    /// The kind, or a description of it.
     pub kind: String,
-    /// The version of its API.
+    /// The `apiVersion` of the kind.
     pub api_version: Option<String>,
 }
 
-/// A label of a fitting cluster.
+/// A label that the cluster must or should have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ClusterLabel {
-    /// The label.
+    /// The label, without its `-m` or `-p`.
     pub label: String,
-    /// Whether a cluster without it is out of question (`-m`, and where nothing is said) or only
-    /// less liked (`-p`).
+    /// Whether the cluster must have it (`-m`, the default); otherwise it is preferred (`-p`).
     pub mandatory: bool,
 }
 
-/// A plugin that a cluster must have.
+/// A plugin that the cluster must have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RequiredPlugin {
-    /// Its name.
+    /// Name, such as `Multus-CNI`.
     pub name: String,
-    /// Its version.
+    /// Version, as written.
     pub version: Option<String>,
 }
 
@@ -168,8 +167,8 @@ pub struct RequiredPlugin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct OciImage {
-    /// The folder of the layout in the package.
+    /// Folder of the layout in the package.
     pub layout: String,
-    /// The `name` annotation: the tag that it gets.
+    /// The `name` annotation: the tag that the image gets.
     pub name: String,
 }

@@ -1,4 +1,4 @@
-//! What VDUs ask of the machines that carry them: capabilities, pinning, huge pages, containers.
+//! Compute requirements of VDUs: capabilities, CPU pinning, huge pages, containers.
 
 use super::resources::SwImage;
 use serde::Serialize;
@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 pub struct CpuPinning {
     /// `static` or `dynamic`.
     pub policy: Option<String>,
-    /// The rules, as written.
+    /// `virtual_cpu_pinning_rule`, as written.
     pub rules: Vec<String>,
 }
 
-/// Huge pages of one size.
+/// Huge pages of a given size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct HugePages {
     /// Size of a page in bytes.
     pub page_bytes: u64,
-    /// Memory in pages of this size, in bytes.
+    /// Total memory in pages of this size, in bytes.
     pub requested_bytes: u64,
 }
 
@@ -28,17 +28,17 @@ pub struct HugePages {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RequestedCapability {
-    /// Its key.
+    /// Key in the descriptor.
     pub key: String,
     /// `requested_additional_capability_name`.
     pub name: String,
-    /// Whether the VDU cannot do without.
+    /// Whether the VDU requires it; otherwise it is preferred.
     pub support_mandatory: bool,
-    /// The least version.
+    /// Minimum version.
     pub min_version: Option<String>,
-    /// The version that is liked best.
+    /// Preferred version.
     pub preferred_version: Option<String>,
-    /// What it must reach.
+    /// Performance that it must provide, by parameter.
     pub target_performance_parameters: BTreeMap<String, String>,
 }
 
@@ -50,25 +50,25 @@ pub struct Container {
     pub name: String,
     /// `properties.name`.
     pub display_name: String,
-    /// The image that it runs.
+    /// The container image.
     pub image: Option<SwImage>,
-    /// CPU that it asks for, in thousandths.
+    /// Requested CPU in thousandths of a core.
     pub requested_cpu_resources: Option<u32>,
-    /// CPU that it may take, in thousandths.
+    /// CPU limit in thousandths of a core.
     pub cpu_resource_limit: Option<u32>,
-    /// Memory that it asks for, in bytes.
+    /// Requested memory in bytes.
     pub requested_memory_bytes: Option<u64>,
-    /// Memory that it may take, in bytes.
+    /// Memory limit in bytes.
     pub memory_limit_bytes: Option<u64>,
-    /// Disk that it asks for, in bytes.
+    /// Requested ephemeral storage in bytes.
     pub requested_ephemeral_storage_bytes: Option<u64>,
-    /// Disk that it may take, in bytes.
+    /// Limit on ephemeral storage in bytes.
     pub ephemeral_storage_limit_bytes: Option<u64>,
-    /// Extended resources by name: how many.
+    /// Number of extended resources by name.
     pub extended_resources: BTreeMap<String, u32>,
-    /// Huge pages.
+    /// Requested huge pages, by page size.
     pub huge_pages: Vec<HugePages>,
-    /// Pinning.
+    /// `cpu_pinning_requirements`.
     pub cpu_pinning: Option<CpuPinning>,
 }
 
@@ -78,8 +78,8 @@ pub struct Container {
 pub struct Mciop {
     /// Name of the node template.
     pub name: String,
-    /// The deployable units that it brings.
+    /// The deployable units that it deploys.
     pub vdus: Vec<String>,
-    /// Its files in the package by the artifact's name.
+    /// Paths in the package by artifact name.
     pub files: BTreeMap<String, String>,
 }

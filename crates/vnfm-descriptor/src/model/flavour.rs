@@ -1,4 +1,4 @@
-//! A deployment flavour: its resources, how many of each, and its hooks.
+//! A deployment flavour: its resources, their number of instances, and its hooks.
 //!
 //! The number of VNFCs of a VDU at a level is `initial + Σ aspects Σ steps delta(step)`; one
 //! entry in `step_deltas` repeats for every step ([`Flavour::instances_at`]).
@@ -14,85 +14,85 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A deployment flavour.
+/// A deployment flavour of a VNF.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Flavour {
-    /// `flavour_id`.
+    /// `flavour_id`, unique in the package.
     pub id: String,
-    /// `flavour_description`.
+    /// `flavour_description`; empty if absent.
     pub description: String,
-    /// The file that describes it, for messages.
+    /// The file that describes it, for error messages.
     pub file: String,
-    /// VDUs by name.
+    /// VDUs by the name of their node template.
     pub vdus: BTreeMap<String, Vdu>,
-    /// Connection points by name.
+    /// Connection points by the name of their node template.
     pub cps: BTreeMap<String, Cp>,
     /// Connection points that the request binds, in the order of the file.
     pub external_cps: Vec<ExternalCp>,
-    /// Internal links by name.
+    /// Internal virtual links by the name of their node template.
     pub virtual_links: BTreeMap<String, VirtualLink>,
-    /// Storages by name.
+    /// Storages by the name of their node template.
     pub storages: BTreeMap<String, Storage>,
-    /// Scaling aspects by name.
+    /// Scaling aspects by their key in `ScalingAspects`.
     pub scaling_aspects: BTreeMap<String, ScalingAspect>,
-    /// Instantiation levels by name.
+    /// Instantiation levels by their key in `InstantiationLevels`.
     pub instantiation_levels: BTreeMap<String, InstantiationLevel>,
-    /// The level where the request names none.
+    /// The level for requests that name none.
     pub default_level: Option<String>,
-    /// `VduInitialDelta` by VDU.
+    /// Initial number of instances by VDU (`VduInitialDelta`).
     pub initial_deltas: BTreeMap<String, u32>,
-    /// Placement rules.
+    /// Affinity and anti-affinity rules, from policies.
     pub affinity_rules: Vec<AffinityRule>,
-    /// What `Vnflcm` implements, in the order of the file.
+    /// The operations of `Vnflcm` that the descriptor implements, in the order of the file.
     pub hooks: Vec<Hook>,
-    /// JSON Schemas of `additionalParams` by operation, where a derived data type is declared.
+    /// JSON Schemas of `additionalParams` by operation, if the descriptor declares a data type for it.
     pub additional_params: BTreeMap<String, Value>,
     /// `modifiable_attributes`: the extensions and metadata that the VNF's type declares, and
     /// their defaults.
     pub modifiable_attributes: Option<Value>,
-    /// JSON Schemas of what a modification may change, by `extensions`, `metadata` and
-    /// `vnfConfigurableProperties`, where the VNF's type declares it.
+    /// JSON Schemas of `extensions`, `metadata` and `vnfConfigurableProperties`, as far as the VNF's type
+    /// declares them.
     pub modifiable_types: BTreeMap<String, Value>,
     /// `lcm_operations_configuration` as written.
     pub lcm_operations_configuration: Option<Value>,
-    /// The same, read.
+    /// `lcm_operations_configuration`, parsed.
     pub lcm: LcmConfiguration,
-    /// What is measured, at the VNF, its VDUs and its links.
+    /// Monitoring parameters of the VNF, its VDUs and its links.
     pub monitoring_parameters: Vec<MonitoringParameter>,
-    /// Policies about indicators.
+    /// VNF indicators, from `VnfIndicator` policies.
     pub indicators: Vec<Indicator>,
-    /// Rules for traffic.
+    /// Rules that permit traffic, from `SecurityGroupRule` policies.
     pub security_group_rules: Vec<SecurityGroupRule>,
-    /// Interfaces that the VNF offers.
+    /// Interfaces that the VNF provides.
     pub supported_interfaces: Vec<SupportedInterface>,
-    /// Changes to other packages that it is prepared for.
+    /// Supported changes to other packages.
     pub package_changes: Vec<PackageChange>,
     /// Containers of the deployable units by name.
     pub containers: BTreeMap<String, Container>,
-    /// Packages of the container platform by name.
+    /// Mciops (packages such as Helm charts) by name.
     pub mciops: BTreeMap<String, Mciop>,
 }
 
-/// A scaling aspect with what each step adds.
+/// A scaling aspect and its deltas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScalingAspect {
-    /// Name for people.
+    /// Human-readable name.
     pub name: String,
-    /// Description for people.
+    /// Human-readable description.
     pub description: String,
-    /// Highest level.
+    /// Highest scale level, at most 10 000.
     pub max_scale_level: u32,
-    /// Names of the deltas of each step; one entry repeats.
+    /// The delta's name for each step; a single entry repeats.
     pub step_deltas: Vec<String>,
-    /// By VDU: what a delta adds.
+    /// By VDU and delta: the instances that it adds.
     pub deltas: BTreeMap<String, BTreeMap<String, u32>>,
 }
 
-/// An instantiation level.
+/// An instantiation level of a flavour.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct InstantiationLevel {
-    /// Description for people.
+    /// Human-readable description.
     pub description: String,
     /// Scale level of each aspect.
     pub scale_info: BTreeMap<String, u32>,
@@ -105,9 +105,9 @@ pub struct InstantiationLevel {
 pub struct AffinityRule {
     /// The policy's name.
     pub name: String,
-    /// Whether the targets are kept apart.
+    /// Whether it is an anti-affinity rule.
     pub anti: bool,
-    /// `nfvi_node`, `zone`, …
+    /// `nfvi_node`, `zone`, `zone_group`, `nfvi_pop`, …, by the version of SOL001.
     pub scope: String,
     /// Names of VDUs or links.
     pub targets: Vec<String>,
@@ -119,11 +119,11 @@ pub struct AffinityRule {
 pub struct Hook {
     /// `instantiate_end`, …, or a base operation such as `heal`.
     pub operation: String,
-    /// The name that the descriptor gives; configuration may map it to a plugin.
+    /// The implementation's name in the descriptor; the configuration may map it to a plugin.
     pub implementation: String,
-    /// The artifact of that name.
+    /// The artifact of that name, if there is one.
     pub artifact: Option<Artifact>,
-    /// `inputs` of the assignment, functions resolved.
+    /// `inputs` of the assignment, with functions evaluated.
     pub inputs: Value,
     /// `implementation.timeout`.
     #[serde(
@@ -134,16 +134,16 @@ pub struct Hook {
     pub timeout: Option<Duration>,
 }
 
-/// A TOSCA artifact.
+/// A TOSCA artifact of the VNF's node template.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Artifact {
-    /// Its name in the node template.
+    /// Name in the node template.
     pub name: String,
-    /// Its type, such as `tosca.artifacts.Implementation.SharedLibrary`.
+    /// Type, such as `tosca.artifacts.Implementation.SharedLibrary`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The file in the package, normalised; absent if the package does not bring it.
+    /// Normalised path in the package; absent if the package does not contain the file.
     pub file: Option<String>,
     /// `properties`, such as `plugin: kubernetes-cluster`.
     pub properties: BTreeMap<String, Value>,
@@ -157,7 +157,7 @@ impl Artifact {
         self.properties.get("plugin").and_then(Value::as_str)
     }
 
-    /// The path of the script that it is: a file of the package that an interpreter runs.
+    /// The path of the script in the package, if the artifact is one.
     pub fn script(&self) -> Option<&str> {
         self.file
             .as_deref()
@@ -172,54 +172,56 @@ const SCRIPTS: [&str; 3] = [
     "tosca.artifacts.Implementation.Ansible",
 ];
 
-/// Why a number of instances cannot be told.
+/// Why a number of instances cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LevelError {
-    /// No such VDU.
+    /// The flavour has no such VDU.
     #[error("flavour `{flavour}` has no VDU `{vdu}`")]
     Vdu {
-        /// The flavour.
+        /// The flavour's identifier, for the message.
         flavour: String,
-        /// The VDU that was asked for.
+        /// The requested VDU.
         vdu: String,
     },
-    /// No such level.
+    /// The flavour has no such instantiation level.
     #[error("flavour `{flavour}` has no instantiation level `{level}`, only {known}")]
     Level {
-        /// The flavour.
+        /// The flavour's identifier, for the message.
         flavour: String,
-        /// The level that was asked for.
+        /// The requested level.
         level: String,
-        /// The levels that there are.
+        /// The levels that exist, for the message.
         known: String,
     },
-    /// No such aspect.
+    /// The flavour has no such scaling aspect.
     #[error("flavour `{flavour}` has no scaling aspect `{aspect}`")]
     Aspect {
-        /// The flavour.
+        /// The flavour's identifier, for the message.
         flavour: String,
-        /// The aspect that was asked for.
+        /// The requested aspect.
         aspect: String,
     },
     /// The level is above the aspect's highest.
-    #[error("scaling aspect `{aspect}` goes up to level {max}, not {level}")]
+    #[error("the highest level of scaling aspect `{aspect}` is {max}, not {level}")]
     TooHigh {
         /// The aspect.
         aspect: String,
-        /// The level that was asked for.
+        /// The requested level.
         level: u32,
         /// The highest level.
         max: u32,
     },
-    /// The descriptor does not say what a step adds.
-    #[error("scaling aspect `{aspect}` does not say what step {step} adds to VDU `{vdu}`")]
+    /// The descriptor lacks the delta of a step.
+    #[error(
+        "scaling aspect `{aspect}` does not state how many instances step {step} adds to VDU `{vdu}`"
+    )]
     Delta {
         /// The aspect.
         aspect: String,
         /// The VDU.
         vdu: String,
-        /// The step, from 1.
+        /// The step, counted from 1.
         step: u32,
     },
 }
@@ -296,11 +298,10 @@ impl Flavour {
         Ok(stated.unwrap_or(computed))
     }
 
-    /// How many VNFCs a VDU has at the given scale levels; an aspect that is not named is at 0.
+    /// The number of VNFCs of a VDU at the given scale levels; aspects not in `levels` are at 0.
     ///
     /// # Errors
-    /// The VDU or an aspect does not exist, a level is too high, or an aspect does not say what
-    /// a step adds.
+    /// The VDU or an aspect does not exist, a level is too high, or an aspect lacks the delta of a step.
     pub fn instances_at(
         &self,
         vdu: &str,
@@ -355,11 +356,11 @@ impl Flavour {
         Ok(count)
     }
 
-    /// How many resources an instance has at an instantiation level (none: the default one): VNFCs with their volumes and
-    /// ports, and links. It is counted without making any of them.
+    /// The number of resources of an instance at an instantiation level (`None`: the default one); see
+    /// [`Flavour::resources`].
     ///
     /// # Errors
-    /// The level does not exist, or a scaling aspect does not say what a step adds.
+    /// The level does not exist, or a scaling aspect lacks the delta of a step.
     pub fn resources_of(&self, level: Option<&str>) -> Result<u64, LevelError> {
         let counted = self
             .vdus
@@ -368,11 +369,11 @@ impl Flavour {
         Ok(self.resources(counted.collect::<Result<Vec<_>, LevelError>>()?))
     }
 
-    /// How many resources an instance has at the highest level of every scaling aspect.
+    /// The number of resources of an instance at the highest level of every scaling aspect.
     ///
     /// # Errors
-    /// A scaling aspect does not say what a step adds.
-    pub fn most_resources(&self) -> Result<u64, LevelError> {
+    /// A scaling aspect lacks the delta of a step.
+    pub fn max_resources(&self) -> Result<u64, LevelError> {
         let highest = self.scaling_aspects.iter();
         let highest = highest.map(|(name, aspect)| (name.clone(), aspect.max_scale_level));
         let counted = self.all_instances_at(&highest.collect())?;
@@ -380,23 +381,22 @@ impl Flavour {
     }
 
     /// The largest number of VNFCs that a VDU has at any level.
-    pub(crate) fn largest_count(&self, vdu: &str) -> u32 {
+    pub(crate) fn max_instances(&self, vdu: &str) -> u32 {
         let named = self
             .instantiation_levels
             .keys()
             .map(|level| self.instances_of(vdu, Some(level)));
         let highest = self.scaling_aspects.iter();
         let highest = highest.map(|(name, aspect)| (name.clone(), aspect.max_scale_level));
-        let most = self.instances_at(vdu, &highest.collect());
+        let at_highest = self.instances_at(vdu, &highest.collect());
         named
-            .chain([most])
+            .chain([at_highest])
             .filter_map(Result::ok)
             .max()
             .unwrap_or_default()
     }
 
-    /// How many resources these numbers of VNFCs come to: VNFCs with their volumes and ports, and links. It is counted
-    /// without making any of them.
+    /// The number of resources for these numbers of VNFCs: VNFCs, each with its volumes and ports, and links.
     pub fn resources<'a>(&self, counted: impl IntoIterator<Item = (&'a str, u32)>) -> u64 {
         let of_vdu = |(vdu, count): (&str, u32)| {
             let storages = self.vdus.get(vdu).map_or(0, |vdu| vdu.storages.len());
@@ -435,7 +435,7 @@ impl Flavour {
 }
 
 impl ScalingAspect {
-    /// The delta of a step, from 1; one entry repeats for every step.
+    /// The delta of a step, counted from 1; a single entry repeats for every step.
     fn step_delta(&self, step: u32) -> Option<&str> {
         let index = if self.step_deltas.len() == 1 {
             0

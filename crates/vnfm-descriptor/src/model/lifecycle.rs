@@ -1,67 +1,67 @@
-//! What a descriptor says about the life of a VNF: its operations' configuration, what is
-//! monitored, which changes of the package it is prepared for, and its rules for traffic.
+//! Configuration of LCM operations, monitoring, indicators, security group rules, supported interfaces
+//! and package changes.
 
 use super::flavour::seconds;
 use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;
 
-/// `lcm_operations_configuration`, what is left out at the standard's defaults.
+/// `lcm_operations_configuration`, with the standard's defaults for absent values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LcmConfiguration {
-    /// Whether an instantiation may name a level for each aspect.
+    /// Whether an instantiation may set the level of each aspect.
     pub target_scale_levels_supported: bool,
-    /// Whether one scaling may take several steps.
+    /// Whether a scale operation may take several steps.
     pub scaling_by_more_than_one_step_supported: bool,
-    /// Whether a scaling to levels may name others than those of an instantiation level.
+    /// Whether scaling to levels may name levels other than those of an instantiation level.
     pub arbitrary_target_levels_supported: bool,
-    /// The causes that a heal may name; none: any.
+    /// The causes that a heal request may name; empty allows any.
     pub heal_causes: Vec<String>,
-    /// The least time that a graceful termination is given.
+    /// Minimum timeout of a graceful termination.
     #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     pub min_graceful_termination_timeout: Option<Duration>,
-    /// The most time that a graceful termination should be given.
+    /// Recommended maximum timeout of a graceful termination.
     #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     pub max_recommended_graceful_termination_timeout: Option<Duration>,
-    /// The least time that a graceful stop is given.
+    /// Minimum timeout of a graceful stop.
     #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     pub min_graceful_stop_timeout: Option<Duration>,
-    /// The most time that a graceful stop should be given.
+    /// Recommended maximum timeout of a graceful stop.
     #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     pub max_recommended_graceful_stop_timeout: Option<Duration>,
 }
 
-/// What a monitoring parameter is measured at.
+/// What a monitoring parameter measures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Monitored {
-    /// The VNF.
+    /// The entire VNF.
     Vnf,
     /// Each VNFC of a VDU.
     Vdu(String),
-    /// A virtual link.
+    /// An internal virtual link.
     VirtualLink(String),
 }
 
-/// A monitoring parameter.
+/// `monitoring_parameters` of a VNF, VDU or virtual link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MonitoringParameter {
-    /// Its key; where parameters are listed, its name.
+    /// Key of the parameter; its name if parameters are a list.
     pub id: String,
-    /// Name for people.
+    /// Human-readable name.
     pub name: String,
-    /// What is measured, such as `v_cpu_usage_mean_vnf`.
+    /// The metric, such as `v_cpu_usage_mean_vnf`.
     pub performance_metric: String,
-    /// How often.
+    /// Interval between measurements.
     #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     pub collection_period: Option<Duration>,
-    /// Where.
+    /// The measured object.
     pub of: Monitored,
 }
 
-/// A policy about an indicator.
+/// A policy for a VNF indicator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Indicator {
@@ -69,11 +69,11 @@ pub struct Indicator {
     pub name: String,
     /// `vnf`, `em` or `both_vnf_and_em`.
     pub source: String,
-    /// Names of its triggers.
+    /// Names of the policy's triggers.
     pub triggers: Vec<String>,
 }
 
-/// A rule for the traffic of connection points.
+/// A rule that permits traffic of connection points.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SecurityGroupRule {
@@ -85,60 +85,60 @@ pub struct SecurityGroupRule {
     pub ether_type: String,
     /// `tcp`, `udp`, …
     pub protocol: String,
-    /// First port.
+    /// First port; 0 if absent.
     pub port_range_min: u32,
-    /// Last port.
+    /// Last port, inclusive; 65535 if absent.
     pub port_range_max: u32,
-    /// Connection points and deployable units that it holds for.
+    /// Connection points and deployable units that it applies to.
     pub targets: Vec<String>,
 }
 
-/// An interface that the VNF offers.
+/// An interface that the VNF provides (`SupportedVnfInterface`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SupportedInterface {
     /// `vnf_indicator`, `vnf_configuration` or `vnf_lcm_coordination`.
     pub interface: String,
-    /// How it is reached, as written.
+    /// How to reach it, as written.
     pub details: Option<Value>,
-    /// The connection points that it is offered at.
+    /// The connection points that provide it.
     pub cps: Vec<String>,
 }
 
-/// A change to another package that the descriptor is prepared for.
+/// A change to another package that the descriptor supports (`VnfPackageChange`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PackageChange {
     /// The policy's name.
     pub name: String,
-    /// Between which descriptors.
+    /// The source and destination descriptors.
     pub selectors: Vec<ChangeSelector>,
     /// `up` to a newer version or `down` to an older one.
     pub modification_qualifier: String,
-    /// The flavour that the VNF has afterwards.
+    /// The flavour of the VNF after the change.
     pub destination_flavour_id: String,
-    /// What becomes what.
+    /// Components that correspond to each other in the two descriptors.
     pub component_mappings: Vec<ComponentMapping>,
 }
 
-/// From which descriptor and flavour to which descriptor.
+/// A source descriptor and flavour, and a destination descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChangeSelector {
-    /// The descriptor that the VNF has.
+    /// The VNF's current descriptor.
     pub source_descriptor_id: String,
-    /// The descriptor that it gets.
+    /// The descriptor after the change.
     pub destination_descriptor_id: String,
-    /// The flavour that it has.
+    /// The VNF's current flavour.
     pub source_flavour_id: String,
 }
 
-/// A component of the old descriptor and what it is in the new one.
+/// A component of the source descriptor and its counterpart in the destination descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ComponentMapping {
     /// `vdu`, `cp`, `virtual_link`, …
     pub component_type: String,
-    /// Its identifier in the old descriptor.
+    /// Identifier in the source descriptor.
     pub source_id: String,
-    /// Its identifier in the new one.
+    /// Identifier in the destination descriptor.
     pub destination_id: String,
 }

@@ -1,15 +1,15 @@
-//! The typed descriptor: what the engine and the drivers read, names as SOL001 spells them.
+//! The typed descriptor that the engine and the drivers use; names follow SOL001.
 //!
 //! ```text
 //! Vnfd ─ flavours ─ Flavour ┬ vdus ─ image, compute, storages      one VNFC per instance
 //!                           ├ cps ─ of a VDU, on a link or external
 //!                           ├ virtual_links, storages
-//!                           ├ containers, mciops                    what deployable units run
-//!                           ├ scaling_aspects, instantiation_levels how many; scaling.rs: whether
+//!                           ├ containers, mciops                    for deployable units
+//!                           ├ scaling_aspects, instantiation_levels number of instances; scaling.rs
 //!                           ├ lcm, monitoring_parameters, …         lifecycle.rs
 //!                           └ hooks                                 Vnflcm's operations
 //! ```
-//! Everything in it was checked when the package was opened; names refer to things that exist.
+//! All of it was checked when the package was opened; every name refers to something that exists.
 
 mod asd;
 mod compute;
@@ -43,23 +43,23 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Vnfd {
-    /// The version of SOL001 that it follows, if the package says so; absent, the newest was used.
+    /// The version of SOL001 that the package states; if absent, it was read as the newest.
     pub sol001_version: Option<String>,
     /// `vnfdId` of SOL003.
     pub descriptor_id: String,
-    /// Version of the descriptor.
+    /// `vnfdVersion` of SOL003.
     pub descriptor_version: String,
-    /// Who makes the VNF.
+    /// The vendor, `vnfProvider` of SOL003.
     pub provider: String,
-    /// What the VNF is called.
+    /// `vnfProductName` of SOL003.
     pub product_name: String,
-    /// Version of its software.
+    /// `vnfSoftwareVersion` of SOL003.
     pub software_version: String,
-    /// A longer name for people.
+    /// Human-readable product name.
     pub product_info_name: Option<String>,
-    /// A description for people.
+    /// Human-readable description of the product.
     pub product_info_description: Option<String>,
-    /// VNFMs that may manage it.
+    /// The VNFMs that can manage the VNF, such as `etsivnfm:v3.3.1`.
     pub vnfm_info: Vec<String>,
     /// The type of the VNF's node template.
     pub node_type: String,

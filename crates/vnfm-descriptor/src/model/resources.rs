@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a VDU becomes.
+/// How a VDU is deployed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum VduKind {
     /// `tosca.nodes.nfv.Vdu.Compute`: a server, or a workload on a container platform.
@@ -26,32 +26,32 @@ pub struct Vdu {
     pub display_name: String,
     /// `properties.description`.
     pub description: String,
-    /// Server or container.
+    /// Server or containers.
     pub kind: VduKind,
-    /// CPUs, memory, disks; absent where the descriptor leaves them to the Base HOT or manifest.
+    /// CPUs, memory, disks; absent if the Base HOT or the manifest defines them.
     pub compute: Option<VirtualCompute>,
     /// A VIM's flavor by name: the `requested_additional_capability_name`, or the template's
     /// metadata `flavor`.
     pub requested_flavor: Option<String>,
-    /// Accelerators and other features that it asks for.
+    /// Accelerators and other requested features.
     pub requested_capabilities: Vec<RequestedCapability>,
-    /// `logical_node`: what it asks of the machine, by key.
+    /// `logical_node`: requirements on the host, by key.
     pub logical_node: BTreeMap<String, BTreeMap<String, String>>,
     /// The containers of a deployable unit.
     pub containers: Vec<String>,
-    /// The image that it boots.
+    /// The image of the server or container.
     pub image: Option<SwImage>,
-    /// Names of its storages.
+    /// Names of its storages' node templates.
     pub storages: Vec<String>,
     /// `vdu_profile.min_number_of_instances`.
     pub min_number_of_instances: Option<u32>,
     /// `vdu_profile.max_number_of_instances`.
     pub max_number_of_instances: Option<u32>,
-    /// `boot_data` as it is written.
+    /// `boot_data` as written.
     pub boot_data: Option<Value>,
     /// `nfvi_constraints` as written.
     pub nfvi_constraints: Option<Value>,
-    /// The workload that carries it, where the descriptor says so.
+    /// The workload that implements it, if the descriptor states it.
     pub mcio: Option<Mcio>,
     /// The node template's `metadata`.
     pub metadata: BTreeMap<String, String>,
@@ -71,48 +71,48 @@ pub struct Mcio {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct VirtualCompute {
-    /// Virtual CPUs.
+    /// Number of virtual CPUs, `num_virtual_cpu`.
     pub num_virtual_cpu: u32,
     /// Memory in MiB, rounded up.
     pub virtual_mem_size_mib: u64,
     /// `virtual_local_storage`: sizes in GiB, rounded up; the first is the root disk.
     pub virtual_local_storage_gib: Vec<u64>,
-    /// Such as `x86_64`.
+    /// CPU architecture, such as `x86_64`.
     pub cpu_architecture: Option<String>,
-    /// Whether and how virtual CPUs stay on real ones.
+    /// Pinning of virtual CPUs to physical ones.
     pub cpu_pinning: Option<CpuPinning>,
-    /// Whether memory is on the CPU's side.
+    /// Whether memory is allocated on the NUMA node of the CPUs.
     pub numa_enabled: bool,
-    /// Huge pages.
+    /// Requested huge pages, by page size.
     pub huge_pages: Vec<HugePages>,
 }
 
-/// A software image.
+/// A software image of a VDU, container or storage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SwImage {
-    /// Name; an image with this name on the VIM is used, or made from `artifact`.
+    /// Name; an image of this name on the VIM is used, or created from `artifact`.
     pub name: String,
     /// Version, as written.
     pub version: Option<String>,
-    /// Who makes it, if not the VNF's provider.
+    /// The provider, if not the VNF's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// Checksum of the bytes.
+    /// Checksum of the image's content.
     pub checksum: Option<Checksum>,
     /// `bare`, `docker`, …
     pub container_format: Option<String>,
     /// `qcow2`, `raw`, …
     pub disk_format: Option<String>,
-    /// Least disk in GiB, rounded up.
+    /// Minimum disk in GiB, rounded up.
     pub min_disk_gib: Option<u64>,
-    /// Least memory in MiB, rounded up.
+    /// Minimum memory in MiB, rounded up.
     pub min_ram_mib: Option<u64>,
     /// Size of the image in bytes.
     pub size_bytes: Option<u64>,
-    /// The file in the package, if the package brings it.
+    /// Path in the package, if the package contains the image.
     pub artifact: Option<String>,
-    /// The artifact's `file` as it is written: a path, or the reference of a container image.
+    /// The artifact's `file` as written: a path, or the reference of a container image.
     pub file: Option<String>,
 }
 
@@ -121,14 +121,14 @@ pub struct SwImage {
 pub struct Checksum {
     /// `sha-256`, `sha-512`, …
     pub algorithm: String,
-    /// Hexadecimal.
+    /// The hash in hexadecimal.
     pub hash: String,
 }
 
-/// What a storage is.
+/// The kind of a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum StorageKind {
-    /// A volume.
+    /// A block storage volume.
     Block,
     /// An object store.
     Object,
@@ -136,7 +136,7 @@ pub enum StorageKind {
     File,
 }
 
-/// A virtual storage.
+/// A virtual storage that VDUs use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Storage {
@@ -146,38 +146,38 @@ pub struct Storage {
     pub kind: StorageKind,
     /// Size in GiB, rounded up.
     pub size_gib: Option<u64>,
-    /// Whether each VNFC has its own.
+    /// Whether each VNFC instance has its own storage, or all share one.
     pub per_vnfc_instance: bool,
-    /// The image that it is filled with.
+    /// The image that it is initialized from.
     pub image: Option<SwImage>,
 }
 
-/// What a connection point is.
+/// The kind of a connection point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum CpKind {
     /// `VduCp`: an interface of a VDU.
     VduCp,
-    /// `VnfExtCp`: shows an internal link to the outside.
+    /// `VnfExtCp`: exposes an internal link.
     VnfExtCp,
-    /// `VipCp`: an address shared by interfaces.
+    /// `VipCp`: a virtual IP address shared by interfaces.
     VipCp,
-    /// `VirtualCp`: a service of containers.
+    /// `VirtualCp`: a service provided by containers.
     VirtualCp,
 }
 
-/// A connection point.
+/// An internal or external connection point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Cp {
     /// Name of the node template; `cpdId` of SOL003.
     pub name: String,
-    /// What it is.
+    /// Kind, from the type of its node template.
     pub kind: CpKind,
-    /// The VDU that it is bound to (for a VIP or a virtual CP: its first target's).
+    /// The VDU that it is bound to; for a VIP or virtual CP, that of its first target.
     pub vdu: Option<String>,
     /// The internal link that it is on.
     pub virtual_link: Option<String>,
-    /// Whether the request binds it to a link outside (`extVirtualLinks`).
+    /// Whether the request connects it to an external link (`extVirtualLinks`).
     pub external: bool,
     /// Order among the VDU's interfaces; gaps and repeats across VDUs are allowed.
     pub order: Option<u32>,
@@ -189,24 +189,24 @@ pub struct Cp {
     pub vnic_type: Option<String>,
     /// `trunk_mode`.
     pub trunk_mode: bool,
-    /// `protocol` as written: addresses that the descriptor asks for.
+    /// `protocol` as written: the requested addresses.
     pub protocol: Option<Value>,
 }
 
-/// A connection point that the request binds to the outside.
+/// A connection point that the request connects to an external link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExternalCp {
     /// `cpdId` of SOL003.
     pub cpd_id: String,
-    /// The VNF's requirements that are mapped to it; empty where the target is left to the NSD.
+    /// The VNF's requirements that are mapped to it; empty if the NSD decides the target.
     pub requirements: Vec<String>,
 }
 
-/// Whether a link is made, and by whom.
+/// Who creates an internal virtual link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConnectivityKind {
-    /// Made with the VNF.
+    /// The VNFM, with the VNF.
     Internal,
     /// May come from the request (`extManagedVirtualLinks`).
     Allowed,
@@ -214,7 +214,7 @@ pub enum ConnectivityKind {
     Required,
 }
 
-/// An internal virtual link.
+/// A virtual link within the VNF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct VirtualLink {
@@ -224,15 +224,15 @@ pub struct VirtualLink {
     pub description: Option<String>,
     /// `externally_managed`.
     pub externally_managed: ConnectivityKind,
-    /// `ipv4` or `ipv6`; absent: no subnet is described.
+    /// `ipv4` or `ipv6`; absent if no subnet is described.
     pub ip_version: Option<String>,
-    /// The subnet's range.
+    /// Address range of the subnet.
     pub cidr: Option<String>,
-    /// The subnet's gateway.
+    /// Gateway address of the subnet.
     pub gateway: Option<String>,
-    /// Whether DHCP is on; absent: the VIM's default.
+    /// Whether DHCP is enabled; the VIM's default if absent.
     pub dhcp: Option<bool>,
-    /// Ranges that addresses are taken from.
+    /// Allocation pools for addresses.
     pub pools: Vec<IpPool>,
     /// `l2_protocol_data.network_type`.
     pub network_type: Option<String>,
@@ -256,21 +256,21 @@ pub struct VirtualLink {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Qos {
-    /// The most delay.
+    /// Maximum latency.
     #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     pub latency: Option<Duration>,
-    /// How much the delay may change.
+    /// Maximum variation of the packet delay.
     #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     pub packet_delay_variation: Option<Duration>,
-    /// The most loss, as written: between `0` and `1`.
+    /// Maximum packet loss between `0` and `1`, as written.
     pub packet_loss_ratio: Option<String>,
 }
 
-/// A range of addresses.
+/// A range of IP addresses for allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct IpPool {
-    /// First address.
+    /// First address of the range.
     pub start: String,
-    /// Last address.
+    /// Last address, inclusive.
     pub end: String,
 }

@@ -1,11 +1,10 @@
-//! Whether a scaling is allowed, and where it leads: from the scale status that a VNF has to the
-//! one that it would have.
+//! Computes the scale status after a scaling, or why the scaling is not allowed.
 //!
 //! ```text
-//! scaled     aspect ± steps        0 … max_scale_level, several at once only where configured
-//! scaled_to  a level per aspect    an instantiation level's own, or any where configured
+//! scaled     aspect ± steps        0 … max_scale_level; several steps only if configured
+//! scaled_to  a level per aspect    those of an instantiation level; others only if configured
 //! ```
-//! Either way each VDU stays within its profile ([`Flavour::instances_at`] counts).
+//! In both cases each VDU stays within its profile ([`Flavour::instances_at`] counts).
 
 use super::flavour::{Flavour, LevelError};
 use serde::Serialize;
@@ -14,13 +13,13 @@ use std::collections::BTreeMap;
 /// The scale level of each aspect, `scaleStatus` of SOL003.
 pub type ScaleStatus = BTreeMap<String, u32>;
 
-/// Which way a scaling goes.
+/// The direction of a scaling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ScaleDirection {
-    /// More instances.
+    /// Add instances.
     ScaleOut,
-    /// Fewer instances.
+    /// Remove instances.
     ScaleIn,
 }
 
@@ -28,47 +27,47 @@ pub enum ScaleDirection {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScaleError {
-    /// A number of instances cannot be told.
+    /// A number of instances cannot be computed.
     #[error(transparent)]
     Level(#[from] LevelError),
-    /// No step, or more than the descriptor allows at once.
+    /// Zero steps, or more than the descriptor allows at once.
     #[error(
         "scaling aspect `{aspect}` by {steps} steps is not allowed: the descriptor allows one step at a time"
     )]
     Steps {
-        /// The aspect.
+        /// The scaling aspect.
         aspect: String,
-        /// The steps that were asked for.
+        /// Requested steps.
         steps: u32,
     },
-    /// The aspect is too low already.
-    #[error("scaling aspect `{aspect}` is at level {level} and cannot go down {steps}")]
+    /// The aspect would fall below level 0.
+    #[error("scaling aspect `{aspect}` is at level {level} and cannot be reduced by {steps}")]
     TooLow {
         /// The aspect.
         aspect: String,
-        /// Where it is.
+        /// The current level of the aspect.
         level: u32,
-        /// The steps that were asked for.
+        /// Requested steps.
         steps: u32,
     },
-    /// A VDU would leave its profile.
-    #[error("VDU `{vdu}` would have {count} instances; its profile allows {least} to {most}")]
+    /// A VDU's number of instances would be outside its profile.
+    #[error("VDU `{vdu}` would have {count} instances; its profile allows {min} to {max}")]
     Profile {
         /// The VDU.
         vdu: String,
-        /// What it would have.
+        /// The resulting number of instances.
         count: u32,
         /// `min_number_of_instances`.
-        least: u32,
+        min: u32,
         /// `max_number_of_instances`.
-        most: u32,
+        max: u32,
     },
-    /// The levels are those of no instantiation level.
+    /// The levels match no instantiation level, and the descriptor allows no others.
     #[error(
-        "the levels asked for are those of no instantiation level of flavour `{flavour}`, and the descriptor allows no others"
+        "the requested levels match no instantiation level of flavour `{flavour}`, and the descriptor allows no others"
     )]
     Arbitrary {
-        /// The flavour.
+        /// The flavour's identifier, for the message.
         flavour: String,
     },
 }
@@ -77,8 +76,8 @@ impl Flavour {
     /// The scale status after `steps` of an aspect.
     ///
     /// # Errors
-    /// The aspect does not exist or has no such level, the descriptor does not allow so many
-    /// steps at once, or a VDU would leave its profile.
+    /// The aspect does not exist or has no such level, the descriptor does not allow this number of
+    /// steps, or a VDU would be outside its profile.
     pub fn scaled(
         &self,
         status: &ScaleStatus,
@@ -118,15 +117,15 @@ impl Flavour {
         }
         let mut status = status.clone();
         status.insert(aspect.to_owned(), next);
-        self.within_profiles(&status)?;
+        self.check_profiles(&status)?;
         Ok(status)
     }
 
-    /// The scale status after going to these levels; an aspect that is not named stays.
+    /// The scale status after scaling to these levels; aspects not in `levels` are unchanged.
     ///
     /// # Errors
-    /// An aspect does not exist or has no such level, the levels are those of no instantiation
-    /// level where the descriptor allows no others, or a VDU would leave its profile.
+    /// An aspect does not exist or has no such level, the levels match no instantiation level and the
+    /// descriptor allows no others, or a VDU would be outside its profile.
     pub fn scaled_to(
         &self,
         status: &ScaleStatus,
@@ -138,7 +137,7 @@ impl Flavour {
                 .iter()
                 .map(|(aspect, level)| (aspect.clone(), *level)),
         );
-        self.within_profiles(&next)?;
+        self.check_profiles(&next)?;
         let named = |level: &String| {
             self.scale_levels(Some(level)).is_ok_and(|levels| {
                 levels
@@ -156,10 +155,10 @@ impl Flavour {
         Ok(next)
     }
 
-    /// How many VNFCs each VDU has at the given scale levels.
+    /// The number of VNFCs of each VDU at the given scale levels.
     ///
     /// # Errors
-    /// An aspect does not exist, a level is too high, or an aspect does not say what a step adds.
+    /// An aspect does not exist, a level is too high, or an aspect lacks the delta of a step.
     pub fn all_instances_at(
         &self,
         status: &ScaleStatus,
@@ -170,17 +169,17 @@ impl Flavour {
             .collect()
     }
 
-    fn within_profiles(&self, status: &ScaleStatus) -> Result<(), ScaleError> {
+    fn check_profiles(&self, status: &ScaleStatus) -> Result<(), ScaleError> {
         for (vdu, count) in self.all_instances_at(status)? {
             let profile = &self.vdus[&vdu];
-            let least = profile.min_number_of_instances.unwrap_or(0);
-            let most = profile.max_number_of_instances.unwrap_or(u32::MAX);
-            if count < least || count > most {
+            let min = profile.min_number_of_instances.unwrap_or(0);
+            let max = profile.max_number_of_instances.unwrap_or(u32::MAX);
+            if count < min || count > max {
                 return Err(ScaleError::Profile {
                     vdu,
                     count,
-                    least,
-                    most,
+                    min,
+                    max,
                 });
             }
         }

@@ -1,47 +1,46 @@
-//! The built-in types: TOSCA's roots, and SOL001's of the version that a package follows.
+//! The built-in types: TOSCA's root types, and SOL001's in each published version.
 //!
 //! `schemas/tosca/sol001` holds each definition once. A key such as `scope @3.3.1+` belongs to
-//! some versions only; a version's types are made when the first package asks for it, and kept.
+//! some versions only. The types of a version are expanded on first use and cached.
 //!
 //! ```text
 //! name                 every version             name @3.3.1+         3.3.1 and later
 //! name @-2.8.1         2.8.1 and earlier         name @3.7.1|4.3.1+   3.7.1, 4.3.1 and later
 //! ```
-//! A declaration that a version lacks stays findable: it is kept with [`VERSIONS_KEY`], which says
-//! who has it, and a property that changed its type keeps the others under [`ELSEWHERE_KEY`]. So a
-//! package that mixes versions is told which one it writes instead of being refused.
-//! Last, `differences.yaml` is laid over everything: where we ask for less than the standard.
+//! Declarations that a version lacks are retained: [`VERSIONS_KEY`] lists the versions that have them, and
+//! a property whose type changed has its other declarations under [`ELSEWHERE_KEY`]. A package that mixes
+//! versions therefore gets a warning that names the version, and is not refused.
+//! Finally, `differences.yaml` is applied: the places where we require less than the standard.
 
 use crate::finding::{Sink, Span};
 use crate::limits::Limits;
 use crate::yaml::{Node, Value, parse};
 use std::sync::OnceLock;
 
-/// The published versions of SOL001 whose types are built in, in their order.
+/// The published versions of SOL001 whose types are built in, oldest first.
 pub(super) const VERSIONS: [&str; 11] = [
     "2.5.1", "2.6.1", "2.7.1", "2.8.1", "3.3.1", "3.5.1", "3.6.1", "3.7.1", "4.2.1", "4.3.1",
     "4.4.1",
 ];
 
-/// At a declaration of another version: which versions have it, as people write it.
+/// Key of a declaration of another version: the versions that have it, as text.
 pub(super) const VERSIONS_KEY: &str = "versions";
-/// At a property: what it is in other versions, each with [`VERSIONS_KEY`].
+/// Key of a property: its declarations in other versions, each with [`VERSIONS_KEY`].
 pub(super) const ELSEWHERE_KEY: &str = "elsewhere";
 
-/// One of [`VERSIONS`].
+/// An index into [`VERSIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(usize);
 
 impl Version {
-    /// What is taken where a package does not say.
+    /// The default for packages that state no version.
     pub(super) const NEWEST: Version = Version(VERSIONS.len() - 1);
 
-    /// Every version.
+    /// Every version, oldest first.
     pub(super) fn all() -> impl Iterator<Item = Version> {
         (0..VERSIONS.len()).map(Version)
     }
 
-    /// The version of this name.
     pub(super) fn named(name: &str) -> Option<Self> {
         VERSIONS
             .iter()
@@ -49,20 +48,19 @@ impl Version {
             .map(Version)
     }
 
-    /// Its name.
     pub(super) fn name(self) -> &'static str {
         VERSIONS[self.0]
     }
 }
 
-/// A set of versions.
+/// A set of versions, as a bit mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range(u16);
 
 impl Range {
     const ALL: Range = Range((1 << VERSIONS.len()) - 1);
 
-    /// Reads `3.3.1+`, `-2.8.1`, `2.6.1-2.8.1` or `2.6.1`, several of them joined by `|`.
+    /// Parses `3.3.1+`, `-2.8.1`, `2.6.1-2.8.1` or `2.6.1`, or several of these joined by `|`.
     fn read(text: &str) -> Option<Self> {
         let mut bits = 0;
         for part in text.split('|') {
@@ -77,22 +75,24 @@ impl Range {
         Some(Range(bits))
     }
 
-    fn has(self, version: Version) -> bool {
+    fn contains(self, version: Version) -> bool {
         self.0 & (1 << version.0) != 0
     }
 
-    fn and(self, other: Range) -> Range {
+    fn intersect(self, other: Range) -> Range {
         Range(self.0 & other.0)
     }
 
     fn newest(self) -> Option<Version> {
-        Version::all().filter(|version| self.has(*version)).last()
+        Version::all()
+            .filter(|version| self.contains(*version))
+            .last()
     }
 
-    /// As people write it: `2.5.1 to 2.8.1, 3.7.1`.
-    fn shown(self) -> String {
+    /// As text: `2.5.1 to 2.8.1, 3.7.1`.
+    fn describe(self) -> String {
         let mut runs: Vec<(Version, Version)> = Vec::new();
-        for version in Version::all().filter(|version| self.has(*version)) {
+        for version in Version::all().filter(|version| self.contains(*version)) {
             match runs.last_mut() {
                 Some((_, last)) if last.0 + 1 == version.0 => *last = version,
                 _ => runs.push((version, version)),
@@ -146,28 +146,28 @@ const DECLARATIONS: &[&str] = &[
 
 /// The type files of a version.
 pub(super) fn types(version: Version) -> &'static [Node] {
-    static MADE: [OnceLock<Vec<Node>>; VERSIONS.len()] =
+    static EXPANDED: [OnceLock<Vec<Node>>; VERSIONS.len()] =
         [const { OnceLock::new() }; VERSIONS.len()];
-    MADE[version.0].get_or_init(|| {
+    EXPANDED[version.0].get_or_init(|| {
         let mut files = strict(version);
-        files.iter_mut().for_each(lay_differences_over);
+        files.iter_mut().for_each(apply_differences);
         files
     })
 }
 
-/// The type files of a version as the standard has them.
+/// The type files of a version as in the standard, without our differences.
 pub(super) fn strict(version: Version) -> Vec<Node> {
     sources().iter().map(|file| expand(file, version)).collect()
 }
 
-/// Lays every difference over a file of types.
-pub(super) fn lay_differences_over(file: &mut Node) {
+/// Applies every difference to a file of types.
+pub(super) fn apply_differences(file: &mut Node) {
     for overlay in differences().filter_map(|difference| difference.get("types")) {
-        lay_over(file, overlay);
+        apply_difference(file, overlay);
     }
 }
 
-/// Where we ask for less: `{why, types}` each.
+/// Where we require less than the standard; each entry is `{why, types}`.
 pub(super) fn differences() -> impl Iterator<Item = &'static Node> {
     static READ: OnceLock<Option<Node>> = OnceLock::new();
     let all = READ
@@ -179,7 +179,7 @@ pub(super) fn differences() -> impl Iterator<Item = &'static Node> {
         .iter()
 }
 
-/// The type files as they are written, read once.
+/// The type files as written, with all versions; parsed once.
 fn sources() -> &'static [Node] {
     static READ: OnceLock<Vec<Node>> = OnceLock::new();
     READ.get_or_init(|| {
@@ -215,24 +215,24 @@ fn expand_type(node: &Node, version: Version) -> Node {
     for (key, value) in node.entries() {
         let (name, range) = tagged(key);
         if !DECLARATIONS.contains(&name) {
-            if range.has(version) {
+            if range.contains(version) {
                 entries.push((text(name, &key.span), plain(value, version)));
             }
             continue;
         }
-        let made = if value.is_sequence() {
+        let expanded = if value.is_sequence() {
             let listed: Vec<(Node, Node)> = value
                 .items()
                 .iter()
                 .flat_map(Node::entries)
                 .cloned()
                 .collect();
-            let made = declared(&listed, version, range, &plain);
+            let merged = declared(&listed, version, range, &plain);
             let one = |entry: &(Node, Node)| Node {
                 value: Value::Mapping(vec![entry.clone()]),
                 span: entry.0.span.clone(),
             };
-            let items = made.entries().iter().map(one).collect();
+            let items = merged.entries().iter().map(one).collect();
             Node {
                 value: Value::Sequence(items),
                 span: value.span.clone(),
@@ -240,7 +240,7 @@ fn expand_type(node: &Node, version: Version) -> Node {
         } else {
             declared(value.entries(), version, range, &plain)
         };
-        entries.push((text(name, &key.span), made));
+        entries.push((text(name, &key.span), expanded));
     }
     Node {
         value: Value::Mapping(entries),
@@ -248,14 +248,14 @@ fn expand_type(node: &Node, version: Version) -> Node {
     }
 }
 
-/// A mapping of declarations: those of the version, and marked those of others.
+/// A mapping of declarations: those of the version, and those of other versions, marked as such.
 fn declared(
     entries: &[(Node, Node)],
     version: Version,
     outer: Range,
     expand: &dyn Fn(&Node, Version) -> Node,
 ) -> Node {
-    let mut made: Vec<(Node, Node)> = Vec::new();
+    let mut declarations: Vec<(Node, Node)> = Vec::new();
     let mut rest = entries;
     while let Some((first, others)) = rest.split_first() {
         let (name, _) = tagged(&first.0);
@@ -265,13 +265,13 @@ fn declared(
             .count();
         let alternatives: Vec<(Range, &Node)> = rest[..same]
             .iter()
-            .map(|(key, value)| (tagged(key).1.and(outer), value))
+            .map(|(key, value)| (tagged(key).1.intersect(outer), value))
             .filter(|(range, _)| range.newest().is_some())
             .collect();
         let marked = |(range, node): &(Range, &Node)| {
             let newest = range.newest().unwrap_or(Version::NEWEST);
             let mut node = expand(node, newest);
-            put(&mut node, VERSIONS_KEY, &range.shown());
+            put(&mut node, VERSIONS_KEY, &range.describe());
             if node.get("required").is_some() || node.get("type").is_some() {
                 put(&mut node, "required", "false");
             }
@@ -279,7 +279,7 @@ fn declared(
         };
         let (own, foreign): (Vec<_>, Vec<_>) = alternatives
             .into_iter()
-            .partition(|(range, _)| range.has(version));
+            .partition(|(range, _)| range.contains(version));
         let mut foreign: Vec<Node> = foreign.iter().map(marked).collect();
         let mut node = match own.first() {
             Some((_, node)) => expand(node, version),
@@ -300,19 +300,19 @@ fn declared(
                 },
             ));
         }
-        made.push((text(name, &first.0.span), node));
+        declarations.push((text(name, &first.0.span), node));
         rest = &rest[same..];
     }
     let span = entries
         .first()
         .map_or_else(|| Span::file("builtin:"), |(key, _)| key.span.clone());
     Node {
-        value: Value::Mapping(made),
+        value: Value::Mapping(declarations),
         span,
     }
 }
 
-/// A node with the keys of other versions left out.
+/// A node without the keys of other versions.
 fn plain(node: &Node, version: Version) -> Node {
     let value = match &node.value {
         Value::Scalar { .. } => return node.clone(),
@@ -320,14 +320,14 @@ fn plain(node: &Node, version: Version) -> Node {
             Value::Sequence(items.iter().map(|item| plain(item, version)).collect())
         }
         Value::Mapping(entries) => {
-            let mut kept = Vec::with_capacity(entries.len());
+            let mut remaining = Vec::with_capacity(entries.len());
             for (key, value) in entries {
                 let (name, range) = tagged(key);
-                if range.has(version) {
-                    kept.push((text(name, &key.span), plain(value, version)));
+                if range.contains(version) {
+                    remaining.push((text(name, &key.span), plain(value, version)));
                 }
             }
-            Value::Mapping(kept)
+            Value::Mapping(remaining)
         }
     };
     Node {
@@ -338,15 +338,15 @@ fn plain(node: &Node, version: Version) -> Node {
 
 /// A key's name and the versions that it belongs to.
 fn tagged(key: &Node) -> (&str, Range) {
-    let whole = key.as_str().unwrap_or_default();
-    match whole.split_once(" @") {
+    let text = key.as_str().unwrap_or_default();
+    match text.split_once(" @") {
         Some((name, range)) => (name, Range::read(range).unwrap_or(Range::ALL)),
-        None => (whole, Range::ALL),
+        None => (text, Range::ALL),
     }
 }
 
-/// Lays a difference over the types of a file that it names.
-pub(super) fn lay_over(file: &mut Node, overlay: &Node) {
+/// Applies a difference to the types that it names.
+pub(super) fn apply_difference(file: &mut Node, overlay: &Node) {
     let Value::Mapping(sections) = &mut file.value else {
         return;
     };
@@ -362,7 +362,7 @@ pub(super) fn lay_over(file: &mut Node, overlay: &Node) {
     }
 }
 
-/// Sets what a change says at the leaves; a branch that the node lacks stays away.
+/// Sets the leaves of a change; branches that the node lacks are not created.
 fn change_node(node: &mut Node, change: &Node) {
     let Value::Mapping(entries) = &mut node.value else {
         return;
@@ -407,7 +407,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_types_are_sound() {
+    fn built_in_types_are_valid_in_every_version() {
         let all = TEXTS.iter().chain(std::iter::once(&DIFFERENCES));
         for (name, text) in all {
             let mut sink = Sink::default();
@@ -419,7 +419,7 @@ mod tests {
             let mut sink = Sink::default();
             let types = Types::collect(&[], Some(version), &mut sink);
             assert_eq!(sink.finish().map(|warnings| warnings.len()), Ok(0));
-            // What other versions declare may name what this one has not, but nothing unknown.
+            // Declarations of other versions may refer to types that this one lacks, but not to unknown ones.
             let mut sink = Sink::default();
             types.check_all(&mut sink);
             assert!(!sink.failed(), "{}: {:?}", version.name(), sink.finish());
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tag_is_a_range() {
+    fn every_version_tag_is_valid() {
         fn tags(node: &Node, seen: &mut usize) {
             for (key, value) in node.entries() {
                 if let Some((_, range)) = key.as_str().unwrap_or_default().split_once(" @") {
@@ -446,16 +446,16 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_read_and_shown() {
-        for (text, shown) in [
+    fn version_ranges_are_parsed_and_formatted() {
+        for (text, described) in [
             ("3.3.1+", "3.3.1 to 4.4.1"),
             ("-2.6.1", "2.5.1 to 2.6.1"),
             ("2.8.1", "2.8.1"),
             ("2.6.1-2.8.1|4.4.1+", "2.6.1 to 2.8.1, 4.4.1"),
         ] {
             assert_eq!(
-                Range::read(text).map(Range::shown).as_deref(),
-                Some(shown),
+                Range::read(text).map(Range::describe).as_deref(),
+                Some(described),
                 "{text}"
             );
         }
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_has_its_own_and_knows_the_others() {
+    fn a_version_has_its_declarations_and_marks_those_of_others() {
         let text = "node_types:
   A:
     derived_from @-2.6.1: R

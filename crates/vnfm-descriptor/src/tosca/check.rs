@@ -1,4 +1,4 @@
-//! Values against what their type declares: kinds, required properties, constraints.
+//! Checks values against their declarations: types, required properties, constraints.
 
 use super::constraints::holds;
 use super::data::DataType;
@@ -11,18 +11,18 @@ use crate::yaml::{Node, Value, float, integer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Checks values; findings name them by their path, such as `workerNode.vdu_profile`.
+/// Checks values; findings name a value by its path, such as `workerNode.vdu_profile`.
 pub(super) struct Check<'a, 's> {
     pub(super) types: &'a Types<'a>,
     pub(super) sink: &'s mut Sink,
-    /// Whether functions that only a request can answer may stand here.
+    /// Whether functions whose value depends on the request are allowed.
     pub(super) open: bool,
-    /// Whether required properties must be there.
+    /// Whether missing required properties are reported.
     pub(super) complete: bool,
 }
 
 impl<'a> Check<'a, '_> {
-    /// The properties of a template against those that its type declares.
+    /// Checks the properties of a template against its type.
     pub(super) fn properties(
         &mut self,
         path: &str,
@@ -33,7 +33,7 @@ impl<'a> Check<'a, '_> {
         self.members(&Path::Root(path), declared, given, at);
     }
 
-    /// A value against a schema.
+    /// Checks a value against a schema.
     pub(super) fn value(&mut self, node: &Node, schema: &Schema<'a>, path: &str) {
         self.against(node, schema, &Path::Root(path));
     }
@@ -79,7 +79,7 @@ impl<'a> Check<'a, '_> {
         }
     }
 
-    /// A property's value, also as other versions of SOL001 have it, with a warning.
+    /// Checks a property's value. If it is valid only in another version of SOL001, that is a warning.
     fn property(&mut self, key: &Node, value: &Node, property: &Property<'a>, path: &Path<'_>) {
         if let Some(versions) = property.versions {
             self.types
@@ -95,15 +95,16 @@ impl<'a> Check<'a, '_> {
         for other in property.elsewhere {
             let tried = self.trial(value, &Schema::of(other), path);
             if !tried.failed() {
-                let what = format!("`{path}` of this form");
-                self.types.elsewhere(other, &value.span, &what, self.sink);
+                let what = format!("`{path}` in this form");
+                self.types
+                    .warn_if_other_version(other, &value.span, &what, self.sink);
                 return self.sink.append(tried);
             }
         }
         self.sink.append(own);
     }
 
-    /// What checking a value finds.
+    /// The findings for a value, without reporting them.
     fn trial(&self, value: &Node, schema: &Schema<'a>, path: &Path<'_>) -> Sink {
         let mut sink = Sink::default();
         let (open, complete) = (self.open, self.complete);
@@ -121,12 +122,14 @@ impl<'a> Check<'a, '_> {
         if let Some((function, _)) = called(node) {
             if !self.open {
                 let message = format!(
-                    "`{path}` cannot be told when the package is onboarded: `{function}` has no value yet"
+                    "`{path}` cannot be evaluated when the package is onboarded: `{function}` has no value yet"
                 );
                 let hint = match function {
-                    "get_input" => "give the input a default, or write the value",
-                    "get_attribute" => "an attribute is known once the VNF runs: write the value",
-                    _ => "write the value",
+                    "get_input" => "give the input a default, or write a literal value",
+                    "get_attribute" => {
+                        "attributes are known only when the VNF runs; write a literal value"
+                    }
+                    _ => "write a literal value",
                 };
                 self.sink
                     .add(Finding::new(codes::FUNCTION, node.span.clone(), message).hint(hint));
@@ -177,7 +180,7 @@ impl<'a> Check<'a, '_> {
         }
     }
 
-    /// A complex type, or one derived from a primitive.
+    /// A value of a declared data type: complex, or derived from a primitive.
     fn data(&mut self, node: &Node, data: &DataType<'a>, schema: &Schema<'a>, path: &Path<'_>) {
         if let Some(primitive) = &data.primitive {
             let all = schema.constraints.iter().chain(&primitive.constraints);
@@ -204,7 +207,7 @@ impl<'a> Check<'a, '_> {
             return self.wrong(node, expected(kind), path);
         };
         let plain = matches!(node.value, Value::Scalar { plain: true, .. });
-        let fits = match kind {
+        let is_valid = match kind {
             "integer" => node.as_i64().is_some(),
             "float" => float(text).is_some(),
             "boolean" => node.as_bool().is_some(),
@@ -212,16 +215,16 @@ impl<'a> Check<'a, '_> {
             "scalar-unit.time" => units::seconds(text).is_some(),
             "scalar-unit.frequency" => units::hertz(text).is_some(),
             "scalar-unit.bitrate" => units::bits_per_second(text).is_some(),
-            "timestamp" => scalars::moment(text).is_some(),
+            "timestamp" => scalars::timestamp(text).is_some(),
             "version" => scalars::Version::read(text).is_some(),
             _ => true,
         };
-        if !fits {
+        if !is_valid {
             return self.wrong(node, expected(kind), path);
         }
-        if kind == "string" && plain && changes(text) {
+        if kind == "string" && plain && changes_as_number(text) {
             let message = format!(
-                "`{path}` is a string but written as the number {text}, which some readers change"
+                "`{path}` is a string but written as the number {text}, which some parsers change"
             );
             self.sink.add(
                 Finding::new(codes::YAML_NUMBER, node.span.clone(), message)
@@ -249,16 +252,16 @@ impl<'a> Check<'a, '_> {
                     .as_str()
                     .map_or_else(|| node.kind().to_owned(), |text| format!("`{text}`"));
                 let message = format!(
-                    "`{path}` is {found}, which breaks `{name}: {}`",
-                    shown(bound)
+                    "`{path}` is {found}, which violates `{name}: {}`",
+                    bound_text(bound)
                 );
                 let finding = Finding::new(codes::PROPERTY_CONSTRAINT, node.span.clone(), message);
-                let near = if name == "valid_values" {
+                let similar_to = if name == "valid_values" {
                     node.as_str()
                 } else {
                     None
                 };
-                self.sink.add(match near {
+                self.sink.add(match similar_to {
                     Some(text) => {
                         finding.did_you_mean(text, bound.items().iter().filter_map(Node::as_str))
                     }
@@ -269,7 +272,7 @@ impl<'a> Check<'a, '_> {
     }
 }
 
-/// Where a value is, written out only for a finding: `workerNode.vdu_profile`, `levels[2]`.
+/// The path of a value, such as `workerNode.vdu_profile` or `levels[2]`; formatted only for findings.
 enum Path<'p> {
     Root(&'p str),
     Member(&'p Path<'p>, &'p str),
@@ -280,15 +283,15 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Path::Root(name) => f.write_str(name),
-            Path::Member(of, name) => write!(f, "{of}.{name}"),
-            Path::Item(of, index) => write!(f, "{of}[{index}]"),
+            Path::Member(parent, name) => write!(f, "{parent}.{name}"),
+            Path::Item(parent, index) => write!(f, "{parent}[{index}]"),
         }
     }
 }
 
 fn expected(kind: &str) -> &'static str {
     match kind {
-        "integer" => "a whole number",
+        "integer" => "an integer",
         "float" => "a number",
         "boolean" => "true or false",
         "scalar-unit.size" => "a size such as `4 GiB`",
@@ -302,16 +305,16 @@ fn expected(kind: &str) -> &'static str {
     }
 }
 
-/// Whether a number loses something when it is read as a number: `1.10` becomes 1.1.
-fn changes(text: &str) -> bool {
+/// Whether text changes when it is read as a number: `1.10` becomes 1.1.
+fn changes_as_number(text: &str) -> bool {
     match (integer(text), float(text)) {
-        (Some(whole), _) => whole.to_string() != text,
+        (Some(value), _) => value.to_string() != text,
         (None, Some(value)) => value.to_string() != text && format!("{value:.1}") != text,
         (None, None) => false,
     }
 }
 
-fn shown(bound: &Node) -> String {
+fn bound_text(bound: &Node) -> String {
     match bound.as_str() {
         Some(text) => text.to_owned(),
         None => format!(

@@ -1,6 +1,6 @@
-//! What VDUs ask of machines, and the containers and packages of deployable units.
+//! Reads compute requirements of VDUs, and the containers and Mciops of deployable units.
 
-use super::resources::{size_of, whole};
+use super::resources::{size_of, unsigned};
 use super::topology::{Template, Topology};
 use super::vnfd::texts;
 use super::{Builder, units};
@@ -8,7 +8,7 @@ use crate::model::{Container, CpuPinning, HugePages, Mciop, RequestedCapability,
 use crate::yaml::Node;
 use std::collections::BTreeMap;
 
-/// The `virtual_compute` capability.
+/// Reads the `virtual_compute` capability; `None` without CPUs or memory.
 pub(super) fn compute(node: &Node) -> Option<VirtualCompute> {
     let disks = node
         .get("virtual_local_storage")
@@ -16,7 +16,7 @@ pub(super) fn compute(node: &Node) -> Option<VirtualCompute> {
         .unwrap_or_default();
     let (cpu, memory) = (node.get("virtual_cpu")?, node.get("virtual_memory")?);
     Some(VirtualCompute {
-        num_virtual_cpu: cpu.get("num_virtual_cpu").and_then(whole)?,
+        num_virtual_cpu: cpu.get("num_virtual_cpu").and_then(unsigned)?,
         virtual_mem_size_mib: memory
             .get("virtual_mem_size")
             .and_then(size_of)
@@ -39,7 +39,7 @@ pub(super) fn compute(node: &Node) -> Option<VirtualCompute> {
     })
 }
 
-/// The additional capabilities of a VDU, at its capability or its properties.
+/// Reads `requested_additional_capabilities`, from a VDU's capability or its properties.
 pub(super) fn requested(node: Option<&Node>) -> Vec<RequestedCapability> {
     let one = |(key, node): (&str, &Node)| {
         let text = |name: &str| node.get(name).and_then(Node::as_str).map(str::to_owned);
@@ -61,7 +61,7 @@ pub(super) fn requested(node: Option<&Node>) -> Vec<RequestedCapability> {
         .collect()
 }
 
-/// `logical_node` of a VDU: requirements by key.
+/// Reads `logical_node` of a VDU: requirements by key.
 pub(super) fn logical_node(node: Option<&Node>) -> BTreeMap<String, BTreeMap<String, String>> {
     node.into_iter()
         .flat_map(Node::named)
@@ -70,15 +70,14 @@ pub(super) fn logical_node(node: Option<&Node>) -> BTreeMap<String, BTreeMap<Str
 }
 
 impl Builder<'_, '_> {
-    /// An `OsContainer`.
     pub(super) fn container(&mut self, topology: &Topology<'_>, template: &Template) -> Container {
         let size = |name: &str| template.property(name).and_then(size_of);
-        let number = |name: &str| template.property(name).and_then(whole);
+        let number = |name: &str| template.property(name).and_then(unsigned);
         let extended = template
             .property("extended_resource_requests")
             .map(Node::items);
         let extended = extended.unwrap_or_default().iter().flat_map(|one| {
-            let amount = one.get("amount").and_then(whole).unwrap_or(0);
+            let amount = one.get("amount").and_then(unsigned).unwrap_or(0);
             let names = one
                 .get("extended_resource")
                 .into_iter()
@@ -101,7 +100,6 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// A `Mciop`.
     pub(super) fn mciop(&self, topology: &Topology<'_>, template: &Template) -> Mciop {
         let artifacts = template
             .node
@@ -152,7 +150,7 @@ fn huge_pages(node: Option<&Node>) -> Vec<HugePages> {
         .collect()
 }
 
-/// A mapping of texts.
+/// Reads a mapping whose values are text.
 pub(super) fn table(node: Option<&Node>) -> BTreeMap<String, String> {
     node.into_iter()
         .flat_map(Node::named)

@@ -1,8 +1,8 @@
-//! TOSCA's constraints: which there are, and whether a value keeps one.
+//! TOSCA's constraints, and whether a value satisfies one.
 //!
-//! What a constraint compares by depends on the declared kind: `1.10` is after `1.9` as a version
-//! and before it as a float, and `1 GiB` is more than `1 GB`. What cannot be compared was found
-//! wrong elsewhere, so it breaks nothing here. A pattern is matched against the whole value.
+//! Comparison depends on the declared type: `1.10` is after `1.9` as a version and before it as a float,
+//! and `1 GiB` is more than `1 GB`. Values that cannot be compared are reported elsewhere and satisfy
+//! every constraint here. A pattern must match the entire value.
 
 use super::scalars::{self, UNBOUNDED};
 use super::types::Types;
@@ -12,7 +12,6 @@ use crate::yaml::{Node, Value, float};
 use regex::{Regex, RegexBuilder};
 use std::cmp::Ordering;
 
-/// The constraints that there are.
 const KNOWN: &[&str] = &[
     "equal",
     "greater_than",
@@ -28,28 +27,27 @@ const KNOWN: &[&str] = &[
     "schema",
 ];
 
-/// Whether there is a constraint of this name.
-pub(super) fn known(name: &str) -> bool {
+pub(super) fn is_known(name: &str) -> bool {
     KNOWN.contains(&name)
 }
 
-/// Bytes that a compiled pattern may take; larger ones are refused by the compiler.
-const PATTERN_BYTES: usize = 1 << 20;
+/// Maximum size of a compiled pattern in bytes; the compiler refuses larger ones.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
 
-/// A pattern that matches whole values; `None` if it cannot be used.
+/// A pattern that matches entire values; `None` if it is not supported.
 pub(super) fn compiled(pattern: &str) -> Option<Regex> {
-    RegexBuilder::new(&whole(pattern))
-        .size_limit(PATTERN_BYTES)
+    RegexBuilder::new(&anchored(pattern))
+        .size_limit(MAX_PATTERN_BYTES)
         .build()
         .ok()
 }
 
-/// The pattern, bound to both ends of the value.
-pub(super) fn whole(pattern: &str) -> String {
+/// The pattern, anchored at both ends.
+pub(super) fn anchored(pattern: &str) -> String {
     format!("^(?:{pattern})$")
 }
 
-/// Checks how constraints are written at a declaration.
+/// Checks the constraints of a declaration.
 pub(super) fn check_written(types: &Types<'_>, declared: &Node, sink: &mut Sink) {
     let Some(constraints) = declared.get("constraints") else {
         return;
@@ -57,8 +55,8 @@ pub(super) fn check_written(types: &Types<'_>, declared: &Node, sink: &mut Sink)
     for constraint in crate::shape::list(constraints, "`constraints`", sink) {
         for (key, bound) in crate::shape::mapping(constraint, "a constraint", sink) {
             let name = key.as_str().unwrap_or("~");
-            if !known(name) {
-                let message = format!("there is no constraint `{name}`");
+            if !is_known(name) {
+                let message = format!("unknown constraint `{name}`");
                 let finding = Finding::new(codes::KEY_UNKNOWN, key.span.clone(), message);
                 sink.add(finding.did_you_mean(name, KNOWN.iter().copied()));
             } else if name == "pattern"
@@ -68,24 +66,24 @@ pub(super) fn check_written(types: &Types<'_>, declared: &Node, sink: &mut Sink)
                     .is_none()
             {
                 let message = format!(
-                    "the pattern `{}` is not checked",
+                    "the pattern `{}` is not supported, so values are not checked against it",
                     bound.as_str().unwrap_or("~")
                 );
-                let hint = "patterns are regular expressions without look-around and back references, at most 200";
+                let hint = "write a regular expression without look-around and backreferences; a package may have at most 200";
                 sink.add(Finding::new(codes::PATTERN, bound.span.clone(), message).hint(hint));
             }
         }
     }
 }
 
-/// Whether a value of a kind keeps the constraint `name: bound`.
+/// Whether a value of a type satisfies the constraint `name: bound`.
 pub(super) fn holds(types: &Types<'_>, kind: &str, node: &Node, name: &str, bound: &Node) -> bool {
-    let compared = |bound: &Node, fits: fn(Ordering) -> bool| match (node.as_str(), bound.as_str())
-    {
-        (_, Some(UNBOUNDED)) => true,
-        (Some(value), Some(bound)) => order(kind, value, bound).is_none_or(fits),
-        _ => true,
-    };
+    let compared =
+        |bound: &Node, accepts: fn(Ordering) -> bool| match (node.as_str(), bound.as_str()) {
+            (_, Some(UNBOUNDED)) => true,
+            (Some(value), Some(bound)) => order(kind, value, bound).is_none_or(accepts),
+            _ => true,
+        };
     match name {
         "valid_values" => bound
             .items()
@@ -123,12 +121,12 @@ fn same(kind: &str, node: &Node, other: &Node) -> bool {
     }
 }
 
-/// How two values of a kind compare.
+/// Compares two values of a type; `None` if they cannot be compared.
 fn order(kind: &str, value: &str, bound: &str) -> Option<Ordering> {
     let by = |read: fn(&str) -> Option<f64>| read(value)?.partial_cmp(&read(bound)?);
     match kind {
         "version" => scalars::Version::read(value)?.compare(&scalars::Version::read(bound)?),
-        "timestamp" => by(scalars::moment),
+        "timestamp" => by(scalars::timestamp),
         "scalar-unit.size" => Some(units::bytes(value)?.cmp(&units::bytes(bound)?)),
         "scalar-unit.time" => by(units::seconds),
         "scalar-unit.frequency" => by(units::hertz),

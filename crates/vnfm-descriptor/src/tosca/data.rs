@@ -1,4 +1,4 @@
-//! Types as values and templates are checked against them: each is put together once, however many there are.
+//! Data types and properties for checks, each merged from its ancestors once and cached.
 
 use super::types::{Kind, PRIMITIVES, Property, Schema, Types};
 use crate::yaml::Node;
@@ -6,55 +6,55 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// A declared data type.
 pub(super) struct DataType<'a> {
-    /// What a value is in truth, where the type derives from a primitive.
+    /// The underlying schema, if the type derives from a primitive.
     pub(super) primitive: Option<Schema<'a>>,
-    /// The properties of one that does not.
+    /// The properties of a complex type.
     pub(super) properties: BTreeMap<&'a str, Property<'a>>,
 }
 
-/// What was asked for; `None` for what is no data type.
-pub(super) type Known<'a> = RefCell<HashMap<&'a str, Option<Rc<DataType<'a>>>>>;
+/// Data types by name; `None` for names that are not data types.
+pub(super) type DataTypeCache<'a> = RefCell<HashMap<&'a str, Option<Rc<DataType<'a>>>>>;
 
-/// Declared properties by name.
 pub(super) type Properties<'a> = BTreeMap<&'a str, Property<'a>>;
 
-/// The properties of the types that were asked for.
-pub(super) type KnownProperties<'a> = RefCell<HashMap<Kind, HashMap<String, Rc<Properties<'a>>>>>;
+/// Properties by the kind and name of their type.
+pub(super) type PropertyCache<'a> = RefCell<HashMap<Kind, HashMap<String, Rc<Properties<'a>>>>>;
 
 impl<'a> Types<'a> {
-    /// The properties of a type, as [`Types::properties`] tells them; put together once.
+    /// Cached result of [`Types::properties`].
     pub(super) fn declared(&self, kind: Kind, name: &str) -> Rc<Properties<'a>> {
         let known = self
-            .known_properties
+            .property_cache
             .borrow()
             .get(&kind)
             .and_then(|all| all.get(name).cloned());
         known.unwrap_or_else(|| {
-            let made = Rc::new(self.properties(kind, name));
-            let mut known = self.known_properties.borrow_mut();
-            known
+            let properties = Rc::new(self.properties(kind, name));
+            let mut cache = self.property_cache.borrow_mut();
+            cache
                 .entry(kind)
                 .or_default()
-                .insert(name.to_owned(), made.clone());
-            made
+                .insert(name.to_owned(), properties.clone());
+            properties
         })
     }
 
     /// The data type of this name, if it is declared.
     pub(super) fn data_type(&self, name: &'a str) -> Option<Rc<DataType<'a>>> {
-        let known = self.known.borrow().get(name).cloned();
+        let known = self.data_type_cache.borrow().get(name).cloned();
         known.unwrap_or_else(|| {
-            let made = self
+            let data_type = self
                 .get(Kind::Data, name)
-                .map(|_| Rc::new(self.put_together(name)));
-            self.known.borrow_mut().insert(name, made.clone());
-            made
+                .map(|_| Rc::new(self.merge_data_type(name)));
+            self.data_type_cache
+                .borrow_mut()
+                .insert(name, data_type.clone());
+            data_type
         })
     }
 
-    fn put_together(&self, name: &str) -> DataType<'a> {
+    fn merge_data_type(&self, name: &str) -> DataType<'a> {
         let chain = self.ancestry(Kind::Data, name);
         let root = chain
             .last()

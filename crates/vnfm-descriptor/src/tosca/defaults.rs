@@ -1,4 +1,4 @@
-//! Defaults against what they are defaults of: in the package's own types, and at inputs.
+//! Checks defaults against their declarations: in the package's own types, and of inputs.
 
 use super::check::Check;
 use super::documents::Document;
@@ -35,7 +35,7 @@ pub(super) fn check<'a>(documents: &'a [Document], types: &'a Types<'a>, sink: &
     }
 }
 
-fn defaults<'a>(declared: Option<&'a Node>, of: &str, types: &'a Types<'a>, sink: &mut Sink) {
+fn defaults<'a>(declared: Option<&'a Node>, owner: &str, types: &'a Types<'a>, sink: &mut Sink) {
     for (name, property) in declared.into_iter().flat_map(Node::named) {
         if let Some(default) = property.get("default") {
             let mut check = Check {
@@ -47,7 +47,7 @@ fn defaults<'a>(declared: Option<&'a Node>, of: &str, types: &'a Types<'a>, sink
             check.value(
                 default,
                 &Schema::of(property),
-                &format!("{of}.{name}.default"),
+                &format!("{owner}.{name}.default"),
             );
         }
     }

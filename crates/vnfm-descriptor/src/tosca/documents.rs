@@ -1,12 +1,12 @@
-//! The files of a descriptor: the entry, what it imports, and which built-in types it means.
+//! The files of a descriptor: the entry, its imports, and the built-in types that it refers to.
 //!
-//! A file is loaded once, however it is reached, so diamonds are harmless; a cycle is a warning.
-//! A file named like ETSI's type files means the built-in types, by path or by URL; nothing is
-//! ever fetched. So does the version of a copy under another name, which says what it is in its head; what it has
-//! beyond the built-in types is kept. Prefixes of imports are what `namespaces` is about.
+//! Each file is loaded once, so diamonds are harmless; a cycle is a warning. An import whose path or URL
+//! has the name of one of ETSI's type files refers to the built-in types; nothing is ever fetched. A copy
+//! under another name is recognized by its head: the built-in types take precedence, its other types are
+//! added. `namespaces` handles the prefixes of imports.
 
 use super::namespaces::{self, Import, prefix_of};
-use super::version::Said;
+use super::version::StatedVersion;
 use crate::archive::Archive;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
@@ -16,20 +16,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One YAML file of the descriptor.
 pub(super) struct Document {
-    /// Its path in the package.
     pub(super) path: String,
-    /// What is in it.
     pub(super) root: Node,
-    /// Whether it is a copy of the standard's types, under whatever name.
+    /// Whether it is a copy of the standard's types, under any name.
     pub(super) copy: bool,
 }
 
-/// The files, and what their imports say about the version of SOL001.
+/// The files, and the versions of SOL001 that their imports state.
 pub(super) struct Loaded {
-    /// The entry, then what it imports.
+    /// The entry first.
     pub(super) documents: Vec<Document>,
-    /// The versions that they name.
-    pub(super) said: Vec<Said>,
+    pub(super) versions: Vec<StatedVersion>,
 }
 
 const VERSIONS: &[&str] = &[
@@ -65,20 +62,23 @@ pub(super) fn load(
     limits: &Limits,
     sink: &mut Sink,
 ) -> Option<Loaded> {
-    let (said, edges, copies) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (versions, edges, copies) = (Vec::new(), Vec::new(), BTreeMap::new());
     let mut loader = Loader {
         archive,
         limits,
         sink,
-        said,
+        versions,
         edges,
         copies,
     };
     let documents = loader.load(entry)?;
     cycles(entry, &loader.edges, loader.sink);
-    let said = loader.said;
-    let whole = documents.first().is_some_and(|first| first.path == entry);
-    whole.then_some(Loaded { documents, said })
+    let versions = loader.versions;
+    let entry_loaded = documents.first().is_some_and(|first| first.path == entry);
+    entry_loaded.then_some(Loaded {
+        documents,
+        versions,
+    })
 }
 
 /// An import of a file by another.
@@ -92,21 +92,21 @@ struct Loader<'a, 's> {
     archive: &'a Archive,
     limits: &'a Limits,
     sink: &'s mut Sink,
-    said: Vec<Said>,
+    versions: Vec<StatedVersion>,
     edges: Vec<Edge>,
-    /// Files that were looked at: the version of those that are copies of the standard's types.
+    /// By path, the version of a file that is a copy of the standard's types; `None` for other files.
     copies: BTreeMap<String, Option<String>>,
 }
 
 impl Loader<'_, '_> {
     fn load(&mut self, entry: &str) -> Option<Vec<Document>> {
-        let most = self.limits.imports;
+        let max = self.limits.imports;
         let mut seen = BTreeSet::from([entry.to_owned()]);
         let mut waiting = vec![entry.to_owned()];
         let (mut documents, mut imports) = (Vec::new(), Vec::new());
         while !waiting.is_empty() {
-            if seen.len() > most {
-                let message = format!("the descriptor imports more than {most} files");
+            if seen.len() > max {
+                let message = format!("the descriptor imports more than {max} files");
                 self.sink
                     .add(Finding::new(codes::IMPORT, Span::file(entry), message));
                 return None;
@@ -129,7 +129,7 @@ impl Loader<'_, '_> {
         Some(documents)
     }
 
-    /// A file. Of a copy of the standard's types nothing is said: some of those were published as what is no YAML.
+    /// Parses a file. A copy of the standard's types gets no findings: some were published as invalid YAML.
     fn document(&mut self, path: &str, copy: bool) -> Option<Node> {
         if copy {
             return document(self.archive, path, self.limits, &mut Sink::default());
@@ -137,7 +137,6 @@ impl Loader<'_, '_> {
         document(self.archive, path, self.limits, self.sink)
     }
 
-    /// What a file imports.
     fn imports(&mut self, root: &Node, path: &str) -> Vec<Import> {
         let mut all = Vec::new();
         for import in root.get("imports").map(Node::items).unwrap_or_default() {
@@ -146,7 +145,7 @@ impl Loader<'_, '_> {
                     Finding::new(
                         codes::IMPORT,
                         import.span.clone(),
-                        "the import names no file",
+                        "the import does not name a file",
                     )
                     .hint("write the file's path, or `{file: path}`"),
                 );
@@ -155,15 +154,17 @@ impl Loader<'_, '_> {
             let prefix = prefix_of(import);
             if is_builtin(name) {
                 other_descriptors(name, &import.span, self.sink);
-                let said = self.said(name, import, path);
-                self.said.extend(said);
+                let stated = self.stated_version(name, import, path);
+                self.versions.extend(stated);
                 all.push(Import { prefix, file: None });
                 continue;
             }
             if let Some(to) = self.find(name, import, path) {
                 let span = import.span.clone();
-                let said = self.copy(&to).map(|version| Said::new(version, &span));
-                self.said.extend(said);
+                let stated = self
+                    .copy(&to)
+                    .map(|version| StatedVersion::new(version, &span));
+                self.versions.extend(stated);
                 self.edges.push(Edge {
                     from: path.to_owned(),
                     to: to.clone(),
@@ -178,7 +179,7 @@ impl Loader<'_, '_> {
         all
     }
 
-    /// The version of the standard whose types a file of the package is a copy of, by what it says of itself.
+    /// If a file is a copy of the standard's types: the version that it states.
     fn copy(&mut self, path: &str) -> Option<String> {
         if let Some(known) = self.copies.get(path) {
             return known.clone();
@@ -187,28 +188,33 @@ impl Loader<'_, '_> {
         let text = bytes
             .as_deref()
             .and_then(|bytes| std::str::from_utf8(bytes).ok());
-        let version = text.and_then(|text| Said::copied(text, is_builtin(path)));
+        let version = text.and_then(|text| StatedVersion::copied(text, is_builtin(path)));
         self.copies.insert(path.to_owned(), version.clone());
         version
     }
 
-    /// The version that an import of the standard's types names, or else the copy in the package.
-    fn said(&mut self, name: &str, import: &Node, importer: &str) -> Option<Said> {
-        Said::in_name(name, &import.span).or_else(|| {
+    /// The version that an import of the standard's types names, else that of the copy in the package.
+    fn stated_version(
+        &mut self,
+        name: &str,
+        import: &Node,
+        importer: &str,
+    ) -> Option<StatedVersion> {
+        StatedVersion::in_name(name, &import.span).or_else(|| {
             let mut paths = candidates(name, importer).into_iter().flatten();
             let path = paths.find(|path| self.archive.has(path))?;
             self.copy(&path)
-                .map(|version| Said::new(version, &import.span))
+                .map(|version| StatedVersion::new(version, &import.span))
         })
     }
 
     /// The file in the package that an import names.
     fn find(&mut self, name: &str, import: &Node, importer: &str) -> Option<String> {
         if name.contains("://") {
-            let message = format!("`{name}` is not fetched");
+            let message = format!("`{name}` is a URL, and imports are not fetched");
             let finding = Finding::new(codes::IMPORT, import.span.clone(), message);
             self.sink
-                .add(finding.hint("put the file into the package and import it by its path"));
+                .add(finding.hint("add the file to the package and import it by its path"));
             return None;
         }
         let candidates = candidates(name, importer);
@@ -217,29 +223,30 @@ impl Loader<'_, '_> {
             .flatten()
             .find(|path| self.archive.has(path))
             .cloned();
-        // The types of an ASD are known without their file.
+        // The types of an ASD need no file.
         let known = base(name).to_ascii_lowercase().starts_with("asd_types");
         if found.is_none() && !known {
-            let why = candidates
+            let reason = candidates
                 .iter()
                 .find_map(|candidate| candidate.as_ref().err())
-                .map(|why| format!(": {why}"))
+                .map(|error| format!(": {error}"))
                 .unwrap_or_default();
-            let message = format!("the imported file `{name}` is not in the package{why}");
-            let here = self
+            let message = format!("the imported file `{name}` is not in the package{reason}");
+            let siblings = self
                 .archive
                 .paths()
                 .filter(|path| folder(path) == folder(importer));
-            let here: Vec<&str> = here.map(base).collect();
+            let siblings: Vec<&str> = siblings.map(base).collect();
             self.sink.add(
-                Finding::new(codes::IMPORT, import.span.clone(), message).did_you_mean(name, here),
+                Finding::new(codes::IMPORT, import.span.clone(), message)
+                    .did_you_mean(name, siblings),
             );
         }
         found
     }
 }
 
-/// Beside the importer, or from the package's root.
+/// The paths that an import may mean: relative to the importer, then to the package's root.
 fn candidates(name: &str, importer: &str) -> [Result<String, crate::path::PathError>; 2] {
     [resolve(folder(importer), name), resolve("", name)]
 }
@@ -251,7 +258,7 @@ fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> 
         limits,
         sink,
     )?;
-    indented(&mut root, sink);
+    fix_indentation(&mut root, sink);
     if !root.is_mapping() {
         sink.add(Finding::new(
             codes::SHAPE,
@@ -268,22 +275,22 @@ fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> 
                 .is_some_and(|version| VERSIONS.contains(&version)) => {}
         Some(version) => {
             let message = format!(
-                "`{}` is not a version of TOSCA that is read",
+                "TOSCA version `{}` is not supported",
                 version.as_str().unwrap_or("~")
             );
             sink.add(
                 Finding::new(codes::TOSCA_VERSION, version.span.clone(), message)
-                    .hint(format!("known: {}", VERSIONS.join(", "))),
+                    .hint(format!("supported: {}", VERSIONS.join(", "))),
             );
         }
         None => {
             let finding = Finding::new(
                 codes::TOSCA_VERSION,
                 root.span.clone(),
-                "no `tosca_definitions_version`",
+                "the file has no `tosca_definitions_version`",
             );
             sink.add(
-                finding.hint("SOL001 wants `tosca_simple_yaml_1_2` or `tosca_simple_yaml_1_3`"),
+                finding.hint("SOL001 requires `tosca_simple_yaml_1_2` or `tosca_simple_yaml_1_3`"),
             );
         }
     }
@@ -293,25 +300,25 @@ fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> 
     Some(root)
 }
 
-/// Puts definitions of types that stand in the first column into the empty section above them.
-fn indented(root: &mut Node, sink: &mut Sink) {
+/// Moves type definitions that start in the first column into the empty section above them.
+fn fix_indentation(root: &mut Node, sink: &mut Sink) {
     let Value::Mapping(entries) = &mut root.value else {
         return;
     };
-    let lost = |key: &Node| {
+    let is_unindented = |key: &Node| {
         key.as_str()
             .is_some_and(|key| key.contains('.') && !KEYS.contains(&key))
     };
     let mut section: Option<usize> = None;
-    let mut kept: Vec<(Node, Node)> = Vec::with_capacity(entries.len());
+    let mut sections: Vec<(Node, Node)> = Vec::with_capacity(entries.len());
     for (key, value) in std::mem::take(entries) {
         let types = key.as_str().is_some_and(|key| key.ends_with("_types"));
         match section {
-            Some(at) if lost(&key) => {
-                let (name, found) = &mut kept[at];
+            Some(at) if is_unindented(&key) => {
+                let (name, found) = &mut sections[at];
                 if !found.is_mapping() {
                     let name = name.as_str().unwrap_or_default();
-                    let message = format!("what belongs to `{name}` is not indented");
+                    let message = format!("the definitions of `{name}` are not indented");
                     let finding = Finding::new(codes::TYPES_INDENT, key.span.clone(), message);
                     sink.add(finding.hint("indent the definitions by two spaces"));
                     found.value = Value::Mapping(Vec::new());
@@ -321,15 +328,15 @@ fn indented(root: &mut Node, sink: &mut Sink) {
                 }
             }
             _ => {
-                section = (types && value.is_null()).then_some(kept.len());
-                kept.push((key, value));
+                section = (types && value.is_null()).then_some(sections.len());
+                sections.push((key, value));
             }
         }
     }
-    *entries = kept;
+    *entries = sections;
 }
 
-/// `path`, `{file: path}`, `{name: path}` or `{name: {file: path}}`.
+/// The path in an import: `path`, `{file: path}`, `{name: path}` or `{name: {file: path}}`.
 fn file_of(import: &Node) -> Option<&str> {
     if let Some(path) = import.as_str() {
         return Some(path);
@@ -345,24 +352,24 @@ fn file_of(import: &Node) -> Option<&str> {
     }
 }
 
-/// Warns of the standard's types for NSDs and PNFDs.
+/// Warns about an import of the standard's types for NSDs and PNFDs.
 fn other_descriptors(name: &str, span: &Span, sink: &mut Sink) {
     let file = base(name).to_ascii_lowercase();
-    let of = ["nsd", "pnfd"]
+    let descriptor = ["nsd", "pnfd"]
         .iter()
-        .find(|of| file.starts_with(&format!("etsi_nfv_sol001_{of}")));
-    if let Some(of) = of {
+        .find(|descriptor| file.starts_with(&format!("etsi_nfv_sol001_{descriptor}")));
+    if let Some(descriptor) = descriptor {
         let message = format!(
-            "`{}` has types of {}s, which are not built in",
+            "`{}` declares types for {}s, which are not built in",
             base(name),
-            of.to_uppercase()
+            descriptor.to_uppercase()
         );
         let finding = Finding::new(codes::IMPORT_OTHER, span.clone(), message);
-        sink.add(finding.hint("leave it out: a VNFD needs none of them"));
+        sink.add(finding.hint("remove the import: a VNFD does not need these types"));
     }
 }
 
-/// Whether a path or URL names one of the standard's own type files.
+/// Whether a path or URL names one of ETSI's or OASIS's type files.
 fn is_builtin(name: &str) -> bool {
     let name = name.split(['?', '#']).next().unwrap_or(name);
     let file = base(name).to_ascii_lowercase();
@@ -377,36 +384,36 @@ fn is_builtin(name: &str) -> bool {
     yaml && (sol001 || profile.iter().any(|stem| file.starts_with(stem)))
 }
 
-/// Warns of each import that leads back to a file on the way to it.
+/// Warns of each import that leads back to a file on the stack to it.
 fn cycles(entry: &str, edges: &[Edge], sink: &mut Sink) {
     let mut imports: BTreeMap<&str, Vec<&Edge>> = BTreeMap::new();
     for edge in edges {
         imports.entry(&edge.from).or_default().push(edge);
     }
     let mut done: BTreeSet<&str> = BTreeSet::new();
-    let mut way: Vec<(&str, usize)> = vec![(entry, 0)];
-    while let Some((path, next)) = way.last_mut() {
+    let mut stack: Vec<(&str, usize)> = vec![(entry, 0)];
+    while let Some((path, next)) = stack.last_mut() {
         let path = *path;
         let edge = imports.get(path).and_then(|all| all.get(*next));
         *next += 1;
         let Some(edge) = edge else {
             done.insert(path);
-            way.pop();
+            stack.pop();
             continue;
         };
-        if let Some(at) = way.iter().position(|(path, _)| *path == edge.to) {
-            let round: Vec<&str> = way[at..].iter().map(|(path, _)| *path).collect();
+        if let Some(at) = stack.iter().position(|(path, _)| *path == edge.to) {
+            let cycle: Vec<&str> = stack[at..].iter().map(|(path, _)| *path).collect();
             let message = format!(
-                "the imports go round: `{}`, then `{}` again",
-                round.join("`, `"),
+                "the imports form a cycle: `{}`, then `{}` again",
+                cycle.join("`, `"),
                 edge.to
             );
             sink.add(
                 Finding::new(codes::IMPORT_CYCLE, edge.span.clone(), message)
-                    .hint("move what both need into a file of its own"),
+                    .hint("move the shared types to a separate file"),
             );
         } else if !done.contains(edge.to.as_str()) {
-            way.push((&edge.to, 0));
+            stack.push((&edge.to, 0));
         }
     }
 }
@@ -416,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_standards_files_are_built_in_by_any_name() {
+    fn published_type_files_are_recognized_by_name_and_url() {
         for name in [
             "etsi_nfv_sol001_vnfd_types.yaml",
             "https://forge.etsi.org/rep/nfv/SOL001/raw/v2.6.1/etsi_nfv_sol001_common_types.yaml",

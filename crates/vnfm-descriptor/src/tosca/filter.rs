@@ -1,15 +1,15 @@
 //! Requirements that do not name a node template: a node type, a `node_filter`, or both.
 //!
-//! Exactly one template of the topology must fit; it takes the requirement's place.
+//! Exactly one template of the topology must match; its name replaces the filter.
 
-use super::constraints::{holds, known};
+use super::constraints::{holds, is_known};
 use super::topology::Template;
 use super::types::{Kind, Property, Types};
 use crate::finding::{Finding, Sink, codes};
 use crate::yaml::{Node, Value};
 use std::collections::{BTreeMap, HashSet};
 
-/// Fills in the templates that requirements describe.
+/// Replaces types and filters in requirements by the name of the matching template.
 pub(super) fn resolve(templates: &mut [Template<'_>], types: &Types<'_>, sink: &mut Sink) {
     let mut chosen: Vec<(usize, usize, Node)> = Vec::new();
     let names: HashSet<&str> = templates
@@ -27,35 +27,35 @@ pub(super) fn resolve(templates: &mut [Template<'_>], types: &Types<'_>, sink: &
             .enumerate()
             .filter_map(|(item, node)| Some((item, node.named().next()?)))
         {
-            let Some(wanted) = Wanted::read(requirement, &names, types) else {
+            let Some(selector) = Selector::read(requirement, &names, types) else {
                 continue;
             };
-            let fitting: Vec<&Template> = templates
+            let matching: Vec<&Template> = templates
                 .iter()
-                .filter(|other| wanted.fits(other, types))
+                .filter(|other| selector.matches(other, types))
                 .collect();
-            if let [one] = fitting.as_slice() {
+            if let [one] = matching.as_slice() {
                 chosen.push((at, item, scalar(&one.name, requirement)));
                 continue;
             }
-            let names: Vec<String> = fitting
+            let names: Vec<String> = matching
                 .iter()
                 .map(|found| format!("`{}`", found.name))
                 .collect();
             let found = if names.is_empty() {
-                "none fits".to_owned()
+                "none matches".to_owned()
             } else {
-                format!("{} fit", names.join(", "))
+                format!("{} match", names.join(", "))
             };
             let message = format!(
-                "`{}.{name}` asks for one node template by its type or filter: {found}",
+                "`{}.{name}` selects a node template by type or filter, but {found}",
                 template.name
             );
             sink.add(
                 Finding::new(codes::NODE_FILTER, requirement.span.clone(), message)
                     .hint("name the node template"),
             );
-            // What was asked for must not be read as a template's name.
+            // Otherwise the type would be read as a template's name.
             chosen.push((at, item, scalar("", requirement)));
         }
     }
@@ -64,14 +64,14 @@ pub(super) fn resolve(templates: &mut [Template<'_>], types: &Types<'_>, sink: &
     }
 }
 
-/// What a requirement describes.
-struct Wanted<'n> {
+/// How a requirement selects a template.
+struct Selector<'n> {
     node_type: Option<&'n str>,
     capability: Option<&'n str>,
     filter: Option<&'n Node>,
 }
 
-impl<'n> Wanted<'n> {
+impl<'n> Selector<'n> {
     /// `None` if the requirement names a template, or nothing.
     fn read(node: &'n Node, templates: &HashSet<&str>, types: &Types<'_>) -> Option<Self> {
         let named = node
@@ -84,14 +84,14 @@ impl<'n> Wanted<'n> {
             .get("node_filter")
             .filter(|_| named.is_none() || node_type.is_some());
         let capability = node.get("capability").and_then(Node::as_str);
-        (node_type.is_some() || filter.is_some()).then_some(Wanted {
+        (node_type.is_some() || filter.is_some()).then_some(Selector {
             node_type,
             capability,
             filter,
         })
     }
 
-    fn fits(&self, template: &Template, types: &Types<'_>) -> bool {
+    fn matches(&self, template: &Template, types: &Types<'_>) -> bool {
         let of_type = |kind: &str| types.is_a(Kind::Node, &template.kind, kind);
         let known = |kind: &&str| types.get(Kind::Capability, kind).is_some();
         let offers = |kind: &str| super::template::offers(types, &template.kind, kind);
@@ -99,22 +99,22 @@ impl<'n> Wanted<'n> {
             && self.capability.filter(known).is_none_or(offers)
             && self
                 .filter
-                .is_none_or(|filter| passes(filter, template, types))
+                .is_none_or(|filter| matches_filter(filter, template, types))
     }
 }
 
-/// Whether a template passes a `node_filter`.
-fn passes(filter: &Node, template: &Template, types: &Types<'_>) -> bool {
+/// Whether a template satisfies a `node_filter`.
+fn matches_filter(filter: &Node, template: &Template, types: &Types<'_>) -> bool {
     let declared = types.properties(Kind::Node, &template.kind);
     let value = |name: &str| template.property(name);
-    if !fit(filter.get("properties"), &declared, &value, types) {
+    if !properties_match(filter.get("properties"), &declared, &value, types) {
         return false;
     }
     let capabilities = types.section(Kind::Node, &template.kind, "capabilities");
     super::topology::listed(filter.get("capabilities"))
         .into_iter()
-        .all(|(key, wanted)| {
-            let asked = key.as_str().unwrap_or_default();
+        .all(|(key, expected)| {
+            let capability = key.as_str().unwrap_or_default();
             capabilities.iter().any(|(name, nodes)| {
                 let kind = nodes.iter().find_map(|node| {
                     node.as_str()
@@ -124,14 +124,14 @@ fn passes(filter: &Node, template: &Template, types: &Types<'_>) -> bool {
                 let declared = types.properties(Kind::Capability, kind);
                 let value =
                     |key: &str| template.node.at(&["capabilities", name, "properties", key]);
-                (*name == asked || types.is_a(Kind::Capability, kind, asked))
-                    && fit(wanted.get("properties"), &declared, &value, types)
+                (*name == capability || types.is_a(Kind::Capability, kind, capability))
+                    && properties_match(expected.get("properties"), &declared, &value, types)
             })
         })
 }
 
-/// Whether values keep every constraint of a filter's `properties`.
-fn fit<'n>(
+/// Whether values satisfy every constraint of a filter's `properties`.
+fn properties_match<'n>(
     filter: Option<&Node>,
     declared: &BTreeMap<&str, Property<'n>>,
     value: &dyn Fn(&str) -> Option<&'n Node>,
@@ -139,7 +139,7 @@ fn fit<'n>(
 ) -> bool {
     super::topology::listed(filter)
         .into_iter()
-        .all(|(key, wanted)| {
+        .all(|(key, expected)| {
             let name = key.as_str().unwrap_or_default();
             let property = declared.get(name);
             let kind = property.map_or("string", |property| property.schema.kind);
@@ -148,12 +148,12 @@ fn fit<'n>(
             else {
                 return false;
             };
-            let all: Vec<(&str, &Node)> = if wanted.is_sequence() {
-                wanted.items().iter().flat_map(Node::named).collect()
-            } else if wanted.is_mapping() && wanted.named().all(|(name, _)| known(name)) {
-                wanted.named().collect()
+            let all: Vec<(&str, &Node)> = if expected.is_sequence() {
+                expected.items().iter().flat_map(Node::named).collect()
+            } else if expected.is_mapping() && expected.named().all(|(name, _)| is_known(name)) {
+                expected.named().collect()
             } else {
-                vec![("equal", wanted)]
+                vec![("equal", expected)]
             };
             all.into_iter()
                 .all(|(constraint, bound)| holds(types, kind, value, constraint, bound))
@@ -171,7 +171,7 @@ fn scalar(text: &str, at: &Node) -> Node {
     }
 }
 
-/// Puts a template's name into an item of the requirements.
+/// Sets the template's name in an item of the requirements.
 fn assign(template: &mut Node, item: usize, name: Node) {
     let Value::Mapping(entries) = &mut template.value else {
         return;

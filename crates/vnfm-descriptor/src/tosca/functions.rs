@@ -1,10 +1,9 @@
-//! TOSCA's functions, as far as they can be told when a package is onboarded.
+//! TOSCA's functions, as far as they can be evaluated when a package is onboarded.
 //!
 //! `get_input` with a default, `get_property`, `get_artifact`, `concat`, `join` and `token` are
-//! evaluated, however they are nested; an input without default and everything that needs a
-//! running VNF stay as they are written. `get_property` reads properties of a node template, of
-//! its capabilities, and of the node templates that its requirements name; what a template leaves
-//! out is its type's default. `get_artifact` becomes the artifact's `file`.
+//! evaluated, also when nested. Inputs without a default and functions that need a running VNF remain as
+//! written. `get_property` reads properties of a node template, of its capabilities, and of the targets of
+//! its requirements, or else the default of its type. `get_artifact` returns the artifact's `file`.
 
 use super::types::{Kind, Types};
 use crate::finding::{Finding, Sink, codes};
@@ -24,11 +23,11 @@ const FUNCTIONS: &[&str] = &[
     "token",
 ];
 
-/// Nodes that `get_property` may lead to in a topology; where it is nested they could multiply without end.
-const BUDGET: usize = 100_000;
-const DEPTH: usize = 32;
+/// Nodes that `get_property` may evaluate in a topology; nested calls could multiply without end.
+const MAX_NODES: usize = 100_000;
+const MAX_DEPTH: usize = 32;
 
-/// The function that a node calls.
+/// The function that a node calls, with its argument.
 pub(super) fn called(node: &Node) -> Option<(&str, &Node)> {
     match node.entries() {
         [(name, argument)] => name
@@ -39,7 +38,7 @@ pub(super) fn called(node: &Node) -> Option<(&str, &Node)> {
     }
 }
 
-/// What functions of a topology refer to.
+/// The inputs and node templates that functions refer to.
 pub(super) struct Scope<'a> {
     inputs: BTreeMap<&'a str, Option<&'a Node>>,
     templates: Option<&'a Node>,
@@ -48,7 +47,7 @@ pub(super) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// The inputs and node templates of a `topology_template`.
+    /// Collects the inputs and node templates of a `topology_template`.
     pub(super) fn new(topology: &'a Node, types: Option<&'a Types<'a>>) -> Self {
         let default = |node: &'a Node| {
             node.named()
@@ -65,29 +64,36 @@ impl<'a> Scope<'a> {
             inputs,
             templates: topology.get("node_templates"),
             types,
-            budget: BUDGET,
+            budget: MAX_NODES,
         }
     }
 
-    /// The node with its functions evaluated; `this` is what `SELF` means. One without functions is lent as it is.
+    /// Evaluates the functions in a node; `this` is the template that `SELF` refers to. A node without functions
+    /// is borrowed.
     pub(super) fn evaluate<'n>(
         &mut self,
         node: &'n Node,
         this: &str,
         sink: &mut Sink,
     ) -> Cow<'n, Node> {
-        self.inner(node, this, 0, sink)
+        self.evaluate_node(node, this, 0, sink)
             .map_or(Cow::Borrowed(node), Cow::Owned)
     }
 
-    /// What a node becomes; `None` if it stays as it is.
-    fn inner(&mut self, node: &Node, this: &str, depth: usize, sink: &mut Sink) -> Option<Node> {
-        if self.budget == 0 || depth > DEPTH {
+    /// The evaluated node; `None` if it does not change.
+    fn evaluate_node(
+        &mut self,
+        node: &Node,
+        this: &str,
+        depth: usize,
+        sink: &mut Sink,
+    ) -> Option<Node> {
+        if self.budget == 0 || depth > MAX_DEPTH {
             if self.budget != 0 {
                 sink.add(Finding::new(
                     codes::FUNCTION,
                     node.span.clone(),
-                    "functions refer to each other without end",
+                    "function calls refer to each other endlessly",
                 ));
             }
             self.budget = 0;
@@ -97,7 +103,7 @@ impl<'a> Scope<'a> {
             self.budget -= 1;
         }
         if let Some((function, argument)) = called(node) {
-            let inside = self.inner(argument, this, depth, sink);
+            let inside = self.evaluate_node(argument, this, depth, sink);
             let argument = inside.as_ref().unwrap_or(argument);
             let value = match function {
                 "get_input" => self.input(node, argument, sink),
@@ -121,15 +127,16 @@ impl<'a> Scope<'a> {
         let value = match &node.value {
             Value::Scalar { .. } => return None,
             Value::Sequence(items) => {
-                let made = changed(items, |item| self.inner(item, this, depth, sink))?;
-                Value::Sequence(made)
+                let evaluated =
+                    map_changed(items, |item| self.evaluate_node(item, this, depth, sink))?;
+                Value::Sequence(evaluated)
             }
             Value::Mapping(entries) => {
-                let made = changed(entries, |(key, value)| {
-                    let value = self.inner(value, this, depth, sink)?;
+                let evaluated = map_changed(entries, |(key, value)| {
+                    let value = self.evaluate_node(value, this, depth, sink)?;
                     Some((key.clone(), value))
                 })?;
-                Value::Mapping(made)
+                Value::Mapping(evaluated)
             }
         };
         Some(Node {
@@ -147,7 +154,7 @@ impl<'a> Scope<'a> {
             let finding = Finding::new(
                 codes::INPUT_UNKNOWN,
                 node.span.clone(),
-                format!("no input `{name}` is declared"),
+                format!("input `{name}` is not declared"),
             );
             sink.add(finding.did_you_mean(name, self.inputs.keys().copied()));
             return None;
@@ -172,7 +179,8 @@ impl<'a> Scope<'a> {
         let name = if entity == "SELF" { this } else { entity }.to_owned();
         let Some(template) = self.templates?.get(&name) else {
             if !name.is_empty() {
-                let message = format!("`get_property` names `{name}`, which is no node template");
+                let message =
+                    format!("`get_property` names `{name}`, which is not a node template");
                 let known = self
                     .templates
                     .into_iter()
@@ -187,12 +195,12 @@ impl<'a> Scope<'a> {
         };
         let (found, owner) = self.value(template, &name, path)?;
         let value = self
-            .inner(found, &owner, depth + 1, sink)
+            .evaluate_node(found, &owner, depth + 1, sink)
             .unwrap_or_else(|| found.clone());
         called(&value).is_none().then_some(value.value)
     }
 
-    /// The node that a path leads to, and the template that it stands in.
+    /// The node at a path, and the template that contains it.
     fn value(&self, template: &'a Node, name: &str, path: &[Node]) -> Option<(&'a Node, String)> {
         let owner = || name.to_owned();
         let (first, rest) = path.split_first()?;
@@ -248,23 +256,23 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The items, changed where `change` says how; `None` if all of them stay.
-fn changed<T: Clone>(items: &[T], mut change: impl FnMut(&T) -> Option<T>) -> Option<Vec<T>> {
-    let mut made: Option<Vec<T>> = None;
+/// The items with the changes that `change` returns; `None` if no item changes.
+fn map_changed<T: Clone>(items: &[T], mut change: impl FnMut(&T) -> Option<T>) -> Option<Vec<T>> {
+    let mut result: Option<Vec<T>> = None;
     for (index, item) in items.iter().enumerate() {
-        match (change(item), &mut made) {
-            (Some(new), Some(made)) => made.push(new),
+        match (change(item), &mut result) {
+            (Some(new), Some(result)) => result.push(new),
             (Some(new), none) => {
                 let mut before = Vec::with_capacity(items.len());
                 before.extend_from_slice(&items[..index]);
                 before.push(new);
                 *none = Some(before);
             }
-            (None, Some(made)) => made.push(item.clone()),
+            (None, Some(result)) => result.push(item.clone()),
             (None, None) => {}
         }
     }
-    made
+    result
 }
 
 fn walk<'n>(node: &'n Node, path: &[Node]) -> Option<&'n Node> {
@@ -276,10 +284,10 @@ fn walk<'n>(node: &'n Node, path: &[Node]) -> Option<&'n Node> {
     })
 }
 
-fn concat(items: &[Node], between: &str) -> Option<Value> {
+fn concat(items: &[Node], separator: &str) -> Option<Value> {
     let texts: Option<Vec<&str>> = items.iter().map(Node::as_str).collect();
     Some(Value::Scalar {
-        text: texts?.join(between),
+        text: texts?.join(separator),
         plain: false,
     })
 }
@@ -321,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_told_is_told() {
+    fn functions_are_evaluated_as_far_as_possible() {
         let (json, findings) = evaluated(
             "inputs: {a: {type: string, default: x}, b: {type: string}, m: {type: map, default: {k: [1, 2]}}}
 node_templates:
@@ -351,8 +359,8 @@ node_templates:
     }
 
     #[test]
-    fn a_wide_topology_is_evaluated_to_its_end() {
-        let many = "a, ".repeat(BUDGET + 1);
+    fn a_topology_with_many_nodes_is_evaluated_completely() {
+        let many = "a, ".repeat(MAX_NODES + 1);
         let text = format!(
             "inputs: {{a: {{type: string, default: x}}}}\nnode_templates: {{A: {{properties: {{many: [{many}], one: {{get_input: a}}}}}}}}\n"
         );
@@ -369,7 +377,7 @@ node_templates:
         assert_eq!(
             findings,
             [
-                "a.yaml:2:38: error[E-INPUT-UNKNOWN]: no input `flavor` is declared (hint: did you mean `flavour`?)"
+                "a.yaml:2:38: error[E-INPUT-UNKNOWN]: input `flavor` is not declared (hint: did you mean `flavour`?)"
             ]
         );
         let (_, findings) =
@@ -377,12 +385,12 @@ node_templates:
         assert_eq!(
             findings,
             [
-                "a.yaml:1:53: error[E-NODE-UNKNOWN]: `get_property` names `Aa`, which is no node template (hint: did you mean `A`?)"
+                "a.yaml:1:53: error[E-NODE-UNKNOWN]: `get_property` names `Aa`, which is not a node template (hint: did you mean `A`?)"
             ]
         );
         let (_, findings) = evaluated(
             "node_templates: {A: {properties: {p: {concat: [{get_property: [SELF, p]}, {get_property: [SELF, p]}]}}}}\n",
         );
-        assert!(findings[0].contains("without end"), "{findings:?}");
+        assert!(findings[0].contains("endlessly"), "{findings:?}");
     }
 }

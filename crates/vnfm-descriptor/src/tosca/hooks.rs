@@ -1,8 +1,8 @@
-//! What `Vnflcm` implements: operations, their artifacts, their inputs.
+//! Reads the operations that `Vnflcm` implements, with their artifacts and inputs.
 //!
-//! `implementation` is an artifact's name, a file's path, or `{primary, timeout, …}`; an operation
-//! that is null or `[]` is not implemented. A name that is neither stays: configuration may map
-//! it to a plugin.
+//! `implementation` is an artifact's name, a file's path, or `{primary, timeout, …}`; an operation that is
+//! null or `[]` is not implemented. A name that is neither an artifact nor a file is retained, since the
+//! server's configuration may map it to a plugin.
 
 use super::topology::{Template, Topology};
 use super::types::{Kind, operations_in};
@@ -24,7 +24,7 @@ impl<'a> Builder<'a, '_> {
         let mut artifacts: BTreeMap<String, Option<Artifact>> = BTreeMap::new();
         let mut hooks: Vec<Hook> = Vec::new();
         let mut declared: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
-        let names = self.vnflcm(vnf);
+        let names = self.vnflcm_interfaces(vnf);
         for name in &names {
             declared.extend(self.types.operations(&vnf.kind, name).unwrap_or_default());
         }
@@ -71,8 +71,8 @@ impl<'a> Builder<'a, '_> {
         hooks
     }
 
-    /// The names of the interfaces that are a `Vnflcm`.
-    fn vnflcm(&self, vnf: &Template) -> Vec<&'a str> {
+    /// The names of the interfaces whose type is a `Vnflcm`.
+    fn vnflcm_interfaces(&self, vnf: &Template) -> Vec<&'a str> {
         let interfaces = self.types.section(Kind::Node, &vnf.kind, "interfaces");
         let is = |nodes: &[&Node]| {
             nodes
@@ -128,7 +128,7 @@ impl<'a> Builder<'a, '_> {
             .map(|(name, _)| name)
             .collect();
         let message = format!(
-            "implementation `{name}` is no artifact of `{}` and no file in the package",
+            "implementation `{name}` is neither an artifact of `{}` nor a file in the package",
             vnf.name
         );
         let finding = Finding::new(
@@ -138,7 +138,7 @@ impl<'a> Builder<'a, '_> {
         )
         .did_you_mean(name, known);
         let finding = if finding.hint.is_none() {
-            finding.hint("the configuration must map the name to an installed plugin")
+            finding.hint("map the name to an installed plugin in the server's configuration")
         } else {
             finding
         };
@@ -158,11 +158,11 @@ impl<'a> Builder<'a, '_> {
             .flat_map(Node::named)
             .map(|(key, value)| (key.to_owned(), value.to_json()))
             .collect();
-        let written = node.get("file").or_else(|| node.as_str().map(|_| node));
-        let written = written.filter(|file| file.as_str() != Some("-") || kind != SHARED_LIBRARY);
-        let file = written.and_then(|file| self.file(topology, file));
-        if let (Some(written), None) = (written, &file) {
-            self.missing_file(name, &kind, written);
+        let stated = node.get("file").or_else(|| node.as_str().map(|_| node));
+        let stated = stated.filter(|file| file.as_str() != Some("-") || kind != SHARED_LIBRARY);
+        let file = stated.and_then(|file| self.file(topology, file));
+        if let (Some(stated), None) = (stated, &file) {
+            self.missing_file(name, &kind, stated);
         } else if file.is_none() && !properties.contains_key("plugin") {
             self.no_file(name, &kind, node);
         }
@@ -184,7 +184,7 @@ impl<'a> Builder<'a, '_> {
         let path = file.as_str().unwrap_or("~");
         let message = format!("`{path}` of artifact `{artifact}` is not in the package");
         let finding = if kind == PYTHON {
-            let hint = format!("an installed plugin must serve the implementation `{artifact}`");
+            let hint = format!("an installed plugin must provide the implementation `{artifact}`");
             Finding::new(codes::ARTIFACT_ABSENT, file.span.clone(), message).hint(hint)
         } else {
             Finding::new(codes::ARTIFACT_MISSING, file.span.clone(), message)
@@ -196,9 +196,9 @@ impl<'a> Builder<'a, '_> {
     /// Reports an artifact that names neither a file nor a plugin.
     fn no_file(&mut self, artifact: &str, kind: &str, node: &Node) {
         let hint = if kind == SHARED_LIBRARY {
-            "name an installed plugin with the property `plugin`, or a `file`"
+            "set the property `plugin` to an installed plugin, or set `file`"
         } else {
-            "name its `file`"
+            "set its `file`"
         };
         let message = format!("artifact `{artifact}` has no file");
         self.sink
@@ -210,7 +210,7 @@ impl<'a> Builder<'a, '_> {
 struct Implementation<'n> {
     name: String,
     node: &'n Node,
-    /// An artifact that is written in its place.
+    /// The artifact, if it is declared in place.
     inline: Option<&'n Node>,
     timeout: Option<Duration>,
 }

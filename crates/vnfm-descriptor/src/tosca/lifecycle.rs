@@ -1,7 +1,7 @@
-//! Operations' configuration, monitoring, traffic rules and changes of the package, out of a
+//! Reads the configuration of operations, monitoring, security group rules and package changes from a
 //! VNF's properties and the topology's policies.
 
-use super::resources::whole;
+use super::resources::unsigned;
 use super::topology::{Policy, Topology};
 use super::types::Kind;
 use super::{Builder, units};
@@ -12,7 +12,7 @@ use crate::model::{
 use crate::yaml::Node;
 use std::time::Duration;
 
-/// `lcm_operations_configuration` of a VNF.
+/// Reads `lcm_operations_configuration` of a VNF.
 pub(super) fn configuration(node: Option<&Node>) -> LcmConfiguration {
     let at = |path: [&str; 2]| node.and_then(|node| node.at(&path));
     let flag = |path| at(path).and_then(Node::as_bool).unwrap_or(false);
@@ -43,13 +43,13 @@ pub(super) fn configuration(node: Option<&Node>) -> LcmConfiguration {
     }
 }
 
-/// A time such as `30 s`.
+/// Parses a time such as `30 s`.
 pub(super) fn duration(node: &Node) -> Option<Duration> {
     Duration::try_from_secs_f64(units::seconds(node.as_str()?)?).ok()
 }
 
 /// Monitoring parameters: a mapping, or a list in versions before 3.5.1.
-fn monitoring(node: Option<&Node>, of: &Monitored) -> Vec<MonitoringParameter> {
+fn monitoring(node: Option<&Node>, monitored: &Monitored) -> Vec<MonitoringParameter> {
     let one = |id: Option<&str>, node: &Node| {
         let name = node.get("name").and_then(Node::as_str).or(id)?.to_owned();
         Some(MonitoringParameter {
@@ -57,7 +57,7 @@ fn monitoring(node: Option<&Node>, of: &Monitored) -> Vec<MonitoringParameter> {
             name,
             performance_metric: node.get("performance_metric")?.as_str()?.to_owned(),
             collection_period: node.get("collection_period").and_then(duration),
-            of: of.clone(),
+            of: monitored.clone(),
         })
     };
     let Some(node) = node else { return Vec::new() };
@@ -68,7 +68,7 @@ fn monitoring(node: Option<&Node>, of: &Monitored) -> Vec<MonitoringParameter> {
 }
 
 impl Builder<'_, '_> {
-    /// Fills in what policies and monitoring parameters say; `vnf` are those of the VNF.
+    /// Reads policies and monitoring parameters into the flavour; `vnf` are those of the VNF itself.
     pub(super) fn lifecycle(
         &mut self,
         topology: &Topology<'_>,
@@ -78,14 +78,14 @@ impl Builder<'_, '_> {
         flavour.monitoring_parameters = monitoring(vnf, &Monitored::Vnf);
         for template in &topology.templates {
             let name = template.name.clone();
-            let of = if flavour.vdus.contains_key(&name) {
+            let monitored = if flavour.vdus.contains_key(&name) {
                 Monitored::Vdu(name)
             } else if flavour.virtual_links.contains_key(&name) {
                 Monitored::VirtualLink(name)
             } else {
                 continue;
             };
-            let own = monitoring(template.property("monitoring_parameters"), &of);
+            let own = monitoring(template.property("monitoring_parameters"), &monitored);
             flavour.monitoring_parameters.extend(own);
         }
         for policy in &topology.policies {
@@ -119,15 +119,16 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// A policy's text, or its type's default.
+    /// A property of a policy as text; empty if absent.
     fn text(&self, policy: &Policy, name: &str) -> String {
-        self.given(policy, name)
+        self.property(policy, name)
             .and_then(Node::as_str)
             .unwrap_or_default()
             .to_owned()
     }
 
-    fn given<'n>(&'n self, policy: &'n Policy, name: &str) -> Option<&'n Node> {
+    /// A property of a policy, or the default of its type.
+    fn property<'n>(&'n self, policy: &'n Policy, name: &str) -> Option<&'n Node> {
         let default = || {
             self.types
                 .properties(Kind::Policy, &policy.kind)
@@ -138,7 +139,10 @@ impl Builder<'_, '_> {
     }
 
     fn security_group_rule(&self, policy: &Policy) -> SecurityGroupRule {
-        let port = |name: &str, open: u32| self.given(policy, name).and_then(whole).unwrap_or(open);
+        let port = |name: &str, default: u32| {
+            let given = self.property(policy, name).and_then(unsigned);
+            given.unwrap_or(default)
+        };
         SecurityGroupRule {
             name: policy.name.clone(),
             direction: self.text(policy, "direction"),

@@ -1,18 +1,18 @@
 //! From the entry file to the typed descriptor.
 //!
 //! ```text
-//! documents  entry + imports, each once; ETSI's type files are ours       documents.rs
-//! namespaces names of types where files have the same                     namespaces.rs
-//! version    which SOL001 the package follows, and that version's types   version.rs, builtin.rs
-//! types      derivation, declared properties, requirements, operations    types.rs
+//! documents  entry + imports, each once; ETSI's types are built in        documents.rs
+//! namespaces types of the same name in several files                      namespaces.rs
+//! version    the SOL001 version of the package, and its types             version.rs, builtin.rs
+//! types      derivation, declared properties, requirements, operations    types.rs, type_check.rs
 //! topologies node templates, functions evaluated, filters resolved        topology.rs, functions.rs, filter.rs
 //! checks     templates against their types, values against constraints    template.rs, check.rs, constraints.rs
 //! model      VNFD ← flavours ← resources, policies, hooks                 vnfd.rs, resources.rs, …
-//! rules      what is doubtful all the same, for lint alone                rules/
+//! rules      warnings that only lint reports                              rules/
 //! ```
-//! A file whose node template is an ASD is read by asd.rs instead.
-//! An import brings types. The topology of an imported file is never merged: one that has
-//! `substitution_mappings` is a deployment flavour of its own.
+//! A file whose node template is an ASD is read by `asd` instead.
+//! An import adds types. The topology of an imported file is never merged: one with
+//! `substitution_mappings` is a separate deployment flavour.
 
 mod asd;
 mod builtin;
@@ -49,7 +49,8 @@ use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
 use crate::model::{Asd, Vnfd};
 
-/// Reads the descriptor that `entry` begins; `compatible` is what the manifest says about versions.
+/// Reads the descriptor whose first file is `entry`; `compatible` is the manifest's
+/// `compatible_specification_versions`.
 pub(crate) fn load(
     archive: &Archive,
     entry: &str,
@@ -57,13 +58,16 @@ pub(crate) fn load(
     limits: &Limits,
     sink: &mut Sink,
 ) -> Option<(Vnfd, Option<Asd>)> {
-    let documents::Loaded { documents, said } = documents::load(archive, entry, limits, sink)?;
+    let documents::Loaded {
+        documents,
+        versions,
+    } = documents::load(archive, entry, limits, sink)?;
     let entry = documents.first()?;
     if let Some(template) = asd::template(entry) {
         let (vnfd, asd) = asd::load(entry, template, archive, limits, sink)?;
         return Some((vnfd, Some(asd)));
     }
-    let version = version::choose(&said, compatible, sink);
+    let version = version::choose(&versions, compatible, sink);
     let types = types::Types::collect(&documents, version, sink);
     defaults::check(&documents, &types, sink);
     let topologies: Vec<topology::Topology<'_>> = documents
@@ -74,11 +78,12 @@ pub(crate) fn load(
         template::check(topology, &types, sink);
     }
     let vnfd = vnfd::build(&topologies, &types, (archive, limits), sink);
-    if types.explode() {
-        let message = "the data types describe values that nobody could write down";
+    if types.too_many_parts() {
+        let message = "the data types nest so deeply that their values have too many parts";
         let finding = Finding::new(codes::TYPE_BOMB, Span::file(&entry.path), message);
         sink.add(
-            finding.hint("a type that contains others several times, on many levels, multiplies"),
+            finding
+                .hint("types that contain other types several times, on several levels, multiply"),
         );
     }
     let mut vnfd = vnfd?;
@@ -86,7 +91,7 @@ pub(crate) fn load(
     Some((vnfd, None))
 }
 
-/// What the builders of the model share.
+/// Shared by the functions that build the model.
 struct Builder<'a, 's> {
     types: &'a types::Types<'a>,
     archive: &'a Archive,

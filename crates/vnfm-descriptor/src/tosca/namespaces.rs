@@ -2,25 +2,25 @@
 //!
 //! ```text
 //! imports: [{file: acme.yaml, namespace_prefix: acme}, {file: other.yaml, namespace_prefix: other}]
-//! type: acme:Server      the `Server` of acme.yaml; in acme.yaml itself it is `Server`
-//! type: other:Server     that of other.yaml
+//! type: acme:Server      the `Server` of acme.yaml, which calls it `Server` itself
+//! type: other:Server     the one of other.yaml
 //! ```
-//! Most names occur once, so types live in one namespace and a prefix is taken off. Only where several files declare
-//! the same name, those behind a prefix keep it, in their declaration and wherever they are meant.
+//! Most names are unique, so all types share one namespace and prefixes are removed. Only if several
+//! files declare the same name does a prefixed type keep its prefix, in its declaration and in every
+//! reference to it.
 
 use super::documents::Document;
 use crate::yaml::{Node, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a file imports.
+/// An import of a file.
 pub(super) struct Import {
-    /// The prefix of its names, if it has one.
     pub(super) prefix: Option<String>,
-    /// The file in the package; none where the types are built in.
+    /// The file in the package; `None` if the types are built in.
     pub(super) file: Option<String>,
 }
 
-/// Keys under which types are named.
+/// Keys whose values name types.
 const TYPE_NAMES: &[&str] = &[
     "type",
     "derived_from",
@@ -36,16 +36,15 @@ const TYPE_NAMES: &[&str] = &[
     "valid_target_types",
 ];
 
-/// Keys of [`TYPE_NAMES`] under which node templates and groups are named, too.
-const TEMPLATES_TOO: &[&str] = &["node", "targets", "members"];
+/// Those of [`TYPE_NAMES`] whose values may also name node templates and groups.
+const TYPE_OR_TEMPLATE_NAMES: &[&str] = &["node", "targets", "members"];
 
-/// Keys of a template below which there are values.
+/// Keys of a template that contain values.
 const VALUES: &[&str] = &["properties", "attributes", "inputs", "metadata"];
 
-/// Keys of a topology below which there are names.
+/// Keys of a topology that contain named templates.
 const NAMED: &[&str] = &["node_templates", "groups", "policies"];
 
-/// The prefix of an import.
 pub(super) fn prefix_of(import: &Node) -> Option<String> {
     let nested = import
         .entries()
@@ -58,7 +57,7 @@ pub(super) fn prefix_of(import: &Node) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Makes the names of types the same in all files; `imports` are those of each document.
+/// Makes the names of types unique across all files; `imports` are those of each document.
 pub(super) fn resolve(documents: &mut [Document], imports: &[Vec<Import>]) {
     if imports
         .iter()
@@ -67,7 +66,7 @@ pub(super) fn resolve(documents: &mut [Document], imports: &[Vec<Import>]) {
     {
         return;
     }
-    let names = Names::of(documents, imports);
+    let names = Names::collect(documents, imports);
     for (at, document) in documents.iter_mut().enumerate() {
         let scope = Scope {
             names: &names,
@@ -75,7 +74,7 @@ pub(super) fn resolve(documents: &mut [Document], imports: &[Vec<Import>]) {
             templates: templates(&document.root),
         };
         scope.declarations(&mut document.root);
-        scope.references(&mut document.root, Place::Declared);
+        scope.references(&mut document.root, Position::Declared);
     }
 }
 
@@ -90,52 +89,55 @@ fn templates(root: &Node) -> BTreeSet<String> {
         .collect()
 }
 
-/// What a document imports: places of documents in their order.
+/// The documents that a document imports, by index.
 #[derive(Default)]
 struct Reach {
     plain: Vec<usize>,
-    /// By prefix; one whose types are built in reaches no document.
-    behind: BTreeMap<String, Vec<usize>>,
+    /// By prefix; empty if its types are built in.
+    prefixed: BTreeMap<String, Vec<usize>>,
 }
 
 impl Reach {
-    fn of(imports: &[Import], places: &BTreeMap<&str, usize>) -> Self {
+    fn collect(imports: &[Import], indices: &BTreeMap<&str, usize>) -> Self {
         let mut reach = Reach::default();
         let mut seen = BTreeSet::new();
         for import in imports {
-            let place = import
+            let index = import
                 .file
                 .as_ref()
-                .and_then(|file| places.get(file.as_str()).copied());
+                .and_then(|file| indices.get(file.as_str()).copied());
             let to = match &import.prefix {
                 None => &mut reach.plain,
-                Some(prefix) => reach.behind.entry(prefix.clone()).or_default(),
+                Some(prefix) => reach.prefixed.entry(prefix.clone()).or_default(),
             };
-            to.extend(place.filter(|place| seen.insert((&import.prefix, *place))));
+            to.extend(index.filter(|index| seen.insert((&import.prefix, *index))));
         }
         reach
     }
 }
 
-/// Who declares which names, and what they are called in all files.
+/// The types that each document declares, and their unique names.
 struct Names {
-    /// What each document imports.
+    /// The imports of each document.
     reach: Vec<Reach>,
-    /// What each document declares.
+    /// The types of each document.
     declared: Vec<BTreeSet<String>>,
-    /// The prefix that keeps a document's names apart from others.
+    /// The prefix that distinguishes a document's names from others.
     labels: Vec<Option<String>>,
     /// Names that several documents declare.
     several: BTreeSet<String>,
 }
 
 impl Names {
-    fn of(documents: &[Document], imports: &[Vec<Import>]) -> Self {
+    fn collect(documents: &[Document], imports: &[Vec<Import>]) -> Self {
         let paths = documents.iter().enumerate();
-        let places: BTreeMap<&str, usize> = paths
+        let indices: BTreeMap<&str, usize> = paths
             .map(|(at, document)| (document.path.as_str(), at))
             .collect();
-        let reach: Vec<Reach> = imports.iter().map(|all| Reach::of(all, &places)).collect();
+        let reach: Vec<Reach> = imports
+            .iter()
+            .map(|all| Reach::collect(all, &indices))
+            .collect();
         let declared: Vec<BTreeSet<String>> = documents.iter().map(declared).collect();
         let (mut once, mut several) = (BTreeSet::new(), BTreeSet::new());
         for name in declared.iter().flatten() {
@@ -143,7 +145,7 @@ impl Names {
                 several.insert(name.clone());
             }
         }
-        let labels = labels(imports, &places);
+        let labels = labels(imports, &indices);
         Names {
             reach,
             declared,
@@ -152,25 +154,25 @@ impl Names {
         }
     }
 
-    /// What a name that stands in a document is called in all files; `None` where it stays as it is.
-    fn meant(&self, at: usize, written: &str) -> Option<String> {
+    /// The unique name of a type that a document refers to; `None` if it is unchanged.
+    fn unique_name(&self, at: usize, written: &str) -> Option<String> {
         let Some((prefix, name)) = written.split_once(':') else {
             return self.visible(at, written, &mut BTreeSet::new());
         };
-        let files = self.reach[at].behind.get(prefix)?;
+        let files = self.reach[at].prefixed.get(prefix)?;
         let found = files
             .iter()
             .find_map(|file| self.visible(*file, name, &mut BTreeSet::new()));
         Some(found.unwrap_or_else(|| name.to_owned()))
     }
 
-    /// A name as a document sees it: its own types first, then those of its imports without a prefix.
+    /// Resolves a name as a document sees it: its own types first, then those of its imports without a prefix.
     fn visible(&self, at: usize, name: &str, seen: &mut BTreeSet<usize>) -> Option<String> {
         if !self.several.contains(name) || !seen.insert(at) {
             return None;
         }
         if self.declared[at].contains(name) {
-            return Some(self.called(at, name));
+            return Some(self.declared_name(at, name));
         }
         self.reach[at]
             .plain
@@ -178,8 +180,8 @@ impl Names {
             .find_map(|file| self.visible(*file, name, seen))
     }
 
-    /// What a declaration of a document is called.
-    fn called(&self, at: usize, name: &str) -> String {
+    /// The unique name of a type that a document declares.
+    fn declared_name(&self, at: usize, name: &str) -> String {
         match &self.labels[at] {
             Some(label) if self.several.contains(name) => format!("{label}:{name}"),
             _ => name.to_owned(),
@@ -187,7 +189,7 @@ impl Names {
     }
 }
 
-/// The names of a file's types, of whatever kind; those of a copy of the standard's are known.
+/// The names of a file's types, of every kind; none for a copy of the standard's types.
 fn declared(document: &Document) -> BTreeSet<String> {
     if document.copy {
         return BTreeSet::new();
@@ -202,32 +204,32 @@ fn declared(document: &Document) -> BTreeSet<String> {
         .collect()
 }
 
-/// The first prefix by which each document is reached, made different from the others; what is imported without one
-/// has that of who imports it, and the entry has none.
-fn labels(imports: &[Vec<Import>], places: &BTreeMap<&str, usize>) -> Vec<Option<String>> {
+/// The first prefix with which each document is imported, made unique. A document imported without a
+/// prefix has that of its importer; the entry has none.
+fn labels(imports: &[Vec<Import>], indices: &BTreeMap<&str, usize>) -> Vec<Option<String>> {
     let mut labels: Vec<Option<String>> = vec![None; imports.len()];
     let mut known = vec![false; imports.len()];
     known.iter_mut().take(1).for_each(|entry| *entry = true);
     let mut taken = BTreeSet::new();
-    // Documents stand in the order in which they are reached: who imports one has its label already.
-    for (from, of) in imports.iter().enumerate() {
-        for import in of {
-            let place = import
+    // Documents are ordered by when they are reached, so an importer always has its label already.
+    for (from, imported) in imports.iter().enumerate() {
+        for import in imported {
+            let index = import
                 .file
                 .as_ref()
-                .and_then(|file| places.get(file.as_str()).copied());
-            let Some(to) = place.filter(|to| !std::mem::replace(&mut known[*to], true)) else {
+                .and_then(|file| indices.get(file.as_str()).copied());
+            let Some(to) = index.filter(|to| !std::mem::replace(&mut known[*to], true)) else {
                 continue;
             };
             labels[to] = match &import.prefix {
                 None => labels[from].clone(),
                 Some(prefix) if taken.insert(prefix.clone()) => Some(prefix.clone()),
-                // What is made up may be another file's prefix, too: then the namespaces would merge.
+                // A generated label must not equal another file's prefix, or the namespaces would merge.
                 Some(prefix) => {
-                    let last = to + taken.len(); // so many are taken, so one of these is free
-                    let made_up = |number| format!("{prefix}{number}");
+                    let last = to + taken.len(); // one more candidate than labels taken, so one is free
+                    let numbered = |number| format!("{prefix}{number}");
                     (to..=last)
-                        .map(made_up)
+                        .map(numbered)
                         .find(|label| taken.insert(label.clone()))
                 }
             };
@@ -236,34 +238,34 @@ fn labels(imports: &[Vec<Import>], places: &BTreeMap<&str, usize>) -> Vec<Option
     labels
 }
 
-/// What the keys of a mapping are.
+/// What the keys of a mapping stand for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// Those of a file, or of something that it declares.
+enum Position {
+    /// Keys of a file or of a declaration.
     Declared,
-    /// Those of a topology.
+    /// Keys of a topology.
     Topology,
     /// Names of node templates, groups or policies.
     Names,
-    /// Those of a template, below its name.
+    /// Keys of a template.
     Assigned,
 }
 
-impl Place {
-    /// What is below a key; `None` for values, in which no types are named.
-    fn below(self, key: &str) -> Option<Place> {
+impl Position {
+    /// The position below a key; `None` for values, which do not name types.
+    fn below(self, key: &str) -> Option<Position> {
         match self {
-            Place::Declared if key == "default" => None,
-            Place::Declared if key == "topology_template" => Some(Place::Topology),
-            Place::Topology if NAMED.contains(&key) => Some(Place::Names),
-            Place::Declared | Place::Topology => Some(Place::Declared),
-            Place::Assigned if VALUES.contains(&key) => None,
-            Place::Names | Place::Assigned => Some(Place::Assigned),
+            Position::Declared if key == "default" => None,
+            Position::Declared if key == "topology_template" => Some(Position::Topology),
+            Position::Topology if NAMED.contains(&key) => Some(Position::Names),
+            Position::Declared | Position::Topology => Some(Position::Declared),
+            Position::Assigned if VALUES.contains(&key) => None,
+            Position::Names | Position::Assigned => Some(Position::Assigned),
         }
     }
 }
 
-/// The names of one document.
+/// The names visible in one document.
 struct Scope<'n> {
     names: &'n Names,
     at: usize,
@@ -271,7 +273,7 @@ struct Scope<'n> {
 }
 
 impl Scope<'_> {
-    /// Gives what the file declares its name in all files.
+    /// Renames the declared types.
     fn declarations(&self, root: &mut Node) {
         let Value::Mapping(sections) = &mut root.value else {
             return;
@@ -283,33 +285,33 @@ impl Scope<'_> {
             if let (true, Value::Mapping(types)) = (declares, &mut types.value) {
                 for (key, _) in types {
                     if let Value::Scalar { text, .. } = &mut key.value {
-                        *text = self.names.called(self.at, text);
+                        *text = self.names.declared_name(self.at, text);
                     }
                 }
             }
         }
     }
 
-    /// Gives every type that is named its name in all files; texts, and names of node templates, are left alone.
-    fn references(&self, node: &mut Node, place: Place) {
+    /// Renames every reference to a type; texts and names of node templates are unchanged.
+    fn references(&self, node: &mut Node, position: Position) {
         match &mut node.value {
             Value::Scalar { .. } => {}
             Value::Sequence(items) => {
                 for item in items {
-                    self.references(item, place);
+                    self.references(item, position);
                 }
             }
             Value::Mapping(entries) => {
                 for (key, value) in entries {
                     let name = key.as_str().unwrap_or_default();
-                    let Some(below) = place.below(name) else {
+                    let Some(below) = position.below(name) else {
                         continue;
                     };
-                    if place != Place::Names && TYPE_NAMES.contains(&name) {
+                    if position != Position::Names && TYPE_NAMES.contains(&name) {
                         self.reference(name, value);
                     }
-                    if place == Place::Declared && name == "capabilities" {
-                        self.short(value);
+                    if position == Position::Declared && name == "capabilities" {
+                        self.short_capabilities(value);
                     }
                     self.references(value, below);
                 }
@@ -317,8 +319,8 @@ impl Scope<'_> {
         }
     }
 
-    /// Capabilities that are declared by their type's name alone.
-    fn short(&self, capabilities: &mut Node) {
+    /// Renames capabilities declared by their type's name alone.
+    fn short_capabilities(&self, capabilities: &mut Node) {
         let Value::Mapping(entries) = &mut capabilities.value else {
             return;
         };
@@ -330,7 +332,7 @@ impl Scope<'_> {
         }
     }
 
-    /// A name, or a list of names.
+    /// Renames a name or a list of names.
     fn reference(&self, key: &str, value: &mut Node) {
         match &mut value.value {
             Value::Sequence(items) => {
@@ -339,11 +341,11 @@ impl Scope<'_> {
                 }
             }
             Value::Scalar { text, .. } => {
-                if TEMPLATES_TOO.contains(&key) && self.templates.contains(text) {
+                if TYPE_OR_TEMPLATE_NAMES.contains(&key) && self.templates.contains(text) {
                     return;
                 }
-                if let Some(meant) = self.names.meant(self.at, text) {
-                    *text = meant;
+                if let Some(unique) = self.names.unique_name(self.at, text) {
+                    *text = unique;
                 }
             }
             Value::Mapping(_) => {}
@@ -357,8 +359,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn a_label_that_is_made_up_is_no_other_files() {
-        let places = BTreeMap::from([("1", 1), ("2", 2), ("3", 3)]);
+    fn generated_labels_are_unique() {
+        let indices = BTreeMap::from([("1", 1), ("2", 2), ("3", 3)]);
         for (given, expected) in [
             ([("a", "1"), ("a", "2"), ("a2", "3")], ["a", "a2", "a23"]),
             ([("a2", "1"), ("a", "3"), ("a", "2")], ["a2", "a3", "a"]),
@@ -368,10 +370,10 @@ mod tests {
                 file: Some(file.to_owned()),
             };
             let imports = [Vec::from(given.map(import)), vec![], vec![], vec![]];
-            let made = labels(&imports, &places);
-            assert_eq!(made[0], None);
-            let made: Vec<&str> = made.iter().flatten().map(String::as_str).collect();
-            assert_eq!(made, expected);
+            let found = labels(&imports, &indices);
+            assert_eq!(found[0], None);
+            let found: Vec<&str> = found.iter().flatten().map(String::as_str).collect();
+            assert_eq!(found, expected);
         }
     }
 }

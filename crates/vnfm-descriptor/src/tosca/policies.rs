@@ -1,7 +1,8 @@
-//! Scaling aspects, instantiation levels, initial deltas and placement rules, and whether they agree.
+//! Reads scaling aspects, instantiation levels, initial deltas and placement rules, and checks that they
+//! are consistent.
 
 use super::Builder;
-use super::resources::whole;
+use super::resources::unsigned;
 use super::topology::{Group, Policy, Topology};
 use super::types::Kind;
 use super::vnfd::texts;
@@ -10,11 +11,11 @@ use crate::model::{AffinityRule, Flavour, InstantiationLevel, LevelError, Scalin
 use crate::yaml::Node;
 use std::collections::BTreeMap;
 
-/// More steps than anybody scales by hand; keeps counting cheap.
-const MOST_STEPS: u32 = 10_000;
+/// Maximum levels of a scaling aspect; bounds the time for counting instances.
+const MAX_LEVELS: u32 = 10_000;
 
 impl Builder<'_, '_> {
-    /// Fills in what the policies of a topology say.
+    /// Reads the policies of a topology into the flavour.
     pub(super) fn policies(&mut self, topology: &Topology<'_>, flavour: &mut Flavour) {
         let of = |kind: &str| -> Vec<&Policy> {
             let name = format!("tosca.policies.nfv.{kind}");
@@ -56,16 +57,16 @@ impl Builder<'_, '_> {
             .into_iter()
             .map(|policy| affinity_rule(topology, policy, true));
         flavour.affinity_rules.extend(near.chain(apart));
-        self.agree(topology, flavour);
-        self.count_resources(topology, flavour);
+        self.check_counts(topology, flavour);
+        self.check_resource_limit(topology, flavour);
     }
 
     fn aspects(&mut self, policy: &Policy, flavour: &mut Flavour) {
         for (name, node) in policy.property("aspects").into_iter().flat_map(Node::named) {
-            let max = node.get("max_scale_level").and_then(whole).unwrap_or(0);
-            if max > MOST_STEPS {
+            let max = node.get("max_scale_level").and_then(unsigned).unwrap_or(0);
+            if max > MAX_LEVELS {
                 let message = format!(
-                    "scaling aspect `{name}` has {max} levels, more than the {MOST_STEPS} that are counted"
+                    "scaling aspect `{name}` has {max} levels, more than the {MAX_LEVELS} that are supported"
                 );
                 self.sink
                     .add(Finding::new(codes::POLICY, node.span.clone(), message));
@@ -79,7 +80,7 @@ impl Builder<'_, '_> {
             let aspect = ScalingAspect {
                 name: text("name"),
                 description: text("description"),
-                max_scale_level: max.min(MOST_STEPS),
+                max_scale_level: max.min(MAX_LEVELS),
                 step_deltas: node.get("step_deltas").map(texts).unwrap_or_default(),
                 deltas: BTreeMap::new(),
             };
@@ -96,7 +97,7 @@ impl Builder<'_, '_> {
             let finding = Finding::new(
                 codes::POLICY,
                 named.span.clone(),
-                format!("no scaling aspect `{name}` is declared"),
+                format!("scaling aspect `{name}` is not declared"),
             );
             return self.sink.add(
                 finding.did_you_mean(name, flavour.scaling_aspects.keys().map(String::as_str)),
@@ -105,7 +106,10 @@ impl Builder<'_, '_> {
         let deltas = policy.property("deltas").into_iter().flat_map(Node::named);
         let deltas: BTreeMap<String, u32> = deltas
             .filter_map(|(delta, node)| {
-                Some((delta.to_owned(), whole(node.get("number_of_instances")?)?))
+                Some((
+                    delta.to_owned(),
+                    unsigned(node.get("number_of_instances")?)?,
+                ))
             })
             .collect();
         for step in aspect
@@ -114,7 +118,7 @@ impl Builder<'_, '_> {
             .filter(|step| !deltas.contains_key(*step))
         {
             let message = format!(
-                "scaling aspect `{name}` has a step `{step}` that policy `{}` does not describe",
+                "scaling aspect `{name}` has a step `{step}` for which policy `{}` has no delta",
                 policy.name
             );
             self.sink
@@ -142,7 +146,7 @@ impl Builder<'_, '_> {
                     let finding = Finding::new(
                         codes::POLICY,
                         key.span.clone(),
-                        format!("no scaling aspect `{aspect}` is declared"),
+                        format!("scaling aspect `{aspect}` is not declared"),
                     );
                     self.sink.add(
                         finding.did_you_mean(
@@ -154,7 +158,7 @@ impl Builder<'_, '_> {
                 }
                 scale_info.extend(
                     info.get("scale_level")
-                        .and_then(whole)
+                        .and_then(unsigned)
                         .map(|level| (aspect.to_owned(), level)),
                 );
             }
@@ -176,7 +180,7 @@ impl Builder<'_, '_> {
                 let finding = Finding::new(
                     codes::POLICY,
                     named.span.clone(),
-                    format!("no instantiation level `{name}` is declared"),
+                    format!("instantiation level `{name}` is not declared"),
                 );
                 self.sink.add(finding.did_you_mean(
                     name,
@@ -199,7 +203,7 @@ impl Builder<'_, '_> {
                 let finding = Finding::new(
                     codes::POLICY,
                     key.span.clone(),
-                    format!("no instantiation level `{name}` is declared"),
+                    format!("instantiation level `{name}` is not declared"),
                 );
                 self.sink.add(finding.did_you_mean(
                     name,
@@ -207,7 +211,7 @@ impl Builder<'_, '_> {
                 ));
                 continue;
             };
-            let Some(count) = node.get("number_of_instances").and_then(whole) else {
+            let Some(count) = node.get("number_of_instances").and_then(unsigned) else {
                 continue;
             };
             for target in policy.targets().iter().filter_map(Node::as_str) {
@@ -216,8 +220,8 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Stated and computed numbers are the same, and lie in the VDU's profile.
-    fn agree(&mut self, topology: &Topology<'_>, flavour: &Flavour) {
+    /// Stated and computed numbers of instances are equal and within the VDU's profile.
+    fn check_counts(&mut self, topology: &Topology<'_>, flavour: &Flavour) {
         let levels: Vec<Option<&str>> = match flavour.instantiation_levels.len() {
             0 => vec![None],
             _ => flavour
@@ -226,7 +230,7 @@ impl Builder<'_, '_> {
                 .map(|level| Some(level.as_str()))
                 .collect(),
         };
-        // What a level means is the same for each VDU.
+        // The scale levels are the same for each VDU.
         let levels: Vec<_> = levels
             .into_iter()
             .map(|level| (level, flavour.scale_levels(level)))
@@ -238,13 +242,13 @@ impl Builder<'_, '_> {
             for (level, scale) in &levels {
                 let counted = scale.as_ref().map_err(LevelError::clone);
                 let counted = counted.and_then(|scale| flavour.instances_at(&vdu.name, scale));
-                self.agree_at((*level, counted), vdu, flavour, &span);
+                self.check_count((*level, counted), vdu, flavour, &span);
             }
         }
     }
 
-    /// The same for one VDU at one level, where initial delta and steps make so many.
-    fn agree_at(
+    /// The same for one VDU at one level; `computed` follows from the initial delta and the steps.
+    fn check_count(
         &mut self,
         (level, computed): (Option<&str>, Result<u32, LevelError>),
         vdu: &Vdu,
@@ -256,13 +260,13 @@ impl Builder<'_, '_> {
                 .map(|level| format!(" at level `{level}`"))
                 .unwrap_or_default()
         };
-        let mut say = |message: String| {
+        let mut report = |message: String| {
             self.sink
                 .add(Finding::new(codes::POLICY, span.clone(), message));
         };
         let computed = match computed {
             Ok(computed) => computed,
-            Err(error) => return say(error.to_string()),
+            Err(error) => return report(error.to_string()),
         };
         let stated = level.and_then(|level| {
             flavour
@@ -275,31 +279,31 @@ impl Builder<'_, '_> {
         let count = stated.unwrap_or(computed);
         if count != computed {
             let at = at();
-            say(format!(
-                "VDU `{}` has {count} instances{at}, but initial delta and steps make {computed}",
+            report(format!(
+                "VDU `{}` has {count} instances{at}, but its initial delta and steps give {computed}",
                 vdu.name
             ));
         }
-        let least = vdu.min_number_of_instances.unwrap_or(0);
-        let most = vdu.max_number_of_instances.unwrap_or(u32::MAX);
-        if count < least || count > most {
+        let min = vdu.min_number_of_instances.unwrap_or(0);
+        let max = vdu.max_number_of_instances.unwrap_or(u32::MAX);
+        if count < min || count > max {
             let message = format!(
-                "VDU `{}` has {count} instances{}, outside its profile's {least} to {most}",
+                "VDU `{}` has {count} instances{}, outside the {min} to {max} that its profile allows",
                 vdu.name,
                 at()
             );
             self.sink.add(
                 Finding::new(codes::POLICY, span.clone(), message)
-                    .hint("`vdu_profile` holds the least and the most"),
+                    .hint("change `vdu_profile`, or the levels and deltas"),
             );
         }
     }
 }
 
 impl Builder<'_, '_> {
-    /// An instance stays within the limit at every level. Nothing is made of what is counted here.
-    fn count_resources(&mut self, topology: &Topology<'_>, flavour: &Flavour) {
-        let most = self.limits.resources;
+    /// An instance is within the limit on resources at every level. This only counts; it creates nothing.
+    fn check_resource_limit(&mut self, topology: &Topology<'_>, flavour: &Flavour) {
+        let max = self.limits.resources;
         let mut levels: Vec<Option<&str>> = flavour
             .instantiation_levels
             .keys()
@@ -311,27 +315,27 @@ impl Builder<'_, '_> {
         let mut counted: Vec<(String, u64)> = Vec::new();
         for level in levels {
             let at = level.map_or_else(String::new, |level| format!(" at level `{level}`"));
-            // What cannot be counted was said.
+            // Numbers that cannot be computed are already reported.
             counted.extend(flavour.resources_of(level).ok().map(|count| (at, count)));
         }
         let highest = " at the highest level of its scaling aspects".to_owned();
-        counted.extend(flavour.most_resources().ok().map(|count| (highest, count)));
-        let Some((at, count)) = counted.into_iter().find(|(_, count)| *count > most) else {
+        counted.extend(flavour.max_resources().ok().map(|count| (highest, count)));
+        let Some((at, count)) = counted.into_iter().find(|(_, count)| *count > max) else {
             return;
         };
         let vdu = flavour
             .vdus
             .values()
-            .max_by_key(|vdu| flavour.largest_count(&vdu.name));
+            .max_by_key(|vdu| flavour.max_instances(&vdu.name));
         let template = vdu.and_then(|vdu| topology.template(&vdu.name));
         let span = template.map_or_else(|| topology.span.clone(), |found| found.span.clone());
         let message = format!(
-            "an instance of flavour `{}` would have {count} resources{at}, more than {most}",
+            "an instance of flavour `{}` would have {count} resources{at}, more than {max}",
             flavour.id
         );
         let finding = Finding::new(codes::RESOURCES, span, message);
         self.sink.add(finding.hint(
-            "describe fewer instances; `limits.resources` of a server's configuration may allow more",
+            "reduce the number of instances, or raise `limits.resources` in the server's configuration",
         ));
     }
 }
@@ -340,7 +344,7 @@ fn initial_deltas(policy: &Policy) -> impl Iterator<Item = (String, u32)> {
     let count = policy
         .property("initial_delta")
         .and_then(|delta| delta.get("number_of_instances"))
-        .and_then(whole);
+        .and_then(unsigned);
     let targets = policy.targets().iter().filter_map(Node::as_str);
     targets.filter_map(move |target| Some((target.to_owned(), count?)))
 }
@@ -360,7 +364,7 @@ fn affinity_rule(topology: &Topology<'_>, policy: &Policy, anti: bool) -> Affini
     }
 }
 
-/// A target, or the members of the group of that name.
+/// The target, or its members if it is a group.
 fn members(topology: &Topology<'_>, target: &str) -> Vec<String> {
     let group = topology.groups.iter().find(|group| group.name == target);
     group.map_or_else(|| vec![target.to_owned()], Group::members)

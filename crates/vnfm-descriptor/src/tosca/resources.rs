@@ -1,4 +1,4 @@
-//! VDUs, connection points, links, storages and images out of node templates.
+//! Reads VDUs, connection points, links, storages and images from node templates.
 
 use super::lifecycle::duration;
 use super::topology::{Template, Topology};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 const SW_IMAGE: &str = "tosca.artifacts.nfv.SwImage";
 
-/// What a flavour is made of.
+/// The resources of a flavour.
 #[derive(Default)]
 pub(super) struct Resources {
     pub(super) vdus: BTreeMap<String, Vdu>,
@@ -48,10 +48,9 @@ const STORAGE_KINDS: [(&str, StorageKind); 3] = [
 ];
 
 impl Builder<'_, '_> {
-    /// The resources of a topology.
     pub(super) fn resources(&mut self, topology: &Topology<'_>) -> Resources {
         let mut resources = Resources::default();
-        let mapped = mapped(topology);
+        let mapped = mapped_requirements(topology);
         for template in &topology.templates {
             let name = template.name.clone();
             let is = |kind: &str| self.types.is_a(Kind::Node, &template.kind, kind);
@@ -92,11 +91,12 @@ impl Builder<'_, '_> {
                 resources.cps.insert(name, cp);
             }
         }
-        self.mapped_exist(topology);
+        self.check_mapped_templates(topology);
         resources
     }
 
-    fn mapped_exist(&mut self, topology: &Topology<'_>) {
+    /// Requirements are mapped to node templates that exist.
+    fn check_mapped_templates(&mut self, topology: &Topology<'_>) {
         let mappings = topology
             .substitution
             .as_ref()
@@ -113,7 +113,7 @@ impl Builder<'_, '_> {
             let name = first.as_str().unwrap_or("~");
             if topology.template(name).is_none() {
                 let message = format!(
-                    "`{}` is mapped to `{name}`, which is no node template",
+                    "`{}` is mapped to `{name}`, which is not a node template",
                     key.as_str().unwrap_or("~")
                 );
                 self.sink.add(
@@ -133,13 +133,13 @@ impl Builder<'_, '_> {
         let requested = requested.or(template.property("requested_additional_capabilities"));
         let named = requested.and_then(|node| {
             node.named()
-                .find_map(|(_, wanted)| wanted.get("requested_additional_capability_name"))
+                .find_map(|(_, requested)| requested.get("requested_additional_capability_name"))
         });
         let profile = |key: &str| {
             template
                 .property("vdu_profile")
                 .and_then(|profile| profile.get(key))
-                .and_then(whole)
+                .and_then(unsigned)
         };
         let text = |name: &str| template.text(name).unwrap_or_default().to_owned();
         let targets = |requirement: &str| {
@@ -206,7 +206,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The image of a VDU, container or storage: `sw_image_data`, an artifact, or both.
+    /// Reads the image of a VDU, container or storage: `sw_image_data`, an artifact, or both.
     pub(super) fn image(
         &mut self,
         topology: &Topology<'_>,
@@ -249,7 +249,7 @@ impl Builder<'_, '_> {
                 "the image `{}` is not in the package",
                 file.as_str().unwrap_or("~")
             );
-            let hint = "an image with its name must be on the VIM";
+            let hint = "the VIM must have an image of this name";
             self.sink
                 .add(Finding::new(codes::ARTIFACT_ABSENT, file.span.clone(), message).hint(hint));
         }
@@ -268,7 +268,7 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// A file that an artifact names, in the package: beside the descriptor's file, or from the root.
+    /// The file in the package that an artifact names, relative to the descriptor's file or to the root.
     pub(super) fn file(&self, topology: &Topology<'_>, file: &Node) -> Option<String> {
         let text = file.as_str()?;
         if self.archive.has_external(text) {
@@ -291,8 +291,8 @@ fn mcio(template: &Template) -> Option<Mcio> {
     })
 }
 
-/// CP template name → the VNF's requirements that are mapped to it.
-fn mapped<'t>(topology: &'t Topology<'_>) -> BTreeMap<&'t str, Vec<String>> {
+/// The VNF's requirements by the connection point that they are mapped to.
+fn mapped_requirements<'t>(topology: &'t Topology<'_>) -> BTreeMap<&'t str, Vec<String>> {
     let mut all: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mappings = topology
         .substitution
@@ -336,7 +336,7 @@ fn cp(topology: &Topology<'_>, template: &Template, kind: CpKind, mapped: bool) 
         vdu,
         external: mapped || kind == CpKind::VnfExtCp || link.is_none(),
         virtual_link: link,
-        order: template.property("order").and_then(whole),
+        order: template.property("order").and_then(unsigned),
         layer_protocols: template
             .property("layer_protocols")
             .map(texts)
@@ -371,8 +371,8 @@ fn virtual_link(template: &Template) -> VirtualLink {
             .get("properties")
             .and_then(|node| node.at(path))
     };
-    let bitrate = |which: &str| {
-        let root = at(&["vl_profile", which, "root"]).and_then(Node::as_i64);
+    let bitrate = |requirement: &str| {
+        let root = at(&["vl_profile", requirement, "root"]).and_then(Node::as_i64);
         root.and_then(|root| u64::try_from(root).ok())
     };
     VirtualLink {
@@ -394,7 +394,7 @@ fn virtual_link(template: &Template) -> VirtualLink {
             .filter_map(ip_pool)
             .collect(),
         network_type: text(l2("network_type")),
-        mtu: l2("mtu").and_then(whole),
+        mtu: l2("mtu").and_then(unsigned),
         segmentation_id: text(l2("segmentation_id")),
         layer_protocols: at(&["connectivity_type", "layer_protocols"])
             .map(texts)
@@ -418,12 +418,10 @@ fn ip_pool(node: &Node) -> Option<IpPool> {
     })
 }
 
-/// A whole number that is not negative.
-pub(super) fn whole(node: &Node) -> Option<u32> {
+pub(super) fn unsigned(node: &Node) -> Option<u32> {
     node.as_i64().and_then(|value| u32::try_from(value).ok())
 }
 
-/// A size in bytes.
 pub(super) fn size_of(node: &Node) -> Option<u64> {
     units::bytes(node.as_str()?)
 }

@@ -1,13 +1,13 @@
-//! TOSCA's scalars that are no plain numbers: timestamps, versions, ranges.
+//! TOSCA's timestamps, versions and ranges.
 
 use crate::yaml::Node;
 use std::cmp::Ordering;
 
-/// The word for a range's open end.
+/// The keyword for an open end of a range.
 pub(super) const UNBOUNDED: &str = "UNBOUNDED";
 
-/// A timestamp as seconds since 1970 in UTC: a date, or a date with a time and a zone or none.
-pub(super) fn moment(text: &str) -> Option<f64> {
+/// A timestamp in seconds since 1970 UTC: a date, optionally with a time, optionally with a zone.
+pub(super) fn timestamp(text: &str) -> Option<f64> {
     let (date, rest) = text.split_at_checked(10).unwrap_or((text, ""));
     let [year, month, day] = numbers(date, '-', &[4, 2, 2])?;
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -21,7 +21,7 @@ pub(super) fn moment(text: &str) -> Option<f64> {
     if day < 1 || day > days {
         return None;
     }
-    // Days since 1970, with years that begin in March.
+    // Days since 1970, with years that start in March.
     let (years, months) = if month > 2 {
         (year, month - 3)
     } else {
@@ -48,8 +48,8 @@ fn time_of_day(rest: &str) -> Option<f64> {
     let (clock, zone) = rest.split_at(zone_at);
     let (clock, fraction) = clock.trim().split_once('.').unwrap_or((clock.trim(), "0"));
     let [hour, minute, second] = numbers(clock, ':', &[2, 2, 2])?;
-    let fits = hour < 24 && minute < 60 && second <= 60;
-    if !fits || fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+    let is_valid = hour < 24 && minute < 60 && second <= 60;
+    if !is_valid || fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let ahead = match zone {
@@ -68,25 +68,25 @@ fn time_of_day(rest: &str) -> Option<f64> {
     };
     let fraction: f64 = format!("0.{fraction}").parse().ok()?;
     #[expect(clippy::cast_precision_loss, reason = "less than two days")]
-    let whole = (3_600 * hour + 60 * minute + second - ahead) as f64;
-    Some(whole + fraction)
+    let seconds = (3_600 * hour + 60 * minute + second - ahead) as f64;
+    Some(seconds + fraction)
 }
 
-/// Numbers of at most these many digits, and at least one.
-fn numbers<const N: usize>(text: &str, between: char, digits: &[usize; N]) -> Option<[i64; N]> {
-    let parts: Vec<&str> = text.split(between).collect();
+/// `N` separated numbers, each with one digit up to the given maximum.
+fn numbers<const N: usize>(text: &str, separator: char, digits: &[usize; N]) -> Option<[i64; N]> {
+    let parts: Vec<&str> = text.split(separator).collect();
     if parts.len() != N {
         return None;
     }
     let mut all = [0; N];
-    for ((part, most), number) in parts.iter().zip(digits).zip(&mut all) {
-        let whole = (1..=*most).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
-        *number = whole.then(|| part.parse().ok())??;
+    for ((part, max), number) in parts.iter().zip(digits).zip(&mut all) {
+        let is_valid = (1..=*max).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+        *number = is_valid.then(|| part.parse().ok())??;
     }
     Some(all)
 }
 
-/// A version: `major.minor`, then `.fix`, `.qualifier` and `-build` as far as they are there.
+/// A version: `major.minor[.fix[.qualifier]][-build]`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Version {
     numbers: [u64; 3],
@@ -95,16 +95,16 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// Reads `1.2`, `1.2.3`, `1.2.3.beta` or `1.2.3.beta-4`; `0` and a lone number count as well.
+    /// Parses `1.2`, `1.2.3`, `1.2.3.beta` or `1.2.3.beta-4`; also accepts a single number.
     pub(super) fn read(text: &str) -> Option<Self> {
         let (text, build) = match text.rsplit_once('-') {
-            Some((text, build)) => (text, whole(build)?),
+            Some((text, build)) => (text, digits(build)?),
             None => (text, 0),
         };
         let parts: Vec<&str> = text.splitn(4, '.').collect();
         let mut numbers = [0; 3];
         for (part, number) in parts.iter().zip(&mut numbers) {
-            *number = whole(part)?;
+            *number = digits(part)?;
         }
         let qualifier = match parts.get(3) {
             Some(text)
@@ -122,8 +122,8 @@ impl Version {
         })
     }
 
-    /// Numbers, then a version without qualifier before one with, then the build; qualifiers that
-    /// differ cannot be compared.
+    /// Compares the numbers, then the build; a version with a qualifier is lower than one without.
+    /// `None` if the qualifiers differ.
     pub(super) fn compare(&self, other: &Self) -> Option<Ordering> {
         let numbers = self.numbers.cmp(&other.numbers);
         if numbers != Ordering::Equal {
@@ -137,13 +137,13 @@ impl Version {
     }
 }
 
-fn whole(text: &str) -> Option<u64> {
+fn digits(text: &str) -> Option<u64> {
     text.bytes()
         .all(|byte| byte.is_ascii_digit())
         .then(|| text.parse().ok())?
 }
 
-/// A range `[low, high]` whose ends may be [`UNBOUNDED`], in order.
+/// A range `[low, high]`, where `low <= high` and either may be [`UNBOUNDED`].
 pub(super) fn range(node: &Node) -> Option<(f64, f64)> {
     let [low, high] = node.items() else {
         return None;
@@ -177,7 +177,7 @@ mod tests {
             ("yesterday", None),
             ("", None),
         ] {
-            assert_eq!(moment(text), expected, "{text}");
+            assert_eq!(timestamp(text), expected, "{text}");
         }
     }
 

@@ -1,11 +1,11 @@
-//! JSON Schemas of an operation's additional parameters, out of the declared data type.
+//! JSON Schemas of an operation's additional parameters, from the declared data type.
 //!
-//! A package derives a type from `tosca.datatypes.nfv.VnfOperationAdditionalParameters` and names
-//! it at the operation's input `additional_parameters`. At the top, other keys stay allowed:
-//! requests carry keys of their own, such as Tacker's `lcm-operation-user-data`.
+//! A package derives a type from `tosca.datatypes.nfv.VnfOperationAdditionalParameters` and sets it as
+//! the type of the operation's input `additional_parameters`. At the top level, other keys are allowed,
+//! since requests have additional ones, such as Tacker's `lcm-operation-user-data`.
 
 use super::Builder;
-use super::constraints::whole;
+use super::constraints::anchored;
 use super::topology::Template;
 use super::types::{Kind, Property, Schema, Types, operations_in};
 use crate::yaml::Node;
@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 const BASE: &str = "tosca.datatypes.nfv.VnfOperationAdditionalParameters";
-/// A data type may contain itself; deeper values are not described.
-const DEPTH: usize = 12;
+/// Levels of a schema; data types may contain themselves, and deeper values are not described.
+const MAX_DEPTH: usize = 12;
 
 impl Builder<'_, '_> {
-    /// The schemas by operation, where a derived data type is declared.
+    /// The schemas of the operations that declare a derived data type.
     pub(super) fn additional_params(&self, vnf: &Template) -> BTreeMap<String, Value> {
         let mut all = BTreeMap::new();
         for (interface, node) in vnf.node.get("interfaces").into_iter().flat_map(Node::named) {
@@ -104,9 +104,9 @@ impl Builder<'_, '_> {
         if let Some(configurable) = properties.remove("configurable_properties") {
             let mut schema = data(self.types, configurable.schema.kind, 0);
             if let Some(declared) = schema["properties"].as_object_mut() {
-                for (written, shown) in STANDARD {
-                    if let Some(one) = declared.remove(*written) {
-                        declared.insert((*shown).to_owned(), one);
+                for (sol001, sol003) in SOL003_NAMES {
+                    if let Some(schema) = declared.remove(*sol001) {
+                        declared.insert((*sol003).to_owned(), schema);
                     }
                 }
             }
@@ -117,7 +117,7 @@ impl Builder<'_, '_> {
 }
 
 /// Configurable properties that SOL001 and SOL003 spell differently.
-const STANDARD: &[(&str, &str)] = &[
+const SOL003_NAMES: &[(&str, &str)] = &[
     ("is_autoscale_enabled", "isAutoscaleEnabled"),
     ("is_autoheal_enabled", "isAutohealEnabled"),
 ];
@@ -154,11 +154,11 @@ fn property(types: &Types<'_>, property: &Property<'_>, depth: usize) -> Value {
     schema
 }
 
-/// Where a schema has that of the entries of a list or a map.
-const INSIDE: &[(&str, &str)] = &[("list", "items"), ("map", "additionalProperties")];
+/// The keyword for the schema of the entries of a list or map.
+const ENTRY_KEYWORDS: &[(&str, &str)] = &[("list", "items"), ("map", "additionalProperties")];
 
 fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
-    if depth > DEPTH || !types.describe_one() {
+    if depth > MAX_DEPTH || !types.count_part() {
         return json!({});
     }
     let mut out = match schema.kind {
@@ -178,8 +178,8 @@ fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
         kind if types.get(Kind::Data, kind).is_some() => named(types, kind, depth),
         _ => json!({}),
     };
-    // What is inside is moved there: `json!` would copy it, on each of the levels above once more.
-    if let Some(inside) = INSIDE
+    // The schema of the entries is moved: `json!` would copy it again at each level above.
+    if let Some(keyword) = ENTRY_KEYWORDS
         .iter()
         .find(|(kind, _)| *kind == schema.kind)
         .map(|(_, key)| key)
@@ -187,7 +187,7 @@ fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
         let entry = schema
             .entry
             .map(|entry| value(types, &Schema::of(entry), depth + 1));
-        out[*inside] = entry.unwrap_or_else(|| json!({}));
+        out[*keyword] = entry.unwrap_or_else(|| json!({}));
     }
     for (name, bound) in schema
         .constraints
@@ -242,7 +242,7 @@ fn constrain(types: &Types<'_>, schema: &mut Value, name: &str, bound: &Node) {
     if (name.starts_with("greater") || name.starts_with("less") || name == "in_range")
         && !bounds.iter().any(|bound| bound.to_json().is_number())
     {
-        return; // sizes and times are text here
+        return; // sizes and times are strings in JSON
     }
     let mut put = |key: &str, value: Value| schema[key] = value;
     match (name, bound.items()) {
@@ -253,7 +253,7 @@ fn constrain(types: &Types<'_>, schema: &mut Value, name: &str, bound: &Node) {
         ("less_or_equal", _) => put("maximum", bound.to_json()),
         ("less_than", _) => put("exclusiveMaximum", bound.to_json()),
         ("in_range", [from, to]) => {
-            // An end that is `UNBOUNDED` bounds nothing.
+            // `UNBOUNDED` sets no bound.
             for (key, end) in [("minimum", from.to_json()), ("maximum", to.to_json())] {
                 if end.is_number() {
                     put(key, end);
@@ -268,7 +268,7 @@ fn constrain(types: &Types<'_>, schema: &mut Value, name: &str, bound: &Node) {
         }
         ("pattern", _) => {
             if let Some(pattern) = bound.as_str().filter(|text| types.pattern(text).is_some()) {
-                put("pattern", Value::from(whole(pattern)));
+                put("pattern", Value::from(anchored(pattern)));
             }
         }
         _ => {}

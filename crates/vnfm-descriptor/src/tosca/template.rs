@@ -1,4 +1,4 @@
-//! Node templates and policies against their types: keys, properties, requirements, interfaces.
+//! Checks node templates and policies against their types: keys, properties, requirements, interfaces.
 
 use super::check::Check;
 use super::topology::{Group, Policy, Template, Topology};
@@ -21,10 +21,9 @@ const KEYS: &[&str] = &[
     "copy",
 ];
 
-/// The type of every VNF.
+/// The type from which every VNF's type derives.
 pub(super) const VNF: &str = "tosca.nodes.nfv.VNF";
 
-/// Checks a topology.
 pub(super) fn check<'a>(topology: &Topology<'_>, types: &'a Types<'a>, sink: &mut Sink) {
     for template in &topology.templates {
         crate::shape::keys(
@@ -61,7 +60,7 @@ pub(super) fn check<'a>(topology: &Topology<'_>, types: &'a Types<'a>, sink: &mu
     }
 }
 
-/// A VNF's properties may be spread over the files of its flavours, so none of them is missing here.
+/// A VNF's properties may be spread over the files of its flavours, so missing ones are not reported here.
 fn check_template<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink) {
     let vnf = types.is_a(Kind::Node, &template.kind, VNF);
     let mut check = Check {
@@ -97,7 +96,7 @@ fn check_template<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink
             continue;
         };
         let what = format!("capability `{name}` of a `{}`", template.kind);
-        types.elsewhere(declared, &key.span, &what, check.sink);
+        types.warn_if_other_version(declared, &key.span, &what, check.sink);
         let kind = declared
             .as_str()
             .or_else(|| declared.get("type").and_then(Node::as_str))
@@ -131,7 +130,7 @@ fn check_requirements(
         let name = key.as_str().unwrap_or("~");
         if let Some(node) = declared.get(name) {
             let what = format!("requirement `{name}` of a `{}`", template.kind);
-            types.elsewhere(node, &key.span, &what, sink);
+            types.warn_if_other_version(node, &key.span, &what, sink);
         } else {
             let finding = Finding::new(
                 codes::REQUIREMENT_UNKNOWN,
@@ -154,23 +153,23 @@ fn check_requirements(
                 codes::NODE_UNKNOWN,
                 target.span.clone(),
                 format!(
-                    "`{}.{name}` names `{text}`, which is no node template",
+                    "`{}.{name}` names `{text}`, which is not a node template",
                     template.name
                 ),
             );
             sink.add(finding.did_you_mean(text, topology.names()));
             continue;
         };
-        let Some(wanted) = declared
+        let Some(required) = declared
             .get(name)
             .and_then(|node| node.get("capability").or(Some(node)))
             .and_then(Node::as_str)
         else {
             continue;
         };
-        if !offers(types, &found.kind, wanted) {
+        if !offers(types, &found.kind, required) {
             let message = format!(
-                "`{}.{name}` names `{text}`, a `{}` that offers no `{wanted}`",
+                "`{}.{name}` names `{text}`, a `{}`, which does not offer `{required}`",
                 template.name, found.kind
             );
             sink.add(Finding::new(codes::NODE_KIND, target.span.clone(), message));
@@ -178,9 +177,11 @@ fn check_requirements(
     }
 }
 
-/// Whether a node type has a capability of the wanted type; unknown types were found elsewhere.
-pub(super) fn offers(types: &Types<'_>, node_type: &str, wanted: &str) -> bool {
-    if types.get(Kind::Node, node_type).is_none() || types.get(Kind::Capability, wanted).is_none() {
+/// Whether a node type has a capability of the type; true for unknown types, which are reported elsewhere.
+pub(super) fn offers(types: &Types<'_>, node_type: &str, capability: &str) -> bool {
+    if types.get(Kind::Node, node_type).is_none()
+        || types.get(Kind::Capability, capability).is_none()
+    {
         return true;
     }
     types
@@ -191,7 +192,7 @@ pub(super) fn offers(types: &Types<'_>, node_type: &str, wanted: &str) -> bool {
                 node.as_str()
                     .or_else(|| node.get("type").and_then(Node::as_str))
             });
-            kind.is_some_and(|kind| types.is_a(Kind::Capability, kind, wanted))
+            kind.is_some_and(|kind| types.is_a(Kind::Capability, kind, capability))
         })
 }
 
@@ -230,7 +231,7 @@ fn check_interfaces(template: &Template, types: &Types<'_>, sink: &mut Sink) {
         for (operation, _) in operations_in(interface) {
             if let Some(node) = operations.get(operation).and_then(|nodes| nodes.first()) {
                 let what = format!("operation `{operation}` of `{name}`");
-                types.elsewhere(node, &span(operation), &what, sink);
+                types.warn_if_other_version(node, &span(operation), &what, sink);
             } else {
                 let finding = Finding::new(
                     codes::OPERATION_UNKNOWN,
@@ -303,7 +304,7 @@ fn check_group<'a>(group: &Group, topology: &Topology<'_>, types: &'a Types<'a>,
         let name = member.as_str().unwrap_or("~");
         if topology.template(name).is_none() {
             let message = format!(
-                "group `{}` names `{name}`, which is no node template",
+                "group `{}` names `{name}`, which is not a node template",
                 group.name
             );
             sink.add(
@@ -349,7 +350,7 @@ fn check_policy<'a>(
                 codes::NODE_UNKNOWN,
                 target.span.clone(),
                 format!(
-                    "policy `{}` names `{name}`, which is no node template",
+                    "policy `{}` names `{name}`, which is not a node template",
                     policy.name
                 ),
             );
@@ -364,12 +365,12 @@ fn check_policy<'a>(
                 .any(|kind| types.is_a(Kind::Node, &found.kind, kind))
         {
             let message = format!(
-                "policy `{}` names `{name}`, a `{}`",
+                "policy `{}` targets `{name}`, a `{}`, which it cannot apply to",
                 policy.name, found.kind
             );
             sink.add(
                 Finding::new(codes::NODE_KIND, target.span.clone(), message)
-                    .hint(format!("its targets are {}", allowed.join(", "))),
+                    .hint(format!("it applies to {}", allowed.join(", "))),
             );
         }
     }

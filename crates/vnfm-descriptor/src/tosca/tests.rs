@@ -1,8 +1,8 @@
-//! The built-in types against those that ETSI published, table by table, version by version.
+//! Compares the built-in types with those that ETSI published, in every version.
 //!
-//! The published files are found by `VNFM_SOL_DATA`, default `../shared/sol` beside the workspace; without them
-//! the comparison says so and passes, unless `VNFM_REQUIRE_LIVE=1` demands it. What may differ is
-//! in `schemas/tosca/sol001/differences.yaml`, laid over both sides here.
+//! `VNFM_SOL_DATA` is the folder of the published files (default: `../shared/sol` next to the workspace). Without
+//! them the comparison prints that it is skipped, and fails only with `VNFM_REQUIRE_LIVE=1`. The allowed
+//! differences, `schemas/sol001/differences.yaml`, are applied to both sides.
 
 use super::builtin::{self, ELSEWHERE_KEY, VERSIONS, VERSIONS_KEY, Version};
 use crate::finding::Sink;
@@ -23,7 +23,7 @@ const SECTIONS: [&str; 8] = [
     "policy_types",
 ];
 
-/// The published files of each version, or `None` after saying why not.
+/// The folder of the published files; prints why and returns `None` if it does not exist.
 fn published() -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sol");
     let root = std::env::var_os("VNFM_SOL_DATA").map_or_else(default, PathBuf::from);
@@ -32,7 +32,7 @@ fn published() -> Option<PathBuf> {
         return Some(path);
     }
     let reason = format!(
-        "skipped: `{}` is not there; VNFM_SOL_DATA names the folder of the published data",
+        "skipped: `{}` does not exist; set VNFM_SOL_DATA to the folder of the published data",
         path.display()
     );
     assert!(
@@ -49,12 +49,12 @@ fn parse(text: &str, name: &str) -> Node {
         .unwrap_or_else(|| panic!("{name}: {:?}", sink.finish()))
 }
 
-/// Version 2.5.1 goes on with a list at the first column, which YAML forbids.
-fn mended(text: &str) -> String {
-    let goes_on = |line: &str| line.starts_with(char::is_alphabetic) && !line.contains(':');
+/// In version 2.5.1 a list continues in the first column, which YAML forbids; this indents it.
+fn indent_lists(text: &str) -> String {
+    let is_continued = |line: &str| line.starts_with(char::is_alphabetic) && !line.contains(':');
     let lines = text.trim_start_matches('\u{feff}').lines();
     let indented = |line: &str| {
-        if goes_on(line) {
+        if is_continued(line) {
             format!("{:20}{line}", "")
         } else {
             line.into()
@@ -63,14 +63,17 @@ fn mended(text: &str) -> String {
     lines.map(indented).collect::<Vec<String>>().join("\n")
 }
 
-/// Types by section and name, in one spelling.
+/// Types by section and name, in a normal form.
 fn tables<'n>(files: impl IntoIterator<Item = &'n Node>) -> BTreeMap<(String, String), Value> {
     let mut all = BTreeMap::new();
     for file in files {
         for section in SECTIONS {
             for (name, node) in file.get(section).into_iter().flat_map(Node::named) {
                 if node.get(VERSIONS_KEY).is_none() && name.contains(".nfv.") {
-                    all.insert((section.to_owned(), name.to_owned()), one(section, node));
+                    all.insert(
+                        (section.to_owned(), name.to_owned()),
+                        normalise_type(section, node),
+                    );
                 }
             }
         }
@@ -78,8 +81,8 @@ fn tables<'n>(files: impl IntoIterator<Item = &'n Node>) -> BTreeMap<(String, St
     all
 }
 
-/// A type without its texts; lists of single mappings are mappings, defaults are left out.
-fn one(section: &str, node: &Node) -> Value {
+/// A type without descriptions; lists of single mappings become mappings, defaults are removed.
+fn normalise_type(section: &str, node: &Node) -> Value {
     let mut out = Map::new();
     for (key, value) in node.named() {
         let value = match key {
@@ -100,7 +103,7 @@ fn one(section: &str, node: &Node) -> Value {
         let direct = value.len() == 1 && value[0].0 == key;
         let under = if direct { "operations" } else { key };
         let entries = out.entry(under).or_insert_with(|| json!({}));
-        for (name, declared) in value.into_iter().filter(|(_, node)| own(node)) {
+        for (name, declared) in value.into_iter().filter(|(_, node)| is_own(node)) {
             entries[name] = declaration(declared);
         }
     }
@@ -108,7 +111,7 @@ fn one(section: &str, node: &Node) -> Value {
     Value::Object(out)
 }
 
-fn own(node: &Node) -> bool {
+fn is_own(node: &Node) -> bool {
     node.get(VERSIONS_KEY).is_none()
 }
 
@@ -149,7 +152,7 @@ fn the_types_of_each_version_are_the_published_ones() {
             let path = folder.join(version.name()).join(name);
             std::fs::read_to_string(&path)
                 .ok()
-                .map(|text| parse(&mended(&text), name))
+                .map(|text| parse(&indent_lists(&text), name))
         };
         let names = [
             "etsi_nfv_sol001_common_types.yaml",
@@ -161,7 +164,7 @@ fn the_types_of_each_version_are_the_published_ones() {
             "no published types of {}",
             version.name()
         );
-        files.iter_mut().for_each(builtin::lay_differences_over);
+        files.iter_mut().for_each(builtin::apply_differences);
         let (theirs, ours) = (tables(&files), tables(builtin::types(version)));
         compared += theirs.len();
         let names = theirs
@@ -194,9 +197,9 @@ fn the_types_of_each_version_are_the_published_ones() {
     );
 }
 
-/// A difference that no version shows any more is to be struck out.
+/// Differences that change no version must be removed.
 #[test]
-fn every_difference_makes_one() {
+fn every_difference_has_an_effect() {
     for (number, difference) in builtin::differences().enumerate() {
         assert!(
             difference.get("why").is_some(),
@@ -208,7 +211,7 @@ fn every_difference_makes_one() {
                     let mut files = builtin::strict(version);
                     let before = tables(&files);
                     for file in &mut files {
-                        builtin::lay_over(file, &single(name, &leaf));
+                        builtin::apply_difference(file, &single(name, &leaf));
                     }
                     before != tables(&files)
                 });
@@ -221,7 +224,7 @@ fn every_difference_makes_one() {
     }
 }
 
-/// A change's leaves, each as a change of its own.
+/// The leaves of a change, each as a separate change.
 fn leaves(change: &Node) -> Vec<Node> {
     use crate::yaml::Value;
     let around = |key: &Node, inner: Node| Node {

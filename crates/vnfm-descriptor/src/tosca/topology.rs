@@ -22,34 +22,29 @@ const KEYS: &[&str] = &[
 
 /// The topology of one file.
 pub(super) struct Topology<'a> {
-    /// The file.
     pub(super) path: &'a str,
-    /// Where it begins.
     pub(super) span: Span,
     /// The node templates, in the order of the file.
     pub(super) templates: Vec<Template<'a>>,
-    /// Where each of them is.
-    places: HashMap<String, usize>,
+    /// Indices of `templates` by name.
+    indices: HashMap<String, usize>,
     /// The policies, in the order of the file.
     pub(super) policies: Vec<Policy<'a>>,
     /// The groups, in the order of the file.
     pub(super) groups: Vec<Group<'a>>,
-    /// `substitution_mappings`; what has them is a flavour.
+    /// `substitution_mappings`; a topology that has them is a flavour.
     pub(super) substitution: Option<Cow<'a, Node>>,
 }
 
-/// A node template.
 pub(super) struct Template<'a> {
     pub(super) name: String,
-    /// Its type's name.
     pub(super) kind: String,
-    /// Where its name stands.
+    /// The position of its name.
     pub(super) span: Span,
-    /// What is under its name, functions evaluated.
+    /// Its content, with functions evaluated.
     pub(super) node: Cow<'a, Node>,
 }
 
-/// A policy.
 pub(super) struct Policy<'a> {
     pub(super) name: String,
     pub(super) kind: String,
@@ -57,7 +52,6 @@ pub(super) struct Policy<'a> {
     pub(super) node: Cow<'a, Node>,
 }
 
-/// A group of node templates.
 pub(super) struct Group<'a> {
     pub(super) name: String,
     pub(super) span: Span,
@@ -65,7 +59,6 @@ pub(super) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// The names of its members.
     pub(super) fn members(&self) -> Vec<String> {
         let members = self
             .node
@@ -81,24 +74,23 @@ impl Group<'_> {
 }
 
 impl Template<'_> {
-    /// A property, if it is given and not null.
+    /// A property; null counts as absent.
     pub(super) fn property(&self, name: &str) -> Option<&Node> {
         self.node.at(&["properties", name])
     }
 
-    /// A property's text.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.property(name).and_then(Node::as_str)
     }
 
-    /// What a requirement is assigned to, for each time that it is.
+    /// The targets of a requirement, one for each assignment.
     pub(super) fn targets<'t>(&'t self, requirement: &'t str) -> impl Iterator<Item = &'t Node> {
         self.requirements()
             .filter(move |(name, _)| *name == requirement)
             .map(|(_, target)| target)
     }
 
-    /// Requirements with the node that names their target.
+    /// The assigned requirements, each with the node that names its target.
     pub(super) fn requirements(&self) -> impl Iterator<Item = (&str, &Node)> {
         let items = self
             .node
@@ -122,12 +114,10 @@ impl Template<'_> {
 }
 
 impl Policy<'_> {
-    /// A property.
     pub(super) fn property(&self, name: &str) -> Option<&Node> {
         self.node.at(&["properties", name])
     }
 
-    /// The names of its targets.
     pub(super) fn targets(&self) -> &[Node] {
         self.node
             .get("targets")
@@ -174,11 +164,11 @@ impl<'a> Topology<'a> {
         let substitution = node
             .get("substitution_mappings")
             .map(|mappings| scope.evaluate(mappings, "", sink));
-        let place = |(at, template): (usize, &Template<'_>)| (template.name.clone(), at);
+        let by_name = |(at, template): (usize, &Template<'_>)| (template.name.clone(), at);
         Some(Topology {
             path: &document.path,
             span: node.span.clone(),
-            places: templates.iter().enumerate().map(place).collect(),
+            indices: templates.iter().enumerate().map(by_name).collect(),
             templates,
             policies,
             groups,
@@ -186,12 +176,10 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// A node template by name.
     pub(super) fn template(&self, name: &str) -> Option<&Template<'_>> {
-        self.templates.get(*self.places.get(name)?)
+        self.templates.get(*self.indices.get(name)?)
     }
 
-    /// The names of the node templates.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.templates.iter().map(|template| template.name.as_str())
     }
@@ -217,7 +205,7 @@ fn templates<'a>(node: &'a Node, scope: &mut Scope<'_>, sink: &mut Sink) -> Vec<
     templates
 }
 
-/// Entries of a list of single mappings (as TOSCA has policies), or of one mapping.
+/// The entries of a list of mappings (TOSCA's form for policies), or of a single mapping.
 pub(super) fn listed(node: Option<&Node>) -> Vec<&(Node, Node)> {
     match node {
         Some(node) if node.is_sequence() => node.items().iter().flat_map(Node::entries).collect(),

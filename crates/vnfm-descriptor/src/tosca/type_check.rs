@@ -7,7 +7,7 @@ use crate::finding::{Finding, Sink, Span, codes};
 use crate::yaml::Node;
 
 impl<'a> Types<'a> {
-    /// Checks every type, also those that are built in.
+    /// Checks every type, including built-in ones.
     #[cfg(test)]
     pub(super) fn check_all(&self, sink: &mut Sink) {
         for (kind, name) in self.all.keys() {
@@ -71,7 +71,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Checks how a declaration is written: its type, its entries' type, its constraints.
+    /// Checks a declaration: its type, the type of its entries, its constraints.
     pub(super) fn check_schema(&self, node: &Node, sink: &mut Sink) {
         constraints::check_written(self, node, sink);
         let named = node.get("type").or_else(|| node.as_str().map(|_| node));
@@ -88,32 +88,32 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Whether the type that `named` names is declared; if not, that is a finding.
+    /// Whether the type that `named` names is declared; reports it if not.
     pub(super) fn known(&self, kind: Kind, named: &Node, sink: &mut Sink) -> bool {
         let name = named.as_str().unwrap_or("~");
-        let what = SECTIONS
+        let label = SECTIONS
             .iter()
             .find(|(section, _, _)| *section == kind)
-            .map_or("type", |(_, _, what)| *what);
+            .map_or("type", |(_, _, label)| *label);
         let found = self.get(kind, name);
         if let Some(node) = found {
-            self.elsewhere(node, &named.span, &format!("{what} `{name}`"), sink);
+            self.warn_if_other_version(node, &named.span, &format!("{label} `{name}`"), sink);
         }
         let known = found.is_some();
         if !known {
             let finding = Finding::new(
                 codes::TYPE_UNKNOWN,
                 named.span.clone(),
-                format!("{what} `{name}` is not declared"),
+                format!("{label} `{name}` is not declared"),
             );
             let names = || {
                 self.all
                     .keys()
-                    .filter(|(of, _)| *of == kind)
+                    .filter(|(other, _)| *other == kind)
                     .map(|(_, name)| *name)
             };
-            let behind = format!(":{name}");
-            let finding = match names().find(|known| known.ends_with(&behind)) {
+            let suffix = format!(":{name}");
+            let finding = match names().find(|known| known.ends_with(&suffix)) {
                 Some(prefixed) => finding.hint(format!("did you mean `{prefixed}`?")),
                 None => finding.did_you_mean(name, names()),
             };
@@ -126,22 +126,30 @@ impl<'a> Types<'a> {
         known
     }
 
-    /// Warns of a declaration that other versions of SOL001 have, but not the package's.
-    pub(super) fn elsewhere(&self, declared: &Node, at: &Span, what: &str, sink: &mut Sink) {
+    /// Warns if a declaration belongs to other versions of SOL001 than the package's.
+    pub(super) fn warn_if_other_version(
+        &self,
+        declared: &Node,
+        at: &Span,
+        what: &str,
+        sink: &mut Sink,
+    ) {
         if let Some(versions) = declared.get(VERSIONS_KEY).and_then(Node::as_str) {
             self.other_version(versions, at, what, sink);
         }
     }
 
-    /// Warns of what only other versions of SOL001 have, where the package says its version.
+    /// Warns that `versions` of SOL001 have this but the package's does not; nothing if the package states
+    /// no version.
     pub(super) fn other_version(&self, versions: &str, at: &Span, what: &str, sink: &mut Sink) {
         let Some(version) = self.version.map(Version::name) else {
             return;
         };
-        let message = format!("SOL001 {version}, which the package names, has no {what}");
+        let message =
+            format!("SOL001 {version}, the version of the package, does not define {what}");
         sink.add(
             Finding::new(codes::SOL001_OTHER, at.clone(), message)
-                .hint(format!("{versions} has it")),
+                .hint(format!("SOL001 {versions} defines it")),
         );
     }
 }

@@ -1,8 +1,8 @@
-//! The declared types: who derives from whom, and what that brings.
+//! The declared types, their derivation and inherited declarations.
 //!
-//! Nothing is flattened beforehand: what a type has is asked of its chain of ancestors, nearest
-//! first. A property that is declared again refines the inherited one: what it says counts, what
-//! it leaves out stays, constraints add up.
+//! Nothing is flattened in advance: a type's declarations are looked up along its ancestors, nearest
+//! first. A property that is declared again refines the inherited one: it overrides the keys that it
+//! sets and inherits the others; constraints add up.
 
 use super::builtin::{self, ELSEWHERE_KEY, VERSIONS_KEY, Version};
 use super::constraints;
@@ -13,7 +13,7 @@ use regex::Regex;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// What a type is a type of.
+/// The kind of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     Artifact,
@@ -41,7 +41,7 @@ pub(super) const SECTIONS: [(Kind, &str, &str); 8] = [
     (Kind::Policy, "policy_types", "policy type"),
 ];
 
-/// Types that need no declaration.
+/// Types that TOSCA predefines.
 pub(super) const PRIMITIVES: &[&str] = &[
     "string",
     "integer",
@@ -60,7 +60,7 @@ pub(super) const PRIMITIVES: &[&str] = &[
     "scalar-unit.bitrate",
 ];
 
-/// A declared property, refinements put together.
+/// A declared property, merged with those that it refines.
 #[derive(Debug, Clone)]
 pub(super) struct Property<'a> {
     pub(super) name: &'a str,
@@ -69,13 +69,13 @@ pub(super) struct Property<'a> {
     pub(super) default: Option<&'a Node>,
     pub(super) description: Option<&'a str>,
     pub(super) write_only: bool,
-    /// The versions of SOL001 that have it, if the package's has not.
+    /// The versions of SOL001 that have it, if the package's version does not.
     pub(super) versions: Option<&'a str>,
-    /// What it is in other versions of SOL001.
+    /// Its declarations in other versions of SOL001.
     pub(super) elsewhere: &'a [Node],
 }
 
-/// What a value must be.
+/// The declared type and constraints of a value.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Schema<'a> {
     pub(super) kind: &'a str,
@@ -142,25 +142,22 @@ impl<'a> Property<'a> {
 /// Different patterns that a package may have compiled; each may cost milliseconds.
 const PATTERNS: usize = 200;
 
-/// Every declared type.
 pub(super) struct Types<'a> {
     pub(super) all: BTreeMap<(Kind, &'a str), &'a Node>,
-    /// The version of SOL001 that the package says to follow.
+    /// The version of SOL001 that the package states.
     pub(super) version: Option<Version>,
-    /// Compiled patterns; `None` for one that cannot be used.
+    /// Compiled patterns; `None` if a pattern is not supported.
     patterns: RefCell<BTreeMap<String, Option<Regex>>>,
     described: Cell<usize>,
-    /// Data types that are made already.
-    pub(super) known: super::data::Known<'a>,
-    /// Properties that are put together already.
-    pub(super) known_properties: super::data::KnownProperties<'a>,
+    pub(super) data_type_cache: super::data::DataTypeCache<'a>,
+    pub(super) property_cache: super::data::PropertyCache<'a>,
 }
 
-/// Parts of values that are described; types that contain each other would multiply without end.
-const MOST_DESCRIBED: usize = 10_000;
+/// Parts of values described by schemas; types that contain each other would multiply without end.
+const MAX_DESCRIBED: usize = 10_000;
 
 impl<'a> Types<'a> {
-    /// Collects the built-in types and those of the documents, and checks how they hang together.
+    /// Collects the built-in types and those of the documents, and checks the latter.
     pub(super) fn collect(
         documents: &'a [Document],
         version: Option<Version>,
@@ -171,8 +168,8 @@ impl<'a> Types<'a> {
             version,
             patterns: RefCell::default(),
             described: Cell::new(0),
-            known: RefCell::default(),
-            known_properties: RefCell::default(),
+            data_type_cache: RefCell::default(),
+            property_cache: RefCell::default(),
         };
         for root in builtin::types(version.unwrap_or(Version::NEWEST)) {
             types.add(root, false, sink);
@@ -187,10 +184,10 @@ impl<'a> Types<'a> {
         types
     }
 
-    /// Adds a file's types; gives those that are new. A copy has what is known.
+    /// Adds a file's types and returns the new ones. Built-in types in a copy are skipped silently.
     fn add(&mut self, root: &'a Node, copy: bool, sink: &mut Sink) -> Vec<(Kind, &'a str)> {
         let mut added = Vec::new();
-        for (kind, section, what) in SECTIONS {
+        for (kind, section, label) in SECTIONS {
             let Some(declared) = root.get(section) else {
                 continue;
             };
@@ -200,14 +197,14 @@ impl<'a> Types<'a> {
                     if copy {
                         continue;
                     }
-                    let message = format!("{what} `{name}` is already declared");
+                    let message = format!("{label} `{name}` is already declared");
                     sink.add(
                         Finding::new(codes::TYPE_REDEFINED, key.span.clone(), message)
-                            .hint("the first declaration counts"),
+                            .hint("the first declaration is used"),
                     );
                     continue;
                 }
-                crate::shape::mapping(node, &format!("{what} `{name}`"), sink);
+                crate::shape::mapping(node, &format!("{label} `{name}`"), sink);
                 self.all.insert((kind, name), node);
                 added.push((kind, name));
             }
@@ -215,13 +212,13 @@ impl<'a> Types<'a> {
         added
     }
 
-    /// Whether a value matches a pattern; one that cannot be used matches everything.
+    /// Whether a value matches a pattern; an unsupported pattern matches everything.
     pub(super) fn matches(&self, pattern: &str, value: &str) -> bool {
         self.pattern(pattern)
             .is_none_or(|compiled| compiled.is_match(value))
     }
 
-    /// A pattern, compiled once; `None` if it cannot be used, or if there are too many.
+    /// A pattern, compiled once; `None` if it is not supported or there are too many patterns.
     pub(super) fn pattern(&self, pattern: &str) -> Option<Regex> {
         let mut patterns = self.patterns.borrow_mut();
         if let Some(known) = patterns.get(pattern) {
@@ -236,23 +233,22 @@ impl<'a> Types<'a> {
             .clone()
     }
 
-    /// Counts a part of a value that is described; false where there were too many.
-    pub(super) fn describe_one(&self) -> bool {
+    /// Counts a described part of a value; false if there are too many.
+    pub(super) fn count_part(&self) -> bool {
         self.described.set(self.described.get().saturating_add(1));
-        !self.explode()
+        !self.too_many_parts()
     }
 
-    /// Whether there was more to describe than anybody could fill in.
-    pub(super) fn explode(&self) -> bool {
-        self.described.get() > MOST_DESCRIBED
+    /// Whether more parts of values were described than allowed.
+    pub(super) fn too_many_parts(&self) -> bool {
+        self.described.get() > MAX_DESCRIBED
     }
 
-    /// A type's declaration.
     pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&'a Node> {
         self.all.get(&(kind, name)).copied()
     }
 
-    /// A type and its ancestors, nearest first; a cycle ends it.
+    /// A type and its ancestors, nearest first; stops at a cycle.
     pub(super) fn chain(&self, kind: Kind, name: &'a str) -> Vec<(&'a str, &'a Node)> {
         let mut chain: Vec<(&str, &Node)> = Vec::new();
         let mut next = Some(name);
@@ -266,7 +262,7 @@ impl<'a> Types<'a> {
         chain
     }
 
-    /// Whether a type is, or derives from, another.
+    /// Whether a type is the other or derives from it.
     pub(super) fn is_a(&self, kind: Kind, name: &str, ancestor: &str) -> bool {
         let mut next = self.all.get_key_value(&(kind, name));
         let mut steps = self.all.len();
@@ -286,8 +282,7 @@ impl<'a> Types<'a> {
         false
     }
 
-    /// Everything that a type's chain has under `section`, by name; each with its declarations,
-    /// nearest first.
+    /// The entries of `section` in a type and its ancestors, by name; each with its declarations, nearest first.
     pub(super) fn section(
         &self,
         kind: Kind,
@@ -382,8 +377,8 @@ impl<'a> Types<'a> {
     }
 }
 
-/// Leaves out what other versions of SOL001 declare, where the package's declares the same farther
-/// up: a property that moved to a type's parent.
+/// Removes declarations of other SOL001 versions if the package's version declares the same in an
+/// ancestor: a property that moved to a type's parent.
 fn own_first(nodes: &mut Vec<&Node>) {
     if nodes.iter().any(|node| node.get(VERSIONS_KEY).is_none()) {
         nodes.retain(|node| node.get(VERSIONS_KEY).is_none());

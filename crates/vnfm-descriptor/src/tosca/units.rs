@@ -1,6 +1,6 @@
 //! TOSCA's scalars with units: sizes, times, frequencies and bit rates.
 
-/// A size in bytes: `4 GB` is decimal, `4 GiB` binary; units are compared without case.
+/// A size in bytes: `4 GB` is decimal, `4 GiB` binary; units are case-insensitive.
 pub(super) fn bytes(text: &str) -> Option<u64> {
     let factor = |unit: &str| match unit.to_ascii_lowercase().as_str() {
         "b" => Some(1_u64),
@@ -16,8 +16,8 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
     };
     let (number, unit) = split(text)?;
     let factor = factor(unit)?;
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(factor);
+    if let Ok(value) = number.parse::<u64>() {
+        return value.checked_mul(factor);
     }
     let value = crate::yaml::float(number).filter(|value| value.is_finite() && *value >= 0.0)?;
     #[expect(
@@ -44,7 +44,7 @@ pub(super) fn gib(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 30)
 }
 
-/// A time in seconds.
+/// A time in seconds; the unit is required.
 pub(super) fn seconds(text: &str) -> Option<f64> {
     let (number, unit) = split(text)?;
     let factor = match unit {
@@ -62,7 +62,7 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
         .filter(|value| value.is_finite())
 }
 
-/// A frequency in hertz; units are compared without case.
+/// A frequency in hertz; units are case-insensitive.
 pub(super) fn hertz(text: &str) -> Option<f64> {
     let (number, unit) = split(text)?;
     let factor = match unit.to_ascii_lowercase().as_str() {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times() {
+    fn scalars_with_units_are_parsed() {
         for (text, expected) in [
             ("512 MiB", Some(536_870_912)),
             ("4 GB", Some(4_000_000_000)),

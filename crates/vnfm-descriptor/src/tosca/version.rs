@@ -1,53 +1,52 @@
-//! Which version of SOL001 a package follows: what its imports say, else the types that it brings
-//! along, else its manifest.
+//! The SOL001 version of a package: stated by its imports, else by the type files in the package, else
+//! by its manifest.
 //!
 //! ```text
 //! …/SOL001/raw/v2.6.1/etsi_nfv_sol001_vnfd_types.yaml      in the URL
 //! etsi_nfv_sol001_vnfd_2_5_1_types.yaml                    in the file's name
 //! Definitions/etsi_nfv_sol001_vnfd_types.yaml              `template_version` in the file
-//! Definitions/types/nfv.yaml                               the same, where its `template_name` is the standard's
+//! Definitions/types/nfv.yaml                               the same, if its `template_name` is the standard's
 //! compatible_specification_versions: 2.7.1,3.3.1           in the manifest
 //! ```
-//! A package that says nothing is read by the newest one, and may use what any version has.
+//! A package that states no version is read as the newest, and may use everything from any version.
 
 use super::builtin::{VERSIONS, Version};
 use crate::finding::{Finding, Sink, Span, codes};
 use std::collections::BTreeSet;
 
-/// A version that a package names somewhere.
-pub(super) struct Said {
+/// A version that a package states, and where.
+pub(super) struct StatedVersion {
     version: String,
     span: Span,
 }
 
-impl Said {
+impl StatedVersion {
     /// The version in the name or URL of an import, the file's own name first.
     pub(super) fn in_name(name: &str, span: &Span) -> Option<Self> {
         let (path, file) = name.rsplit_once('/').unwrap_or(("", name));
-        let version = triple(file).or_else(|| triple(path))?;
-        Some(Said {
+        let version = version_number(file).or_else(|| version_number(path))?;
+        Some(StatedVersion {
             version,
             span: span.clone(),
         })
     }
 
-    /// What an import says.
     pub(super) fn new(version: String, span: &Span) -> Self {
-        Said {
+        StatedVersion {
             version,
             span: span.clone(),
         }
     }
 
-    /// The version that a copy of the standard's types states at its head; where the file is not `named` like one, it
-    /// must say that it is one: a vendor's own `template_version` is the vendor's and says nothing about SOL001.
+    /// The version that a copy of the standard's types states at its head. A file that is not `named` like one must
+    /// identify itself: a vendor's own `template_version` has nothing to do with SOL001.
     pub(super) fn copied(text: &str, named: bool) -> Option<String> {
         let lines = text.lines().map(str::trim_start);
         let head = || {
             lines
                 .clone()
                 .take_while(|line| !line.starts_with("data_types"))
-                .take(HEAD)
+                .take(HEAD_LINES)
         };
         let standard = |line: &str| {
             let value = |key: &str| {
@@ -63,57 +62,64 @@ impl Said {
         }
         let stated =
             |line: &&str| line.starts_with("template_version:") || line.starts_with("description:");
-        head().filter(stated).filter_map(triple).last()
+        head().filter(stated).filter_map(version_number).last()
     }
 }
 
-/// How the standard's files of types are called, and how they describe themselves.
+/// The names of the standard's type files contain this, and their descriptions [`DESCRIBED`].
 const TYPES: &str = "etsi_nfv_sol001_";
 const DESCRIBED: &str = "etsi nfv sol 001";
 
-/// Lines that belong to the head of a file of types.
-const HEAD: usize = 40;
+/// Lines of a type file's head.
+const HEAD_LINES: usize = 40;
 
-/// The version to read a package by, if it says one.
-pub(super) fn choose(said: &[Said], compatible: Option<&str>, sink: &mut Sink) -> Option<Version> {
-    let names: BTreeSet<&str> = said.iter().map(|said| said.version.as_str()).collect();
-    let Some(last) = said.last() else {
+/// The version of a package, if it states one.
+pub(super) fn choose(
+    stated: &[StatedVersion],
+    compatible: Option<&str>,
+    sink: &mut Sink,
+) -> Option<Version> {
+    let names: BTreeSet<&str> = stated
+        .iter()
+        .map(|stated| stated.version.as_str())
+        .collect();
+    let Some(last) = stated.last() else {
         let listed = compatible.into_iter().flat_map(|list| list.split(','));
         let known = listed.filter_map(|name| Version::named(name.trim().trim_start_matches('v')));
         return known.max();
     };
     let newest = |name: &&str| Version::named(name).unwrap_or(Version::NEWEST);
     let version = names.iter().map(newest).max().unwrap_or(Version::NEWEST);
-    if let Some(unknown) = said
+    if let Some(unknown) = stated
         .iter()
-        .find(|said| Version::named(&said.version).is_none())
+        .find(|stated| Version::named(&stated.version).is_none())
     {
         let message = format!(
-            "SOL001 {} is not known; the package is read by {}",
+            "SOL001 {} is unknown; the package is read as {}",
             unknown.version,
             version.name()
         );
         sink.add(
             Finding::new(codes::SOL001_VERSION, unknown.span.clone(), message)
-                .hint(format!("known: {}", VERSIONS.join(", "))),
+                .hint(format!("known versions: {}", VERSIONS.join(", "))),
         );
     } else if names.len() > 1 {
         let all: Vec<&str> = names.iter().copied().collect();
         let message = format!(
-            "the package imports SOL001 in versions {}; it is read by {}",
+            "the package imports SOL001 in versions {}; it is read as {}",
             all.join(" and "),
             version.name()
         );
         sink.add(
             Finding::new(codes::SOL001_VERSION, last.span.clone(), message)
-                .hint("import all type files in one version"),
+                .hint("import all type files in the same version"),
         );
     }
     Some(version)
 }
 
-/// The first three numbers in a row that dots or underscores join, such as `v2.6.1` or `2_5_1`.
-fn triple(text: &str) -> Option<String> {
+/// The first three numbers joined by dots or underscores, such as `v2.6.1` or `2_5_1`.
+fn version_number(text: &str) -> Option<String> {
     let joined = |c: char| c.is_ascii_digit() || c == '.' || c == '_';
     let text = text.to_ascii_lowercase().replace("sol001", "sol");
     text.split(|c| !joined(c)).find_map(|run| {
@@ -134,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_found_in_names_as_people_write_them() {
+    fn versions_are_found_in_file_names_and_urls() {
         for (name, expected) in [
             (
                 "https://forge.etsi.org/rep/nfv/SOL001/raw/v2.6.1/etsi_nfv_sol001_vnfd_types.yaml",
@@ -157,41 +163,46 @@ mod tests {
             ("etsi_nfv_sol001_vnfd_types.yaml", None),
             ("2024.1/etsi_nfv_sol001_vnfd_types.yaml", None),
         ] {
-            let said = Said::in_name(name, &Span::file("a")).map(|said| said.version);
-            assert_eq!(said.as_deref(), expected, "{name}");
+            let stated =
+                StatedVersion::in_name(name, &Span::file("a")).map(|stated| stated.version);
+            assert_eq!(stated.as_deref(), expected, "{name}");
         }
     }
 
     #[test]
-    fn a_copy_says_its_version_at_its_head() {
-        let of = |text| Said::copied(text, false);
+    fn a_copy_states_its_version_in_its_head() {
+        let version_of = |text| StatedVersion::copied(text, false);
         let head = "description: ETSI NFV SOL 001 vnfd types 2.6.1\nmetadata:\n  template_name: etsi_nfv_sol001_vnfd_types\n  template_version: 2.7.1\n";
-        assert_eq!(of(head).as_deref(), Some("2.7.1"));
+        assert_eq!(version_of(head).as_deref(), Some("2.7.1"));
         let old = "description: ETSI NFV SOL 001 vnfd types definitions version 2.5.1\n";
-        assert_eq!(of(old).as_deref(), Some("2.5.1"));
+        assert_eq!(version_of(old).as_deref(), Some("2.5.1"));
         let own = "description: my VNF 1.2.3\nmetadata: \n  template_name: mine\n  template_version: 3.3.1\n";
-        assert_eq!(of(own), None, "a vendor's version is the vendor's");
         assert_eq!(
-            Said::copied(own, true).as_deref(),
-            Some("3.3.1"),
-            "unless the file is named so"
+            version_of(own),
+            None,
+            "a vendor's version is not a version of SOL001"
         );
         assert_eq!(
-            of("description: x\ndata_types:\n  a: {template_version: 2.5.1}\n"),
+            StatedVersion::copied(own, true).as_deref(),
+            Some("3.3.1"),
+            "unless the file is named like the standard's"
+        );
+        assert_eq!(
+            version_of("description: x\ndata_types:\n  a: {template_version: 2.5.1}\n"),
             None
         );
     }
 
     #[test]
-    fn the_newest_that_is_said_counts() {
+    fn the_newest_stated_version_is_used() {
         let chosen = |names: &[&str], compatible| {
             let span = Span::file("a.yaml");
-            let said: Vec<Said> = names
+            let stated: Vec<StatedVersion> = names
                 .iter()
-                .filter_map(|name| Said::in_name(name, &span))
+                .filter_map(|name| StatedVersion::in_name(name, &span))
                 .collect();
             let mut sink = Sink::default();
-            let version = choose(&said, compatible, &mut sink).map_or("none", Version::name);
+            let version = choose(&stated, compatible, &mut sink).map_or("none", Version::name);
             (
                 version,
                 sink.finish()
@@ -213,7 +224,7 @@ mod tests {
         let (version, warned) = chosen(&["9.1.1"], None);
         assert_eq!(version, "4.4.1");
         assert!(
-            warned[0].starts_with("a.yaml: warning[W-SOL001-VERSION]: SOL001 9.1.1 is not known"),
+            warned[0].starts_with("a.yaml: warning[W-SOL001-VERSION]: SOL001 9.1.1 is unknown"),
             "{warned:?}"
         );
     }

@@ -1,7 +1,7 @@
-//! The VNFD: its identity, and one flavour per topology that substitutes the VNF.
+//! Builds the VNFD: its identity, and a flavour for each topology that substitutes the VNF.
 //!
-//! Identity may stand in the flavour's VNF template, in the entry file's, as default of the
-//! VNF's type, or as the only valid value there; the first that is given counts.
+//! A property of the identity is taken from the first of these that has it: the flavour's VNF template,
+//! the entry file's, the default in the VNF's type, the only valid value there.
 
 use super::template::VNF;
 use super::topology::{Template, Topology};
@@ -14,7 +14,7 @@ use crate::model::{Flavour, Vnfd};
 use crate::yaml::Node;
 use std::collections::BTreeMap;
 
-/// Where a property of the VNF is looked for.
+/// The templates and declarations that are searched for a property of the VNF.
 struct Identity<'t, 'a> {
     templates: Vec<&'t Template<'t>>,
     declared: Vec<BTreeMap<&'a str, Property<'a>>>,
@@ -59,7 +59,7 @@ fn fixed<'a>(property: &Property<'a>) -> Option<&'a Node> {
         .or_else(only)
 }
 
-/// Builds the VNFD; `None` only if what is missing is among the findings.
+/// Builds the VNFD; `None` if there is no VNF or no flavour, which is reported.
 pub(super) fn build<'a>(
     topologies: &[Topology<'_>],
     types: &'a Types<'a>,
@@ -84,9 +84,7 @@ pub(super) fn build<'a>(
     if chosen.is_empty() {
         let span = topologies.first().map(|topology| topology.span.clone());
         let finding = Finding::new(codes::VNF_MISSING, span, "no node template is a VNF");
-        sink.add(
-            finding.hint("one node template has a type that derives from `tosca.nodes.nfv.VNF`"),
-        );
+        sink.add(finding.hint("add a node template whose type derives from `tosca.nodes.nfv.VNF`"));
         return None;
     }
     let mut vnfd: Option<Vnfd> = None;
@@ -101,19 +99,19 @@ pub(super) fn build<'a>(
             sink,
         };
         if let Some(flavour) = builder.flavour(topology, own, &identity) {
-            same_flavour_twice(&flavours, &flavour, topology, builder.sink);
+            check_unique(&flavours, &flavour, topology, builder.sink);
             flavours.insert(flavour.id.clone(), flavour);
         }
         let found = builder.identify(topology, &identity);
         match &vnfd {
             Some(first) if first.descriptor_id != found.descriptor_id => {
                 let message = format!(
-                    "this flavour belongs to `{}`, the others to `{}`",
+                    "this flavour belongs to `{}`, others to `{}`",
                     found.descriptor_id, first.descriptor_id
                 );
                 sink.add(
                     Finding::new(codes::VNF_PROPERTY, topology.span.clone(), message)
-                        .hint("a package has one `descriptor_id`"),
+                        .hint("all flavours of a package have the same `descriptor_id`"),
                 );
             }
             Some(_) => {}
@@ -123,7 +121,7 @@ pub(super) fn build<'a>(
     vnfd.map(|vnfd| Vnfd { flavours, ..vnfd })
 }
 
-fn same_flavour_twice(
+fn check_unique(
     flavours: &BTreeMap<String, Flavour>,
     flavour: &Flavour,
     topology: &Topology<'_>,
@@ -167,7 +165,7 @@ fn identity<'t, 'a>(
             );
             sink.add(
                 Finding::new(codes::SUBSTITUTION, node_type.span.clone(), message)
-                    .hint("derive one type from the other"),
+                    .hint("derive one of the types from the other"),
             );
         }
         kinds.push(name);
@@ -194,10 +192,11 @@ impl Builder<'_, '_> {
                 let finding = Finding::new(
                     codes::VNF_PROPERTY,
                     span,
-                    format!("the VNF's `{name}` is nowhere given"),
+                    format!("the VNF's `{name}` is missing"),
                 );
                 self.sink.add(
-                    finding.hint("give it at the VNF's node template, or as default of its type"),
+                    finding
+                        .hint("set it in the VNF's node template, or as the default in its type"),
                 );
             }
             found.unwrap_or_default()
@@ -273,11 +272,11 @@ impl Builder<'_, '_> {
             identity.find("monitoring_parameters"),
             &mut flavour,
         );
-        self.requirements_mapped(topology, own);
+        self.check_mapped_requirements(topology, own);
         Some(flavour)
     }
 
-    /// The flavour's identifier, from the substitution or the VNF; a finding without one.
+    /// The flavour's identifier, from the substitution or the VNF; its absence is reported.
     fn flavour_id(
         &mut self,
         topology: &Topology<'_>,
@@ -298,14 +297,14 @@ impl Builder<'_, '_> {
                 "the deployment flavour has no identifier",
             );
             self.sink.add(
-                finding.hint("`substitution_mappings: {properties: {flavour_id: …}}` gives it"),
+                finding.hint("set it with `substitution_mappings: {properties: {flavour_id: …}}`"),
             );
         }
         id
     }
 
-    /// The mapped requirements are those of the VNF's type; Tacker's samples map others.
-    fn requirements_mapped(&mut self, topology: &Topology<'_>, own: Option<&Template>) {
+    /// The VNF's type declares the mapped requirements. Only a warning, since Tacker's samples map others.
+    fn check_mapped_requirements(&mut self, topology: &Topology<'_>, own: Option<&Template>) {
         let Some(substitution) = &topology.substitution else {
             return;
         };
@@ -321,7 +320,7 @@ impl Builder<'_, '_> {
         for (key, _) in super::topology::listed(substitution.get("requirements")) {
             let name = key.as_str().unwrap_or("~");
             if !declared.contains_key(name) {
-                let message = format!("`{node_type}` declares no requirement `{name}`");
+                let message = format!("`{node_type}` does not declare a requirement `{name}`");
                 let finding =
                     Finding::new(codes::REQUIREMENT_UNDECLARED, key.span.clone(), message);
                 self.sink
@@ -331,7 +330,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// The texts of a list, or one text alone.
+/// The strings of a list, or a single string.
 pub(super) fn texts(node: &Node) -> Vec<String> {
     match node.as_str() {
         Some(one) => vec![one.to_owned()],

@@ -1,4 +1,4 @@
-//! Builds nodes from the events of the parser: anchors, merges, duplicate keys and limits.
+//! Builds nodes from the parser's events; handles anchors, merges, duplicate keys and limits.
 
 use super::{Node, Value};
 use crate::finding::{Finding, Sink, Span, codes};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// A collection that is being read.
+/// A collection whose end has not been read yet.
 enum Open {
     Sequence {
         span: Span,
@@ -21,7 +21,7 @@ enum Open {
         entries: Vec<(Node, Node)>,
         key: Option<Node>,
         seen: HashMap<String, usize>,
-        twice: bool,
+        has_duplicates: bool,
     },
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Builder<'a> {
     limits: &'a Limits,
     sink: &'a mut Sink,
     stack: Vec<Open>,
-    /// Anchored nodes with how many nodes and levels they have.
+    /// Anchored nodes, each with its numbers of nodes and levels.
     anchors: HashMap<usize, (Node, (usize, usize))>,
     documents: Vec<Node>,
     nodes: usize,
@@ -53,7 +53,7 @@ impl<'a> Builder<'a> {
         self.documents
     }
 
-    /// Reports why the parser cannot go on.
+    /// Reports an error of the parser.
     pub(super) fn syntax_error(&mut self, reason: &str, line: usize, column: usize) {
         let span = Span {
             file: Arc::clone(&self.file),
@@ -64,7 +64,7 @@ impl<'a> Builder<'a> {
         self.sink.add(Finding::new(codes::YAML, span, message));
     }
 
-    /// Takes one event; `None` stops the reading.
+    /// Handles an event; `None` stops parsing.
     pub(super) fn event(&mut self, event: Event<'_>, line: usize, column: usize) -> Option<()> {
         let span = Span {
             file: Arc::clone(&self.file),
@@ -81,9 +81,9 @@ impl<'a> Builder<'a> {
                     },
                     span,
                 };
-                self.lint(&node);
-                self.count(1, &node.span)?;
-                self.finished(node, anchor);
+                self.warn_about_yaml_11(&node);
+                self.count_nodes(1, &node.span)?;
+                self.attach(node, anchor);
                 Some(())
             }
             Event::Alias(anchor) => {
@@ -96,10 +96,10 @@ impl<'a> Builder<'a> {
                     ));
                     return None;
                 };
-                self.count(size, &span)?;
-                self.fits(depth, &span)?;
+                self.count_nodes(size, &span)?;
+                self.check_depth(depth, &span)?;
                 let node = self.anchors.get(&anchor).map(|(node, _)| node.clone())?;
-                self.finished(node, 0);
+                self.attach(node, 0);
                 Some(())
             }
             Event::SequenceStart(anchor, _tag) => self.open(Open::Sequence {
@@ -108,7 +108,7 @@ impl<'a> Builder<'a> {
                 items: Vec::new(),
             }),
             Event::MappingStart(anchor, _tag) => {
-                // Most mappings have one entry, and a vector begins with room for four.
+                // Most mappings have one entry; a vector would allocate room for four.
                 let (entries, seen) = (Vec::with_capacity(1), HashMap::new());
                 self.open(Open::Mapping {
                     span,
@@ -116,7 +116,7 @@ impl<'a> Builder<'a> {
                     entries,
                     key: None,
                     seen,
-                    twice: false,
+                    has_duplicates: false,
                 })
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
@@ -131,8 +131,8 @@ impl<'a> Builder<'a> {
     fn open(&mut self, open: Open) -> Option<()> {
         let (Open::Sequence { span, .. } | Open::Mapping { span, .. }) = &open;
         let span = span.clone();
-        self.fits(1, &span)?;
-        self.count(1, &span)?;
+        self.check_depth(1, &span)?;
+        self.count_nodes(1, &span)?;
         self.stack.push(open);
         Some(())
     }
@@ -157,13 +157,13 @@ impl<'a> Builder<'a> {
                 span,
                 anchor,
                 mut entries,
-                twice,
+                has_duplicates,
                 ..
             } => {
-                if twice {
-                    first_of_each(&mut entries);
+                if has_duplicates {
+                    remove_duplicates(&mut entries);
                 }
-                let mut entries = self.merged(entries);
+                let mut entries = self.apply_merges(entries);
                 entries.shrink_to_fit();
                 (
                     Node {
@@ -174,12 +174,12 @@ impl<'a> Builder<'a> {
                 )
             }
         };
-        self.finished(node, anchor);
+        self.attach(node, anchor);
         Some(())
     }
 
-    /// A node is complete: it goes into the collection around it.
-    fn finished(&mut self, node: Node, anchor: usize) {
+    /// Adds a complete node to the collection that contains it.
+    fn attach(&mut self, node: Node, anchor: usize) {
         if anchor != 0 {
             let extent = extent(&node);
             self.anchors.insert(anchor, (node.clone(), extent));
@@ -191,14 +191,14 @@ impl<'a> Builder<'a> {
                 entries,
                 key,
                 seen,
-                twice,
+                has_duplicates,
                 ..
             }) => {
                 if let Some(name) = key.take() {
                     entries.push((name, node));
                     return;
                 }
-                if let Some(first) = first_of(&node, entries, seen) {
+                if let Some(first) = first_occurrence(&node, entries, seen) {
                     let name = node.as_str().unwrap_or_default();
                     let message = format!("key `{name}` occurs twice, first on line {first}");
                     self.sink.add(Finding::new(
@@ -206,42 +206,46 @@ impl<'a> Builder<'a> {
                         node.span.clone(),
                         message,
                     ));
-                    *twice = true;
+                    *has_duplicates = true;
                 }
                 *key = Some(node);
             }
         }
     }
 
-    /// Whether `depth` more levels fit.
-    fn fits(&mut self, depth: usize, span: &Span) -> Option<()> {
+    /// Checks that `depth` more levels are within the limit.
+    fn check_depth(&mut self, depth: usize, span: &Span) -> Option<()> {
         if self.stack.len() + depth <= self.limits.yaml_depth {
             return Some(());
         }
-        let message = format!("the file is nested deeper than {}", self.limits.yaml_depth);
+        let message = format!(
+            "the file is nested more than {} levels deep",
+            self.limits.yaml_depth
+        );
         self.sink
             .add(Finding::new(codes::YAML_BOMB, span.clone(), message));
         None
     }
 
-    fn count(&mut self, nodes: usize, span: &Span) -> Option<()> {
+    /// Counts nodes against the limit.
+    fn count_nodes(&mut self, nodes: usize, span: &Span) -> Option<()> {
         self.nodes = self.nodes.saturating_add(nodes);
         if self.nodes <= self.limits.yaml_nodes {
             return Some(());
         }
         let message = format!(
-            "the file grows to more than {} nodes",
+            "the file expands to more than {} nodes",
             self.limits.yaml_nodes
         );
         self.sink.add(
             Finding::new(codes::YAML_BOMB, span.clone(), message)
-                .hint("an alias `*…` repeats everything below its anchor"),
+                .hint("each alias `*…` repeats everything below its anchor"),
         );
         None
     }
 
-    /// Merges what `<<` names; keys that are written win.
-    fn merged(&mut self, entries: Vec<(Node, Node)>) -> Vec<(Node, Node)> {
+    /// Applies merge keys (`<<`); explicit keys take precedence.
+    fn apply_merges(&mut self, entries: Vec<(Node, Node)>) -> Vec<(Node, Node)> {
         if !entries.iter().any(|(key, _)| is_merge(key)) {
             return entries;
         }
@@ -250,7 +254,7 @@ impl<'a> Builder<'a> {
         for (key, value) in merges {
             self.sink.add(
                 Finding::new(codes::YAML_MERGE, key.span, "`<<` is not part of YAML 1.2")
-                    .hint("write the keys out"),
+                    .hint("write out the merged keys"),
             );
             let sources = if value.is_sequence() {
                 value.items().to_vec()
@@ -266,16 +270,16 @@ impl<'a> Builder<'a> {
         own
     }
 
-    fn lint(&mut self, node: &Node) {
+    fn warn_about_yaml_11(&mut self, node: &Node) {
         let Value::Scalar { text, plain: true } = &node.value else {
             return;
         };
         if let Some(other) = crate::yaml_11::meaning(text) {
-            let message = format!("unquoted `{text}` is {other} to readers of YAML 1.1");
+            let message = format!("YAML 1.1 parsers read unquoted `{text}` as {other}");
             let hint = if other == "a boolean" {
                 "write `true` or `false`, or quote it"
             } else {
-                "quote it, or write the number plainly"
+                "quote it, or write a decimal number"
             };
             self.sink
                 .add(Finding::new(codes::YAML_11, node.span.clone(), message).hint(hint));
@@ -283,17 +287,17 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Entries up to which a key is looked for among them; from there on names are remembered.
-const FEW: usize = 16;
+/// Mappings with fewer entries are searched for duplicate keys linearly; larger ones use a hash map.
+const LINEAR_SEARCH_ENTRIES: usize = 16;
 
-/// The line on which a mapping has this key already; `seen` are the keys of one with many entries.
-fn first_of(
+/// The line of the same key earlier in the mapping; `seen` is used for mappings with many entries.
+fn first_occurrence(
     key: &Node,
     entries: &[(Node, Node)],
     seen: &mut HashMap<String, usize>,
 ) -> Option<usize> {
     let name = key.as_str()?;
-    if entries.len() < FEW {
+    if entries.len() < LINEAR_SEARCH_ENTRIES {
         let known = entries
             .iter()
             .find(|(other, _)| other.as_str() == Some(name));
@@ -316,8 +320,8 @@ fn first_of(
     }
 }
 
-/// Of keys that occur twice the first counts, so that nothing is said of the second.
-fn first_of_each(entries: &mut Vec<(Node, Node)>) {
+/// Removes all but the first entry of each key, so that the others cause no further findings.
+fn remove_duplicates(entries: &mut Vec<(Node, Node)>) {
     let mut seen = std::collections::HashSet::new();
     entries.retain(|(key, _)| key.as_str().is_none_or(|name| seen.insert(name.to_owned())));
 }
@@ -326,7 +330,7 @@ fn is_merge(key: &Node) -> bool {
     matches!(&key.value, Value::Scalar { text, plain: true } if text == "<<")
 }
 
-/// How many nodes, and how many levels of collections.
+/// The numbers of nodes and of levels of collections.
 fn extent(node: &Node) -> (usize, usize) {
     let add = |(size, depth): (usize, usize), node| {
         let (more, below) = extent(node);

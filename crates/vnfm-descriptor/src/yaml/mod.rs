@@ -1,9 +1,9 @@
-//! YAML to nodes that know where they were written.
+//! Parses YAML into nodes with positions.
 //!
-//! The event stream of the parser becomes a tree of [`Node`]s: scalars keep their raw text, so
-//! that `version: 1.10` stays `1.10` where a string is declared; anchors are expanded within a
-//! budget; duplicate keys (the first counts), excess depth and alias bombs are findings. What YAML 1.1 (PyYAML, so
-//! other VNFMs) reads differently is a warning, since the package would mean two things.
+//! The parser's events become a tree of [`Node`]s. Scalars keep their raw text, so that `version: 1.10`
+//! remains `1.10` where a string is declared. Anchors are expanded up to a limit. Duplicate keys (the first
+//! is used), excessive depth and alias bombs are findings. Scalars that YAML 1.1 parsers (PyYAML, so other
+//! VNFMs) read differently are warnings, since the package would be ambiguous.
 
 mod builder;
 mod node;
@@ -15,7 +15,7 @@ pub(crate) use node::{Node, Value, float, integer};
 use saphyr_parser::Parser;
 use std::sync::Arc;
 
-/// Reads the only document of a file; `None` if it cannot be read, with the reason in `sink`.
+/// Parses a file with a single document; `None` on errors, which are added to `sink`.
 pub(crate) fn parse(text: &str, file: &str, limits: &Limits, sink: &mut Sink) -> Option<Node> {
     let mut documents = parse_all(text, file, limits, sink)?;
     if documents.len() > 1 {
@@ -26,7 +26,7 @@ pub(crate) fn parse(text: &str, file: &str, limits: &Limits, sink: &mut Sink) ->
                 span,
                 "the file has more than one YAML document",
             )
-            .hint("one file describes one thing"),
+            .hint("write each document to a separate file"),
         );
         return None;
     }
@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str, file: &str, limits: &Limits, sink: &mut Sink) ->
     Some(documents.pop().unwrap_or_else(empty))
 }
 
-/// Reads every document of a file.
+/// Parses every document of a file; `None` on errors, which are added to `sink`.
 pub(crate) fn parse_all(
     text: &str,
     file: &str,
@@ -53,7 +53,7 @@ pub(crate) fn parse_all(
 ) -> Option<Vec<Node>> {
     if text.len() > limits.yaml_bytes {
         let message = format!(
-            "the file has {} bytes, more than the {} that are read",
+            "the file has {} bytes, more than the limit of {}",
             text.len(),
             limits.yaml_bytes
         );
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_keep_their_text_and_have_a_place() {
+    fn scalars_keep_their_text_and_position() {
         let (node, findings) = read("version: 1.10\nlist:\n  - {deep: 'x'}\n");
         let node = node.unwrap();
         assert_eq!(findings, [""; 0]);
@@ -119,24 +119,24 @@ mod tests {
     }
 
     #[test]
-    fn what_yaml_1_1_reads_differently_is_a_warning() {
+    fn scalars_that_yaml_1_1_reads_differently_are_warnings() {
         let (_, findings) = read(
             "a: yes\nb: 012\nc: 22:22\nd: 1_000\non: 1\nf: 'yes'\ng: 10.10.0.0/24\nh: 2001:db8::1\ni: 00:0c:29:aa:bb:cc\n",
         );
         assert_eq!(findings.len(), 5, "{findings:#?}");
         assert_eq!(
             findings[0],
-            "a.yaml:1:4: warning[W-YAML-11]: unquoted `yes` is a boolean to readers of YAML 1.1 (hint: write `true` or `false`, or quote it)"
+            "a.yaml:1:4: warning[W-YAML-11]: YAML 1.1 parsers read unquoted `yes` as a boolean (hint: write `true` or `false`, or quote it)"
         );
     }
 
     #[test]
-    fn duplicate_keys_are_named_with_both_places() {
+    fn duplicate_keys_are_reported_with_both_positions() {
         let (node, findings) = read("a: 1\nb: 2\na: 3\n");
         assert_eq!(
             node.unwrap().get("a").and_then(Node::as_i64),
             Some(1),
-            "read on by the first"
+            "the first key is used"
         );
         assert_eq!(
             findings,
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_order_marks_windows_lines_and_empty_files_are_read() {
+    fn byte_order_marks_windows_line_endings_and_empty_files_are_accepted() {
         assert_eq!(
             read("\u{feff}a: 1\r\nb: 2\r\n").0.unwrap().to_json(),
             json!({"a": 1, "b": 2})

@@ -1,35 +1,31 @@
-//! Nodes: values with the position at which they were written.
+//! Nodes: values with their positions.
 
 use crate::finding::Span;
 use serde_json::{Map, Number, Value as Json};
 
-/// A value with its place.
+/// A value with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
-    /// What it is.
     pub(crate) value: Value,
-    /// Where it begins.
     pub(crate) span: Span,
 }
 
-/// What a node is.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
-    /// Text; `plain` if it was written without quotes, so that it may be a number, boolean or null.
+    /// Text, number, boolean or null.
     Scalar {
-        /// As it is written, quotes and folding resolved.
+        /// The text as written, without quotes and folding.
         text: String,
-        /// Whether it was written without quotes.
+        /// Whether it is unquoted, so it may be a number, boolean or null.
         plain: bool,
     },
-    /// A list.
     Sequence(Vec<Node>),
-    /// A mapping, in the order of the file.
+    /// Entries in the order of the file.
     Mapping(Vec<(Node, Node)>),
 }
 
 impl Node {
-    /// A scalar's text, whatever it looks like; `None` for null, lists and mappings.
+    /// A scalar's text, even if it is a number or boolean; `None` for null, lists and mappings.
     pub(crate) fn as_str(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar { text, .. } if !self.is_null() => Some(text),
@@ -37,12 +33,11 @@ impl Node {
         }
     }
 
-    /// Whether it is YAML's null.
     pub(crate) fn is_null(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
-    /// A boolean of YAML 1.2; a quoted one counts, as in TOSCA parsers.
+    /// A boolean of YAML 1.2; quotes are ignored, as in TOSCA parsers.
     pub(crate) fn as_bool(&self) -> Option<bool> {
         match self.as_str()? {
             "true" | "True" | "TRUE" => Some(true),
@@ -51,12 +46,12 @@ impl Node {
         }
     }
 
-    /// A whole number; a quoted one counts.
+    /// An integer; quotes are ignored.
     pub(crate) fn as_i64(&self) -> Option<i64> {
         integer(self.as_str()?)
     }
 
-    /// The items of a list; none for everything else.
+    /// The items of a list; empty for other nodes.
     pub(crate) fn items(&self) -> &[Node] {
         if let Value::Sequence(items) = &self.value {
             items
@@ -65,7 +60,7 @@ impl Node {
         }
     }
 
-    /// The entries of a mapping; none for everything else.
+    /// The entries of a mapping; empty for other nodes.
     pub(crate) fn entries(&self) -> &[(Node, Node)] {
         if let Value::Mapping(entries) = &self.value {
             entries
@@ -74,7 +69,7 @@ impl Node {
         }
     }
 
-    /// The entries of a mapping whose keys are text.
+    /// The entries of a mapping whose keys are scalars.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.entries()
             .iter()
@@ -94,17 +89,15 @@ impl Node {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    /// Whether it is a mapping.
     pub(crate) fn is_mapping(&self) -> bool {
         matches!(self.value, Value::Mapping(_))
     }
 
-    /// Whether it is a list.
     pub(crate) fn is_sequence(&self) -> bool {
         matches!(self.value, Value::Sequence(_))
     }
 
-    /// The node as JSON, scalars by YAML 1.2's core schema.
+    /// Converts to JSON; scalars follow YAML 1.2's core schema.
     pub(crate) fn to_json(&self) -> Json {
         match &self.value {
             Value::Scalar { text, plain } => scalar_json(text, *plain),
@@ -121,7 +114,7 @@ impl Node {
         }
     }
 
-    /// What it is, for messages.
+    /// The kind of node for messages, such as `a list`.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
             Value::Mapping(_) => "a mapping",
@@ -141,7 +134,7 @@ fn scalar_json(text: &str, plain: bool) -> Json {
         "true" | "True" | "TRUE" => Json::Bool(true),
         "false" | "False" | "FALSE" => Json::Bool(false),
         _ => match integer(text) {
-            Some(whole) => Json::from(whole),
+            Some(number) => Json::from(number),
             None => float(text)
                 .and_then(Number::from_f64)
                 .map_or_else(|| Json::String(text.to_owned()), Json::Number),
@@ -149,7 +142,7 @@ fn scalar_json(text: &str, plain: bool) -> Json {
     }
 }
 
-/// A whole number of YAML 1.2's core schema.
+/// Parses an integer of YAML 1.2's core schema.
 pub(crate) fn integer(text: &str) -> Option<i64> {
     if let Some(octal) = text.strip_prefix("0o") {
         return i64::from_str_radix(octal, 8)
@@ -164,7 +157,7 @@ pub(crate) fn integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// A floating point number of YAML 1.2's core schema.
+/// Parses a floating-point number of YAML 1.2's core schema; integers, too.
 pub(crate) fn float(text: &str) -> Option<f64> {
     let starts = text
         .trim_start_matches(['+', '-'])

@@ -1,11 +1,12 @@
-//! The packages in which examples stand: a web server on virtual machines, the same in containers, an application.
+//! The packages into which examples are inserted: a web server on virtual machines, the same in containers, an
+//! application (ASD).
 
 /// SHA-256 of `test`, `test2` and `3`.
 pub(crate) const TEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 pub(crate) const TEST_2: &str = "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752";
 pub(crate) const TEST_3: &str = "4e07408562bedb8b60ce05c1decfe3ad16b72230967de01f640b7e4729b49fce";
 
-/// `vnfd.yaml`, unless an edit says otherwise.
+/// `vnfd.yaml`, unless an edit replaces it.
 pub(crate) const WEB: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [etsi_nfv_sol001_vnfd_types.yaml]
 # more sections
@@ -104,7 +105,7 @@ pub(crate) const TYPE: &str = "  my.nodes.Web:
       flavour_description: {type: string, default: Two pods}
 ";
 
-/// The machine.
+/// The VDU `web` of `WEB`.
 pub(crate) const VDU: &str = "    web:
       type: tosca.nodes.nfv.Vdu.Compute
       properties:
@@ -114,16 +115,16 @@ pub(crate) const VDU: &str = "    web:
       capabilities: {virtual_compute: {properties: {virtual_cpu: {num_virtual_cpu: 1}, virtual_memory: {virtual_mem_size: 512 MiB}}}}
 ";
 
-/// What the machine needs.
+/// The capabilities of `VDU`.
 pub(crate) const CAPABILITIES: &str = "capabilities: {virtual_compute: {properties: {virtual_cpu: {num_virtual_cpu: 1}, virtual_memory: {virtual_mem_size: 512 MiB}}}}";
 
-/// Another machine, of which there is one.
+/// A VDU with a single instance.
 pub(crate) const DB: &str = "db:
       type: tosca.nodes.nfv.Vdu.Compute
       properties: {name: db, vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 1}, sw_image_data: {name: db}}
       capabilities: {virtual_compute: {properties: {virtual_cpu: {num_virtual_cpu: 1}, virtual_memory: {virtual_mem_size: 512 MiB}}}}";
 
-/// A network in the VNF.
+/// An internal virtual link.
 pub(crate) const NET: &str = "net:
       type: tosca.nodes.nfv.VnfVirtualLink
       properties:
@@ -148,7 +149,7 @@ Created-By: Us
 Entry-Definitions: vnfd.yaml
 ";
 
-/// The server in containers.
+/// `vnfd.yaml` of the server in containers.
 pub(crate) const PODS: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [etsi_nfv_sol001_vnfd_types.yaml]
 node_types:
@@ -213,7 +214,7 @@ resources:
   # more resources
 ";
 
-/// A template that `HOT` may nest.
+/// A nested template for `HOT`.
 pub(crate) const NESTED: &str = "heat_template_version: 2018-08-31
 parameters:
   flavor: {type: string}
@@ -228,7 +229,7 @@ pub(crate) const PARAMETERS: &str = "parameters:
   flavor: vdu.web.flavor
 ";
 
-/// `vnfd.yaml` of an application; who names it an ASD is `vnfd.mf`.
+/// `vnfd.yaml` of an application.
 pub(crate) const ASD: &str = "tosca_definitions_version: tosca_simple_yaml_1_2
 imports: [asd_types.yaml]
 # more sections
@@ -250,7 +251,7 @@ topology_template:
           properties: {item_id: '1', artifact_type: kubernetes_manifest, deployment_order: 1}
 ";
 
-/// What makes it one.
+/// `vnfd.mf`, which declares the descriptor an ASD.
 pub(crate) const ASD_MANIFEST: &str = "metadata:
 entry_definition_type: asd
 application_name: Web

@@ -1,4 +1,4 @@
-//! What an ASD requires of the cluster.
+//! Reads an ASD's requirements on the cluster.
 
 use super::Reader;
 use super::fields::{entries, field, text};
@@ -60,7 +60,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// `Boston -m` must be there, `Boston -p` is liked.
+/// Parses a label: `Boston -m` is mandatory, `Boston -p` preferred.
 fn cluster_label(text: &str) -> ClusterLabel {
     let text = text.trim();
     let (label, mandatory) = match (text.strip_suffix(" -p"), text.strip_suffix(" -m")) {
@@ -74,7 +74,7 @@ fn cluster_label(text: &str) -> ClusterLabel {
     }
 }
 
-/// `{name, version}`, `{requiredPluginName, …}` or `Multus-CNI, v3.8`.
+/// Parses a plugin: `{name, version}`, `{requiredPluginName, …}` or `Multus-CNI, v3.8`.
 fn plugin(node: &Node) -> RequiredPlugin {
     if let Some(text) = node.as_str() {
         let (name, version) = match text.split_once(',') {

@@ -2,7 +2,7 @@
 
 use crate::yaml::Node;
 
-/// A list's items, or one thing alone.
+/// The items of a list, or a single node.
 pub(super) fn entries(node: &Node) -> Vec<&Node> {
     if node.is_sequence() {
         node.items().iter().collect()
@@ -11,7 +11,7 @@ pub(super) fn entries(node: &Node) -> Vec<&Node> {
     }
 }
 
-/// The value under the first of these names, in any spelling.
+/// The value under the first of these names that exists; null counts as absent.
 pub(super) fn field<'n>(node: &'n Node, names: &[&str]) -> Option<&'n Node> {
     let of = |name: &&str| {
         node.named()
@@ -25,7 +25,7 @@ pub(super) fn text(node: &Node, names: &[&str]) -> Option<String> {
     field(node, names).and_then(Node::as_str).map(str::to_owned)
 }
 
-/// Whether two names are one, without case and `_`.
+/// Whether two names are equal, ignoring case and `_`.
 pub(super) fn same(one: &str, other: &str) -> bool {
     let letters = |text: &str| text.replace('_', "").to_ascii_lowercase();
     letters(one) == letters(other)

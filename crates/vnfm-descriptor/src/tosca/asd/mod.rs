@@ -1,4 +1,4 @@
-//! ASDs: three spellings into one model.
+//! Reads ASDs: three dialects, one model.
 //!
 //! | | identifier | items | capabilities |
 //! |---|---|---|---|
@@ -6,14 +6,14 @@
 //! | field | `descriptor_id` | artifacts, `item_id` or `itemId` | `required_custom_resources`, `required_plugin` |
 //! | O-RAN | `asdId`, `asdInvariantId` | artifacts, `deploymentItemId` | `requiredCustomResource`, `requiredPlugin` |
 //!
-//! Names are compared without case and `_`, so a package may mix them. The types of an ASD are
-//! known here and not taken from the package.
+//! Names are compared without case and `_`, so a package may mix dialects. The types of an ASD are built
+//! in and not read from the package.
 
 mod cluster;
 mod fields;
 
 use super::documents::Document;
-use super::resources::whole;
+use super::resources::unsigned;
 use super::vnfd::texts;
 use crate::archive::Archive;
 use crate::finding::{Finding, Sink, Span, codes};
@@ -25,11 +25,11 @@ use crate::yaml::Node;
 use fields::{camel, entries, field, same, text};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The flavour of every ASD.
+/// The identifier of the single flavour of every ASD.
 const FLAVOUR: &str = "default";
 
 const TYPES: &[&str] = &["tosca.nodes.asd", "tosca.nodes.asd.Asd"];
-/// The last is ours: a YAML file of Kubernetes objects.
+/// `kubernetes_manifest`, a YAML file of Kubernetes objects, is our own addition.
 const ARTIFACT_TYPES: &[&str] = &[
     "helm_chart",
     "helmfile",
@@ -63,7 +63,7 @@ const PROPERTIES: &[&str] = &[
     "deploymentItems",
 ];
 
-/// The node template of an ASD, if that is what a file describes.
+/// The node template of the ASD, if the file has one.
 pub(super) fn template(document: &Document) -> Option<&Node> {
     let templates = document.root.at(&["topology_template", "node_templates"])?;
     let is_asd = |node: &Node| {
@@ -77,7 +77,7 @@ pub(super) fn template(document: &Document) -> Option<&Node> {
         .find(|node| is_asd(node))
 }
 
-/// Reads an ASD and the VNFD that stands for it.
+/// Reads an ASD, and derives a VNFD from it.
 pub(super) fn load(
     document: &Document,
     template: &Node,
@@ -137,7 +137,7 @@ impl Reader<'_, '_> {
         let mut required = |names: &[&str]| {
             let found = text(properties, names);
             if found.is_none() {
-                let message = format!("the ASD says no `{}`", names.join("` or `"));
+                let message = format!("the ASD has no `{}`", names.join("` or `"));
                 self.error(&properties.span, &message);
             }
             found
@@ -175,8 +175,8 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// Items are artifacts of the node template, or listed among its properties with the artifact
-    /// that they refer to.
+    /// Deployment items are artifacts of the node template, or entries of its properties that refer to an
+    /// artifact.
     fn items(&mut self, template: &Node, properties: &Node) -> Vec<DeploymentItem> {
         let artifacts: Vec<(&str, &Node)> = template
             .get("artifacts")
@@ -212,7 +212,10 @@ impl Reader<'_, '_> {
         let mut seen = BTreeSet::new();
         for item in &items {
             if !seen.insert(item.deployment_item_id.as_str()) {
-                let message = format!("two deployment items are `{}`", item.deployment_item_id);
+                let message = format!(
+                    "two deployment items have the identifier `{}`",
+                    item.deployment_item_id
+                );
                 self.error(&template.span, &message);
             }
         }
@@ -234,26 +237,28 @@ impl Reader<'_, '_> {
         self.unknown(node, KNOWN, &format!("deployment item `{name}`"));
         let id = text(node, &["deploymentItemId", "item_id"]);
         let kind = text(node, &["artifactType"]).unwrap_or_default();
-        let spelt = kind.to_ascii_lowercase().replace([' ', '-'], "_");
-        if !ARTIFACT_TYPES.contains(&spelt.as_str()) {
-            let message = format!("deployment item `{name}` has the artifact type `{kind}`");
+        let artifact_type = kind.to_ascii_lowercase().replace([' ', '-'], "_");
+        if !ARTIFACT_TYPES.contains(&artifact_type.as_str()) {
+            let message =
+                format!("deployment item `{name}` has the unknown artifact type `{kind}`");
             let finding = Finding::new(codes::ASD, node.span.clone(), message);
             self.sink
-                .add(finding.hint(format!("known: {}", ARTIFACT_TYPES.join(", "))));
+                .add(finding.hint(format!("known types: {}", ARTIFACT_TYPES.join(", "))));
         }
         let order = field(node, &["deploymentOrder"]);
-        if let Some(order) = order.filter(|order| whole(order).is_none()) {
-            let message = format!("the order of deployment item `{name}` is no whole number");
+        if let Some(order) = order.filter(|order| unsigned(order).is_none()) {
+            let message =
+                format!("the order of deployment item `{name}` is not a non-negative integer");
             self.error(&order.span.clone(), &message);
         }
         let found = file.and_then(|file| self.find(file));
         if found.is_none() {
-            let written = file.unwrap_or("~");
+            let stated = file.unwrap_or("~");
             let message =
-                format!("the file `{written}` of deployment item `{name}` is not in the package");
+                format!("the file `{stated}` of deployment item `{name}` is not in the package");
             let finding = Finding::new(codes::ARTIFACT_MISSING, node.span.clone(), message);
             self.sink
-                .add(finding.did_you_mean(written, self.archive.paths()));
+                .add(finding.did_you_mean(stated, self.archive.paths()));
         }
         if id.is_none() {
             self.error(
@@ -264,35 +269,35 @@ impl Reader<'_, '_> {
         let item = DeploymentItem {
             deployment_item_id: id?,
             artifact: name.to_owned(),
-            artifact_type: spelt,
+            artifact_type,
             file: found?,
-            deployment_order: order.and_then(whole).unwrap_or(0),
+            deployment_order: order.and_then(unsigned).unwrap_or(0),
             lifecycle_parameters: field(node, &["lifecycleParameters", "deploymentParameter"])
                 .map(texts)
                 .unwrap_or_default(),
         };
-        self.parameters(&item, node);
+        self.check_parameters(&item, node);
         Some(item)
     }
 
-    /// The lifecycle parameters of a manifest are variables in it.
-    fn parameters(&mut self, item: &DeploymentItem, node: &Node) {
+    /// The lifecycle parameters of a manifest are valid names of variables.
+    fn check_parameters(&mut self, item: &DeploymentItem, node: &Node) {
         let all = item
             .lifecycle_parameters
             .iter()
             .filter(|_| item.is_manifest());
         for name in all.filter(|name| !is_name(name)) {
             let message = format!(
-                "deployment item `{}` is a manifest, and `{name}` cannot be a variable in it",
+                "deployment item `{}` is a manifest, but `{name}` is not a valid variable name",
                 item.artifact
             );
             let finding = Finding::new(codes::ASD, node.span.clone(), message);
             self.sink
-                .add(finding.hint("letters, digits and `_`, no digit first"));
+                .add(finding.hint("use letters, digits and `_`, and do not start with a digit"));
         }
     }
 
-    /// Images in OCI layout: each `index.json` beside an `oci-layout` names its image.
+    /// Images in OCI layout: each `index.json` next to an `oci-layout` names its image.
     fn images(&mut self) -> Vec<OciImage> {
         let layouts: Vec<String> = self
             .archive
@@ -329,7 +334,7 @@ impl Reader<'_, '_> {
                     format!("the image in `{layout}` has no `name` annotation in its `index.json`"),
                 );
                 self.sink
-                    .add(finding.hint("the name is the tag that the image gets at the registry"));
+                    .add(finding.hint("set it to the tag that the image gets in the registry"));
             }
             images.extend(names.iter().map(|name| OciImage {
                 layout: layout.clone(),
@@ -339,7 +344,7 @@ impl Reader<'_, '_> {
         images
     }
 
-    /// A file in the package, beside the ASD or from the root.
+    /// A file in the package, relative to the ASD or to the root.
     fn find(&self, file: &str) -> Option<String> {
         let candidates = [resolve(folder(self.path), file), resolve("", file)];
         candidates
@@ -352,11 +357,12 @@ impl Reader<'_, '_> {
         self.sink.add(Finding::new(codes::ASD, at.clone(), message));
     }
 
-    fn unknown(&mut self, node: &Node, known: &[&str], what: &str) {
+    fn unknown(&mut self, node: &Node, known: &[&str], owner: &str) {
         for (key, _) in node.entries() {
             let name = key.as_str().unwrap_or("~");
             if !known.iter().any(|known| same(known, name)) {
-                let message = format!("{what} has `{name}`, which no dialect of ASDs knows");
+                let message =
+                    format!("{owner} has the attribute `{name}`, which no ASD dialect defines");
                 let finding = Finding::new(codes::ASD_UNKNOWN, key.span.clone(), message);
                 self.sink
                     .add(finding.did_you_mean(name, known.iter().copied()));
@@ -365,7 +371,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Which dialect it is: by the node's type, else by what only one of them has.
+/// Determines the dialect by the node's type, else by properties that only one dialect has.
 fn dialect(template: &Node, properties: &Node) -> AsdDialect {
     let has = |name: &str| properties.named().any(|(key, _)| key == name);
     let kind = template
@@ -392,7 +398,7 @@ fn ext_cpd(node: &Node) -> AsdExtCpd {
         virtual_link_requirement: field(node, &["virtualLinkRequirement"])
             .map(texts)
             .unwrap_or_default(),
-        interface_order: field(node, &["interfaceOrder"]).and_then(whole),
+        interface_order: field(node, &["interfaceOrder"]).and_then(unsigned),
         network_interface_requirements: table(&[
             "networkInterfaceRealizationRequirements",
             "networkInterfaceRequirements",

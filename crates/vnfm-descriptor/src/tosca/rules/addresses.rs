@@ -16,11 +16,11 @@ impl Subnet {
     fn read(text: &str) -> Option<Self> {
         let (address, length) = text.split_once('/')?;
         let (address, length): (IpAddr, u8) = (address.parse().ok()?, length.parse().ok()?);
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        (length <= most).then_some(Subnet { address, length })
+        let max = if address.is_ipv4() { 32 } else { 128 };
+        (length <= max).then_some(Subnet { address, length })
     }
 
-    fn holds(self, address: IpAddr) -> bool {
+    fn contains(self, address: IpAddr) -> bool {
         let bits = |address: IpAddr| match address {
             IpAddr::V4(four) => (u128::from(four.to_bits()) << 96, true),
             IpAddr::V6(six) => (six.to_bits(), false),
@@ -33,7 +33,7 @@ impl Subnet {
 
 impl Rules<'_, '_> {
     pub(super) fn addresses(&mut self) {
-        for link in self.of("VnfVirtualLink") {
+        for link in self.templates_of("VnfVirtualLink") {
             let protocols = link
                 .property("vl_profile")
                 .and_then(|profile| profile.get("virtual_link_protocol_data"))
@@ -46,7 +46,7 @@ impl Rules<'_, '_> {
                 self.subnet(&link.name, l3);
             }
         }
-        for cp in self.of("Cp") {
+        for cp in self.templates_of("Cp") {
             let protocols = cp.property("protocol").map(Node::items).unwrap_or_default();
             let data = protocols
                 .iter()
@@ -63,8 +63,8 @@ impl Rules<'_, '_> {
         let Some(cidr) = l3.get("cidr") else { return };
         let text = cidr.as_str().unwrap_or("~");
         let Some(subnet) = Subnet::read(text) else {
-            let message = format!("`{text}` is not the subnet of a link such as `10.0.0.0/24`");
-            return self.say(codes::ADDRESS, cidr, message);
+            let message = format!("`{text}` is not a subnet such as `10.0.0.0/24`");
+            return self.report(codes::ADDRESS, cidr, message);
         };
         let version = if subnet.address.is_ipv4() {
             "ipv4"
@@ -75,8 +75,8 @@ impl Rules<'_, '_> {
             .get("ip_version")
             .filter(|stated| stated.as_str() != Some(version))
         {
-            let message = format!("`{text}` of link `{link}` is {version}");
-            self.say(codes::ADDRESS, stated, message);
+            let message = format!("the subnet `{text}` of link `{link}` is {version}");
+            self.report(codes::ADDRESS, stated, message);
         }
         self.within(
             subnet,
@@ -94,7 +94,7 @@ impl Rules<'_, '_> {
             if let (Some(first), Some(last)) = (first, last)
                 && first > last
             {
-                self.say(codes::ADDRESS, pool, format!("{what} begins above its end"));
+                self.report(codes::ADDRESS, pool, format!("{what} starts above its end"));
             }
         }
     }
@@ -102,12 +102,12 @@ impl Rules<'_, '_> {
     fn within(&mut self, subnet: Subnet, node: Option<&Node>, what: &str) -> Option<IpAddr> {
         let node = node?;
         let address = self.address(node, what)?;
-        if !subnet.holds(address) {
+        if !subnet.contains(address) {
             let message = format!(
-                "{what} is `{address}`, outside of {}/{}",
+                "{what} is `{address}`, outside {}/{}",
                 subnet.address, subnet.length
             );
-            self.say(codes::ADDRESS, node, message);
+            self.report(codes::ADDRESS, node, message);
         }
         Some(address)
     }
@@ -116,10 +116,10 @@ impl Rules<'_, '_> {
         let text = node.as_str()?;
         let parsed = text.parse().ok();
         if parsed.is_none() {
-            self.say(
+            self.report(
                 codes::ADDRESS,
                 node,
-                format!("{what} is `{text}`, which is no address"),
+                format!("{what} is `{text}`, which is not an IP address"),
             );
         }
         parsed
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subnets_hold_their_addresses() {
-        for (subnet, address, holds) in [
+    fn subnets_contain_their_addresses() {
+        for (subnet, address, contains) in [
             ("10.0.0.0/24", "10.0.0.254", true),
             ("10.0.0.0/24", "10.0.1.1", false),
             ("0.0.0.0/0", "10.0.1.1", true),
@@ -141,7 +141,11 @@ mod tests {
             ("fd00::/64", "10.0.0.1", false),
         ] {
             let subnet = Subnet::read(subnet).unwrap();
-            assert_eq!(subnet.holds(address.parse().unwrap()), holds, "{address}");
+            assert_eq!(
+                subnet.contains(address.parse().unwrap()),
+                contains,
+                "{address}"
+            );
         }
         assert!(Subnet::read("10.0.0.0/33").is_none() && Subnet::read("10.0.0/8").is_none());
     }

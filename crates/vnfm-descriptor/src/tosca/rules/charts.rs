@@ -1,8 +1,8 @@
-//! Mciops: the charts that they name, and the deployable units that those bring (SOL001 from V4.2.1 on).
+//! Mciops, their charts, and the deployable units that the charts deploy (SOL001 from V4.2.1).
 
 use super::super::topology::Template;
 use super::super::types::Kind;
-use super::{Looked, Rules};
+use super::{FileCache, Rules};
 use crate::archive::Archive;
 use crate::finding::{Finding, codes};
 use crate::limits::Limits;
@@ -14,23 +14,23 @@ const HELM_CHART: &str = "tosca.artifacts.nfv.HelmChart";
 
 impl<'a> Rules<'a, '_> {
     pub(super) fn charts(&mut self) {
-        let mciops = self.of("Mciop");
+        let mciops = self.templates_of("Mciop");
         for mciop in mciops.iter().copied() {
             let files = self.chart_files(mciop);
             if files.is_empty() {
                 let message = format!("Mciop `{}` names no chart", mciop.name);
                 let finding = Finding::new(codes::MCIOP, mciop.span.clone(), message);
                 self.sink
-                    .add(finding.hint(format!("an artifact of type `{HELM_CHART}` names it")));
+                    .add(finding.hint(format!("add an artifact of type `{HELM_CHART}`")));
             }
             for file in files {
                 self.chart_file(file);
             }
         }
-        self.brought(&mciops);
+        self.deployed_units(&mciops);
     }
 
-    /// The files of a Mciop that are charts by their type or name.
+    /// The files of a Mciop that are charts by type or extension.
     fn chart_files(&self, mciop: &'a Template<'a>) -> Vec<&'a Node> {
         let artifacts = mciop
             .node
@@ -47,7 +47,7 @@ impl<'a> Rules<'a, '_> {
         artifacts.filter_map(|(_, node)| chart(node)).collect()
     }
 
-    /// A chart of the package can be read; one that lies in a registry is nothing to look at here.
+    /// Checks a chart in the package; a chart in a registry is not checked.
     fn chart_file(&mut self, file: &'a Node) {
         let text = file.as_str().unwrap_or_default();
         if text.contains("://") {
@@ -60,45 +60,45 @@ impl<'a> Rules<'a, '_> {
                 .sink
                 .add(finding.did_you_mean(text, self.archive.paths()));
         };
-        if let Some(why) = self.looked.no_chart(self.archive, self.limits, &path) {
-            let message = format!("`{text}` is no Helm chart: {why}");
+        if let Some(reason) = self.files.chart_error(self.archive, self.limits, &path) {
+            let message = format!("`{text}` is not a Helm chart: {reason}");
             let finding = Finding::new(codes::CHART_FILE, file.span.clone(), message);
-            self.sink.add(finding.hint("`helm package` makes one"));
+            self.sink.add(finding.hint("create it with `helm package`"));
         }
     }
 
-    /// Where there are Mciops, each deployable unit is brought by one of them, or by the manifests.
-    fn brought(&mut self, mciops: &[&'a Template<'a>]) {
+    /// If there are Mciops, each deployable unit belongs to exactly one, or the manifests deploy it.
+    fn deployed_units(&mut self, mciops: &[&'a Template<'a>]) {
         if mciops.is_empty() {
             return;
         }
-        for vdu in self.of("Vdu.OsContainerDeployableUnit") {
-            let brings = |mciop: &&&Template<'_>| {
+        for vdu in self.templates_of("Vdu.OsContainerDeployableUnit") {
+            let deploys = |mciop: &&&Template<'_>| {
                 let mut units = mciop.targets("associatedVdu").filter_map(Node::as_str);
                 units.any(|unit| unit == vdu.name)
             };
             let by: Vec<&str> = mciops
                 .iter()
-                .filter(brings)
+                .filter(deploys)
                 .map(|mciop| mciop.name.as_str())
                 .collect();
             let (message, hint) = match by[..] {
                 [_] => continue,
                 [] if self.archive.has(ORDER_FILE) => continue,
                 [] => (
-                    format!("no Mciop brings VDU `{}`", vdu.name),
+                    format!("no Mciop deploys VDU `{}`", vdu.name),
                     format!(
-                        "write `- associatedVdu: {}` below its `requirements`",
+                        "add `- associatedVdu: {}` to the `requirements` of a Mciop",
                         vdu.name
                     ),
                 ),
                 _ => (
                     format!(
-                        "VDU `{}` is brought by Mciops `{}`",
+                        "VDU `{}` is deployed by several Mciops: `{}`",
                         vdu.name,
-                        by.join("` and `")
+                        by.join("`, `")
                     ),
-                    "one chart makes a workload".to_owned(),
+                    "let one chart deploy it".to_owned(),
                 ),
             };
             let finding = Finding::new(codes::MCIOP, vdu.span.clone(), message);
@@ -107,15 +107,15 @@ impl<'a> Rules<'a, '_> {
     }
 }
 
-impl Looked {
-    /// Why a file is no chart; `None` where it is one.
-    pub(super) fn no_chart(
+impl FileCache {
+    /// Why a file is not a chart; `None` if it is one.
+    pub(super) fn chart_error(
         &mut self,
         archive: &Archive,
         limits: &Limits,
         path: &str,
     ) -> Option<&str> {
-        let look = || {
+        let read = || {
             let bytes = archive
                 .read(path, limits.file_bytes)
                 .map_err(|error| error.to_string());
@@ -125,7 +125,7 @@ impl Looked {
         };
         self.charts
             .entry(path.to_owned())
-            .or_insert_with(look)
+            .or_insert_with(read)
             .as_deref()
     }
 }

@@ -1,18 +1,18 @@
-//! Hooks and their artifacts, and what SOL001 wants of a VNF.
+//! Hooks and their artifacts, and the properties that SOL001 requires of a VNF.
 
 use super::super::template::VNF;
 use super::super::topology::{Template, Topology};
 use super::super::types::{Kind, Types, operations_in};
 use super::super::units;
-use super::{Looked, Rules};
+use super::{FileCache, Rules};
 use crate::archive::Archive;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
 use crate::yaml::{Node, float};
 use std::collections::BTreeSet;
 
-/// The types of artifacts that a runner serves.
-const SERVED: &[&str] = &[
+/// The artifact types that a runner can run.
+const RUNNABLE: &[&str] = &[
     "tosca.artifacts.Implementation.SharedLibrary",
     "tosca.artifacts.Implementation.Bash",
     "tosca.artifacts.Implementation.Python",
@@ -23,7 +23,7 @@ const IMPLEMENTATION: &str = "tosca.artifacts.Implementation";
 
 impl<'a> Rules<'a, '_> {
     pub(super) fn hooks(&mut self) {
-        for vnf in self.of("VNF") {
+        for vnf in self.templates_of("VNF") {
             let mut named = BTreeSet::new();
             let interfaces = vnf.node.get("interfaces").into_iter().flat_map(Node::named);
             for operation in interfaces.flat_map(|(_, interface)| operations_in(interface)) {
@@ -62,10 +62,10 @@ impl<'a> Rules<'a, '_> {
         let text = timeout.as_str().unwrap_or("~");
         let seconds = units::seconds(text).or_else(|| float(text));
         if seconds.is_none_or(|seconds| seconds <= 0.0) {
-            let message = format!("`{text}`, the time limit of `{operation}`, is not a time");
+            let message = format!("the timeout of `{operation}`, `{text}`, is not a duration");
             let finding = Finding::new(codes::TIMEOUT, timeout.span.clone(), message);
             self.sink
-                .add(finding.hint("write seconds, `600`, or a time with its unit, `10 m`"));
+                .add(finding.hint("write seconds, `600`, or a number with its unit, `10 m`"));
         }
     }
 
@@ -83,18 +83,21 @@ impl<'a> Rules<'a, '_> {
             kind.as_str().unwrap_or_default(),
         );
         let is = |other: &str| self.types.is_a(Kind::Artifact, text, other);
-        let served = SERVED.iter().any(|known| is(known));
-        if named.contains(name) && !served && self.types.get(Kind::Artifact, text).is_some() {
-            let message = format!("no runner serves a `{text}`");
+        let runnable = RUNNABLE.iter().any(|known| is(known));
+        if named.contains(name) && !runnable && self.types.get(Kind::Artifact, text).is_some() {
+            let message = format!("no runner can run a `{text}`");
             let finding = Finding::new(codes::ARTIFACT_RUNNER, kind.span.clone(), message);
             self.sink
-                .add(finding.hint(format!("runners serve {}", SERVED.join(", "))));
+                .add(finding.hint(format!("runners exist for {}", RUNNABLE.join(", "))));
         }
         if is(BASH) {
             self.script(artifact);
         }
         if !named.contains(name) && is(IMPLEMENTATION) {
-            let message = format!("`{name}` of `{}` is named by no operation", vnf.name);
+            let message = format!(
+                "artifact `{name}` of `{}` is not used by any operation",
+                vnf.name
+            );
             self.sink.add(Finding::new(
                 codes::ARTIFACT_UNUSED,
                 key.span.clone(),
@@ -105,7 +108,7 @@ impl<'a> Rules<'a, '_> {
 }
 
 impl Rules<'_, '_> {
-    /// A shell takes a carriage return for a part of the command.
+    /// Checks the line endings of a script: a shell reads a carriage return as part of the command.
     fn script(&mut self, artifact: &Node) {
         let Some(file) = artifact.get("file") else {
             return;
@@ -113,32 +116,32 @@ impl Rules<'_, '_> {
         let Some(path) = self.path_of(file) else {
             return;
         };
-        if let Some(line) = self.looked.windows_line(self.archive, self.limits, &path) {
-            let message = format!("line {line} of the script `{path}` ends as on Windows");
+        if let Some(line) = self.files.windows_line(self.archive, self.limits, &path) {
+            let message = format!("line {line} of the script `{path}` has a Windows line ending");
             let finding = Finding::new(codes::SCRIPT_LINES, file.span.clone(), message);
-            self.sink.add(finding.hint("`sed -i 's/\\r$//'` mends it"));
+            self.sink.add(finding.hint("`sed -i 's/\\r$//'` fixes it"));
         }
     }
 }
 
-impl Looked {
-    /// The first line of a script that ends as on Windows; `None` where none does, or nobody can read it.
+impl FileCache {
+    /// The first line with a Windows line ending; `None` if there is none or the file cannot be read.
     pub(super) fn windows_line(
         &mut self,
         archive: &Archive,
         limits: &Limits,
         path: &str,
     ) -> Option<usize> {
-        let look = || {
+        let read = || {
             let bytes = archive.read(path, limits.file_bytes).ok()?;
             let at = bytes.windows(2).position(|two| two == b"\r\n")?;
             Some(bytes[..at].split(|byte| *byte == b'\n').count())
         };
-        *self.scripts.entry(path.to_owned()).or_insert_with(look)
+        *self.scripts.entry(path.to_owned()).or_insert_with(read)
     }
 }
 
-/// What SOL001 wants of every VNF, wherever the descriptor gives it.
+/// Checks the properties that SOL001 requires of every VNF.
 pub(super) fn required(topologies: &[Topology<'_>], types: &Types<'_>, sink: &mut Sink) {
     let is_vnf = |template: &&Template| types.is_a(Kind::Node, &template.kind, VNF);
     let vnfs: Vec<&Template> = topologies
@@ -154,7 +157,7 @@ pub(super) fn required(topologies: &[Topology<'_>], types: &Types<'_>, sink: &mu
                 .any(|vnf| default_of(types, vnf, name).is_some())
         };
         if !given && !default() {
-            let message = format!("the VNF's `{name}` is nowhere given");
+            let message = format!("the VNF's `{name}` is missing");
             sink.add(Finding::new(
                 codes::VNF_REQUIRED,
                 first.span.clone(),
@@ -179,7 +182,7 @@ pub(super) fn required(topologies: &[Topology<'_>], types: &Types<'_>, sink: &mu
         {
             if seen.insert(item.span.clone()) {
                 let text = item.as_str().unwrap_or_default();
-                let message = format!("`{text}` is not how SOL001 names a VNFM");
+                let message = format!("`{text}` is not a VNFM name as SOL001 defines it");
                 let finding = Finding::new(codes::VNFM_INFO, item.span.clone(), message);
                 sink.add(finding.hint("write `etsivnfm:v3.3.1`, or `<enterprise number>:<name>`"));
             }
@@ -197,8 +200,8 @@ fn default_of<'a>(types: &Types<'a>, vnf: &Template, name: &str) -> Option<&'a N
 
 /// `etsivnfm:v3.3.1` or `<IANA enterprise number>:<name>`.
 fn is_vnfm(text: &str) -> bool {
-    let digits = |part: &str, most: usize| {
-        (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    let digits = |part: &str, max: usize| {
+        (1..=max).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
     };
     if let Some(version) = text.strip_prefix("etsivnfm:v") {
         let parts: Vec<&str> = version.split('.').collect();

@@ -1,9 +1,9 @@
-//! What a virtual machine is made of: image, checksum, CPUs and memory, and whether they fit.
+//! Images, their checksums and formats, and whether virtual machines have the resources that they need.
 
 use super::super::resources::size_of;
 use super::super::topology::Template;
 use super::super::types::Kind;
-use super::{Looked, Rules};
+use super::{FileCache, Rules};
 use crate::archive::{Algorithm, Archive};
 use crate::finding::{Finding, codes};
 use crate::path::{folder, resolve};
@@ -22,23 +22,19 @@ const LENGTHS: &[(&str, usize)] = &[
 impl<'a> Rules<'a, '_> {
     pub(super) fn images(&mut self) {
         let base_hot = self.has_base_hot();
-        for vdu in self.of("Vdu.Compute") {
+        for vdu in self.templates_of("Vdu.Compute") {
             if !base_hot {
-                self.needs(vdu);
+                self.check_image_and_compute(vdu);
             }
             self.format(
                 vdu,
                 |format| format == "docker",
-                "a virtual machine boots no container",
+                "a virtual machine cannot boot a container image",
             );
         }
-        for container in self.of("Vdu.OsContainer") {
-            let no_container = |format: &str| format != "docker";
-            self.format(
-                container,
-                no_container,
-                "a container starts from `docker` images",
-            );
+        for container in self.templates_of("Vdu.OsContainer") {
+            let not_docker = |format: &str| format != "docker";
+            self.format(container, not_docker, "a container needs a `docker` image");
         }
         for template in &self.topology.templates {
             self.checksum(template);
@@ -46,9 +42,9 @@ impl<'a> Rules<'a, '_> {
         self.fits();
     }
 
-    /// A machine has the disk and memory that its image needs, and a storage the size.
+    /// Machines and storages are large enough for their images.
     fn fits(&mut self) {
-        for vdu in self.of("Vdu.Compute") {
+        for vdu in self.templates_of("Vdu.Compute") {
             let compute = vdu
                 .node
                 .at(&["capabilities", "virtual_compute", "properties"]);
@@ -60,7 +56,7 @@ impl<'a> Rules<'a, '_> {
             self.fit(vdu, ("min_ram", memory));
             self.fit(vdu, ("min_disk", disk));
         }
-        for storage in self.of("Vdu.VirtualBlockStorage") {
+        for storage in self.templates_of("Vdu.VirtualBlockStorage") {
             let data = storage.property("virtual_block_storage_data");
             self.fit(
                 storage,
@@ -79,47 +75,47 @@ impl<'a> Rules<'a, '_> {
             .filter_map(|data| data.get(key))
             .collect();
         for need in needs {
-            let (Some(needed), Some(there)) = (size_of(need), size_of(has)) else {
+            let (Some(needed), Some(available)) = (size_of(need), size_of(has)) else {
                 continue;
             };
-            if needed > there {
+            if needed > available {
                 let text = |node: &'a Node| node.as_str().unwrap_or("~");
                 let message = format!(
-                    "the image of `{}` needs {} (`{key}`), and it has {}",
+                    "the image of `{}` needs {} (`{key}`), but only {} is available",
                     template.name,
                     text(need),
                     text(has)
                 );
-                self.say(codes::IMAGE_FIT, need, message);
+                self.report(codes::IMAGE_FIT, need, message);
             }
         }
     }
 
-    /// The descriptor alone says how to make the machine.
-    fn needs(&mut self, vdu: &'a Template<'a>) {
+    /// Without a Base HOT, only the descriptor can give image, CPUs and memory.
+    fn check_image_and_compute(&mut self, vdu: &'a Template<'a>) {
         let storages = vdu.targets("virtual_storage").filter_map(Node::as_str);
         let booted = storages
             .filter_map(|name| self.topology.template(name))
             .any(|storage| self.data(storage).next().is_some());
         if self.data(vdu).next().is_none() && !booted {
-            let message = format!("nothing says which image `{}` starts from", vdu.name);
+            let message = format!("`{}` has no image", vdu.name);
             let finding = Finding::new(codes::VDU_IMAGE, vdu.span.clone(), message);
             self.sink
-                .add(finding.hint("an artifact `tosca.artifacts.nfv.SwImage` names it"));
+                .add(finding.hint("add an artifact of type `tosca.artifacts.nfv.SwImage`"));
         }
         let compute = vdu
             .node
             .at(&["capabilities", "virtual_compute", "properties"]);
         let flavor = vdu.node.at(&["metadata", "flavor"]);
         if compute.is_none() && flavor.is_none() {
-            let message = format!("nothing says what CPUs and memory `{}` needs", vdu.name);
+            let message = format!("`{}` states neither CPUs and memory nor a flavor", vdu.name);
             let finding = Finding::new(codes::VDU_COMPUTE, vdu.span.clone(), message);
             self.sink
-                .add(finding.hint("the capability `virtual_compute` says so"));
+                .add(finding.hint("set the capability `virtual_compute`"));
         }
     }
 
-    /// The artifacts that are images.
+    /// The artifacts that are images, with their keys.
     fn artifacts(&self, template: &'a Template<'a>) -> impl Iterator<Item = (&'a Node, &'a Node)> {
         let artifacts = template
             .node
@@ -135,7 +131,7 @@ impl<'a> Rules<'a, '_> {
         })
     }
 
-    /// What describes the images of a template: `sw_image_data`, or an artifact's properties.
+    /// The descriptions of a template's images: `sw_image_data` and the properties of artifacts.
     fn data(&self, template: &'a Template<'a>) -> impl Iterator<Item = &'a Node> {
         let own = template.property("sw_image_data").into_iter();
         own.chain(
@@ -144,16 +140,24 @@ impl<'a> Rules<'a, '_> {
         )
     }
 
-    fn format(&mut self, template: &'a Template<'a>, wrong: impl Fn(&str) -> bool, why: &str) {
+    fn format(
+        &mut self,
+        template: &'a Template<'a>,
+        is_wrong: impl Fn(&str) -> bool,
+        reason: &str,
+    ) {
         let formats: Vec<&Node> = self
             .data(template)
             .filter_map(|data| data.get("container_format"))
             .collect();
         for format in formats {
             let text = format.as_str().unwrap_or_default();
-            if wrong(text) {
-                let message = format!("the image of `{}` is `{text}`: {why}", template.name);
-                self.say(codes::IMAGE_FORMAT, format, message);
+            if is_wrong(text) {
+                let message = format!(
+                    "the image of `{}` has the format `{text}`: {reason}",
+                    template.name
+                );
+                self.report(codes::IMAGE_FORMAT, format, message);
             }
         }
     }
@@ -165,17 +169,17 @@ impl<'a> Rules<'a, '_> {
                 .get("algorithm")
                 .and_then(Node::as_str)
                 .unwrap_or_default();
-            let wanted = LENGTHS.iter().find(|(known, _)| *known == algorithm);
-            let (Some(hash), Some((_, length))) = (checksum.get("hash"), wanted) else {
+            let expected = LENGTHS.iter().find(|(known, _)| *known == algorithm);
+            let (Some(hash), Some((_, length))) = (checksum.get("hash"), expected) else {
                 continue;
             };
             let text = hash.as_str().unwrap_or_default();
             if text.len() != *length || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                 let message = format!(
-                    "the hash of `{}` is not the {length} hexadecimal digits of {algorithm}",
+                    "the hash of `{}` does not have the {length} hexadecimal digits of {algorithm}",
                     template.name
                 );
-                self.say(codes::IMAGE_HASH, hash, message);
+                self.report(codes::IMAGE_HASH, hash, message);
             }
         }
         let stated: Vec<&Node> = data
@@ -185,64 +189,64 @@ impl<'a> Rules<'a, '_> {
         let files = self
             .artifacts(template)
             .filter_map(|(_, node)| node.get("file"));
-        let brought: Vec<(&Node, String)> = files
+        let packaged: Vec<(&Node, String)> = files
             .filter_map(|file| Some((file, self.path_of(file)?)))
             .collect();
-        if let ([checksum], [(_, path)]) = (&stated[..], &brought[..]) {
-            self.differs(template, checksum, path);
+        if let ([checksum], [(_, path)]) = (&stated[..], &packaged[..]) {
+            self.compare_checksum(template, checksum, path);
         }
-        for (file, _) in brought.into_iter().filter(|_| stated.is_empty()) {
+        for (file, _) in packaged.into_iter().filter(|_| stated.is_empty()) {
             let name = file.as_str().unwrap_or("~");
-            let message = format!("the package brings `{name}` and states no checksum of it");
+            let message = format!("the image `{name}` is in the package but has no checksum");
             let finding = Finding::new(codes::IMAGE_CHECKSUM, file.span.clone(), message);
             self.sink
-                .add(finding.hint("`checksum: {algorithm: sha-256, hash: …}`"));
+                .add(finding.hint("add `checksum: {algorithm: sha-256, hash: …}`"));
         }
     }
 
-    /// An image's file has the checksum that the descriptor states.
-    fn differs(&mut self, template: &Template<'_>, checksum: &Node, path: &str) {
+    /// Compares an image's file with its stated checksum.
+    fn compare_checksum(&mut self, template: &Template<'_>, checksum: &Node, path: &str) {
         let text = |key: &str| checksum.get(key).and_then(Node::as_str);
         let algorithm = text("algorithm").and_then(Algorithm::from_name);
         let (Some(algorithm), Some(hash)) = (algorithm, checksum.get("hash")) else {
             return;
         };
-        // Whether it can be read was asked already.
-        let Some(real) = self.looked.hash(self.archive, path, algorithm) else {
+        // An unreadable file is reported when the package is read.
+        let Some(real) = self.files.hash(self.archive, path, algorithm) else {
             return;
         };
         let stated = hash.as_str().unwrap_or_default();
         if stated.len() == real.len() && !stated.eq_ignore_ascii_case(real) {
             let message = format!(
-                "`{path}`, the image of `{}`, does not have this {}, but {real}",
+                "`{path}`, the image of `{}`, does not have this {} but {real}",
                 template.name,
                 algorithm.name()
             );
-            self.say(codes::IMAGE_DIFFERS, hash, message);
+            self.report(codes::IMAGE_DIFFERS, hash, message);
         }
     }
 
     /// The file in the package that an artifact names.
     pub(super) fn path_of(&self, file: &Node) -> Option<String> {
         let text = file.as_str()?;
-        let places = [resolve(folder(self.topology.path), text), resolve("", text)];
-        places
+        let candidates = [resolve(folder(self.topology.path), text), resolve("", text)];
+        candidates
             .into_iter()
             .flatten()
             .find(|path| self.archive.has(path))
     }
 }
 
-impl Looked {
-    /// The hash of a file; `None` where it cannot be read.
+impl FileCache {
+    /// The hash of a file; `None` if it cannot be read.
     pub(super) fn hash(
         &mut self,
         archive: &Archive,
         path: &str,
         algorithm: Algorithm,
     ) -> Option<&str> {
-        let look = || archive.hash(path, algorithm).ok();
+        let read = || archive.hash(path, algorithm).ok();
         let key = (path.to_owned(), algorithm.name());
-        self.hashes.entry(key).or_insert_with(look).as_deref()
+        self.hashes.entry(key).or_insert_with(read).as_deref()
     }
 }

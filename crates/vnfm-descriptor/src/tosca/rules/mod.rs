@@ -1,15 +1,15 @@
-//! Doubts about a descriptor that can be read: nothing here refuses a package.
+//! Warnings about a descriptor that can be read: nothing here refuses a package.
 //!
-//! | file | asks |
+//! | file | checks |
 //! |---|---|
-//! | `names` | are all keys known, do defaults fit, is everything that is named there, and used |
-//! | `wiring` | requirements' occurrences, connection points, links, storages, containers |
+//! | `names` | unknown keys, constraints, unused inputs, references |
+//! | `wiring` | occurrences of requirements, connection points, links, storages, containers |
 //! | `addresses` | subnets, gateways, ranges |
 //! | `scaling` | aspects, deltas, levels, initial deltas |
 //! | `placement` | affinity, targets of policies, security groups |
-//! | `images` | images, checksums, what a virtual machine needs |
-//! | `charts` | Mciops, their charts, the deployable units that those bring |
-//! | `hooks` | artifacts and their runners, time limits, what SOL001 wants of a VNF |
+//! | `images` | images, checksums, CPUs and memory of virtual machines |
+//! | `charts` | Mciops, their charts and deployable units |
+//! | `hooks` | artifacts and their runners, timeouts, mandatory properties of the VNF |
 
 mod addresses;
 mod charts;
@@ -29,7 +29,7 @@ use crate::limits::Limits;
 use crate::yaml::Node;
 use std::collections::BTreeMap;
 
-/// Asks everything that there is to ask; what the reading of the descriptor says is not said again.
+/// Applies all rules. Findings of reading the descriptor are not reported again.
 pub(crate) fn rules(
     archive: &Archive,
     entry: &str,
@@ -38,15 +38,17 @@ pub(crate) fn rules(
     sink: &mut Sink,
 ) {
     let mut quiet = Sink::default();
-    let Some(documents::Loaded { documents, said }) =
-        documents::load(archive, entry, limits, &mut quiet)
+    let Some(documents::Loaded {
+        documents,
+        versions,
+    }) = documents::load(archive, entry, limits, &mut quiet)
     else {
         return;
     };
     if documents.first().and_then(super::asd::template).is_some() {
         return;
     }
-    let version = super::version::choose(&said, compatible, &mut quiet);
+    let version = super::version::choose(&versions, compatible, &mut quiet);
     let types = Types::collect(&documents, version, &mut quiet);
     for document in documents.iter().filter(|document| !document.copy) {
         crate::lint::traps(&document.root, &["tosca_definitions_version"], sink);
@@ -56,15 +58,14 @@ pub(crate) fn rules(
         .iter()
         .filter_map(|document| topology::Topology::read(document, &types, &mut quiet))
         .collect();
-    let mut looked = Looked::default();
+    let mut files = FileCache::default();
     for topology in &topologies {
-        let looked = &mut looked;
         let mut rules = Rules {
             topology,
             types: &types,
             archive,
             limits,
-            looked,
+            files: &mut files,
             sink,
         };
         rules.wiring();
@@ -84,25 +85,25 @@ struct Rules<'a, 's> {
     types: &'a Types<'a>,
     archive: &'a Archive,
     limits: &'a Limits,
-    looked: &'s mut Looked,
+    files: &'s mut FileCache,
     sink: &'s mut Sink,
 }
 
-/// What is known of files of the package. Thousands of templates may name one file, and reading a large one takes
-/// seconds: it is read for the first of them only.
+/// Results for files of the package. Thousands of templates may name the same file, and reading a large
+/// one takes seconds, so each is read once.
 #[derive(Default)]
-struct Looked {
-    /// Hashes, by path and the algorithm's name; `None` where the file cannot be read.
+struct FileCache {
+    /// Hashes, by path and the algorithm's name; `None` if the file cannot be read.
     hashes: BTreeMap<(String, &'static str), Option<String>>,
-    /// By path, why the file is no chart; `None` where it is one.
+    /// By path, why the file is not a chart; `None` if it is one.
     charts: BTreeMap<String, Option<String>>,
-    /// By path, the first line of a script that ends as on Windows; `None` where no line does.
+    /// By path, the first line of a script with a Windows line ending; `None` if there is none.
     scripts: BTreeMap<String, Option<usize>>,
 }
 
 impl<'a> Rules<'a, '_> {
-    /// The node templates of a type, by the part of its name behind `tosca.nodes.nfv.`.
-    fn of(&self, kind: &str) -> Vec<&'a Template<'a>> {
+    /// The node templates of a type, given without its prefix `tosca.nodes.nfv.`.
+    fn templates_of(&self, kind: &str) -> Vec<&'a Template<'a>> {
         let kind = format!("tosca.nodes.nfv.{kind}");
         let is = |template: &&Template| self.types.is_a(Kind::Node, &template.kind, &kind);
         self.topology.templates.iter().filter(is).collect()
@@ -110,30 +111,30 @@ impl<'a> Rules<'a, '_> {
 
     /// Virtual machines and deployable units.
     fn vdus(&self) -> Vec<&'a Template<'a>> {
-        let mut vdus = self.of("Vdu.Compute");
-        vdus.extend(self.of("Vdu.OsContainerDeployableUnit"));
+        let mut vdus = self.templates_of("Vdu.Compute");
+        vdus.extend(self.templates_of("Vdu.OsContainerDeployableUnit"));
         vdus
     }
 
-    /// The policies of a type, by the part of its name behind `tosca.policies.nfv.`.
+    /// The policies of a type, given without its prefix `tosca.policies.nfv.`.
     fn policies(&self, kind: &str) -> Vec<&'a Policy<'a>> {
         let kind = format!("tosca.policies.nfv.{kind}");
         let is = |policy: &&Policy| self.types.is_a(Kind::Policy, &policy.kind, &kind);
         self.topology.policies.iter().filter(is).collect()
     }
 
-    /// Whether the package brings Heat templates, which say more than the descriptor.
+    /// Whether the package has Heat templates, which may give what the descriptor lacks.
     fn has_base_hot(&self) -> bool {
         self.archive
             .paths()
             .any(|path| path.starts_with("BaseHOT/"))
     }
 
-    fn say(&mut self, code: &'static str, at: &Node, message: String) {
+    fn report(&mut self, code: &'static str, at: &Node, message: String) {
         self.sink.add(Finding::new(code, at.span.clone(), message));
     }
 
-    /// The node templates that the VNF's requirements are mapped to, with the requirement there.
+    /// The node templates to which the VNF's requirements are mapped, each with its own requirement.
     fn mapped(&self) -> Vec<(&'a str, &'a str)> {
         let requirements = self
             .topology
@@ -170,9 +171,9 @@ mod tests {
         Archive::bytes(zipped.into(), &Limits::default(), &mut Sink::default()).unwrap()
     }
 
-    /// The other archive lacks the files: who reads one again gives another answer.
+    /// The other archive lacks the files, so reading a second time would give another result.
     #[test]
-    fn a_file_is_read_for_the_first_that_names_it() {
+    fn each_file_is_read_once() {
         let limits = Limits::default();
         let first = archive(&[
             ("web.tgz", "text"),
@@ -180,22 +181,25 @@ mod tests {
             ("a.sh", "a\nb\r\n"),
         ]);
         let other = archive(&[("else", "")]);
-        let mut looked = Looked::default();
-        let why = looked
-            .no_chart(&first, &limits, "web.tgz")
+        let mut files = FileCache::default();
+        let reason = files
+            .chart_error(&first, &limits, "web.tgz")
             .map(str::to_owned);
-        assert!(why.is_some());
-        assert_eq!(looked.no_chart(&other, &limits, "web.tgz"), why.as_deref());
+        assert!(reason.is_some());
+        assert_eq!(
+            files.chart_error(&other, &limits, "web.tgz"),
+            reason.as_deref()
+        );
         for (algorithm, digits) in [(Algorithm::Sha256, 64), (Algorithm::Sha512, 128)] {
-            let hash = looked.hash(&first, "web.img", algorithm).map(str::to_owned);
+            let hash = files.hash(&first, "web.img", algorithm).map(str::to_owned);
             assert_eq!(hash.as_ref().map(String::len), Some(digits));
-            assert_eq!(looked.hash(&other, "web.img", algorithm), hash.as_deref());
+            assert_eq!(files.hash(&other, "web.img", algorithm), hash.as_deref());
         }
-        assert_eq!(looked.windows_line(&first, &limits, "a.sh"), Some(2));
-        assert_eq!(looked.windows_line(&other, &limits, "a.sh"), Some(2));
+        assert_eq!(files.windows_line(&first, &limits, "a.sh"), Some(2));
+        assert_eq!(files.windows_line(&other, &limits, "a.sh"), Some(2));
     }
 
-    /// A descriptor with two Mciops of one chart, which is none.
+    /// A descriptor with two Mciops that name the same file, which is not a chart.
     const TWICE: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [etsi_nfv_sol001_vnfd_types.yaml]
 topology_template:
@@ -209,15 +213,15 @@ topology_template:
 ";
 
     #[test]
-    fn every_template_is_told_of_a_file_that_is_read_once() {
+    fn every_template_that_names_a_bad_file_gets_a_finding() {
         let archive = archive(&[("vnfd.yaml", TWICE), ("web.tgz", "text")]);
         let mut sink = Sink::default();
         rules(&archive, "vnfd.yaml", None, &Limits::default(), &mut sink);
         let found = sink.all();
-        let told = found
+        let reported = found
             .iter()
             .filter(|finding| finding.code == codes::CHART_FILE)
             .count();
-        assert_eq!(told, 2, "{found:?}");
+        assert_eq!(reported, 2, "{found:?}");
     }
 }

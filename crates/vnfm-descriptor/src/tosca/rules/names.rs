@@ -1,4 +1,4 @@
-//! Names that nothing reads, defaults and constraints that do not fit, what nobody uses.
+//! Unknown keys, constraints that nothing satisfies, unused inputs, references to missing nodes.
 
 use super::super::documents::Document;
 use super::super::types::{Kind, Types};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 const COMMON: &[&str] = &["derived_from", "version", "metadata", "description"];
 
-/// The sections of types with the keys of a declaration, beside those that all have.
+/// The sections of types, each with the keys of a declaration in addition to [`COMMON`].
 const TYPES: &[(&str, &[&str])] = &[
     (
         "node_types",
@@ -115,10 +115,9 @@ const REQUIREMENT: &[&str] = &[
     "description",
     "metadata",
 ];
-/// What functions call nodes that have no name of their own.
+/// Keywords that functions accept in place of a node template's name.
 const KEYWORDS: &[&str] = &["SELF", "HOST", "SOURCE", "TARGET", "R_SOURCE", "R_TARGET"];
 
-/// Looks at one file.
 pub(super) fn check<'a>(document: &'a Document, types: &'a Types<'a>, sink: &mut Sink) {
     for (section, keys) in TYPES {
         let known: Vec<&str> = COMMON.iter().chain(*keys).copied().collect();
@@ -154,14 +153,14 @@ fn unknown(node: &Node, known: &[&str], what: &str, sink: &mut Sink) {
     for (key, _) in node.entries() {
         let name = key.as_str().unwrap_or("~");
         if !known.contains(&name) {
-            let message = format!("{what} has no key `{name}`; it is not read");
+            let message = format!("TOSCA defines no key `{name}` for {what}; it is ignored");
             let finding = Finding::new(codes::KEY_UNUSED, key.span.clone(), message);
             sink.add(finding.did_you_mean(name, known.iter().copied()));
         }
     }
 }
 
-/// What stands in a topology beside the keys that its reading checks.
+/// Checks the parts of a topology whose keys are not checked when it is read.
 fn assignments(topology: &Node, sink: &mut Sink) {
     for (name, input) in topology.get("inputs").into_iter().flat_map(Node::named) {
         unknown(input, PROPERTY, &format!("input `{name}`"), sink);
@@ -219,7 +218,7 @@ fn constraints(declared: &Node, sink: &mut Sink) {
         for (key, bound) in constraint.entries() {
             let name = key.as_str().unwrap_or("~");
             let number = |node: &Node| node.as_str().and_then(float);
-            let never = match (name, bound.items()) {
+            let is_unsatisfiable = match (name, bound.items()) {
                 ("valid_values", []) => bound.is_sequence(),
                 ("in_range", [low, high]) => {
                     matches!((number(low), number(high)), (Some(low), Some(high)) if low > high)
@@ -227,11 +226,11 @@ fn constraints(declared: &Node, sink: &mut Sink) {
                 ("in_range", _) => true,
                 _ => false,
             };
-            if never {
-                let message = format!("nothing fulfils this `{name}`");
+            if is_unsatisfiable {
+                let message = format!("no value satisfies this `{name}`");
                 let finding = Finding::new(codes::CONSTRAINT, bound.span.clone(), message);
                 sink.add(
-                    finding.hint("`in_range` is `[lower, upper]`, `valid_values` is not empty"),
+                    finding.hint("write `in_range` as `[lower, upper]`, and `valid_values` with at least one value"),
                 );
             }
         }
@@ -243,7 +242,7 @@ fn constraints(declared: &Node, sink: &mut Sink) {
 
 fn inputs(topology: &Node, root: &Node, types: &Types<'_>, sink: &mut Sink) {
     let mut used = BTreeSet::new();
-    // What is substituted fills the inputs that are named like its properties.
+    // The substituted node's properties fill the inputs of the same name.
     if let Some(node_type) = topology.at(&["substitution_mappings", "node_type"]) {
         let declared = types.properties(Kind::Node, node_type.as_str().unwrap_or_default());
         used.extend(declared.keys().map(|name| (*name).to_owned()));
@@ -258,14 +257,14 @@ fn inputs(topology: &Node, root: &Node, types: &Types<'_>, sink: &mut Sink) {
     {
         let name = key.as_str().unwrap_or("~");
         if !used.contains(name) {
-            let message = format!("input `{name}` is used by nothing");
+            let message = format!("input `{name}` is not used");
             let finding = Finding::new(codes::INPUT_UNUSED, key.span.clone(), message);
-            sink.add(finding.hint("`{get_input: …}` uses one"));
+            sink.add(finding.hint("use it with `{get_input: …}`, or delete it"));
         }
     }
 }
 
-/// Calls `act` with the first argument of every call of a function.
+/// Passes the first argument of every call of a function to `act`.
 fn calls(node: &Node, function: &str, act: &mut dyn FnMut(&Node)) {
     for (key, value) in node.entries() {
         if key.as_str() == Some(function) {
@@ -286,7 +285,7 @@ fn references(topology: &Node, node: &Node, sink: &mut Sink) {
                 return;
             };
             if !known.contains(&text) && !KEYWORDS.contains(&text) {
-                let message = format!("`{function}` names `{text}`, which is no node template");
+                let message = format!("`{function}` names `{text}`, which is not a node template");
                 let finding = Finding::new(codes::REFERENCE, argument.span.clone(), message);
                 sink.add(finding.did_you_mean(text, known.iter().copied()));
             }

@@ -1,4 +1,4 @@
-//! Affinity, targets of policies, security groups.
+//! Affinity rules, targets of policies, security groups.
 
 use super::super::topology::Policy;
 use super::super::types::Kind;
@@ -14,7 +14,7 @@ impl Rules<'_, '_> {
         for (kind, anti) in [("AffinityRule", false), ("AntiAffinityRule", true)] {
             for policy in self.policies(kind) {
                 let members = self.members(policy);
-                self.lonely(policy, &members);
+                self.single_member(policy, &members);
                 let scope = policy
                     .property("scope")
                     .and_then(Node::as_str)
@@ -22,12 +22,13 @@ impl Rules<'_, '_> {
                 let other = seen.insert((scope.to_owned(), members), anti);
                 if other.is_some_and(|other| other != anti) {
                     let message = format!(
-                        "`{}` keeps apart what another rule keeps together",
+                        "rule `{}` separates the members that another rule keeps together",
                         policy.name
                     );
                     let finding = Finding::new(codes::AFFINITY_BOTH, policy.span.clone(), message);
-                    self.sink
-                        .add(finding.hint(format!("both have the scope `{scope}`")));
+                    self.sink.add(
+                        finding.hint(format!("both rules have the scope `{scope}`; remove one")),
+                    );
                 }
             }
         }
@@ -35,7 +36,7 @@ impl Rules<'_, '_> {
         self.ports();
     }
 
-    /// The members of a rule, groups opened.
+    /// The members of a rule, with groups expanded.
     fn members(&self, policy: &Policy) -> BTreeSet<String> {
         let names = policy.targets().iter().filter_map(Node::as_str);
         names
@@ -49,19 +50,19 @@ impl Rules<'_, '_> {
             .collect()
     }
 
-    /// One alone is neither together with others nor apart from them.
-    fn lonely(&mut self, policy: &Policy, members: &BTreeSet<String>) {
+    /// A rule with one member that has at most one instance has no effect.
+    fn single_member(&mut self, policy: &Policy, members: &BTreeSet<String>) {
         let [only] = members.iter().collect::<Vec<_>>()[..] else {
             return;
         };
         let Some(template) = self.topology.template(only) else {
             return;
         };
-        if self.most(template) > 1 {
+        if self.max_instances(template) > 1 {
             return;
         }
         let message = format!(
-            "rule `{}` has one member, `{only}`, of which there is one",
+            "rule `{}` has a single member, `{only}`, with a single instance",
             policy.name
         );
         self.sink.add(Finding::new(
@@ -71,7 +72,7 @@ impl Rules<'_, '_> {
         ));
     }
 
-    fn most(&self, template: &Template) -> u32 {
+    fn max_instances(&self, template: &Template) -> u32 {
         let vdu = self.vdus().iter().any(|vdu| vdu.name == template.name);
         if vdu {
             profile(template, "max_number_of_instances").unwrap_or(u32::MAX)
@@ -82,7 +83,7 @@ impl Rules<'_, '_> {
 
     fn targets(&mut self) {
         for policy in &self.topology.policies {
-            let wanted = self
+            let needs_targets = self
                 .types
                 .ancestry(Kind::Policy, &policy.kind)
                 .into_iter()
@@ -90,11 +91,11 @@ impl Rules<'_, '_> {
                     node.get("targets")
                         .is_some_and(|targets| !targets.items().is_empty())
                 });
-            if wanted && policy.targets().is_empty() {
+            if needs_targets && policy.targets().is_empty() {
                 let message = format!("policy `{}` has no `targets`", policy.name);
                 let finding = Finding::new(codes::POLICY_TARGETS, policy.span.clone(), message);
                 self.sink
-                    .add(finding.hint("without them it holds for nothing"));
+                    .add(finding.hint("without targets, the policy has no effect"));
             }
         }
     }
@@ -106,9 +107,12 @@ impl Rules<'_, '_> {
             if let (Some(low), Some(high)) = (low, high)
                 && low > high
             {
-                let message = format!("`{}` is for the ports {low} to {high}", policy.name);
+                let message = format!(
+                    "the port range of `{}` is reversed: {low} to {high}",
+                    policy.name
+                );
                 let finding = Finding::new(codes::PORT_RANGE, policy.span.clone(), message);
-                self.sink.add(finding.hint("the lower port comes first"));
+                self.sink.add(finding.hint("write the lower port first"));
             }
         }
     }

@@ -1,6 +1,7 @@
-//! Scaling aspects, deltas, instantiation levels: what the numbers say beyond contradicting.
+//! Scaling aspects, deltas and instantiation levels: numbers that are missing, unused or out of range.
+//! Contradictions are errors, which `policies.rs` reports.
 
-use super::super::resources::whole;
+use super::super::resources::unsigned;
 use super::super::topology::Template;
 use super::super::vnfd::texts;
 use super::Rules;
@@ -8,7 +9,7 @@ use crate::finding::{Finding, codes};
 use crate::yaml::Node;
 use std::collections::BTreeSet;
 
-/// A scaling aspect as it is written.
+/// A scaling aspect as declared.
 struct Aspect<'a> {
     name: &'a str,
     key: &'a Node,
@@ -17,7 +18,7 @@ struct Aspect<'a> {
 }
 
 impl Aspect<'_> {
-    /// The delta of a step, from 1; one entry repeats.
+    /// The delta of a step, counted from 1; a single delta repeats.
     fn step(&self, step: u32) -> Option<&str> {
         let index = if self.steps.len() == 1 {
             0
@@ -28,8 +29,8 @@ impl Aspect<'_> {
     }
 }
 
-/// Steps that are counted; more are an error elsewhere.
-const MOST: u32 = 10_000;
+/// Steps that are counted; `policies.rs` reports more as an error.
+const MAX_STEPS: u32 = 10_000;
 
 impl<'a> Rules<'a, '_> {
     pub(super) fn scaling(&mut self) {
@@ -60,9 +61,9 @@ impl<'a> Rules<'a, '_> {
                     key,
                     max: node
                         .get("max_scale_level")
-                        .and_then(whole)
+                        .and_then(unsigned)
                         .unwrap_or(0)
-                        .min(MOST),
+                        .min(MAX_STEPS),
                     steps: node.get("step_deltas").map(texts).unwrap_or_default(),
                 })
             })
@@ -72,14 +73,14 @@ impl<'a> Rules<'a, '_> {
     fn steps(&mut self, aspect: &Aspect<'_>) {
         let (name, max, steps) = (aspect.name, aspect.max, aspect.steps.len());
         let message = match steps {
-            0 if max > 0 => format!("`{name}` goes up to level {max} and has no `step_deltas`"),
+            0 if max > 0 => format!("aspect `{name}` has {max} levels but no `step_deltas`"),
             0 | 1 => return,
             _ if steps == max as usize => return,
-            _ => format!("`{name}` goes up to level {max} and has {steps} `step_deltas`"),
+            _ => format!("aspect `{name}` has {max} levels but {steps} `step_deltas`"),
         };
         let finding = Finding::new(codes::ASPECT_STEPS, aspect.key.span.clone(), message);
         self.sink
-            .add(finding.hint("write one delta, which repeats, or one for each level"));
+            .add(finding.hint("write a single delta, which repeats, or one for each level"));
     }
 
     fn deltas(&mut self, aspect: &Aspect<'_>) {
@@ -103,28 +104,32 @@ impl<'a> Rules<'a, '_> {
             {
                 let name = key.as_str().unwrap_or("~");
                 if !aspect.steps.iter().any(|step| step == name) {
-                    let message = format!("no step of aspect `{}` is `{name}`", aspect.name);
+                    let message = format!("aspect `{}` has no step `{name}`", aspect.name);
                     let finding = Finding::new(codes::DELTA_UNUSED, key.span.clone(), message);
                     self.sink
                         .add(finding.did_you_mean(name, aspect.steps.iter().map(String::as_str)));
-                } else if delta.get("number_of_instances").and_then(whole) == Some(0) {
-                    let message = format!("step `{name}` of aspect `{}` adds nothing", aspect.name);
-                    self.say(codes::DELTA_ZERO, key, message);
+                } else if delta.get("number_of_instances").and_then(unsigned) == Some(0) {
+                    let message = format!(
+                        "step `{name}` of aspect `{}` adds no instances",
+                        aspect.name
+                    );
+                    self.report(codes::DELTA_ZERO, key, message);
                 }
             }
         }
         if !scaled {
-            let message = format!("`{}` scales no VDU", aspect.name);
+            let message = format!("aspect `{}` scales no VDU", aspect.name);
             let finding = Finding::new(codes::ASPECT_DELTAS, aspect.key.span.clone(), message);
-            self.sink
-                .add(finding.hint("a policy `VduScalingAspectDeltas` says what a step adds"));
+            self.sink.add(
+                finding.hint("add a policy `VduScalingAspectDeltas` that states what a step adds"),
+            );
         }
     }
 
-    /// At the highest level of an aspect, each VDU stays in its profile.
+    /// At the highest level of an aspect, each VDU's number of instances is within its profile.
     fn ranges(&mut self, aspects: &[Aspect<'_>]) {
         for vdu in self.vdus() {
-            let Some(most) = profile(vdu, "max_number_of_instances") else {
+            let Some(max) = profile(vdu, "max_number_of_instances") else {
                 continue;
             };
             let initial = self
@@ -133,18 +138,18 @@ impl<'a> Rules<'a, '_> {
             for aspect in aspects {
                 let added: u32 = self.added(aspect, vdu);
                 let count = initial.unwrap_or(1).saturating_add(added);
-                if added > 0 && count > most {
+                if added > 0 && count > max {
                     let message = format!(
-                        "at level {} of aspect `{}` VDU `{}` has {count} instances, more than the {most} of its profile",
+                        "at level {} of aspect `{}`, VDU `{}` has {count} instances, more than the {max} that its profile allows",
                         aspect.max, aspect.name, vdu.name
                     );
-                    self.say(codes::SCALE_RANGE, aspect.key, message);
+                    self.report(codes::SCALE_RANGE, aspect.key, message);
                 }
             }
         }
     }
 
-    /// What an aspect adds to a VDU at its highest level.
+    /// The instances that an aspect adds to a VDU at its highest level.
     fn added(&self, aspect: &Aspect<'_>, vdu: &Template) -> u32 {
         let mut added = 0_u32;
         for policy in self.policies("VduScalingAspectDeltas") {
@@ -163,7 +168,7 @@ impl<'a> Rules<'a, '_> {
                     .and_then(|delta| policy.property("deltas")?.get(delta));
                 let count = delta
                     .and_then(|delta| delta.get("number_of_instances"))
-                    .and_then(whole);
+                    .and_then(unsigned);
                 added = added.saturating_add(count.unwrap_or(0));
             }
         }
@@ -180,10 +185,10 @@ impl<'a> Rules<'a, '_> {
         })?;
         ours.property("initial_delta")?
             .get("number_of_instances")
-            .and_then(whole)
+            .and_then(unsigned)
     }
 
-    /// Every level is counted, and one is the default.
+    /// One level is the default, and a VDU that is counted at one level is counted at all.
     fn levels(&mut self) {
         let mut declared: BTreeSet<&str> = BTreeSet::new();
         for policy in self.policies("InstantiationLevels") {
@@ -193,13 +198,13 @@ impl<'a> Rules<'a, '_> {
                 .unwrap_or_default();
             if levels.len() > 1 && policy.property("default_level").is_none() {
                 let message = format!(
-                    "policy `{}` has {} levels and no default",
+                    "policy `{}` has {} levels but no default",
                     policy.name,
                     levels.len()
                 );
                 let finding = Finding::new(codes::LEVEL_DEFAULT, policy.span.clone(), message);
                 self.sink.add(
-                    finding.hint("`default_level` names the one that requests get that name none"),
+                    finding.hint("set `default_level`, the level for requests that name none"),
                 );
             }
             declared.extend(levels.iter().filter_map(|(key, _)| key.as_str()));
@@ -216,7 +221,7 @@ impl<'a> Rules<'a, '_> {
                 .collect();
             if !missing.is_empty() {
                 let message = format!(
-                    "VDU `{}` is not counted at level `{}`",
+                    "VDU `{}` has no number of instances at level `{}`",
                     vdu.name,
                     missing.join("`, `")
                 );
@@ -229,7 +234,7 @@ impl<'a> Rules<'a, '_> {
         }
     }
 
-    /// The levels at which a VDU is counted, each with the policy that does.
+    /// The levels at which a VDU is counted, each with its policy.
     fn counted(&self, vdu: &Template) -> Vec<(&'a super::Policy<'a>, &'a str)> {
         let of_vdu = self
             .policies("VduInstantiationLevels")
@@ -250,17 +255,20 @@ impl<'a> Rules<'a, '_> {
 
     fn initial(&mut self) {
         for vdu in self.vdus() {
-            let (least, most) = (
+            let (min, max) = (
                 profile(vdu, "min_number_of_instances"),
                 profile(vdu, "max_number_of_instances"),
             );
-            if self.initial_of(vdu).is_none() && self.counted(vdu).is_empty() && least != most {
-                let count = least.unwrap_or(1);
-                let message = format!("VDU `{}` has no initial delta; {count} is taken", vdu.name);
-                let finding = Finding::new(codes::VDU_INITIAL, vdu.span.clone(), message);
-                self.sink.add(
-                    finding.hint("a policy `VduInitialDelta` says how many there are at first"),
+            if self.initial_of(vdu).is_none() && self.counted(vdu).is_empty() && min != max {
+                let count = min.unwrap_or(1);
+                let message = format!(
+                    "VDU `{}` has no initial delta; {count} is assumed",
+                    vdu.name
                 );
+                let finding = Finding::new(codes::VDU_INITIAL, vdu.span.clone(), message);
+                self.sink.add(finding.hint(
+                    "add a policy `VduInitialDelta` that states the initial number of instances",
+                ));
             }
         }
     }
@@ -268,5 +276,5 @@ impl<'a> Rules<'a, '_> {
 
 /// A number of a VDU's profile.
 pub(super) fn profile(vdu: &Template, key: &str) -> Option<u32> {
-    vdu.property("vdu_profile")?.get(key).and_then(whole)
+    vdu.property("vdu_profile")?.get(key).and_then(unsigned)
 }

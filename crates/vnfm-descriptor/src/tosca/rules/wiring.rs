@@ -1,4 +1,4 @@
-//! Who is connected to whom: occurrences of requirements, connection points, what nobody uses.
+//! Connections: occurrences of requirements, connection points, unused links, storages and containers.
 
 use super::super::template::VNF;
 use super::super::types::Kind;
@@ -7,7 +7,7 @@ use crate::finding::{Finding, codes};
 use crate::yaml::Node;
 use std::collections::BTreeMap;
 
-/// Requirements with a rule of their own.
+/// Requirements that another rule checks.
 const OWN_RULE: &[&str] = &[
     "virtual_link",
     "virtual_binding",
@@ -51,7 +51,7 @@ impl Rules<'_, '_> {
             }
             for (name, declared) in self.types.requirements(&template.kind) {
                 let count = |bound: &Node| bound.as_i64().and_then(|n| usize::try_from(n).ok());
-                let (least, most) = match declared.get("occurrences").map(Node::items) {
+                let (min, max) = match declared.get("occurrences").map(Node::items) {
                     Some([low, high]) => (count(low).unwrap_or(0), count(high)),
                     Some(_) => continue,
                     // TOSCA 1.3, 3.7.3.
@@ -59,21 +59,21 @@ impl Rules<'_, '_> {
                 };
                 let given = template.targets(name).count();
                 let elsewhere = mapped.contains(&(template.name.as_str(), name));
-                let few = given < least && !elsewhere && !OWN_RULE.contains(&name);
-                let finding = if few {
+                let too_few = given < min && !elsewhere && !OWN_RULE.contains(&name);
+                let finding = if too_few {
                     let message = format!(
-                        "`{}` has {given} requirements `{name}`, fewer than the {least} that its type wants",
+                        "`{}` has {given} requirements `{name}`, fewer than the {min} that its type requires",
                         template.name
                     );
                     Finding::new(codes::OCCURRENCES, template.span.clone(), message)
-                        .hint(format!("write `- {name}: …` below `requirements`"))
-                } else if let Some(most) = most.filter(|most| given > *most) {
+                        .hint(format!("add `- {name}: …` below `requirements`"))
+                } else if let Some(max) = max.filter(|max| given > *max) {
                     let message = format!(
-                        "`{}` has {given} requirements `{name}`, more than the {most} that its type allows",
+                        "`{}` has {given} requirements `{name}`, more than the {max} that its type allows",
                         template.name
                     );
                     Finding::new(codes::OCCURRENCES, template.span.clone(), message)
-                        .hint("only the first is read")
+                        .hint("only the first is used")
                 } else {
                     continue;
                 };
@@ -84,32 +84,39 @@ impl Rules<'_, '_> {
 
     fn connection_points(&mut self) {
         let mapped = self.mapped();
-        let sub = self.of("VduSubCp");
-        for cp in self.of("VduCp") {
+        let sub = self.templates_of("VduSubCp");
+        for cp in self.templates_of("VduCp") {
             let trunk = sub.iter().any(|other| other.name == cp.name);
             if cp.targets("virtual_binding").next().is_none() && !trunk {
-                let message = format!("`{}` is bound to no VDU", cp.name);
+                let message = format!("`{}` is not bound to a VDU", cp.name);
                 let finding = Finding::new(codes::CP_BINDING, cp.span.clone(), message);
                 self.sink
-                    .add(finding.hint("write `- virtual_binding: …` below `requirements`"));
+                    .add(finding.hint("add `- virtual_binding: …` below `requirements`"));
             }
         }
-        for cp in self.of("VduCp").into_iter().chain(self.of("VipCp")) {
+        for cp in self
+            .templates_of("VduCp")
+            .into_iter()
+            .chain(self.templates_of("VipCp"))
+        {
             let outside = mapped.iter().any(|(name, _)| *name == cp.name);
             if cp.targets("virtual_link").next().is_none() && !outside {
-                let message = format!("`{}` is on no link, and not mapped to the outside", cp.name);
+                let message = format!(
+                    "`{}` is neither on a virtual link nor mapped to a requirement of the VNF",
+                    cp.name
+                );
                 let finding = Finding::new(codes::CP_LINK, cp.span.clone(), message);
                 self.sink.add(finding.hint(
-                    "give it a `virtual_link`, or map a requirement of the VNF to it in `substitution_mappings`",
+                    "add a `virtual_link`, or map a requirement of the VNF to it in `substitution_mappings`",
                 ));
             }
         }
     }
 
-    /// The order of a VDU's interfaces is told by `order`.
+    /// `order` gives the order of a VDU's interfaces, so it must be unique.
     fn orders(&mut self) {
         let mut seen: BTreeMap<(&str, &str), &str> = BTreeMap::new();
-        for cp in self.of("VduCp") {
+        for cp in self.templates_of("VduCp") {
             let Some(order) = cp.property("order") else {
                 continue;
             };
@@ -119,25 +126,25 @@ impl Rules<'_, '_> {
             };
             if let Some(other) = seen.insert((vdu, text), &cp.name) {
                 let message = format!(
-                    "`{}` and `{other}` of VDU `{vdu}` both have the order {text}",
+                    "`{}` and `{other}` of VDU `{vdu}` have the same order {text}",
                     cp.name
                 );
-                self.say(codes::CP_ORDER, order, message);
+                self.report(codes::CP_ORDER, order, message);
             }
         }
     }
 
-    /// Templates of a type that no requirement and no mapping names.
-    fn unused(&mut self, kind: &str, code: &'static str, what: &str) {
+    /// Reports templates of a type that neither a requirement nor a mapping names.
+    fn unused(&mut self, kind: &str, code: &'static str, message: &str) {
         let mapped = self.mapped();
-        for template in self.of(kind) {
+        for template in self.templates_of(kind) {
             let named = self.topology.templates.iter().any(|other| {
                 other
                     .requirements()
                     .any(|(_, target)| target.as_str() == Some(&template.name))
             });
             if !named && !mapped.iter().any(|(name, _)| *name == template.name) {
-                let message = format!("{what} `{}`", template.name);
+                let message = format!("{message} `{}`", template.name);
                 self.sink
                     .add(Finding::new(code, template.span.clone(), message));
             }

@@ -11,7 +11,7 @@ use super::packages::{
 use super::{Edit, Example};
 use vnfm_descriptor::codes;
 
-/// What no lines in a package can show, with what shows it.
+/// Codes that no lines in a package can cause, with the reason or the test that covers them.
 pub(crate) const UNTESTED: &[(&str, &str)] = &[
     (codes::ZIP, "archives: hostile.rs"),
     (codes::ZIP_PATH, "archives: hostile.rs"),
@@ -21,7 +21,7 @@ pub(crate) const UNTESTED: &[(&str, &str)] = &[
     (codes::IO, "a path without a package: lint.rs"),
     (
         codes::SIGNATURE,
-        "the server's configuration mends it: vnfd-samples/broken/signed",
+        "fixed by the server's configuration: vnfd-samples/broken/signed",
     ),
     (
         codes::SIGNATURE_WRONG,
@@ -54,7 +54,7 @@ const SCRIPT: Edit = ("Scripts/install.sh", "", "#!/bin/sh\n");
 const A_META: Edit = (TOSCA_META, "", META);
 const A_DB: Edit = (VNFD, "# more nodes", DB);
 
-/// The packages before an example stands in them.
+/// The packages without an example.
 pub(crate) const BASE_PACKAGES: &[(&str, &[Edit])] = &[
     ("machines", &[(MF, "", MANIFEST), A_META, A_DB]),
     ("containers", &[PODS_VNFD, PODS_ORDER, PODS_WEB]),
