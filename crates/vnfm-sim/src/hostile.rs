@@ -1,7 +1,7 @@
-//! Answers of a neighbour that lies: the call has its effect, and what comes back is meant to hurt whoever reads it.
+//! Hostile responses: the call has its effect, but its response is built to harm the client.
 //!
-//! Each [`Hostility`] is made from the true answer of the call, so that it fits every call of every neighbour, those of
-//! tomorrow among them.
+//! Each [`Hostility`] is derived from the true response, so that it works for every call of every service, present
+//! and future.
 
 use std::time::Duration;
 
@@ -14,55 +14,55 @@ use serde_json::{Map, Value, json};
 use crate::http::{Cut, Reply};
 use crate::time::pause;
 
-/// How an answer lies.
+/// A kind of hostile response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hostility {
-    /// JSON text that never ends.
+    /// A JSON string that never ends.
     Endless,
-    /// A JSON list that never ends.
+    /// A JSON array that never ends.
     EndlessList,
-    /// One byte, and another one, for ever.
+    /// One byte at a time, without end.
     Dripping,
-    /// 256 MiB of JSON, with their length.
+    /// 256 MiB of JSON with a `Content-Length`.
     Huge,
-    /// A hundred thousand lists, one in the other.
+    /// 100 000 nested arrays.
     Deep,
-    /// Lists where objects belong, and objects where lists belong.
+    /// Arrays in place of objects and vice versa.
     Shape,
-    /// Numbers where texts belong, and texts where anything else belongs.
+    /// Numbers in place of strings, strings in place of anything else.
     Types,
-    /// Nothing, with the status of success.
+    /// An empty body with the original status.
     Empty,
-    /// A page of HTML.
+    /// An HTML page.
     Html,
-    /// JSON whose texts are no UTF-8.
+    /// JSON with strings that are not UTF-8.
     NotUtf8,
-    /// The right answer under a wrong content coding.
+    /// The true body with a wrong `Content-Encoding`.
     Coding,
-    /// Each list of the right answer with a million entries.
+    /// The true body with one array repeated to a million entries.
     Million,
-    /// Each text of the right answer is this one.
+    /// Every string of the true body replaced by this one.
     Texts(String),
-    /// A redirection to this address.
+    /// A redirect to this URL.
     Redirect(String),
-    /// Each address in the right answer leads to this one.
+    /// Every URL in the true body points to this one.
     Elsewhere(String),
 }
 
-/// A piece of an answer that has no end.
+/// Chunk size in bytes of an endless response.
 const PIECE: usize = 64 << 10;
-/// How many pieces a huge answer has.
+/// Number of chunks in [`Hostility::Huge`].
 const PIECES: usize = 4096;
-/// Between two bytes of an answer that drips.
+/// Pause between two bytes of [`Hostility::Dripping`].
 const DRIP: Duration = Duration::from_millis(100);
-/// Entries of a list that is too long.
+/// Number of entries in [`Hostility::Million`].
 const MILLION: usize = 1_000_000;
-/// Levels of an answer that is too deep.
+/// Nesting depth of [`Hostility::Deep`].
 const LEVELS: usize = 100_000;
 
 impl Hostility {
-    /// The answer that is sent in place of the true one, for as long as `forgotten` is not complete.
+    /// The response that replaces the true one; its body ends when `forgotten` completes.
     pub(crate) async fn twist(
         self,
         mut reply: Reply,
@@ -72,7 +72,7 @@ impl Hostility {
             return Reply::empty(307).with("location", to);
         }
         let body = std::mem::take(&mut reply.body);
-        // A watch has no end: what is sent in its place needs none of it.
+        // A watch never ends, so its body cannot be collected; its replacements do not need it.
         let has_end = hyper::body::Body::size_hint(&body).exact().is_some();
         let whole = if has_end {
             axum::body::to_bytes(body, usize::MAX).await
@@ -108,7 +108,7 @@ impl Hostility {
         reply
     }
 
-    /// An answer that fits into memory.
+    /// The kinds whose body fits into memory.
     fn small(self, reply: &mut Reply, whole: Bytes, value: Value) -> BoxStream<'static, Bytes> {
         let bytes = match self {
             Self::Deep => Bytes::from("[".repeat(LEVELS)),
@@ -146,7 +146,7 @@ impl Hostility {
     }
 }
 
-/// A space a tenth of a second.
+/// Sends one space every 100 ms.
 fn drip() -> BoxStream<'static, Bytes> {
     let drops = stream::repeat(Bytes::from_static(b" "));
     drops
@@ -157,7 +157,7 @@ fn drip() -> BoxStream<'static, Bytes> {
         .boxed()
 }
 
-/// A value with each of its leaves replaced.
+/// Replaces each leaf of a value.
 fn replaced(value: Value, put: &dyn Fn(Value) -> Value) -> Value {
     match value {
         Value::Array(all) => all.into_iter().map(|one| replaced(one, put)).collect(),
@@ -194,7 +194,7 @@ fn other_type(leaf: Value) -> Value {
     }
 }
 
-/// An address that leads elsewhere with the path that it had; any other leaf stays.
+/// A URL gets another authority but keeps its path; any other leaf stays.
 fn lead(leaf: Value, to: &str) -> Value {
     let Some(text) = leaf.as_str() else {
         return leaf;
@@ -209,7 +209,7 @@ fn lead(leaf: Value, to: &str) -> Value {
     json!(format!("{to}{path}"))
 }
 
-/// The first list of a value, repeated until it has a million entries.
+/// The value with its first array repeated to a million entries.
 fn many(value: &Value) -> BoxStream<'static, Bytes> {
     let mark = "\u{1}a million\u{1}";
     let mut marked = value.clone();
@@ -230,7 +230,7 @@ fn many(value: &Value) -> BoxStream<'static, Bytes> {
         .boxed()
 }
 
-/// Puts a mark in the place of the first list; an entry of it.
+/// Replaces the first array by a mark and returns one of its entries.
 fn mark_list(value: &mut Value, mark: &str) -> Option<Value> {
     match value {
         Value::Array(all) => {

@@ -1,8 +1,8 @@
-//! One way to serve HTTP for all neighbours: a request is routed to a named call, the faults are
-//! asked, the call runs, the books note it.
+//! The HTTP server of all services: routes a request to a named call, injects faults,
+//! runs the call and logs it.
 //!
-//! It sits on hyper itself, not on a framework, because a fault must be able to cut the connection
-//! without an answer ([`Cut`]), and because what has no route must be refused and written down.
+//! It uses hyper directly, not a framework, because a fault must be able to cut the connection
+//! without a response ([`Cut`]), and because a request without a route must be refused and logged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -28,7 +28,7 @@ use crate::time::pause;
 
 const LARGEST_BODY: usize = 64 << 20;
 
-/// A request that was read to its end.
+/// A request with its complete body.
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -38,7 +38,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The path's segments, decoded.
+    /// The non-empty path segments, percent-decoded.
     pub(crate) fn segments(&self) -> Vec<String> {
         let decode = |s: &str| {
             percent_encoding::percent_decode_str(s)
@@ -52,7 +52,7 @@ impl Request {
             .collect()
     }
 
-    /// The value of a query parameter.
+    /// The first value of a query parameter.
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
         self.query
             .iter()
@@ -60,7 +60,7 @@ impl Request {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The value of a header, empty if there is none.
+    /// The value of a header; empty if absent or not text.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers
             .get(name)
@@ -68,13 +68,13 @@ impl Request {
             .unwrap_or_default()
     }
 
-    /// The body as JSON, or null.
+    /// The body as JSON; null if it is not JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 }
 
-/// An answer.
+/// A response, with a remark for the call log.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
@@ -83,7 +83,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// JSON with a status.
+    /// A response with a JSON body.
     pub(crate) fn json(status: u16, body: &Value) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
         Self {
@@ -94,7 +94,7 @@ impl Reply {
         }
     }
 
-    /// A status alone.
+    /// A response without a body.
     pub(crate) fn empty(status: u16) -> Self {
         Self {
             status,
@@ -104,19 +104,19 @@ impl Reply {
         }
     }
 
-    /// With one more header.
+    /// Adds a header.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// With a remark for the books.
+    /// Sets the remark for the call log.
     pub(crate) fn remark(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();
         self
     }
 
-    /// The same, whose body breaks off after so many bytes; it says that there are more.
+    /// The same response with the full `Content-Length`, cut off after `bytes` bytes of its body.
     async fn cut_after(mut self, bytes: usize) -> Self {
         let body = std::mem::take(&mut self.body);
         let whole = axum::body::to_bytes(body, usize::MAX)
@@ -125,7 +125,7 @@ impl Reply {
         let first = whole.slice(..bytes.min(whole.len()));
         let pieces = [Ok(first), Err(Cut)];
         let broken = futures::stream::iter(pieces).then(|piece| async {
-            // What was sent before has to leave before the connection ends.
+            // Lets hyper flush the first piece before the connection is cut.
             tokio::task::yield_now().await;
             piece
         });
@@ -146,7 +146,7 @@ impl Reply {
     }
 }
 
-/// What a request asks for: the call's name, what it is about, and how it is served.
+/// The call that a request makes: its name, its subject, and the code that serves it.
 pub(crate) struct Route<'a> {
     pub(crate) call: Cow<'static, str>,
     pub(crate) subject: String,
@@ -167,17 +167,17 @@ impl<'a> Route<'a> {
     }
 }
 
-/// A service of the world.
+/// A simulated service with an HTTP API.
 pub(crate) trait Neighbour: Send + Sync + 'static {
-    /// Its name in the books.
+    /// Its name in the call log.
     fn name(&self) -> &'static str;
-    /// What a request asks for; none if this world does not model it.
+    /// The call that a request makes; none if it is not modelled.
     fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>>;
-    /// This service's way to say that something went wrong by itself.
+    /// An error response with this status in the service's own format.
     fn failure(&self, status: u16) -> Reply;
 }
 
-/// Who serves, with what it has to ask and to note.
+/// A service with the fault rules and the ledger that apply to it.
 #[derive(Clone)]
 pub(crate) struct Desk {
     pub(crate) neighbour: Arc<dyn Neighbour>,
@@ -185,7 +185,7 @@ pub(crate) struct Desk {
     pub(crate) faults: Arc<Faults>,
 }
 
-/// The connection is cut without an answer.
+/// Makes hyper cut the connection without a response.
 #[derive(Debug)]
 pub(crate) struct Cut;
 
@@ -197,7 +197,7 @@ impl fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-/// A listening service; it ends, with all its connections, when this is dropped.
+/// A listening service. Dropping it closes the socket and all connections.
 pub(crate) struct Listening {
     task: JoinHandle<()>,
 }
@@ -209,15 +209,15 @@ impl Drop for Listening {
 }
 
 impl Listening {
-    /// Ends it and waits until its port is free.
+    /// Stops listening and waits until the port is free.
     pub(crate) async fn end(mut self) {
         self.task.abort();
-        // It was aborted: that it says so is no news.
+        // The error only says that the task was aborted.
         let _ = (&mut self.task).await;
     }
 }
 
-/// Serves on a bound socket until the handle is dropped.
+/// Serves until the returned handle is dropped.
 pub(crate) fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, desk: Desk) -> Listening {
     let task = tokio::spawn(async move {
         let mut connections = JoinSet::new();
@@ -279,7 +279,7 @@ async fn answer(desk: &Desk, request: hyper::Request<Incoming>) -> Result<Respon
     play(desk, &request).await.map(Reply::into_response)
 }
 
-/// Records the outcome of one call in the call log.
+/// Logs the outcome of one call.
 struct CallRecord<'a> {
     desk: &'a Desk,
     since: Option<jiff::Timestamp>,

@@ -1,5 +1,5 @@
-//! A neighbour that lies: one HTTP answer for every request, such as one without an end. It counts what it was asked and what
-//! it could send, so that a test sees where a reader stopped.
+//! A hostile HTTP server that sends one fixed response to every request, such as an endless one. It counts requests
+//! and bytes sent, so that a test can see where a reader stopped.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What it answers.
+/// The response to every request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Lie {
-    /// 200, and a body that never ends.
+    /// 200 with a body that never ends.
     Endless,
-    /// 200, and a byte now and then.
+    /// 200 with an endless body, one byte every 20 ms.
     Dripping,
-    /// 200, and a body whose length is said to be a tebibyte.
+    /// 200 with an endless body and a `Content-Length` of 1 TiB.
     Huge,
-    /// 200, and a JSON list of so many empty lists.
+    /// 200 with a JSON array of this many empty arrays.
     Values(usize),
-    /// 302 to this place.
+    /// 302 with this `Location`.
     Redirect(String),
     /// This status with this body.
     Plain(u16, String),
 }
 
-/// One that listens at a loopback address of its own.
+/// A running server; it stops when dropped.
 #[derive(Debug)]
 pub struct Liar {
     address: SocketAddr,
@@ -37,17 +37,17 @@ pub struct Liar {
     task: JoinHandle<()>,
 }
 
-/// How much is written at once.
+/// Chunk size in bytes.
 const PIECE: usize = 64 << 10;
-/// Between two bytes of a dripping answer.
+/// Pause between two bytes of [`Lie::Dripping`].
 const DROP: Duration = Duration::from_millis(20);
 
 impl Liar {
-    /// Begins to listen at `host`, an address of loopback.
+    /// Listens on a free port of `host`, a loopback address.
     ///
     /// # Errors
     ///
-    /// Where it cannot listen there.
+    /// If the address cannot be bound.
     pub async fn start(host: &str, lie: Lie) -> std::io::Result<Self> {
         let listener = TcpListener::bind((host, 0)).await?;
         let address = listener.local_addr()?;
@@ -58,7 +58,7 @@ impl Liar {
         let (asked, told) = (seen.clone(), sent.clone());
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // It ends where the other side hangs up.
+                // The task ends when the client disconnects.
                 drop(tokio::spawn(answer(
                     stream,
                     lie.clone(),
@@ -74,12 +74,12 @@ impl Liar {
         })
     }
 
-    /// Where it is.
+    /// Base URL, with the port.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The first line and headers of each request that came.
+    /// The request line and headers of each request received.
     pub fn seen(&self) -> Vec<String> {
         self.seen
             .lock()
@@ -87,7 +87,7 @@ impl Liar {
             .clone()
     }
 
-    /// How many bytes of bodies it could send.
+    /// Number of body bytes sent in endless responses.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -106,7 +106,7 @@ async fn answer(mut stream: TcpStream, lie: Lie, (seen, sent): Books) -> std::io
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
     }
-    // The whole request is taken: who closes before is not heard to the end.
+    // Reads the complete request: closing earlier may reset the connection before the client reads the response.
     let mut body = vec![0; length_of(&head)];
     stream.read_exact(&mut body).await?;
     seen.lock()
@@ -152,7 +152,7 @@ async fn answer(mut stream: TcpStream, lie: Lie, (seen, sent): Books) -> std::io
     }
 }
 
-/// The `Content-Length` of a request; 0 where it has none.
+/// The `Content-Length` of a request; 0 if absent.
 fn length_of(head: &[u8]) -> usize {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     let length = head

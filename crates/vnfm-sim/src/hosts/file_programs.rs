@@ -41,7 +41,7 @@ pub(super) async fn sha256sum(shell: &Shell, args: &[&str], input: &mut Input) -
     Output::ok(format!("{}  {name}\n", hex(&Sha256::digest(content))))
 }
 
-/// Bytes as people write them.
+/// Lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     lines(bytes.iter().map(|byte| format!("{byte:02x}")))
 }

@@ -1,4 +1,4 @@
-//! `kubeadm init | join | reset | token | version`, with the checks, files and words of the real one.
+//! `kubeadm init | join | reset | token | version`, with the checks, files and messages of the real one.
 
 use super::Lan;
 use super::file_programs::hex;
@@ -15,9 +15,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The version that is installed.
+/// The installed Kubernetes version.
 pub(crate) const VERSION: &str = "v1.36.2";
-/// The port of API servers.
+/// Port of the API server.
 const PORT: u16 = 6443;
 
 const ADMIN: &str = "/etc/kubernetes/admin.conf";
@@ -26,7 +26,7 @@ const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 
-/// A kubeadm that runs; another one beside it is against the rules.
+/// Held while a kubeadm changes the host; a second one at the same time is a violation.
 pub(crate) struct Turn(Arc<Host>);
 
 impl Drop for Turn {
@@ -35,7 +35,7 @@ impl Drop for Turn {
     }
 }
 
-/// Takes the turn for a kubeadm that changes the host.
+/// Claims the host for a kubeadm command that changes it; none for any other command.
 pub(crate) fn claim(host: &Arc<Host>, argv: &[String]) -> Result<Option<Turn>, Output> {
     let words: Vec<_> = argv.iter().map(String::as_str).collect();
     let changes =
@@ -55,7 +55,6 @@ pub(crate) fn claim(host: &Arc<Host>, argv: &[String]) -> Result<Option<Turn>, O
     Ok(Some(Turn(host.clone())))
 }
 
-/// `kubeadm …`.
 pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -> Output {
     let words: Vec<_> = argv.iter().skip(1).map(String::as_str).collect();
     if words.first() == Some(&"version") {
@@ -93,14 +92,14 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -
     result.map_or_else(|words| Output::fail(1, words), Output::ok)
 }
 
-/// A join that a fault cut: the files that the real one has written by then.
+/// Leaves the files that an interrupted real join has written.
 pub(crate) fn leave_half_join(host: &Host) {
     let mut disk = host.disk();
     disk.write(BOOTSTRAP, "kind: Config\n", 0o600);
     disk.write(CA, "", 0o644);
 }
 
-/// What flags and configuration file say.
+/// Settings from the flags and the configuration file.
 struct Wanted {
     documents: Vec<Value>,
     flags: BTreeMap<String, String>,
@@ -112,7 +111,7 @@ impl Wanted {
         Self::read_with(host, words, "")
     }
 
-    /// The same, where the configuration may be `/dev/stdin`.
+    /// As `read`, but the configuration may be `/dev/stdin`.
     fn read_with(host: &Host, words: &[&str], piped: &str) -> Result<Self, String> {
         let (mut flags, mut plain) = (BTreeMap::new(), Vec::new());
         let mut words = words.iter();
@@ -145,7 +144,7 @@ impl Wanted {
         })
     }
 
-    /// A value of the document of this kind.
+    /// A string in the configuration document of this kind.
     fn at(&self, kind: &str, pointer: &str) -> Option<String> {
         let document = self.documents.iter().find(|d| d["kind"] == kind)?;
         document.pointer(pointer)?.as_str().map(str::to_owned)
@@ -180,7 +179,7 @@ fn preflight(problems: &[String]) -> String {
     format!("error execution phase preflight: [preflight] Some fatal errors occurred:\n{problems}")
 }
 
-/// What the real one checks first, as far as a simulated host can be wrong.
+/// The preflight checks that a simulated host can fail.
 fn check(host: &Host, files: &[&str]) -> Result<(), String> {
     let mut problems = Vec::new();
     {
@@ -287,7 +286,7 @@ fn fresh_token() -> String {
     format!("{}.{}", &random[..6], &random[6..22])
 }
 
-/// A control plane that a host is about to join.
+/// A discovered control plane.
 struct Found {
     endpoint: String,
     plane: Arc<Cluster>,
@@ -296,7 +295,7 @@ struct Found {
 const UNKNOWN: &str =
     "error execution phase preflight: couldn't validate the identity of the API Server: ";
 
-/// Finds it by a file that says where it is and whom to trust, and sees whether the token lets anybody in.
+/// File discovery: reads endpoint and CA from a kubeconfig, then checks the token.
 fn found_by_file(host: &Arc<Host>, wanted: &Wanted, path: &str) -> Result<Found, String> {
     let text = host.disk().text(path);
     let text = text.ok_or_else(|| format!("discovery.file.kubeConfigPath: Invalid value: \"{path}\": not a valid HTTPS URL or a file on disk\n"))?;
@@ -331,7 +330,7 @@ fn found_by_file(host: &Arc<Host>, wanted: &Wanted, path: &str) -> Result<Found,
     Ok(Found { endpoint, plane })
 }
 
-/// Finds it by a token, with which somebody there has signed where it is.
+/// Token discovery: checks the token and the pinned CA hash.
 fn found_by_token(host: &Arc<Host>, wanted: &Wanted) -> Result<Found, String> {
     let discovery = |name: &str| {
         wanted.at(
@@ -471,7 +470,7 @@ fn token(host: &Arc<Host>, words: &[&str], piped: &str) -> Result<String, String
     }
 }
 
-/// The endpoint that a kubeconfig names, where it is one of ours.
+/// The endpoint in a kubeconfig, if it is one of this world's clusters.
 pub(crate) fn endpoint_of(lan: &Lan, kubeconfig: &str) -> Option<String> {
     let server = kubeconfig.split("server: https://").nth(1)?;
     let endpoint = server.lines().next()?.trim().to_owned();

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 
-/// Between two looks of `kubectl wait`.
+/// Poll interval of `kubectl wait`.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What flags and words say.
+/// A parsed command line.
 #[derive(Default)]
 struct Line<'a> {
     words: Vec<&'a str>,
@@ -22,7 +22,7 @@ struct Line<'a> {
     condition: &'a str,
     timeout: u64,
     all: bool,
-    /// What is not there is no error.
+    /// `--ignore-not-found`
     lenient: bool,
 }
 
@@ -63,7 +63,6 @@ impl<'a> Line<'a> {
     }
 }
 
-/// `kubectl …`.
 pub(crate) async fn kubectl(shell: &Shell, argv: &[String], input: &mut Input) -> Output {
     let line = Line::read(&argv[1..]);
     if line.words.first() == Some(&"version") {
@@ -145,7 +144,7 @@ async fn apply(
     Ok(lines(said))
 }
 
-/// The path of a kind's collection.
+/// The API path of a kind's collection.
 fn path(kind: &str, namespace: Option<&str>) -> Option<String> {
     let (group, plural, namespaced) = match kind {
         "node" | "nodes" | "no" => ("api/v1", "nodes", false),

@@ -1,10 +1,10 @@
-//! The small programs of a host, and the way to the large ones.
+//! Runs programs: implements the small ones and dispatches to the others.
 
 use super::file_programs::{cat, files, sha256sum};
 use super::shell::{Input, Output, Shell, lines};
 use super::{kubeadm, kubectl, step};
 
-/// What every image has.
+/// The programs of every image.
 pub(crate) const INSTALLED: &[&str] = &[
     "apt-cache",
     "apt-get",
@@ -35,12 +35,12 @@ pub(crate) const INSTALLED: &[&str] = &[
     "whoami",
 ];
 
-/// What the shell knows without a file.
+/// The shell's built-in commands.
 const BUILT_IN: &[&str] = &[
     "true", "false", ":", "echo", "test", "[", "command", "exit", "export", "cd", "set",
 ];
 
-/// Runs `argv`; a program that is not there is 127.
+/// Runs `argv`; exit code 127 if there is no such program.
 pub(crate) async fn run(shell: &mut Shell, argv: &[String], input: &mut Input) -> Output {
     let Some(path) = argv.first() else {
         return Output::default();
@@ -76,12 +76,12 @@ pub(crate) async fn run(shell: &mut Shell, argv: &[String], input: &mut Input) -
         "apt-get" | "apt-cache" | "dpkg" | "ctr" => packages(shell, name, &args),
         "sysctl" | "modprobe" | "swapoff" | "systemctl" => settings(shell, name, &args),
         "uname" | "id" | "whoami" | "hostname" | "nproc" => identity(shell, name, &args),
-        // A file that somebody put there: a script.
+        // Any other file is a script.
         _ => script(shell, path, &args, input).await,
     }
 }
 
-/// What a program that a fault struck leaves behind: a `kubeadm join` is cut in the middle.
+/// The traces of a program that a fault interrupts: `kubeadm join` leaves half of its files.
 pub(crate) fn leave_half(shell: &Shell, argv: &[String]) {
     if argv.first().is_some_and(|p| p.ends_with("kubeadm")) && argv.iter().any(|a| a == "join") {
         kubeadm::leave_half_join(&shell.host);
@@ -139,7 +139,7 @@ async fn script(shell: &mut Shell, path: &str, args: &[&str], input: &mut Input)
     inner.script(&text, input).await
 }
 
-/// The upload of a file: the same result as the script that real hosts run for it.
+/// Uploads a file with the same result as the script that real hosts run.
 async fn put(shell: &Shell, path: &str, (mode, length): (&str, &str), input: &mut Input) -> Output {
     let content = input.take().await;
     if content.len().to_string() != length {

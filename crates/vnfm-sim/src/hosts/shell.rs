@@ -1,6 +1,6 @@
-//! One command line, or a script of them: words, quotes, variables, `;`, `&&`, `||`, `|`, `>`, `>>`, `<`.
+//! Runs a command line or script: words, quotes, variables, `;`, `&&`, `||`, `|`, `>`, `>>`, `<`.
 //!
-//! There are no loops, functions or substitutions: a script that needs them says what is missing and ends with 2.
+//! Loops, functions and substitutions are not simulated: a script that uses them fails with exit code 2 and a message.
 
 use super::host::Host;
 use super::shell_syntax::{Connector, Simple, Token, commands, tokens};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// What a command did.
+/// Exit code and output of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) code: i32,
@@ -38,7 +38,7 @@ impl Output {
         }
     }
 
-    /// So many bytes that no terminal likes, in lines that no page holds, and a last line of words.
+    /// `bytes` bytes of control characters and invalid UTF-8 in 1 MiB lines, then one readable line.
     pub(crate) fn flood(bytes: usize, code: i32) -> Self {
         let garbage = b"\x1b[31m\xff\xfe\x00garbage\x07".iter().copied().cycle();
         let mut out: Vec<u8> = garbage.take(bytes).collect();
@@ -60,16 +60,16 @@ impl Output {
     }
 }
 
-/// Lines put together.
+/// Concatenates lines.
 pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> String {
     lines.into_iter().collect::<Vec<_>>().concat()
 }
 
-/// What a command reads, taken by the first program that asks.
+/// Standard input; the first program that reads takes all of it.
 pub(crate) enum Input {
-    /// It is there.
+    /// Known in advance.
     Ready(Vec<u8>),
-    /// It arrives over a connection.
+    /// Still arriving over a connection.
     Arriving(oneshot::Receiver<Vec<u8>>),
 }
 
@@ -78,7 +78,7 @@ impl Input {
         Self::Ready(Vec::new())
     }
 
-    /// All of it; empty the second time.
+    /// Returns all input; empty the second time.
     pub(crate) async fn take(&mut self) -> Vec<u8> {
         match std::mem::replace(self, Self::nothing()) {
             Self::Ready(bytes) => bytes,
@@ -87,7 +87,7 @@ impl Input {
     }
 }
 
-/// Who runs commands, where, with which variables.
+/// The host, user and variables that commands run with.
 #[derive(Clone)]
 pub(crate) struct Shell {
     pub(crate) host: Arc<Host>,
@@ -108,7 +108,7 @@ impl Shell {
         self.user == "root"
     }
 
-    /// Runs a script: line by line, with what connects commands in a line.
+    /// Runs a script, honouring `;`, `&&` and `||` between its pipelines.
     pub(crate) fn script<'a>(
         &'a mut self,
         text: &'a str,
@@ -161,7 +161,7 @@ impl Shell {
         output
     }
 
-    /// One command with its redirections and assignments.
+    /// Runs one command with its redirections and assignments.
     async fn simple(&mut self, tokens: &[Token], input: &mut Input) -> Output {
         let parsed = match Simple::parse(tokens, &self.variables) {
             Ok(parsed) => parsed,
@@ -228,14 +228,14 @@ impl Shell {
         }
     }
 
-    /// Whether this user may write there.
+    /// Whether the user may write to a path.
     pub(crate) fn may_write(&self, path: &str) -> bool {
         self.is_root()
             || path.starts_with("/tmp/")
             || path.starts_with(&format!("/home/{}/", self.user))
     }
 
-    /// One program: the books see it, faults strike it.
+    /// Runs one program, with fault injection and logging.
     pub(crate) fn program<'a>(
         &'a mut self,
         argv: &'a [String],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// When the next command runs.
+/// On which exit code the next command runs.
 #[derive(Clone, Copy)]
 pub(super) enum Connector {
     Always,
@@ -10,14 +10,12 @@ pub(super) enum Connector {
     IfNot,
 }
 
-/// A word with its parts, or an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
     Word(Vec<Part>),
     Operator(&'static str),
 }
 
-/// A part of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Text(String),
@@ -28,7 +26,7 @@ const OPERATORS: &[&str] = &[
     "&&", "||", "2>>", "2>&1", "2>", ">>", ">&2", ">", "<", ";", "|", "\n",
 ];
 
-/// Cuts a script into tokens.
+/// Splits a script into tokens; an error for syntax that is not simulated.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::new();
     let mut word: Option<Vec<Part>> = None;
@@ -58,7 +56,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
-/// Takes one piece of a word off `rest` and returns what follows.
+/// Consumes one part of a word and returns the remaining text.
 fn piece<'a>(rest: &'a str, word: &mut Vec<Part>) -> Result<&'a str, String> {
     let mut chars = rest.chars();
     match chars.next() {
@@ -126,7 +124,7 @@ fn variable<'a>(rest: &'a str, word: &mut Vec<Part>) -> Result<&'a str, String> 
     Ok(&after[end..])
 }
 
-/// The pipelines, each with what connects it to the next one.
+/// The pipelines, each with the connector to the next one.
 pub(super) fn commands(tokens: Vec<Token>) -> Vec<(Vec<Token>, Connector)> {
     let mut all = Vec::new();
     let mut command = Vec::new();
@@ -140,7 +138,7 @@ pub(super) fn commands(tokens: Vec<Token>) -> Vec<(Vec<Token>, Connector)> {
                 continue;
             }
         };
-        // A line that ends in an operator goes on in the next one.
+        // A line that ends in an operator continues on the next line.
         if !(command.is_empty() && matches!(connector, Connector::Always)) {
             all.push((std::mem::take(&mut command), connector));
         }
@@ -149,13 +147,13 @@ pub(super) fn commands(tokens: Vec<Token>) -> Vec<(Vec<Token>, Connector)> {
     all
 }
 
-/// A command with its redirections, variables filled in.
+/// A command with its redirections and expanded variables.
 #[derive(Debug, Default)]
 pub(super) struct Simple {
     pub(super) argv: Vec<String>,
     pub(super) assigned: BTreeMap<String, String>,
     pub(super) from: Option<String>,
-    /// Path, whether it is appended to, whether it takes standard error.
+    /// Path, whether to append, whether it redirects standard error.
     pub(super) to: Vec<(String, bool, bool)>,
     pub(super) merge: bool,
 }
@@ -209,7 +207,7 @@ impl Simple {
                 let value = word[name.len() + 1..].to_owned();
                 self.assigned.insert(name, value);
             }
-            // A bare variable that is empty is no word at all.
+            // An unquoted empty variable expands to no word.
             None if word.is_empty() && matches!(parts, [Part::Variable(_)]) => {}
             None => self.argv.push(word),
         }

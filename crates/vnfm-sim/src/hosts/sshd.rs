@@ -23,13 +23,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// How often, and after which pauses, an address is looked at that another host has still.
+/// Attempts to bind an address that another host still holds.
 const LOOKS: u32 = 200;
-/// What a host that lies says, in bytes.
+/// Output of a hostile host, in bytes.
 const HOSTILE: usize = 64 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Starts to listen; connections end with the host's power.
+/// Starts listening; power-off ends the connections.
 pub(crate) async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
     let place = (host.spec().address, host.lan.ssh_port);
     let listener = bound(place)
@@ -43,7 +43,7 @@ pub(crate) async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
     }))
 }
 
-/// An address goes from a server to its successor, which may be up a moment before its predecessor is gone.
+/// Binds an address, waiting while the previous server, which may outlive its successor's boot by a moment, holds it.
 async fn bound(place: (IpAddr, u16)) -> std::io::Result<TcpListener> {
     let mut looks = LOOKS;
     loop {
@@ -72,10 +72,10 @@ fn serve(host: &Arc<Host>, config: Arc<Config>, stream: TcpStream) {
         Some(_) => self::config(PrivateKey::from(Ed25519Keypair::from_seed(&[7; 32]))),
         None => config,
     };
-    // Else each answer of two packets is held back for 40 ms: what `Config::nodelay` says is heeded by a listener of the
-    // library alone.
+    // Without this, each response of two packets is delayed by 40 ms: only the library's own listener heeds
+    // `Config::nodelay`.
     let _ = stream.set_nodelay(true);
-    // A second handle of the socket lets the plug be pulled.
+    // A second handle of the socket, to close it on power-off.
     let Ok(stream) = stream.into_std() else {
         return;
     };
@@ -90,7 +90,7 @@ fn serve(host: &Arc<Host>, config: Arc<Config>, stream: TcpStream) {
         channels: HashMap::new(),
     };
     let task = tokio::spawn(async move {
-        // A client that goes away in the middle is no affair of the host.
+        // A client that disconnects early is not an error of the host.
         if let Ok(session) = run_stream(config, stream, door).await {
             let _ = session.await;
         }
@@ -98,7 +98,6 @@ fn serve(host: &Arc<Host>, config: Arc<Config>, stream: TcpStream) {
     host.keep(task.abort_handle());
 }
 
-/// One connection.
 struct Door {
     host: Arc<Host>,
     user: String,
@@ -184,7 +183,7 @@ impl Handler for Door {
             Ok(mut stream) => {
                 reply.accept().await;
                 let task = tokio::spawn(async move {
-                    // Either side may end it; neither is an error of the host.
+                    // Either side may close it; neither is an error of the host.
                     let _ = copy_bidirectional(&mut channel.into_stream(), &mut stream).await;
                 });
                 self.host.keep(task.abort_handle());
@@ -231,7 +230,7 @@ impl Handler for Door {
     }
 }
 
-/// Runs one command with its channel's streams; ends when the client closes the channel or signals.
+/// Runs one command on a channel; stops it when the client closes the channel or sends a signal.
 async fn converse(channel: Channel<Msg>, shell: Shell, command: String) {
     let (mut read, write) = channel.split();
     let (arrived, arriving) = oneshot::channel();
@@ -240,13 +239,13 @@ async fn converse(channel: Channel<Msg>, shell: Shell, command: String) {
         () = listen_to(&mut read, arrived) => None,
     };
     if let Some(output) = done {
-        // Where the client has gone, nobody is left to be told.
+        // An error means that the client has disconnected.
         let _ = tell(&write, output).await;
     }
     let _ = write.close().await;
 }
 
-/// Collects what the command reads; returns when the client wants it to end.
+/// Collects standard input; returns when the client closes the channel or sends a signal.
 async fn listen_to(read: &mut ChannelReadHalf, arrived: oneshot::Sender<Vec<u8>>) {
     let mut bytes = Vec::new();
     let mut arrived = Some(arrived);
@@ -254,7 +253,7 @@ async fn listen_to(read: &mut ChannelReadHalf, arrived: oneshot::Sender<Vec<u8>>
         match message {
             ChannelMsg::Data { data } => bytes.extend_from_slice(&data),
             ChannelMsg::Eof => {
-                // A command that is over does not read any more.
+                // The send fails if the command has ended and reads no more.
                 let _ = arrived
                     .take()
                     .map(|arrived| arrived.send(std::mem::take(&mut bytes)));
@@ -265,7 +264,7 @@ async fn listen_to(read: &mut ChannelReadHalf, arrived: oneshot::Sender<Vec<u8>>
     }
 }
 
-/// The command with what the books and the faults have to say; `None` cuts the channel.
+/// Runs the command with fault injection and logging; `None` cuts the channel.
 async fn execute(mut shell: Shell, command: &str, mut input: Input) -> Option<Output> {
     let host = shell.host.clone();
     let lan = &host.lan;
@@ -278,7 +277,7 @@ async fn execute(mut shell: Shell, command: &str, mut input: Input) -> Option<Ou
     let (output, remark) = match fault {
         Some(Fault::Exit { exit, stderr }) => (Some(Output::fail(exit, stderr)), "fault"),
         Some(Fault::Flood { flood, exit }) => (Some(Output::flood(flood, exit)), "flood"),
-        // A host lies by saying more than anybody can hold, whatever it was asked.
+        // A hostile host sends more output than a client should buffer.
         Some(Fault::Hostile { .. }) => (Some(Output::flood(HOSTILE, 0)), "hostile"),
         Some(Fault::Drop { drop: When::Before } | Fault::Status { .. }) => (None, "cut before"),
         Some(Fault::Hang { .. }) => std::future::pending().await,

@@ -1,6 +1,6 @@
-//! `vnfm-step`, the runner that drivers put on a host: long steps outlive the connection that began them.
+//! `vnfm-step`, the runner that drivers install on a host: long steps outlive the connection that started them.
 //!
-//! On a real host it is a shell script; here the same commands with the same answers, on tasks.
+//! On a real host it is a shell script; here the same commands with the same output run as tasks.
 
 use super::host::Host;
 use super::shell::{Input, Output, Shell};
@@ -9,16 +9,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How many lines `log` shows of each stream.
+/// Number of lines of each stream that `log` prints.
 const LINES: usize = 25;
 
-/// A step that was begun: what it wrote, and its exit code once it ended.
+/// A started step: its output, and its exit code once it has ended.
 pub(crate) struct Step {
     exit: watch::Sender<Option<i32>>,
     output: Mutex<Output>,
 }
 
-/// `vnfm-step …`.
 pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
     let host = &shell.host;
     if !shell.is_root() {
@@ -111,7 +110,7 @@ fn log(step: &Step) -> String {
     tail(&out) + &tail(&err)
 }
 
-/// What the host is like, as `name=value` lines.
+/// The host's state as `name=value` lines.
 fn facts(host: &Host) -> String {
     let has = |name: &str| host.has_program(name);
     let missing: Vec<_> = ["kubeadm", "kubelet", "kubectl", "containerd"]

@@ -1,4 +1,4 @@
-//! Hosts as a person at their shell sees them.
+//! Hosts, through their shell.
 
 use super::host::Host;
 use super::shell::{Input, Output, Shell};
@@ -18,7 +18,7 @@ const NETWORK: &str = "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: c
     spec: {selector: {matchLabels: {app: cni}}, template: {metadata: {labels: {app: cni}}, spec: {containers: \
     [{name: cni, image: cni}]}}}}";
 
-/// A world of hosts only, in a loopback /24 that nobody else uses.
+/// Hosts without the other services, in an unused loopback /24.
 struct Room {
     hosts: Hosts,
     books: Arc<Books>,
@@ -31,7 +31,7 @@ impl Room {
         loop {
             let random = *uuid::Uuid::new_v4().as_bytes();
             let net = [1 + random[0] % 254, 1 + random[1] % 254];
-            // The API servers of this test listen at 6443 of these addresses; one that is taken means another room.
+            // The API servers of this test listen on port 6443 of these addresses; if it is taken, try another block.
             if TcpListener::bind((Ipv4Addr::new(127, net[0], net[1], 1), 6443))
                 .await
                 .is_err()

@@ -1,7 +1,7 @@
-//! The API server's paths and verbs: create, read, change, delete, list, and their errors.
+//! The API server's routes: paths, verbs and RBAC. `verbs.rs` serves them.
 //!
-//! Errors are the real server's `Status` bodies with its words; what it defaults and refuses on
-//! create is done in `admit`.
+//! Errors are `Status` bodies with the real server's messages; defaults and validation on
+//! create are in `admit.rs`.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use super::watch::watch;
 use super::writes::{error, missing, no_page, status};
 use crate::http::{Neighbour, Reply, Request, Route};
 
-/// An API server; routes hold the cluster itself.
+/// The HTTP service of a cluster.
 pub(crate) struct Api(pub(crate) Arc<Cluster>);
 
 pub(super) type Answer = Result<Reply, Reply>;
 
-/// A path of the API taken apart.
+/// A parsed API path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
     group: String,
@@ -128,7 +128,7 @@ impl Neighbour for Api {
     }
 }
 
-/// What a request wants, in RBAC's words; `apply` and `evict` are of their own kind for the books.
+/// The RBAC verb of a request, or `apply` and `evict`, which have names of their own in the call log.
 fn verb(request: &Request, target: &Target) -> &'static str {
     match (&request.method, target.name.is_empty()) {
         (&Method::GET, true) if matches!(request.param("watch"), Some("true" | "1")) => "watch",
@@ -254,7 +254,7 @@ impl Api {
     }
 }
 
-/// The kind, namespace and name at an API path.
+/// Kind, namespace and name in an API path; none for an unknown kind.
 pub(crate) fn locate(store: &Store, path: &str) -> Option<(String, String, String)> {
     let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let target = Target::of(&segments)?;

@@ -1,7 +1,7 @@
-//! Server-side apply: who owns which field, merging by it, and the conflicts.
+//! Server-side apply: field ownership, merging, conflicts.
 //!
 //! A field is a path; an item of a list that has keys (containers by name, ports by number and
-//! protocol …) is addressed by them, as in `k:{"name":"web"}`. Lists without keys are one field.
+//! protocol …) is addressed by them, as in `k:{"name":"web"}`. A list without keys is a single field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 
 use crate::time::now;
 
-/// A field, from the top: `f:spec`, `f:containers`, `k:{"name":"web"}` …
+/// A field's path from the root: `f:spec`, `f:containers`, `k:{"name":"web"}` …
 pub(crate) type Path = Vec<String>;
 
-/// One manager's share.
+/// The fields of one manager.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Share {
     applied: bool,
@@ -20,11 +20,11 @@ struct Share {
     time: String,
 }
 
-/// Who owns which fields of an object, by manager.
+/// The field owners of an object, by manager.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Owners(BTreeMap<(String, bool), Share>);
 
-/// What another manager owns and has otherwise.
+/// A field that another manager owns with another value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub(crate) manager: String,
@@ -46,7 +46,7 @@ impl Owners {
         self.0.iter().map(show).collect()
     }
 
-    /// A manager wrote an object by other means than apply: what it changed is its own now.
+    /// After a write other than apply: the manager now owns the fields that it changed.
     pub(crate) fn wrote(mut self, manager: &str, before: &Value, after: &Value) -> Self {
         let (old, new) = (fields(before), fields(after));
         let changed: BTreeSet<Path> = new
@@ -68,7 +68,7 @@ impl Owners {
         self
     }
 
-    /// Merges what a manager applies into the live object; conflicts if others own what it changes.
+    /// Merges an applied configuration into the live object; conflicts if it changes fields of other managers.
     pub(crate) fn apply(
         mut self,
         manager: &str,
@@ -123,8 +123,8 @@ impl Owners {
     }
 }
 
-/// Merges one value into another: maps by name, lists with keys by key, everything else as a whole.
-/// With `null_deletes` a null takes the member away, as a merge patch has it.
+/// Merges one value into another: maps by name, lists with keys by key; replaces everything else.
+/// With `null_deletes` a null deletes the member, as in a merge patch.
 pub(crate) fn merge(live: &mut Value, change: &Value, field: &str, null_deletes: bool) {
     match (live, change) {
         (Value::Object(live), Value::Object(change)) => {
@@ -158,7 +158,7 @@ pub(crate) fn merge(live: &mut Value, change: &Value, field: &str, null_deletes:
     }
 }
 
-/// An RFC 7386 merge patch.
+/// Applies a merge patch (RFC 7386).
 pub(crate) fn merge_patch(live: &mut Value, change: &Value) {
     let Value::Object(change) = change else {
         *live = change.clone();
@@ -176,7 +176,7 @@ pub(crate) fn merge_patch(live: &mut Value, change: &Value) {
     }
 }
 
-/// The keys by which an item of a list is known, if the list has keys.
+/// The key of a list item, if the list has keys.
 fn key(field: &str, item: &Value) -> Option<String> {
     let item = item.as_object()?;
     let names: &[&str] = match field {
@@ -206,7 +206,7 @@ fn key(field: &str, item: &Value) -> Option<String> {
     Some(format!("k:{}", Value::Object(keys)))
 }
 
-/// All fields of an object that can be owned, with their values.
+/// All fields that can be owned, with their values.
 fn fields(object: &Value) -> BTreeMap<Path, Value> {
     let mut all = BTreeMap::new();
     for (name, value) in object.as_object().into_iter().flatten() {
@@ -259,7 +259,7 @@ fn walk(all: &mut BTreeMap<Path, Value>, path: Path, field: &str, value: &Value)
     }
 }
 
-/// Takes a field out, and what is empty after that.
+/// Removes a field and the parents that become empty.
 fn cut(value: &mut Value, path: &[String]) {
     let Some((first, rest)) = path.split_first() else {
         return;

@@ -1,4 +1,4 @@
-//! Who asks and whether he may: bearer tokens, RBAC.
+//! Authentication by bearer token and authorization by RBAC.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use uuid::Uuid;
 
 use super::objects::{Key, Store};
 
-/// Somebody who has shown a token.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Who {
     pub(crate) name: String,
     groups: Vec<String>,
 }
 
-/// A token that the cluster gave out.
+/// An issued service account token.
 #[derive(Debug, Clone)]
 struct Issued {
     namespace: String,
@@ -25,16 +25,15 @@ struct Issued {
     expires: jiff::Timestamp,
 }
 
-/// All tokens of a cluster.
 pub(crate) struct Tokens {
-    /// The administrator's.
+    /// The administrator's token.
     pub(crate) admin: String,
     issued: BTreeMap<String, Issued>,
-    /// Bootstrap tokens, those that are no longer good among them.
+    /// All bootstrap tokens, including expired ones.
     pub(crate) bootstraps: Vec<String>,
 }
 
-/// What somebody wants to do.
+/// The attributes of a request that RBAC decides on.
 pub(crate) struct Deed<'a> {
     pub(crate) verb: &'a str,
     pub(crate) group: &'a str,
@@ -52,7 +51,7 @@ impl Tokens {
         }
     }
 
-    /// Everything that was ever given to anybody.
+    /// Every token ever issued.
     pub(crate) fn given(&self) -> Vec<String> {
         self.issued
             .keys()
@@ -61,7 +60,7 @@ impl Tokens {
             .collect()
     }
 
-    /// A token of a service account, shaped as the real ones are; none if there is no such account.
+    /// Issues a JWT for a service account; none if the account does not exist.
     pub(crate) fn issue(
         &mut self,
         store: &Store,
@@ -97,7 +96,7 @@ impl Tokens {
         Some((token, expires))
     }
 
-    /// Who shows this `Authorization` header; `Err` for a token that does not hold, nobody without one.
+    /// The caller of this `Authorization` header: anonymous if it is empty, `Err` for an invalid token.
     pub(crate) fn who(&self, store: &Store, header: &str) -> Result<Who, ()> {
         let Some(token) = header.strip_prefix("Bearer ") else {
             if header.is_empty() {
@@ -146,7 +145,7 @@ impl Who {
         }
     }
 
-    /// The service account that the header `Impersonate-User` names; administrators alone may act as others.
+    /// The service account in the header `Impersonate-User`; only administrators may impersonate.
     pub(crate) fn acting_as(self, user: &str) -> Result<Self, ()> {
         if user.is_empty() {
             return Ok(self);
@@ -161,7 +160,7 @@ impl Who {
             .ok_or(())
     }
 
-    /// Whether RBAC allows a deed.
+    /// Whether RBAC allows it, by role or cluster role.
     pub(crate) fn may(&self, store: &Store, deed: &Deed<'_>) -> bool {
         if self.groups.iter().any(|group| group == "system:masters") {
             return true;

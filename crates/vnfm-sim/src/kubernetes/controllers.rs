@@ -1,7 +1,7 @@
-//! The controllers: from what is wanted to what is, one round over the whole store at a time.
+//! The controllers: bring the observed state to the desired one, in rounds over the entire store.
 //!
-//! A cluster's task runs rounds until one changes nothing, then sleeps until something is written (or
-//! a pod is due). Rounds are small functions, one per kind of object; each writes only what differs.
+//! A cluster's task runs rounds until one changes nothing, then sleeps until an object is written or
+//! a pod is due. A round calls one small function per kind of object; each writes only differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use super::workloads::{
 };
 use crate::time::now;
 
-/// What the controllers remember between rounds.
+/// The controllers' state between rounds.
 pub(crate) struct Controllers {
-    /// When a pod that was scheduled is up, by its uid.
+    /// When a scheduled pod becomes Ready, by UID.
     due: BTreeMap<String, Instant>,
     pub(crate) pod_start: Duration,
     pub(crate) ca_pem: String,
@@ -39,7 +39,7 @@ impl Controllers {
         }
     }
 
-    /// Runs rounds until nothing changes; when the next pod is due.
+    /// Runs rounds until nothing changes (50 at most); returns when the next pod is due.
     pub(crate) fn settle(&mut self, store: &mut Store, network: bool) -> Option<Instant> {
         for _ in 0..50 {
             let before = store.version;
@@ -65,8 +65,6 @@ impl Controllers {
         });
         self.due.values().min().copied()
     }
-
-    // --- pods ---
 
     fn pods(&mut self, store: &mut Store) {
         for key in keys(store, "pods") {
@@ -175,7 +173,7 @@ fn running(pod: &Value, address: &str, finishes: bool) -> Value {
         "conditions": conditions.iter().map(|(kind, holds)| condition(kind, *holds, if *holds { "" } else { reason })).collect::<Vec<_>>() })
 }
 
-/// Finds a node: one that is Ready, whose taints are tolerated and that the selector selects.
+/// Binds a pod to the least loaded suitable node, or sets the condition `Unschedulable`.
 fn schedule(store: &mut Store, key: &Key, pod: &Value) {
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     for (_, other) in store.list("pods", "") {
@@ -221,7 +219,7 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
     }
 }
 
-/// Whether a pod of this spec may run on the node.
+/// Whether a pod of this spec may run on the node: Ready, not cordoned, selector and taints match.
 fn takes(node: &Value, spec: &Value) -> bool {
     let everything = spec["tolerations"]
         .as_array()
@@ -241,7 +239,7 @@ fn takes(node: &Value, spec: &Value) -> bool {
         && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(spec, taint))
 }
 
-/// Whether it is still to be brought up: it is new, or it crashes.
+/// Whether the kubelet has to start the pod: it is new or in a crash loop.
 fn starts(pod: &Value) -> bool {
     pod["status"]["phase"] == "Pending"
         || pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
@@ -336,7 +334,7 @@ fn namespaces(store: &mut Store, ca_pem: &str) {
     }
 }
 
-/// A namespace that goes takes its content along, and goes when that is gone.
+/// Deletes the content of a terminating namespace, and the namespace once it is empty.
 fn empty(store: &mut Store, namespace: &Key) {
     let content: Vec<Key> = store
         .all()
@@ -355,7 +353,7 @@ fn empty(store: &mut Store, namespace: &Key) {
     say_what_is_left(store, namespace);
 }
 
-/// What keeps a namespace from going, as its conditions.
+/// Sets the conditions that say which objects and finalizers block a namespace's deletion.
 fn say_what_is_left(store: &mut Store, namespace: &Key) {
     let (mut kinds, mut finalizers) = (BTreeMap::new(), BTreeMap::new());
     for (key, body) in store
@@ -427,7 +425,7 @@ fn volumes(store: &mut Store) {
     }
 }
 
-/// What is owned goes when every owner is gone; an owner that waits for it goes then.
+/// Deletes objects whose owners are all deleted or waiting for them; then the waiting owners.
 fn collect_garbage(store: &mut Store) {
     let uid = |body: &Value| body["metadata"]["uid"].as_str().map(str::to_owned);
     let alive: BTreeSet<String> = store.all().filter_map(|(_, body)| uid(body)).collect();
@@ -486,7 +484,7 @@ fn waits_for_owned(body: &Value) -> bool {
     is_going(body) && finalizers.any(|f| f == "foregroundDeletion")
 }
 
-/// Takes the finalizer off an owner that waited for what it owned, and deletes it if that was the last one.
+/// Removes the finalizer of an owner that waited for its dependents, and deletes it if that was its last one.
 fn finish_foreground_deletion(store: &mut Store, key: &Key) {
     store.update(key, |body| {
         if let Some(list) = array(&mut body["metadata"]["finalizers"]) {

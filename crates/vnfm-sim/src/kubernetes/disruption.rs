@@ -1,7 +1,7 @@
-//! Disruption budgets: how many pods may go at a time, and the eviction that keeps to it.
+//! Disruption budgets and the evictions that respect them.
 //!
-//! An eviction that a budget does not allow is refused with 429 and the real server's words. A pod that does not
-//! run, or is not Ready while its budget is met without it, goes unasked.
+//! An eviction that a budget forbids gets a 429 with the real server's message. A pod that is not
+//! running, or is not Ready while the budget is met without it, is always evicted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::http::Reply;
 const BUDGETS: &str = "poddisruptionbudgets.policy";
 
 impl Cluster {
-    /// Evicts a pod as `kubectl drain` would.
+    /// Evicts a pod, as `kubectl drain` does.
     ///
     /// # Errors
     ///
-    /// With status and words of the server, 429 where a disruption budget does not allow it.
+    /// The server's status and message; 429 if a disruption budget forbids it.
     pub fn evict(&self, namespace: &str, pod: &str) -> Result<(), (u16, String)> {
         let mut store = self.store();
         let kind = store
@@ -34,7 +34,7 @@ impl Cluster {
     }
 }
 
-/// What a budget comes to.
+/// A budget's computed status.
 struct Budget {
     name: String,
     expected: usize,
@@ -91,7 +91,7 @@ impl Budget {
     }
 }
 
-/// A number, or a percentage of all, rounded up.
+/// A number, or a percentage of `all`, rounded up.
 fn portion(value: &Value, all: usize) -> usize {
     let percent = value
         .as_str()
@@ -113,7 +113,7 @@ fn chosen(store: &Store, namespace: &str, selector: &Value) -> Vec<Arc<Value>> {
     pods.filter(|pod| selector.fits(pod)).cloned().collect()
 }
 
-/// How many pods the controllers of these are to have.
+/// The number of pods that the controllers of these pods want.
 fn scale(store: &Store, namespace: &str, pods: &[Arc<Value>]) -> usize {
     let mut wanted = BTreeMap::new();
     for controller in pods.iter().filter_map(|pod| owner(pod)) {
@@ -135,7 +135,7 @@ fn scale(store: &Store, namespace: &str, pods: &[Arc<Value>]) -> usize {
     wanted.values().sum()
 }
 
-/// One round: every budget says what it comes to.
+/// One round: updates the status of every budget.
 pub(super) fn settle(store: &mut Store) {
     for key in keys(store, BUDGETS) {
         let Some(body) = store.get(&key).cloned() else {
@@ -160,11 +160,11 @@ pub(super) fn settle(store: &mut Store) {
     }
 }
 
-/// Evicts a pod, or says which budget does not allow it.
+/// Evicts a pod unless a budget forbids it.
 ///
 /// # Errors
 ///
-/// 404, 409 where its UID is not the one meant, 429 by a budget.
+/// 404, 409 if the UID does not match, 429 if a budget forbids it.
 pub(super) fn evict(
     store: &mut Store,
     kind: &Kind,

@@ -1,18 +1,19 @@
-//! Simulated clusters: an API server each, with TLS, tokens and RBAC, and the controllers behind it.
+//! Simulated clusters, each an API server with TLS, tokens and RBAC, and its controllers.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `objects.rs` | kinds, objects, versions, the log of changes |
-//! | `api.rs`, `discovery.rs`, `watch.rs` | the paths, the verbs, the streams |
+//! | `clusters.rs`, `inventory.rs` | starting and stopping clusters; their inventory entries |
+//! | `objects.rs` | kinds, objects, versions, the change log |
+//! | `api.rs`, `verbs.rs`, `discovery.rs`, `watch.rs` | routes, verbs, discovery, watches |
 //! | `admit.rs`, `apply.rs` | validation and defaults; server-side apply and its conflicts |
 //! | `auth.rs` | bearer tokens, RBAC |
-//! | `controllers.rs`, `workloads.rs` | from workloads to pods that are Ready, namespaces, garbage |
-//! | `quota.rs` | how many objects a namespace may hold |
-//! | `nodes.rs`, `disruption.rs` | nodes that fall silent, are cordoned, deleted; evictions and their budgets |
+//! | `controllers.rs`, `workloads.rs` | pods, namespaces, garbage collection; workloads |
+//! | `quota.rs` | object count quotas |
+//! | `nodes.rs`, `disruption.rs` | silent, cordoned and deleted nodes; evictions and disruption budgets |
 //!
-//! A cluster begins with the system objects of a real one. Its nodes are Ready once a network is
-//! applied (any `DaemonSet` beside `kube-proxy`); an image whose name contains `no-such` cannot be pulled, one with
-//! `crash-loop` ends again and again, until [`Cluster::mend_images`].
+//! A cluster starts with the system objects of a real one. Its nodes are Ready once a network is
+//! applied (any `DaemonSet` except `kube-proxy`). An image whose name contains `no-such` cannot be pulled, one with
+//! `crash-loop` crashes repeatedly, until [`Cluster::mend_images`].
 
 mod admit;
 mod api;
@@ -54,7 +55,7 @@ pub use clusters::{ClusterSpec, Clusters};
 use controllers::Controllers;
 use objects::{Key, Store};
 
-/// One cluster.
+/// A running cluster.
 pub struct Cluster {
     name: String,
     at: SocketAddr,
@@ -62,9 +63,9 @@ pub struct Cluster {
     store: Mutex<Store>,
     tokens: Mutex<Tokens>,
     seeded: BTreeSet<Key>,
-    /// The cluster has a network from the beginning.
+    /// Whether nodes are Ready without a network `DaemonSet`.
     network: AtomicBool,
-    /// The cluster belongs to the world: it is not left behind.
+    /// Whether the cluster is part of the world, not left behind by a test.
     belongs: AtomicBool,
     tls: TlsAcceptor,
     books: Arc<Books>,
@@ -74,7 +75,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Its name.
+    /// The name in its [`ClusterSpec`].
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -84,12 +85,12 @@ impl Cluster {
         format!("https://{}", self.at)
     }
 
-    /// The certificate of its CA.
+    /// Certificate of the cluster's CA, PEM.
     pub fn ca_pem(&self) -> String {
         self.ca_pem.clone()
     }
 
-    /// The UID of `kube-system`: the cluster's identity.
+    /// The UID of the namespace `kube-system`, which identifies the cluster.
     pub fn uid(&self) -> String {
         let store = self.store();
         let found = store
@@ -98,7 +99,7 @@ impl Cluster {
         found.unwrap_or_default()
     }
 
-    /// An administrator's kubeconfig, as text.
+    /// A kubeconfig with the administrator's token.
     pub fn kubeconfig(&self) -> String {
         use base64::Engine as _;
         let ca = base64::engine::general_purpose::STANDARD.encode(&self.ca_pem);
@@ -109,12 +110,12 @@ impl Cluster {
         serde_yaml::to_string(&config).unwrap_or_default()
     }
 
-    /// The administrator's token.
+    /// The administrator's bearer token.
     pub fn admin_token(&self) -> String {
         self.tokens().admin.clone()
     }
 
-    /// Changes what lies at an API path as `kubectl patch --type merge` would; whether there was something.
+    /// Patches the object at an API path as `kubectl patch --type merge` does; false if it does not exist.
     pub fn merge(&self, path: &str, change: &Value) -> bool {
         let mut store = self.store();
         let Some((kind, namespace, name)) = api::locate(&store, path) else {
@@ -131,18 +132,18 @@ impl Cluster {
         true
     }
 
-    /// Makes the cluster the world's own: it has a network and one node for work.
+    /// Makes it a standalone cluster of the world, with a network and one node.
     pub fn furnish(&self, node: &str, address: IpAddr) {
         self.network.store(true, Ordering::SeqCst);
         self.belongs.store(true, Ordering::SeqCst);
         self.add_node(node, &address.to_string());
     }
 
-    /// Applies manifests (one or several documents) as `kubectl` would; what was applied.
+    /// Applies one or several YAML documents as `kubectl` does; returns `KIND/NAME` of each.
     ///
     /// # Errors
     ///
-    /// With the server's words where a document is refused.
+    /// The server's message if it refuses a document; earlier documents stay applied.
     pub fn apply(&self, manifests: &str) -> anyhow::Result<Vec<String>> {
         use serde::Deserialize as _;
         let mut applied = Vec::new();
@@ -181,7 +182,7 @@ impl Cluster {
         Ok(applied)
     }
 
-    /// What lies at an API path: an object, or a list.
+    /// The object or list at an API path.
     pub fn get_json(&self, path: &str) -> Option<Value> {
         let store = self.store();
         let (kind, namespace, name) = api::locate(&store, path)?;
@@ -197,12 +198,12 @@ impl Cluster {
             .map(|body| (**body).clone())
     }
 
-    /// Images that could not be pulled or that crashed work from now on.
+    /// Makes images work that could not be pulled or that crashed.
     pub fn mend_images(&self) {
         self.store().mend();
     }
 
-    /// Deletes what lies at an API path; whether there was something.
+    /// Deletes the object at an API path; false if it does not exist.
     pub fn delete(&self, path: &str) -> bool {
         let mut store = self.store();
         let Some((kind, namespace, name)) = api::locate(&store, path) else {
@@ -213,7 +214,7 @@ impl Cluster {
             .is_some()
     }
 
-    /// A token of a service account, for a year; empty if there is no such account.
+    /// Issues a service account token for a year; empty if the account does not exist.
     pub fn token_for(&self, namespace: &str, account: &str) -> String {
         let store = self.store();
         let issued = self
@@ -222,19 +223,19 @@ impl Cluster {
         issued.map(|(token, _)| token).unwrap_or_default()
     }
 
-    /// A bootstrap token (`id.secret`) becomes valid: a secret of `kube-system`, as in a real cluster.
+    /// Adds a bootstrap token (`id.secret`) as a secret in `kube-system`, as in a real cluster.
     pub fn bootstrap_token_add(&self, token: &str) {
         self.tokens().bootstraps.push(token.to_owned());
         let (id, secret) = token.split_once('.').unwrap_or((token, ""));
         seeds::bootstrap_token(&mut self.store(), (id, secret));
     }
 
-    /// A bootstrap token, by its id or as a whole, is no longer valid.
+    /// Revokes a bootstrap token, given its id or the full token.
     pub fn bootstrap_token_remove(&self, token: &str) {
         self.store().remove(&bootstrap_key(token));
     }
 
-    /// Whether a bootstrap token, by its id or as a whole, is valid.
+    /// Whether a bootstrap token, given its id or the full token, is valid.
     pub fn bootstrap_token_valid(&self, token: &str) -> bool {
         use base64::Engine as _;
         let store = self.store();
@@ -247,7 +248,7 @@ impl Cluster {
         known["data"]["token-secret"] == base64::engine::general_purpose::STANDARD.encode(secret)
     }
 
-    /// Forgets the log of changes, as etcd's compaction does: watches from older versions get 410.
+    /// Drops the change log, as etcd's compaction does: watches from older versions get a 410.
     pub fn compact(&self) {
         self.store().compact();
     }
@@ -274,11 +275,11 @@ impl Cluster {
         if let Some(controller) = controller {
             controller.abort();
         }
-        // The books list what exists: nothing any more.
+        // The inventory must no longer list its objects.
         *self.store() = Store::new();
     }
 
-    /// Secrets that ask for a service account's token get one.
+    /// Fills secrets that request a service account token.
     fn fill_token_secrets(&self, store: &mut Store) {
         use base64::Engine as _;
         let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
@@ -314,7 +315,7 @@ fn bootstrap_key(token: &str) -> Key {
     Key::new("secrets", "kube-system", &format!("bootstrap-token-{id}"))
 }
 
-/// Runs the controllers whenever something was written, until the cluster is gone.
+/// Runs the controllers after each write, until the cluster is dropped.
 async fn control(cluster: Weak<Cluster>, mut controllers: Controllers) {
     let Some(mut changes) = cluster.upgrade().map(|cluster| cluster.store().subscribe()) else {
         return;

@@ -1,4 +1,4 @@
-//! What each verb of the API does to a kind or an object.
+//! Implements the API's verbs on kinds and objects.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Api {
             .collect();
         let bare = |body: &&Arc<Value>| {
             let mut body = (***body).clone();
-            // As the real server does for its own kinds: the list says what its items are.
+            // The real server omits these from the items of built-in kinds.
             body.as_object_mut()
                 .map(|map| (map.remove("apiVersion"), map.remove("kind")));
             body

@@ -1,4 +1,4 @@
-//! Watches and selectors: the changes of a kind, one JSON document a line, from a version on.
+//! Watches (the changes of a kind from a version on, one JSON document per line) and selectors.
 
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::writes::status;
 use crate::http::{Reply, Request};
 use crate::time::pause;
 
-/// What a list or a watch is limited to.
+/// A label and field selector.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selector {
     labels: Vec<(String, Test)>,
@@ -31,7 +31,7 @@ enum Test {
 }
 
 impl Selector {
-    /// Reads `labelSelector` and `fieldSelector`.
+    /// Parses `labelSelector` and `fieldSelector` of a request.
     pub(crate) fn of(request: &Request) -> Self {
         let labels = split(request.param("labelSelector").unwrap_or_default())
             .iter()
@@ -60,7 +60,7 @@ impl Selector {
         Self { labels, fields }
     }
 
-    /// Reads a selector of an object's specification; none selects nothing, an empty one everything.
+    /// Parses a selector in an object's spec; an empty one selects everything, an absent one (`None`) nothing.
     pub(crate) fn of_object(selector: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let selector = selector.as_object()?;
@@ -96,7 +96,7 @@ impl Selector {
         })
     }
 
-    /// Whether an object passes.
+    /// Whether it selects the object.
     pub(crate) fn fits(&self, body: &Value) -> bool {
         let label = |name: &str| body["metadata"]["labels"][name].as_str();
         let labels = self.labels.iter().all(|(name, test)| match test {
@@ -172,7 +172,6 @@ fn requirement(text: &str) -> (String, Test) {
     }
 }
 
-/// A running watch.
 struct Watching {
     cluster: Arc<Cluster>,
     kind: Arc<Kind>,
@@ -186,7 +185,7 @@ struct Watching {
     ended: bool,
 }
 
-/// Answers `?watch=1`.
+/// Serves `?watch=1`.
 pub(crate) fn watch(
     cluster: &Arc<Cluster>,
     store: &Store,
@@ -239,7 +238,7 @@ pub(crate) fn watch(
     .with("content-type", "application/json")
 }
 
-/// The next piece of a watch: everything that is due, in one go.
+/// The next chunk of a watch, with all events that are due.
 async fn next(
     watching: Option<Watching>,
 ) -> Option<(Result<Bytes, std::io::Error>, Option<Watching>)> {
@@ -289,7 +288,7 @@ impl Watching {
             .collect()
     }
 
-    /// A change as this watch sees it: an object may come into or leave its selection.
+    /// The watch event of a change; an object that enters or leaves the selection is added or deleted.
     fn event(&self, change: &Change) -> Option<Value> {
         let mine = |body: &Arc<Value>| {
             (self.namespace.is_empty() || body["metadata"]["namespace"] == self.namespace.as_str())

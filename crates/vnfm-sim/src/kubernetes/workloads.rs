@@ -1,4 +1,4 @@
-//! Workloads: deployments to replica sets to pods; stateful sets, daemon sets, jobs.
+//! Workload controllers: deployments, replica sets, stateful sets, daemon sets, jobs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -247,7 +247,7 @@ pub(super) fn replica_sets(store: &mut Store) {
     }
 }
 
-/// A pod was refused: the condition that says so, the one from before where it was refused before.
+/// The condition for a refused pod; keeps the previous one if the pod was refused before.
 fn failed_create(store: &mut Store, key: &Key, set: &Value, why: &str) -> Value {
     if let Some(before) = replica_failure(set) {
         return before.clone();
@@ -279,7 +279,7 @@ pub(super) fn stateful_sets(store: &mut Store) {
         let revision = format!("{}-{hash}", key.name);
         let pods = children(store, "pods", &set);
         let name = |n: usize| format!("{}-{n}", key.name);
-        // In order, each when the one before it is Ready.
+        // In order, each once the previous one is Ready.
         for n in 0..count(&set) {
             match pods.iter().find(|(pod, _)| pod.name == name(n)) {
                 Some((pod, body))

@@ -1,4 +1,4 @@
-//! What changes a cluster's objects, for the API's routes and the simulated `kubectl` alike; and how refusals are said.
+//! Writes to a cluster's objects, shared by the API and the simulated `kubectl`, and error responses.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -9,7 +9,7 @@ use super::apply::{Conflict, Owners};
 use super::objects::{Key, Kind, Store, has_finalizers};
 use crate::http::{Reply, Request};
 
-/// Creates an object.
+/// Creates an object after admission.
 pub(crate) fn create(
     store: &mut MutexGuard<'_, Store>,
     kind: &Arc<Kind>,
@@ -70,7 +70,7 @@ pub(crate) fn create(
     Ok(stored)
 }
 
-/// Applies an object; whether it is new, and what it is now.
+/// Applies an object; returns whether it is new, and its new state.
 pub(crate) fn apply(
     store: &mut MutexGuard<'_, Store>,
     kind: &Arc<Kind>,
@@ -106,7 +106,7 @@ pub(crate) fn apply(
     Ok((old.is_none(), stored))
 }
 
-/// Writes an object; one that was only waiting for its finalizers goes when they are gone.
+/// Writes an object; a deleted one is removed once its finalizers are.
 pub(super) fn write(store: &mut Store, key: &Key, mut body: Value, owners: Owners) -> Arc<Value> {
     let old = store.get(key).cloned();
     let stamp = old
@@ -257,7 +257,7 @@ fn index(text: &str, length: usize) -> Option<usize> {
     text.parse().ok().filter(|n| *n < length)
 }
 
-/// A `Status` that says what went wrong.
+/// A `Status` of an error.
 pub(crate) fn status(code: u16, reason: &str, message: &str, details: Value) -> Value {
     let mut body = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code });
     if let (Some(map), false) = (body.as_object_mut(), details.is_null()) {
@@ -266,7 +266,7 @@ pub(crate) fn status(code: u16, reason: &str, message: &str, details: Value) -> 
     body
 }
 
-/// A reply that says what went wrong.
+/// An error response with a `Status` body.
 pub(crate) fn error(code: u16, reason: &str, message: &str) -> Reply {
     Reply::json(code, &status(code, reason, message, Value::Null)).remark(message)
 }

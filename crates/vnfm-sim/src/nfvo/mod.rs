@@ -1,17 +1,17 @@
-//! The NFVO: grants (SOL003 9) by script, a source of VNF packages (SOL003 10), a sink for notifications, and a token
+//! The simulated NFVO: grants (SOL003 9) by policy, VNF packages (SOL003 10), a sink for notifications, and a token
 //! endpoint.
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
-//! | `POST /grant/v1/grants` | as [`Policy`] says: 201, 202 with `Location`, 403 |
+//! | `POST /grant/v1/grants` | by [`Policy`]: 201, 202 with `Location`, 403 |
 //! | `GET /grant/v1/grants/{id}` | 202 until it is decided, then 200 or 403 |
-//! | `GET /vnfpkgm/v2/vnf_packages`, `…/{id}`, `…/{id}/package_content` | what was offered ([`Nfvo::offer`]), by ranges |
-//! | `/vnfpkgm/v2/subscriptions`, `…/{id}` | whoever subscribes is told what is offered, changed and withdrawn |
-//! | `GET`, `POST /notifications` | 204; what comes is kept |
+//! | `GET /vnfpkgm/v2/vnf_packages`, `…/{id}`, `…/{id}/package_content` | the onboarded packages ([`Nfvo::offer`]); ranges are supported |
+//! | `/vnfpkgm/v2/subscriptions`, `…/{id}` | subscribers are notified of onboarding, changes and deletions |
+//! | `GET`, `POST /notifications` | 204; notifications are stored |
 //! | `POST /token` | OAuth 2.0 client credentials (RFC 6749 4.4) |
 //!
-//! It is served twice: in plain HTTP, and with TLS for whoever has a certificate of its authority. 503, silence and
-//! cuts are the script of faults' (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`,
+//! It is served over plain HTTP and over mutual TLS. Inject 503, missing responses and cut connections as
+//! faults (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`,
 //! `nfvo.packages`, `nfvo.package`, `nfvo.package_content`, `nfvo.subscribe`, `nfvo.subscriptions`, `nfvo.subscription`,
 //! `nfvo.unsubscribe`).
 //! A request that breaks a rule of the standard is a violation.
@@ -35,47 +35,47 @@ use crate::books::Books;
 use crate::faults::Faults;
 use crate::http::{Desk, Listening, Neighbour, Reply, Request, Route, serve};
 
-/// Who may log in.
+/// The only user (and OAuth 2.0 client) that may log in.
 pub const CLIENT: &str = "vnfm";
-/// That one's password.
+/// Password of [`CLIENT`].
 pub const PASSWORD: &str = "planted-nfvo-password-2c77";
 
-/// How it decides, from now on.
+/// How the NFVO decides on grants and what it requires from callers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Policy {
-    /// Rejects everything, for this reason.
+    /// Rejects every grant, for this reason.
     pub deny: Option<String>,
-    /// Decides at this look; 0: at once.
+    /// Decides on this poll of the grant; 0: immediately.
     pub polls: u32,
-    /// Forgets undecided requests: a look finds nothing.
+    /// Drops undecided requests, so that polling them is a 404.
     pub forgets: bool,
-    /// The zone of every VNFC that is made.
+    /// The zone granted to every new VNFC.
     pub zone: Option<String>,
     /// Merged into every grant (RFC 7396).
     pub grant: Value,
-    /// Merged into what is said of every package (RFC 7396): another checksum, another shape.
+    /// Merged into every `VnfPkgInfo` (RFC 7396), for instance to send a wrong checksum.
     pub package: Value,
-    /// What a caller has to bring.
+    /// The authentication that a caller needs.
     pub login: Wanted,
-    /// Seconds that a token lives; 3600 where 0.
+    /// Lifetime of a token in seconds; 0 means 3600.
     pub token_life: i64,
 }
 
-/// What a caller has to bring.
+/// The authentication that a caller needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wanted {
-    /// Nothing.
+    /// No authentication.
     #[default]
     None,
-    /// User and password.
+    /// HTTP Basic with [`CLIENT`] and [`PASSWORD`].
     Basic,
-    /// A token that was given here.
+    /// A bearer token issued by `/token`.
     Oauth2,
 }
 
-/// A request, and what became of it.
+/// A grant request and the decision on it.
 #[derive(Debug, Clone)]
 struct Case {
     request: Value,
@@ -88,7 +88,7 @@ struct Case {
 struct State {
     policy: Policy,
     cases: BTreeMap<String, Case>,
-    /// Ids of the cases, in their order.
+    /// Ids of the cases, oldest first.
     order: Vec<String>,
     notifications: Vec<Value>,
     tokens: BTreeMap<String, jiff::Timestamp>,
@@ -96,7 +96,7 @@ struct State {
     shelf: packages::Shelf,
 }
 
-/// The NFVO.
+/// A running NFVO.
 pub struct Nfvo {
     state: Mutex<State>,
     books: Arc<Books>,
@@ -107,7 +107,7 @@ pub struct Nfvo {
 }
 
 impl Nfvo {
-    /// Starts it, on free ports.
+    /// Starts listening on free ports of 127.0.0.1.
     pub(crate) async fn open(books: Arc<Books>, faults: Arc<Faults>) -> anyhow::Result<Arc<Self>> {
         let plain = TcpListener::bind("127.0.0.1:0").await?;
         let secure = TcpListener::bind("127.0.0.1:0").await?;
@@ -139,37 +139,37 @@ impl Nfvo {
         Ok(nfvo)
     }
 
-    /// Where it is, in plain HTTP.
+    /// Base URL for plain HTTP.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where it is, for those with a certificate.
+    /// Base URL for mutual TLS.
     pub fn secure_url(&self) -> &str {
         &self.secure_url
     }
 
-    /// Certificate of its authority, PEM.
+    /// Certificate of its CA, PEM.
     pub fn authority(&self) -> &str {
         &self.papers.authority
     }
 
-    /// A certificate that it takes, and its key, PEM.
+    /// A client certificate that it accepts, and the key, PEM.
     pub fn certificate(&self) -> &str {
         &self.papers.client
     }
 
-    /// Decides like this from now on; what is undecided stays as it is.
+    /// Sets the policy for new requests; requests already received keep their decision.
     pub fn set_policy(&self, policy: Policy) {
         self.state().policy = policy;
     }
 
-    /// Ends every token.
+    /// Revokes every token.
     pub fn revoke_tokens(&self) {
         self.state().tokens.clear();
     }
 
-    /// What it was asked and what it answered, what it was told, and how many tokens it gave.
+    /// Received grant requests with their responses, packages, subscriptions, notifications and the number of tokens.
     pub fn page(&self) -> Value {
         let state = self.state();
         let case = |id: &String| {
@@ -197,7 +197,7 @@ impl Nfvo {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever does not bring what is wanted is refused.
+    /// Checks the caller's credentials against the policy.
     fn enter(&self, request: &Request) -> Result<(), Reply> {
         let state = self.state();
         let brought = request.header("authorization");
@@ -294,12 +294,12 @@ impl Nfvo {
     }
 }
 
-/// Where a grant is; relative, which RFC 9110 10.2.2 allows, and the same for both ways in.
+/// Relative, which RFC 9110 10.2.2 allows, so that it is valid for both base URLs.
 fn place(id: &str) -> String {
     format!("/grant/v1/grants/{id}")
 }
 
-/// What [`CLIENT`] brings as user.
+/// The `Authorization` header of [`CLIENT`].
 fn basic() -> String {
     format!("Basic {}", STANDARD.encode(format!("{CLIENT}:{PASSWORD}")))
 }
@@ -309,7 +309,7 @@ fn problem(status: u16, detail: &str) -> Reply {
     Reply::json(status, &body).remark(detail)
 }
 
-/// An NFVO at its desk.
+/// The HTTP service of an NFVO.
 struct Desked(Arc<Nfvo>);
 
 impl Neighbour for Desked {
@@ -367,7 +367,7 @@ impl Neighbour for Desked {
     }
 }
 
-/// What a request for a grant is about.
+/// `OPERATION INSTANCE_ID`
 fn subject(request: &Value) -> String {
     let word = |name: &str| request[name].as_str().unwrap_or_default();
     format!("{} {}", word("operation"), word("vnfInstanceId"))

@@ -1,5 +1,5 @@
-//! The NFVO as a source of VNF packages (SOL003 10): what it was given ([`Nfvo::offer`]) is found, looked at and fetched by
-//! ranges; whoever has subscribed is told, with the login that the subscription names.
+//! VNF package management of the NFVO (SOL003 10): packages onboarded by [`Nfvo::offer`] can be queried and fetched in
+//! ranges; subscribers are notified with the credentials of their subscription.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,28 +17,27 @@ use super::decide::merge;
 use super::{Nfvo, Policy, problem};
 use crate::http::{Reply, Request, Route};
 
-/// How long a subscriber may take to answer.
+/// Timeout of a callback to a subscriber.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// A package that is offered.
 struct Offered {
     vnfd_id: String,
     content: Bytes,
     state: String,
 }
 
-/// Its packages, and who wants to be told of them.
+/// The onboarded packages and their subscribers.
 #[derive(Default)]
 pub(super) struct Shelf {
     packages: BTreeMap<String, Offered>,
-    /// As they were asked for, by id.
+    /// The requests for subscription, by subscription id.
     subscriptions: BTreeMap<String, Value>,
-    /// Each notification, with the status that it was answered with; 0 where nobody answered.
+    /// Sent notifications, each with the subscriber's status; 0 without a response.
     told: Vec<Value>,
 }
 
 impl Shelf {
-    /// What it says of each package.
+    /// The `VnfPkgInfo` of each package.
     pub(super) fn page(&self, policy: &Policy) -> Vec<Value> {
         self.packages
             .iter()
@@ -46,7 +45,7 @@ impl Shelf {
             .collect()
     }
 
-    /// Who has subscribed, without passwords.
+    /// The subscriptions without their passwords.
     pub(super) fn subscriptions(&self) -> Vec<Value> {
         self.subscriptions
             .iter()
@@ -54,7 +53,7 @@ impl Shelf {
             .collect()
     }
 
-    /// What it told.
+    /// Sent notifications, oldest first.
     pub(super) fn told(&self) -> &[Value] {
         &self.told
     }
@@ -82,7 +81,7 @@ impl Offered {
 }
 
 impl Nfvo {
-    /// Offers a package from now on, in place of one with this id, and tells of it.
+    /// Onboards a package, replacing one with this id, and notifies subscribers.
     pub fn offer(self: &Arc<Self>, id: &str, vnfd_id: &str, content: Vec<u8>) {
         let (vnfd_id, content) = (vnfd_id.to_owned(), Bytes::from(content));
         let offered = Offered {
@@ -98,7 +97,7 @@ impl Nfvo {
         );
     }
 
-    /// Enables or disables a package, and tells of it.
+    /// Sets a package's operational state and notifies subscribers; false if there is no such package.
     pub fn set_package(self: &Arc<Self>, id: &str, state: &str) -> bool {
         let Some(vnfd_id) = self.state().shelf.packages.get_mut(id).map(|one| {
             state.clone_into(&mut one.state);
@@ -111,7 +110,7 @@ impl Nfvo {
         true
     }
 
-    /// Takes a package away, and tells of it.
+    /// Deletes a package and notifies subscribers; false if there is no such package.
     pub fn withdraw(self: &Arc<Self>, id: &str) -> bool {
         let Some(gone) = self.state().shelf.packages.remove(id) else {
             return false;
@@ -121,12 +120,12 @@ impl Nfvo {
         true
     }
 
-    /// Forgets who has subscribed.
+    /// Drops all subscriptions without notice.
     pub fn forget_subscriptions(&self) {
         self.state().shelf.subscriptions.clear();
     }
 
-    /// Tells whoever has subscribed, in a task of its own.
+    /// Notifies the matching subscribers, each in its own task.
     fn tell(self: &Arc<Self>, (id, vnfd_id): (&str, &str), kind: &str, more: &Value) {
         let subscribers = self.state().shelf.subscriptions.clone();
         for (subscription, asked) in subscribers {
@@ -158,7 +157,7 @@ impl Nfvo {
         }
     }
 
-    /// What is below `/vnfpkgm/v2`.
+    /// The routes below `/vnfpkgm/v2`.
     pub(super) fn of_packages<'a>(
         self: &'a Arc<Self>,
         request: &'a Request,
@@ -213,7 +212,7 @@ impl Nfvo {
         })
     }
 
-    /// The packages that a filter of a single `eq` leaves.
+    /// The packages that match a filter; only a single `eq` is supported.
     fn find(&self, request: &Request, filter: &str) -> Result<Reply, Reply> {
         self.enter(request)?;
         let wanted = filter
@@ -239,7 +238,7 @@ impl Nfvo {
         Ok(Reply::json(200, &one.info(id, &state.policy)))
     }
 
-    /// The archive, or what follows a byte of it.
+    /// The archive, or its bytes from a `Range` on.
     fn send(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
         self.enter(request)?;
         let state = self.state();
@@ -279,7 +278,7 @@ impl Nfvo {
         Ok(reply)
     }
 
-    /// Subscribes whoever answers at the callback; that is tried meanwhile, and said in the books.
+    /// Adds a subscription; its callback is tested in the background and the result logged as `nfvo.callback_tested`.
     fn subscribe(self: &Arc<Self>, request: &Request) -> Result<Reply, Reply> {
         self.enter(request)?;
         let asked = request.json();
@@ -318,7 +317,7 @@ fn subscription(id: &str, asked: &Value) -> Value {
     shown
 }
 
-/// Calls back with the login that was asked for; the status, or 0.
+/// Calls the subscriber with its credentials; the status, 0 without a response.
 async fn sent(method: reqwest::Method, asked: &Value, body: Option<&Value>) -> u16 {
     let client = reqwest::Client::builder()
         .no_proxy()

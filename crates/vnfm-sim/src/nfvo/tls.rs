@@ -1,4 +1,4 @@
-//! The NFVO's authority, its server certificate, and the one certificate that it takes from clients.
+//! The NFVO's CA, its server certificate, and the one client certificate that it accepts.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-/// What a client needs.
+/// The certificates that a client needs.
 pub(super) struct Papers {
-    /// Certificate of the authority, PEM.
+    /// CA certificate, PEM.
     pub(super) authority: String,
-    /// Certificate and key of a client, PEM.
+    /// Client certificate and key, PEM.
     pub(super) client: String,
 }
 
-/// A new authority with a server that only its clients may talk to.
+/// A new CA, and a TLS acceptor that requires its client certificates.
 pub(super) fn papers() -> anyhow::Result<(Papers, TlsAcceptor)> {
     let mut ca = named("nfvo", Vec::new())?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

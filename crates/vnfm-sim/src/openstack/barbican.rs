@@ -1,4 +1,4 @@
-//! Barbican, as far as somebody needs it who keeps keys there: secrets by name, each seen by its own project alone.
+//! Barbican, as far as a client that stores keys needs it: secrets by name, visible only in their own project.
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use super::Cloud;
 use super::state::{new_id, text};
 use crate::http::{Neighbour, Reply, Request, Route};
 
-/// The key manager.
 pub(crate) struct Barbican(pub(crate) Arc<Cloud>);
 
 type Answer<T = Reply> = Result<T, Reply>;
@@ -120,7 +119,7 @@ impl Barbican {
         Ok(reply)
     }
 
-    /// A secret of whoever asks.
+    /// A secret of the caller's project.
     fn seen(&self, request: &Request, id: &str) -> Answer<Value> {
         let project = self.project(request)?;
         let state = self.0.state();
@@ -139,7 +138,7 @@ impl Barbican {
         user.ok_or_else(|| error(403, "Secret retrieval attempt not allowed."))
     }
 
-    /// Where Barbican believes a secret to be: it is configured, and need not be how it was reached.
+    /// A secret's URL with Barbican's configured host, which need not be the one of the request.
     fn reference(&self, id: &str) -> String {
         format!("{}/v1/secrets/{id}", self.0.address("key-manager"))
     }

@@ -1,4 +1,4 @@
-//! Heat's engine: makes a stack what its template says.
+//! Heat's engine: brings a stack's resources to the state that its template describes.
 //!
 //! ```text
 //! start ─► converge ─► realize every resource, level by level (a nested stack converges in turn)
@@ -27,7 +27,7 @@ use super::template::Surroundings;
 use crate::faults::Fault;
 use crate::time::{now, pause};
 
-/// What was asked of a stack.
+/// A request on a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Create,
@@ -47,7 +47,7 @@ impl Action {
     }
 }
 
-/// One request being worked on.
+/// A request in progress.
 #[derive(Clone)]
 pub(super) struct Run {
     root: String,
@@ -56,7 +56,7 @@ pub(super) struct Run {
 }
 
 impl Cloud {
-    /// Begins with what was asked of a stack: at once, unless the script holds an update back.
+    /// Starts a request: immediately, unless a fault delays an update.
     pub(crate) fn start(self: &Arc<Self>, id: &str, action: Action) {
         let name = self
             .state()
@@ -78,7 +78,7 @@ impl Cloud {
         });
     }
 
-    /// An older request stops.
+    /// Starts a request; it supersedes an older one.
     fn begin(self: &Arc<Self>, id: &str, action: Action) {
         let run = {
             let mut state = self.state();
@@ -108,7 +108,7 @@ impl Cloud {
         tokio::spawn(async move { cloud.work(run, action).await });
     }
 
-    /// Stops what is being done to a stack.
+    /// Cancels a running update.
     pub(crate) fn cancel(&self, id: &str) {
         let mut state = self.state();
         let Some(stack) = state
@@ -185,8 +185,6 @@ impl Cloud {
             (stack.parameters, stack.around) = (Map::new(), Surroundings::default());
         }
     }
-
-    // --- making ---
 
     fn converge<'a>(
         self: &'a Arc<Self>,
@@ -272,7 +270,7 @@ impl Cloud {
         }
     }
 
-    /// Makes a resource. What it was before goes once all successors are there, what needs others first, as in Heat.
+    /// Creates a resource. As in Heat, the old ones are deleted once all new ones exist, dependents first.
     async fn replace(
         self: &Arc<Self>,
         run: &Run,
@@ -351,7 +349,7 @@ impl Cloud {
         Ok(())
     }
 
-    /// The nested stack of a resource, made or brought up to date; its id.
+    /// Creates or updates the record of a resource's nested stack; returns its id.
     fn nest(
         &self,
         id: &str,

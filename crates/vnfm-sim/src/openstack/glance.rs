@@ -1,4 +1,4 @@
-//! Glance and, because it is a page as short, Cinder for reading: images to find and to upload, volumes to look at.
+//! Glance (find and upload images) and, because it is as short, Cinder (read volumes).
 
 use std::sync::Arc;
 
@@ -9,7 +9,6 @@ use super::Cloud;
 use super::state::text;
 use crate::http::{Neighbour, Reply, Request, Route};
 
-/// The image service.
 pub(crate) struct Glance(pub(crate) Arc<Cloud>);
 
 type Answer = Result<Reply, Reply>;
@@ -136,7 +135,7 @@ impl Glance {
         ))
     }
 
-    /// Puts a tag on an image, or takes it off.
+    /// Adds a tag to an image (`on`) or removes it.
     fn tag(&self, request: &Request, id: &str, (tag, on): (&str, bool)) -> Answer {
         self.0.authenticate(request)?;
         let mut state = self.0.state();
@@ -177,7 +176,7 @@ impl Glance {
     }
 }
 
-/// Tags of an image, where `image_tag_quota` says nothing else.
+/// Maximum number of tags per image: the default of `image_tag_quota`.
 const MOST_TAGS: usize = 128;
 
 fn tags(image: &Value) -> impl Iterator<Item = &str> {
@@ -192,7 +191,7 @@ fn no_image(id: &str) -> Reply {
     error(404, &format!("No image found with ID {id}"))
 }
 
-/// Glance answers errors in HTML.
+/// Glance's errors are HTML.
 fn error(status: u16, message: &str) -> Reply {
     let title = http::StatusCode::from_u16(status)
         .ok()
@@ -205,7 +204,6 @@ fn error(status: u16, message: &str) -> Reply {
     reply
 }
 
-/// The volume service.
 pub(crate) struct Cinder(pub(crate) Arc<Cloud>);
 
 impl Neighbour for Cinder {

@@ -1,8 +1,8 @@
-//! Heat's records and its API: stacks, resources, events.
+//! Heat's stack API: create, list, show, update, delete, actions.
 //!
-//! Validation is answered at once; everything else is done by the engine (`engine.rs`) while the API
-//! shows how far it is. Its oddities are kept because drivers meet them: a stack by name is a 302,
-//! `name` and `tags` in one list is a 500, tags vanish with a PATCH that does not repeat them.
+//! Validation is synchronous; the engine (`engine.rs`) does everything else while the API
+//! reports its progress. Heat's quirks are reproduced because drivers meet them: a stack by name is a 302,
+//! filtering by both `name` and `tags` is a 500, a PATCH that does not repeat the tags removes them.
 
 use std::sync::Arc;
 
@@ -19,7 +19,6 @@ use super::template::{Wrong, check, document};
 use crate::http::{Neighbour, Reply, Request, Route};
 use crate::time::now;
 
-/// The service.
 pub(crate) struct Heat(pub(crate) Arc<Cloud>);
 
 pub(super) type Answer = Result<Reply, Reply>;
@@ -53,7 +52,7 @@ impl Neighbour for Heat {
 }
 
 impl Heat {
-    /// The routes of stacks as a whole.
+    /// The routes of stacks; those of their parts are in `stacks.rs`.
     fn stacks<'a>(
         &'a self,
         request: &'a Request,
@@ -111,8 +110,6 @@ impl Heat {
         };
         Some(route)
     }
-
-    // --- stacks ---
 
     fn create(&self, request: &Request, project: &str) -> Answer {
         let who = self.0.authenticate(request)?;
@@ -366,9 +363,7 @@ impl Heat {
         Ok(Reply::json(200, &Value::Null))
     }
 
-    // --- helpers of all routes ---
-
-    /// Logs in and finds a stack by name, id, or both; nested ones too.
+    /// Authenticates the request and finds a stack by name, id, or both; nested ones by id.
     pub(super) fn find(
         &self,
         request: &Request,
@@ -440,7 +435,7 @@ fn versions() -> Reply {
     )
 }
 
-/// An error as Heat tells it.
+/// An error in Heat's format.
 pub(crate) fn error(status: u16, kind: &str, message: &str) -> Reply {
     let (title, explanation) = match status {
         400 => (

@@ -1,4 +1,4 @@
-//! Keystone: passwords and application credentials for tokens, the catalog, and what an administrator turns.
+//! Keystone: tokens by password or application credential, the catalog, and administration.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use super::Cloud;
 use super::state::{Credential, State, Token, User, text};
 use crate::http::{Neighbour, Reply, Request, Route};
 
-/// The service.
 pub(crate) struct Keystone(pub(crate) Arc<Cloud>);
 
 type Answer = Result<Reply, Reply>;
@@ -62,7 +61,7 @@ impl Neighbour for Keystone {
 }
 
 impl Keystone {
-    /// The routes of credentials, and what an administrator turns.
+    /// The routes of application credentials, users, services and endpoints.
     fn administration<'a>(&'a self, request: &'a Request, segments: &[&str]) -> Option<Route<'a>> {
         let id = segments.get(2).map(|s| (*s).to_owned()).unwrap_or_default();
         Some(match (&request.method, segments) {
@@ -145,7 +144,7 @@ impl Keystone {
         Ok(Reply::json(201, &shown).with("x-subject-token", key))
     }
 
-    /// The user that a login names and proves to be; whether by an application credential.
+    /// Authenticates a login; returns the user, and whether it used an application credential.
     fn identify(
         &self,
         state: &State,
@@ -193,7 +192,7 @@ impl Keystone {
         Ok((user, by_credential))
     }
 
-    /// Stores a new token; its key and its body.
+    /// Creates a token; returns its id and its body.
     fn issue_token(
         &self,
         state: &mut State,
@@ -466,7 +465,7 @@ fn catalog(state: &State, user: &User) -> Value {
     Value::Array(services)
 }
 
-/// 401 as Keystone and its middleware say it.
+/// A 401 as Keystone and its middleware send it.
 pub(crate) fn unauthorized(keystone: &str) -> Reply {
     error(401, UNAUTHORIZED).with(
         "www-authenticate",

@@ -1,8 +1,8 @@
 //! The simulated OpenStack: one cloud, seven services over it.
 //!
-//! The cloud is one locked state (`state.rs`); the services are pages of routes over it, and
-//! `engine.rs` moves stacks and servers. Behind each ACTIVE server whose address lies in the world's
-//! block a simulated host boots, as a hypervisor would do it.
+//! The cloud is one locked state (`state.rs`); the services are HTTP APIs to it, and
+//! `engine.rs` creates and deletes stacks and servers. For each ACTIVE server with an address in the world's
+//! block a simulated host boots, as on a hypervisor.
 
 mod barbican;
 mod engine;
@@ -43,14 +43,14 @@ use crate::time::pause;
 pub use state::PASSWORD;
 use state::{Endpoint, KINDS, State, Token, new_id, text};
 
-/// How fast this cloud is.
+/// Delays and lifetimes; by default nothing waits.
 #[derive(Debug, Clone)]
 pub struct CloudOptions {
-    /// How long Nova builds a server.
+    /// Time that Nova takes to build a server.
     pub server_build: Duration,
-    /// How long a host boots once its server is ACTIVE.
+    /// Time that a host takes to boot once its server is ACTIVE.
     pub boot: Duration,
-    /// How long a token lives.
+    /// Lifetime of a Keystone token.
     pub token_life: Duration,
 }
 
@@ -64,7 +64,7 @@ impl Default for CloudOptions {
     }
 }
 
-/// The cloud that all services show.
+/// A running cloud.
 pub struct Cloud {
     pub(crate) books: Arc<Books>,
     pub(crate) faults: Arc<Faults>,
@@ -72,7 +72,7 @@ pub struct Cloud {
     pub(crate) options: CloudOptions,
     pub(crate) superseded: watch::Sender<u64>,
     block: [u8; 2],
-    /// Password and key of servers that boot from now on, where a checker has planted them.
+    /// Password and key of servers that boot from now on, if set by [`Cloud::set_login`].
     login: Mutex<Option<(Option<String>, Option<String>)>>,
     state: Mutex<State>,
     turns: Mutex<BTreeMap<String, Arc<Turn<()>>>>,
@@ -80,7 +80,7 @@ pub struct Cloud {
     listening: Mutex<Vec<Listening>>,
 }
 
-/// Type, name, and what follows the address in the catalog.
+/// Type, name, and the path of its endpoint in the catalog.
 const SERVICES: [(&str, &str, &str); 7] = [
     ("identity", "keystone", "/v3"),
     ("orchestration", "heat", "/v1/%(tenant_id)s"),
@@ -92,7 +92,7 @@ const SERVICES: [(&str, &str, &str); 7] = [
 ];
 
 impl Cloud {
-    /// Starts the cloud: every service on a free port of 127.0.0.1.
+    /// Starts every service on a free port of 127.0.0.1.
     pub(crate) async fn open(
         hosts: Arc<Hosts>,
         books: Arc<Books>,
@@ -153,7 +153,7 @@ impl Cloud {
         }
     }
 
-    /// The address of a service, by its type in the catalog.
+    /// The base URL of a service, by its type in the catalog.
     pub fn address(&self, service: &str) -> String {
         self.addresses
             .get()
@@ -162,14 +162,14 @@ impl Cloud {
             .unwrap_or_default()
     }
 
-    /// Ends all services; open connections are cut.
+    /// Stops all services and cuts their connections.
     pub(crate) fn stop(&self) {
         hold(&self.listening).clear();
     }
 
-    // --- what an administrator, or bad luck, does ---
+    // --- interventions ---
 
-    /// Deletes a server (id or name) behind Heat's back, its host with it; whether there was one.
+    /// Deletes a server (id or name) and its host behind Heat's back; false if it does not exist.
     pub fn delete_server(self: &Arc<Self>, server: &str) -> bool {
         let Some(id) = self.server_id(server) else {
             return false;
@@ -180,7 +180,7 @@ impl Cloud {
         true
     }
 
-    /// Sets a server (id or name) to ERROR; whether there was one.
+    /// Sets a server (id or name) to ERROR; false if it does not exist.
     pub fn break_server(&self, server: &str) -> bool {
         let Some(id) = self.server_id(server) else {
             return false;
@@ -192,7 +192,7 @@ impl Cloud {
         true
     }
 
-    /// Deletes a stack (id or name) behind everybody's back; whether there was one.
+    /// Deletes a stack (id or name) without an API request; false if it does not exist.
     pub fn delete_stack(self: &Arc<Self>, stack: &str) -> bool {
         let id = {
             let state = self.state();
@@ -208,7 +208,7 @@ impl Cloud {
         true
     }
 
-    /// Deletes a port (id or name) behind Heat's back; whether there was one.
+    /// Deletes a port (id or name) behind Heat's back; false if it does not exist.
     pub fn delete_port(&self, port: &str) -> bool {
         let mut state = self.state();
         let Some(id) = state
@@ -220,7 +220,7 @@ impl Cloud {
         state.take("port", &id).is_some()
     }
 
-    /// Takes the power from a server's host (id or name); Nova goes on to call it what it called it.
+    /// Powers a server's host (id or name) off; Nova does not notice.
     pub fn power_off(&self, server: &str) -> bool {
         let Some(id) = self.server_id(server) else {
             return false;
@@ -229,7 +229,7 @@ impl Cloud {
         true
     }
 
-    /// Changes a user's password, which ends all tokens of the user; whether there is such a user.
+    /// Changes a user's password and revokes the user's tokens; false if there is no such user.
     pub fn set_password(&self, name: &str, password: &str) -> bool {
         let mut state = self.state();
         let Some(user) = state.users.values_mut().find(|user| user.name == name) else {
@@ -241,18 +241,18 @@ impl Cloud {
         true
     }
 
-    /// The login that servers have which boot from now on.
+    /// Sets the login of servers that boot from now on.
     pub fn set_login(&self, password: Option<String>, authorized_key: Option<String>) {
         *self.login.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((password, authorized_key));
     }
 
-    /// Ends every token.
+    /// Revokes every token.
     pub fn revoke_tokens(&self) {
         self.state().tokens.clear();
     }
 
-    /// Sets a quota: `instances`, `network`, `port`.
+    /// Sets the quota `instances`, `network` or `port`.
     pub fn set_quota(&self, name: &str, value: i64) {
         let value = if value < 0 { i64::MAX } else { value };
         self.state().quotas.insert(name.to_owned(), value);
@@ -267,13 +267,11 @@ impl Cloud {
             .map(|s| s.id.clone())
     }
 
-    // --- for the services ---
-
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         hold(&self.state)
     }
 
-    /// Who asks, or 401.
+    /// The caller's token, or a 401.
     pub(crate) fn authenticate(&self, request: &Request) -> Result<Token, Reply> {
         let state = self.state();
         let token = state
@@ -285,7 +283,7 @@ impl Cloud {
             .ok_or_else(|| keystone::unauthorized(&self.address("identity")))
     }
 
-    /// The turn of a stack: one request is worked on at a time.
+    /// The lock of a stack, held by one request at a time.
     pub(crate) fn turn(&self, stack: &str) -> Arc<Turn<()>> {
         Arc::clone(hold(&self.turns).entry(stack.to_owned()).or_default())
     }
@@ -304,7 +302,7 @@ impl Cloud {
                     && let Some(server) = state.servers.get_mut(&id)
                 {
                     server.host = spec.1.into();
-                    // Whoever sees the stack complete finds every machine in the books.
+                    // Once the stack is complete, the inventory must list every machine.
                     self.hosts.order(&spec.0);
                     specs.push(spec.0);
                 }

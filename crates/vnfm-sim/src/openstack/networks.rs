@@ -9,7 +9,7 @@ use super::state::{Server, State, new_id, text};
 use crate::time::now;
 
 impl State {
-    /// A new network; its id.
+    /// Creates a network; returns its id.
     pub(crate) fn add_network(
         &mut self,
         name: &str,
@@ -29,7 +29,7 @@ impl State {
         )
     }
 
-    /// A new subnet of an existing network; its id.
+    /// Creates a subnet of an existing network; returns its id.
     pub(crate) fn add_subnet(&mut self, wanted: &Value, project: &str) -> String {
         let cidr = wanted
             .get("cidr")
@@ -66,7 +66,7 @@ impl State {
         id
     }
 
-    /// A free address of a subnet, or the wanted one if it is free.
+    /// The requested address of a subnet, or any free one; an error if there is none.
     pub(crate) fn free_address(
         &self,
         subnet: &str,
@@ -116,7 +116,7 @@ impl State {
             })
     }
 
-    /// A new port of an existing network with its addresses; its id.
+    /// Creates a port of an existing network with its addresses; returns its id.
     pub(crate) fn add_port(
         &mut self,
         network: &str,
@@ -208,7 +208,7 @@ impl State {
         subnets.iter().find(holds).cloned()
     }
 
-    /// A server's addresses by network name, as Nova shows them.
+    /// A server's addresses by network name, in Nova's format.
     pub(crate) fn addresses(&self, server: &Server) -> Value {
         let mut networks = Map::new();
         for port in server.ports.iter().filter_map(|id| self.thing("port", id)) {
@@ -238,7 +238,7 @@ impl State {
     }
 }
 
-/// The first address of a CIDR and how many it has.
+/// The first address of a CIDR and the number of its addresses.
 fn range(cidr: &str) -> (u32, u32) {
     let (address, bits) = cidr.split_once('/').unwrap_or((cidr, "24"));
     let bits: u32 = bits.parse().unwrap_or(24).min(32);

@@ -1,4 +1,4 @@
-//! Neutron, for reading: every collection with filters by any member, and quotas.
+//! Neutron, read-only: every collection, filtered by any member, and quotas.
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::Cloud;
 use crate::http::{Neighbour, Reply, Request, Route};
 
-/// The service.
 pub(crate) struct Neutron(pub(crate) Arc<Cloud>);
 
 const COLLECTIONS: [(&str, &str); 6] = [
@@ -96,7 +95,7 @@ impl Neutron {
     }
 }
 
-/// Whether a body passes all filters; a filter that is named twice means either.
+/// Whether a body passes all filters; a repeated filter matches any of its values.
 fn fits(body: &Value, query: &[(String, String)]) -> bool {
     let about_the_answer = [
         "fields",

@@ -1,6 +1,6 @@
-//! Nova as far as a driver and a checker need it: servers, their console, flavors, key pairs, quotas.
+//! Nova, as far as drivers and checkers need it: servers, consoles, flavors, key pairs, quotas.
 //!
-//! Servers are made by Heat alone. The console log is the host's own: its SSH host keys stand in it.
+//! Only Heat creates servers. The console log comes from the host and includes its SSH host keys.
 
 use std::sync::Arc;
 
@@ -11,15 +11,14 @@ use super::Cloud;
 use super::state::{Server, State, new_id, text};
 use crate::http::{Neighbour, Reply, Request, Route};
 
-/// The service.
 pub(crate) struct Nova(pub(crate) Arc<Cloud>);
 
 type Answer = Result<Reply, Reply>;
 
-/// Availability zones; the first is where servers go that ask for none.
+/// Availability zones; the first is the default.
 const ZONES: [&str; 2] = ["nova", "edge"];
 
-/// The zone that a server asks for.
+/// The requested zone of a server, or the default.
 pub(crate) fn zone(properties: &Map<String, Value>) -> Result<String, String> {
     let zone = properties
         .get("availability_zone")
@@ -90,7 +89,7 @@ impl Neighbour for Nova {
 }
 
 impl Nova {
-    /// The routes of everything that is no server.
+    /// The routes of everything except servers.
     fn around_servers<'a>(&'a self, request: &'a Request, rest: &[&str]) -> Option<Route<'a>> {
         let id = rest.get(1).map(|s| (*s).to_owned()).unwrap_or_default();
         Some(match (&request.method, rest) {
@@ -311,7 +310,7 @@ impl Nova {
     }
 }
 
-/// A server as the API shows it; since microversion 2.47 the flavor is embedded.
+/// A server in the API's format; `embed`: with its flavor embedded, as since microversion 2.47.
 pub(crate) fn show(state: &State, server: &Server, embed: bool) -> Value {
     let flavor = state.thing("flavor", &server.flavor);
     let flavor = match flavor {

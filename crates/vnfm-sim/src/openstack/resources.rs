@@ -1,4 +1,4 @@
-//! The resources of the simulated Heat: how one is made, changed and unmade, and what it tells.
+//! Creates, updates and deletes the resources of stacks, and reads their attributes.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::time::now;
 
 pub(super) type Properties = Map<String, Value>;
 
-/// For whom and under which name something is made.
+/// Type, default name and owner of a resource to create.
 pub(crate) struct Order<'a> {
     pub(crate) kind: &'a str,
     pub(crate) name: String,
@@ -24,7 +24,7 @@ pub(super) fn refusal(kind: &str, message: impl Into<String>) -> Refusal {
     (kind.to_owned(), message.into())
 }
 
-/// Makes a resource; its physical id.
+/// Creates a resource; returns its physical id.
 pub(crate) fn make(
     state: &mut State,
     order: &Order<'_>,
@@ -206,7 +206,7 @@ fn make_key_pair(
     Ok(state.put("keypair", json!({ "id": name, "name": name, "public_key": public, "type": "ssh", "fingerprint": "", "user_id": order.user })))
 }
 
-/// Changes a resource that keeps its id.
+/// Updates a resource in place.
 pub(crate) fn change(state: &mut State, kind: &str, id: &str, properties: &Properties) {
     let member = |name: &str| properties.get(name).filter(|value| !value.is_null());
     if kind == "OS::Nova::Server" {
@@ -261,7 +261,7 @@ fn table_of(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// Unmakes a resource; what is not there is no error.
+/// Deletes a resource; succeeds if it does not exist.
 pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refusal> {
     match kind {
         "OS::Nova::Server" => unmake_server(state, id),
@@ -334,7 +334,7 @@ fn unmake_network(state: &mut State, id: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Everything that `get_attr` finds on a resource that is no stack.
+/// The attributes of a resource that is not a nested stack.
 pub(crate) fn attributes(state: &State, kind: &str, id: &str, properties: &Properties) -> Value {
     if kind == "OS::Heat::Value" {
         return json!({ "value": properties.get("value") });

@@ -1,7 +1,7 @@
-//! A stack as its functions see it: what its resources must be, what its outputs and attributes are.
+//! Evaluates a stack's template: the desired resources, outputs, parameters and attributes.
 //!
-//! The engine asks [`plan`] and [`want`] before it makes anything; the API asks [`outputs`],
-//! [`shown_parameters`] and [`attributes`] whenever somebody looks.
+//! The engine calls [`plan`] and [`want`] before it creates anything; the API calls [`outputs`],
+//! [`shown_parameters`] and [`attributes`] for each response.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::state::{State, text};
 use super::template::{Definition, Template, Wrong, document};
 use super::types;
 
-/// What a resource must be.
+/// The desired state of a resource.
 pub(super) struct Wanted {
     pub(super) kind: String,
     pub(super) properties: Map<String, Value>,
@@ -71,7 +71,7 @@ pub(super) fn want(state: &State, id: &str, name: &str) -> Result<Wanted, (Strin
     })
 }
 
-/// The template that a group stands for.
+/// The nested template of a group.
 fn group(state: &State, stack: &Stack, name: &str, properties: &Map<String, Value>) -> Value {
     let mut members = Map::new();
     if let Some(definition) = properties.get("resource_def") {
@@ -113,7 +113,7 @@ fn number(value: Option<&Value>) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// A stack's outputs as the API shows them.
+/// A stack's outputs in the API's format.
 pub(crate) fn outputs(state: &State, stack: &Stack) -> Vec<Value> {
     let Ok(template) = Template::parse(&stack.template) else {
         return Vec::new();
@@ -136,7 +136,7 @@ pub(crate) fn outputs(state: &State, stack: &Stack) -> Vec<Value> {
     template.outputs.iter().map(show).collect()
 }
 
-/// A stack's parameters as the API shows them: text, and stars where they are hidden.
+/// A stack's parameters in the API's format: as text, hidden ones as asterisks.
 pub(crate) fn shown_parameters(stack: &Stack) -> Map<String, Value> {
     let Ok(template) = Template::parse(&stack.template) else {
         return Map::new();
@@ -157,7 +157,7 @@ pub(crate) fn shown_parameters(stack: &Stack) -> Map<String, Value> {
     filled.into_iter().map(show).collect()
 }
 
-/// A resource's attributes as the API shows them.
+/// A resource's attributes in the API's format.
 pub(crate) fn attributes(state: &State, resource: &Resource) -> Value {
     if resource.nested {
         return json!({});
@@ -170,7 +170,7 @@ pub(crate) fn attributes(state: &State, resource: &Resource) -> Value {
     )
 }
 
-/// A stack as its functions see it.
+/// Resolves functions against an existing stack.
 struct Made<'a> {
     state: &'a State,
     stack: &'a Stack,

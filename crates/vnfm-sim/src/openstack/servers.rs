@@ -1,4 +1,4 @@
-//! Servers as Heat's resources: their quota, ports and volumes.
+//! Creates and deletes servers with their ports and volumes.
 
 use serde_json::{Map, Value, json};
 
@@ -72,7 +72,7 @@ pub(super) fn make_server(
     Ok(id)
 }
 
-/// The volumes that a server is made with; Nova takes none that is attached.
+/// The volumes that a server boots with; an error, as from Nova, if one is attached already.
 fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, Refusal> {
     let devices = properties
         .get("block_device_mapping_v2")
@@ -105,7 +105,7 @@ fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, R
     Ok(volumes)
 }
 
-/// What Heat does before it makes a server's successor: the ports leave it, but not where it is in ERROR.
+/// Detaches a server's ports before Heat creates its replacement, except from a server in ERROR.
 pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
     let Some(server) = state.servers.get(id).filter(|_| kind == "OS::Nova::Server") else {
         return;
@@ -122,7 +122,7 @@ pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
     }
 }
 
-/// The ports of a new server, and which of them Nova made for it.
+/// The ports of a new server, and those of them that Nova creates.
 fn server_ports(
     state: &mut State,
     order: &Order<'_>,
@@ -168,7 +168,7 @@ fn server_ports(
     Ok((ports, own_ports))
 }
 
-/// Takes a server out, with the ports that Nova made for it; the others stay, without a device.
+/// Removes a server and the ports that Nova created for it; detaches its other ports and its volumes.
 pub(crate) fn unmake_server(state: &mut State, id: &str) {
     let Some(server) = state.servers.remove(id) else {
         return;

@@ -28,7 +28,7 @@ pub(super) fn tags(body: &Value) -> Vec<String> {
     listed.into_iter().filter(|tag| !tag.is_empty()).collect()
 }
 
-/// Files, registry and parameters of a request.
+/// The files, registry and parameters of a request.
 pub(super) fn environment(body: &Value) -> Result<(Surroundings, Map<String, Value>), Reply> {
     let wrong = |why: String| {
         error(

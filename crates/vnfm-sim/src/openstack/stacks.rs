@@ -1,4 +1,4 @@
-//! Heat's API below a stack: its resources, events, outputs and parts.
+//! Heat's API below a stack: resources, events, outputs, template.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::template::document;
 use crate::http::{Reply, Request, Route};
 
 impl Heat {
-    /// The routes of what is inside a stack.
+    /// The routes below a stack.
     pub(super) fn inside<'a>(
         &'a self,
         request: &'a Request,
@@ -238,7 +238,7 @@ impl Heat {
     }
 }
 
-/// The top of a nested stack.
+/// The id of the root of a nested stack.
 fn root_of(state: &State, id: &str) -> String {
     let mut at = id.to_owned();
     while let Some((parent, _)) = state.stacks.get(&at).and_then(|s| s.parent.clone()) {

@@ -1,4 +1,4 @@
-//! Heat's engine deletes: resources that the template no longer has, replaced ones, and stacks.
+//! The deleting half of Heat's engine: resources that left the template, replaced ones, stacks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::records::{Failure, Resource, set_resource};
 use super::resources;
 
 impl Cloud {
-    /// Unmakes what a resource was before it was replaced; what could not be unmade is known for the next time.
+    /// Deletes the replaced instances of a resource; those that cannot be deleted stay recorded for the next attempt.
     pub(super) async fn forget_replaced(
         &self,
         run: &Run,
@@ -130,7 +130,7 @@ impl Cloud {
         removed
     }
 
-    /// Unmakes what a resource is and what it was before.
+    /// Deletes a resource and its replaced instances.
     pub(super) async fn unmake_resource(
         self: &Arc<Self>,
         run: &Run,

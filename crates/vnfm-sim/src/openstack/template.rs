@@ -1,7 +1,7 @@
-//! HOT: a template taken apart, its parameters filled, its resources in order.
+//! HOT: parses templates, fills in parameters, orders resources.
 //!
-//! Everything that Heat tells at once is told here ([`check`]): a type that nobody knows, a parameter
-//! that is missing, a flavor that is not there. Nothing exists when this fails.
+//! [`check`] finds the errors that Heat reports synchronously, before anything is created: an unknown type, a missing
+//! parameter, a missing flavor.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use super::functions::{Scope, evaluate};
 use super::state::State;
 use super::types;
 
-/// What is wrong, as Heat's error types and texts have it.
+/// An error with Heat's type and message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub(crate) kind: &'static str,
     pub(crate) message: String,
 }
 
-/// A `StackValidationFailed`.
+/// A `StackValidationFailed` error.
 pub(crate) fn invalid(message: impl Into<String>) -> Wrong {
     Wrong {
         kind: "StackValidationFailed",
@@ -26,7 +26,7 @@ pub(crate) fn invalid(message: impl Into<String>) -> Wrong {
     }
 }
 
-/// A resource as the template has it.
+/// A resource definition.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
     pub(crate) kind: String,
@@ -35,7 +35,7 @@ pub(crate) struct Definition {
     pub(crate) condition: Option<Value>,
 }
 
-/// A template taken apart.
+/// A parsed template.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     pub(crate) parameters: Map<String, Value>,
@@ -44,7 +44,7 @@ pub(crate) struct Template {
     pub(crate) resources: BTreeMap<String, Definition>,
 }
 
-/// What surrounds a template: the files and the registry of its stack.
+/// The files and resource registry of a stack.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Surroundings {
     pub(crate) files: Map<String, Value>,
@@ -52,7 +52,7 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// The file that a resource type stands for, if it stands for one.
+    /// The file and template that implement a resource type, if any.
     pub(crate) fn template_of(&self, kind: &str) -> Option<(String, Value)> {
         let name = self
             .registry
@@ -65,7 +65,7 @@ impl Surroundings {
     }
 }
 
-/// YAML text, or JSON as it is.
+/// Parses a string as YAML; returns any other value unchanged.
 pub(crate) fn document(value: &Value) -> Result<Value, String> {
     match value {
         Value::String(text) => serde_yaml::from_str(text).map_err(|error| error.to_string()),
@@ -74,7 +74,7 @@ pub(crate) fn document(value: &Value) -> Result<Value, String> {
 }
 
 impl Template {
-    /// Takes a template apart.
+    /// Parses a template.
     pub(crate) fn parse(source: &Value) -> Result<Self, Wrong> {
         let body =
             document(source).map_err(|error| invalid(format!("Template format error: {error}")))?;
@@ -111,7 +111,7 @@ impl Template {
         })
     }
 
-    /// The parameters' values: what was given, else the default.
+    /// The parameters' values: those given, else the defaults.
     pub(crate) fn fill(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, Wrong> {
         if let Some(unknown) = given
             .keys()
@@ -141,7 +141,7 @@ impl Template {
         Ok(values)
     }
 
-    /// The resources whose condition holds, in levels: each needs only what earlier levels hold.
+    /// The resources whose condition holds, in levels that depend only on earlier ones.
     pub(crate) fn levels(&self) -> Result<Vec<Vec<String>>, Wrong> {
         let mut left: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
         for (name, definition) in &self.resources {
@@ -212,7 +212,7 @@ impl Definition {
     }
 }
 
-/// The resources that a value refers to.
+/// Collects the resources that a value refers to.
 fn references(value: &Value, into: &mut BTreeSet<String>) {
     match value {
         Value::Array(list) => list.iter().for_each(|item| references(item, into)),
@@ -318,7 +318,7 @@ fn constrain(constraint: &Value, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses what Heat refuses before anything is made.
+/// Finds the errors that Heat reports before it creates anything.
 pub(crate) fn check(
     state: &State,
     source: &Value,
@@ -406,7 +406,7 @@ fn check_nested(
 ) -> Result<(), Wrong> {
     let template = Template::parse(source)?;
     let mut filled = given.clone();
-    // What refers to resources that do not exist yet has no value to check, but it is there.
+    // A property that refers to resources that do not exist yet is set, but has no value to check.
     for (name, value) in given {
         if value == UNMADE {
             let kind = template
@@ -426,7 +426,7 @@ fn check_nested(
     check(state, source, &filled, around)
 }
 
-/// An error of a member, told by its group or nested stack.
+/// An error of a member, as its group or nested stack reports it.
 fn within(name: &str, wrong: &Wrong) -> Wrong {
     let message = match wrong.message.split_once("resources.") {
         Some((before, path)) => format!("{before}resources.{name}<nested_stack>.resources.{path}"),
@@ -438,10 +438,10 @@ fn within(name: &str, wrong: &Wrong) -> Wrong {
     }
 }
 
-/// Stands for the value of something that does not exist yet.
+/// Placeholder for a value that does not exist yet.
 pub(crate) const UNMADE: &str = "\u{0}unmade";
 
-/// A template before anything of it exists.
+/// Resolves functions before any resource exists.
 struct Unmade<'a> {
     template: &'a Template,
     parameters: &'a Map<String, Value>,

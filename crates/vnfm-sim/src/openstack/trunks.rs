@@ -1,4 +1,4 @@
-//! Trunks of the simulated Neutron: one port of a server carries several networks, each by its tag.
+//! Neutron's trunks: one server port carries several networks by VLAN tag.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::resources::{Order, Refusal, refusal, text_of};
 use super::state::{State, new_id, text};
 
-/// Makes a trunk; its id.
+/// Creates a trunk; returns its id.
 pub(super) fn make(
     state: &mut State,
     order: &Order<'_>,
@@ -33,7 +33,7 @@ pub(super) fn make(
         "status": "ACTIVE", "admin_state_up": true, "project_id": order.project, "tenant_id": order.project })))
 }
 
-/// Its ports exist and are in no other trunk; a server that runs already would not notice that its port is one.
+/// Checks that the ports exist and are in no other trunk, and that the parent has no server, which would not notice the change.
 fn are_free(state: &State, parent: &str, sub_ports: &Value) -> Result<(), Refusal> {
     for port in std::iter::once(parent).chain(members(sub_ports).map(|one| text(one, "port"))) {
         if state.thing("port", port).is_none() {
@@ -58,7 +58,7 @@ fn are_free(state: &State, parent: &str, sub_ports: &Value) -> Result<(), Refusa
     })
 }
 
-/// Unmakes a port that is in no trunk.
+/// Deletes a port that is in no trunk.
 pub(super) fn unmake_port(state: &mut State, id: &str) -> Result<(), Refusal> {
     if let Some(trunk) = of_port(state, id) {
         return Err(refusal(
@@ -70,7 +70,7 @@ pub(super) fn unmake_port(state: &mut State, id: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The trunk that a port is in.
+/// The id of the trunk that contains a port.
 fn of_port(state: &State, port: &str) -> Option<String> {
     let has = |trunk: &&Value| {
         trunk["port_id"] == port || members(&trunk["sub_ports"]).any(|one| one["port"] == port)

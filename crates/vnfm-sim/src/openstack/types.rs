@@ -1,4 +1,4 @@
-//! The resource types that the simulated Heat knows: their properties, and what is checked at once.
+//! The supported resource types: their properties and synchronous checks.
 
 use serde_json::{Map, Value};
 
@@ -7,20 +7,19 @@ use super::template::{UNMADE, Wrong, invalid};
 
 type Properties = Map<String, Value>;
 
-/// A resource type.
 pub(crate) struct Known {
     name: &'static str,
     required: &'static [&'static str],
     optional: &'static [&'static str],
 }
 
-/// The type of that name, if this world has it.
+/// The type of this name, if supported.
 pub(crate) fn known(name: &str) -> Option<&'static Known> {
     TYPES.iter().find(|known| known.name == name)
 }
 
 impl Known {
-    /// Whether it holds members.
+    /// Whether it is a group of members.
     pub(crate) fn is_group(&self) -> bool {
         matches!(
             self.name,
@@ -28,7 +27,7 @@ impl Known {
         )
     }
 
-    /// Refuses unknown and missing properties.
+    /// An error for an unknown or missing property.
     pub(crate) fn check(&self, resource: &str, properties: &Properties) -> Result<(), Wrong> {
         let refuse = |what: String| {
             Err(invalid(format!(
@@ -272,7 +271,7 @@ const TYPES: [Known; 20] = [
     },
 ];
 
-/// Whether a change of this property needs no replacement.
+/// Whether this property can change without replacing the resource.
 pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
     match kind {
         "OS::Nova::Server" => {
@@ -296,7 +295,7 @@ pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
     }
 }
 
-/// Refuses a flavor, image or network that is not there.
+/// An error for a flavor, image or network that does not exist.
 pub(crate) fn check_references(
     state: &State,
     resource: &str,
