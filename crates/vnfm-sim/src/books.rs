@@ -86,7 +86,7 @@ impl<S: Into<String>> From<(i64, S)> for Outcome {
 }
 
 /// A service that lists its objects on demand.
-pub trait Shelf: Send + Sync {
+pub trait InventorySource: Send + Sync {
     /// The objects that exist now.
     fn entries(&self) -> Vec<Entry>;
 }
@@ -94,13 +94,13 @@ pub trait Shelf: Send + Sync {
 /// The inventory, call log and violations of one world.
 #[derive(Default)]
 pub struct Books {
-    pages: Mutex<Pages>,
+    records: Mutex<Records>,
 }
 
 #[derive(Default)]
-struct Pages {
+struct Records {
     entries: BTreeMap<(String, String), Entry>,
-    shelves: Vec<Weak<dyn Shelf>>,
+    sources: Vec<Weak<dyn InventorySource>>,
     calls: Vec<Call>,
     violations: Vec<String>,
 }
@@ -124,13 +124,13 @@ impl Books {
         outcome: Outcome,
     ) {
         let Outcome { status, detail } = outcome;
-        let mut pages = self.pages();
-        let n = pages.calls.len() as u64 + 1;
+        let mut records = self.records();
+        let n = records.calls.len() as u64 + 1;
         let at = jiff::Timestamp::now();
         let (since, at) = (since.unwrap_or(at).to_string(), at.to_string());
         let (neighbour, call, subject) =
             (neighbour.to_owned(), call.to_owned(), subject.to_owned());
-        pages.calls.push(Call {
+        records.calls.push(Call {
             n,
             since,
             at,
@@ -146,42 +146,42 @@ impl Books {
     pub fn violation(&self, what: impl Into<String>) {
         let what = what.into();
         tracing::error!(%what, "violation");
-        self.pages().violations.push(what);
+        self.records().violations.push(what);
     }
 
     /// Adds an entry; replaces one of the same kind and id.
     pub fn enter(&self, entry: Entry) {
-        self.pages()
+        self.records()
             .entries
             .insert((entry.kind.clone(), entry.id.clone()), entry);
     }
 
     /// Removes an entry, if it exists.
     pub fn strike(&self, kind: &str, id: &str) {
-        self.pages()
+        self.records()
             .entries
             .remove(&(kind.to_owned(), id.to_owned()));
     }
 
     /// Registers a source that every read of the inventory queries, as long as it lives.
-    pub fn shelve(&self, shelf: Weak<dyn Shelf>) {
-        self.pages().shelves.push(shelf);
+    pub fn add_source(&self, source: Weak<dyn InventorySource>) {
+        self.records().sources.push(source);
     }
 
     /// The entire inventory, seeded objects included.
     pub fn stock(&self) -> Vec<Entry> {
-        let (mut all, shelves) = {
-            let pages = self.pages();
+        let (mut all, sources) = {
+            let records = self.records();
             (
-                pages.entries.values().cloned().collect::<Vec<_>>(),
-                pages.shelves.clone(),
+                records.entries.values().cloned().collect::<Vec<_>>(),
+                records.sources.clone(),
             )
         };
         all.extend(
-            shelves
+            sources
                 .iter()
                 .filter_map(Weak::upgrade)
-                .flat_map(|shelf| shelf.entries()),
+                .flat_map(|source| source.entries()),
         );
         all
     }
@@ -196,17 +196,17 @@ impl Books {
 
     /// All calls, oldest first.
     pub fn calls(&self) -> Vec<Call> {
-        self.pages().calls.clone()
+        self.records().calls.clone()
     }
 
     /// The calls with a sequence number above `number`, oldest first.
     pub fn calls_after(&self, number: usize) -> Vec<Call> {
-        self.pages().calls.iter().skip(number).cloned().collect()
+        self.records().calls.iter().skip(number).cloned().collect()
     }
 
     /// The calls with this name, oldest first.
     pub fn calls_of(&self, call: &str) -> Vec<Call> {
-        self.pages()
+        self.records()
             .calls
             .iter()
             .filter(|c| c.call == call)
@@ -216,11 +216,11 @@ impl Books {
 
     /// Requests that the world does not model, and broken rules, oldest first.
     pub fn violations(&self) -> Vec<String> {
-        self.pages().violations.clone()
+        self.records().violations.clone()
     }
 
-    fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
 
     struct Fixed;
 
-    impl Shelf for Fixed {
+    impl InventorySource for Fixed {
         fn entries(&self) -> Vec<Entry> {
             vec![
                 entry("network", "provider", true),
@@ -252,10 +252,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seeded_is_not_left_behind() {
+    fn seeded_objects_are_not_left_behind() {
         let books = Books::new();
-        let shelf: Arc<dyn Shelf> = Arc::new(Fixed);
-        books.shelve(Arc::downgrade(&shelf));
+        let shelf: Arc<dyn InventorySource> = Arc::new(Fixed);
+        books.add_source(Arc::downgrade(&shelf));
         books.enter(entry("host", "master", false));
         let left: Vec<_> = books.left_behind().into_iter().map(|e| e.name).collect();
         assert_eq!(left, ["master", "vnf-1"]);

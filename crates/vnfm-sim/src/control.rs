@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use crate::books::Books;
 use crate::faults::{Faults, Rule};
 use crate::hosts::Hosts;
-use crate::http::{Desk, Listening, Neighbour, Reply, Request, Route};
+use crate::http::{Listening, Reply, Request, Route, Server, Service};
 use crate::kubernetes::Clusters;
 use crate::nfvo::{Nfvo, Policy};
 use crate::openstack::Cloud;
@@ -118,15 +118,15 @@ pub(crate) fn serve(listener: TcpListener, world: &World) -> Listening {
         hosts: world.hosts().clone(),
         nfvo: world.nfvo().clone(),
     };
-    let desk = Desk {
-        neighbour: Arc::new(control),
+    let server = Server {
+        service: Arc::new(control),
         books: Books::new(),
         faults: Faults::new(),
     };
-    crate::http::serve(listener, None, desk)
+    crate::http::serve(listener, None, server)
 }
 
-impl Neighbour for Control {
+impl Service for Control {
     fn name(&self) -> &'static str {
         "control"
     }
@@ -173,7 +173,7 @@ impl Neighbour for Control {
             }
             _ => {
                 return Some(Route::new("control.unknown", "", || {
-                    Err(refuse(404, "there is no such page; see `GET /world`"))
+                    Err(refuse(404, "unknown path; `GET /world` lists the services"))
                 }));
             }
         };
@@ -188,7 +188,7 @@ impl Control {
         let body = request.json();
         let rules = if body.is_array() { body } else { json!([body]) };
         let rules: Vec<Rule> = serde_json::from_value(rules)
-            .map_err(|why| refuse(400, &format!("no such fault: {why}")))?;
+            .map_err(|why| refuse(400, &format!("invalid fault rule: {why}")))?;
         let armed = rules.len();
         for rule in rules {
             self.faults.arm(rule);
@@ -198,7 +198,7 @@ impl Control {
 
     fn act(&self, request: &Request) -> Result<Reply, Reply> {
         let action: Action = serde_json::from_slice(&request.body)
-            .map_err(|why| refuse(400, &format!("no such action: {why}")))?;
+            .map_err(|why| refuse(400, &format!("invalid action: {why}")))?;
         let done = match action {
             Action::DeleteServer { server } => self.cloud.delete_server(&server),
             Action::BreakServer { server } => self.cloud.break_server(&server),
@@ -241,7 +241,7 @@ impl Control {
         if done {
             Ok(Reply::json(200, &Value::Bool(true)))
         } else {
-            Err(refuse(404, "nothing of that name is there to act on"))
+            Err(refuse(404, "the target of the action does not exist"))
         }
     }
 
@@ -258,8 +258,7 @@ impl Control {
                 patch,
             } => get(&cluster).is_some_and(|cluster| cluster.merge(&path, &patch)),
             Action::Apply { cluster, manifests } => {
-                let cluster =
-                    get(&cluster).ok_or_else(|| refuse(404, "there is no such cluster"))?;
+                let cluster = get(&cluster).ok_or_else(|| refuse(404, "unknown cluster"))?;
                 cluster
                     .apply(&manifests)
                     .map_err(|why| refuse(400, &format!("{why:#}")))?;

@@ -147,7 +147,7 @@ impl Rule {
                 .is_none_or(|part| subject.contains(part.as_str()))
     }
 
-    fn strikes(&self, count: u32) -> bool {
+    fn applies(&self, count: u32) -> bool {
         count >= self.nth && count - self.nth < self.times
     }
 }
@@ -177,7 +177,7 @@ impl Faults {
     }
 
     /// Completes when the rules are cleared.
-    pub(crate) fn forgotten(&self) -> impl Future<Output = ()> + use<> {
+    pub(crate) fn cleared(&self) -> impl Future<Output = ()> + use<> {
         let mut forgotten = self.forgotten.subscribe();
         async move {
             // An error means that the world, and its rules, have been dropped.
@@ -196,7 +196,7 @@ impl Faults {
         for (rule, seen) in self.armed().iter_mut() {
             if rule.matches(call, subject) {
                 *seen += 1;
-                if struck.is_none() && rule.strikes(*seen) {
+                if struck.is_none() && rule.applies(*seen) {
                     struck = Some(rule.fault.clone());
                 }
             }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nth_call_is_struck_and_only_as_often_as_said() {
+    fn a_rule_applies_from_the_nth_call_on_a_limited_number_of_times() {
         let faults = Faults::new();
         faults.arm(
             Rule::new("heat.*", Fault::Status { status: 503 })
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_reads_as_documented() {
+    fn rules_parse_as_documented() {
         let faults = [
             (r#"{"status":503}"#, Fault::Status { status: 503 }),
             (r#"{"delayMs":20}"#, Fault::Delay { delay_ms: 20 }),

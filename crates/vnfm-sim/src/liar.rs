@@ -38,9 +38,9 @@ pub struct Liar {
 }
 
 /// Chunk size in bytes.
-const PIECE: usize = 64 << 10;
+const CHUNK_LEN: usize = 64 << 10;
 /// Pause between two bytes of [`Lie::Dripping`].
-const DROP: Duration = Duration::from_millis(20);
+const DRIP_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Liar {
     /// Listens on a free port of `host`, a loopback address.
@@ -59,7 +59,7 @@ impl Liar {
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 // The task ends when the client disconnects.
-                drop(tokio::spawn(answer(
+                drop(tokio::spawn(respond(
                     stream,
                     lie.clone(),
                     (asked.clone(), told.clone()),
@@ -99,9 +99,9 @@ impl Drop for Liar {
     }
 }
 
-type Books = (Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
+type Counters = (Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 
-async fn answer(mut stream: TcpStream, lie: Lie, (seen, sent): Books) -> std::io::Result<()> {
+async fn respond(mut stream: TcpStream, lie: Lie, (seen, sent): Counters) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
@@ -114,19 +114,19 @@ async fn answer(mut stream: TcpStream, lie: Lie, (seen, sent): Books) -> std::io
         .push(String::from_utf8_lossy(&head).into_owned());
     let json = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
     let chunked = format!("{json}Transfer-Encoding: chunked\r\n\r\n");
-    let piece = " ".repeat(PIECE);
+    let piece = " ".repeat(CHUNK_LEN);
     match lie {
         Lie::Endless => {
             stream.write_all(chunked.as_bytes()).await?;
-            let chunk = format!("{PIECE:x}\r\n{piece}\r\n");
+            let chunk = format!("{CHUNK_LEN:x}\r\n{piece}\r\n");
             loop {
                 stream.write_all(chunk.as_bytes()).await?;
-                sent.fetch_add(PIECE as u64, Ordering::Relaxed);
+                sent.fetch_add(CHUNK_LEN as u64, Ordering::Relaxed);
             }
         }
         Lie::Dripping => {
             stream.write_all(chunked.as_bytes()).await?;
-            let mut pace = tokio::time::interval(DROP);
+            let mut pace = tokio::time::interval(DRIP_INTERVAL);
             loop {
                 pace.tick().await;
                 stream.write_all(b"1\r\n \r\n").await?;
@@ -138,17 +138,19 @@ async fn answer(mut stream: TcpStream, lie: Lie, (seen, sent): Books) -> std::io
             stream.write_all(head.as_bytes()).await?;
             loop {
                 stream.write_all(piece.as_bytes()).await?;
-                sent.fetch_add(PIECE as u64, Ordering::Relaxed);
+                sent.fetch_add(CHUNK_LEN as u64, Ordering::Relaxed);
             }
         }
         Lie::Values(count) => {
             let body = format!("[{}[]]", "[],".repeat(count));
-            whole(&mut stream, "200 OK", "", &body).await
+            send_complete(&mut stream, "200 OK", "", &body).await
         }
         Lie::Redirect(to) => {
-            whole(&mut stream, "302 Found", &format!("Location: {to}\r\n"), "").await
+            send_complete(&mut stream, "302 Found", &format!("Location: {to}\r\n"), "").await
         }
-        Lie::Plain(status, body) => whole(&mut stream, &format!("{status} Said"), "", &body).await,
+        Lie::Plain(status, body) => {
+            send_complete(&mut stream, &format!("{status} Said"), "", &body).await
+        }
     }
 }
 
@@ -163,7 +165,7 @@ fn length_of(head: &[u8]) -> usize {
         .unwrap_or_default()
 }
 
-async fn whole(
+async fn send_complete(
     stream: &mut TcpStream,
     status: &str,
     headers: &str,

@@ -237,7 +237,7 @@ impl World {
 
     fn write_files(&mut self, data: &std::path::Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(data)
-            .with_context(|| format!("cannot make the folder `{}`", data.display()))?;
+            .with_context(|| format!("cannot create the directory `{}`", data.display()))?;
         let write = |name: &str, text: String| {
             let path = data.join(name);
             std::fs::write(&path, text)
@@ -277,5 +277,5 @@ async fn claim_block() -> anyhow::Result<([u8; 2], TcpListener)> {
             return Ok((block, claim));
         }
     }
-    bail!("found no free loopback /24 for the simulated world: is `lo` up with 127.0.0.0/8?")
+    bail!("no free loopback /24 for the simulated world; check that `lo` is up with 127.0.0.0/8")
 }

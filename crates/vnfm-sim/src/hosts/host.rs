@@ -1,7 +1,7 @@
 //! A machine: disk, settings, power, console.
 
 use super::step::Step;
-use super::{HostSpec, Lan};
+use super::{HostSpec, Network};
 use russh::keys::ssh_key::private::Ed25519Keypair;
 use russh::keys::{HashAlg, PrivateKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,13 +109,13 @@ pub(crate) struct Settings {
 
 pub(crate) struct Host {
     spec: HostSpec,
-    pub(crate) lan: Arc<Lan>,
+    pub(crate) lan: Arc<Network>,
     key: PrivateKey,
     disk: Mutex<Disk>,
     settings: Mutex<Settings>,
     steps: Mutex<BTreeMap<String, Arc<Step>>>,
     /// Serializes the steps on this host.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) step_lock: tokio::sync::Mutex<()>,
     /// Whether a kubeadm that changes the host is running.
     pub(crate) kubeadm: AtomicBool,
     listener: Mutex<Option<JoinHandle<()>>>,
@@ -124,17 +124,17 @@ pub(crate) struct Host {
     /// Tasks to abort on power-off: connections, commands, detached steps.
     tasks: Mutex<Vec<AbortHandle>>,
     /// Sockets to close on power-off.
-    plugs: Mutex<Vec<std::net::TcpStream>>,
+    sockets: Mutex<Vec<std::net::TcpStream>>,
 }
 
 impl Host {
-    pub(crate) fn new(spec: HostSpec, lan: Arc<Lan>) -> Self {
+    pub(crate) fn new(spec: HostSpec, lan: Arc<Network>) -> Self {
         let mut seed = [0; 32];
         seed[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
         seed[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
         let key = PrivateKey::from(Ed25519Keypair::from_seed(&seed));
         let bare = lan.faults.take("host.packages", &spec.name).is_some();
-        let mut disk = fresh_disk(&spec, bare);
+        let mut disk = initial_disk(&spec, bare);
         if lan.faults.take("host.repository", &spec.name).is_some() {
             disk.write(
                 "/etc/apt/sources.list.d/kubernetes.list",
@@ -144,17 +144,17 @@ impl Host {
         }
         let host = Self {
             disk: Mutex::new(disk),
-            settings: Mutex::new(fresh_settings(bare)),
+            settings: Mutex::new(initial_settings(bare)),
             spec,
             lan,
             key,
             steps: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            step_lock: tokio::sync::Mutex::default(),
             kubeadm: AtomicBool::new(false),
             listener: Mutex::default(),
             ending: Mutex::default(),
             tasks: Mutex::default(),
-            plugs: Mutex::default(),
+            sockets: Mutex::default(),
         };
         tracing::debug!(host = %host.spec.name, address = %host.spec.address, bare, "new");
         host
@@ -193,7 +193,7 @@ impl Host {
         if self.is_on() {
             return Ok(());
         }
-        self.ended().await;
+        self.port_released().await;
         {
             let mut settings = self.settings();
             let enabled = settings.enabled.clone();
@@ -217,7 +217,8 @@ impl Host {
         }
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.iter().for_each(AbortHandle::abort);
-        let plugs = std::mem::take(&mut *self.plugs.lock().unwrap_or_else(PoisonError::into_inner));
+        let plugs =
+            std::mem::take(&mut *self.sockets.lock().unwrap_or_else(PoisonError::into_inner));
         for plug in plugs {
             // An error means that the client has closed it already.
             let _ = plug.shutdown(std::net::Shutdown::Both);
@@ -232,7 +233,7 @@ impl Host {
     }
 
     /// Completes when the port is free again after a power-off.
-    pub(crate) async fn ended(&self) {
+    pub(crate) async fn port_released(&self) {
         let ending = self
             .ending
             .lock()
@@ -252,25 +253,25 @@ impl Host {
     }
 
     /// Registers a task to abort on power-off.
-    pub(crate) fn keep(&self, task: AbortHandle) {
+    pub(crate) fn register_task(&self, task: AbortHandle) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.retain(|task| !task.is_finished());
         tasks.push(task);
     }
 
     /// Registers a socket to close on power-off.
-    pub(crate) fn plug_in(&self, socket: std::net::TcpStream) {
-        let mut plugs = self.plugs.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn register_socket(&self, socket: std::net::TcpStream) {
+        let mut plugs = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         plugs.retain(|plug| plug.peer_addr().is_ok());
         plugs.push(socket);
     }
 
     /// Makes the Kubernetes node on this machine, if any, silent or responsive.
-    pub(crate) fn serve(&self, served: bool) {
+    pub(crate) fn set_node_served(&self, served: bool) {
         if !self.disk().is_file(super::kubeadm::KUBELET) {
             return;
         }
-        let planes: Vec<_> = self.lan.planes().values().cloned().collect();
+        let planes: Vec<_> = self.lan.control_planes().values().cloned().collect();
         let address = self.spec.address.to_string();
         for plane in planes {
             plane.set_served(&address, served);
@@ -278,9 +279,9 @@ impl Host {
     }
 
     /// Stops the control plane on this machine, if any.
-    pub(crate) async fn stop_plane(&self) {
+    pub(crate) async fn stop_control_plane(&self) {
         let ours = format!("{}:6443", self.spec.address);
-        let plane = self.lan.planes().remove(&ours);
+        let plane = self.lan.control_planes().remove(&ours);
         if plane.is_some() {
             self.lan.clusters.stop(&ours).await;
         }
@@ -307,7 +308,7 @@ impl Host {
     }
 }
 
-fn fresh_disk(spec: &HostSpec, bare: bool) -> Disk {
+fn initial_disk(spec: &HostSpec, bare: bool) -> Disk {
     let mut disk = Disk::default();
     let name = &spec.name;
     disk.write("/etc/hostname", format!("{name}\n"), 0o644);
@@ -333,7 +334,7 @@ fn fresh_disk(spec: &HostSpec, bare: bool) -> Disk {
     disk
 }
 
-fn fresh_settings(bare: bool) -> Settings {
+fn initial_settings(bare: bool) -> Settings {
     let units: &[&str] = if bare {
         &["ssh"]
     } else {

@@ -74,7 +74,7 @@ impl std::fmt::Debug for User {
 }
 
 /// State shared by all hosts of a world.
-pub(crate) struct Lan {
+pub(crate) struct Network {
     pub(crate) books: Arc<Books>,
     pub(crate) faults: Arc<Faults>,
     pub(crate) clusters: Arc<Clusters>,
@@ -84,8 +84,8 @@ pub(crate) struct Lan {
     hosts: Mutex<BTreeMap<String, Arc<Host>>>,
 }
 
-impl Lan {
-    pub(crate) fn planes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Cluster>>> {
+impl Network {
+    pub(crate) fn control_planes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Cluster>>> {
         self.planes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,7 +96,7 @@ impl Lan {
 
 /// All hosts of a world.
 pub struct Hosts {
-    lan: Arc<Lan>,
+    lan: Arc<Network>,
 }
 
 impl Hosts {
@@ -109,7 +109,7 @@ impl Hosts {
     ) -> Self {
         let (planes, hosts) = (Mutex::default(), Mutex::default());
         Self {
-            lan: Arc::new(Lan {
+            lan: Arc::new(Network {
                 books,
                 faults,
                 clusters,
@@ -121,7 +121,7 @@ impl Hosts {
     }
 
     /// Adds a machine to the inventory before it boots; it stays there until it is destroyed.
-    pub(crate) fn order(&self, spec: &HostSpec) {
+    pub(crate) fn add_to_inventory(&self, spec: &HostSpec) {
         self.lan.books.enter(Entry {
             kind: "host".into(),
             id: spec.server_id.clone(),
@@ -140,7 +140,7 @@ impl Hosts {
         let host = Arc::new(Host::new(spec, self.lan.clone()));
         host.power_on().await?;
         let spec = host.spec();
-        self.order(spec);
+        self.add_to_inventory(spec);
         let replaced = self
             .lan
             .hosts()
@@ -156,9 +156,9 @@ impl Hosts {
         let host = self.lan.hosts().remove(server_id);
         if let Some(host) = host {
             host.power_off();
-            host.ended().await;
-            host.stop_plane().await;
-            host.serve(false);
+            host.port_released().await;
+            host.stop_control_plane().await;
+            host.set_node_served(false);
         }
         self.lan.books.strike("host", server_id);
     }
@@ -167,7 +167,7 @@ impl Hosts {
     pub fn power_off(&self, server_id: &str) {
         if let Some(host) = self.host(server_id) {
             host.power_off();
-            host.serve(false);
+            host.set_node_served(false);
         }
     }
 
@@ -178,10 +178,9 @@ impl Hosts {
     /// If the address and port cannot be bound, or the machine does not exist.
     pub async fn power_on(&self, server_id: &str) -> anyhow::Result<()> {
         let host = self.host(server_id);
-        let host =
-            host.ok_or_else(|| anyhow::anyhow!("there is no host of server `{server_id}`"))?;
+        let host = host.ok_or_else(|| anyhow::anyhow!("server `{server_id}` has no host"))?;
         host.power_on().await?;
-        host.serve(true);
+        host.set_node_served(true);
         Ok(())
     }
 

@@ -49,7 +49,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
             '#' if at_start => rest.find('\n').map_or("", |end| &rest[end..]),
             '&' => return Err("Syntax error: \"&\" unexpected (not simulated)".into()),
             '`' => return Err("command substitution is not simulated".into()),
-            _ => piece(rest, word.get_or_insert_default())?,
+            _ => word_part(rest, word.get_or_insert_default())?,
         };
     }
     tokens.extend(word.map(Token::Word));
@@ -57,7 +57,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
 }
 
 /// Consumes one part of a word and returns the remaining text.
-fn piece<'a>(rest: &'a str, word: &mut Vec<Part>) -> Result<&'a str, String> {
+fn word_part<'a>(rest: &'a str, word: &mut Vec<Part>) -> Result<&'a str, String> {
     let mut chars = rest.chars();
     match chars.next() {
         Some('\'') => {
@@ -149,7 +149,7 @@ pub(super) fn commands(tokens: Vec<Token>) -> Vec<(Vec<Token>, Connector)> {
 
 /// A command with its redirections and expanded variables.
 #[derive(Debug, Default)]
-pub(super) struct Simple {
+pub(super) struct SimpleCommand {
     pub(super) argv: Vec<String>,
     pub(super) assigned: BTreeMap<String, String>,
     pub(super) from: Option<String>,
@@ -158,7 +158,7 @@ pub(super) struct Simple {
     pub(super) merge: bool,
 }
 
-impl Simple {
+impl SimpleCommand {
     pub(super) fn parse(
         tokens: &[Token],
         variables: &BTreeMap<String, String>,
@@ -184,7 +184,7 @@ impl Simple {
             let Some(Token::Word(parts)) = tokens.next() else {
                 return Err("Syntax error: redirection unexpected".into());
             };
-            let path = fill(parts, variables);
+            let path = expand(parts, variables);
             match operator {
                 "<" => simple.from = Some(path),
                 _ => simple
@@ -196,7 +196,7 @@ impl Simple {
     }
 
     fn word(&mut self, parts: &[Part], variables: &BTreeMap<String, String>) {
-        let word = fill(parts, variables);
+        let word = expand(parts, variables);
         let name = word.split_once('=').map(|(name, _)| name.to_owned());
         let assigns = self.argv.is_empty()
             && name.as_ref().is_some_and(|name| {
@@ -214,7 +214,7 @@ impl Simple {
     }
 }
 
-fn fill(parts: &[Part], variables: &BTreeMap<String, String>) -> String {
+fn expand(parts: &[Part], variables: &BTreeMap<String, String>) -> String {
     parts
         .iter()
         .map(|part| match part {
@@ -226,13 +226,13 @@ fn fill(parts: &[Part], variables: &BTreeMap<String, String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Simple, commands, tokens};
+    use super::{Part, SimpleCommand, commands, tokens};
     use std::collections::BTreeMap;
 
     fn argvs(text: &str) -> Vec<Vec<String>> {
         let variables = BTreeMap::from([("NAME".to_owned(), "a b".to_owned())]);
         let all = commands(tokens(text).unwrap());
-        let parse = |t: &Vec<_>| Simple::parse(t, &variables).unwrap().argv;
+        let parse = |t: &Vec<_>| SimpleCommand::parse(t, &variables).unwrap().argv;
         all.iter()
             .map(|(tokens, _)| parse(tokens))
             .filter(|argv| !argv.is_empty())
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_as_a_shell_does() {
+    fn words_are_split_as_in_a_shell() {
         assert_eq!(
             argvs("echo 'a  b' \"c $NAME\" d\\ e"),
             [["echo", "a  b", "c a b", "d e"]]
@@ -254,9 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn redirections_are_no_words() {
+    fn redirections_are_not_arguments() {
         let words = tokens("cmd x2>y 2>&1 >/tmp/z </etc/w").unwrap();
-        let simple = Simple::parse(&words, &BTreeMap::new()).unwrap();
+        let simple = SimpleCommand::parse(&words, &BTreeMap::new()).unwrap();
         assert_eq!(simple.argv, ["cmd", "x2"]);
         assert!(simple.merge);
         assert_eq!(simple.to.len(), 2);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_simulated_says_so() {
+    fn unsupported_syntax_is_an_error() {
         assert!(tokens("echo $(id)").unwrap_err().contains("not simulated"));
         assert!(tokens("sleep 1 &").unwrap_err().contains("not simulated"));
         assert!(tokens("echo 'x").unwrap_err().contains("Unterminated"));

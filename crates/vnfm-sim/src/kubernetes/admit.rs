@@ -37,7 +37,7 @@ pub(crate) fn admit(
             );
             let cause = json!({ "causes": [{ "reason": "NamespaceTerminating", "message": format!("namespace {} is being terminated", key.namespace), "field": "metadata.namespace" }] });
             return Err(
-                Reply::json(403, &status(403, "Forbidden", &message, cause)).remark(message)
+                Reply::json(403, &status(403, "Forbidden", &message, cause)).with_remark(message)
             );
         }
     }
@@ -277,17 +277,17 @@ fn fill(body: &mut Value, name: &str, value: Value) {
 
 /// `… is invalid: field: why`
 pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, why: &str) -> Reply {
-    let shown = if kind.group.is_empty() {
+    let group_kind = if kind.group.is_empty() {
         kind.kind.clone()
     } else {
         format!("{}.{}", kind.kind, kind.group)
     };
-    let message = format!("{shown} \"{name}\" is invalid: {field}: {why}");
+    let message = format!("{group_kind} \"{name}\" is invalid: {field}: {why}");
     let reason = if why.starts_with("Required") {
         "FieldValueRequired"
     } else {
         "FieldValueInvalid"
     };
     let details = json!({ "name": name, "group": kind.group, "kind": kind.kind, "causes": [{ "reason": reason, "message": why, "field": field }] });
-    Reply::json(422, &status(422, "Invalid", &message, details)).remark(message)
+    Reply::json(422, &status(422, "Invalid", &message, details)).with_remark(message)
 }

@@ -11,7 +11,7 @@ use super::objects::{Key, Store};
 
 /// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct Caller {
     pub(crate) name: String,
     groups: Vec<String>,
 }
@@ -30,11 +30,11 @@ pub(crate) struct Tokens {
     pub(crate) admin: String,
     issued: BTreeMap<String, Issued>,
     /// All bootstrap tokens, including expired ones.
-    pub(crate) bootstraps: Vec<String>,
+    pub(crate) bootstrap_tokens: Vec<String>,
 }
 
 /// The attributes of a request that RBAC decides on.
-pub(crate) struct Deed<'a> {
+pub(crate) struct AccessRequest<'a> {
     pub(crate) verb: &'a str,
     pub(crate) group: &'a str,
     pub(crate) plural: &'a str,
@@ -47,15 +47,15 @@ impl Tokens {
         Self {
             admin: Uuid::new_v4().simple().to_string(),
             issued: BTreeMap::new(),
-            bootstraps: Vec::new(),
+            bootstrap_tokens: Vec::new(),
         }
     }
 
     /// Every token ever issued.
-    pub(crate) fn given(&self) -> Vec<String> {
+    pub(crate) fn issued(&self) -> Vec<String> {
         self.issued
             .keys()
-            .chain(&self.bootstraps)
+            .chain(&self.bootstrap_tokens)
             .cloned()
             .collect()
     }
@@ -97,10 +97,10 @@ impl Tokens {
     }
 
     /// The caller of this `Authorization` header: anonymous if it is empty, `Err` for an invalid token.
-    pub(crate) fn who(&self, store: &Store, header: &str) -> Result<Who, ()> {
+    pub(crate) fn caller(&self, store: &Store, header: &str) -> Result<Caller, ()> {
         let Some(token) = header.strip_prefix("Bearer ") else {
             if header.is_empty() {
-                return Ok(Who {
+                return Ok(Caller {
                     name: "system:anonymous".into(),
                     groups: vec!["system:unauthenticated".into()],
                 });
@@ -108,7 +108,7 @@ impl Tokens {
             return Err(());
         };
         if token == self.admin {
-            return Ok(Who {
+            return Ok(Caller {
                 name: "kubernetes-admin".into(),
                 groups: vec!["system:masters".into()],
             });
@@ -128,18 +128,18 @@ impl Tokens {
         if account["metadata"]["uid"] != issued.uid.as_str() {
             return Err(());
         }
-        Ok(Who::account(&issued.namespace, &issued.account))
+        Ok(Caller::account(&issued.namespace, &issued.account))
     }
 }
 
-impl Who {
+impl Caller {
     fn account(namespace: &str, account: &str) -> Self {
         let groups = vec![
             "system:serviceaccounts".into(),
             format!("system:serviceaccounts:{namespace}"),
             "system:authenticated".into(),
         ];
-        Who {
+        Caller {
             name: format!("system:serviceaccount:{namespace}:{account}"),
             groups,
         }
@@ -161,7 +161,7 @@ impl Who {
     }
 
     /// Whether RBAC allows it, by role or cluster role.
-    pub(crate) fn may(&self, store: &Store, deed: &Deed<'_>) -> bool {
+    pub(crate) fn is_allowed(&self, store: &Store, deed: &AccessRequest<'_>) -> bool {
         if self.groups.iter().any(|group| group == "system:masters") {
             return true;
         }
@@ -201,7 +201,7 @@ impl Who {
     }
 }
 
-fn allows(store: &Store, role: &Value, namespace: &str, deed: &Deed<'_>) -> bool {
+fn allows(store: &Store, role: &Value, namespace: &str, deed: &AccessRequest<'_>) -> bool {
     let name = role["name"].as_str().unwrap_or_default();
     let key = match role["kind"].as_str() {
         Some("Role") => Key::new("roles.rbac.authorization.k8s.io", namespace, name),

@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 use super::auth::Tokens;
 use super::controllers::Controllers;
 use super::objects::Store;
-use super::{Cluster, control, hold, seeds, tls};
-use crate::books::{Books, Shelf};
+use super::{Cluster, lock, run_controllers, seeds, tls};
+use crate::books::{Books, InventorySource};
 use crate::faults::Faults;
 
 /// A cluster to start.
@@ -49,7 +49,7 @@ impl Clusters {
 
     /// Sets the time that a pod takes to start, for clusters started from now on.
     pub fn set_pod_start(&self, duration: Duration) {
-        *hold(&self.pod_start) = duration;
+        *lock(&self.pod_start) = duration;
     }
 
     /// Starts an API server with the system objects and no nodes.
@@ -68,16 +68,16 @@ impl Clusters {
         let at = listener.local_addr()?;
         let (ca_pem, tls) = tls::certificates(at.ip())?;
         let mut store = Store::new();
-        let seeded = seeds::plant(&mut store);
+        let seeded = seeds::create_system_objects(&mut store);
         let cluster = Arc::new(Cluster {
             name: spec.name.clone(),
-            at,
+            address: at,
             ca_pem: ca_pem.clone(),
             store: Mutex::new(store),
             tokens: Mutex::new(Tokens::new()),
             seeded,
-            network: AtomicBool::new(false),
-            belongs: AtomicBool::new(false),
+            has_network: AtomicBool::new(false),
+            is_standalone: AtomicBool::new(false),
             tls,
             books: Arc::clone(&self.books),
             faults: Arc::clone(&self.faults),
@@ -85,36 +85,38 @@ impl Clusters {
             controller: Mutex::default(),
         });
         cluster.listen(listener);
-        let controllers = Controllers::new(*hold(&self.pod_start), ca_pem);
-        *hold(&cluster.controller) =
-            Some(tokio::spawn(control(Arc::downgrade(&cluster), controllers)));
-        let shelf: Arc<dyn Shelf> = cluster.clone();
-        self.books.shelve(Arc::downgrade(&shelf));
-        hold(&self.running).insert(spec.name, Arc::clone(&cluster));
+        let controllers = Controllers::new(*lock(&self.pod_start), ca_pem);
+        *lock(&cluster.controller) = Some(tokio::spawn(run_controllers(
+            Arc::downgrade(&cluster),
+            controllers,
+        )));
+        let shelf: Arc<dyn InventorySource> = cluster.clone();
+        self.books.add_source(Arc::downgrade(&shelf));
+        lock(&self.running).insert(spec.name, Arc::clone(&cluster));
         Ok(cluster)
     }
 
     /// Stops a cluster and deletes its objects; does nothing if it does not exist.
     pub async fn stop(&self, name: &str) {
-        let cluster = hold(&self.running).remove(name);
+        let cluster = lock(&self.running).remove(name);
         if let Some(cluster) = cluster {
-            cluster.end();
+            cluster.stop();
             // The port is free only once the listening task has ended.
-            let listening = hold(&cluster.listening).take();
+            let listening = lock(&cluster.listening).take();
             if let Some(listening) = listening {
-                listening.end().await;
+                listening.stop().await;
             }
         }
     }
 
     /// The running cluster of this name.
     pub fn get(&self, name: &str) -> Option<Arc<Cluster>> {
-        hold(&self.running).get(name).cloned()
+        lock(&self.running).get(name).cloned()
     }
 
     /// Each cluster's address, nodes and number of objects.
     pub fn list(&self) -> Vec<Value> {
-        let running: Vec<Arc<Cluster>> = hold(&self.running).values().cloned().collect();
+        let running: Vec<Arc<Cluster>> = lock(&self.running).values().cloned().collect();
         let show = |cluster: &Arc<Cluster>| {
             let store = cluster.store();
             let nodes: Vec<&str> = store
@@ -128,18 +130,18 @@ impl Clusters {
 
     /// Every token that the running clusters have issued, for checkers.
     pub fn tokens(&self) -> Vec<String> {
-        let running: Vec<Arc<Cluster>> = hold(&self.running).values().cloned().collect();
+        let running: Vec<Arc<Cluster>> = lock(&self.running).values().cloned().collect();
         running
             .iter()
-            .flat_map(|cluster| cluster.tokens().given())
+            .flat_map(|cluster| cluster.tokens().issued())
             .collect()
     }
 
     /// Stops every cluster without waiting for its port.
     pub(crate) fn stop_all(&self) {
-        for cluster in std::mem::take(&mut *hold(&self.running)).into_values() {
-            cluster.end();
-            hold(&cluster.listening).take();
+        for cluster in std::mem::take(&mut *lock(&self.running)).into_values() {
+            cluster.stop();
+            lock(&cluster.listening).take();
         }
     }
 }

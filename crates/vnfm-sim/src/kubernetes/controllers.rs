@@ -16,7 +16,7 @@ use super::disruption;
 use super::nodes::{self, tolerates};
 use super::objects::{Key, Store, array, has_finalizers};
 use super::workloads::{
-    daemon_sets, deployments, is_going, is_ready, jobs, replica_sets, stateful_sets,
+    daemon_sets, deployments, is_ready, is_terminating, jobs, replica_sets, stateful_sets,
 };
 use crate::time::now;
 
@@ -40,11 +40,11 @@ impl Controllers {
     }
 
     /// Runs rounds until nothing changes (50 at most); returns when the next pod is due.
-    pub(crate) fn settle(&mut self, store: &mut Store, network: bool) -> Option<Instant> {
+    pub(crate) fn reconcile(&mut self, store: &mut Store, network: bool) -> Option<Instant> {
         for _ in 0..50 {
             let before = store.version;
             namespaces(store, &self.ca_pem);
-            nodes::settle(store, network);
+            nodes::reconcile(store, network);
             deployments(store);
             replica_sets(store);
             stateful_sets(store);
@@ -53,7 +53,7 @@ impl Controllers {
             self.pods(store);
             volumes(store);
             collect_garbage(store);
-            disruption::settle(store);
+            disruption::reconcile(store);
             if store.version == before {
                 break;
             }
@@ -61,7 +61,7 @@ impl Controllers {
         self.due.retain(|uid, _| {
             store
                 .list("pods", "")
-                .any(|(_, pod)| pod["metadata"]["uid"] == uid.as_str() && starts(pod))
+                .any(|(_, pod)| pod["metadata"]["uid"] == uid.as_str() && needs_start(pod))
         });
         self.due.values().min().copied()
     }
@@ -72,13 +72,13 @@ impl Controllers {
                 continue;
             };
             let served = nodes::is_served(store, &pod);
-            if is_going(&pod) {
+            if is_terminating(&pod) {
                 if served && !has_finalizers(&pod) {
                     store.remove(&key);
                 }
             } else if pod["spec"]["nodeName"].is_null() {
                 schedule(store, &key, &pod);
-            } else if starts(&pod) && served {
+            } else if needs_start(&pod) && served {
                 self.start(store, &key, &pod);
             }
         }
@@ -98,10 +98,10 @@ impl Controllers {
                 .into_iter()
                 .find(|one| one.contains(part))
         };
-        if let Some(image) = named("no-such").filter(|_| !store.mended) {
+        if let Some(image) = named("no-such").filter(|_| !store.images_fixed) {
             return fail_to_pull(store, key, pod, &image);
         }
-        if named("crash-loop").is_some() && !store.mended {
+        if named("crash-loop").is_some() && !store.images_fixed {
             return crash(store, key, pod);
         }
         let uid = pod["metadata"]["uid"]
@@ -189,7 +189,7 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
     let nodes: Vec<Arc<Value>> = store
         .list("nodes", "")
         .map(|(_, node)| Arc::clone(node))
-        .filter(|node| takes(node, &pod["spec"]))
+        .filter(|node| can_run_on(node, &pod["spec"]))
         .collect();
     let name = |node: &Value| {
         node["metadata"]["name"]
@@ -220,7 +220,7 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
 }
 
 /// Whether a pod of this spec may run on the node: Ready, not cordoned, selector and taints match.
-fn takes(node: &Value, spec: &Value) -> bool {
+fn can_run_on(node: &Value, spec: &Value) -> bool {
     let everything = spec["tolerations"]
         .as_array()
         .into_iter()
@@ -240,7 +240,7 @@ fn takes(node: &Value, spec: &Value) -> bool {
 }
 
 /// Whether the kubelet has to start the pod: it is new or in a crash loop.
-fn starts(pod: &Value) -> bool {
+fn needs_start(pod: &Value) -> bool {
     pod["status"]["phase"] == "Pending"
         || pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
 }
@@ -303,11 +303,11 @@ pub(super) fn event(store: &mut Store, key: &Key, about: &Value, (reason, messag
         key.name,
         &Uuid::new_v4().simple().to_string()[..16]
     );
-    let place = Key::new("events", &key.namespace, &name);
+    let event_key = Key::new("events", &key.namespace, &name);
     let body = json!({ "apiVersion": "v1", "kind": "Event", "metadata": {}, "type": "Warning", "reason": reason, "message": message, "count": 1,
         "firstTimestamp": now(), "lastTimestamp": now(), "source": { "component": "kubelet" },
         "involvedObject": { "kind": about["kind"], "apiVersion": about["apiVersion"], "name": key.name, "namespace": key.namespace, "uid": about["metadata"]["uid"] } });
-    store.put(&place, body, Owners::default());
+    store.put(&event_key, body, Owners::default());
 }
 
 fn namespaces(store: &mut Store, ca_pem: &str) {
@@ -315,8 +315,8 @@ fn namespaces(store: &mut Store, ca_pem: &str) {
         let Some(namespace) = store.get(&key).cloned() else {
             continue;
         };
-        if is_going(&namespace) {
-            empty(store, &key);
+        if is_terminating(&namespace) {
+            terminate_namespace(store, &key);
             continue;
         }
         let account = Key::new("serviceaccounts", &key.name, "default");
@@ -335,7 +335,7 @@ fn namespaces(store: &mut Store, ca_pem: &str) {
 }
 
 /// Deletes the content of a terminating namespace, and the namespace once it is empty.
-fn empty(store: &mut Store, namespace: &Key) {
+fn terminate_namespace(store: &mut Store, namespace: &Key) {
     let content: Vec<Key> = store
         .all()
         .filter(|(key, _)| key.namespace == namespace.name)
@@ -346,15 +346,15 @@ fn empty(store: &mut Store, namespace: &Key) {
         return;
     }
     for key in content {
-        if store.get(&key).is_some_and(|body| !is_going(body)) {
+        if store.get(&key).is_some_and(|body| !is_terminating(body)) {
             store.delete(&key, false, false);
         }
     }
-    say_what_is_left(store, namespace);
+    set_deletion_conditions(store, namespace);
 }
 
 /// Sets the conditions that say which objects and finalizers block a namespace's deletion.
-fn say_what_is_left(store: &mut Store, namespace: &Key) {
+fn set_deletion_conditions(store: &mut Store, namespace: &Key) {
     let (mut kinds, mut finalizers) = (BTreeMap::new(), BTreeMap::new());
     for (key, body) in store
         .all()
@@ -369,17 +369,20 @@ fn say_what_is_left(store: &mut Store, namespace: &Key) {
             *finalizers.entry(name.to_owned()).or_insert(0) += 1;
         }
     }
-    let told = |found: &BTreeMap<String, usize>, link: &str| {
+    let list_counts = |found: &BTreeMap<String, usize>, link: &str| {
         let each = found
             .iter()
-            .map(|(what, times)| format!("{what}{link}{times} resource instances"));
+            .map(|(item, times)| format!("{item}{link}{times} resource instances"));
         each.collect::<Vec<_>>().join(", ")
     };
     let left = [
         (
             "NamespaceContentRemaining",
             "SomeResourcesRemain",
-            format!("Some resources are remaining: {}", told(&kinds, " has ")),
+            format!(
+                "Some resources are remaining: {}",
+                list_counts(&kinds, " has ")
+            ),
             !kinds.is_empty(),
         ),
         (
@@ -387,7 +390,7 @@ fn say_what_is_left(store: &mut Store, namespace: &Key) {
             "SomeFinalizersRemain",
             format!(
                 "Some content in the namespace has finalizers remaining: {}",
-                told(&finalizers, " in ")
+                list_counts(&finalizers, " in ")
             ),
             !finalizers.is_empty(),
         ),
@@ -454,7 +457,7 @@ fn collect_garbage(store: &mut Store) {
         if uids
             .iter()
             .all(|uid| !alive.contains(*uid) || leaving.contains(*uid))
-            && !is_going(body)
+            && !is_terminating(body)
         {
             doomed.push((key.clone(), uids.iter().any(|uid| leaving.contains(*uid))));
         }
@@ -481,7 +484,7 @@ fn waits_for_owned(body: &Value) -> bool {
         .as_array()
         .into_iter()
         .flatten();
-    is_going(body) && finalizers.any(|f| f == "foregroundDeletion")
+    is_terminating(body) && finalizers.any(|f| f == "foregroundDeletion")
 }
 
 /// Removes the finalizer of an owner that waited for its dependents, and deletes it if that was its last one.

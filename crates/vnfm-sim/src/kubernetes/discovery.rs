@@ -23,7 +23,7 @@ pub(crate) fn discover(store: &Store, path: &[&str], request: &Request) -> Optio
                 body: "ok".into(),
                 ..Reply::empty(200)
             }
-            .with("content-type", "text/plain; charset=utf-8"),
+            .with_header("content-type", "text/plain; charset=utf-8"),
         ),
         ["api"] if aggregated => Some(discovery(groups.get("").into_iter())),
         ["apis"] if aggregated => Some(discovery(

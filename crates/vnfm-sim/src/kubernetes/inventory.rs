@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::Cluster;
 use super::objects::{Key, Store};
-use crate::books::{Entry, Shelf};
+use crate::books::{Entry, InventorySource};
 
-impl Shelf for Cluster {
+impl InventorySource for Cluster {
     fn entries(&self) -> Vec<Entry> {
         let store = self.store();
         let kube_system = Key::new("namespaces", "", "kube-system");
@@ -20,7 +20,7 @@ impl Shelf for Cluster {
             kind: "cluster".into(),
             id: self.name.clone(),
             name: self.name.clone(),
-            seeded: self.belongs.load(Ordering::SeqCst),
+            seeded: self.is_standalone.load(Ordering::SeqCst),
             detail: json!({ "server": self.server() }),
         }];
         let system = self.system_objects(&store);

@@ -48,7 +48,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::books::Books;
 use crate::faults::Faults;
-use crate::http::{Desk, Listening, serve};
+use crate::http::{Listening, Server, serve};
 use crate::time::pause;
 use auth::Tokens;
 pub use clusters::{ClusterSpec, Clusters};
@@ -58,15 +58,15 @@ use objects::{Key, Store};
 /// A running cluster.
 pub struct Cluster {
     name: String,
-    at: SocketAddr,
+    address: SocketAddr,
     ca_pem: String,
     store: Mutex<Store>,
     tokens: Mutex<Tokens>,
     seeded: BTreeSet<Key>,
     /// Whether nodes are Ready without a network `DaemonSet`.
-    network: AtomicBool,
+    has_network: AtomicBool,
     /// Whether the cluster is part of the world, not left behind by a test.
-    belongs: AtomicBool,
+    is_standalone: AtomicBool,
     tls: TlsAcceptor,
     books: Arc<Books>,
     faults: Arc<Faults>,
@@ -82,7 +82,7 @@ impl Cluster {
 
     /// `https://ADDRESS:PORT`
     pub fn server(&self) -> String {
-        format!("https://{}", self.at)
+        format!("https://{}", self.address)
     }
 
     /// Certificate of the cluster's CA, PEM.
@@ -127,15 +127,15 @@ impl Cluster {
         };
         let mut body = (*old.body).clone();
         apply::merge_patch(&mut body, change);
-        let owners = old.owners.wrote("kubectl-patch", &old.body, &body);
+        let owners = old.owners.after_write("kubectl-patch", &old.body, &body);
         writes::write(&mut store, &key, body, owners);
         true
     }
 
     /// Makes it a standalone cluster of the world, with a network and one node.
     pub fn furnish(&self, node: &str, address: IpAddr) {
-        self.network.store(true, Ordering::SeqCst);
-        self.belongs.store(true, Ordering::SeqCst);
+        self.has_network.store(true, Ordering::SeqCst);
+        self.is_standalone.store(true, Ordering::SeqCst);
         self.add_node(node, &address.to_string());
     }
 
@@ -200,7 +200,7 @@ impl Cluster {
 
     /// Makes images work that could not be pulled or that crashed.
     pub fn mend_images(&self) {
-        self.store().mend();
+        self.store().fix_images();
     }
 
     /// Deletes the object at an API path; false if it does not exist.
@@ -225,7 +225,7 @@ impl Cluster {
 
     /// Adds a bootstrap token (`id.secret`) as a secret in `kube-system`, as in a real cluster.
     pub fn bootstrap_token_add(&self, token: &str) {
-        self.tokens().bootstraps.push(token.to_owned());
+        self.tokens().bootstrap_tokens.push(token.to_owned());
         let (id, secret) = token.split_once('.').unwrap_or((token, ""));
         seeds::bootstrap_token(&mut self.store(), (id, secret));
     }
@@ -254,24 +254,24 @@ impl Cluster {
     }
 
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
-        hold(&self.store)
+        lock(&self.store)
     }
 
     fn tokens(&self) -> MutexGuard<'_, Tokens> {
-        hold(&self.tokens)
+        lock(&self.tokens)
     }
 
     fn listen(self: &Arc<Self>, listener: TcpListener) {
-        let desk = Desk {
-            neighbour: Arc::new(api::Api(Arc::clone(self))),
+        let server = Server {
+            service: Arc::new(api::Api(Arc::clone(self))),
             books: Arc::clone(&self.books),
             faults: Arc::clone(&self.faults),
         };
-        *hold(&self.listening) = Some(serve(listener, Some(self.tls.clone()), desk));
+        *lock(&self.listening) = Some(serve(listener, Some(self.tls.clone()), server));
     }
 
-    fn end(&self) {
-        let controller = hold(&self.controller).take();
+    fn stop(&self) {
+        let controller = lock(&self.controller).take();
         if let Some(controller) = controller {
             controller.abort();
         }
@@ -316,7 +316,7 @@ fn bootstrap_key(token: &str) -> Key {
 }
 
 /// Runs the controllers after each write, until the cluster is dropped.
-async fn control(cluster: Weak<Cluster>, mut controllers: Controllers) {
+async fn run_controllers(cluster: Weak<Cluster>, mut controllers: Controllers) {
     let Some(mut changes) = cluster.upgrade().map(|cluster| cluster.store().subscribe()) else {
         return;
     };
@@ -326,7 +326,7 @@ async fn control(cluster: Weak<Cluster>, mut controllers: Controllers) {
                 return;
             };
             let mut store = cluster.store();
-            let due = controllers.settle(&mut store, cluster.network.load(Ordering::SeqCst));
+            let due = controllers.reconcile(&mut store, cluster.has_network.load(Ordering::SeqCst));
             cluster.fill_token_secrets(&mut store);
             changes.mark_unchanged();
             due
@@ -344,6 +344,6 @@ async fn control(cluster: Weak<Cluster>, mut controllers: Controllers) {
     }
 }
 
-fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -20,14 +20,14 @@ use super::Cluster;
 use super::controllers::{condition, keys};
 use super::objects::{Key, Store, has_finalizers};
 use super::seeds;
-use super::workloads::{is_going, is_ready};
+use super::workloads::{is_ready, is_terminating};
 use crate::time::now;
 
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
 const SILENT: &str = "node.kubernetes.io/unreachable";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// The reason that pods of a silent node are not Ready.
-const LOST: &str = "NodeNotReady";
+const NODE_NOT_READY: &str = "NodeNotReady";
 
 impl Cluster {
     /// Adds a node; the first one is the control plane.
@@ -37,7 +37,7 @@ impl Cluster {
         seeds::node(
             &mut store,
             (name, address),
-            first && !self.belongs.load(Ordering::SeqCst),
+            first && !self.is_standalone.load(Ordering::SeqCst),
         );
     }
 
@@ -96,7 +96,7 @@ pub(super) fn is_served(store: &Store, pod: &Value) -> bool {
 }
 
 /// One round: conditions and taints of the nodes, then their pods.
-pub(super) fn settle(store: &mut Store, network: bool) {
+pub(super) fn reconcile(store: &mut Store, network: bool) {
     let network = network
         || keys(store, "daemonsets.apps")
             .iter()
@@ -111,7 +111,7 @@ pub(super) fn settle(store: &mut Store, network: bool) {
         });
     }
     for key in keys(store, "pods") {
-        settle_pod(store, &key);
+        reconcile_pod(store, &key);
     }
 }
 
@@ -180,7 +180,7 @@ fn taint(node: &mut Value, silent: bool) {
     }
 }
 
-fn settle_pod(store: &mut Store, key: &Key) {
+fn reconcile_pod(store: &mut Store, key: &Key) {
     let Some(pod) = store.get(key).cloned() else {
         return;
     };
@@ -193,7 +193,7 @@ fn settle_pod(store: &mut Store, key: &Key) {
         }
         return;
     };
-    if is_going(&pod) {
+    if is_terminating(&pod) {
         if is_out_of_service(&node) && !is_ready(&node) && !has_finalizers(&pod) {
             store.remove(key);
         }
@@ -201,7 +201,7 @@ fn settle_pod(store: &mut Store, key: &Key) {
         store.delete(key, false, false);
     } else if pod["status"]["phase"] == "Running" {
         let silent = store.is_silent(address(&node));
-        store.update(key, |pod| lose(pod, silent));
+        store.update(key, |pod| set_ready(pod, silent));
     }
 }
 
@@ -214,7 +214,7 @@ fn is_out_of_service(node: &Value) -> bool {
 }
 
 /// A running pod is not Ready while its node is silent.
-fn lose(pod: &mut Value, silent: bool) {
+fn set_ready(pod: &mut Value, silent: bool) {
     for condition in pod["status"]["conditions"]
         .as_array_mut()
         .into_iter()
@@ -224,8 +224,8 @@ fn lose(pod: &mut Value, silent: bool) {
             continue;
         }
         if silent && condition["status"] == "True" {
-            (condition["status"], condition["reason"]) = (json!("False"), json!(LOST));
-        } else if !silent && condition["reason"] == LOST {
+            (condition["status"], condition["reason"]) = (json!("False"), json!(NODE_NOT_READY));
+        } else if !silent && condition["reason"] == NODE_NOT_READY {
             (condition["status"], condition["reason"]) = (json!("True"), json!(""));
         }
     }

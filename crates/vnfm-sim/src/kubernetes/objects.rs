@@ -86,7 +86,7 @@ pub(crate) struct Store {
     /// Addresses without a working kubelet.
     silent: BTreeSet<String>,
     /// Whether images that were missing or crashed work now.
-    pub(crate) mended: bool,
+    pub(crate) images_fixed: bool,
 }
 
 const LOG_LENGTH: usize = 20_000;
@@ -113,7 +113,7 @@ impl Store {
             changed: watch::Sender::new(1),
             addresses: 0,
             silent: BTreeSet::new(),
-            mended: false,
+            images_fixed: false,
         }
     }
 
@@ -179,7 +179,7 @@ impl Store {
             None => (json!(Uuid::new_v4().to_string()), json!(now())),
         };
         self.version += 1;
-        let managed = owners.shown(body["apiVersion"].as_str().unwrap_or_default());
+        let managed = owners.managed_fields(body["apiVersion"].as_str().unwrap_or_default());
         let meta = &mut body["metadata"];
         meta["name"] = json!(key.name);
         if !key.namespace.is_empty() {
@@ -201,7 +201,7 @@ impl Store {
                 owners,
             },
         );
-        self.tell(Change {
+        self.notify(Change {
             version: self.version,
             kind: key.kind.clone(),
             before,
@@ -229,14 +229,14 @@ impl Store {
         let mut last = (*before).clone();
         last["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let last = Arc::new(last);
-        self.tell(Change {
+        self.notify(Change {
             version: self.version,
             kind: key.kind.clone(),
             before: Some(Arc::clone(&last)),
             after: None,
         });
         if key.kind == "customresourcedefinitions.apiextensions.k8s.io" {
-            self.forget_kind(&before);
+            self.unregister_kind(&before);
         }
         Some(last)
     }
@@ -318,8 +318,8 @@ impl Store {
     }
 
     /// Makes all images work, and wakes the controllers.
-    pub(crate) fn mend(&mut self) {
-        self.mended = true;
+    pub(crate) fn fix_images(&mut self) {
+        self.images_fixed = true;
         self.changed.send_replace(self.version);
     }
 
@@ -334,7 +334,7 @@ impl Store {
     }
 
     /// Registers the kind of a custom resource definition.
-    pub(crate) fn learn_kind(&mut self, definition: &Value) {
+    pub(crate) fn register_kind(&mut self, definition: &Value) {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         for version in spec["versions"].as_array().into_iter().flatten() {
@@ -351,7 +351,7 @@ impl Store {
         }
     }
 
-    fn forget_kind(&mut self, definition: &Value) {
+    fn unregister_kind(&mut self, definition: &Value) {
         let (group, plural) = (
             definition["spec"]["group"].clone(),
             definition["spec"]["names"]["plural"].clone(),
@@ -373,7 +373,7 @@ impl Store {
         self.kinds.retain(|kind| kind.qualified() != qualified);
     }
 
-    fn tell(&mut self, change: Change) {
+    fn notify(&mut self, change: Change) {
         let version = change.version;
         self.log.push_back(change);
         if self.log.len() > LOG_LENGTH {

@@ -24,12 +24,12 @@ const EDIT_VERBS: &[&str] = &[
 ];
 
 /// Creates the system objects and returns their keys.
-pub(crate) fn plant(store: &mut Store) -> BTreeSet<Key> {
-    let mut planted = BTreeSet::new();
+pub(crate) fn create_system_objects(store: &mut Store) -> BTreeSet<Key> {
+    let mut created = BTreeSet::new();
     let mut put = |kind: &str, (namespace, name): (&str, &str), body: Value| {
         let key = Key::new(kind, namespace, name);
         store.put(&key, body, Owners::default());
-        planted.insert(key);
+        created.insert(key);
     };
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
         let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "labels": { "kubernetes.io/metadata.name": name } },
@@ -74,7 +74,7 @@ pub(crate) fn plant(store: &mut Store) -> BTreeSet<Key> {
         ("kube-system", "coredns"),
         workload("Deployment", "coredns", json!({ "replicas": 2 })),
     );
-    planted
+    created
 }
 
 fn workload(kind: &str, name: &str, mut spec: Value) -> Value {

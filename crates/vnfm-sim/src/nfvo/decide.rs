@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::Policy;
 
 /// The rules of SOL003 9.5.2.2 that a request breaks.
-pub(super) fn wrong_with(request: &Value) -> Vec<String> {
+pub(super) fn broken_rules(request: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut is_text = |name: &str, value: &Value| {
         if value.as_str().is_none_or(str::is_empty) {
@@ -63,7 +63,7 @@ fn resources<'a>(request: &'a Value, list: &str) -> &'a [Value] {
 }
 
 /// Status and body of the response.
-pub(super) fn answer(policy: &Policy, request: &Value, (id, url): (&str, &str)) -> (u16, Value) {
+pub(super) fn decide(policy: &Policy, request: &Value, (id, url): (&str, &str)) -> (u16, Value) {
     if let Some(reason) = &policy.deny {
         let problem = json!({
             "type": "https://nfvo.example.com/no-room",

@@ -13,7 +13,7 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
 /// The certificates that a client needs.
-pub(super) struct Papers {
+pub(super) struct Certificates {
     /// CA certificate, PEM.
     pub(super) authority: String,
     /// Client certificate and key, PEM.
@@ -21,7 +21,7 @@ pub(super) struct Papers {
 }
 
 /// A new CA, and a TLS acceptor that requires its client certificates.
-pub(super) fn papers() -> anyhow::Result<(Papers, TlsAcceptor)> {
+pub(super) fn create() -> anyhow::Result<(Certificates, TlsAcceptor)> {
     let mut ca = named("nfvo", Vec::new())?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca_key = KeyPair::generate()?;
@@ -44,11 +44,11 @@ pub(super) fn papers() -> anyhow::Result<(Papers, TlsAcceptor)> {
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(clients.build()?)
         .with_single_cert(vec![server.der().clone()], private)?;
-    let papers = Papers {
+    let certificates = Certificates {
         authority: ca_certificate.pem(),
         client: format!("{}{}", client.pem(), client_key.serialize_pem()),
     };
-    Ok((papers, TlsAcceptor::from(Arc::new(config))))
+    Ok((certificates, TlsAcceptor::from(Arc::new(config))))
 }
 
 fn named(name: &str, alternatives: Vec<String>) -> anyhow::Result<CertificateParams> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::template::UNMADE;
+use super::template::NOT_YET_CREATED;
 
 /// Resolves the references of functions.
 pub(crate) trait Scope {
@@ -133,7 +133,7 @@ fn parameter(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
 pub(crate) fn walk(value: &Value, path: &[Value]) -> Value {
     let mut at = value;
     for part in path {
-        if at == UNMADE {
+        if at == NOT_YET_CREATED {
             break;
         }
         let next = match (at, part) {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn every_function_gives_what_heat_gives() {
+    fn functions_evaluate_as_in_heat() {
         let cases = [
             (
                 json!({ "get_param": ["nfv", "VDU", "w", "flavor"] }),

@@ -9,6 +9,7 @@ mod engine;
 mod functions;
 mod glance;
 mod heat;
+mod interruptions;
 mod keystone;
 mod networks;
 mod neutron;
@@ -22,7 +23,6 @@ mod stacks;
 mod state;
 mod teardown;
 mod template;
-mod trouble;
 mod trunks;
 mod types;
 
@@ -33,12 +33,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex as Turn, watch};
+use tokio::sync::{Mutex as AsyncMutex, watch};
 
-use crate::books::{Books, Entry, Shelf};
+use crate::books::{Books, Entry, InventorySource};
 use crate::faults::{Fault, Faults};
 use crate::hosts::{HostSpec, Hosts, User as HostUser};
-use crate::http::{Desk, Listening, Neighbour, Reply, Request, serve};
+use crate::http::{Listening, Reply, Request, Server, Service, serve};
 use crate::time::pause;
 pub use state::PASSWORD;
 use state::{Endpoint, KINDS, State, Token, new_id, text};
@@ -75,7 +75,7 @@ pub struct Cloud {
     /// Password and key of servers that boot from now on, if set by [`Cloud::set_login`].
     login: Mutex<Option<(Option<String>, Option<String>)>>,
     state: Mutex<State>,
-    turns: Mutex<BTreeMap<String, Arc<Turn<()>>>>,
+    stack_locks: Mutex<BTreeMap<String, Arc<AsyncMutex<()>>>>,
     addresses: OnceLock<BTreeMap<&'static str, String>>,
     listening: Mutex<Vec<Listening>>,
 }
@@ -108,7 +108,7 @@ impl Cloud {
             block,
             login: Mutex::default(),
             state: Mutex::new(State::seeded(block)),
-            turns: Mutex::default(),
+            stack_locks: Mutex::default(),
             addresses: OnceLock::new(),
             listening: Mutex::default(),
         });
@@ -116,13 +116,13 @@ impl Cloud {
         for (service, name, path) in SERVICES {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let address = format!("http://{}", listener.local_addr()?);
-            let desk = Desk {
-                neighbour: cloud.service(service),
+            let server = Server {
+                service: cloud.service(service),
                 books: Arc::clone(&books),
                 faults: Arc::clone(&faults),
             };
-            let listening = serve(listener, None, desk);
-            hold(&cloud.listening).push(listening);
+            let listening = serve(listener, None, server);
+            lock(&cloud.listening).push(listening);
             for interface in ["public", "internal", "admin"] {
                 cloud.state().endpoints.push(Endpoint {
                     id: new_id().replace('-', ""),
@@ -135,12 +135,12 @@ impl Cloud {
             addresses.insert(service, address);
         }
         _ = cloud.addresses.set(addresses);
-        let shelf: Arc<dyn Shelf> = cloud.clone();
-        books.shelve(Arc::downgrade(&shelf));
+        let shelf: Arc<dyn InventorySource> = cloud.clone();
+        books.add_source(Arc::downgrade(&shelf));
         Ok(cloud)
     }
 
-    fn service(self: &Arc<Self>, service: &str) -> Arc<dyn Neighbour> {
+    fn service(self: &Arc<Self>, service: &str) -> Arc<dyn Service> {
         let cloud = Arc::clone(self);
         match service {
             "identity" => Arc::new(keystone::Keystone(cloud)),
@@ -164,7 +164,7 @@ impl Cloud {
 
     /// Stops all services and cuts their connections.
     pub(crate) fn stop(&self) {
-        hold(&self.listening).clear();
+        lock(&self.listening).clear();
     }
 
     // --- interventions ---
@@ -174,7 +174,7 @@ impl Cloud {
         let Some(id) = self.server_id(server) else {
             return false;
         };
-        servers::unmake_server(&mut self.state(), &id);
+        servers::delete_server(&mut self.state(), &id);
         let hosts = Arc::clone(&self.hosts);
         tokio::spawn(async move { hosts.destroy(&id).await });
         true
@@ -187,7 +187,7 @@ impl Cloud {
         };
         if let Some(server) = self.state().servers.get_mut(&id) {
             server.status = "ERROR".into();
-            server.fault = Some("the hypervisor is gone".into());
+            server.fault = Some("the hypervisor has failed".into());
         }
         true
     }
@@ -268,7 +268,7 @@ impl Cloud {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        hold(&self.state)
+        lock(&self.state)
     }
 
     /// The caller's token, or a 401.
@@ -284,12 +284,12 @@ impl Cloud {
     }
 
     /// The lock of a stack, held by one request at a time.
-    pub(crate) fn turn(&self, stack: &str) -> Arc<Turn<()>> {
-        Arc::clone(hold(&self.turns).entry(stack.to_owned()).or_default())
+    pub(crate) fn stack_lock(&self, stack: &str) -> Arc<AsyncMutex<()>> {
+        Arc::clone(lock(&self.stack_locks).entry(stack.to_owned()).or_default())
     }
 
     /// Boots a host behind every ACTIVE server that has an address in the block and no host yet.
-    pub(crate) fn settle_hosts(self: &Arc<Self>) {
+    pub(crate) fn boot_hosts(self: &Arc<Self>) {
         let mut specs = Vec::new();
         {
             let mut state = self.state();
@@ -303,7 +303,7 @@ impl Cloud {
                 {
                     server.host = spec.1.into();
                     // Once the stack is complete, the inventory must list every machine.
-                    self.hosts.order(&spec.0);
+                    self.hosts.add_to_inventory(&spec.0);
                     specs.push(spec.0);
                 }
             }
@@ -387,7 +387,7 @@ impl Cloud {
     }
 }
 
-impl Shelf for Cloud {
+impl InventorySource for Cloud {
     fn entries(&self) -> Vec<Entry> {
         let state = self.state();
         let mut all = Vec::new();
@@ -433,6 +433,6 @@ impl Shelf for Cloud {
     }
 }
 
-fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

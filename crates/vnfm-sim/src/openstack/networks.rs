@@ -57,7 +57,7 @@ impl State {
                 "host_routes": [], "project_id": project, "tenant_id": project, "created_at": now() }),
         );
         let mut subnets = self
-            .thing("network", &network)
+            .object("network", &network)
             .map_or(json!([]), |n| n["subnets"].clone());
         if let Some(list) = subnets.as_array_mut() {
             list.push(json!(id));
@@ -83,7 +83,7 @@ impl State {
         )
         .collect();
         let body = self
-            .thing("subnet", subnet)
+            .object("subnet", subnet)
             .ok_or_else(|| format!("Subnet {subnet} could not be found."))?;
         if let Some(wanted) = wanted {
             if used.contains(wanted) {
@@ -155,7 +155,7 @@ impl State {
     /// The addresses of a new port: the requested ones, or a free one of the network's first subnet.
     fn fixed_ips(&self, network: &str, wanted: &Value) -> Result<Vec<Value>, String> {
         let subnets: Vec<String> = self
-            .thing("network", network)
+            .object("network", network)
             .into_iter()
             .flat_map(|n| n["subnets"].as_array().cloned().unwrap_or_default())
             .filter_map(|s| s.as_str().map(str::to_owned))
@@ -201,7 +201,7 @@ impl State {
         };
         let holds = |id: &&String| {
             let (first, size) = self
-                .thing("subnet", id)
+                .object("subnet", id)
                 .map_or((0, 0), |s| range(text(s, "cidr")));
             (first..first.saturating_add(size)).contains(&address)
         };
@@ -211,9 +211,9 @@ impl State {
     /// A server's addresses by network name, in Nova's format.
     pub(crate) fn addresses(&self, server: &Server) -> Value {
         let mut networks = Map::new();
-        for port in server.ports.iter().filter_map(|id| self.thing("port", id)) {
+        for port in server.ports.iter().filter_map(|id| self.object("port", id)) {
             let network = self
-                .thing("network", text(port, "network_id"))
+                .object("network", text(port, "network_id"))
                 .map_or("", |n| text(n, "name"));
             let mac = text(port, "mac_address");
             let entry = networks

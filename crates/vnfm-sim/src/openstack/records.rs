@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::scope::Wanted;
+use super::scope::DesiredResource;
 use super::state::{State, new_id};
-use super::template::Surroundings;
+use super::template::Environment;
 use crate::time::now;
 
 /// A resource of a stack.
@@ -34,7 +34,7 @@ pub(crate) struct Stack {
     /// The parent stack, and the resource in it that this stack implements.
     pub(crate) parent: Option<(String, String)>,
     pub(crate) template: Value,
-    pub(crate) around: Surroundings,
+    pub(crate) environment: Environment,
     pub(crate) parameters: Map<String, Value>,
     pub(crate) tags: Vec<String>,
     pub(crate) status: String,
@@ -121,10 +121,10 @@ fn event(state: &mut State, id: &str, (name, physical): (&str, &str), status: &s
 }
 
 /// Records a resource before and after it is created.
-pub(super) fn keep(
+pub(super) fn record_resource(
     state: &mut State,
     (id, name): (&str, &str),
-    wanted: &Wanted,
+    wanted: &DesiredResource,
     physical: &str,
     status: &str,
 ) {
@@ -153,7 +153,7 @@ pub(super) fn no_valid_host() -> (String, String) {
 }
 
 /// A generated name for a resource without one.
-pub(super) fn made_name(stack: &str, resource: &str) -> String {
+pub(super) fn generated_name(stack: &str, resource: &str) -> String {
     let random = Uuid::new_v4().simple().to_string();
     format!("{stack}-{resource}-{}", &random[..12])
 }

@@ -3,13 +3,13 @@
 use serde_json::{Map, Value, json};
 
 use super::nova::zone;
-use super::resources::{Order, Properties, Refusal, attach, network_of, refusal};
+use super::resources::{NewResource, Properties, Refusal, attach, network_of, refusal};
 use super::state::{Server, State, new_id, text};
 use crate::time::now;
 
-pub(super) fn make_server(
+pub(super) fn create_server(
     state: &mut State,
-    order: &Order<'_>,
+    order: &NewResource<'_>,
     name: &str,
     properties: &Properties,
 ) -> Result<String, Refusal> {
@@ -83,7 +83,7 @@ fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, R
         .flatten()
         .filter_map(|one| one["volume_id"].as_str())
     {
-        let volume = state.thing("volume", id);
+        let volume = state.object("volume", id);
         let status = volume.map(|volume| text(volume, "status").to_owned());
         let why = match status.as_deref() {
             Some("available") => {
@@ -125,7 +125,7 @@ pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
 /// The ports of a new server, and those of them that Nova creates.
 fn server_ports(
     state: &mut State,
-    order: &Order<'_>,
+    order: &NewResource<'_>,
     properties: &Properties,
 ) -> Result<(Vec<String>, Vec<String>), Refusal> {
     let (mut ports, mut own_ports) = (Vec::new(), Vec::new());
@@ -169,7 +169,7 @@ fn server_ports(
 }
 
 /// Removes a server and the ports that Nova created for it; detaches its other ports and its volumes.
-pub(crate) fn unmake_server(state: &mut State, id: &str) {
+pub(crate) fn delete_server(state: &mut State, id: &str) {
     let Some(server) = state.servers.remove(id) else {
         return;
     };
@@ -177,7 +177,7 @@ pub(crate) fn unmake_server(state: &mut State, id: &str) {
         if server.own_ports.contains(port) {
             state.take("port", port);
         } else if state
-            .thing("port", port)
+            .object("port", port)
             .is_some_and(|body| text(body, "device_id") == id)
         {
             state.change(
@@ -189,7 +189,7 @@ pub(crate) fn unmake_server(state: &mut State, id: &str) {
     }
     for volume in &server.volumes {
         let holder = state
-            .thing("volume", volume)
+            .object("volume", volume)
             .map(|body| body["attachments"][0]["server_id"].clone());
         if holder != Some(json!(id)) {
             continue;

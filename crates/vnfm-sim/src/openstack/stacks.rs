@@ -12,7 +12,7 @@ use crate::http::{Reply, Request, Route};
 
 impl Heat {
     /// The routes below a stack.
-    pub(super) fn inside<'a>(
+    pub(super) fn part_routes<'a>(
         &'a self,
         request: &'a Request,
         project: &str,
@@ -201,9 +201,9 @@ impl Heat {
         let stack = &state.stacks[&id];
         let body = match part {
             "template" => document(&stack.template).unwrap_or_default(),
-            "files" => Value::Object(stack.around.files.clone()),
+            "files" => Value::Object(stack.environment.files.clone()),
             "environment" => {
-                json!({ "parameters": scope::shown_parameters(stack), "resource_registry": stack.around.registry })
+                json!({ "parameters": scope::visible_parameters(stack), "resource_registry": stack.environment.registry })
             }
             _ => {
                 let outputs = scope::outputs(&state, stack);

@@ -84,7 +84,7 @@ pub(crate) struct State {
     pub(crate) stacks: BTreeMap<String, Stack>,
     pub(crate) servers: BTreeMap<String, Server>,
     pub(crate) quotas: BTreeMap<String, i64>,
-    things: BTreeMap<&'static str, BTreeMap<String, Value>>,
+    objects: BTreeMap<&'static str, BTreeMap<String, Value>>,
     seeded: BTreeSet<String>,
     /// Number of MAC addresses assigned.
     pub(super) macs: u32,
@@ -190,7 +190,7 @@ impl State {
     /// Inserts or replaces a body; returns its id.
     pub(crate) fn put(&mut self, kind: &'static str, body: Value) -> String {
         let id = text(&body, "id").to_owned();
-        self.things
+        self.objects
             .entry(kind)
             .or_default()
             .insert(id.clone(), body);
@@ -198,25 +198,28 @@ impl State {
     }
 
     /// A body by id.
-    pub(crate) fn thing(&self, kind: &str, id: &str) -> Option<&Value> {
-        self.things.get(kind)?.get(id)
+    pub(crate) fn object(&self, kind: &str, id: &str) -> Option<&Value> {
+        self.objects.get(kind)?.get(id)
     }
 
     /// The first body with this id or name.
     pub(crate) fn find(&self, kind: &str, id_or_name: &str) -> Option<&Value> {
-        self.thing(kind, id_or_name)
+        self.object(kind, id_or_name)
             .or_else(|| self.all(kind).find(|body| text(body, "name") == id_or_name))
     }
 
     /// All bodies of a kind.
     pub(crate) fn all(&self, kind: &str) -> impl Iterator<Item = &Value> {
-        self.things.get(kind).into_iter().flat_map(BTreeMap::values)
+        self.objects
+            .get(kind)
+            .into_iter()
+            .flat_map(BTreeMap::values)
     }
 
     /// Sets members of a body, if it exists.
     pub(crate) fn change(&mut self, kind: &str, id: &str, members: &Value) {
         let body = self
-            .things
+            .objects
             .get_mut(kind)
             .and_then(|table| table.get_mut(id))
             .and_then(Value::as_object_mut);
@@ -229,7 +232,7 @@ impl State {
 
     /// Removes a body.
     pub(crate) fn take(&mut self, kind: &str, id: &str) -> Option<Value> {
-        self.things.get_mut(kind)?.remove(id)
+        self.objects.get_mut(kind)?.remove(id)
     }
 
     /// Whether the cloud started with this object.

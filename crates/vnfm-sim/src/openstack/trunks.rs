@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::resources::{Order, Refusal, refusal, text_of};
+use super::resources::{NewResource, Refusal, refusal, text_of};
 use super::state::{State, new_id, text};
 
 /// Creates a trunk; returns its id.
-pub(super) fn make(
+pub(super) fn create(
     state: &mut State,
-    order: &Order<'_>,
+    order: &NewResource<'_>,
     name: &str,
     properties: &Map<String, Value>,
 ) -> Result<String, Refusal> {
@@ -36,19 +36,19 @@ pub(super) fn make(
 /// Checks that the ports exist and are in no other trunk, and that the parent has no server, which would not notice the change.
 fn are_free(state: &State, parent: &str, sub_ports: &Value) -> Result<(), Refusal> {
     for port in std::iter::once(parent).chain(members(sub_ports).map(|one| text(one, "port"))) {
-        if state.thing("port", port).is_none() {
+        if state.object("port", port).is_none() {
             return Err(refusal(
                 "NotFound",
                 format!("Port {port} could not be found."),
             ));
         }
-        if let Some(trunk) = of_port(state, port) {
+        if let Some(trunk) = trunk_of_port(state, port) {
             let why = format!("Port {port} is in use by another trunk: {trunk}.");
             return Err(refusal("Conflict", why));
         }
     }
     let bound = state
-        .thing("port", parent)
+        .object("port", parent)
         .filter(|port| !text(port, "device_id").is_empty());
     bound.map_or(Ok(()), |_| {
         let why = format!(
@@ -59,8 +59,8 @@ fn are_free(state: &State, parent: &str, sub_ports: &Value) -> Result<(), Refusa
 }
 
 /// Deletes a port that is in no trunk.
-pub(super) fn unmake_port(state: &mut State, id: &str) -> Result<(), Refusal> {
-    if let Some(trunk) = of_port(state, id) {
+pub(super) fn delete_port(state: &mut State, id: &str) -> Result<(), Refusal> {
+    if let Some(trunk) = trunk_of_port(state, id) {
         return Err(refusal(
             "Conflict",
             format!("Port {id} is in use by trunk {trunk}."),
@@ -71,7 +71,7 @@ pub(super) fn unmake_port(state: &mut State, id: &str) -> Result<(), Refusal> {
 }
 
 /// The id of the trunk that contains a port.
-fn of_port(state: &State, port: &str) -> Option<String> {
+fn trunk_of_port(state: &State, port: &str) -> Option<String> {
     let has = |trunk: &&Value| {
         trunk["port_id"] == port || members(&trunk["sub_ports"]).any(|one| one["port"] == port)
     };

@@ -51,7 +51,7 @@ impl Cloud {
         first
     }
 
-    pub(super) async fn suffer(
+    pub(super) async fn inject(
         &self,
         run: &Run,
         name: &str,
