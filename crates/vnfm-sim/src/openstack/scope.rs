@@ -1,7 +1,7 @@
 //! Evaluates a stack's template: the desired resources, outputs, parameters and attributes.
 //!
-//! The engine calls [`plan`] and [`want`] before it creates anything; the API calls [`outputs`],
-//! [`shown_parameters`] and [`attributes`] for each response.
+//! The engine calls [`plan`] and [`desired`] before it creates anything; the API calls [`outputs`],
+//! [`visible_parameters`] and [`attributes`] for each response.
 
 use std::collections::BTreeSet;
 
