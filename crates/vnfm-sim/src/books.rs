@@ -1,6 +1,6 @@
 //! The ledger: what exists in the world (inventory), every call that it served, and every violation.
 //!
-//! The inventory has two inputs: a service that stores its objects itself registers as a [`InventorySource`] and is
+//! The inventory has two inputs: a service that stores its objects itself registers as an [`InventorySource`] and is
 //! queried on demand; the others add and remove entries by [`Books::enter`] and [`Books::strike`].
 //! Checkers read only the ledger, never what a driver reports about itself.
 

@@ -65,7 +65,9 @@ pub(super) fn files(shell: &Shell, name: &str, args: &[&str]) -> Output {
     let mut disk = shell.host.disk();
     let failed = match (name, plain.as_slice()) {
         ("mkdir", paths) => {
-            paths.iter().for_each(|path| disk.make_folder(path));
+            for path in paths {
+                disk.make_folder(path);
+            }
             None
         }
         ("install", paths) if args.contains(&"-d") => {
