@@ -61,7 +61,7 @@ pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result
     Ok(())
 }
 
-/// Replaces an operation; its state must be the expected one. When it is no longer driven, its lease and cancel request
+/// Replaces an operation; its state must be the expected one. Once it is not driven any more, its lease and cancel request
 /// end; when it is final, its instance is free, and it retains where that lives.
 pub(crate) fn put(
     state: &mut State,

@@ -238,7 +238,7 @@ impl PackageSource {
     ///
     /// # Errors
     ///
-    /// See [`PackageSource::of_vnfd`].
+    /// See [`PackageSource::find_by_vnfd`].
     pub async fn package(&self, id: &str) -> Result<Option<OfferedPackage>, PortError> {
         let action = format!("read the VNF package `{id}` of the NFVO");
         let url = self.package_url(id, &[], &action)?;
@@ -278,7 +278,7 @@ impl PackageSource {
     ///
     /// # Errors
     ///
-    /// See [`PackageSource::of_vnfd`].
+    /// See [`PackageSource::find_by_vnfd`].
     pub async fn subscribe(
         &self,
         callback: &str,
@@ -316,7 +316,7 @@ impl PackageSource {
     ///
     /// # Errors
     ///
-    /// See [`PackageSource::of_vnfd`].
+    /// See [`PackageSource::find_by_vnfd`].
     pub async fn is_subscribed(&self, id: &str) -> Result<bool, PortError> {
         let action = "read our subscription at the NFVO".to_owned();
         let mut url = self.url("subscriptions", &action)?;
@@ -330,7 +330,7 @@ impl PackageSource {
     ///
     /// # Errors
     ///
-    /// See [`PackageSource::of_vnfd`].
+    /// See [`PackageSource::find_by_vnfd`].
     pub async fn unsubscribe(&self, callback: &str) -> Result<(), PortError> {
         let action = "find our subscriptions at the NFVO".to_owned();
         let mut url = self.url("subscriptions", &action)?;

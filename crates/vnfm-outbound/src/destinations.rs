@@ -118,7 +118,7 @@ impl Destinations {
     ///
     /// # Errors
     ///
-    /// Why it must not be called, in words for whoever wrote it.
+    /// Why it must not be called, worded for the author of the URL.
     pub fn check(&self, url: &str) -> Result<Url, Forbidden> {
         let forbidden = |why: String| Err(Forbidden(why));
         let url = match Url::parse(url) {

@@ -88,7 +88,7 @@ fn is_special(address: IpAddr) -> bool {
         }
 }
 
-/// Where clouds answer their servers with credentials, beside 169.254.0.0/16.
+/// Metadata services of clouds, which hand out credentials, in addition to 169.254.0.0/16.
 fn is_metadata(address: IpAddr) -> bool {
     const V4: [Ipv4Addr; 3] = [
         Ipv4Addr::new(100, 100, 100, 200),

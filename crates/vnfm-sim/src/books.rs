@@ -1,8 +1,8 @@
-//! The books: what exists in the world, every call that it served, and what it was asked that it does not know.
+//! The ledger: what exists in the world (inventory), every call that it served, and every violation.
 //!
-//! Two ways lead into the stock list: whoever keeps things in a structure of his own puts it up as a
-//! [`Shelf`] and is asked when somebody looks; whoever does not, enters things by [`Books::enter`]
-//! and [`Books::strike`]. Checkers read only this: a driver's own word does not count.
+//! The inventory has two inputs: a service that stores its objects itself registers as an [`InventorySource`] and is
+//! queried on demand; the others add and remove entries by [`Books::enter`] and [`Books::strike`].
+//! Checkers read only the ledger, never what a driver reports about itself.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,51 +10,51 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One thing that exists in the world.
+/// An object that exists in the world.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// What it is: `stack`, `server`, `port`, `host`, `cluster`, `object` …
+    /// `stack`, `server`, `port`, `host`, `cluster`, `object:pods` …
     pub kind: String,
-    /// Its id, unique among its kind.
+    /// Unique within its kind.
     pub id: String,
-    /// Its name for people.
+    /// Display name, not unique.
     pub name: String,
-    /// Whether it was there from the beginning (or belongs to what was).
+    /// Whether the world started with it, or with the object that it belongs to.
     pub seeded: bool,
-    /// What else is worth knowing.
+    /// Further members, by kind; null if there are none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub detail: Value,
 }
 
-/// One call that the world served.
+/// A call that the world served.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
-    /// Its number, from 1.
+    /// Sequence number, from 1.
     pub n: u64,
-    /// When it came in; when it was answered, where that is not known.
+    /// When the request arrived (RFC 3339); equal to `at` if unknown.
     pub since: String,
-    /// When it was answered.
+    /// When the response was sent (RFC 3339).
     pub at: String,
-    /// Who answered: `keystone`, `heat`, `nova`, `kubernetes`, `ssh` …
+    /// The service: `keystone`, `heat`, `nova`, `kubernetes`, `ssh` …
     pub neighbour: String,
-    /// What was asked: `heat.stack_create`, `ssh.run` …
+    /// The call's name: `heat.stack_create`, `ssh.run` …
     pub call: String,
-    /// On what: a name, an id, a command.
+    /// The target: a name, an id, a command.
     pub subject: String,
-    /// HTTP status, or the exit code of a command; 0 where the connection was cut.
+    /// HTTP status, or the exit code of a command; 0 if the connection was cut.
     pub status: i64,
-    /// The fault that was played, the user, the error: whatever helps to read the log.
+    /// The injected fault, the user or the error message; may be empty.
     pub detail: String,
 }
 
-/// How a call ended: a status and, optionally, a remark.
+/// The status of a call and an optional remark.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// HTTP status or exit code.
+    /// HTTP status, or exit code of a command.
     pub status: i64,
-    /// A remark.
+    /// Empty if there is nothing to add.
     pub detail: String,
 }
 
@@ -85,38 +85,38 @@ impl<S: Into<String>> From<(i64, S)> for Outcome {
     }
 }
 
-/// Somebody who keeps things and says on demand what there is.
-pub trait Shelf: Send + Sync {
-    /// Everything that exists on this shelf now.
+/// A service that lists its objects on demand.
+pub trait InventorySource: Send + Sync {
+    /// The objects that exist now.
     fn entries(&self) -> Vec<Entry>;
 }
 
-/// The books of one world.
+/// The inventory, call log and violations of one world.
 #[derive(Default)]
 pub struct Books {
-    pages: Mutex<Pages>,
+    records: Mutex<Records>,
 }
 
 #[derive(Default)]
-struct Pages {
+struct Records {
     entries: BTreeMap<(String, String), Entry>,
-    shelves: Vec<Weak<dyn Shelf>>,
+    sources: Vec<Weak<dyn InventorySource>>,
     calls: Vec<Call>,
     violations: Vec<String>,
 }
 
 impl Books {
-    /// Empty books.
+    /// Starts with no entries, calls or violations.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Writes down a call that was served.
+    /// Appends a call to the log.
     pub fn record(&self, neighbour: &str, call: &str, subject: &str, outcome: impl Into<Outcome>) {
         self.record_since(None, (neighbour, call, subject), outcome.into());
     }
 
-    /// The same, of a call that came in at a known time.
+    /// As [`Books::record`], with the time at which the request arrived.
     pub fn record_since(
         &self,
         since: Option<jiff::Timestamp>,
@@ -124,13 +124,13 @@ impl Books {
         outcome: Outcome,
     ) {
         let Outcome { status, detail } = outcome;
-        let mut pages = self.pages();
-        let n = pages.calls.len() as u64 + 1;
+        let mut records = self.records();
+        let n = records.calls.len() as u64 + 1;
         let at = jiff::Timestamp::now();
         let (since, at) = (since.unwrap_or(at).to_string(), at.to_string());
         let (neighbour, call, subject) =
             (neighbour.to_owned(), call.to_owned(), subject.to_owned());
-        pages.calls.push(Call {
+        records.calls.push(Call {
             n,
             since,
             at,
@@ -142,51 +142,51 @@ impl Books {
         });
     }
 
-    /// Writes down that the world was asked what it does not model, or that a rule of the real one was broken.
+    /// Records a request that the world does not model, or that breaks a rule of the real system.
     pub fn violation(&self, what: impl Into<String>) {
         let what = what.into();
         tracing::error!(%what, "violation");
-        self.pages().violations.push(what);
+        self.records().violations.push(what);
     }
 
-    /// Enters a thing; an earlier one of the same kind and id is replaced.
+    /// Adds an entry; replaces one of the same kind and id.
     pub fn enter(&self, entry: Entry) {
-        self.pages()
+        self.records()
             .entries
             .insert((entry.kind.clone(), entry.id.clone()), entry);
     }
 
-    /// Strikes a thing out; nothing happens if it is not there.
+    /// Removes an entry, if it exists.
     pub fn strike(&self, kind: &str, id: &str) {
-        self.pages()
+        self.records()
             .entries
             .remove(&(kind.to_owned(), id.to_owned()));
     }
 
-    /// Puts up a shelf, which is asked whenever somebody looks at the stock.
-    pub fn shelve(&self, shelf: Weak<dyn Shelf>) {
-        self.pages().shelves.push(shelf);
+    /// Registers a source that every read of the inventory queries, as long as it lives.
+    pub fn add_source(&self, source: Weak<dyn InventorySource>) {
+        self.records().sources.push(source);
     }
 
-    /// Everything that exists.
+    /// The entire inventory, seeded objects included.
     pub fn stock(&self) -> Vec<Entry> {
-        let (mut all, shelves) = {
-            let pages = self.pages();
+        let (mut all, sources) = {
+            let records = self.records();
             (
-                pages.entries.values().cloned().collect::<Vec<_>>(),
-                pages.shelves.clone(),
+                records.entries.values().cloned().collect::<Vec<_>>(),
+                records.sources.clone(),
             )
         };
         all.extend(
-            shelves
+            sources
                 .iter()
                 .filter_map(Weak::upgrade)
-                .flat_map(|shelf| shelf.entries()),
+                .flat_map(|source| source.entries()),
         );
         all
     }
 
-    /// Everything that exists and was not there from the beginning.
+    /// The inventory without the objects that the world started with.
     pub fn left_behind(&self) -> Vec<Entry> {
         self.stock()
             .into_iter()
@@ -194,19 +194,19 @@ impl Books {
             .collect()
     }
 
-    /// Every call so far, in order.
+    /// All calls, oldest first.
     pub fn calls(&self) -> Vec<Call> {
-        self.pages().calls.clone()
+        self.records().calls.clone()
     }
 
-    /// The calls whose number is above `number`, in order.
+    /// The calls with a sequence number above `number`, oldest first.
     pub fn calls_after(&self, number: usize) -> Vec<Call> {
-        self.pages().calls.iter().skip(number).cloned().collect()
+        self.records().calls.iter().skip(number).cloned().collect()
     }
 
-    /// The calls of one name, in order.
+    /// The calls with this name, oldest first.
     pub fn calls_of(&self, call: &str) -> Vec<Call> {
-        self.pages()
+        self.records()
             .calls
             .iter()
             .filter(|c| c.call == call)
@@ -214,13 +214,13 @@ impl Books {
             .collect()
     }
 
-    /// What the world was asked and does not know, and which rules were broken.
+    /// Requests that the world does not model, and broken rules, oldest first.
     pub fn violations(&self) -> Vec<String> {
-        self.pages().violations.clone()
+        self.records().violations.clone()
     }
 
-    fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -232,7 +232,7 @@ mod tests {
 
     struct Fixed;
 
-    impl Shelf for Fixed {
+    impl InventorySource for Fixed {
         fn entries(&self) -> Vec<Entry> {
             vec![
                 entry("network", "provider", true),
@@ -252,10 +252,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seeded_is_not_left_behind() {
+    fn seeded_objects_are_not_left_behind() {
         let books = Books::new();
-        let shelf: Arc<dyn Shelf> = Arc::new(Fixed);
-        books.shelve(Arc::downgrade(&shelf));
+        let shelf: Arc<dyn InventorySource> = Arc::new(Fixed);
+        books.add_source(Arc::downgrade(&shelf));
         books.enter(entry("host", "master", false));
         let left: Vec<_> = books.left_behind().into_iter().map(|e| e.name).collect();
         assert_eq!(left, ["master", "vnf-1"]);

@@ -1,15 +1,15 @@
-//! The control API: what checkers and demos read, and how they make things go wrong.
+//! The control API, by which checkers and demos read the world's state and inject failures.
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
-//! | `GET /world` | where everything is |
-//! | `GET /books` | stock, calls, violations |
-//! | `GET /calls?after=N` | the calls whose number is above N |
-//! | `GET /calls` · `/left-behind` · `/violations` · `/clusters` | one page of it |
+//! | `GET /world` | the endpoints of all services |
+//! | `GET /books` | inventory (`stock`), calls, violations |
+//! | `GET /calls?after=N` | the calls with a sequence number above N |
+//! | `GET /calls` · `/left-behind` · `/violations` · `/clusters` | one list of these |
 //! | `GET /files` | every file on every host: `{"host", "path", "content"}`, in base64 |
-//! | `GET /tokens` | every token that a cluster has ever given: bearer and bootstrap tokens |
-//! | `GET /nfvo` | what the NFVO was asked and told, and what it answered |
-//! | `GET`, `POST`, `DELETE /faults` | the script: read, add a rule (or a list of rules), forget |
+//! | `GET /tokens` | every bearer and bootstrap token that a cluster has ever issued |
+//! | `GET /nfvo` | the requests and notifications that the NFVO received, and its responses |
+//! | `GET`, `POST`, `DELETE /faults` | the fault rules: list them, add one or several, delete all |
 //! | `POST /actions` | `{"action": …}`: one of [`Action`] |
 
 use std::path::PathBuf;
@@ -23,13 +23,13 @@ use tokio::net::TcpListener;
 use crate::books::Books;
 use crate::faults::{Faults, Rule};
 use crate::hosts::Hosts;
-use crate::http::{Desk, Listening, Neighbour, Reply, Request, Route};
+use crate::http::{Listening, Reply, Request, Route, Server, Service};
 use crate::kubernetes::Clusters;
 use crate::nfvo::{Nfvo, Policy};
 use crate::openstack::Cloud;
 use crate::world::{Endpoints, World};
 
-/// What can be done to the world.
+/// An intervention from outside the simulated services' own APIs.
 #[derive(Debug, Deserialize)]
 #[serde(
     tag = "action",
@@ -40,63 +40,63 @@ use crate::world::{Endpoints, World};
 enum Action {
     /// Deletes a server (id or name) behind Heat's back.
     DeleteServer { server: String },
-    /// Sets a server to ERROR.
+    /// Sets a server's status to ERROR.
     BreakServer { server: String },
-    /// Deletes a stack (id or name).
+    /// Deletes a stack (id or name) without a request to Heat.
     DeleteStack { stack: String },
-    /// Takes the power from a server's host.
+    /// Powers a server's host off.
     PowerOff { server: String },
-    /// Changes a user's password, which ends the user's tokens.
+    /// Changes a user's password, which revokes the user's tokens.
     SetPassword { user: String, password: String },
-    /// Lets servers that boot from now on be entered by this login alone: by a password, by a key, or by either.
+    /// Servers that boot from now on accept only this login: the password, the key, or either.
     SetLogin {
         password: Option<String>,
         authorized_key: Option<String>,
     },
-    /// Ends every token.
+    /// Revokes every Keystone token.
     RevokeTokens,
-    /// Sets a quota: `instances`, `network`, `port`.
+    /// Sets the quota `instances`, `network` or `port`.
     SetQuota { quota: String, value: i64 },
     /// Deletes an object of a cluster, by its API path.
     DeleteObject { cluster: String, path: String },
-    /// Changes an object of a cluster, by its API path, with a merge patch.
+    /// Merge-patches an object of a cluster, by its API path.
     EditObject {
         cluster: String,
         path: String,
         patch: Value,
     },
-    /// Applies manifests to a cluster, as `kubectl` would.
+    /// Applies manifests to a cluster, as `kubectl apply` does.
     Apply { cluster: String, manifests: String },
-    /// Images that could not be pulled or that crashed work from now on.
+    /// Makes images work that could not be pulled or that crashed.
     MendImages { cluster: String },
-    /// Takes the machine of a cluster's node away (`cut`), or gives it back.
+    /// Disconnects the machine of a cluster's node (`cut`), or reconnects it.
     CutNode {
         cluster: String,
         node: String,
         cut: bool,
     },
-    /// Lets the NFVO decide like this from now on.
+    /// Sets how the NFVO decides from now on.
     SetNfvo { policy: Policy },
-    /// Ends every token that the NFVO gave.
+    /// Revokes every token that the NFVO issued.
     RevokeNfvoTokens,
-    /// Offers a package at the NFVO, an archive on this machine, and tells of it.
+    /// Onboards a package (the path of a local archive) at the NFVO and notifies subscribers.
     OfferPackage {
         vnf_pkg_id: String,
         vnfd_id: String,
         path: PathBuf,
     },
-    /// Enables or disables one of its packages, and tells of it.
+    /// Enables or disables a package at the NFVO and notifies subscribers.
     SetPackage {
         vnf_pkg_id: String,
         operational_state: String,
     },
-    /// Takes one of its packages away, and tells of it.
+    /// Deletes a package at the NFVO and notifies subscribers.
     WithdrawPackage { vnf_pkg_id: String },
-    /// Lets the NFVO forget who has subscribed.
+    /// Drops all package subscriptions at the NFVO.
     ForgetSubscriptions,
 }
 
-/// The control desk; it takes no faults and keeps its own calls out of the books.
+/// Injects no faults into its own calls and does not log them.
 struct Control {
     endpoints: Endpoints,
     books: Arc<Books>,
@@ -107,7 +107,7 @@ struct Control {
     nfvo: Arc<Nfvo>,
 }
 
-/// Serves the control API of a world.
+/// Serves until the returned handle is dropped.
 pub(crate) fn serve(listener: TcpListener, world: &World) -> Listening {
     let control = Control {
         endpoints: world.endpoints().clone(),
@@ -118,15 +118,15 @@ pub(crate) fn serve(listener: TcpListener, world: &World) -> Listening {
         hosts: world.hosts().clone(),
         nfvo: world.nfvo().clone(),
     };
-    let desk = Desk {
-        neighbour: Arc::new(control),
+    let server = Server {
+        service: Arc::new(control),
         books: Books::new(),
         faults: Faults::new(),
     };
-    crate::http::serve(listener, None, desk)
+    crate::http::serve(listener, None, server)
 }
 
-impl Neighbour for Control {
+impl Service for Control {
     fn name(&self) -> &'static str {
         "control"
     }
@@ -173,7 +173,7 @@ impl Neighbour for Control {
             }
             _ => {
                 return Some(Route::new("control.unknown", "", || {
-                    Err(refuse(404, "there is no such page; see `GET /world`"))
+                    Err(refuse(404, "unknown path; `GET /world` lists the services"))
                 }));
             }
         };
@@ -188,7 +188,7 @@ impl Control {
         let body = request.json();
         let rules = if body.is_array() { body } else { json!([body]) };
         let rules: Vec<Rule> = serde_json::from_value(rules)
-            .map_err(|why| refuse(400, &format!("no such fault: {why}")))?;
+            .map_err(|why| refuse(400, &format!("invalid fault rule: {why}")))?;
         let armed = rules.len();
         for rule in rules {
             self.faults.arm(rule);
@@ -198,7 +198,7 @@ impl Control {
 
     fn act(&self, request: &Request) -> Result<Reply, Reply> {
         let action: Action = serde_json::from_slice(&request.body)
-            .map_err(|why| refuse(400, &format!("no such action: {why}")))?;
+            .map_err(|why| refuse(400, &format!("invalid action: {why}")))?;
         let done = match action {
             Action::DeleteServer { server } => self.cloud.delete_server(&server),
             Action::BreakServer { server } => self.cloud.break_server(&server),
@@ -241,7 +241,7 @@ impl Control {
         if done {
             Ok(Reply::json(200, &Value::Bool(true)))
         } else {
-            Err(refuse(404, "nothing of that name is there to act on"))
+            Err(refuse(404, "the target of the action does not exist"))
         }
     }
 
@@ -258,8 +258,7 @@ impl Control {
                 patch,
             } => get(&cluster).is_some_and(|cluster| cluster.merge(&path, &patch)),
             Action::Apply { cluster, manifests } => {
-                let cluster =
-                    get(&cluster).ok_or_else(|| refuse(404, "there is no such cluster"))?;
+                let cluster = get(&cluster).ok_or_else(|| refuse(404, "unknown cluster"))?;
                 cluster
                     .apply(&manifests)
                     .map_err(|why| refuse(400, &format!("{why:#}")))?;
@@ -276,7 +275,7 @@ impl Control {
         })
     }
 
-    /// What is done to the NFVO's packages; false for anything else, and where there is none of that name.
+    /// False if there is no such package, and for any other action.
     fn act_on_packages(&self, action: Action) -> Result<bool, Reply> {
         Ok(match action {
             Action::OfferPackage {

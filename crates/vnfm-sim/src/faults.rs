@@ -1,12 +1,12 @@
-//! Faults by script: which call, on what, which time, and what goes wrong.
+//! Fault injection by rules: which call, on which subject, at which occurrence, and how it fails.
 //!
-//! Every neighbour asks [`Faults::take`] before it serves a call. A rule counts the calls that match
-//! it and strikes from its `nth` on, `times` times. The first rule that strikes wins; all of them count.
-//! The script is JSON, so that a checker in another process arms the same faults:
+//! Every service calls [`Faults::take`] before it serves a request. A rule counts the calls that match
+//! it and applies from its `nth` on, `times` times. The first rule that applies wins; all of them count.
+//! Rules are JSON, so that a checker in another process can add the same faults:
 //! `{"call":"heat.stack_create","subject":"vnf-","nth":2,"fault":{"status":503}}`.
 //!
-//! Some calls are the world's own: `heat.resource_create`, `host.boot`, and `heat.stack_begin`, with which Heat's engine
-//! takes up an update that was accepted: `delayMs` later, or, with `hang`, when the script is forgotten.
+//! Some calls are internal: `heat.resource_create`, `host.boot`, and `heat.stack_begin`, by which Heat's engine starts
+//! an accepted update: `delayMs` later or, with `hang`, once the rules are cleared.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,93 +15,93 @@ use tokio::sync::watch;
 
 use crate::hostile::Hostility;
 
-/// What goes wrong with one call.
+/// How a call fails.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Fault {
-    /// Answered with this HTTP status, without any effect.
+    /// The response has this HTTP status; the call has no effect.
     Status {
-        /// The status.
+        /// The HTTP status.
         status: u16,
     },
-    /// Served, but later.
+    /// The call is served after a delay.
     Delay {
-        /// How much later.
+        /// In milliseconds.
         delay_ms: u64,
     },
-    /// The connection is cut without an answer.
+    /// The connection is cut without a response.
     Drop {
-        /// Whether the call had its effect by then.
+        /// Whether the call has had its effect by then.
         drop: When,
     },
-    /// The connection is cut after so many bytes of the answer's body.
+    /// The connection is cut in the middle of the response body.
     CutAfter {
-        /// How many bytes.
+        /// Length in bytes.
         cut_after: usize,
     },
-    /// The call has its effect and is answered with this HTTP status all the same.
+    /// The call has its effect, but the response has this HTTP status.
     ErrorAfterEffect {
-        /// The status.
+        /// The HTTP status.
         error_after_effect: u16,
     },
-    /// A command on a host ends with this exit code, without any effect.
+    /// A command on a host fails without any effect.
     Exit {
-        /// The exit code.
+        /// Exit code of the command.
         exit: i32,
-        /// What it says on standard error.
+        /// Text on standard error.
         #[serde(default)]
         stderr: String,
     },
-    /// A command on a host writes so many bytes of garbage, some last words, and ends with this exit code.
+    /// A command on a host writes garbage and a last line of text, then exits.
     Flood {
-        /// How many bytes.
+        /// Length in bytes.
         flood: usize,
-        /// The exit code.
+        /// Exit code of the command.
         exit: i32,
     },
-    /// The call has its effect, and the answer lies.
+    /// The call has its effect, but the response is hostile.
     Hostile {
-        /// How it lies.
+        /// The kind of hostile response.
         hostile: Hostility,
     },
-    /// Never answered.
+    /// The call has no effect and no response.
     Hang {
-        /// Must be `true`.
+        /// Set to `true`.
         hang: bool,
     },
-    /// The call has its effect and is never answered.
+    /// The call has its effect, but no response.
     HangAfterEffect {
-        /// Must be `true`.
+        /// Set to `true`.
         hang_after_effect: bool,
     },
 }
 
-/// On which side of the effect something happens.
+/// Before or after the call has its effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
-    /// Nothing was done yet.
+    /// Before any effect.
     Before,
-    /// Everything was done.
+    /// After the entire effect.
     After,
 }
 
-/// One line of the script.
+/// A fault and the calls that it applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
-    /// The call's name; a `*` at the end stands for any rest.
+    /// The call's name; a trailing `*` matches any suffix.
     pub call: String,
-    /// A part of the call's subject; absent: any.
+    /// A substring of the call's subject; absent: any subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// The first matching call that is struck, from 1.
+    /// The first matching call that fails, counted from 1.
     #[serde(default = "once")]
     pub nth: u32,
-    /// How many matching calls in a row are struck.
+    /// How many consecutive matching calls fail.
     #[serde(default = "once")]
     pub times: u32,
-    /// What goes wrong.
+    /// How these calls fail.
     pub fault: Fault,
 }
 
@@ -110,7 +110,7 @@ fn once() -> u32 {
 }
 
 impl Rule {
-    /// The first call of this name goes wrong like this.
+    /// The first call of this name fails, once.
     pub fn new(call: impl Into<String>, fault: Fault) -> Self {
         Self {
             call: call.into(),
@@ -121,14 +121,14 @@ impl Rule {
         }
     }
 
-    /// Only calls whose subject contains this.
+    /// Restricts the rule to calls whose subject contains `subject`.
     #[must_use]
     pub fn on(mut self, subject: impl Into<String>) -> Self {
         self.subject = Some(subject.into());
         self
     }
 
-    /// Only from the nth matching call on, this many times.
+    /// Applies from the nth matching call on, `times` times.
     #[must_use]
     pub fn nth(mut self, nth: u32, times: u32) -> Self {
         (self.nth, self.times) = (nth, times);
@@ -147,12 +147,12 @@ impl Rule {
                 .is_none_or(|part| subject.contains(part.as_str()))
     }
 
-    fn strikes(&self, count: u32) -> bool {
+    fn applies(&self, count: u32) -> bool {
         count >= self.nth && count - self.nth < self.times
     }
 }
 
-/// The faults of one world.
+/// The fault rules of one world.
 #[derive(Default)]
 pub struct Faults {
     armed: Mutex<Vec<(Rule, u32)>>,
@@ -160,43 +160,43 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// A world where nothing goes wrong.
+    /// Starts without rules.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Adds a line to the script.
+    /// Adds a rule.
     pub fn arm(&self, rule: Rule) {
         self.armed().push((rule, 0));
     }
 
-    /// Forgets the script.
+    /// Deletes all rules.
     pub fn disarm(&self) {
         self.armed().clear();
         self.forgotten.send_modify(|times| *times += 1);
     }
 
-    /// Completes when the script is forgotten.
-    pub(crate) fn forgotten(&self) -> impl Future<Output = ()> + use<> {
+    /// Completes when the rules are cleared.
+    pub(crate) fn cleared(&self) -> impl Future<Output = ()> + use<> {
         let mut forgotten = self.forgotten.subscribe();
         async move {
-            // No sender any more: the world has ended, and its script with it.
+            // An error means that the world, and its rules, have been dropped.
             let _ = forgotten.changed().await;
         }
     }
 
-    /// The script, with how many calls each line has seen.
+    /// The rules, each with the number of calls that it has matched.
     pub fn script(&self) -> Vec<(Rule, u32)> {
         self.armed().clone()
     }
 
-    /// Counts a call and says what goes wrong with it.
+    /// Counts a call and returns the fault to inject, if any.
     pub fn take(&self, call: &str, subject: &str) -> Option<Fault> {
         let mut struck = None;
         for (rule, seen) in self.armed().iter_mut() {
             if rule.matches(call, subject) {
                 *seen += 1;
-                if struck.is_none() && rule.strikes(*seen) {
+                if struck.is_none() && rule.applies(*seen) {
                     struck = Some(rule.fault.clone());
                 }
             }
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nth_call_is_struck_and_only_as_often_as_said() {
+    fn a_rule_applies_from_the_nth_call_on_a_limited_number_of_times() {
         let faults = Faults::new();
         faults.arm(
             Rule::new("heat.*", Fault::Status { status: 503 })
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_script_reads_as_documented() {
+    fn rules_parse_as_documented() {
         let faults = [
             (r#"{"status":503}"#, Fault::Status { status: 503 }),
             (r#"{"delayMs":20}"#, Fault::Delay { delay_ms: 20 }),

@@ -1,7 +1,7 @@
-//! Answers of a neighbour that lies: the call has its effect, and what comes back is meant to hurt whoever reads it.
+//! Hostile responses: the call has its effect, but its response is built to harm the client.
 //!
-//! Each [`Hostility`] is made from the true answer of the call, so that it fits every call of every neighbour, those of
-//! tomorrow among them.
+//! Each [`Hostility`] is derived from the true response, so that it works for every call of every service, present
+//! and future.
 
 use std::time::Duration;
 
@@ -14,106 +14,111 @@ use serde_json::{Map, Value, json};
 use crate::http::{Cut, Reply};
 use crate::time::pause;
 
-/// How an answer lies.
+/// A kind of hostile response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Hostility {
-    /// JSON text that never ends.
+    /// A JSON string that never ends.
     Endless,
-    /// A JSON list that never ends.
+    /// A JSON array that never ends.
     EndlessList,
-    /// One byte, and another one, for ever.
+    /// One byte at a time, without end.
     Dripping,
-    /// 256 MiB of JSON, with their length.
+    /// 256 MiB of JSON with a `Content-Length`.
     Huge,
-    /// A hundred thousand lists, one in the other.
+    /// 100 000 nested arrays.
     Deep,
-    /// Lists where objects belong, and objects where lists belong.
+    /// Arrays in place of objects and vice versa.
     Shape,
-    /// Numbers where texts belong, and texts where anything else belongs.
+    /// Numbers in place of strings, strings in place of anything else.
     Types,
-    /// Nothing, with the status of success.
+    /// An empty body with the original status.
     Empty,
-    /// A page of HTML.
+    /// An HTML page.
     Html,
-    /// JSON whose texts are no UTF-8.
+    /// JSON with strings that are not UTF-8.
     NotUtf8,
-    /// The right answer under a wrong content coding.
+    /// The true body with a wrong `Content-Encoding`.
     Coding,
-    /// Each list of the right answer with a million entries.
+    /// The true body with one array repeated to a million entries.
     Million,
-    /// Each text of the right answer is this one.
+    /// Every string of the true body replaced by this one.
     Texts(String),
-    /// A redirection to this address.
+    /// A redirect to this URL.
     Redirect(String),
-    /// Each address in the right answer leads to this one.
+    /// Every URL in the true body points to this one.
     Elsewhere(String),
 }
 
-/// A piece of an answer that has no end.
-const PIECE: usize = 64 << 10;
-/// How many pieces a huge answer has.
-const PIECES: usize = 4096;
-/// Between two bytes of an answer that drips.
-const DRIP: Duration = Duration::from_millis(100);
-/// Entries of a list that is too long.
-const MILLION: usize = 1_000_000;
-/// Levels of an answer that is too deep.
-const LEVELS: usize = 100_000;
+/// Chunk size in bytes of an endless response.
+const CHUNK_LEN: usize = 64 << 10;
+/// Number of chunks in [`Hostility::Huge`].
+const HUGE_CHUNKS: usize = 4096;
+/// Pause between two bytes of [`Hostility::Dripping`].
+const DRIP_INTERVAL: Duration = Duration::from_millis(100);
+/// Number of entries in [`Hostility::Million`].
+const MILLION_ENTRIES: usize = 1_000_000;
+/// Nesting depth of [`Hostility::Deep`].
+const NESTING_DEPTH: usize = 100_000;
 
 impl Hostility {
-    /// The answer that is sent in place of the true one, for as long as `forgotten` is not complete.
-    pub(crate) async fn twist(
+    /// The response that replaces the true one; its body ends when `forgotten` completes.
+    pub(crate) async fn apply(
         self,
         mut reply: Reply,
         forgotten: impl Future<Output = ()> + Send + 'static,
     ) -> Reply {
         if let Self::Redirect(to) = self {
-            return Reply::empty(307).with("location", to);
+            return Reply::empty(307).with_header("location", to);
         }
         let body = std::mem::take(&mut reply.body);
-        // A watch has no end: what is sent in its place needs none of it.
+        // A watch never ends, so its body cannot be collected; its replacements do not need it.
         let has_end = hyper::body::Body::size_hint(&body).exact().is_some();
-        let whole = if has_end {
+        let body_bytes = if has_end {
             axum::body::to_bytes(body, usize::MAX).await
         } else {
             Ok(Bytes::new())
         };
-        let whole = whole.unwrap_or_default();
-        let value: Value = serde_json::from_slice(&whole).unwrap_or(Value::Null);
+        let body_bytes = body_bytes.unwrap_or_default();
+        let value: Value = serde_json::from_slice(&body_bytes).unwrap_or(Value::Null);
         reply
             .headers
             .retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
-        let filler = Bytes::from(vec![b'a'; PIECE]);
+        let filler = Bytes::from(vec![b'a'; CHUNK_LEN]);
         let endless = |first: &'static str, piece: Bytes| {
             let first = stream::once(async move { Bytes::from_static(first.as_bytes()) });
             first.chain(stream::repeat(piece)).boxed()
         };
         let body = match self {
             Self::Endless => endless("{\"a\": \"", filler),
-            Self::EndlessList => endless("[{}", Bytes::from(",{}".repeat(PIECE / 3))),
+            Self::EndlessList => endless("[{}", Bytes::from(",{}".repeat(CHUNK_LEN / 3))),
             Self::Dripping => drip(),
             Self::Huge => {
-                let length = PIECE * PIECES + 4;
-                reply = reply.with("content-length", length.to_string());
-                let text = stream::iter(std::iter::repeat_n(filler, PIECES));
+                let length = CHUNK_LEN * HUGE_CHUNKS + 4;
+                reply = reply.with_header("content-length", length.to_string());
+                let text = stream::iter(std::iter::repeat_n(filler, HUGE_CHUNKS));
                 let ends = |text: &'static str| stream::iter([Bytes::from_static(text.as_bytes())]);
                 ends("[\"").chain(text).chain(ends("\"]")).boxed()
             }
-            Self::Million => many(&value),
-            other => other.small(&mut reply, whole, value),
+            Self::Million => repeat_list(&value),
+            other => other.bounded(&mut reply, body_bytes, value),
         };
         let pieces = body.map(Ok::<_, Cut>).take_until(Box::pin(forgotten));
         reply.body = Body::from_stream(pieces);
         reply
     }
 
-    /// An answer that fits into memory.
-    fn small(self, reply: &mut Reply, whole: Bytes, value: Value) -> BoxStream<'static, Bytes> {
+    /// The kinds whose body fits into memory.
+    fn bounded(
+        self,
+        reply: &mut Reply,
+        body_bytes: Bytes,
+        value: Value,
+    ) -> BoxStream<'static, Bytes> {
         let bytes = match self {
-            Self::Deep => Bytes::from("[".repeat(LEVELS)),
-            Self::Shape => Bytes::from(shape(value).to_string()),
-            Self::Types => Bytes::from(replaced(value, &other_type).to_string()),
+            Self::Deep => Bytes::from("[".repeat(NESTING_DEPTH)),
+            Self::Shape => Bytes::from(other_shape(value).to_string()),
+            Self::Types => Bytes::from(map_leaves(value, &other_type).to_string()),
             Self::Empty => Bytes::new(),
             Self::Html => {
                 reply.headers.retain(|(name, _)| *name != "content-type");
@@ -122,7 +127,7 @@ impl Hostility {
             }
             Self::NotUtf8 => {
                 let mark = "\u{1}not-utf-8\u{1}";
-                let text = replaced(value, &|_| json!(mark)).to_string();
+                let text = map_leaves(value, &|_| json!(mark)).to_string();
                 let mark = json!(mark).to_string();
                 let mut bytes = Vec::new();
                 for (at, part) in text.split(&mark).enumerate() {
@@ -133,51 +138,53 @@ impl Hostility {
             }
             Self::Coding => {
                 reply.headers.push(("content-encoding", "gzip".into()));
-                whole
+                body_bytes
             }
             Self::Texts(text) => {
                 let put = |old: Value| if old.is_string() { json!(text) } else { old };
-                Bytes::from(replaced(value, &put).to_string())
+                Bytes::from(map_leaves(value, &put).to_string())
             }
-            Self::Elsewhere(to) => Bytes::from(replaced(value, &|old| lead(old, &to)).to_string()),
-            _ => whole,
+            Self::Elsewhere(to) => {
+                Bytes::from(map_leaves(value, &|old| redirect_url(old, &to)).to_string())
+            }
+            _ => body_bytes,
         };
         stream::once(async move { bytes }).boxed()
     }
 }
 
-/// A space a tenth of a second.
+/// Sends one space every 100 ms.
 fn drip() -> BoxStream<'static, Bytes> {
     let drops = stream::repeat(Bytes::from_static(b" "));
     drops
         .then(|drop| async {
-            pause(DRIP).await;
+            pause(DRIP_INTERVAL).await;
             drop
         })
         .boxed()
 }
 
-/// A value with each of its leaves replaced.
-fn replaced(value: Value, put: &dyn Fn(Value) -> Value) -> Value {
+/// Replaces each leaf of a value.
+fn map_leaves(value: Value, put: &dyn Fn(Value) -> Value) -> Value {
     match value {
-        Value::Array(all) => all.into_iter().map(|one| replaced(one, put)).collect(),
+        Value::Array(all) => all.into_iter().map(|one| map_leaves(one, put)).collect(),
         Value::Object(all) => {
             let members = all
                 .into_iter()
-                .map(|(name, one)| (name, replaced(one, put)));
+                .map(|(name, one)| (name, map_leaves(one, put)));
             Value::Object(members.collect::<Map<_, _>>())
         }
         leaf => put(leaf),
     }
 }
 
-fn shape(value: Value) -> Value {
+fn other_shape(value: Value) -> Value {
     match value {
         Value::Array(all) => json!({ "list": all }),
         Value::Object(all) => {
             json!([Value::Object(
                 all.into_iter()
-                    .map(|(name, one)| (name, shape(one)))
+                    .map(|(name, one)| (name, other_shape(one)))
                     .collect()
             )])
         }
@@ -194,8 +201,8 @@ fn other_type(leaf: Value) -> Value {
     }
 }
 
-/// An address that leads elsewhere with the path that it had; any other leaf stays.
-fn lead(leaf: Value, to: &str) -> Value {
+/// A URL gets another authority but keeps its path; any other leaf stays.
+fn redirect_url(leaf: Value, to: &str) -> Value {
     let Some(text) = leaf.as_str() else {
         return leaf;
     };
@@ -209,8 +216,8 @@ fn lead(leaf: Value, to: &str) -> Value {
     json!(format!("{to}{path}"))
 }
 
-/// The first list of a value, repeated until it has a million entries.
-fn many(value: &Value) -> BoxStream<'static, Bytes> {
+/// The value with its first array repeated to a million entries.
+fn repeat_list(value: &Value) -> BoxStream<'static, Bytes> {
     let mark = "\u{1}a million\u{1}";
     let mut marked = value.clone();
     let entry = mark_list(&mut marked, mark).unwrap_or_else(|| json!({}));
@@ -222,7 +229,7 @@ fn many(value: &Value) -> BoxStream<'static, Bytes> {
         format!("]{after}"),
     );
     let entry = Bytes::from(format!(",{entry}").repeat(1000));
-    let entries = stream::iter(std::iter::repeat_n(entry, MILLION / 1000));
+    let entries = stream::iter(std::iter::repeat_n(entry, MILLION_ENTRIES / 1000));
     let after = stream::once(async move { Bytes::from(after) });
     stream::once(async move { before })
         .chain(entries)
@@ -230,7 +237,7 @@ fn many(value: &Value) -> BoxStream<'static, Bytes> {
         .boxed()
 }
 
-/// Puts a mark in the place of the first list; an entry of it.
+/// Replaces the first array by a mark and returns one of its entries.
 fn mark_list(value: &mut Value, mark: &str) -> Option<Value> {
     match value {
         Value::Array(all) => {
@@ -249,7 +256,7 @@ mod tests {
 
     async fn text(hostility: Hostility, answer: &Value, most: usize) -> (Reply, Vec<u8>) {
         let mut reply = hostility
-            .twist(Reply::json(200, answer), std::future::pending::<()>())
+            .apply(Reply::json(200, answer), std::future::pending::<()>())
             .await;
         let mut pieces = std::mem::take(&mut reply.body).into_data_stream();
         let mut bytes = Vec::new();
@@ -263,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_lie_is_made_from_the_true_answer() {
+    async fn hostile_responses_are_derived_from_the_true_response() {
         let answer = json!({"servers": [{"name": "a", "n": 1}], "url": "http://true.example/v3/x"});
         let json = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap();
         let (_, bytes) = text(Hostility::Endless, &answer, 1 << 20).await;
@@ -271,7 +278,7 @@ mod tests {
         let (_, bytes) = text(Hostility::Million, &answer, usize::MAX).await;
         assert_eq!(
             json(bytes)["servers"].as_array().unwrap().len(),
-            MILLION + 1
+            MILLION_ENTRIES + 1
         );
         let (reply, bytes) = text(Hostility::Huge, &answer, usize::MAX).await;
         assert!(

@@ -1,8 +1,8 @@
-//! One way to serve HTTP for all neighbours: a request is routed to a named call, the faults are
-//! asked, the call runs, the books note it.
+//! The HTTP server of all services: routes a request to a named call, injects faults,
+//! runs the call and logs it.
 //!
-//! It sits on hyper itself, not on a framework, because a fault must be able to cut the connection
-//! without an answer ([`Cut`]), and because what has no route must be refused and written down.
+//! It uses hyper directly, not a framework, because a fault must be able to cut the connection
+//! without a response ([`Cut`]), and because a request without a route must be refused and logged.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,9 +26,9 @@ use crate::books::{Books, Outcome};
 use crate::faults::{Fault, Faults, When};
 use crate::time::pause;
 
-const LARGEST_BODY: usize = 64 << 20;
+const MAX_BODY_LEN: usize = 64 << 20;
 
-/// A request that was read to its end.
+/// A request with its complete body.
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -38,7 +38,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The path's segments, decoded.
+    /// The non-empty path segments, percent-decoded.
     pub(crate) fn segments(&self) -> Vec<String> {
         let decode = |s: &str| {
             percent_encoding::percent_decode_str(s)
@@ -52,7 +52,7 @@ impl Request {
             .collect()
     }
 
-    /// The value of a query parameter.
+    /// The first value of a query parameter.
     pub(crate) fn param(&self, name: &str) -> Option<&str> {
         self.query
             .iter()
@@ -60,7 +60,7 @@ impl Request {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The value of a header, empty if there is none.
+    /// The value of a header; empty if absent or not text.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers
             .get(name)
@@ -68,13 +68,13 @@ impl Request {
             .unwrap_or_default()
     }
 
-    /// The body as JSON, or null.
+    /// The body as JSON; null if it is not JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 }
 
-/// An answer.
+/// A response, with a remark for the call log.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
@@ -83,7 +83,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// JSON with a status.
+    /// A response with a JSON body.
     pub(crate) fn json(status: u16, body: &Value) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
         Self {
@@ -94,7 +94,7 @@ impl Reply {
         }
     }
 
-    /// A status alone.
+    /// A response without a body.
     pub(crate) fn empty(status: u16) -> Self {
         Self {
             status,
@@ -104,33 +104,33 @@ impl Reply {
         }
     }
 
-    /// With one more header.
-    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    /// Adds a header.
+    pub(crate) fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    /// With a remark for the books.
-    pub(crate) fn remark(mut self, detail: impl Into<String>) -> Self {
+    /// Sets the remark for the call log.
+    pub(crate) fn with_remark(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();
         self
     }
 
-    /// The same, whose body breaks off after so many bytes; it says that there are more.
+    /// The same response with the full `Content-Length`, cut off after `bytes` bytes of its body.
     async fn cut_after(mut self, bytes: usize) -> Self {
         let body = std::mem::take(&mut self.body);
-        let whole = axum::body::to_bytes(body, usize::MAX)
+        let complete = axum::body::to_bytes(body, usize::MAX)
             .await
             .unwrap_or_default();
-        let first = whole.slice(..bytes.min(whole.len()));
+        let first = complete.slice(..bytes.min(complete.len()));
         let pieces = [Ok(first), Err(Cut)];
         let broken = futures::stream::iter(pieces).then(|piece| async {
-            // What was sent before has to leave before the connection ends.
+            // Lets hyper flush the first piece before the connection is cut.
             tokio::task::yield_now().await;
             piece
         });
         self.body = Body::from_stream(broken);
-        self.with("content-length", whole.len().to_string())
+        self.with_header("content-length", complete.len().to_string())
     }
 
     fn into_response(self) -> Response<Body> {
@@ -146,7 +146,7 @@ impl Reply {
     }
 }
 
-/// What a request asks for: the call's name, what it is about, and how it is served.
+/// The call that a request makes: its name, its subject, and the code that serves it.
 pub(crate) struct Route<'a> {
     pub(crate) call: Cow<'static, str>,
     pub(crate) subject: String,
@@ -167,37 +167,37 @@ impl<'a> Route<'a> {
     }
 }
 
-/// A service of the world.
-pub(crate) trait Neighbour: Send + Sync + 'static {
-    /// Its name in the books.
+/// A simulated service with an HTTP API.
+pub(crate) trait Service: Send + Sync + 'static {
+    /// Its name in the call log.
     fn name(&self) -> &'static str;
-    /// What a request asks for; none if this world does not model it.
+    /// The call that a request makes; none if it is not modelled.
     fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>>;
-    /// This service's way to say that something went wrong by itself.
+    /// An error response with this status in the service's own format.
     fn failure(&self, status: u16) -> Reply;
 }
 
-/// Who serves, with what it has to ask and to note.
+/// A service with the fault rules and the ledger that apply to it.
 #[derive(Clone)]
-pub(crate) struct Desk {
-    pub(crate) neighbour: Arc<dyn Neighbour>,
+pub(crate) struct Server {
+    pub(crate) service: Arc<dyn Service>,
     pub(crate) books: Arc<Books>,
     pub(crate) faults: Arc<Faults>,
 }
 
-/// The connection is cut without an answer.
+/// Makes hyper cut the connection without a response.
 #[derive(Debug)]
 pub(crate) struct Cut;
 
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the connection was cut, as the script says")
+        f.write_str("the connection was cut by an injected fault")
     }
 }
 
 impl std::error::Error for Cut {}
 
-/// A listening service; it ends, with all its connections, when this is dropped.
+/// A listening service. Dropping it closes the socket and all connections.
 pub(crate) struct Listening {
     task: JoinHandle<()>,
 }
@@ -209,22 +209,22 @@ impl Drop for Listening {
 }
 
 impl Listening {
-    /// Ends it and waits until its port is free.
-    pub(crate) async fn end(mut self) {
+    /// Stops listening and waits until the port is free.
+    pub(crate) async fn stop(mut self) {
         self.task.abort();
-        // It was aborted: that it says so is no news.
+        // The error only says that the task was aborted.
         let _ = (&mut self.task).await;
     }
 }
 
-/// Serves on a bound socket until the handle is dropped.
-pub(crate) fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, desk: Desk) -> Listening {
+/// Serves until the returned handle is dropped.
+pub(crate) fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, server: Server) -> Listening {
     let task = tokio::spawn(async move {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
                 accepted = listener.accept() => if let Ok((stream, _)) = accepted {
-                    connections.spawn(converse(stream, tls.clone(), desk.clone()));
+                    connections.spawn(serve_connection(stream, tls.clone(), server.clone()));
                 },
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
             }
@@ -233,11 +233,11 @@ pub(crate) fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, desk: Desk)
     Listening { task }
 }
 
-async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, desk: Desk) {
+async fn serve_connection(stream: TcpStream, tls: Option<TlsAcceptor>, server: Server) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
-        let desk = desk.clone();
-        async move { answer(&desk, request).await }
+        let server = server.clone();
+        async move { handle(&server, request).await }
     });
     let protocol = http1::Builder::new();
     let ended = match tls {
@@ -260,9 +260,9 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, desk: Desk) {
     }
 }
 
-async fn answer(desk: &Desk, request: hyper::Request<Incoming>) -> Result<Response<Body>, Cut> {
+async fn handle(server: &Server, request: hyper::Request<Incoming>) -> Result<Response<Body>, Cut> {
     let (parts, body) = request.into_parts();
-    let body = axum::body::to_bytes(Body::new(body), LARGEST_BODY)
+    let body = axum::body::to_bytes(Body::new(body), MAX_BODY_LEN)
         .await
         .map_err(|_| Cut)?;
     let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
@@ -276,102 +276,109 @@ async fn answer(desk: &Desk, request: hyper::Request<Incoming>) -> Result<Respon
         headers: parts.headers,
         body,
     };
-    play(desk, &request).await.map(Reply::into_response)
+    serve_request(server, &request)
+        .await
+        .map(Reply::into_response)
 }
 
-/// Records the outcome of one call in the call log.
+/// Logs the outcome of one call.
 struct CallRecord<'a> {
-    desk: &'a Desk,
+    server: &'a Server,
     since: Option<jiff::Timestamp>,
     call: &'a str,
     subject: &'a str,
 }
 
 impl CallRecord<'_> {
-    fn note(&self, outcome: impl Into<Outcome>) {
-        let service = self.desk.neighbour.name();
+    fn log(&self, outcome: impl Into<Outcome>) {
+        let service = self.server.service.name();
         let call = (service, self.call, self.subject);
-        self.desk
+        self.server
             .books
             .record_since(self.since, call, outcome.into());
     }
 
     fn served(&self, reply: Reply) -> Reply {
-        self.note((i64::from(reply.status), reply.detail.as_str()));
+        self.log((i64::from(reply.status), reply.detail.as_str()));
         reply
     }
 }
 
-async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
-    let Some(Route { call, subject, run }) = desk.neighbour.route(request) else {
-        return Ok(refuse_unknown(desk, request));
+async fn serve_request(server: &Server, request: &Request) -> Result<Reply, Cut> {
+    let Some(Route { call, subject, run }) = server.service.route(request) else {
+        return Ok(refuse_unmodelled(server, request));
     };
     let run = move || run().unwrap_or_else(|refused| refused);
     let record = CallRecord {
-        desk,
+        server,
         since: Some(jiff::Timestamp::now()),
         call: &call,
         subject: &subject,
     };
-    let reply = match desk.faults.take(&call, &subject) {
+    let reply = match server.faults.take(&call, &subject) {
         None | Some(Fault::Exit { .. } | Fault::Flood { .. } | Fault::Hang { hang: false }) => {
             run()
         }
-        Some(Fault::Status { status }) => desk.neighbour.failure(status).remark("fault: status"),
+        Some(Fault::Status { status }) => {
+            server.service.failure(status).with_remark("fault: status")
+        }
         Some(Fault::Delay { delay_ms }) => {
             pause(Duration::from_millis(delay_ms)).await;
             run()
         }
         Some(Fault::CutAfter { cut_after }) => {
             let reply = run().cut_after(cut_after).await;
-            reply.remark(format!("fault: cut after {cut_after} bytes"))
+            reply.with_remark(format!("fault: cut after {cut_after} bytes"))
         }
         Some(Fault::ErrorAfterEffect { error_after_effect }) => {
             let remark = format!("fault: error after the effect ({})", run().status);
-            desk.neighbour.failure(error_after_effect).remark(remark)
+            server
+                .service
+                .failure(error_after_effect)
+                .with_remark(remark)
         }
         Some(Fault::Hostile { hostile }) => {
-            let remark = format!("fault: hostile answer ({hostile:?})");
-            let reply = hostile.twist(run(), desk.faults.forgotten()).await;
-            reply.remark(remark)
+            let remark = format!("fault: hostile response ({hostile:?})");
+            let reply = hostile.apply(run(), server.faults.cleared()).await;
+            reply.with_remark(remark)
         }
         Some(Fault::Drop { drop: When::Before }) => {
-            record.note((0, "fault: cut before the effect"));
+            record.log((0, "fault: cut before the effect"));
             return Err(Cut);
         }
         Some(Fault::Drop { drop: When::After }) => {
             let remark = format!("fault: cut after the effect ({})", run().status);
-            record.note((0, remark));
+            record.log((0, remark));
             return Err(Cut);
         }
         Some(Fault::Hang { hang: true }) => {
-            record.note((0, "fault: never answered"));
+            record.log((0, "fault: no response"));
             std::future::pending().await
         }
         Some(Fault::HangAfterEffect { .. }) => {
-            let remark = format!("fault: never answered after the effect ({})", run().status);
-            record.note((0, remark));
+            let remark = format!("fault: no response after the effect ({})", run().status);
+            record.log((0, remark));
             std::future::pending().await
         }
     };
     Ok(record.served(reply))
 }
 
-fn refuse_unknown(desk: &Desk, request: &Request) -> Reply {
-    let name = desk.neighbour.name();
-    let what = format!(
+fn refuse_unmodelled(server: &Server, request: &Request) -> Reply {
+    let name = server.service.name();
+    let message = format!(
         "{name}: `{} {}` is not modelled",
         request.method, request.path
     );
-    desk.books.record(
+    server.books.record(
         name,
         "unknown",
         &format!("{} {}", request.method, request.path),
         501_u16,
     );
-    desk.books.violation(what.clone());
+    server.books.violation(message.clone());
     Reply::json(
         501,
-        &json!({ "code": 501, "title": "Not Implemented", "message": what }),
+        &json!({ "code": 501, "title": "Not Implemented", "message": message }),
     )
 }

@@ -1,5 +1,5 @@
-//! A neighbour that lies: one HTTP answer for every request, such as one without an end. It counts what it was asked and what
-//! it could send, so that a test sees where a reader stopped.
+//! A hostile HTTP server that sends one fixed response to every request, such as an endless one. It counts requests
+//! and bytes sent, so that a test can see where a reader stopped.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What it answers.
+/// The response to every request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Lie {
-    /// 200, and a body that never ends.
+    /// 200 with a body that never ends.
     Endless,
-    /// 200, and a byte now and then.
+    /// 200 with an endless body, one byte every 20 ms.
     Dripping,
-    /// 200, and a body whose length is said to be a tebibyte.
+    /// 200 with an endless body and a `Content-Length` of 1 TiB.
     Huge,
-    /// 200, and a JSON list of so many empty lists.
+    /// 200 with a JSON array of this many empty arrays.
     Values(usize),
-    /// 302 to this place.
+    /// 302 with this `Location`.
     Redirect(String),
     /// This status with this body.
     Plain(u16, String),
 }
 
-/// One that listens at a loopback address of its own.
+/// A running server; it stops when dropped.
 #[derive(Debug)]
 pub struct Liar {
     address: SocketAddr,
@@ -37,17 +37,17 @@ pub struct Liar {
     task: JoinHandle<()>,
 }
 
-/// How much is written at once.
-const PIECE: usize = 64 << 10;
-/// Between two bytes of a dripping answer.
-const DROP: Duration = Duration::from_millis(20);
+/// Chunk size in bytes.
+const CHUNK_LEN: usize = 64 << 10;
+/// Pause between two bytes of [`Lie::Dripping`].
+const DRIP_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Liar {
-    /// Begins to listen at `host`, an address of loopback.
+    /// Listens on a free port of `host`, a loopback address.
     ///
     /// # Errors
     ///
-    /// Where it cannot listen there.
+    /// If the address cannot be bound.
     pub async fn start(host: &str, lie: Lie) -> std::io::Result<Self> {
         let listener = TcpListener::bind((host, 0)).await?;
         let address = listener.local_addr()?;
@@ -58,8 +58,8 @@ impl Liar {
         let (asked, told) = (seen.clone(), sent.clone());
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // It ends where the other side hangs up.
-                drop(tokio::spawn(answer(
+                // The task ends when the client disconnects.
+                drop(tokio::spawn(respond(
                     stream,
                     lie.clone(),
                     (asked.clone(), told.clone()),
@@ -74,12 +74,12 @@ impl Liar {
         })
     }
 
-    /// Where it is.
+    /// Base URL, with the port.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The first line and headers of each request that came.
+    /// The request line and headers of each request received.
     pub fn seen(&self) -> Vec<String> {
         self.seen
             .lock()
@@ -87,7 +87,7 @@ impl Liar {
             .clone()
     }
 
-    /// How many bytes of bodies it could send.
+    /// Number of body bytes sent in endless responses.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -99,14 +99,14 @@ impl Drop for Liar {
     }
 }
 
-type Books = (Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
+type Counters = (Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 
-async fn answer(mut stream: TcpStream, lie: Lie, (seen, sent): Books) -> std::io::Result<()> {
+async fn respond(mut stream: TcpStream, lie: Lie, (seen, sent): Counters) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
     }
-    // The whole request is taken: who closes before is not heard to the end.
+    // Reads the complete request: closing earlier may reset the connection before the client reads the response.
     let mut body = vec![0; length_of(&head)];
     stream.read_exact(&mut body).await?;
     seen.lock()
@@ -114,19 +114,19 @@ async fn answer(mut stream: TcpStream, lie: Lie, (seen, sent): Books) -> std::io
         .push(String::from_utf8_lossy(&head).into_owned());
     let json = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
     let chunked = format!("{json}Transfer-Encoding: chunked\r\n\r\n");
-    let piece = " ".repeat(PIECE);
+    let piece = " ".repeat(CHUNK_LEN);
     match lie {
         Lie::Endless => {
             stream.write_all(chunked.as_bytes()).await?;
-            let chunk = format!("{PIECE:x}\r\n{piece}\r\n");
+            let chunk = format!("{CHUNK_LEN:x}\r\n{piece}\r\n");
             loop {
                 stream.write_all(chunk.as_bytes()).await?;
-                sent.fetch_add(PIECE as u64, Ordering::Relaxed);
+                sent.fetch_add(CHUNK_LEN as u64, Ordering::Relaxed);
             }
         }
         Lie::Dripping => {
             stream.write_all(chunked.as_bytes()).await?;
-            let mut pace = tokio::time::interval(DROP);
+            let mut pace = tokio::time::interval(DRIP_INTERVAL);
             loop {
                 pace.tick().await;
                 stream.write_all(b"1\r\n \r\n").await?;
@@ -138,21 +138,23 @@ async fn answer(mut stream: TcpStream, lie: Lie, (seen, sent): Books) -> std::io
             stream.write_all(head.as_bytes()).await?;
             loop {
                 stream.write_all(piece.as_bytes()).await?;
-                sent.fetch_add(PIECE as u64, Ordering::Relaxed);
+                sent.fetch_add(CHUNK_LEN as u64, Ordering::Relaxed);
             }
         }
         Lie::Values(count) => {
             let body = format!("[{}[]]", "[],".repeat(count));
-            whole(&mut stream, "200 OK", "", &body).await
+            send_complete(&mut stream, "200 OK", "", &body).await
         }
         Lie::Redirect(to) => {
-            whole(&mut stream, "302 Found", &format!("Location: {to}\r\n"), "").await
+            send_complete(&mut stream, "302 Found", &format!("Location: {to}\r\n"), "").await
         }
-        Lie::Plain(status, body) => whole(&mut stream, &format!("{status} Said"), "", &body).await,
+        Lie::Plain(status, body) => {
+            send_complete(&mut stream, &format!("{status} Said"), "", &body).await
+        }
     }
 }
 
-/// The `Content-Length` of a request; 0 where it has none.
+/// The `Content-Length` of a request; 0 if absent.
 fn length_of(head: &[u8]) -> usize {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     let length = head
@@ -163,7 +165,7 @@ fn length_of(head: &[u8]) -> usize {
         .unwrap_or_default()
 }
 
-async fn whole(
+async fn send_complete(
     stream: &mut TcpStream,
     status: &str,
     headers: &str,

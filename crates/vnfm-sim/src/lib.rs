@@ -5,15 +5,15 @@
 //!                 │ HTTP, HTTPS, SSH                                 │ HTTP, JSON
 //!   ┌─────────────▼──────────────────────────────┐        ┌──────────▼─────────┐
 //!   │ keystone  heat  nova  neutron  glance      │        │ control            │
-//!   │ hosts (sshd)  clusters (kube-apiserver)    │        │ books, faults,     │
+//!   │ hosts (sshd)  clusters (kube-apiserver)    │        │ ledger, faults,    │
 //!   │ nfvo (grants, notifications, tokens)       │        │                    │
 //!   └─────────────┬──────────────────────────────┘        │ actions            │
-//!                 └── every call: `faults` ask, `books` note ──┘
+//!                 └── every call: injected by `faults`, logged by `books`
 //! ```
-//! A [`World`] is a process of its own (`vnfm-sim`) that outlives what it is tested with, or lives
-//! inside a test. Each world takes a loopback /24 of its own, so that many run side by side and a
-//! simulated server has an address of its own without any privilege. What the world does not model
-//! it refuses with 501 and writes down as a violation: a run with violations has failed.
+//! A [`World`] runs inside a test, or as a process of its own (`vnfm-sim`) that survives restarts of the
+//! tested process. Each world claims its own loopback /24, so that many run side by side and every
+//! simulated server has its own address without privileges. A request that the world does not model
+//! gets a 501 and is recorded as a violation: a run with violations has failed.
 
 pub mod books;
 mod control;

@@ -1,6 +1,6 @@
-//! `vnfm-sim`: the simulated world as a process of its own.
+//! `vnfm-sim`: runs a simulated world as its own process.
 //!
-//! It prints one line of JSON that says where everything is, then serves until it is interrupted.
+//! It prints its endpoints as one line of JSON, then serves until SIGINT or SIGTERM.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use clap::Parser;
 use vnfm_sim::openstack::CloudOptions;
 use vnfm_sim::{Options, World};
 
-/// The simulated world: OpenStack, hosts with SSH, Kubernetes clusters and an NFVO, over their real protocols.
+/// Simulates OpenStack, hosts with SSH, Kubernetes clusters and an NFVO over their real protocols
 #[derive(Debug, Parser)]
 #[command(version, about)]
 struct Arguments {
-    /// Folder for `clouds.yaml` and kubeconfigs; a temporary one if absent
+    /// Directory for `clouds.yaml`, kubeconfigs and certificates; default: a temporary one
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Port of the control API on 127.0.0.1; 0 takes a free one
+    /// Port of the control API on 127.0.0.1; 0 chooses a free one
     #[arg(long, default_value_t = 0)]
     control_port: u16,
-    /// Also starts a Kubernetes cluster with one node
+    /// Start a Kubernetes cluster with one node
     #[arg(long)]
     cluster: bool,
-    /// How long Nova builds a server, in milliseconds
+    /// Time that Nova takes to build a server, in milliseconds
     #[arg(long, default_value_t = 0, value_name = "MS")]
     server_build: u64,
-    /// How long a host boots once its server is ACTIVE, in milliseconds
+    /// Time that a host takes to boot once its server is ACTIVE, in milliseconds
     #[arg(long, default_value_t = 0, value_name = "MS")]
     boot: u64,
-    /// How long a pod takes to start, in milliseconds
+    /// Time that a pod takes to start, in milliseconds
     #[arg(long, default_value_t = 0, value_name = "MS")]
     pod_start: u64,
-    /// How long a Keystone token lives, in seconds
+    /// Lifetime of a Keystone token, in seconds
     #[arg(long, default_value_t = 3600, value_name = "S")]
     token_life: u64,
 }

@@ -1,8 +1,8 @@
-//! The world's clock: the only place of this crate that lets time pass.
+//! The world's clock: the only module of this crate that sleeps.
 
 use std::time::Duration;
 
-/// Lets the given time pass; no time at all costs nothing.
+/// Sleeps; a zero duration returns at once.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one clock of the simulated world: its delays are its subject"
@@ -13,7 +13,7 @@ pub(crate) async fn pause(duration: Duration) {
     }
 }
 
-/// Now in UTC, to the second, as OpenStack and Kubernetes print it.
+/// The current UTC time to the second, as OpenStack and Kubernetes format it.
 pub(crate) fn now() -> String {
     let now = jiff::Timestamp::now();
     jiff::Timestamp::from_second(now.as_second())

@@ -1,4 +1,4 @@
-//! A world: everything started, in this process, until it is dropped.
+//! A world: all services started in this process, until it is dropped.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -20,60 +20,60 @@ use crate::kubernetes::{Cluster, ClusterSpec, Clusters};
 use crate::nfvo::Nfvo;
 use crate::openstack::{Cloud, CloudOptions, PASSWORD};
 
-/// What a world shall be like.
+/// Settings of a world.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// How fast the cloud is.
+    /// Delays of the cloud.
     pub cloud: CloudOptions,
-    /// How long a pod takes to start.
+    /// Time that a pod takes to start.
     pub pod_start: Duration,
-    /// A cluster that is there from the beginning, by this name.
+    /// Name of a standalone cluster to start with the world.
     pub cluster: Option<String>,
-    /// The control API's port on 127.0.0.1; 0 takes a free one.
+    /// The control API's port on 127.0.0.1; 0 chooses a free one.
     pub control_port: u16,
-    /// Where `clouds.yaml`, kubeconfigs, `nfvo-authority.pem` and `nfvo-client.pem` (a certificate that the NFVO takes,
-    /// with its key) are written; none writes nothing.
+    /// Directory for `clouds.yaml`, kubeconfigs, `nfvo-authority.pem` and `nfvo-client.pem` (a client certificate that
+    /// the NFVO accepts, with its key); none writes no files.
     pub data: Option<PathBuf>,
 }
 
-/// Where everything is.
+/// Addresses, credentials and files of a running world.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoints {
-    /// The control API.
+    /// Base URL of the control API.
     pub control: String,
-    /// Keystone, with `/v3`.
+    /// Keystone's URL, with `/v3`.
     pub auth_url: String,
-    /// Heat, without version.
+    /// Heat's URL, without version.
     pub heat: String,
-    /// Nova, without version.
+    /// Nova's URL, without version.
     pub nova: String,
-    /// Neutron, without version.
+    /// Neutron's URL, without version.
     pub neutron: String,
-    /// Glance, without version.
+    /// Glance's URL, without version.
     pub glance: String,
-    /// The NFVO: what stands before `/grant/v1`, `/notifications` and `/token`.
+    /// The NFVO's base URL, to which `/grant/v1`, `/notifications` and `/token` are appended.
     pub nfvo: String,
-    /// The same for those who bring a certificate.
+    /// The same over mutual TLS.
     pub nfvo_tls: String,
-    /// The loopback block in which simulated servers get their addresses.
+    /// The loopback /24 of the simulated servers' addresses.
     pub address_block: String,
-    /// Where the sshd of every simulated host listens.
+    /// Port of the sshd on every simulated host.
     pub ssh_port: u16,
-    /// The user that tenants log in as; the project has the same name.
+    /// The OpenStack user for tenants; its project has the same name.
     pub user: String,
-    /// That user's password.
+    /// Password of `user`.
     pub password: String,
-    /// A ready-made `clouds.yaml` with the clouds `nfv` and `admin`.
+    /// A `clouds.yaml` with the clouds `nfv` and `admin`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clouds_yaml: Option<PathBuf>,
-    /// The kubeconfig of the cluster that was there from the beginning.
+    /// The kubeconfig of the standalone cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kubeconfig: Option<PathBuf>,
 }
 
 impl Endpoints {
-    /// The services of a cloud and an NFVO; the rest is still empty.
+    /// The services of a cloud and an NFVO; the other members are empty.
     fn for_services(cloud: &Cloud, nfvo: &Nfvo) -> Self {
         Self {
             control: String::new(),
@@ -94,7 +94,7 @@ impl Endpoints {
     }
 }
 
-/// The simulated world; it ends when this is dropped.
+/// A running simulated world; it stops when dropped.
 pub struct World {
     books: Arc<Books>,
     faults: Arc<Faults>,
@@ -105,16 +105,16 @@ pub struct World {
     endpoints: Endpoints,
     standalone: Option<Arc<Cluster>>,
     control: Option<Listening>,
-    /// Keeps the block of addresses: nobody else gets it while this socket lives.
+    /// Reserves the address block: no other world can claim it while this socket is open.
     _claim: TcpListener,
 }
 
 impl World {
-    /// Starts everything.
+    /// Starts all services.
     ///
     /// # Errors
     ///
-    /// Where sockets cannot be bound or the data folder cannot be written.
+    /// If a socket cannot be bound or the data directory cannot be written.
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let (block, claim) = claim_block().await?;
         let ssh_port = claim.local_addr()?.port();
@@ -173,47 +173,47 @@ impl World {
         Ok(world)
     }
 
-    /// Where everything is.
+    /// Addresses, credentials and files of a running world.
     pub fn endpoints(&self) -> &Endpoints {
         &self.endpoints
     }
 
-    /// The books.
+    /// Inventory, call log and violations.
     pub fn books(&self) -> &Arc<Books> {
         &self.books
     }
 
-    /// The faults.
+    /// The fault rules.
     pub fn faults(&self) -> &Arc<Faults> {
         &self.faults
     }
 
-    /// The cloud.
+    /// The simulated OpenStack.
     pub fn cloud(&self) -> &Arc<Cloud> {
         &self.cloud
     }
 
-    /// The NFVO.
+    /// The simulated NFVO.
     pub fn nfvo(&self) -> &Arc<Nfvo> {
         &self.nfvo
     }
 
-    /// The hosts.
+    /// The simulated machines.
     pub fn hosts(&self) -> &Arc<Hosts> {
         &self.hosts
     }
 
-    /// The clusters.
+    /// All Kubernetes clusters, including those installed on hosts.
     pub fn clusters(&self) -> &Arc<Clusters> {
         &self.clusters
     }
 
-    /// The cluster that was there from the beginning.
+    /// The standalone cluster, if the options name one.
     pub fn cluster(&self) -> Option<&Arc<Cluster>> {
         self.standalone.as_ref()
     }
 
-    /// A sample's request with the values of this world: its network, its hosts' login, a VIM's id, a cluster's name.
+    /// Fills a sample request's placeholders: network, SSH login, VIM id, cluster name.
     pub fn fill(&self, request: &str, vim_id: &str, cluster: &str) -> String {
         request
             .replace("\"@SSH_PORT@\"", &self.endpoints.ssh_port.to_string())
@@ -224,7 +224,7 @@ impl World {
             .replace("@SSH_PASSWORD@", "secret")
     }
 
-    /// The `clouds.yaml` of this world, as text.
+    /// A `clouds.yaml` for this world.
     pub fn clouds_yaml(&self) -> String {
         let cloud = |user: &str| {
             json!({ "auth": { "auth_url": self.endpoints.auth_url, "username": user, "password": PASSWORD, "project_name": user,
@@ -237,7 +237,7 @@ impl World {
 
     fn write_files(&mut self, data: &std::path::Path) -> anyhow::Result<()> {
         std::fs::create_dir_all(data)
-            .with_context(|| format!("cannot make the folder `{}`", data.display()))?;
+            .with_context(|| format!("cannot create the directory `{}`", data.display()))?;
         let write = |name: &str, text: String| {
             let path = data.join(name);
             std::fs::write(&path, text)
@@ -264,12 +264,12 @@ impl Drop for World {
     }
 }
 
-/// A /24 of loopback that no other world has, and the socket that keeps it.
+/// A loopback /24 that no other world uses, and the socket that reserves it.
 async fn claim_block() -> anyhow::Result<([u8; 2], TcpListener)> {
     for attempt in 0..64_u8 {
         let random = *Uuid::new_v4().as_bytes();
         let block = [1 + random[0] % 254, 1 + random[1] % 254];
-        // 2222 on the block's first address; in a crowded machine any high port that is free there.
+        // Port 2222 of the block's first address; on a crowded machine any free port.
         let port = if attempt < 48 { 2222 } else { 0 };
         if let Ok(claim) =
             TcpListener::bind((Ipv4Addr::new(127, block[0], block[1], 1), port)).await
@@ -277,5 +277,5 @@ async fn claim_block() -> anyhow::Result<([u8; 2], TcpListener)> {
             return Ok((block, claim));
         }
     }
-    bail!("found no free loopback /24 for the simulated world: is `lo` up with 127.0.0.0/8?")
+    bail!("no free loopback /24 for the simulated world; check that `lo` is up with 127.0.0.0/8")
 }

@@ -41,7 +41,7 @@ pub(super) async fn sha256sum(shell: &Shell, args: &[&str], input: &mut Input) -
     Output::ok(format!("{}  {name}\n", hex(&Sha256::digest(content))))
 }
 
-/// Bytes as people write them.
+/// Lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     lines(bytes.iter().map(|byte| format!("{byte:02x}")))
 }
@@ -65,7 +65,9 @@ pub(super) fn files(shell: &Shell, name: &str, args: &[&str]) -> Output {
     let mut disk = shell.host.disk();
     let failed = match (name, plain.as_slice()) {
         ("mkdir", paths) => {
-            paths.iter().for_each(|path| disk.make_folder(path));
+            for path in paths {
+                disk.make_folder(path);
+            }
             None
         }
         ("install", paths) if args.contains(&"-d") => {

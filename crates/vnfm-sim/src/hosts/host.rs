@@ -1,7 +1,7 @@
-//! A machine: its disk, its settings, its power, its console.
+//! A machine: disk, settings, power, console.
 
 use super::step::Step;
-use super::{HostSpec, Lan};
+use super::{HostSpec, Network};
 use russh::keys::ssh_key::private::Ed25519Keypair;
 use russh::keys::{HashAlg, PrivateKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,14 +12,13 @@ use tokio::task::{AbortHandle, JoinHandle};
 /// The programs of a Kubernetes node that an image may lack.
 pub(crate) const KUBERNETES: &[&str] = &["kubeadm", "kubelet", "kubectl", "containerd", "ctr"];
 
-/// A file in memory.
 #[derive(Clone, Default)]
 pub(crate) struct File {
     pub(crate) content: Vec<u8>,
     pub(crate) mode: u32,
 }
 
-/// A file system in memory. A folder exists where a file lies under it or somebody made it.
+/// A file system in memory. A folder exists if a file is below it or it was created.
 #[derive(Default)]
 pub(crate) struct Disk {
     files: BTreeMap<String, File>,
@@ -74,7 +73,7 @@ impl Disk {
         self.folders.insert(path.trim_end_matches('/').to_owned());
     }
 
-    /// Removes a file, or a folder with all that is in it; false where there was neither.
+    /// Removes a file, or a folder with its content; false if there is neither.
     pub(crate) fn remove(&mut self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let below = format!("{path}/");
@@ -98,7 +97,7 @@ impl Disk {
     }
 }
 
-/// What is neither on the disk nor survives without power, except for what units say.
+/// Volatile state, lost on power-off, except for the enabled units.
 pub(crate) struct Settings {
     pub(crate) sysctl: BTreeMap<String, String>,
     pub(crate) modules: BTreeSet<String>,
@@ -108,35 +107,34 @@ pub(crate) struct Settings {
     pub(crate) images: BTreeSet<String>,
 }
 
-/// A machine.
 pub(crate) struct Host {
     spec: HostSpec,
-    pub(crate) lan: Arc<Lan>,
+    pub(crate) lan: Arc<Network>,
     key: PrivateKey,
     disk: Mutex<Disk>,
     settings: Mutex<Settings>,
     steps: Mutex<BTreeMap<String, Arc<Step>>>,
-    /// Steps of one instance run one after another.
-    pub(crate) turn: tokio::sync::Mutex<()>,
-    /// Whether a kubeadm runs.
+    /// Serializes the steps on this host.
+    pub(crate) step_lock: tokio::sync::Mutex<()>,
+    /// Whether a kubeadm that changes the host is running.
     pub(crate) kubeadm: AtomicBool,
     listener: Mutex<Option<JoinHandle<()>>>,
-    /// A listener that was told to end.
+    /// A listener that was aborted but may still hold the port.
     ending: Mutex<Option<JoinHandle<()>>>,
-    /// What runs on it: connections, commands, detached steps.
+    /// Tasks to abort on power-off: connections, commands, detached steps.
     tasks: Mutex<Vec<AbortHandle>>,
-    /// Sockets of its connections.
-    plugs: Mutex<Vec<std::net::TcpStream>>,
+    /// Sockets to close on power-off.
+    sockets: Mutex<Vec<std::net::TcpStream>>,
 }
 
 impl Host {
-    pub(crate) fn new(spec: HostSpec, lan: Arc<Lan>) -> Self {
+    pub(crate) fn new(spec: HostSpec, lan: Arc<Network>) -> Self {
         let mut seed = [0; 32];
         seed[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
         seed[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
         let key = PrivateKey::from(Ed25519Keypair::from_seed(&seed));
         let bare = lan.faults.take("host.packages", &spec.name).is_some();
-        let mut disk = fresh_disk(&spec, bare);
+        let mut disk = initial_disk(&spec, bare);
         if lan.faults.take("host.repository", &spec.name).is_some() {
             disk.write(
                 "/etc/apt/sources.list.d/kubernetes.list",
@@ -146,17 +144,17 @@ impl Host {
         }
         let host = Self {
             disk: Mutex::new(disk),
-            settings: Mutex::new(fresh_settings(bare)),
+            settings: Mutex::new(initial_settings(bare)),
             spec,
             lan,
             key,
             steps: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
+            step_lock: tokio::sync::Mutex::default(),
             kubeadm: AtomicBool::new(false),
             listener: Mutex::default(),
             ending: Mutex::default(),
             tasks: Mutex::default(),
-            plugs: Mutex::default(),
+            sockets: Mutex::default(),
         };
         tracing::debug!(host = %host.spec.name, address = %host.spec.address, bare, "new");
         host
@@ -182,7 +180,7 @@ impl Host {
         self.steps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a program is installed.
+    /// Whether a program is in the path.
     pub(crate) fn has_program(&self, name: &str) -> bool {
         let disk = self.disk();
         ["/usr/bin", "/usr/sbin", "/usr/local/bin"]
@@ -190,12 +188,12 @@ impl Host {
             .any(|d| disk.is_file(&format!("{d}/{name}")))
     }
 
-    /// Switches on; nothing happens if it is on.
+    /// Powers on; does nothing if it is on.
     pub(crate) async fn power_on(self: &Arc<Self>) -> anyhow::Result<()> {
         if self.is_on() {
             return Ok(());
         }
-        self.ended().await;
+        self.port_released().await;
         {
             let mut settings = self.settings();
             let enabled = settings.enabled.clone();
@@ -206,7 +204,7 @@ impl Host {
         Ok(())
     }
 
-    /// Pulls the plug: what runs ends, `/run` is empty, files elsewhere stay.
+    /// Powers off: tasks end, `/run` is cleared, other files stay.
     pub(crate) fn power_off(&self) {
         let listener = self
             .listener
@@ -219,9 +217,10 @@ impl Host {
         }
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.iter().for_each(AbortHandle::abort);
-        let plugs = std::mem::take(&mut *self.plugs.lock().unwrap_or_else(PoisonError::into_inner));
+        let plugs =
+            std::mem::take(&mut *self.sockets.lock().unwrap_or_else(PoisonError::into_inner));
         for plug in plugs {
-            // One that its client has closed already is as good.
+            // An error means that the client has closed it already.
             let _ = plug.shutdown(std::net::Shutdown::Both);
         }
         self.steps().clear();
@@ -233,15 +232,15 @@ impl Host {
         settings.modules.clear();
     }
 
-    /// Completes when its port is free again after the plug was pulled.
-    pub(crate) async fn ended(&self) {
+    /// Completes when the port is free again after a power-off.
+    pub(crate) async fn port_released(&self) {
         let ending = self
             .ending
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(ending) = ending {
-            // It was aborted: that it says so is no news.
+            // The error only says that the task was aborted.
             let _ = ending.await;
         }
     }
@@ -253,42 +252,42 @@ impl Host {
             .is_some()
     }
 
-    /// Keeps a task's handle, to end it when the plug is pulled.
-    pub(crate) fn keep(&self, task: AbortHandle) {
+    /// Registers a task to abort on power-off.
+    pub(crate) fn register_task(&self, task: AbortHandle) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         tasks.retain(|task| !task.is_finished());
         tasks.push(task);
     }
 
-    /// Keeps a connection's socket, to cut it when the plug is pulled.
-    pub(crate) fn plug_in(&self, socket: std::net::TcpStream) {
-        let mut plugs = self.plugs.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Registers a socket to close on power-off.
+    pub(crate) fn register_socket(&self, socket: std::net::TcpStream) {
+        let mut plugs = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         plugs.retain(|plug| plug.peer_addr().is_ok());
         plugs.push(socket);
     }
 
-    /// The node that this machine is, if it is one, falls silent or speaks again.
-    pub(crate) fn serve(&self, served: bool) {
+    /// Makes the Kubernetes node on this machine, if any, silent or responsive.
+    pub(crate) fn set_node_served(&self, served: bool) {
         if !self.disk().is_file(super::kubeadm::KUBELET) {
             return;
         }
-        let planes: Vec<_> = self.lan.planes().values().cloned().collect();
+        let planes: Vec<_> = self.lan.control_planes().values().cloned().collect();
         let address = self.spec.address.to_string();
         for plane in planes {
             plane.set_served(&address, served);
         }
     }
 
-    /// Stops the control plane that runs here, if one does.
-    pub(crate) async fn stop_plane(&self) {
+    /// Stops the control plane on this machine, if any.
+    pub(crate) async fn stop_control_plane(&self) {
         let ours = format!("{}:6443", self.spec.address);
-        let plane = self.lan.planes().remove(&ours);
+        let plane = self.lan.control_planes().remove(&ours);
         if plane.is_some() {
             self.lan.clusters.stop(&ours).await;
         }
     }
 
-    /// What cloud-init prints on the console.
+    /// The console output of cloud-init.
     pub(crate) fn console(&self) -> String {
         let public = self.key.public_key();
         let name = &self.spec.name;
@@ -309,7 +308,7 @@ impl Host {
     }
 }
 
-fn fresh_disk(spec: &HostSpec, bare: bool) -> Disk {
+fn initial_disk(spec: &HostSpec, bare: bool) -> Disk {
     let mut disk = Disk::default();
     let name = &spec.name;
     disk.write("/etc/hostname", format!("{name}\n"), 0o644);
@@ -335,7 +334,7 @@ fn fresh_disk(spec: &HostSpec, bare: bool) -> Disk {
     disk
 }
 
-fn fresh_settings(bare: bool) -> Settings {
+fn initial_settings(bare: bool) -> Settings {
     let units: &[&str] = if bare {
         &["ssh"]
     } else {

@@ -1,6 +1,6 @@
-//! `kubeadm init | join | reset | token | version`, with the checks, files and words of the real one.
+//! `kubeadm init | join | reset | token | version`, with the checks, files and messages of the real one.
 
-use super::Lan;
+use super::Network;
 use super::file_programs::hex;
 use super::host::Host;
 use super::shell::{Input, Output, Shell, lines};
@@ -15,9 +15,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The version that is installed.
+/// The installed Kubernetes version.
 pub(crate) const VERSION: &str = "v1.36.2";
-/// The port of API servers.
+/// Port of the API server.
 const PORT: u16 = 6443;
 
 const ADMIN: &str = "/etc/kubernetes/admin.conf";
@@ -26,39 +26,38 @@ const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
 
-/// A kubeadm that runs; another one beside it is against the rules.
-pub(crate) struct Turn(Arc<Host>);
+/// Held while a kubeadm changes the host; a second one at the same time is a violation.
+pub(crate) struct KubeadmLock(Arc<Host>);
 
-impl Drop for Turn {
+impl Drop for KubeadmLock {
     fn drop(&mut self) {
         self.0.kubeadm.store(false, Ordering::SeqCst);
     }
 }
 
-/// Takes the turn for a kubeadm that changes the host.
-pub(crate) fn claim(host: &Arc<Host>, argv: &[String]) -> Result<Option<Turn>, Output> {
-    let words: Vec<_> = argv.iter().map(String::as_str).collect();
+/// Claims the host for a kubeadm command that changes it; none for any other command.
+pub(crate) fn claim(host: &Arc<Host>, argv: &[String]) -> Result<Option<KubeadmLock>, Output> {
+    let args: Vec<_> = argv.iter().map(String::as_str).collect();
     let changes =
-        matches!(words.as_slice(), [p, "init" | "join" | "reset", ..] if p.ends_with("kubeadm"));
+        matches!(args.as_slice(), [p, "init" | "join" | "reset", ..] if p.ends_with("kubeadm"));
     if !changes {
         return Ok(None);
     }
     if host.kubeadm.swap(true, Ordering::SeqCst) {
-        let what = format!(
-            "`{}` beside another kubeadm on host `{}`",
-            words.join(" "),
+        let message = format!(
+            "`{}` while another kubeadm runs on host `{}`",
+            args.join(" "),
             host.spec().name
         );
-        host.lan.books.violation(what.clone());
-        return Err(Output::fail(1, format!("{what}\n")));
+        host.lan.books.violation(message.clone());
+        return Err(Output::fail(1, format!("{message}\n")));
     }
-    Ok(Some(Turn(host.clone())))
+    Ok(Some(KubeadmLock(host.clone())))
 }
 
-/// `kubeadm …`.
 pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -> Output {
-    let words: Vec<_> = argv.iter().skip(1).map(String::as_str).collect();
-    if words.first() == Some(&"version") {
+    let args: Vec<_> = argv.iter().skip(1).map(String::as_str).collect();
+    if args.first() == Some(&"version") {
         return Output::ok(format!("{VERSION}\n"));
     }
     if !shell.is_root() {
@@ -67,7 +66,7 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -
             preflight(&["[ERROR IsPrivilegedUser]: user is not running as root".into()]),
         );
     }
-    let result = match words.as_slice() {
+    let result = match args.as_slice() {
         ["init", rest @ ..] => init(&shell.host, rest).await,
         ["join", rest @ ..] => join(&shell.host, rest),
         ["reset", ..] => Ok(reset(&shell.host).await),
@@ -86,37 +85,37 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -
                 .books
                 .violation(format!("`{}` is not simulated", argv.join(" ")));
             Err(format!(
-                "unknown command {words:?} for \"kubeadm\" (not simulated)\n"
+                "unknown command {args:?} for \"kubeadm\" (not simulated)\n"
             ))
         }
     };
-    result.map_or_else(|words| Output::fail(1, words), Output::ok)
+    result.map_or_else(|error| Output::fail(1, error), Output::ok)
 }
 
-/// A join that a fault cut: the files that the real one has written by then.
-pub(crate) fn leave_half_join(host: &Host) {
+/// Leaves the files that an interrupted real join has written.
+pub(crate) fn write_partial_join(host: &Host) {
     let mut disk = host.disk();
     disk.write(BOOTSTRAP, "kind: Config\n", 0o600);
     disk.write(CA, "", 0o644);
 }
 
-/// What flags and configuration file say.
-struct Wanted {
+/// Settings from the flags and the configuration file.
+struct Configuration {
     documents: Vec<Value>,
     flags: BTreeMap<String, String>,
     plain: Vec<String>,
 }
 
-impl Wanted {
-    fn read(host: &Host, words: &[&str]) -> Result<Self, String> {
-        Self::read_with(host, words, "")
+impl Configuration {
+    fn read(host: &Host, args: &[&str]) -> Result<Self, String> {
+        Self::read_with_stdin(host, args, "")
     }
 
-    /// The same, where the configuration may be `/dev/stdin`.
-    fn read_with(host: &Host, words: &[&str], piped: &str) -> Result<Self, String> {
+    /// As `read`, but the configuration may be `/dev/stdin`.
+    fn read_with_stdin(host: &Host, args: &[&str], piped: &str) -> Result<Self, String> {
         let (mut flags, mut plain) = (BTreeMap::new(), Vec::new());
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
+        let mut args = args.iter();
+        while let Some(word) = args.next() {
             let Some(flag) = word.strip_prefix("--") else {
                 plain.push((*word).to_owned());
                 continue;
@@ -124,7 +123,7 @@ impl Wanted {
             let (name, value) = match flag.split_once('=') {
                 Some((name, value)) => (name, value),
                 None if SWITCHES.contains(&flag) => (flag, "true"),
-                None => (flag, words.next().copied().unwrap_or_default()),
+                None => (flag, args.next().copied().unwrap_or_default()),
             };
             flags.insert(name.to_owned(), value.to_owned());
         }
@@ -145,8 +144,8 @@ impl Wanted {
         })
     }
 
-    /// A value of the document of this kind.
-    fn at(&self, kind: &str, pointer: &str) -> Option<String> {
+    /// A string in the configuration document of this kind.
+    fn setting(&self, kind: &str, pointer: &str) -> Option<String> {
         let document = self.documents.iter().find(|d| d["kind"] == kind)?;
         document.pointer(pointer)?.as_str().map(str::to_owned)
     }
@@ -180,7 +179,7 @@ fn preflight(problems: &[String]) -> String {
     format!("error execution phase preflight: [preflight] Some fatal errors occurred:\n{problems}")
 }
 
-/// What the real one checks first, as far as a simulated host can be wrong.
+/// The preflight checks that a simulated host can fail.
 fn check(host: &Host, files: &[&str]) -> Result<(), String> {
     let mut problems = Vec::new();
     {
@@ -221,8 +220,8 @@ fn check(host: &Host, files: &[&str]) -> Result<(), String> {
     }
 }
 
-async fn init(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
-    let wanted = Wanted::read(host, words)?;
+async fn init(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
+    let wanted = Configuration::read(host, args)?;
     check(host, &[API_SERVER, KUBELET, ADMIN])?;
     let address = host.spec().address;
     let endpoint = format!("{address}:{PORT}");
@@ -235,14 +234,14 @@ async fn init(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     let cluster =
         started.map_err(|e| format!("error execution phase wait-control-plane: {e:#}\n"))?;
     let node = wanted
-        .at("InitConfiguration", "/nodeRegistration/name")
+        .setting("InitConfiguration", "/nodeRegistration/name")
         .or_else(|| wanted.flag("node-name"))
         .unwrap_or_else(|| host.spec().name.clone());
     cluster.add_node(&node, &address.to_string());
     let token = wanted
-        .at("InitConfiguration", "/bootstrapTokens/0/token")
+        .setting("InitConfiguration", "/bootstrapTokens/0/token")
         .or_else(|| wanted.flag("token"))
-        .unwrap_or_else(fresh_token);
+        .unwrap_or_else(random_token);
     let ca = cluster.ca_pem();
     {
         let mut disk = host.disk();
@@ -254,13 +253,13 @@ async fn init(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     }
     host.settings().active.insert("kubelet".into());
     cluster.bootstrap_token_add(&token);
-    host.lan.planes().insert(endpoint.clone(), cluster);
-    let shown = if wanted.flags.contains_key("skip-token-print") {
+    host.lan.control_planes().insert(endpoint.clone(), cluster);
+    let printed_token = if wanted.flags.contains_key("skip-token-print") {
         "<value withheld>"
     } else {
         &token
     };
-    let join = join_command(&endpoint, shown, &ca);
+    let join = join_command(&endpoint, printed_token, &ca);
     Ok(format!(
         "[init] Using Kubernetes version: {VERSION}\n[preflight] Running pre-flight checks\n\
          Your Kubernetes control-plane has initialized successfully!\n\n{join}"
@@ -282,22 +281,26 @@ fn ca_hash(pem: &str) -> Option<String> {
     ))
 }
 
-fn fresh_token() -> String {
+fn random_token() -> String {
     let random = uuid::Uuid::new_v4().simple().to_string();
     format!("{}.{}", &random[..6], &random[6..22])
 }
 
-/// A control plane that a host is about to join.
-struct Found {
+/// A discovered control plane.
+struct ControlPlane {
     endpoint: String,
     plane: Arc<Cluster>,
 }
 
-const UNKNOWN: &str =
+const DISCOVERY_FAILED: &str =
     "error execution phase preflight: couldn't validate the identity of the API Server: ";
 
-/// Finds it by a file that says where it is and whom to trust, and sees whether the token lets anybody in.
-fn found_by_file(host: &Arc<Host>, wanted: &Wanted, path: &str) -> Result<Found, String> {
+/// File discovery: reads endpoint and CA from a kubeconfig, then checks the token.
+fn discover_by_file(
+    host: &Arc<Host>,
+    wanted: &Configuration,
+    path: &str,
+) -> Result<ControlPlane, String> {
     let text = host.disk().text(path);
     let text = text.ok_or_else(|| format!("discovery.file.kubeConfigPath: Invalid value: \"{path}\": not a valid HTTPS URL or a file on disk\n"))?;
     let known = parse(&text)
@@ -308,9 +311,9 @@ fn found_by_file(host: &Arc<Host>, wanted: &Wanted, path: &str) -> Result<Found,
     let server = cluster["server"].as_str().unwrap_or_default();
     let endpoint = server.trim_start_matches("https://").to_owned();
     let ask = format!(
-        "{UNKNOWN}Abort reading the cluster-info ConfigMap after timeout of 5m0s: Get \"{server}/api/v1/namespaces/kube-public/configmaps/cluster-info?timeout=10s\": "
+        "{DISCOVERY_FAILED}Abort reading the cluster-info ConfigMap after timeout of 5m0s: Get \"{server}/api/v1/namespaces/kube-public/configmaps/cluster-info?timeout=10s\": "
     );
-    let plane = host.lan.planes().get(&endpoint).cloned();
+    let plane = host.lan.control_planes().get(&endpoint).cloned();
     let plane =
         plane.ok_or_else(|| format!("{ask}dial tcp {endpoint}: connect: connection refused\n"))?;
     let ca = cluster["certificate-authority-data"]
@@ -321,20 +324,20 @@ fn found_by_file(host: &Arc<Host>, wanted: &Wanted, path: &str) -> Result<Found,
             "{ask}tls: failed to verify certificate: x509: certificate signed by unknown authority\n"
         ));
     }
-    let token = wanted.at("JoinConfiguration", "/discovery/tlsBootstrapToken");
+    let token = wanted.setting("JoinConfiguration", "/discovery/tlsBootstrapToken");
     if token.is_none_or(|token| !plane.bootstrap_token_valid(&token)) {
         return Err(
             "error execution phase preflight: unable to fetch the kubeadm-config ConfigMap: failed to get config map: Unauthorized\n"
                 .to_owned(),
         );
     }
-    Ok(Found { endpoint, plane })
+    Ok(ControlPlane { endpoint, plane })
 }
 
-/// Finds it by a token, with which somebody there has signed where it is.
-fn found_by_token(host: &Arc<Host>, wanted: &Wanted) -> Result<Found, String> {
+/// Token discovery: checks the token and the pinned CA hash.
+fn discover_by_token(host: &Arc<Host>, wanted: &Configuration) -> Result<ControlPlane, String> {
     let discovery = |name: &str| {
-        wanted.at(
+        wanted.setting(
             "JoinConfiguration",
             &format!("/discovery/bootstrapToken/{name}"),
         )
@@ -346,33 +349,33 @@ fn found_by_token(host: &Arc<Host>, wanted: &Wanted) -> Result<Found, String> {
     let hash = discovery("caCertHashes/0").or_else(|| wanted.flag("discovery-token-ca-cert-hash"));
     let endpoint =
         endpoint.ok_or("discovery: Invalid value: \"\": bootstrapToken or file must be set\n")?;
-    let plane = host.lan.planes().get(&endpoint).cloned();
+    let plane = host.lan.control_planes().get(&endpoint).cloned();
     let plane = plane.ok_or_else(|| {
-        format!("{UNKNOWN}failed to request the cluster-info ConfigMap: dial tcp {endpoint}: connect: connection refused\n")
+        format!("{DISCOVERY_FAILED}failed to request the cluster-info ConfigMap: dial tcp {endpoint}: connect: connection refused\n")
     })?;
     let id = token.split('.').next().unwrap_or_default();
     if !token.contains('.') || !plane.bootstrap_token_valid(&token) {
         return Err(format!(
-            "{UNKNOWN}could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\"\n"
+            "{DISCOVERY_FAILED}could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\"\n"
         ));
     }
     if hash != ca_hash(&plane.ca_pem()) {
         return Err(format!(
-            "{UNKNOWN}cluster CA found in cluster-info ConfigMap is invalid: none of the public keys are pinned\n"
+            "{DISCOVERY_FAILED}cluster CA found in cluster-info ConfigMap is invalid: none of the public keys are pinned\n"
         ));
     }
-    Ok(Found { endpoint, plane })
+    Ok(ControlPlane { endpoint, plane })
 }
 
-fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
-    let wanted = Wanted::read(host, words)?;
+fn join(host: &Arc<Host>, args: &[&str]) -> Result<String, String> {
+    let wanted = Configuration::read(host, args)?;
     check(host, &[KUBELET, BOOTSTRAP, CA])?;
-    let Found { endpoint, plane } =
-        match wanted.at("JoinConfiguration", "/discovery/file/kubeConfigPath") {
-            Some(path) => found_by_file(host, &wanted, &path)?,
-            None => found_by_token(host, &wanted)?,
+    let ControlPlane { endpoint, plane } =
+        match wanted.setting("JoinConfiguration", "/discovery/file/kubeConfigPath") {
+            Some(path) => discover_by_file(host, &wanted, &path)?,
+            None => discover_by_token(host, &wanted)?,
         };
-    let node = wanted.at("JoinConfiguration", "/nodeRegistration/name");
+    let node = wanted.setting("JoinConfiguration", "/nodeRegistration/name");
     let node = node
         .or_else(|| wanted.flag("node-name"))
         .unwrap_or_else(|| host.spec().name.clone());
@@ -400,8 +403,8 @@ fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
 }
 
 async fn reset(host: &Arc<Host>) -> String {
-    host.stop_plane().await;
-    host.serve(false);
+    host.stop_control_plane().await;
+    host.set_node_served(false);
     let mut disk = host.disk();
     for path in [
         "/etc/kubernetes/manifests",
@@ -416,13 +419,13 @@ async fn reset(host: &Arc<Host>) -> String {
         .into()
 }
 
-fn token(host: &Arc<Host>, words: &[&str], piped: &str) -> Result<String, String> {
-    let wanted = Wanted::read_with(host, words, piped)?;
+fn token(host: &Arc<Host>, args: &[&str], piped: &str) -> Result<String, String> {
+    let wanted = Configuration::read_with_stdin(host, args, piped)?;
     let endpoint = endpoint_of(&host.lan, &host.disk().text(ADMIN).unwrap_or_default());
     let endpoint = endpoint.ok_or_else(|| {
         format!("failed to load admin kubeconfig: open {ADMIN}: no such file or directory\n")
     })?;
-    let plane = host.lan.planes().get(&endpoint).cloned();
+    let plane = host.lan.control_planes().get(&endpoint).cloned();
     let plane = plane.ok_or("the API server does not answer\n")?;
     match wanted
         .plain
@@ -432,8 +435,8 @@ fn token(host: &Arc<Host>, words: &[&str], piped: &str) -> Result<String, String
         .as_slice()
     {
         ["create"] => {
-            let token = wanted.at("InitConfiguration", "/bootstrapTokens/0/token");
-            let token = token.unwrap_or_else(fresh_token);
+            let token = wanted.setting("InitConfiguration", "/bootstrapTokens/0/token");
+            let token = token.unwrap_or_else(random_token);
             plane.bootstrap_token_add(&token);
             let joins = wanted.flags.contains_key("print-join-command");
             Ok(if joins {
@@ -443,7 +446,7 @@ fn token(host: &Arc<Host>, words: &[&str], piped: &str) -> Result<String, String
             })
         }
         ["delete", ids @ ..] => {
-            let mut said = String::new();
+            let mut output = String::new();
             for id in ids {
                 if !plane.bootstrap_token_valid(id) {
                     let name = format!("bootstrap-token-{}", id.split('.').next().unwrap_or(id));
@@ -452,9 +455,9 @@ fn token(host: &Arc<Host>, words: &[&str], piped: &str) -> Result<String, String
                     ));
                 }
                 plane.bootstrap_token_remove(id);
-                let _ = writeln!(said, "bootstrap token \"{id}\" deleted");
+                let _ = writeln!(output, "bootstrap token \"{id}\" deleted");
             }
-            Ok(said)
+            Ok(output)
         }
         ["list"] => {
             let secrets = plane
@@ -471,9 +474,11 @@ fn token(host: &Arc<Host>, words: &[&str], piped: &str) -> Result<String, String
     }
 }
 
-/// The endpoint that a kubeconfig names, where it is one of ours.
-pub(crate) fn endpoint_of(lan: &Lan, kubeconfig: &str) -> Option<String> {
+/// The endpoint in a kubeconfig, if it is one of this world's clusters.
+pub(crate) fn endpoint_of(lan: &Network, kubeconfig: &str) -> Option<String> {
     let server = kubeconfig.split("server: https://").nth(1)?;
     let endpoint = server.lines().next()?.trim().to_owned();
-    lan.planes().contains_key(&endpoint).then_some(endpoint)
+    lan.control_planes()
+        .contains_key(&endpoint)
+        .then_some(endpoint)
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 
-/// Between two looks of `kubectl wait`.
-const LOOK: Duration = Duration::from_millis(10);
+/// Poll interval of `kubectl wait`.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What flags and words say.
+/// A parsed command line.
 #[derive(Default)]
-struct Line<'a> {
+struct CommandLine<'a> {
     words: Vec<&'a str>,
     namespace: Option<&'a str>,
     kubeconfig: Option<&'a str>,
@@ -22,11 +22,11 @@ struct Line<'a> {
     condition: &'a str,
     timeout: u64,
     all: bool,
-    /// What is not there is no error.
-    lenient: bool,
+    /// `--ignore-not-found`
+    ignore_not_found: bool,
 }
 
-impl<'a> Line<'a> {
+impl<'a> CommandLine<'a> {
     fn read(args: &'a [String]) -> Self {
         let mut line = Self {
             timeout: 30,
@@ -44,7 +44,7 @@ impl<'a> Line<'a> {
             };
             match flag {
                 "--all" => line.all = true,
-                "--ignore-not-found" => line.lenient = true,
+                "--ignore-not-found" => line.ignore_not_found = true,
                 "-n" | "--namespace" => line.namespace = value.or_else(|| args.next()),
                 "--kubeconfig" => line.kubeconfig = value.or_else(|| args.next()),
                 "-f" | "--filename" => line.file = value.or_else(|| args.next()),
@@ -63,9 +63,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// `kubectl …`.
 pub(crate) async fn kubectl(shell: &Shell, argv: &[String], input: &mut Input) -> Output {
-    let line = Line::read(&argv[1..]);
+    let line = CommandLine::read(&argv[1..]);
     if line.words.first() == Some(&"version") {
         return Output::ok(format!("Client Version: {}\n", super::kubeadm::VERSION));
     }
@@ -96,7 +95,7 @@ pub(crate) async fn kubectl(shell: &Shell, argv: &[String], input: &mut Input) -
     result.map_or_else(|words| Output::fail(1, words), Output::ok)
 }
 
-fn cluster(shell: &Shell, line: &Line<'_>) -> Result<Arc<Cluster>, String> {
+fn cluster(shell: &Shell, line: &CommandLine<'_>) -> Result<Arc<Cluster>, String> {
     let variable = shell.variables.get("KUBECONFIG").map(String::as_str);
     let path = line.kubeconfig.or(variable).unwrap_or("/root/.kube/config");
     let config = {
@@ -108,7 +107,8 @@ fn cluster(shell: &Shell, line: &Line<'_>) -> Result<Arc<Cluster>, String> {
         return Err("The connection to the server localhost:8080 was refused - did you specify the right host or port?\n".into());
     };
     let endpoint = endpoint_of(&shell.host.lan, &config);
-    let plane = endpoint.and_then(|endpoint| shell.host.lan.planes().get(&endpoint).cloned());
+    let plane =
+        endpoint.and_then(|endpoint| shell.host.lan.control_planes().get(&endpoint).cloned());
     plane.ok_or_else(|| {
         "The connection to the server was refused - did you specify the right host or port?\n"
             .into()
@@ -118,7 +118,7 @@ fn cluster(shell: &Shell, line: &Line<'_>) -> Result<Arc<Cluster>, String> {
 async fn apply(
     shell: &Shell,
     cluster: &Cluster,
-    line: &Line<'_>,
+    line: &CommandLine<'_>,
     input: &mut Input,
 ) -> Result<String, String> {
     let text = match line.file {
@@ -130,7 +130,7 @@ async fn apply(
             .ok_or_else(|| format!("error: the path \"{path}\" does not exist\n"))?,
         None => return Err("error: must specify one of -f and -k\n".into()),
     };
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for document in parse(&text).map_err(|e| format!("error: error parsing {e}\n"))? {
         let kind = document["kind"].as_str().unwrap_or_default().to_lowercase();
         let name = document["metadata"]["name"]
@@ -140,12 +140,12 @@ async fn apply(
         cluster
             .apply(&document.to_string())
             .map_err(|e| format!("Error from server: {e}\n"))?;
-        said.push(format!("{kind}/{name} serverside-applied\n"));
+        messages.push(format!("{kind}/{name} serverside-applied\n"));
     }
-    Ok(lines(said))
+    Ok(lines(messages))
 }
 
-/// The path of a kind's collection.
+/// The API path of a kind's collection.
 fn path(kind: &str, namespace: Option<&str>) -> Option<String> {
     let (group, plural, namespaced) = match kind {
         "node" | "nodes" | "no" => ("api/v1", "nodes", false),
@@ -173,7 +173,12 @@ fn unknown(kind: &str) -> String {
     format!("error: the server doesn't have a resource type \"{kind}\"\n")
 }
 
-fn get(cluster: &Cluster, line: &Line<'_>, kind: &str, names: &[&str]) -> Result<String, String> {
+fn get(
+    cluster: &Cluster,
+    line: &CommandLine<'_>,
+    kind: &str,
+    names: &[&str],
+) -> Result<String, String> {
     let (kind, names) = match kind.split_once('/') {
         Some((kind, name)) => (kind, vec![name]),
         None => (kind, names.to_vec()),
@@ -219,7 +224,11 @@ fn get(cluster: &Cluster, line: &Line<'_>, kind: &str, names: &[&str]) -> Result
     })
 }
 
-async fn wait(cluster: &Cluster, line: &Line<'_>, subjects: &[&str]) -> Result<String, String> {
+async fn wait(
+    cluster: &Cluster,
+    line: &CommandLine<'_>,
+    subjects: &[&str],
+) -> Result<String, String> {
     if line.condition != "condition=Ready" {
         return Err(format!(
             "error: the condition {:?} is not simulated\n",
@@ -243,8 +252,8 @@ async fn wait(cluster: &Cluster, line: &Line<'_>, subjects: &[&str]) -> Result<S
             .collect()
     };
     let deadline = Instant::now() + Duration::from_secs(line.timeout);
-    let mut pace = interval(LOOK);
-    let mut said = Vec::new();
+    let mut ticks = interval(POLL_INTERVAL);
+    let mut messages = Vec::new();
     for name in names {
         if cluster.get_json(&format!("/api/v1/nodes/{name}")).is_none() {
             return Err(format!(
@@ -257,33 +266,33 @@ async fn wait(cluster: &Cluster, line: &Line<'_>, subjects: &[&str]) -> Result<S
                     "error: timed out waiting for the condition on nodes/{name}\n"
                 ));
             }
-            pace.tick().await;
+            ticks.tick().await;
         }
-        said.push(format!("node/{name} condition met\n"));
+        messages.push(format!("node/{name} condition met\n"));
     }
-    Ok(lines(said))
+    Ok(lines(messages))
 }
 
 fn delete(
     cluster: &Cluster,
-    line: &Line<'_>,
+    line: &CommandLine<'_>,
     kind: &str,
     names: &[&str],
 ) -> Result<String, String> {
     let path = path(kind, line.namespace).ok_or_else(|| unknown(kind))?;
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for name in names {
-        let place = format!("{path}/{name}");
-        if cluster.get_json(&place).is_none() {
-            if line.lenient {
+        let object_path = format!("{path}/{name}");
+        if cluster.get_json(&object_path).is_none() {
+            if line.ignore_not_found {
                 continue;
             }
             return Err(format!(
                 "Error from server (NotFound): {kind} \"{name}\" not found\n"
             ));
         }
-        cluster.delete(&place);
-        said.push(format!("{kind} \"{name}\" deleted\n"));
+        cluster.delete(&object_path);
+        messages.push(format!("{kind} \"{name}\" deleted\n"));
     }
-    Ok(lines(said))
+    Ok(lines(messages))
 }

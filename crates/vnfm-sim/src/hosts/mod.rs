@@ -1,20 +1,20 @@
 //! Simulated hosts: one sshd per server, a shell over a file system in memory, and the programs of a Kubernetes node.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `host.rs` | a machine: disk, settings, power, console |
 //! | `sshd.rs` | logins, commands, jumps, over the real protocol |
-//! | `shell.rs` | one command line: words, quotes, variables, `&&`, pipes, redirections |
-//! | `programs.rs` | the small programs: `cat`, `test`, `sysctl`, `systemctl` … |
-//! | `step.rs` | `vnfm-step`, the runner that drivers put on a host |
-//! | `kubeadm.rs`, `kubectl.rs` | a cluster's beginning and its daily life |
+//! | `shell.rs`, `shell_syntax.rs` | runs a command line: words, quotes, variables, `&&`, pipes, redirections |
+//! | `programs.rs`, `file_programs.rs` | the small programs: `cat`, `test`, `sysctl`, `systemctl` … |
+//! | `step.rs` | `vnfm-step`, the step runner that drivers install on a host |
+//! | `kubeadm.rs`, `kubectl.rs` | creating, joining and operating a cluster |
 //!
-//! Calls that the books see: `ssh.login`, `ssh.run` (subject `host: command`), and `host.exec` (subject
-//! `host: argv`) for every program, also those that run detached. Faults strike under the same names, and on
+//! Logged calls: `ssh.login`, `ssh.run` (subject `host: command`), and `host.exec` (subject
+//! `host: argv`) for every program, including detached ones. Faults apply to the same names, and to
 //! `ssh.connect` (cut at once) and `ssh.key` (another host key is shown; subject of both: the host's name); a fault
-//! on `host.packages` (subject: the host's name) lets a host boot without Kubernetes' programs, one on
-//! `host.repository` with a repository that has them. Not here: clusters
-//! themselves, which `kubernetes/` serves.
+//! on `host.packages` (subject: the host's name) boots a host without the Kubernetes programs, one on
+//! `host.repository` with a repository that has them. The clusters
+//! themselves are served by `kubernetes/`.
 
 mod file_programs;
 mod host;
@@ -38,25 +38,25 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A machine to be booted.
+/// A machine to boot.
 #[derive(Debug, Clone)]
 pub struct HostSpec {
-    /// The VIM's id of the server.
+    /// The server's id in the VIM.
     pub server_id: String,
-    /// Its host name.
+    /// The host name.
     pub name: String,
-    /// Where it listens.
+    /// The address that its sshd listens on.
     pub address: IpAddr,
-    /// Who may log in.
+    /// The accounts that may log in.
     pub users: Vec<User>,
 }
 
-/// Somebody who may log in; everybody may use `sudo` without a password.
+/// An account that may log in and use `sudo` without a password.
 #[derive(Clone)]
 pub struct User {
     /// Login name.
     pub name: String,
-    /// Password, where there is one.
+    /// Absent: no login by password.
     pub password: Option<String>,
     /// Public keys, one OpenSSH line each.
     pub authorized_keys: Vec<String>,
@@ -73,20 +73,19 @@ impl std::fmt::Debug for User {
     }
 }
 
-/// What all hosts of a world share.
-pub(crate) struct Lan {
+/// State shared by all hosts of a world.
+pub(crate) struct Network {
     pub(crate) books: Arc<Books>,
     pub(crate) faults: Arc<Faults>,
     pub(crate) clusters: Arc<Clusters>,
     pub(crate) ssh_port: u16,
-    /// Clusters that `kubeadm init` made, by `ADDRESS:PORT`.
+    /// Clusters created by `kubeadm init`, by `ADDRESS:PORT`.
     planes: Mutex<BTreeMap<String, Arc<Cluster>>>,
     hosts: Mutex<BTreeMap<String, Arc<Host>>>,
 }
 
-impl Lan {
-    /// The clusters by endpoint.
-    pub(crate) fn planes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Cluster>>> {
+impl Network {
+    pub(crate) fn control_planes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Cluster>>> {
         self.planes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,11 +96,11 @@ impl Lan {
 
 /// All hosts of a world.
 pub struct Hosts {
-    lan: Arc<Lan>,
+    lan: Arc<Network>,
 }
 
 impl Hosts {
-    /// No hosts yet; each will listen at `ssh_port` of its own address.
+    /// Starts without hosts; each will listen on `ssh_port` of its own address.
     pub fn new(
         books: Arc<Books>,
         faults: Arc<Faults>,
@@ -110,7 +109,7 @@ impl Hosts {
     ) -> Self {
         let (planes, hosts) = (Mutex::default(), Mutex::default());
         Self {
-            lan: Arc::new(Lan {
+            lan: Arc::new(Network {
                 books,
                 faults,
                 clusters,
@@ -121,8 +120,8 @@ impl Hosts {
         }
     }
 
-    /// A machine is there from when it is ordered, though nobody has switched it on: until it is destroyed.
-    pub(crate) fn order(&self, spec: &HostSpec) {
+    /// Adds a machine to the inventory before it boots; it stays there until it is destroyed.
+    pub(crate) fn add_to_inventory(&self, spec: &HostSpec) {
         self.lan.books.enter(Entry {
             kind: "host".into(),
             id: spec.server_id.clone(),
@@ -132,16 +131,16 @@ impl Hosts {
         });
     }
 
-    /// Boots a machine: when it returns, its sshd answers.
+    /// Boots a machine; returns once its sshd listens.
     ///
     /// # Errors
     ///
-    /// Where its address and port cannot be bound.
+    /// If the address and port cannot be bound.
     pub async fn boot(&self, spec: HostSpec) -> anyhow::Result<()> {
         let host = Arc::new(Host::new(spec, self.lan.clone()));
         host.power_on().await?;
         let spec = host.spec();
-        self.order(spec);
+        self.add_to_inventory(spec);
         let replaced = self
             .lan
             .hosts()
@@ -152,41 +151,40 @@ impl Hosts {
         Ok(())
     }
 
-    /// Deletes a machine with its disk, and the cluster whose control plane it was. A node that it was goes silent.
+    /// Deletes a machine, its disk and the cluster whose control plane it runs. A worker node on it goes silent.
     pub async fn destroy(&self, server_id: &str) {
         let host = self.lan.hosts().remove(server_id);
         if let Some(host) = host {
             host.power_off();
-            host.ended().await;
-            host.stop_plane().await;
-            host.serve(false);
+            host.port_released().await;
+            host.stop_control_plane().await;
+            host.set_node_served(false);
         }
         self.lan.books.strike("host", server_id);
     }
 
-    /// Pulls the plug of a machine; its disk stays. A node that it is goes silent until it is switched on again.
+    /// Powers a machine off; its disk stays. A node on it is silent until power-on.
     pub fn power_off(&self, server_id: &str) {
         if let Some(host) = self.host(server_id) {
             host.power_off();
-            host.serve(false);
+            host.set_node_served(false);
         }
     }
 
-    /// Starts a machine again whose plug was pulled.
+    /// Powers a machine on again.
     ///
     /// # Errors
     ///
-    /// Where its address and port cannot be bound, or there is no such machine.
+    /// If the address and port cannot be bound, or the machine does not exist.
     pub async fn power_on(&self, server_id: &str) -> anyhow::Result<()> {
         let host = self.host(server_id);
-        let host =
-            host.ok_or_else(|| anyhow::anyhow!("there is no host of server `{server_id}`"))?;
+        let host = host.ok_or_else(|| anyhow::anyhow!("server `{server_id}` has no host"))?;
         host.power_on().await?;
-        host.serve(true);
+        host.set_node_served(true);
         Ok(())
     }
 
-    /// Pulls every plug: the world ends.
+    /// Powers off every machine, when the world stops.
     pub fn stop(&self) {
         let hosts: Vec<_> = self.lan.hosts().values().cloned().collect();
         for host in hosts {
@@ -194,7 +192,7 @@ impl Hosts {
         }
     }
 
-    /// Server ids of the machines that are on.
+    /// Server ids of the machines that are powered on.
     pub fn running(&self) -> Vec<String> {
         let hosts = self.lan.hosts();
         hosts
@@ -204,7 +202,7 @@ impl Hosts {
             .collect()
     }
 
-    /// What a machine has printed on its console, its host keys among it as cloud-init prints them.
+    /// A machine's console output, including the SSH host keys that cloud-init prints.
     pub fn console_log(&self, server_id: &str) -> String {
         self.host(server_id)
             .map(|host| host.console())

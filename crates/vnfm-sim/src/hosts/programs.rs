@@ -1,10 +1,10 @@
-//! The small programs of a host, and the way to the large ones.
+//! Runs programs: implements the small ones and dispatches to the others.
 
 use super::file_programs::{cat, files, sha256sum};
 use super::shell::{Input, Output, Shell, lines};
 use super::{kubeadm, kubectl, step};
 
-/// What every image has.
+/// The programs of every image.
 pub(crate) const INSTALLED: &[&str] = &[
     "apt-cache",
     "apt-get",
@@ -35,23 +35,23 @@ pub(crate) const INSTALLED: &[&str] = &[
     "whoami",
 ];
 
-/// What the shell knows without a file.
+/// The shell's built-in commands.
 const BUILT_IN: &[&str] = &[
     "true", "false", ":", "echo", "test", "[", "command", "exit", "export", "cd", "set",
 ];
 
-/// Runs `argv`; a program that is not there is 127.
+/// Runs `argv`; exit code 127 if there is no such program.
 pub(crate) async fn run(shell: &mut Shell, argv: &[String], input: &mut Input) -> Output {
     let Some(path) = argv.first() else {
         return Output::default();
     };
     let name = path.rsplit('/').next().unwrap_or_default();
-    let there = if path.contains('/') {
+    let exists = if path.contains('/') {
         shell.host.disk().is_file(path)
     } else {
         BUILT_IN.contains(&name) || shell.host.has_program(name)
     };
-    if !there {
+    if !exists {
         return Output::fail(127, format!("sh: 1: {path}: not found\n"));
     }
     let args: Vec<&str> = argv[1..].iter().map(String::as_str).collect();
@@ -76,15 +76,15 @@ pub(crate) async fn run(shell: &mut Shell, argv: &[String], input: &mut Input) -
         "apt-get" | "apt-cache" | "dpkg" | "ctr" => packages(shell, name, &args),
         "sysctl" | "modprobe" | "swapoff" | "systemctl" => settings(shell, name, &args),
         "uname" | "id" | "whoami" | "hostname" | "nproc" => identity(shell, name, &args),
-        // A file that somebody put there: a script.
+        // Any other file is a script.
         _ => script(shell, path, &args, input).await,
     }
 }
 
-/// What a program that a fault struck leaves behind: a `kubeadm join` is cut in the middle.
-pub(crate) fn leave_half(shell: &Shell, argv: &[String]) {
+/// The traces of a program that a fault interrupts: `kubeadm join` leaves half of its files.
+pub(crate) fn leave_partial_effect(shell: &Shell, argv: &[String]) {
     if argv.first().is_some_and(|p| p.ends_with("kubeadm")) && argv.iter().any(|a| a == "join") {
-        kubeadm::leave_half_join(&shell.host);
+        kubeadm::write_partial_join(&shell.host);
     }
 }
 
@@ -107,18 +107,18 @@ async fn sh(shell: &mut Shell, args: &[&str], input: &mut Input) -> Output {
     match args {
         ["-c", _, "vnfm-put", path, mode, length] => put(shell, path, (mode, length), input).await,
         ["-c", text, rest @ ..] => {
-            number(&mut inner, rest);
+            set_positional(&mut inner, rest);
             inner.script(text, input).await
         }
         [path, rest @ ..] if !path.starts_with('-') => script(&mut inner, path, rest, input).await,
         _ => {
             let text = String::from_utf8_lossy(&input.take().await).into_owned();
-            inner.script(&text, &mut Input::nothing()).await
+            inner.script(&text, &mut Input::empty()).await
         }
     }
 }
 
-fn number(shell: &mut Shell, args: &[&str]) {
+fn set_positional(shell: &mut Shell, args: &[&str]) {
     for (n, arg) in args.iter().enumerate() {
         shell.variables.insert(n.to_string(), (*arg).to_owned());
     }
@@ -135,11 +135,11 @@ async fn script(shell: &mut Shell, path: &str, args: &[&str], input: &mut Input)
         let argv: Vec<_> = all.into_iter().map(ToOwned::to_owned).collect();
         return step::vnfm_step(shell, &argv).await;
     }
-    number(&mut inner, &all);
+    set_positional(&mut inner, &all);
     inner.script(&text, input).await
 }
 
-/// The upload of a file: the same result as the script that real hosts run for it.
+/// Uploads a file with the same result as the script that real hosts run.
 async fn put(shell: &Shell, path: &str, (mode, length): (&str, &str), input: &mut Input) -> Output {
     let content = input.take().await;
     if content.len().to_string() != length {
@@ -260,9 +260,9 @@ fn packages(shell: &Shell, name: &str, args: &[&str]) -> Output {
         }
         ("apt-get", ["update"]) => Output::default(),
         ("apt-get", ["install", wanted @ ..]) => {
-            let near = wanted.iter().all(|name| name.starts_with('/'));
+            let are_paths = wanted.iter().all(|name| name.starts_with('/'));
             match wanted.first() {
-                Some(first) if !repository && !near => {
+                Some(first) if !repository && !are_paths => {
                     Output::fail(100, format!("E: Unable to locate package {first}\n"))
                 }
                 _ => install(shell, wanted),
@@ -278,7 +278,7 @@ fn install(shell: &Shell, wanted: &[&str]) -> Output {
     if !shell.is_root() {
         return Output::fail(100, "E: Could not open lock file, are you root?\n");
     }
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     let mut disk = shell.host.disk();
     for package in wanted {
         if package.starts_with('/') && !disk.is_file(package) {
@@ -293,7 +293,7 @@ fn install(shell: &Shell, wanted: &[&str]) -> Output {
         if name == "containerd" {
             disk.write("/usr/bin/ctr", "", 0o755);
         }
-        said.push(format!("Setting up {name} ...\n"));
+        messages.push(format!("Setting up {name} ...\n"));
     }
     let units = ["kubelet", "containerd"];
     let there = units
@@ -302,7 +302,7 @@ fn install(shell: &Shell, wanted: &[&str]) -> Output {
     let there: Vec<String> = there.map(str::to_owned).collect();
     drop(disk);
     shell.host.settings().enabled.extend(there);
-    Output::ok(lines(said))
+    Output::ok(lines(messages))
 }
 
 fn settings(shell: &Shell, name: &str, args: &[&str]) -> Output {
@@ -311,8 +311,8 @@ fn settings(shell: &Shell, name: &str, args: &[&str]) -> Output {
         .copied()
         .filter(|arg| !arg.starts_with('-'))
         .collect();
-    let asks = name == "systemctl" && plain.first() == Some(&"is-active");
-    if !shell.is_root() && !asks {
+    let is_query = name == "systemctl" && plain.first() == Some(&"is-active");
+    if !shell.is_root() && !is_query {
         return Output::fail(1, format!("{name}: permission denied\n"));
     }
     let installed: Vec<&str> = plain
@@ -323,15 +323,19 @@ fn settings(shell: &Shell, name: &str, args: &[&str]) -> Output {
     let mut settings = shell.host.settings();
     match name {
         "sysctl" => {
-            let mut said = Vec::new();
+            let mut messages = Vec::new();
             for (key, value) in plain.iter().filter_map(|word| word.split_once('=')) {
                 settings.sysctl.insert(key.to_owned(), value.to_owned());
-                said.push(format!("{key} = {value}\n"));
+                messages.push(format!("{key} = {value}\n"));
             }
             let quiet = args
                 .iter()
                 .any(|arg| arg.starts_with('-') && arg.contains('q'));
-            Output::ok(if quiet { String::new() } else { lines(said) })
+            Output::ok(if quiet {
+                String::new()
+            } else {
+                lines(messages)
+            })
         }
         "modprobe" => {
             settings

@@ -1,9 +1,9 @@
-//! One command line, or a script of them: words, quotes, variables, `;`, `&&`, `||`, `|`, `>`, `>>`, `<`.
+//! Runs a command line or script: words, quotes, variables, `;`, `&&`, `||`, `|`, `>`, `>>`, `<`.
 //!
-//! There are no loops, functions or substitutions: a script that needs them says what is missing and ends with 2.
+//! Loops, functions and substitutions are not simulated: a script that uses them fails with exit code 2 and a message.
 
 use super::host::Host;
-use super::shell_syntax::{Connector, Simple, Token, commands, tokens};
+use super::shell_syntax::{Connector, SimpleCommand, Token, commands, tokens};
 use super::{kubeadm, programs};
 use crate::faults::{Fault, When};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// What a command did.
+/// Exit code and output of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) code: i32,
@@ -38,7 +38,7 @@ impl Output {
         }
     }
 
-    /// So many bytes that no terminal likes, in lines that no page holds, and a last line of words.
+    /// `bytes` bytes of control characters and invalid UTF-8 in 1 MiB lines, then one readable line.
     pub(crate) fn flood(bytes: usize, code: i32) -> Self {
         let garbage = b"\x1b[31m\xff\xfe\x00garbage\x07".iter().copied().cycle();
         let mut out: Vec<u8> = garbage.take(bytes).collect();
@@ -53,41 +53,41 @@ impl Output {
         }
     }
 
-    fn then(&mut self, next: Self) {
+    fn append(&mut self, next: Self) {
         self.code = next.code;
         self.out.extend(next.out);
         self.err.push_str(&next.err);
     }
 }
 
-/// Lines put together.
+/// Concatenates lines.
 pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> String {
     lines.into_iter().collect::<Vec<_>>().concat()
 }
 
-/// What a command reads, taken by the first program that asks.
+/// Standard input; the first program that reads takes all of it.
 pub(crate) enum Input {
-    /// It is there.
+    /// Known in advance.
     Ready(Vec<u8>),
-    /// It arrives over a connection.
+    /// Still arriving over a connection.
     Arriving(oneshot::Receiver<Vec<u8>>),
 }
 
 impl Input {
-    pub(crate) fn nothing() -> Self {
+    pub(crate) fn empty() -> Self {
         Self::Ready(Vec::new())
     }
 
-    /// All of it; empty the second time.
+    /// Returns all input; empty the second time.
     pub(crate) async fn take(&mut self) -> Vec<u8> {
-        match std::mem::replace(self, Self::nothing()) {
+        match std::mem::replace(self, Self::empty()) {
             Self::Ready(bytes) => bytes,
             Self::Arriving(bytes) => bytes.await.unwrap_or_default(),
         }
     }
 }
 
-/// Who runs commands, where, with which variables.
+/// The host, user and variables that commands run with.
 #[derive(Clone)]
 pub(crate) struct Shell {
     pub(crate) host: Arc<Host>,
@@ -108,7 +108,7 @@ impl Shell {
         self.user == "root"
     }
 
-    /// Runs a script: line by line, with what connects commands in a line.
+    /// Runs a script, honouring `;`, `&&` and `||` between its pipelines.
     pub(crate) fn script<'a>(
         &'a mut self,
         text: &'a str,
@@ -128,8 +128,8 @@ impl Shell {
                     Connector::IfNot => total.code != 0,
                 };
                 if runs && !command.is_empty() {
-                    let output = self.pipeline(&command, input).await;
-                    total.then(output);
+                    let output = self.run_pipeline(&command, input).await;
+                    total.append(output);
                     if let Some(code) = self.variables.remove("\0exit") {
                         total.code = code.parse().unwrap_or(2);
                         return total;
@@ -141,7 +141,7 @@ impl Shell {
         })
     }
 
-    async fn pipeline(&mut self, tokens: &[Token], input: &mut Input) -> Output {
+    async fn run_pipeline(&mut self, tokens: &[Token], input: &mut Input) -> Output {
         let stages: Vec<_> = tokens.split(|t| *t == Token::Operator("|")).collect();
         let (last, first) = match stages.split_last() {
             Some((last, first)) => (*last, first),
@@ -151,19 +151,21 @@ impl Shell {
         let mut piped = None;
         for stage in first {
             let mut from = piped.take().map(Input::Ready);
-            let output = self.simple(stage, from.as_mut().unwrap_or(input)).await;
+            let output = self
+                .run_command(stage, from.as_mut().unwrap_or(input))
+                .await;
             err.push_str(&output.err);
             piped = Some(output.out);
         }
         let mut from = piped.map(Input::Ready);
-        let mut output = self.simple(last, from.as_mut().unwrap_or(input)).await;
+        let mut output = self.run_command(last, from.as_mut().unwrap_or(input)).await;
         output.err.insert_str(0, &err);
         output
     }
 
-    /// One command with its redirections and assignments.
-    async fn simple(&mut self, tokens: &[Token], input: &mut Input) -> Output {
-        let parsed = match Simple::parse(tokens, &self.variables) {
+    /// Runs one command with its redirections and assignments.
+    async fn run_command(&mut self, tokens: &[Token], input: &mut Input) -> Output {
+        let parsed = match SimpleCommand::parse(tokens, &self.variables) {
             Ok(parsed) => parsed,
             Err(problem) => return Output::fail(2, format!("sh: 1: {problem}\n")),
         };
@@ -192,7 +194,7 @@ impl Shell {
         output
     }
 
-    fn redirect(&self, parsed: &Simple, output: &mut Output) {
+    fn redirect(&self, parsed: &SimpleCommand, output: &mut Output) {
         if parsed.merge {
             output
                 .out
@@ -228,14 +230,14 @@ impl Shell {
         }
     }
 
-    /// Whether this user may write there.
+    /// Whether the user may write to a path.
     pub(crate) fn may_write(&self, path: &str) -> bool {
         self.is_root()
             || path.starts_with("/tmp/")
             || path.starts_with(&format!("/home/{}/", self.user))
     }
 
-    /// One program: the books see it, faults strike it.
+    /// Runs one program, with fault injection and logging.
     pub(crate) fn program<'a>(
         &'a mut self,
         argv: &'a [String],
@@ -244,18 +246,18 @@ impl Shell {
         Box::pin(async move {
             let subject = format!("{}: {}", self.host.spec().name, argv.join(" "));
             let lan = self.host.lan.clone();
-            let _turn = match kubeadm::claim(&self.host, argv) {
-                Ok(turn) => turn,
+            let _lock = match kubeadm::claim(&self.host, argv) {
+                Ok(lock) => lock,
                 Err(output) => return output,
             };
             let fault = lan.faults.take("host.exec", &subject);
             let output = match fault {
                 Some(Fault::Exit { exit, stderr }) => {
-                    programs::leave_half(self, argv);
+                    programs::leave_partial_effect(self, argv);
                     Output::fail(exit, stderr)
                 }
                 Some(Fault::Flood { flood, exit }) => {
-                    programs::leave_half(self, argv);
+                    programs::leave_partial_effect(self, argv);
                     Output::flood(flood, exit)
                 }
                 Some(Fault::Hang { .. }) => std::future::pending().await,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// When the next command runs.
+/// On which exit code the next command runs.
 #[derive(Clone, Copy)]
 pub(super) enum Connector {
     Always,
@@ -10,14 +10,12 @@ pub(super) enum Connector {
     IfNot,
 }
 
-/// A word with its parts, or an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
     Word(Vec<Part>),
     Operator(&'static str),
 }
 
-/// A part of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Text(String),
@@ -28,7 +26,7 @@ const OPERATORS: &[&str] = &[
     "&&", "||", "2>>", "2>&1", "2>", ">>", ">&2", ">", "<", ";", "|", "\n",
 ];
 
-/// Cuts a script into tokens.
+/// Splits a script into tokens; an error for syntax that is not simulated.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::new();
     let mut word: Option<Vec<Part>> = None;
@@ -51,15 +49,15 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
             '#' if at_start => rest.find('\n').map_or("", |end| &rest[end..]),
             '&' => return Err("Syntax error: \"&\" unexpected (not simulated)".into()),
             '`' => return Err("command substitution is not simulated".into()),
-            _ => piece(rest, word.get_or_insert_default())?,
+            _ => word_part(rest, word.get_or_insert_default())?,
         };
     }
     tokens.extend(word.map(Token::Word));
     Ok(tokens)
 }
 
-/// Takes one piece of a word off `rest` and returns what follows.
-fn piece<'a>(rest: &'a str, word: &mut Vec<Part>) -> Result<&'a str, String> {
+/// Consumes one part of a word and returns the remaining text.
+fn word_part<'a>(rest: &'a str, word: &mut Vec<Part>) -> Result<&'a str, String> {
     let mut chars = rest.chars();
     match chars.next() {
         Some('\'') => {
@@ -126,7 +124,7 @@ fn variable<'a>(rest: &'a str, word: &mut Vec<Part>) -> Result<&'a str, String> 
     Ok(&after[end..])
 }
 
-/// The pipelines, each with what connects it to the next one.
+/// The pipelines, each with the connector to the next one.
 pub(super) fn commands(tokens: Vec<Token>) -> Vec<(Vec<Token>, Connector)> {
     let mut all = Vec::new();
     let mut command = Vec::new();
@@ -140,7 +138,7 @@ pub(super) fn commands(tokens: Vec<Token>) -> Vec<(Vec<Token>, Connector)> {
                 continue;
             }
         };
-        // A line that ends in an operator goes on in the next one.
+        // A line that ends in an operator continues on the next line.
         if !(command.is_empty() && matches!(connector, Connector::Always)) {
             all.push((std::mem::take(&mut command), connector));
         }
@@ -149,18 +147,18 @@ pub(super) fn commands(tokens: Vec<Token>) -> Vec<(Vec<Token>, Connector)> {
     all
 }
 
-/// A command with its redirections, variables filled in.
+/// A command with its redirections and expanded variables.
 #[derive(Debug, Default)]
-pub(super) struct Simple {
+pub(super) struct SimpleCommand {
     pub(super) argv: Vec<String>,
     pub(super) assigned: BTreeMap<String, String>,
     pub(super) from: Option<String>,
-    /// Path, whether it is appended to, whether it takes standard error.
+    /// Path, whether to append, whether it redirects standard error.
     pub(super) to: Vec<(String, bool, bool)>,
     pub(super) merge: bool,
 }
 
-impl Simple {
+impl SimpleCommand {
     pub(super) fn parse(
         tokens: &[Token],
         variables: &BTreeMap<String, String>,
@@ -186,7 +184,7 @@ impl Simple {
             let Some(Token::Word(parts)) = tokens.next() else {
                 return Err("Syntax error: redirection unexpected".into());
             };
-            let path = fill(parts, variables);
+            let path = expand(parts, variables);
             match operator {
                 "<" => simple.from = Some(path),
                 _ => simple
@@ -198,7 +196,7 @@ impl Simple {
     }
 
     fn word(&mut self, parts: &[Part], variables: &BTreeMap<String, String>) {
-        let word = fill(parts, variables);
+        let word = expand(parts, variables);
         let name = word.split_once('=').map(|(name, _)| name.to_owned());
         let assigns = self.argv.is_empty()
             && name.as_ref().is_some_and(|name| {
@@ -209,14 +207,14 @@ impl Simple {
                 let value = word[name.len() + 1..].to_owned();
                 self.assigned.insert(name, value);
             }
-            // A bare variable that is empty is no word at all.
+            // An unquoted empty variable expands to no word.
             None if word.is_empty() && matches!(parts, [Part::Variable(_)]) => {}
             None => self.argv.push(word),
         }
     }
 }
 
-fn fill(parts: &[Part], variables: &BTreeMap<String, String>) -> String {
+fn expand(parts: &[Part], variables: &BTreeMap<String, String>) -> String {
     parts
         .iter()
         .map(|part| match part {
@@ -228,13 +226,13 @@ fn fill(parts: &[Part], variables: &BTreeMap<String, String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Simple, commands, tokens};
+    use super::{Part, SimpleCommand, commands, tokens};
     use std::collections::BTreeMap;
 
     fn argvs(text: &str) -> Vec<Vec<String>> {
         let variables = BTreeMap::from([("NAME".to_owned(), "a b".to_owned())]);
         let all = commands(tokens(text).unwrap());
-        let parse = |t: &Vec<_>| Simple::parse(t, &variables).unwrap().argv;
+        let parse = |t: &Vec<_>| SimpleCommand::parse(t, &variables).unwrap().argv;
         all.iter()
             .map(|(tokens, _)| parse(tokens))
             .filter(|argv| !argv.is_empty())
@@ -242,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_as_a_shell_does() {
+    fn words_are_split_as_in_a_shell() {
         assert_eq!(
             argvs("echo 'a  b' \"c $NAME\" d\\ e"),
             [["echo", "a  b", "c a b", "d e"]]
@@ -256,9 +254,9 @@ mod tests {
     }
 
     #[test]
-    fn redirections_are_no_words() {
+    fn redirections_are_not_arguments() {
         let words = tokens("cmd x2>y 2>&1 >/tmp/z </etc/w").unwrap();
-        let simple = Simple::parse(&words, &BTreeMap::new()).unwrap();
+        let simple = SimpleCommand::parse(&words, &BTreeMap::new()).unwrap();
         assert_eq!(simple.argv, ["cmd", "x2"]);
         assert!(simple.merge);
         assert_eq!(simple.to.len(), 2);
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_simulated_says_so() {
+    fn unsupported_syntax_is_an_error() {
         assert!(tokens("echo $(id)").unwrap_err().contains("not simulated"));
         assert!(tokens("sleep 1 &").unwrap_err().contains("not simulated"));
         assert!(tokens("echo 'x").unwrap_err().contains("Unterminated"));

@@ -23,18 +23,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// How often, and after which pauses, an address is looked at that another host has still.
-const LOOKS: u32 = 200;
-/// What a host that lies says, in bytes.
-const HOSTILE: usize = 64 << 20;
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Attempts to bind an address that another host still holds.
+const BIND_ATTEMPTS: u32 = 200;
+/// Output of a hostile host, in bytes.
+const HOSTILE_OUTPUT_LEN: usize = 64 << 20;
+const BIND_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Starts to listen; connections end with the host's power.
+/// Starts listening; power-off ends the connections.
 pub(crate) async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
-    let place = (host.spec().address, host.lan.ssh_port);
-    let listener = bound(place)
+    let address = (host.spec().address, host.lan.ssh_port);
+    let listener = bind(address)
         .await
-        .with_context(|| format!("cannot listen at `{}:{}` for SSH", place.0, place.1))?;
+        .with_context(|| format!("cannot listen at `{}:{}` for SSH", address.0, address.1))?;
     let config = config(host.key().clone());
     Ok(tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -43,15 +43,15 @@ pub(crate) async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
     }))
 }
 
-/// An address goes from a server to its successor, which may be up a moment before its predecessor is gone.
-async fn bound(place: (IpAddr, u16)) -> std::io::Result<TcpListener> {
-    let mut looks = LOOKS;
+/// Binds an address, waiting while the previous server, which may outlive its successor's boot by a moment, holds it.
+async fn bind(address: (IpAddr, u16)) -> std::io::Result<TcpListener> {
+    let mut attempts = BIND_ATTEMPTS;
     loop {
-        match TcpListener::bind(place).await {
-            Err(error) if error.kind() == ErrorKind::AddrInUse && looks > 0 => looks -= 1,
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && attempts > 0 => attempts -= 1,
             bound => return bound,
         }
-        pause(LOOK_AGAIN).await;
+        pause(BIND_INTERVAL).await;
     }
 }
 
@@ -72,10 +72,10 @@ fn serve(host: &Arc<Host>, config: Arc<Config>, stream: TcpStream) {
         Some(_) => self::config(PrivateKey::from(Ed25519Keypair::from_seed(&[7; 32]))),
         None => config,
     };
-    // Else each answer of two packets is held back for 40 ms: what `Config::nodelay` says is heeded by a listener of the
-    // library alone.
+    // Without this, each response of two packets is delayed by 40 ms: only the library's own listener heeds
+    // `Config::nodelay`.
     let _ = stream.set_nodelay(true);
-    // A second handle of the socket lets the plug be pulled.
+    // A second handle of the socket, to close it on power-off.
     let Ok(stream) = stream.into_std() else {
         return;
     };
@@ -83,29 +83,28 @@ fn serve(host: &Arc<Host>, config: Arc<Config>, stream: TcpStream) {
     let Ok(stream) = TcpStream::from_std(stream) else {
         return;
     };
-    host.plug_in(plug);
-    let door = Door {
+    host.register_socket(plug);
+    let door = Connection {
         host: host.clone(),
         user: String::new(),
         channels: HashMap::new(),
     };
     let task = tokio::spawn(async move {
-        // A client that goes away in the middle is no affair of the host.
+        // A client that disconnects early is not an error of the host.
         if let Ok(session) = run_stream(config, stream, door).await {
             let _ = session.await;
         }
     });
-    host.keep(task.abort_handle());
+    host.register_task(task.abort_handle());
 }
 
-/// One connection.
-struct Door {
+struct Connection {
     host: Arc<Host>,
     user: String,
     channels: HashMap<ChannelId, Channel<Msg>>,
 }
 
-impl Door {
+impl Connection {
     fn answer(&mut self, user: &str, how: &str, knows: bool) -> Auth {
         let subject = format!("{}: {user}", self.host.spec().name);
         let fault = self.host.lan.faults.take("ssh.login", &subject);
@@ -122,7 +121,7 @@ impl Door {
         Auth::Accept
     }
 
-    fn knows(&self, user: &str, how: impl Fn(&super::User) -> bool) -> bool {
+    fn has_key(&self, user: &str, how: impl Fn(&super::User) -> bool) -> bool {
         self.host
             .spec()
             .users
@@ -131,11 +130,11 @@ impl Door {
     }
 }
 
-impl Handler for Door {
+impl Handler for Connection {
     type Error = russh::Error;
 
     async fn auth_password(&mut self, user: &str, password: &str) -> Result<Auth, russh::Error> {
-        let knows = self.knows(user, |known| known.password.as_deref() == Some(password));
+        let knows = self.has_key(user, |known| known.password.as_deref() == Some(password));
         Ok(self.answer(user, "password", knows))
     }
 
@@ -148,7 +147,7 @@ impl Handler for Door {
         let same = |line: &String| {
             PublicKey::from_openssh(line.trim()).is_ok_and(|known| known.key_data() == offered)
         };
-        let knows = self.knows(user, |known| known.authorized_keys.iter().any(same));
+        let knows = self.has_key(user, |known| known.authorized_keys.iter().any(same));
         Ok(self.answer(user, "publickey", knows))
     }
 
@@ -184,10 +183,10 @@ impl Handler for Door {
             Ok(mut stream) => {
                 reply.accept().await;
                 let task = tokio::spawn(async move {
-                    // Either side may end it; neither is an error of the host.
+                    // Either side may close it; neither is an error of the host.
                     let _ = copy_bidirectional(&mut channel.into_stream(), &mut stream).await;
                 });
-                self.host.keep(task.abort_handle());
+                self.host.register_task(task.abort_handle());
             }
             Err(_) => reply.reject(ChannelOpenFailure::ConnectFailed).await,
         }
@@ -206,8 +205,8 @@ impl Handler for Door {
         session.channel_success(id)?;
         let command = String::from_utf8_lossy(command).into_owned();
         let shell = Shell::new(self.host.clone(), self.user.clone());
-        let task = tokio::spawn(converse(channel, shell, command));
-        self.host.keep(task.abort_handle());
+        let task = tokio::spawn(run_on_channel(channel, shell, command));
+        self.host.register_task(task.abort_handle());
         Ok(())
     }
 
@@ -231,30 +230,30 @@ impl Handler for Door {
     }
 }
 
-/// Runs one command with its channel's streams; ends when the client closes the channel or signals.
-async fn converse(channel: Channel<Msg>, shell: Shell, command: String) {
+/// Runs one command on a channel; stops it when the client closes the channel or sends a signal.
+async fn run_on_channel(channel: Channel<Msg>, shell: Shell, command: String) {
     let (mut read, write) = channel.split();
     let (arrived, arriving) = oneshot::channel();
     let done = tokio::select! {
         done = execute(shell, &command, Input::Arriving(arriving)) => done,
-        () = listen_to(&mut read, arrived) => None,
+        () = read_input(&mut read, arrived) => None,
     };
     if let Some(output) = done {
-        // Where the client has gone, nobody is left to be told.
-        let _ = tell(&write, output).await;
+        // An error means that the client has disconnected.
+        let _ = write_output(&write, output).await;
     }
     let _ = write.close().await;
 }
 
-/// Collects what the command reads; returns when the client wants it to end.
-async fn listen_to(read: &mut ChannelReadHalf, arrived: oneshot::Sender<Vec<u8>>) {
+/// Collects standard input; returns when the client closes the channel or sends a signal.
+async fn read_input(read: &mut ChannelReadHalf, arrived: oneshot::Sender<Vec<u8>>) {
     let mut bytes = Vec::new();
     let mut arrived = Some(arrived);
     while let Some(message) = read.wait().await {
         match message {
             ChannelMsg::Data { data } => bytes.extend_from_slice(&data),
             ChannelMsg::Eof => {
-                // A command that is over does not read any more.
+                // The send fails if the command has ended and reads no more.
                 let _ = arrived
                     .take()
                     .map(|arrived| arrived.send(std::mem::take(&mut bytes)));
@@ -265,7 +264,7 @@ async fn listen_to(read: &mut ChannelReadHalf, arrived: oneshot::Sender<Vec<u8>>
     }
 }
 
-/// The command with what the books and the faults have to say; `None` cuts the channel.
+/// Runs the command with fault injection and logging; `None` cuts the channel.
 async fn execute(mut shell: Shell, command: &str, mut input: Input) -> Option<Output> {
     let host = shell.host.clone();
     let lan = &host.lan;
@@ -278,8 +277,8 @@ async fn execute(mut shell: Shell, command: &str, mut input: Input) -> Option<Ou
     let (output, remark) = match fault {
         Some(Fault::Exit { exit, stderr }) => (Some(Output::fail(exit, stderr)), "fault"),
         Some(Fault::Flood { flood, exit }) => (Some(Output::flood(flood, exit)), "flood"),
-        // A host lies by saying more than anybody can hold, whatever it was asked.
-        Some(Fault::Hostile { .. }) => (Some(Output::flood(HOSTILE, 0)), "hostile"),
+        // A hostile host sends more output than a client should buffer.
+        Some(Fault::Hostile { .. }) => (Some(Output::flood(HOSTILE_OUTPUT_LEN, 0)), "hostile"),
         Some(Fault::Drop { drop: When::Before } | Fault::Status { .. }) => (None, "cut before"),
         Some(Fault::Hang { .. }) => std::future::pending().await,
         Some(Fault::HangAfterEffect { .. }) => {
@@ -305,7 +304,7 @@ async fn execute(mut shell: Shell, command: &str, mut input: Input) -> Option<Ou
     output
 }
 
-async fn tell(write: &ChannelWriteHalf<Msg>, output: Output) -> Result<(), russh::Error> {
+async fn write_output(write: &ChannelWriteHalf<Msg>, output: Output) -> Result<(), russh::Error> {
     if !output.out.is_empty() {
         write.data(output.out.as_slice()).await?;
     }

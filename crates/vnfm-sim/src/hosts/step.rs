@@ -1,6 +1,6 @@
-//! `vnfm-step`, the runner that drivers put on a host: long steps outlive the connection that began them.
+//! `vnfm-step`, the runner that drivers install on a host: long steps outlive the connection that started them.
 //!
-//! On a real host it is a shell script; here the same commands with the same answers, on tasks.
+//! On a real host it is a shell script; here the same commands with the same output run as tasks.
 
 use super::host::Host;
 use super::shell::{Input, Output, Shell};
@@ -9,16 +9,15 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How many lines `log` shows of each stream.
-const LINES: usize = 25;
+/// Number of lines of each stream that `log` prints.
+const LOG_LINES: usize = 25;
 
-/// A step that was begun: what it wrote, and its exit code once it ended.
+/// A started step: its output, and its exit code once it has ended.
 pub(crate) struct Step {
     exit: watch::Sender<Option<i32>>,
     output: Mutex<Output>,
 }
 
-/// `vnfm-step …`.
 pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
     let host = &shell.host;
     if !shell.is_root() {
@@ -38,7 +37,7 @@ pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
         ["log", name] => Output::ok(find(host, name).map(|step| log(&step)).unwrap_or_default()),
         ["out", name] => match find(host, name) {
             Some(step) => Output::ok(step.written().out),
-            None => Output::fail(1, format!("vnfm-step: there is no step {name}\n")),
+            None => Output::fail(1, format!("vnfm-step: unknown step {name}\n")),
         },
         ["facts"] => Output::ok(facts(host)),
         _ => Output::fail(2, "usage: vnfm-step start|wait|log|out|facts …\n"),
@@ -77,8 +76,8 @@ fn start(shell: &Shell, name: &str, files: Vec<String>, argv: Vec<String>) -> Ou
     let mut shell = shell.clone();
     let task = tokio::spawn(async move {
         let host = shell.host.clone();
-        let turn = host.turn.lock().await;
-        let output = shell.program(&argv, &mut Input::nothing()).await;
+        let turn = host.step_lock.lock().await;
+        let output = shell.program(&argv, &mut Input::empty()).await;
         let code = output.code;
         for file in &files {
             host.disk().remove(file);
@@ -87,7 +86,7 @@ fn start(shell: &Shell, name: &str, files: Vec<String>, argv: Vec<String>) -> Ou
         drop(turn);
         step.exit.send_replace(Some(code));
     });
-    host.keep(task.abort_handle());
+    host.register_task(task.abort_handle());
     Output::ok("started\n")
 }
 
@@ -105,13 +104,13 @@ fn log(step: &Step) -> String {
     let out = String::from_utf8_lossy(&out).into_owned();
     let tail = |text: &str| {
         let lines: Vec<_> = text.lines().collect();
-        let from = lines.len().saturating_sub(LINES);
+        let from = lines.len().saturating_sub(LOG_LINES);
         lines[from..].join("\n") + if lines.is_empty() { "" } else { "\n" }
     };
     tail(&out) + &tail(&err)
 }
 
-/// What the host is like, as `name=value` lines.
+/// The host's state as `name=value` lines.
 fn facts(host: &Host) -> String {
     let has = |name: &str| host.has_program(name);
     let missing: Vec<_> = ["kubeadm", "kubelet", "kubectl", "containerd"]

@@ -1,4 +1,4 @@
-//! Hosts as a person at their shell sees them.
+//! Hosts, through their shell.
 
 use super::host::Host;
 use super::shell::{Input, Output, Shell};
@@ -18,7 +18,7 @@ const NETWORK: &str = "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: c
     spec: {selector: {matchLabels: {app: cni}}, template: {metadata: {labels: {app: cni}}, spec: {containers: \
     [{name: cni, image: cni}]}}}}";
 
-/// A world of hosts only, in a loopback /24 that nobody else uses.
+/// Hosts without the other services, in an unused loopback /24.
 struct Room {
     hosts: Hosts,
     books: Arc<Books>,
@@ -31,7 +31,7 @@ impl Room {
         loop {
             let random = *uuid::Uuid::new_v4().as_bytes();
             let net = [1 + random[0] % 254, 1 + random[1] % 254];
-            // The API servers of this test listen at 6443 of these addresses; one that is taken means another room.
+            // The API servers of this test listen on port 6443 of these addresses; if it is taken, try another block.
             if TcpListener::bind((Ipv4Addr::new(127, net[0], net[1], 1), 6443))
                 .await
                 .is_err()
@@ -72,7 +72,7 @@ impl Room {
 
 async fn as_root(host: &Arc<Host>, line: &str) -> Output {
     Shell::new(host.clone(), "root")
-        .script(line, &mut Input::nothing())
+        .script(line, &mut Input::empty())
         .await
 }
 
@@ -81,7 +81,7 @@ fn text(output: &Output) -> String {
 }
 
 #[tokio::test]
-async fn a_successor_waits_for_the_address_of_a_host_that_is_about_to_go() {
+async fn a_new_host_waits_until_its_address_is_released() {
     let room = Room::new().await;
     room.boot("m1", 1).await;
     let (successor, ()) = tokio::join!(room.boot("m2", 1), room.hosts.destroy("m1"));
@@ -90,7 +90,7 @@ async fn a_successor_waits_for_the_address_of_a_host_that_is_about_to_go() {
 }
 
 #[tokio::test]
-async fn a_shell_behaves() {
+async fn a_shell_runs_commands_with_pipes_connectors_and_permissions() {
     let room = Room::new().await;
     let host = room.boot("m1", 1).await;
     let line =
@@ -103,10 +103,10 @@ async fn a_shell_behaves() {
         (127, "sh: 1: frobnicate: not found\n")
     );
     let mut shell = Shell::new(host.clone(), "ubuntu");
-    let denied = shell.script("echo x > /etc/x", &mut Input::nothing()).await;
+    let denied = shell.script("echo x > /etc/x", &mut Input::empty()).await;
     assert!(denied.err.contains("Permission denied"), "{denied:?}");
     let root = shell
-        .script("sudo -n -- sh -c 'whoami'", &mut Input::nothing())
+        .script("sudo -n -- sh -c 'whoami'", &mut Input::empty())
         .await;
     assert_eq!(text(&root), "root\n");
     assert!(
@@ -118,7 +118,7 @@ async fn a_shell_behaves() {
 }
 
 #[tokio::test]
-async fn a_cluster_grows_as_with_the_real_kubeadm() {
+async fn kubeadm_creates_a_cluster_and_joins_and_replaces_workers() {
     let room = Room::new().await;
     let (master, worker) = (room.boot("m1", 1).await, room.boot("w1", 2).await);
     let early = as_root(&master, "kubeadm init").await;
@@ -215,12 +215,12 @@ async fn replace_worker(room: &Room, master: &Arc<Host>, worker: &Arc<Host>) {
     room.hosts.power_on("w1").await.unwrap();
     as_root(worker, "sysctl -qw net.ipv4.ip_forward=1").await;
     room.hosts.destroy("m1").await;
-    let gone = as_root(worker, &format!("kubeadm reset -f && {join}")).await;
-    assert!(gone.err.contains("connection refused"), "{gone:?}");
+    let refused = as_root(worker, &format!("kubeadm reset -f && {join}")).await;
+    assert!(refused.err.contains("connection refused"), "{refused:?}");
 }
 
 #[tokio::test]
-async fn a_join_by_a_file_is_refused_in_the_words_of_the_real_kubeadm() {
+async fn a_join_by_discovery_file_reports_the_real_kubeadms_errors() {
     let room = Room::new().await;
     let (master, worker) = (room.boot("m1", 1).await, room.boot("w1", 2).await);
     for host in [&master, &worker] {
@@ -280,7 +280,7 @@ async fn a_join_by_a_file_is_refused_in_the_words_of_the_real_kubeadm() {
 }
 
 #[tokio::test]
-async fn a_second_kubeadm_at_once_is_written_down() {
+async fn a_concurrent_kubeadm_is_a_violation() {
     let room = Room::new().await;
     let host = room.boot("m1", 1).await;
     as_root(&host, "sysctl -qw net.ipv4.ip_forward=1").await;
@@ -295,7 +295,7 @@ async fn a_second_kubeadm_at_once_is_written_down() {
 }
 
 #[tokio::test]
-async fn steps_outlive_who_began_them() {
+async fn a_step_outlives_the_connection_that_started_it() {
     let room = Room::new().await;
     let host = room.boot("m1", 1).await;
     as_root(&host, "echo runner > /run/vnfm/vnfm-step").await;

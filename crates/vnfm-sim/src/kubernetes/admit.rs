@@ -1,4 +1,4 @@
-//! What happens to an object before it is stored: refused if it is not valid, completed by defaults.
+//! Admission: validation and defaults of an object before it is stored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::quota;
 use super::writes::{error, status};
 use crate::http::Reply;
 
-/// Refuses or completes a new object.
+/// Validates a new object and adds defaults.
 pub(crate) fn admit(
     store: &mut Store,
     kind: &Arc<Kind>,
@@ -37,7 +37,7 @@ pub(crate) fn admit(
             );
             let cause = json!({ "causes": [{ "reason": "NamespaceTerminating", "message": format!("namespace {} is being terminated", key.namespace), "field": "metadata.namespace" }] });
             return Err(
-                Reply::json(403, &status(403, "Forbidden", &message, cause)).remark(message)
+                Reply::json(403, &status(403, "Forbidden", &message, cause)).with_remark(message)
             );
         }
     }
@@ -56,7 +56,7 @@ pub(crate) fn admit(
     Ok(())
 }
 
-/// A webhook whose rules name the resource says no, in the words of its configuration's annotation `denies`.
+/// A webhook whose rules match the resource refuses it with the message in its configuration's annotation `denies`.
 fn ask_webhooks(store: &Store, kind: &Kind) -> Result<(), Reply> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     for (_, configuration) in store.list(
@@ -81,7 +81,7 @@ fn ask_webhooks(store: &Store, kind: &Kind) -> Result<(), Reply> {
     Ok(())
 }
 
-/// Refuses what the real server's validation refuses.
+/// Validates as the real server does.
 pub(crate) fn check(kind: &Kind, name: &str, body: &Value) -> Result<(), Reply> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
@@ -175,7 +175,7 @@ fn check_containers(kind: &Kind, name: &str, (path, spec): (&str, &Value)) -> Re
     Ok(())
 }
 
-/// Fills in what the real server fills in, as far as clients look at it.
+/// Adds the real server's defaults, as far as clients read them.
 pub(crate) fn default(store: &mut Store, kind: &Kind, body: &mut Value) {
     match kind.kind.as_str() {
         "Namespace" => {
@@ -277,17 +277,17 @@ fn fill(body: &mut Value, name: &str, value: Value) {
 
 /// `… is invalid: field: why`
 pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, why: &str) -> Reply {
-    let shown = if kind.group.is_empty() {
+    let group_kind = if kind.group.is_empty() {
         kind.kind.clone()
     } else {
         format!("{}.{}", kind.kind, kind.group)
     };
-    let message = format!("{shown} \"{name}\" is invalid: {field}: {why}");
+    let message = format!("{group_kind} \"{name}\" is invalid: {field}: {why}");
     let reason = if why.starts_with("Required") {
         "FieldValueRequired"
     } else {
         "FieldValueInvalid"
     };
     let details = json!({ "name": name, "group": kind.group, "kind": kind.kind, "causes": [{ "reason": reason, "message": why, "field": field }] });
-    Reply::json(422, &status(422, "Invalid", &message, details)).remark(message)
+    Reply::json(422, &status(422, "Invalid", &message, details)).with_remark(message)
 }

@@ -1,7 +1,7 @@
-//! The API server's paths and verbs: create, read, change, delete, list, and their errors.
+//! The API server's routes: paths, verbs and RBAC. `verbs.rs` serves them.
 //!
-//! Errors are the real server's `Status` bodies with its words; what it defaults and refuses on
-//! create is done in `admit`.
+//! Errors are `Status` bodies with the real server's messages; defaults and validation on
+//! create are in `admit.rs`.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Cluster;
-use super::auth::Deed;
+use super::auth::AccessRequest;
 use super::discovery;
 use super::objects::{Key, Store};
 use super::watch::watch;
-use super::writes::{error, missing, no_page, status};
-use crate::http::{Neighbour, Reply, Request, Route};
+use super::writes::{error, not_found, status, unknown_path};
+use crate::http::{Reply, Request, Route, Service};
 
-/// An API server; routes hold the cluster itself.
+/// The HTTP service of a cluster.
 pub(crate) struct Api(pub(crate) Arc<Cluster>);
 
 pub(super) type Answer = Result<Reply, Reply>;
 
-/// A path of the API taken apart.
+/// A parsed API path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
     group: String,
@@ -65,7 +65,7 @@ impl Target {
     }
 }
 
-impl Neighbour for Api {
+impl Service for Api {
     fn name(&self) -> &'static str {
         "kubernetes"
     }
@@ -73,10 +73,7 @@ impl Neighbour for Api {
     fn failure(&self, code: u16) -> Reply {
         let (reason, message) = match code {
             401 => ("Unauthorized", "Unauthorized"),
-            403 => (
-                "Forbidden",
-                "forbidden by the script of the simulated world",
-            ),
+            403 => ("Forbidden", "forbidden by an injected fault"),
             429 => (
                 "TooManyRequests",
                 "the server has received too many requests and has asked us to try again later",
@@ -99,11 +96,11 @@ impl Neighbour for Api {
         let at = format!("{} {}", self.0.name(), segments.join("/"));
         if let Some(reply) = discovery::discover(&self.0.store(), &segments, request) {
             return Some(Route::new("kubernetes.discovery", at, || {
-                self.who(request, None).map(|()| reply)
+                self.authenticate(request, None).map(|()| reply)
             }));
         }
         let Some(target) = Target::of(&segments) else {
-            return Some(Route::new("kubernetes.unknown", at, || Err(no_page())));
+            return Some(Route::new("kubernetes.unknown", at, || Err(unknown_path())));
         };
         let verb = verb(request, &target);
         let mut subject = format!(
@@ -128,7 +125,7 @@ impl Neighbour for Api {
     }
 }
 
-/// What a request wants, in RBAC's words; `apply` and `evict` are of their own kind for the books.
+/// The RBAC verb of a request, or `apply` and `evict`, which have names of their own in the call log.
 fn verb(request: &Request, target: &Target) -> &'static str {
     match (&request.method, target.name.is_empty()) {
         (&Method::GET, true) if matches!(request.param("watch"), Some("true" | "1")) => "watch",
@@ -145,12 +142,19 @@ fn verb(request: &Request, target: &Target) -> &'static str {
 }
 
 impl Api {
-    fn who(&self, request: &Request, deed: Option<&Deed<'_>>) -> Result<(), Reply> {
+    fn authenticate(
+        &self,
+        request: &Request,
+        deed: Option<&AccessRequest<'_>>,
+    ) -> Result<(), Reply> {
         let store = self.0.store();
-        let who = self.0.tokens().who(&store, request.header("authorization"));
-        let who = who.and_then(|who| who.acting_as(request.header("impersonate-user")));
-        let who = who.map_err(|()| error(401, "Unauthorized", "Unauthorized"))?;
-        let Some(deed) = deed.filter(|deed| !who.may(&store, deed)) else {
+        let caller = self
+            .0
+            .tokens()
+            .caller(&store, request.header("authorization"));
+        let caller = caller.and_then(|caller| caller.acting_as(request.header("impersonate-user")));
+        let caller = caller.map_err(|()| error(401, "Unauthorized", "Unauthorized"))?;
+        let Some(deed) = deed.filter(|deed| !caller.is_allowed(&store, deed)) else {
             return Ok(());
         };
         let name = if deed.name.is_empty() {
@@ -170,7 +174,7 @@ impl Api {
         };
         let message = format!(
             "{qualified}{name} is forbidden: User \"{}\" cannot {} resource \"{}\" in API group \"{}\" {scope}",
-            who.name, deed.verb, deed.plural, deed.group
+            caller.name, deed.verb, deed.plural, deed.group
         );
         Err(Reply::json(
             403,
@@ -181,7 +185,7 @@ impl Api {
                 json!({ "name": deed.name, "group": deed.group, "kind": deed.plural }),
             ),
         )
-        .remark(message))
+        .with_remark(message))
     }
 
     /// Checks that RBAC allows `verb`; `apply` counts as `patch`, `evict` as `create` of the eviction.
@@ -196,7 +200,7 @@ impl Api {
         } else {
             &target.namespace
         };
-        let deed = Deed {
+        let deed = AccessRequest {
             verb: match verb {
                 "apply" => "patch",
                 "evict" => "create",
@@ -207,7 +211,7 @@ impl Api {
             namespace,
             name: &target.name,
         };
-        self.who(request, Some(&deed))
+        self.authenticate(request, Some(&deed))
     }
 
     fn serve(&self, request: &Request, target: &Target, verb: &'static str) -> Answer {
@@ -216,7 +220,7 @@ impl Api {
             .0
             .store()
             .kind(&target.group, &target.version, &target.plural)
-            .ok_or_else(no_page)?;
+            .ok_or_else(unknown_path)?;
         let key = Key::new(&kind.qualified(), &target.namespace, &target.name);
         match (verb, target.part.as_str()) {
             ("list", _) => Ok(self.list(request, &kind, &target.namespace)),
@@ -233,7 +237,7 @@ impl Api {
                 .store()
                 .get(&key)
                 .map(|body| Reply::json(200, body))
-                .ok_or_else(|| missing(&kind, &target.name)),
+                .ok_or_else(|| not_found(&kind, &target.name)),
             ("get", "log") => self.log(&kind, &key),
             ("get" | "update" | "patch", "scale") => self.scale(request, &kind, &key),
             ("update", "" | "status") => self.update(request, &kind, &key),
@@ -243,18 +247,18 @@ impl Api {
             ("evict", _) => self.evict(request, &kind, &key),
             ("deletecollection", "") => Ok(self.delete_all(request, &kind, &target.namespace)),
             _ => {
-                let what = format!(
+                let message = format!(
                     "kubernetes: `{} {}` is not modelled",
                     request.method, request.path
                 );
-                self.0.books.violation(what.clone());
-                Err(error(501, "NotImplemented", &what))
+                self.0.books.violation(message.clone());
+                Err(error(501, "NotImplemented", &message))
             }
         }
     }
 }
 
-/// The kind, namespace and name at an API path.
+/// Kind, namespace and name in an API path; none for an unknown kind.
 pub(crate) fn locate(store: &Store, path: &str) -> Option<(String, String, String)> {
     let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let target = Target::of(&segments)?;

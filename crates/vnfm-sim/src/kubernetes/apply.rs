@@ -1,7 +1,7 @@
-//! Server-side apply: who owns which field, merging by it, and the conflicts.
+//! Server-side apply: field ownership, merging, conflicts.
 //!
 //! A field is a path; an item of a list that has keys (containers by name, ports by number and
-//! protocol …) is addressed by them, as in `k:{"name":"web"}`. Lists without keys are one field.
+//! protocol …) is addressed by them, as in `k:{"name":"web"}`. A list without keys is a single field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +9,22 @@ use serde_json::{Map, Value, json};
 
 use crate::time::now;
 
-/// A field, from the top: `f:spec`, `f:containers`, `k:{"name":"web"}` …
+/// A field's path from the root: `f:spec`, `f:containers`, `k:{"name":"web"}` …
 pub(crate) type Path = Vec<String>;
 
-/// One manager's share.
+/// The fields of one manager.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Share {
+struct ManagedFields {
     applied: bool,
     fields: BTreeSet<Path>,
     time: String,
 }
 
-/// Who owns which fields of an object, by manager.
+/// The field owners of an object, by manager.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Owners(BTreeMap<(String, bool), Share>);
+pub(crate) struct Owners(BTreeMap<(String, bool), ManagedFields>);
 
-/// What another manager owns and has otherwise.
+/// A field that another manager owns with another value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conflict {
     pub(crate) manager: String,
@@ -37,8 +37,8 @@ impl Owners {
     }
 
     /// `metadata.managedFields`.
-    pub(crate) fn shown(&self, api_version: &str) -> Value {
-        let show = |((manager, _), share): (&(String, bool), &Share)| {
+    pub(crate) fn managed_fields(&self, api_version: &str) -> Value {
+        let show = |((manager, _), share): (&(String, bool), &ManagedFields)| {
             let operation = if share.applied { "Apply" } else { "Update" };
             json!({ "manager": manager, "operation": operation, "apiVersion": api_version, "time": share.time,
                 "fieldsType": "FieldsV1", "fieldsV1": tree(&share.fields) })
@@ -46,8 +46,8 @@ impl Owners {
         self.0.iter().map(show).collect()
     }
 
-    /// A manager wrote an object by other means than apply: what it changed is its own now.
-    pub(crate) fn wrote(mut self, manager: &str, before: &Value, after: &Value) -> Self {
+    /// After a write other than apply: the manager now owns the fields that it changed.
+    pub(crate) fn after_write(mut self, manager: &str, before: &Value, after: &Value) -> Self {
         let (old, new) = (fields(before), fields(after));
         let changed: BTreeSet<Path> = new
             .iter()
@@ -68,7 +68,7 @@ impl Owners {
         self
     }
 
-    /// Merges what a manager applies into the live object; conflicts if others own what it changes.
+    /// Merges an applied configuration into the live object; conflicts if it changes fields of other managers.
     pub(crate) fn apply(
         mut self,
         manager: &str,
@@ -108,11 +108,11 @@ impl Owners {
         let others: BTreeSet<&Path> = self.0.values().flat_map(|share| &share.fields).collect();
         let dropped: Vec<Path> = dropped.filter(|path| !others.contains(path)).collect();
         for path in dropped {
-            cut(&mut merged, &path);
+            remove_field(&mut merged, &path);
         }
         self.0.insert(
             me,
-            Share {
+            ManagedFields {
                 applied: true,
                 fields: wanted.into_keys().collect(),
                 time: now(),
@@ -123,8 +123,8 @@ impl Owners {
     }
 }
 
-/// Merges one value into another: maps by name, lists with keys by key, everything else as a whole.
-/// With `null_deletes` a null takes the member away, as a merge patch has it.
+/// Merges one value into another: maps by name, lists with keys by key; replaces everything else.
+/// With `null_deletes` a null deletes the member, as in a merge patch.
 pub(crate) fn merge(live: &mut Value, change: &Value, field: &str, null_deletes: bool) {
     match (live, change) {
         (Value::Object(live), Value::Object(change)) => {
@@ -158,7 +158,7 @@ pub(crate) fn merge(live: &mut Value, change: &Value, field: &str, null_deletes:
     }
 }
 
-/// An RFC 7386 merge patch.
+/// Applies a merge patch (RFC 7386).
 pub(crate) fn merge_patch(live: &mut Value, change: &Value) {
     let Value::Object(change) = change else {
         *live = change.clone();
@@ -176,7 +176,7 @@ pub(crate) fn merge_patch(live: &mut Value, change: &Value) {
     }
 }
 
-/// The keys by which an item of a list is known, if the list has keys.
+/// The key of a list item, if the list has keys.
 fn key(field: &str, item: &Value) -> Option<String> {
     let item = item.as_object()?;
     let names: &[&str] = match field {
@@ -206,7 +206,7 @@ fn key(field: &str, item: &Value) -> Option<String> {
     Some(format!("k:{}", Value::Object(keys)))
 }
 
-/// All fields of an object that can be owned, with their values.
+/// All fields that can be owned, with their values.
 fn fields(object: &Value) -> BTreeMap<Path, Value> {
     let mut all = BTreeMap::new();
     for (name, value) in object.as_object().into_iter().flatten() {
@@ -259,8 +259,8 @@ fn walk(all: &mut BTreeMap<Path, Value>, path: Path, field: &str, value: &Value)
     }
 }
 
-/// Takes a field out, and what is empty after that.
-fn cut(value: &mut Value, path: &[String]) {
+/// Removes a field and the parents that become empty.
+fn remove_field(value: &mut Value, path: &[String]) {
     let Some((first, rest)) = path.split_first() else {
         return;
     };
@@ -269,9 +269,9 @@ fn cut(value: &mut Value, path: &[String]) {
             return;
         };
         if let Some(item) = rest.first().filter(|part| part.starts_with("k:")) {
-            cut_item(inner, name, item, &rest[1..]);
+            remove_item(inner, name, item, &rest[1..]);
         } else {
-            cut(inner, rest);
+            remove_field(inner, rest);
         }
         let empty = inner.as_object().is_some_and(Map::is_empty)
             || inner.as_array().is_some_and(Vec::is_empty);
@@ -281,7 +281,7 @@ fn cut(value: &mut Value, path: &[String]) {
     }
 }
 
-fn cut_item(list: &mut Value, field: &str, item: &str, rest: &[String]) {
+fn remove_item(list: &mut Value, field: &str, item: &str, rest: &[String]) {
     let Some(list) = list.as_array_mut() else {
         return;
     };
@@ -291,7 +291,7 @@ fn cut_item(list: &mut Value, field: &str, item: &str, rest: &[String]) {
     else {
         return;
     };
-    cut(&mut list[at], rest);
+    remove_field(&mut list[at], rest);
     if key(field, &list[at]).as_deref() != Some(item) {
         list.remove(at);
     }
@@ -339,13 +339,13 @@ mod tests {
     }
 
     #[test]
-    fn what_another_changed_is_a_conflict_until_forced() {
+    fn a_field_changed_by_another_manager_conflicts_unless_forced() {
         let (live, owners) = Owners::default()
             .apply("vnfm", &json!({}), &deployment("a:1", 2), false)
             .unwrap();
         let mut scaled = live.clone();
         scaled["spec"]["replicas"] = json!(5);
-        let owners = owners.wrote("kubectl", &live, &scaled);
+        let owners = owners.after_write("kubectl", &live, &scaled);
         let conflicts = owners
             .clone()
             .apply("vnfm", &scaled, &deployment("a:1", 2), false)
@@ -365,11 +365,14 @@ mod tests {
             forced["spec"]["template"]["spec"]["containers"][0]["image"],
             "a:2"
         );
-        assert_eq!(owners.shown("apps/v1").as_array().unwrap().len(), 1);
+        assert_eq!(
+            owners.managed_fields("apps/v1").as_array().unwrap().len(),
+            1
+        );
     }
 
     #[test]
-    fn what_is_no_longer_applied_goes_and_what_others_added_stays() {
+    fn fields_no_longer_applied_are_removed_and_those_of_other_managers_stay() {
         let (mut live, owners) = Owners::default()
             .apply("vnfm", &json!({}), &deployment("a:1", 2), false)
             .unwrap();
@@ -377,7 +380,7 @@ mod tests {
             .as_array_mut()
             .unwrap()
             .push(json!({ "name": "sidecar", "image": "s" }));
-        let owners = owners.wrote("mesh", &deployment("a:1", 2), &live);
+        let owners = owners.after_write("mesh", &deployment("a:1", 2), &live);
         let mut less = deployment("a:1", 2);
         less["metadata"].as_object_mut().unwrap().remove("labels");
         less["spec"].as_object_mut().unwrap().remove("replicas");
@@ -395,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_patch_deletes_by_null_and_replaces_lists() {
+    fn a_merge_patch_deletes_nulls_and_replaces_lists() {
         let mut live = json!({ "a": { "b": 1, "c": 2 }, "l": [1, 2] });
         merge_patch(&mut live, &json!({ "a": { "b": null }, "l": [3] }));
         assert_eq!(live, json!({ "a": { "c": 2 }, "l": [3] }));

@@ -1,4 +1,4 @@
-//! Who asks and whether he may: bearer tokens, RBAC.
+//! Authentication by bearer token and authorization by RBAC.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use uuid::Uuid;
 
 use super::objects::{Key, Store};
 
-/// Somebody who has shown a token.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct Caller {
     pub(crate) name: String,
     groups: Vec<String>,
 }
 
-/// A token that the cluster gave out.
+/// An issued service account token.
 #[derive(Debug, Clone)]
 struct Issued {
     namespace: String,
@@ -25,17 +25,16 @@ struct Issued {
     expires: jiff::Timestamp,
 }
 
-/// All tokens of a cluster.
 pub(crate) struct Tokens {
-    /// The administrator's.
+    /// The administrator's token.
     pub(crate) admin: String,
     issued: BTreeMap<String, Issued>,
-    /// Bootstrap tokens, those that are no longer good among them.
-    pub(crate) bootstraps: Vec<String>,
+    /// All bootstrap tokens, including expired ones.
+    pub(crate) bootstrap_tokens: Vec<String>,
 }
 
-/// What somebody wants to do.
-pub(crate) struct Deed<'a> {
+/// The attributes of a request that RBAC decides on.
+pub(crate) struct AccessRequest<'a> {
     pub(crate) verb: &'a str,
     pub(crate) group: &'a str,
     pub(crate) plural: &'a str,
@@ -48,20 +47,20 @@ impl Tokens {
         Self {
             admin: Uuid::new_v4().simple().to_string(),
             issued: BTreeMap::new(),
-            bootstraps: Vec::new(),
+            bootstrap_tokens: Vec::new(),
         }
     }
 
-    /// Everything that was ever given to anybody.
-    pub(crate) fn given(&self) -> Vec<String> {
+    /// Every token ever issued.
+    pub(crate) fn issued(&self) -> Vec<String> {
         self.issued
             .keys()
-            .chain(&self.bootstraps)
+            .chain(&self.bootstrap_tokens)
             .cloned()
             .collect()
     }
 
-    /// A token of a service account, shaped as the real ones are; none if there is no such account.
+    /// Issues a JWT for a service account; none if the account does not exist.
     pub(crate) fn issue(
         &mut self,
         store: &Store,
@@ -97,11 +96,11 @@ impl Tokens {
         Some((token, expires))
     }
 
-    /// Who shows this `Authorization` header; `Err` for a token that does not hold, nobody without one.
-    pub(crate) fn who(&self, store: &Store, header: &str) -> Result<Who, ()> {
+    /// The caller of this `Authorization` header: anonymous if it is empty, `Err` for an invalid token.
+    pub(crate) fn caller(&self, store: &Store, header: &str) -> Result<Caller, ()> {
         let Some(token) = header.strip_prefix("Bearer ") else {
             if header.is_empty() {
-                return Ok(Who {
+                return Ok(Caller {
                     name: "system:anonymous".into(),
                     groups: vec!["system:unauthenticated".into()],
                 });
@@ -109,7 +108,7 @@ impl Tokens {
             return Err(());
         };
         if token == self.admin {
-            return Ok(Who {
+            return Ok(Caller {
                 name: "kubernetes-admin".into(),
                 groups: vec!["system:masters".into()],
             });
@@ -129,24 +128,24 @@ impl Tokens {
         if account["metadata"]["uid"] != issued.uid.as_str() {
             return Err(());
         }
-        Ok(Who::account(&issued.namespace, &issued.account))
+        Ok(Caller::account(&issued.namespace, &issued.account))
     }
 }
 
-impl Who {
+impl Caller {
     fn account(namespace: &str, account: &str) -> Self {
         let groups = vec![
             "system:serviceaccounts".into(),
             format!("system:serviceaccounts:{namespace}"),
             "system:authenticated".into(),
         ];
-        Who {
+        Caller {
             name: format!("system:serviceaccount:{namespace}:{account}"),
             groups,
         }
     }
 
-    /// The service account that the header `Impersonate-User` names; administrators alone may act as others.
+    /// The service account in the header `Impersonate-User`; only administrators may impersonate.
     pub(crate) fn acting_as(self, user: &str) -> Result<Self, ()> {
         if user.is_empty() {
             return Ok(self);
@@ -161,8 +160,8 @@ impl Who {
             .ok_or(())
     }
 
-    /// Whether RBAC allows a deed.
-    pub(crate) fn may(&self, store: &Store, deed: &Deed<'_>) -> bool {
+    /// Whether RBAC allows it, by role or cluster role.
+    pub(crate) fn is_allowed(&self, store: &Store, deed: &AccessRequest<'_>) -> bool {
         if self.groups.iter().any(|group| group == "system:masters") {
             return true;
         }
@@ -202,7 +201,7 @@ impl Who {
     }
 }
 
-fn allows(store: &Store, role: &Value, namespace: &str, deed: &Deed<'_>) -> bool {
+fn allows(store: &Store, role: &Value, namespace: &str, deed: &AccessRequest<'_>) -> bool {
     let name = role["name"].as_str().unwrap_or_default();
     let key = match role["kind"].as_str() {
         Some("Role") => Key::new("roles.rbac.authorization.k8s.io", namespace, name),

@@ -1,4 +1,4 @@
-//! The clusters of a world: start, stop, find.
+//! Starts, stops and finds the clusters of a world.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -13,22 +13,22 @@ use tokio::net::TcpListener;
 use super::auth::Tokens;
 use super::controllers::Controllers;
 use super::objects::Store;
-use super::{Cluster, control, hold, seeds, tls};
-use crate::books::{Books, Shelf};
+use super::{Cluster, lock, run_controllers, seeds, tls};
+use crate::books::{Books, InventorySource};
 use crate::faults::Faults;
 
-/// A cluster to be started.
+/// A cluster to start.
 #[derive(Debug, Clone)]
 pub struct ClusterSpec {
-    /// Its name in the books.
+    /// Unique name, as in the inventory.
     pub name: String,
-    /// Where its API server listens.
+    /// The address that the API server listens on.
     pub address: IpAddr,
-    /// At which port; 0 takes a free one.
+    /// Port of the API server; 0 chooses a free one.
     pub port: u16,
 }
 
-/// All clusters of a world.
+/// The running clusters of a world.
 pub struct Clusters {
     books: Arc<Books>,
     faults: Arc<Faults>,
@@ -37,7 +37,7 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// No clusters yet.
+    /// Starts without clusters.
     pub fn new(books: Arc<Books>, faults: Arc<Faults>) -> Self {
         Self {
             books,
@@ -47,16 +47,16 @@ impl Clusters {
         }
     }
 
-    /// How long a pod takes to start, in clusters that are started from now on.
+    /// Sets the time that a pod takes to start, for clusters started from now on.
     pub fn set_pod_start(&self, duration: Duration) {
-        *hold(&self.pod_start) = duration;
+        *lock(&self.pod_start) = duration;
     }
 
-    /// Starts a cluster: an API server with the system objects, no nodes yet.
+    /// Starts an API server with the system objects and no nodes.
     ///
     /// # Errors
     ///
-    /// Where the address cannot be bound, or the name is taken.
+    /// If the address cannot be bound or the name is taken.
     pub async fn start(&self, spec: ClusterSpec) -> anyhow::Result<Arc<Cluster>> {
         if self.get(&spec.name).is_some() {
             return Err(anyhow!("a cluster `{}` is running already", spec.name));
@@ -68,16 +68,16 @@ impl Clusters {
         let at = listener.local_addr()?;
         let (ca_pem, tls) = tls::certificates(at.ip())?;
         let mut store = Store::new();
-        let seeded = seeds::plant(&mut store);
+        let seeded = seeds::create_system_objects(&mut store);
         let cluster = Arc::new(Cluster {
             name: spec.name.clone(),
-            at,
+            address: at,
             ca_pem: ca_pem.clone(),
             store: Mutex::new(store),
             tokens: Mutex::new(Tokens::new()),
             seeded,
-            network: AtomicBool::new(false),
-            belongs: AtomicBool::new(false),
+            has_network: AtomicBool::new(false),
+            is_standalone: AtomicBool::new(false),
             tls,
             books: Arc::clone(&self.books),
             faults: Arc::clone(&self.faults),
@@ -85,36 +85,38 @@ impl Clusters {
             controller: Mutex::default(),
         });
         cluster.listen(listener);
-        let controllers = Controllers::new(*hold(&self.pod_start), ca_pem);
-        *hold(&cluster.controller) =
-            Some(tokio::spawn(control(Arc::downgrade(&cluster), controllers)));
-        let shelf: Arc<dyn Shelf> = cluster.clone();
-        self.books.shelve(Arc::downgrade(&shelf));
-        hold(&self.running).insert(spec.name, Arc::clone(&cluster));
+        let controllers = Controllers::new(*lock(&self.pod_start), ca_pem);
+        *lock(&cluster.controller) = Some(tokio::spawn(run_controllers(
+            Arc::downgrade(&cluster),
+            controllers,
+        )));
+        let shelf: Arc<dyn InventorySource> = cluster.clone();
+        self.books.add_source(Arc::downgrade(&shelf));
+        lock(&self.running).insert(spec.name, Arc::clone(&cluster));
         Ok(cluster)
     }
 
-    /// Ends a cluster with everything in it; nothing happens if there is none of that name.
+    /// Stops a cluster and deletes its objects; does nothing if it does not exist.
     pub async fn stop(&self, name: &str) {
-        let cluster = hold(&self.running).remove(name);
+        let cluster = lock(&self.running).remove(name);
         if let Some(cluster) = cluster {
-            cluster.end();
-            // The port is free when the task that listens has ended.
-            let listening = hold(&cluster.listening).take();
+            cluster.stop();
+            // The port is free only once the listening task has ended.
+            let listening = lock(&cluster.listening).take();
             if let Some(listening) = listening {
-                listening.end().await;
+                listening.stop().await;
             }
         }
     }
 
-    /// A cluster by name.
+    /// The running cluster of this name.
     pub fn get(&self, name: &str) -> Option<Arc<Cluster>> {
-        hold(&self.running).get(name).cloned()
+        lock(&self.running).get(name).cloned()
     }
 
-    /// Every cluster with its address, nodes and number of objects.
+    /// Each cluster's address, nodes and number of objects.
     pub fn list(&self) -> Vec<Value> {
-        let running: Vec<Arc<Cluster>> = hold(&self.running).values().cloned().collect();
+        let running: Vec<Arc<Cluster>> = lock(&self.running).values().cloned().collect();
         let show = |cluster: &Arc<Cluster>| {
             let store = cluster.store();
             let nodes: Vec<&str> = store
@@ -126,20 +128,20 @@ impl Clusters {
         running.iter().map(show).collect()
     }
 
-    /// Every token that the clusters have ever given, for checkers.
+    /// Every token that the running clusters have issued, for checkers.
     pub fn tokens(&self) -> Vec<String> {
-        let running: Vec<Arc<Cluster>> = hold(&self.running).values().cloned().collect();
+        let running: Vec<Arc<Cluster>> = lock(&self.running).values().cloned().collect();
         running
             .iter()
-            .flat_map(|cluster| cluster.tokens().given())
+            .flat_map(|cluster| cluster.tokens().issued())
             .collect()
     }
 
-    /// Ends every cluster.
+    /// Stops every cluster without waiting for its port.
     pub(crate) fn stop_all(&self) {
-        for cluster in std::mem::take(&mut *hold(&self.running)).into_values() {
-            cluster.end();
-            hold(&cluster.listening).take();
+        for cluster in std::mem::take(&mut *lock(&self.running)).into_values() {
+            cluster.stop();
+            lock(&cluster.listening).take();
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The controllers: from what is wanted to what is, one round over the whole store at a time.
+//! The controllers: bring the observed state to the desired one, in rounds over the entire store.
 //!
-//! A cluster's task runs rounds until one changes nothing, then sleeps until something is written (or
-//! a pod is due). Rounds are small functions, one per kind of object; each writes only what differs.
+//! A cluster's task runs rounds until one changes nothing, then sleeps until an object is written or
+//! a pod is due. A round calls one small function per kind of object; each writes only differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::disruption;
 use super::nodes::{self, tolerates};
 use super::objects::{Key, Store, array, has_finalizers};
 use super::workloads::{
-    daemon_sets, deployments, is_going, is_ready, jobs, replica_sets, stateful_sets,
+    daemon_sets, deployments, is_ready, is_terminating, jobs, replica_sets, stateful_sets,
 };
 use crate::time::now;
 
-/// What the controllers remember between rounds.
+/// The controllers' state between rounds.
 pub(crate) struct Controllers {
-    /// When a pod that was scheduled is up, by its uid.
+    /// When a scheduled pod becomes Ready, by UID.
     due: BTreeMap<String, Instant>,
     pub(crate) pod_start: Duration,
     pub(crate) ca_pem: String,
@@ -39,12 +39,12 @@ impl Controllers {
         }
     }
 
-    /// Runs rounds until nothing changes; when the next pod is due.
-    pub(crate) fn settle(&mut self, store: &mut Store, network: bool) -> Option<Instant> {
+    /// Runs rounds until nothing changes (50 at most); returns when the next pod is due.
+    pub(crate) fn reconcile(&mut self, store: &mut Store, network: bool) -> Option<Instant> {
         for _ in 0..50 {
             let before = store.version;
             namespaces(store, &self.ca_pem);
-            nodes::settle(store, network);
+            nodes::reconcile(store, network);
             deployments(store);
             replica_sets(store);
             stateful_sets(store);
@@ -53,7 +53,7 @@ impl Controllers {
             self.pods(store);
             volumes(store);
             collect_garbage(store);
-            disruption::settle(store);
+            disruption::reconcile(store);
             if store.version == before {
                 break;
             }
@@ -61,12 +61,10 @@ impl Controllers {
         self.due.retain(|uid, _| {
             store
                 .list("pods", "")
-                .any(|(_, pod)| pod["metadata"]["uid"] == uid.as_str() && starts(pod))
+                .any(|(_, pod)| pod["metadata"]["uid"] == uid.as_str() && needs_start(pod))
         });
         self.due.values().min().copied()
     }
-
-    // --- pods ---
 
     fn pods(&mut self, store: &mut Store) {
         for key in keys(store, "pods") {
@@ -74,13 +72,13 @@ impl Controllers {
                 continue;
             };
             let served = nodes::is_served(store, &pod);
-            if is_going(&pod) {
+            if is_terminating(&pod) {
                 if served && !has_finalizers(&pod) {
                     store.remove(&key);
                 }
             } else if pod["spec"]["nodeName"].is_null() {
                 schedule(store, &key, &pod);
-            } else if starts(&pod) && served {
+            } else if needs_start(&pod) && served {
                 self.start(store, &key, &pod);
             }
         }
@@ -100,10 +98,10 @@ impl Controllers {
                 .into_iter()
                 .find(|one| one.contains(part))
         };
-        if let Some(image) = named("no-such").filter(|_| !store.mended) {
+        if let Some(image) = named("no-such").filter(|_| !store.images_fixed) {
             return fail_to_pull(store, key, pod, &image);
         }
-        if named("crash-loop").is_some() && !store.mended {
+        if named("crash-loop").is_some() && !store.images_fixed {
             return crash(store, key, pod);
         }
         let uid = pod["metadata"]["uid"]
@@ -175,7 +173,7 @@ fn running(pod: &Value, address: &str, finishes: bool) -> Value {
         "conditions": conditions.iter().map(|(kind, holds)| condition(kind, *holds, if *holds { "" } else { reason })).collect::<Vec<_>>() })
 }
 
-/// Finds a node: one that is Ready, whose taints are tolerated and that the selector selects.
+/// Binds a pod to the least loaded suitable node, or sets the condition `Unschedulable`.
 fn schedule(store: &mut Store, key: &Key, pod: &Value) {
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     for (_, other) in store.list("pods", "") {
@@ -191,7 +189,7 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
     let nodes: Vec<Arc<Value>> = store
         .list("nodes", "")
         .map(|(_, node)| Arc::clone(node))
-        .filter(|node| takes(node, &pod["spec"]))
+        .filter(|node| can_run_on(node, &pod["spec"]))
         .collect();
     let name = |node: &Value| {
         node["metadata"]["name"]
@@ -221,8 +219,8 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
     }
 }
 
-/// Whether a pod of this spec may run on the node.
-fn takes(node: &Value, spec: &Value) -> bool {
+/// Whether a pod of this spec may run on the node: Ready, not cordoned, selector and taints match.
+fn can_run_on(node: &Value, spec: &Value) -> bool {
     let everything = spec["tolerations"]
         .as_array()
         .into_iter()
@@ -241,8 +239,8 @@ fn takes(node: &Value, spec: &Value) -> bool {
         && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(spec, taint))
 }
 
-/// Whether it is still to be brought up: it is new, or it crashes.
-fn starts(pod: &Value) -> bool {
+/// Whether the kubelet has to start the pod: it is new or in a crash loop.
+fn needs_start(pod: &Value) -> bool {
     pod["status"]["phase"] == "Pending"
         || pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
 }
@@ -305,11 +303,11 @@ pub(super) fn event(store: &mut Store, key: &Key, about: &Value, (reason, messag
         key.name,
         &Uuid::new_v4().simple().to_string()[..16]
     );
-    let place = Key::new("events", &key.namespace, &name);
+    let event_key = Key::new("events", &key.namespace, &name);
     let body = json!({ "apiVersion": "v1", "kind": "Event", "metadata": {}, "type": "Warning", "reason": reason, "message": message, "count": 1,
         "firstTimestamp": now(), "lastTimestamp": now(), "source": { "component": "kubelet" },
         "involvedObject": { "kind": about["kind"], "apiVersion": about["apiVersion"], "name": key.name, "namespace": key.namespace, "uid": about["metadata"]["uid"] } });
-    store.put(&place, body, Owners::default());
+    store.put(&event_key, body, Owners::default());
 }
 
 fn namespaces(store: &mut Store, ca_pem: &str) {
@@ -317,8 +315,8 @@ fn namespaces(store: &mut Store, ca_pem: &str) {
         let Some(namespace) = store.get(&key).cloned() else {
             continue;
         };
-        if is_going(&namespace) {
-            empty(store, &key);
+        if is_terminating(&namespace) {
+            terminate_namespace(store, &key);
             continue;
         }
         let account = Key::new("serviceaccounts", &key.name, "default");
@@ -336,8 +334,8 @@ fn namespaces(store: &mut Store, ca_pem: &str) {
     }
 }
 
-/// A namespace that goes takes its content along, and goes when that is gone.
-fn empty(store: &mut Store, namespace: &Key) {
+/// Deletes the content of a terminating namespace, and the namespace once it is empty.
+fn terminate_namespace(store: &mut Store, namespace: &Key) {
     let content: Vec<Key> = store
         .all()
         .filter(|(key, _)| key.namespace == namespace.name)
@@ -348,15 +346,15 @@ fn empty(store: &mut Store, namespace: &Key) {
         return;
     }
     for key in content {
-        if store.get(&key).is_some_and(|body| !is_going(body)) {
+        if store.get(&key).is_some_and(|body| !is_terminating(body)) {
             store.delete(&key, false, false);
         }
     }
-    say_what_is_left(store, namespace);
+    set_deletion_conditions(store, namespace);
 }
 
-/// What keeps a namespace from going, as its conditions.
-fn say_what_is_left(store: &mut Store, namespace: &Key) {
+/// Sets the conditions that say which objects and finalizers block a namespace's deletion.
+fn set_deletion_conditions(store: &mut Store, namespace: &Key) {
     let (mut kinds, mut finalizers) = (BTreeMap::new(), BTreeMap::new());
     for (key, body) in store
         .all()
@@ -371,17 +369,20 @@ fn say_what_is_left(store: &mut Store, namespace: &Key) {
             *finalizers.entry(name.to_owned()).or_insert(0) += 1;
         }
     }
-    let told = |found: &BTreeMap<String, usize>, link: &str| {
+    let list_counts = |found: &BTreeMap<String, usize>, link: &str| {
         let each = found
             .iter()
-            .map(|(what, times)| format!("{what}{link}{times} resource instances"));
+            .map(|(item, times)| format!("{item}{link}{times} resource instances"));
         each.collect::<Vec<_>>().join(", ")
     };
     let left = [
         (
             "NamespaceContentRemaining",
             "SomeResourcesRemain",
-            format!("Some resources are remaining: {}", told(&kinds, " has ")),
+            format!(
+                "Some resources are remaining: {}",
+                list_counts(&kinds, " has ")
+            ),
             !kinds.is_empty(),
         ),
         (
@@ -389,7 +390,7 @@ fn say_what_is_left(store: &mut Store, namespace: &Key) {
             "SomeFinalizersRemain",
             format!(
                 "Some content in the namespace has finalizers remaining: {}",
-                told(&finalizers, " in ")
+                list_counts(&finalizers, " in ")
             ),
             !finalizers.is_empty(),
         ),
@@ -427,7 +428,7 @@ fn volumes(store: &mut Store) {
     }
 }
 
-/// What is owned goes when every owner is gone; an owner that waits for it goes then.
+/// Deletes objects whose owners are all deleted or waiting for them; then the waiting owners.
 fn collect_garbage(store: &mut Store) {
     let uid = |body: &Value| body["metadata"]["uid"].as_str().map(str::to_owned);
     let alive: BTreeSet<String> = store.all().filter_map(|(_, body)| uid(body)).collect();
@@ -456,7 +457,7 @@ fn collect_garbage(store: &mut Store) {
         if uids
             .iter()
             .all(|uid| !alive.contains(*uid) || leaving.contains(*uid))
-            && !is_going(body)
+            && !is_terminating(body)
         {
             doomed.push((key.clone(), uids.iter().any(|uid| leaving.contains(*uid))));
         }
@@ -483,10 +484,10 @@ fn waits_for_owned(body: &Value) -> bool {
         .as_array()
         .into_iter()
         .flatten();
-    is_going(body) && finalizers.any(|f| f == "foregroundDeletion")
+    is_terminating(body) && finalizers.any(|f| f == "foregroundDeletion")
 }
 
-/// Takes the finalizer off an owner that waited for what it owned, and deletes it if that was the last one.
+/// Removes the finalizer of an owner that waited for its dependents, and deletes it if that was its last one.
 fn finish_foreground_deletion(store: &mut Store, key: &Key) {
     store.update(key, |body| {
         if let Some(list) = array(&mut body["metadata"]["finalizers"]) {

@@ -1,4 +1,4 @@
-//! Discovery: which groups, versions and kinds there are, in the old form and in the aggregated one.
+//! Discovery of groups, versions and kinds, legacy and aggregated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::http::{Reply, Request};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Answers a discovery path; none if it is not one (or not of this cluster).
+/// The response to a discovery path; none for any other path or an unknown group.
 pub(crate) fn discover(store: &Store, path: &[&str], request: &Request) -> Option<Reply> {
     let aggregated = request
         .header("accept")
@@ -23,7 +23,7 @@ pub(crate) fn discover(store: &Store, path: &[&str], request: &Request) -> Optio
                 body: "ok".into(),
                 ..Reply::empty(200)
             }
-            .with("content-type", "text/plain; charset=utf-8"),
+            .with_header("content-type", "text/plain; charset=utf-8"),
         ),
         ["api"] if aggregated => Some(discovery(groups.get("").into_iter())),
         ["apis"] if aggregated => Some(discovery(
@@ -150,7 +150,7 @@ fn aggregated(kinds: &[Arc<Kind>]) -> Value {
     json!({ "metadata": { "name": kinds.first().map(|kind| kind.group.clone()), "creationTimestamp": null }, "versions": all })
 }
 
-/// What `kubectl version` shows.
+/// The version that `kubectl version` prints.
 pub(crate) fn version() -> Value {
     json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.2", "gitCommit": "0000000000000000000000000000000000000000", "gitTreeState": "clean",
         "buildDate": "2026-06-10T00:00:00Z", "goVersion": "go1.26.0", "compiler": "gc", "platform": "linux/amd64" })

@@ -1,7 +1,7 @@
-//! Disruption budgets: how many pods may go at a time, and the eviction that keeps to it.
+//! Disruption budgets and the evictions that respect them.
 //!
-//! An eviction that a budget does not allow is refused with 429 and the real server's words. A pod that does not
-//! run, or is not Ready while its budget is met without it, goes unasked.
+//! An eviction that a budget forbids gets a 429 with the real server's message. A pod that is not
+//! running, or is not Ready while the budget is met without it, is always evicted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use super::Cluster;
 use super::controllers::{condition, keys, owner};
 use super::objects::{Key, Kind, Store};
 use super::watch::Selector;
-use super::workloads::{is_going, is_ready};
-use super::writes::{conflict, error, missing, status};
+use super::workloads::{is_ready, is_terminating};
+use super::writes::{conflict, error, not_found, status};
 use crate::http::Reply;
 
 const BUDGETS: &str = "poddisruptionbudgets.policy";
 
 impl Cluster {
-    /// Evicts a pod as `kubectl drain` would.
+    /// Evicts a pod, as `kubectl drain` does.
     ///
     /// # Errors
     ///
-    /// With status and words of the server, 429 where a disruption budget does not allow it.
+    /// The server's status and message; 429 if a disruption budget forbids it.
     pub fn evict(&self, namespace: &str, pod: &str) -> Result<(), (u16, String)> {
         let mut store = self.store();
         let kind = store
@@ -34,7 +34,7 @@ impl Cluster {
     }
 }
 
-/// What a budget comes to.
+/// A budget's computed status.
 struct Budget {
     name: String,
     expected: usize,
@@ -46,10 +46,10 @@ struct Budget {
 impl Budget {
     fn of(store: &Store, key: &Key, body: &Value) -> Self {
         let spec = &body["spec"];
-        let pods = chosen(store, &key.namespace, &spec["selector"]);
+        let pods = selected_pods(store, &key.namespace, &spec["selector"]);
         let healthy = pods
             .iter()
-            .filter(|pod| is_ready(pod) && !is_going(pod))
+            .filter(|pod| is_ready(pod) && !is_terminating(pod))
             .count();
         let (expected, desired) = match (&spec["minAvailable"], &spec["maxUnavailable"]) {
             (Value::Number(least), _) => (
@@ -60,12 +60,15 @@ impl Budget {
                     .unwrap_or(0),
             ),
             (least @ Value::String(_), _) => {
-                let expected = scale(store, &key.namespace, &pods);
-                (expected, portion(least, expected))
+                let expected = desired_pods(store, &key.namespace, &pods);
+                (expected, resolve_count(least, expected))
             }
             (_, most) => {
-                let expected = scale(store, &key.namespace, &pods);
-                (expected, expected.saturating_sub(portion(most, expected)))
+                let expected = desired_pods(store, &key.namespace, &pods);
+                (
+                    expected,
+                    expected.saturating_sub(resolve_count(most, expected)),
+                )
             }
         };
         let always_allows_unready = spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow";
@@ -86,13 +89,13 @@ impl Budget {
         }
     }
 
-    fn is_met(&self) -> bool {
+    fn is_satisfied(&self) -> bool {
         self.desired > 0 && self.healthy >= self.desired
     }
 }
 
-/// A number, or a percentage of all, rounded up.
-fn portion(value: &Value, all: usize) -> usize {
+/// A number, or a percentage of `all`, rounded up.
+fn resolve_count(value: &Value, all: usize) -> usize {
     let percent = value
         .as_str()
         .and_then(|text| text.strip_suffix('%')?.parse::<usize>().ok());
@@ -105,16 +108,16 @@ fn portion(value: &Value, all: usize) -> usize {
     }
 }
 
-fn chosen(store: &Store, namespace: &str, selector: &Value) -> Vec<Arc<Value>> {
+fn selected_pods(store: &Store, namespace: &str, selector: &Value) -> Vec<Arc<Value>> {
     let Some(selector) = Selector::of_object(selector) else {
         return Vec::new();
     };
     let pods = store.list("pods", namespace).map(|(_, pod)| pod);
-    pods.filter(|pod| selector.fits(pod)).cloned().collect()
+    pods.filter(|pod| selector.matches(pod)).cloned().collect()
 }
 
-/// How many pods the controllers of these are to have.
-fn scale(store: &Store, namespace: &str, pods: &[Arc<Value>]) -> usize {
+/// The number of pods that the controllers of these pods want.
+fn desired_pods(store: &Store, namespace: &str, pods: &[Arc<Value>]) -> usize {
     let mut wanted = BTreeMap::new();
     for controller in pods.iter().filter_map(|pod| owner(pod)) {
         let plural = match controller["kind"].as_str() {
@@ -135,8 +138,8 @@ fn scale(store: &Store, namespace: &str, pods: &[Arc<Value>]) -> usize {
     wanted.values().sum()
 }
 
-/// One round: every budget says what it comes to.
-pub(super) fn settle(store: &mut Store) {
+/// One round: updates the status of every budget.
+pub(super) fn reconcile(store: &mut Store) {
     for key in keys(store, BUDGETS) {
         let Some(body) = store.get(&key).cloned() else {
             continue;
@@ -151,20 +154,21 @@ pub(super) fn settle(store: &mut Store) {
         let old = body["status"]["conditions"]
             .as_array()
             .and_then(|all| all.first());
-        let said = old.filter(|old| old["reason"] == reason).cloned();
-        let said = said.unwrap_or_else(|| condition("DisruptionAllowed", allowed > 0, reason));
+        let previous = old.filter(|old| old["reason"] == reason).cloned();
+        let previous =
+            previous.unwrap_or_else(|| condition("DisruptionAllowed", allowed > 0, reason));
         store.update(&key, |body| {
             body["status"] = json!({ "expectedPods": budget.expected, "currentHealthy": budget.healthy, "desiredHealthy": budget.desired,
-                "disruptionsAllowed": allowed, "observedGeneration": body["metadata"]["generation"], "conditions": [said] });
+                "disruptionsAllowed": allowed, "observedGeneration": body["metadata"]["generation"], "conditions": [previous] });
         });
     }
 }
 
-/// Evicts a pod, or says which budget does not allow it.
+/// Evicts a pod unless a budget forbids it.
 ///
 /// # Errors
 ///
-/// 404, 409 where its UID is not the one meant, 429 by a budget.
+/// 404, 409 if the UID does not match, 429 if a budget forbids it.
 pub(super) fn evict(
     store: &mut Store,
     kind: &Kind,
@@ -174,14 +178,14 @@ pub(super) fn evict(
     let pod = store
         .get(key)
         .cloned()
-        .ok_or_else(|| missing(kind, &key.name))?;
+        .ok_or_else(|| not_found(kind, &key.name))?;
     let options = &eviction["deleteOptions"];
     let uid = options["preconditions"]["uid"].as_str();
     if uid.is_some_and(|uid| pod["metadata"]["uid"] != uid) {
         let why = "Precondition failed: UID in precondition does not match";
         return Err(conflict(kind, &key.name, why));
     }
-    let runs = pod["status"]["phase"] == "Running" && !is_going(&pod);
+    let runs = pod["status"]["phase"] == "Running" && !is_terminating(&pod);
     if runs {
         permit(store, key, &pod)?;
     }
@@ -193,7 +197,7 @@ pub(super) fn evict(
 fn permit(store: &Store, key: &Key, pod: &Value) -> Result<(), Reply> {
     let mut budgets = Vec::new();
     for (place, body) in store.list(BUDGETS, &key.namespace) {
-        if Selector::of_object(&body["spec"]["selector"]).is_some_and(|all| all.fits(pod)) {
+        if Selector::of_object(&body["spec"]["selector"]).is_some_and(|all| all.matches(pod)) {
             budgets.push(Budget::of(store, place, body));
         }
     }
@@ -205,7 +209,7 @@ fn permit(store: &Store, key: &Key, pod: &Value) -> Result<(), Reply> {
             return Err(error(500, "InternalError", message));
         }
     };
-    let unready = !is_ready(pod) && (budget.always_allows_unready || budget.is_met());
+    let unready = !is_ready(pod) && (budget.always_allows_unready || budget.is_satisfied());
     if unready || budget.allowed() > 0 {
         return Ok(());
     }
@@ -215,5 +219,5 @@ fn permit(store: &Store, key: &Key, pod: &Value) -> Result<(), Reply> {
         budget.name, budget.desired, budget.healthy
     );
     let details = json!({ "causes": [{ "reason": "DisruptionBudget", "message": cause }] });
-    Err(Reply::json(429, &status(429, "TooManyRequests", message, details)).remark(cause))
+    Err(Reply::json(429, &status(429, "TooManyRequests", message, details)).with_remark(cause))
 }

@@ -1,4 +1,4 @@
-//! What of a cluster the inventory lists: the cluster itself and its objects.
+//! Inventory entries of a cluster and its objects.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::Cluster;
 use super::objects::{Key, Store};
-use crate::books::{Entry, Shelf};
+use crate::books::{Entry, InventorySource};
 
-impl Shelf for Cluster {
+impl InventorySource for Cluster {
     fn entries(&self) -> Vec<Entry> {
         let store = self.store();
         let kube_system = Key::new("namespaces", "", "kube-system");
@@ -20,7 +20,7 @@ impl Shelf for Cluster {
             kind: "cluster".into(),
             id: self.name.clone(),
             name: self.name.clone(),
-            seeded: self.belongs.load(Ordering::SeqCst),
+            seeded: self.is_standalone.load(Ordering::SeqCst),
             detail: json!({ "server": self.server() }),
         }];
         let system = self.system_objects(&store);
@@ -46,7 +46,7 @@ impl Shelf for Cluster {
 }
 
 impl Cluster {
-    /// The UIDs of the seeded objects, of what they own and of what that owns.
+    /// The UIDs of the seeded objects and of their dependents, two levels deep.
     fn system_objects(&self, store: &Store) -> BTreeSet<String> {
         let seeded = store.all().filter(|(key, _)| self.seeded.contains(*key));
         let mut uids: BTreeSet<String> = seeded
@@ -71,7 +71,7 @@ impl Cluster {
         uids
     }
 
-    /// Whether the controllers create this object in every namespace, and its namespace is a seeded one.
+    /// Whether it is one of the objects that every namespace gets, in a seeded namespace.
     fn comes_with_namespace(&self, key: &Key) -> bool {
         let object = (key.kind.as_str(), key.name.as_str());
         let created = matches!(

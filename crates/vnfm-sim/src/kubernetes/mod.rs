@@ -1,18 +1,19 @@
-//! Simulated clusters: an API server each, with TLS, tokens and RBAC, and the controllers behind it.
+//! Simulated clusters, each an API server with TLS, tokens and RBAC, and its controllers.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `objects.rs` | kinds, objects, versions, the log of changes |
-//! | `api.rs`, `discovery.rs`, `watch.rs` | the paths, the verbs, the streams |
+//! | `clusters.rs`, `inventory.rs` | starting and stopping clusters; their inventory entries |
+//! | `objects.rs` | kinds, objects, versions, the change log |
+//! | `api.rs`, `verbs.rs`, `discovery.rs`, `watch.rs` | routes, verbs, discovery, watches |
 //! | `admit.rs`, `apply.rs` | validation and defaults; server-side apply and its conflicts |
 //! | `auth.rs` | bearer tokens, RBAC |
-//! | `controllers.rs`, `workloads.rs` | from workloads to pods that are Ready, namespaces, garbage |
-//! | `quota.rs` | how many objects a namespace may hold |
-//! | `nodes.rs`, `disruption.rs` | nodes that fall silent, are cordoned, deleted; evictions and their budgets |
+//! | `controllers.rs`, `workloads.rs` | pods, namespaces, garbage collection; workloads |
+//! | `quota.rs` | object count quotas |
+//! | `nodes.rs`, `disruption.rs` | silent, cordoned and deleted nodes; evictions and disruption budgets |
 //!
-//! A cluster begins with the system objects of a real one. Its nodes are Ready once a network is
-//! applied (any `DaemonSet` beside `kube-proxy`); an image whose name contains `no-such` cannot be pulled, one with
-//! `crash-loop` ends again and again, until [`Cluster::mend_images`].
+//! A cluster starts with the system objects of a real one. Its nodes are Ready once a network is
+//! applied (any `DaemonSet` except `kube-proxy`). An image whose name contains `no-such` cannot be pulled, one with
+//! `crash-loop` crashes repeatedly, until [`Cluster::mend_images`].
 
 mod admit;
 mod api;
@@ -47,25 +48,25 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::books::Books;
 use crate::faults::Faults;
-use crate::http::{Desk, Listening, serve};
+use crate::http::{Listening, Server, serve};
 use crate::time::pause;
 use auth::Tokens;
 pub use clusters::{ClusterSpec, Clusters};
 use controllers::Controllers;
 use objects::{Key, Store};
 
-/// One cluster.
+/// A running cluster.
 pub struct Cluster {
     name: String,
-    at: SocketAddr,
+    address: SocketAddr,
     ca_pem: String,
     store: Mutex<Store>,
     tokens: Mutex<Tokens>,
     seeded: BTreeSet<Key>,
-    /// The cluster has a network from the beginning.
-    network: AtomicBool,
-    /// The cluster belongs to the world: it is not left behind.
-    belongs: AtomicBool,
+    /// Whether nodes are Ready without a network `DaemonSet`.
+    has_network: AtomicBool,
+    /// Whether the cluster is part of the world, not left behind by a test.
+    is_standalone: AtomicBool,
     tls: TlsAcceptor,
     books: Arc<Books>,
     faults: Arc<Faults>,
@@ -74,22 +75,22 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Its name.
+    /// The name in its [`ClusterSpec`].
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// `https://ADDRESS:PORT`
     pub fn server(&self) -> String {
-        format!("https://{}", self.at)
+        format!("https://{}", self.address)
     }
 
-    /// The certificate of its CA.
+    /// Certificate of the cluster's CA, PEM.
     pub fn ca_pem(&self) -> String {
         self.ca_pem.clone()
     }
 
-    /// The UID of `kube-system`: the cluster's identity.
+    /// The UID of the namespace `kube-system`, which identifies the cluster.
     pub fn uid(&self) -> String {
         let store = self.store();
         let found = store
@@ -98,7 +99,7 @@ impl Cluster {
         found.unwrap_or_default()
     }
 
-    /// An administrator's kubeconfig, as text.
+    /// A kubeconfig with the administrator's token.
     pub fn kubeconfig(&self) -> String {
         use base64::Engine as _;
         let ca = base64::engine::general_purpose::STANDARD.encode(&self.ca_pem);
@@ -109,12 +110,12 @@ impl Cluster {
         serde_yaml::to_string(&config).unwrap_or_default()
     }
 
-    /// The administrator's token.
+    /// The administrator's bearer token.
     pub fn admin_token(&self) -> String {
         self.tokens().admin.clone()
     }
 
-    /// Changes what lies at an API path as `kubectl patch --type merge` would; whether there was something.
+    /// Patches the object at an API path as `kubectl patch --type merge` does; false if it does not exist.
     pub fn merge(&self, path: &str, change: &Value) -> bool {
         let mut store = self.store();
         let Some((kind, namespace, name)) = api::locate(&store, path) else {
@@ -126,23 +127,23 @@ impl Cluster {
         };
         let mut body = (*old.body).clone();
         apply::merge_patch(&mut body, change);
-        let owners = old.owners.wrote("kubectl-patch", &old.body, &body);
+        let owners = old.owners.after_write("kubectl-patch", &old.body, &body);
         writes::write(&mut store, &key, body, owners);
         true
     }
 
-    /// Makes the cluster the world's own: it has a network and one node for work.
+    /// Makes it a standalone cluster of the world, with a network and one node.
     pub fn furnish(&self, node: &str, address: IpAddr) {
-        self.network.store(true, Ordering::SeqCst);
-        self.belongs.store(true, Ordering::SeqCst);
+        self.has_network.store(true, Ordering::SeqCst);
+        self.is_standalone.store(true, Ordering::SeqCst);
         self.add_node(node, &address.to_string());
     }
 
-    /// Applies manifests (one or several documents) as `kubectl` would; what was applied.
+    /// Applies one or several YAML documents as `kubectl` does; returns `KIND/NAME` of each.
     ///
     /// # Errors
     ///
-    /// With the server's words where a document is refused.
+    /// The server's message if it refuses a document; earlier documents stay applied.
     pub fn apply(&self, manifests: &str) -> anyhow::Result<Vec<String>> {
         use serde::Deserialize as _;
         let mut applied = Vec::new();
@@ -181,7 +182,7 @@ impl Cluster {
         Ok(applied)
     }
 
-    /// What lies at an API path: an object, or a list.
+    /// The object or list at an API path.
     pub fn get_json(&self, path: &str) -> Option<Value> {
         let store = self.store();
         let (kind, namespace, name) = api::locate(&store, path)?;
@@ -197,12 +198,12 @@ impl Cluster {
             .map(|body| (**body).clone())
     }
 
-    /// Images that could not be pulled or that crashed work from now on.
+    /// Makes images work that could not be pulled or that crashed.
     pub fn mend_images(&self) {
-        self.store().mend();
+        self.store().fix_images();
     }
 
-    /// Deletes what lies at an API path; whether there was something.
+    /// Deletes the object at an API path; false if it does not exist.
     pub fn delete(&self, path: &str) -> bool {
         let mut store = self.store();
         let Some((kind, namespace, name)) = api::locate(&store, path) else {
@@ -213,7 +214,7 @@ impl Cluster {
             .is_some()
     }
 
-    /// A token of a service account, for a year; empty if there is no such account.
+    /// Issues a service account token for a year; empty if the account does not exist.
     pub fn token_for(&self, namespace: &str, account: &str) -> String {
         let store = self.store();
         let issued = self
@@ -222,19 +223,19 @@ impl Cluster {
         issued.map(|(token, _)| token).unwrap_or_default()
     }
 
-    /// A bootstrap token (`id.secret`) becomes valid: a secret of `kube-system`, as in a real cluster.
+    /// Adds a bootstrap token (`id.secret`) as a secret in `kube-system`, as in a real cluster.
     pub fn bootstrap_token_add(&self, token: &str) {
-        self.tokens().bootstraps.push(token.to_owned());
+        self.tokens().bootstrap_tokens.push(token.to_owned());
         let (id, secret) = token.split_once('.').unwrap_or((token, ""));
         seeds::bootstrap_token(&mut self.store(), (id, secret));
     }
 
-    /// A bootstrap token, by its id or as a whole, is no longer valid.
+    /// Revokes a bootstrap token, given its id or the full token.
     pub fn bootstrap_token_remove(&self, token: &str) {
         self.store().remove(&bootstrap_key(token));
     }
 
-    /// Whether a bootstrap token, by its id or as a whole, is valid.
+    /// Whether a bootstrap token, given its id or the full token, is valid.
     pub fn bootstrap_token_valid(&self, token: &str) -> bool {
         use base64::Engine as _;
         let store = self.store();
@@ -247,38 +248,38 @@ impl Cluster {
         known["data"]["token-secret"] == base64::engine::general_purpose::STANDARD.encode(secret)
     }
 
-    /// Forgets the log of changes, as etcd's compaction does: watches from older versions get 410.
+    /// Drops the change log, as etcd's compaction does: watches from older versions get a 410.
     pub fn compact(&self) {
         self.store().compact();
     }
 
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
-        hold(&self.store)
+        lock(&self.store)
     }
 
     fn tokens(&self) -> MutexGuard<'_, Tokens> {
-        hold(&self.tokens)
+        lock(&self.tokens)
     }
 
     fn listen(self: &Arc<Self>, listener: TcpListener) {
-        let desk = Desk {
-            neighbour: Arc::new(api::Api(Arc::clone(self))),
+        let server = Server {
+            service: Arc::new(api::Api(Arc::clone(self))),
             books: Arc::clone(&self.books),
             faults: Arc::clone(&self.faults),
         };
-        *hold(&self.listening) = Some(serve(listener, Some(self.tls.clone()), desk));
+        *lock(&self.listening) = Some(serve(listener, Some(self.tls.clone()), server));
     }
 
-    fn end(&self) {
-        let controller = hold(&self.controller).take();
+    fn stop(&self) {
+        let controller = lock(&self.controller).take();
         if let Some(controller) = controller {
             controller.abort();
         }
-        // The books list what exists: nothing any more.
+        // The inventory must no longer list its objects.
         *self.store() = Store::new();
     }
 
-    /// Secrets that ask for a service account's token get one.
+    /// Fills secrets that request a service account token.
     fn fill_token_secrets(&self, store: &mut Store) {
         use base64::Engine as _;
         let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
@@ -314,8 +315,8 @@ fn bootstrap_key(token: &str) -> Key {
     Key::new("secrets", "kube-system", &format!("bootstrap-token-{id}"))
 }
 
-/// Runs the controllers whenever something was written, until the cluster is gone.
-async fn control(cluster: Weak<Cluster>, mut controllers: Controllers) {
+/// Runs the controllers after each write, until the cluster is dropped.
+async fn run_controllers(cluster: Weak<Cluster>, mut controllers: Controllers) {
     let Some(mut changes) = cluster.upgrade().map(|cluster| cluster.store().subscribe()) else {
         return;
     };
@@ -325,7 +326,7 @@ async fn control(cluster: Weak<Cluster>, mut controllers: Controllers) {
                 return;
             };
             let mut store = cluster.store();
-            let due = controllers.settle(&mut store, cluster.network.load(Ordering::SeqCst));
+            let due = controllers.reconcile(&mut store, cluster.has_network.load(Ordering::SeqCst));
             cluster.fill_token_secrets(&mut store);
             changes.mark_unchanged();
             due
@@ -343,6 +344,6 @@ async fn control(cluster: Weak<Cluster>, mut controllers: Controllers) {
     }
 }
 
-fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,16 @@
-//! Nodes: Ready, cordoned, gone silent; and what becomes of the pods on them.
+//! Nodes (Ready, silent, cordoned) and the effects on their pods.
 //!
-//! | a node… | looks like | its pods |
+//! | a node that … | status | its pods |
 //! |---|---|---|
-//! | works | Ready `True` | start, end |
+//! | works | Ready `True` | start and terminate |
 //! | has no network yet | Ready `False` | wait |
-//! | is silent (its host lost its power, was deleted or reset) | Ready `Unknown`, taints `unreachable` | not Ready; a deleted one hangs in Terminating |
-//! | is silent and tainted `out-of-service` | the same | deleted, and gone at once |
-//! | was deleted | not there | collected |
-//! | is cordoned | taint `unschedulable` | stay, no new ones |
+//! | is silent (its host was powered off, deleted or reset) | Ready `Unknown`, taints `unreachable` | not Ready; a deleted one hangs in Terminating |
+//! | is silent and tainted `out-of-service` | the same | deleted immediately |
+//! | was deleted | no node | garbage-collected |
+//! | is cordoned | taint `unschedulable` | stay; no new ones |
 //!
-//! A real control plane waits 40 s before it takes a node for silent, and five minutes more before it evicts its
-//! pods: this one sees it at once and never evicts by itself, so that whoever waits for an eviction waits in vain.
+//! A real control plane declares a node silent after 40 s and evicts its pods five minutes later;
+//! this one notices at once and never evicts by itself, so that code that waits for the eviction fails its test.
 
 use std::sync::atomic::Ordering;
 
@@ -20,33 +20,33 @@ use super::Cluster;
 use super::controllers::{condition, keys};
 use super::objects::{Key, Store, has_finalizers};
 use super::seeds;
-use super::workloads::{is_going, is_ready};
+use super::workloads::{is_ready, is_terminating};
 use crate::time::now;
 
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
 const SILENT: &str = "node.kubernetes.io/unreachable";
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
-/// Why pods of a silent node are not Ready.
-const LOST: &str = "NodeNotReady";
+/// The reason that pods of a silent node are not Ready.
+const NODE_NOT_READY: &str = "NodeNotReady";
 
 impl Cluster {
-    /// A node joins; the first one is the control plane.
+    /// Adds a node; the first one is the control plane.
     pub fn add_node(&self, name: &str, address: &str) {
         let mut store = self.store();
         let first = store.list("nodes", "").next().is_none();
         seeds::node(
             &mut store,
             (name, address),
-            first && !self.belongs.load(Ordering::SeqCst),
+            first && !self.is_standalone.load(Ordering::SeqCst),
         );
     }
 
-    /// The machine at an address stops (or begins again) to serve as a node: power, reset, deletion.
+    /// Sets whether the machine at an address serves as a node (power, reset, deletion).
     pub fn set_served(&self, address: &str, served: bool) {
         self.store().set_silent(address, !served);
     }
 
-    /// Whether a node lost its machine, by the node's name; false if there is no such node.
+    /// Disconnects (`cut`) or reconnects a node's machine; false if there is no such node.
     pub fn cut_node(&self, name: &str, cut: bool) -> bool {
         let mut store = self.store();
         let node = store.get(&Key::new("nodes", "", name)).cloned();
@@ -55,7 +55,7 @@ impl Cluster {
         true
     }
 
-    /// Whether a node is there and Ready.
+    /// Whether a node exists and is Ready.
     pub fn node_ready(&self, name: &str) -> bool {
         let store = self.store();
         let node = store.get(&Key::new("nodes", "", name));
@@ -68,7 +68,7 @@ impl Cluster {
         })
     }
 
-    /// Whether a node is Ready and its machine there, so that no other one may take its name.
+    /// Whether a node is Ready and its machine connected, so that no other machine may take its name.
     pub fn serves(&self, node: &str) -> bool {
         self.node_ready(node) && {
             let store = self.store();
@@ -78,26 +78,25 @@ impl Cluster {
     }
 }
 
-/// Where a node is reached.
+/// The node's `InternalIP`.
 pub(super) fn address(node: &Value) -> &str {
     node["status"]["addresses"][0]["address"]
         .as_str()
         .unwrap_or_default()
 }
 
-/// A node by its name.
 fn node<'a>(store: &'a Store, name: &str) -> Option<&'a Value> {
     store.get(&Key::new("nodes", "", name)).map(|node| &**node)
 }
 
-/// Whether the kubelet of the node that a pod is on does its work.
+/// Whether the kubelet on the pod's node works.
 pub(super) fn is_served(store: &Store, pod: &Value) -> bool {
     let name = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     node(store, name).is_none_or(|node| !store.is_silent(address(node)))
 }
 
-/// One round: conditions and taints of the nodes, then the pods on them.
-pub(super) fn settle(store: &mut Store, network: bool) {
+/// One round: conditions and taints of the nodes, then their pods.
+pub(super) fn reconcile(store: &mut Store, network: bool) {
     let network = network
         || keys(store, "daemonsets.apps")
             .iter()
@@ -112,7 +111,7 @@ pub(super) fn settle(store: &mut Store, network: bool) {
         });
     }
     for key in keys(store, "pods") {
-        settle_pod(store, &key);
+        reconcile_pod(store, &key);
     }
 }
 
@@ -149,7 +148,7 @@ fn post(node: &mut Value, silent: bool, network: bool) {
     ]);
 }
 
-/// The taints that the node controller keeps; others stay.
+/// Sets the node controller's taints; keeps others.
 fn taint(node: &mut Value, silent: bool) {
     let wanted = [
         (
@@ -181,7 +180,7 @@ fn taint(node: &mut Value, silent: bool) {
     }
 }
 
-fn settle_pod(store: &mut Store, key: &Key) {
+fn reconcile_pod(store: &mut Store, key: &Key) {
     let Some(pod) = store.get(key).cloned() else {
         return;
     };
@@ -194,7 +193,7 @@ fn settle_pod(store: &mut Store, key: &Key) {
         }
         return;
     };
-    if is_going(&pod) {
+    if is_terminating(&pod) {
         if is_out_of_service(&node) && !is_ready(&node) && !has_finalizers(&pod) {
             store.remove(key);
         }
@@ -202,7 +201,7 @@ fn settle_pod(store: &mut Store, key: &Key) {
         store.delete(key, false, false);
     } else if pod["status"]["phase"] == "Running" {
         let silent = store.is_silent(address(&node));
-        store.update(key, |pod| lose(pod, silent));
+        store.update(key, |pod| set_ready(pod, silent));
     }
 }
 
@@ -215,7 +214,7 @@ fn is_out_of_service(node: &Value) -> bool {
 }
 
 /// A running pod is not Ready while its node is silent.
-fn lose(pod: &mut Value, silent: bool) {
+fn set_ready(pod: &mut Value, silent: bool) {
     for condition in pod["status"]["conditions"]
         .as_array_mut()
         .into_iter()
@@ -225,20 +224,20 @@ fn lose(pod: &mut Value, silent: bool) {
             continue;
         }
         if silent && condition["status"] == "True" {
-            (condition["status"], condition["reason"]) = (json!("False"), json!(LOST));
-        } else if !silent && condition["reason"] == LOST {
+            (condition["status"], condition["reason"]) = (json!("False"), json!(NODE_NOT_READY));
+        } else if !silent && condition["reason"] == NODE_NOT_READY {
             (condition["status"], condition["reason"]) = (json!("True"), json!(""));
         }
     }
 }
 
-/// Whether a taint of the node drives a pod away; every pod bears the node controller's own for a while.
+/// Whether a `NoExecute` taint evicts a pod; the node controller's own taints do not, as pods tolerate them for a while.
 pub(super) fn evicts(node: &Value, spec: &Value) -> bool {
     let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
     taints.any(|t| t["effect"] == "NoExecute" && t["key"] != SILENT && !tolerates(spec, t))
 }
 
-/// Whether a pod tolerates a taint.
+/// Whether a pod's tolerations match a taint.
 pub(super) fn tolerates(spec: &Value, taint: &Value) -> bool {
     spec["tolerations"]
         .as_array()

@@ -1,4 +1,4 @@
-//! What a cluster holds: kinds, objects with their versions, and the log of changes that watches read.
+//! The object store of a cluster: kinds, versioned objects, and the change log that watches read.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,7 +10,6 @@ use uuid::Uuid;
 use super::apply::Owners;
 use crate::time::now;
 
-/// A kind of object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::struct_field_names, reason = "`kind` is the word of the API")]
 pub(crate) struct Kind {
@@ -31,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// `pods`, `deployments.apps`: how error texts name it.
+    /// `pods`, `deployments.apps`, as in error messages.
     pub(crate) fn qualified(&self) -> String {
         if self.group.is_empty() {
             self.plural.clone()
@@ -41,7 +40,7 @@ impl Kind {
     }
 }
 
-/// Where an object lies.
+/// Identifies an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     /// `pods`, `deployments.apps`.
@@ -60,7 +59,7 @@ impl Key {
     }
 }
 
-/// One change, as a watch tells it.
+/// A change, as a watch reports it.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) version: u64,
@@ -69,14 +68,13 @@ pub(crate) struct Change {
     pub(crate) after: Option<Arc<Value>>,
 }
 
-/// An object and who owns which of its fields.
+/// An object and its field owners.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stored {
     pub(crate) body: Arc<Value>,
     pub(crate) owners: Owners,
 }
 
-/// All objects of a cluster.
 pub(crate) struct Store {
     pub(crate) kinds: Vec<Arc<Kind>>,
     objects: BTreeMap<Key, Stored>,
@@ -85,16 +83,16 @@ pub(crate) struct Store {
     oldest: u64,
     changed: watch::Sender<u64>,
     addresses: u32,
-    /// Addresses where no kubelet works.
+    /// Addresses without a working kubelet.
     silent: BTreeSet<String>,
-    /// Images that were missing or crashed work by now.
-    pub(crate) mended: bool,
+    /// Whether images that were missing or crashed work now.
+    pub(crate) images_fixed: bool,
 }
 
 const LOG_LENGTH: usize = 20_000;
 
 impl Store {
-    /// A store that knows the kinds of every cluster.
+    /// An empty store with the built-in kinds.
     pub(crate) fn new() -> Self {
         let kind = |&(group, kind, plural, namespaced): &(&str, &str, &str, bool)| {
             let version = if group == "autoscaling" { "v2" } else { "v1" };
@@ -115,16 +113,16 @@ impl Store {
             changed: watch::Sender::new(1),
             addresses: 0,
             silent: BTreeSet::new(),
-            mended: false,
+            images_fixed: false,
         }
     }
 
-    /// Tells when something changed.
+    /// Changes whenever the store does.
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// The kind that a path names.
+    /// The kind in an API path.
     pub(crate) fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
         self.kinds
             .iter()
@@ -132,7 +130,7 @@ impl Store {
             .cloned()
     }
 
-    /// The kind that a manifest names.
+    /// The kind of a manifest.
     pub(crate) fn kind_of(&self, body: &Value) -> Option<Arc<Kind>> {
         self.kinds
             .iter()
@@ -150,7 +148,7 @@ impl Store {
         self.objects.get(key)
     }
 
-    /// All objects of a kind, in one namespace or (empty) in all.
+    /// The objects of a kind in one namespace, or in all if it is empty.
     pub(crate) fn list<'a>(
         &'a self,
         kind: &str,
@@ -166,12 +164,11 @@ impl Store {
             .map(|(key, stored)| (key, &stored.body))
     }
 
-    /// Every object.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
         self.objects.iter().map(|(key, stored)| (key, &stored.body))
     }
 
-    /// Writes an object: gives it what the server gives (uid, times, version) and tells the watches.
+    /// Writes an object with the server's metadata (UID, times, version) and notifies the watches.
     pub(crate) fn put(&mut self, key: &Key, mut body: Value, owners: Owners) -> Arc<Value> {
         let before = self.objects.get(key).map(|stored| Arc::clone(&stored.body));
         let (uid, created) = match &before {
@@ -182,7 +179,7 @@ impl Store {
             None => (json!(Uuid::new_v4().to_string()), json!(now())),
         };
         self.version += 1;
-        let managed = owners.shown(body["apiVersion"].as_str().unwrap_or_default());
+        let managed = owners.managed_fields(body["apiVersion"].as_str().unwrap_or_default());
         let meta = &mut body["metadata"];
         meta["name"] = json!(key.name);
         if !key.namespace.is_empty() {
@@ -204,7 +201,7 @@ impl Store {
                 owners,
             },
         );
-        self.tell(Change {
+        self.notify(Change {
             version: self.version,
             kind: key.kind.clone(),
             before,
@@ -213,7 +210,7 @@ impl Store {
         after
     }
 
-    /// Changes an object if the function changes anything; its field owners stay.
+    /// Writes an object if `change` changes it; field owners stay the same.
     pub(crate) fn update(&mut self, key: &Key, change: impl FnOnce(&mut Value)) {
         let Some(stored) = self.objects.get(key).cloned() else {
             return;
@@ -225,26 +222,26 @@ impl Store {
         }
     }
 
-    /// Takes an object out at once.
+    /// Removes an object immediately.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
         let before = self.objects.remove(key)?.body;
         self.version += 1;
         let mut last = (*before).clone();
         last["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let last = Arc::new(last);
-        self.tell(Change {
+        self.notify(Change {
             version: self.version,
             kind: key.kind.clone(),
             before: Some(Arc::clone(&last)),
             after: None,
         });
         if key.kind == "customresourcedefinitions.apiextensions.k8s.io" {
-            self.forget_kind(&before);
+            self.unregister_kind(&before);
         }
         Some(last)
     }
 
-    /// Deletes as the API does: at once, or only marked where finalizers or a kubelet have a last word.
+    /// Deletes as the API does: immediately, or only by a mark if finalizers or a kubelet have to act first.
     pub(crate) fn delete(
         &mut self,
         key: &Key,
@@ -280,7 +277,7 @@ impl Store {
         self.get(key).cloned()
     }
 
-    /// The changes of a kind after a version; none if they are not kept so long.
+    /// The changes of a kind after a version; none if the log no longer holds them.
     pub(crate) fn since(&self, kind: &str, version: u64) -> Option<Vec<Change>> {
         if version + 1 < self.oldest {
             return None;
@@ -296,19 +293,19 @@ impl Store {
         )
     }
 
-    /// Forgets the log, as etcd's compaction does.
+    /// Drops the change log, as etcd's compaction does.
     pub(crate) fn compact(&mut self) {
         self.log.clear();
         self.version += 1;
         self.oldest = self.version;
     }
 
-    /// Whether no kubelet works at an address.
+    /// Whether there is no working kubelet at an address.
     pub(crate) fn is_silent(&self, address: &str) -> bool {
         self.silent.contains(address)
     }
 
-    /// The kubelet at an address falls silent, or speaks again; the controllers look at once.
+    /// Sets whether the kubelet at an address works, and wakes the controllers.
     pub(crate) fn set_silent(&mut self, address: &str, silent: bool) {
         let changed = if silent {
             self.silent.insert(address.to_owned())
@@ -320,13 +317,13 @@ impl Store {
         }
     }
 
-    /// Images that were missing or crashed work from now on; the controllers look at once.
-    pub(crate) fn mend(&mut self) {
-        self.mended = true;
+    /// Makes all images work, and wakes the controllers.
+    pub(crate) fn fix_images(&mut self) {
+        self.images_fixed = true;
         self.changed.send_replace(self.version);
     }
 
-    /// The next address of the services' range.
+    /// Allocates the next cluster IP.
     pub(crate) fn next_address(&mut self) -> String {
         self.addresses += 1;
         format!(
@@ -336,8 +333,8 @@ impl Store {
         )
     }
 
-    /// Learns the kind that a definition defines.
-    pub(crate) fn learn_kind(&mut self, definition: &Value) {
+    /// Registers the kind of a custom resource definition.
+    pub(crate) fn register_kind(&mut self, definition: &Value) {
         let spec = &definition["spec"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         for version in spec["versions"].as_array().into_iter().flatten() {
@@ -354,7 +351,7 @@ impl Store {
         }
     }
 
-    fn forget_kind(&mut self, definition: &Value) {
+    fn unregister_kind(&mut self, definition: &Value) {
         let (group, plural) = (
             definition["spec"]["group"].clone(),
             definition["spec"]["names"]["plural"].clone(),
@@ -376,7 +373,7 @@ impl Store {
         self.kinds.retain(|kind| kind.qualified() != qualified);
     }
 
-    fn tell(&mut self, change: Change) {
+    fn notify(&mut self, change: Change) {
         let version = change.version;
         self.log.push_back(change);
         if self.log.len() > LOG_LENGTH {
@@ -389,14 +386,13 @@ impl Store {
     }
 }
 
-/// Whether something else has to agree before the object goes.
 pub(crate) fn has_finalizers(body: &Value) -> bool {
     body["metadata"]["finalizers"]
         .as_array()
         .is_some_and(|list| !list.is_empty())
 }
 
-/// A member as a list, made if absent.
+/// A member as a list, created if absent.
 pub(crate) fn array(value: &mut Value) -> Option<&mut Vec<Value>> {
     if value.is_null() {
         *value = json!([]);
@@ -407,7 +403,7 @@ pub(crate) fn array(value: &mut Value) -> Option<&mut Vec<Value>> {
 const RBAC: &str = "rbac.authorization.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 
-/// Group, kind, plural, whether it lies in a namespace.
+/// Group, kind, plural, whether it is namespaced.
 const KINDS: [(&str, &str, &str, bool); 33] = [
     ("", "Namespace", "namespaces", false),
     ("", "ConfigMap", "configmaps", true),

@@ -1,12 +1,12 @@
-//! Quotas: how many objects of a kind a namespace may hold. What a `ResourceQuota` says of processors and memory is not
-//! counted.
+//! Object count quotas of namespaces. CPU and memory in a `ResourceQuota` are not
+//! enforced.
 
 use serde_json::Value;
 
 use super::objects::Store;
 
-/// Why one more object of a kind (`pods`, `deployments.apps`) does not fit into a namespace, in the words of the quota
-/// that it would exceed.
+/// The error if one more object of a kind (`pods`, `deployments.apps`) would exceed a quota of the
+/// namespace, with the real server's message.
 pub(super) fn exceeded(store: &Store, kind: &str, namespace: &str) -> Option<String> {
     let counted = format!("count/{kind}");
     let used = || store.list(kind, namespace).count();
@@ -25,7 +25,7 @@ pub(super) fn exceeded(store: &Store, kind: &str, namespace: &str) -> Option<Str
     })
 }
 
-/// A quantity, which is a text or a number.
+/// A quantity as a string or number.
 fn number(quantity: &Value) -> Option<usize> {
     quantity.as_str().map_or_else(
         || {

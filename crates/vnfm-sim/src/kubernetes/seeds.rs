@@ -1,4 +1,4 @@
-//! What is in a cluster from the beginning: system namespaces, roles, DNS, the proxy; and how a node looks.
+//! The objects of a new cluster (system namespaces, roles, DNS, proxy), and those of nodes and bootstrap tokens.
 
 use std::collections::BTreeSet;
 
@@ -23,13 +23,13 @@ const EDIT_VERBS: &[&str] = &[
     "watch",
 ];
 
-/// Plants the system objects; which they are.
-pub(crate) fn plant(store: &mut Store) -> BTreeSet<Key> {
-    let mut planted = BTreeSet::new();
+/// Creates the system objects and returns their keys.
+pub(crate) fn create_system_objects(store: &mut Store) -> BTreeSet<Key> {
+    let mut created = BTreeSet::new();
     let mut put = |kind: &str, (namespace, name): (&str, &str), body: Value| {
         let key = Key::new(kind, namespace, name);
         store.put(&key, body, Owners::default());
-        planted.insert(key);
+        created.insert(key);
     };
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
         let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "labels": { "kubernetes.io/metadata.name": name } },
@@ -74,7 +74,7 @@ pub(crate) fn plant(store: &mut Store) -> BTreeSet<Key> {
         ("kube-system", "coredns"),
         workload("Deployment", "coredns", json!({ "replicas": 2 })),
     );
-    planted
+    created
 }
 
 fn workload(kind: &str, name: &str, mut spec: Value) -> Value {
@@ -89,8 +89,8 @@ fn workload(kind: &str, name: &str, mut spec: Value) -> Value {
     json!({ "apiVersion": "apps/v1", "kind": kind, "metadata": { "labels": labels, "generation": 1 }, "spec": spec, "status": {} })
 }
 
-/// A node that has just joined. One of that name that is there already keeps its labels, taints and cordon, as the
-/// real kubelet leaves them.
+/// Registers a node. One that exists keeps its labels, taints and cordon, as with the
+/// real kubelet.
 pub(crate) fn node(store: &mut Store, (name, address): (&str, &str), control_plane: bool) {
     let number = store.list("nodes", "").count();
     let mut labels = json!({ "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" });
@@ -113,7 +113,7 @@ pub(crate) fn node(store: &mut Store, (name, address): (&str, &str), control_pla
     }
 }
 
-/// The secret of a bootstrap token, valid for a quarter of an hour.
+/// Creates the secret of a bootstrap token, valid for 15 minutes.
 pub(crate) fn bootstrap_token(store: &mut Store, (id, secret): (&str, &str)) {
     let soon = jiff::Timestamp::now().saturating_add(jiff::SignedDuration::from_mins(15));
     let expires = soon.map_or_else(|_| now(), |time| time.to_string());

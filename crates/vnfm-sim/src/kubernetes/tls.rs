@@ -1,4 +1,4 @@
-//! A cluster's own CA, and its server's certificate.
+//! A cluster's CA and server certificate.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
 
-/// A CA of the cluster's own, and a server certificate for its address.
+/// A new CA (PEM), and a TLS acceptor with a certificate for the address.
 pub(super) fn certificates(address: IpAddr) -> anyhow::Result<(String, TlsAcceptor)> {
     let mut ca = CertificateParams::new(Vec::new())?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

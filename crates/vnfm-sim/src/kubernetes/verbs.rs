@@ -1,4 +1,4 @@
-//! What each verb of the API does to a kind or an object.
+//! Implements the API's verbs on kinds and objects.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::disruption;
 use super::objects::{Key, Kind};
 use super::watch::Selector;
 use super::writes::{
-    apply, conflict, create, error, json_patch, manager, missing, parse, remove, write,
+    apply, conflict, create, error, json_patch, manager, not_found, parse, remove, write,
 };
 use crate::http::{Reply, Request};
 
@@ -28,26 +28,26 @@ impl Api {
             .param("continue")
             .and_then(|c| c.parse().ok())
             .unwrap_or(0);
-        let fitting: Vec<&Arc<Value>> = store
+        let matching: Vec<&Arc<Value>> = store
             .list(&kind.qualified(), namespace)
             .map(|(_, body)| body)
-            .filter(|body| selector.fits(body))
+            .filter(|body| selector.matches(body))
             .collect();
         let bare = |body: &&Arc<Value>| {
             let mut body = (***body).clone();
-            // As the real server does for its own kinds: the list says what its items are.
+            // The real server omits these from the items of built-in kinds.
             body.as_object_mut()
                 .map(|map| (map.remove("apiVersion"), map.remove("kind")));
             body
         };
-        let items: Vec<Value> = fitting.iter().skip(skip).take(limit).map(bare).collect();
+        let items: Vec<Value> = matching.iter().skip(skip).take(limit).map(bare).collect();
         let mut meta = json!({ "resourceVersion": store.version.to_string() });
-        let left = fitting
+        let remaining = matching
             .len()
             .saturating_sub(skip.saturating_add(items.len()));
-        if left > 0 {
+        if remaining > 0 {
             meta["continue"] = json!((skip + items.len()).to_string());
-            meta["remainingItemCount"] = json!(left);
+            meta["remainingItemCount"] = json!(remaining);
         }
         Reply::json(
             200,
@@ -69,18 +69,18 @@ impl Api {
         let old = store
             .stored(key)
             .cloned()
-            .ok_or_else(|| missing(kind, &key.name))?;
-        let asked = body["metadata"]["resourceVersion"]
+            .ok_or_else(|| not_found(kind, &key.name))?;
+        let version = body["metadata"]["resourceVersion"]
             .as_str()
             .unwrap_or_default();
-        if !asked.is_empty() && old.body["metadata"]["resourceVersion"] != asked {
+        if !version.is_empty() && old.body["metadata"]["resourceVersion"] != version {
             return Err(conflict(
                 kind,
                 &key.name,
                 "the object has been modified; please apply your changes to the latest version and try again",
             ));
         }
-        let owners = old.owners.wrote(&manager(request), &old.body, &body);
+        let owners = old.owners.after_write(&manager(request), &old.body, &body);
         Ok(Reply::json(200, &write(&mut store, key, body, owners)))
     }
 
@@ -90,7 +90,7 @@ impl Api {
         let old = store
             .stored(key)
             .cloned()
-            .ok_or_else(|| missing(kind, &key.name))?;
+            .ok_or_else(|| not_found(kind, &key.name))?;
         let mut body = (*old.body).clone();
         match request.header("content-type") {
             kind if kind.starts_with("application/merge-patch+json") => {
@@ -112,15 +112,15 @@ impl Api {
                 ));
             }
         }
-        let asked = change["metadata"]["resourceVersion"].as_str();
-        if asked.is_some_and(|asked| old.body["metadata"]["resourceVersion"] != asked) {
+        let version = change["metadata"]["resourceVersion"].as_str();
+        if version.is_some_and(|version| old.body["metadata"]["resourceVersion"] != version) {
             return Err(conflict(
                 kind,
                 &key.name,
                 "the object has been modified; please apply your changes to the latest version and try again",
             ));
         }
-        let owners = old.owners.wrote(&manager(request), &old.body, &body);
+        let owners = old.owners.after_write(&manager(request), &old.body, &body);
         Ok(Reply::json(200, &write(&mut store, key, body, owners)))
     }
 
@@ -164,7 +164,7 @@ impl Api {
         let body = store
             .get(key)
             .cloned()
-            .ok_or_else(|| missing(kind, &key.name))?;
+            .ok_or_else(|| not_found(kind, &key.name))?;
         let uid = options["preconditions"]["uid"].as_str();
         if uid.is_some_and(|uid| body["metadata"]["uid"] != uid) {
             return Err(conflict(
@@ -198,7 +198,7 @@ impl Api {
         let mut store = self.0.store();
         let doomed: Vec<Key> = store
             .list(&kind.qualified(), namespace)
-            .filter(|(_, body)| selector.fits(body))
+            .filter(|(_, body)| selector.matches(body))
             .map(|(key, _)| key.clone())
             .collect();
         for key in &doomed {
@@ -243,7 +243,7 @@ impl Api {
 
     pub(super) fn log(&self, kind: &Kind, key: &Key) -> Answer {
         let store = self.0.store();
-        let pod = store.get(key).ok_or_else(|| missing(kind, &key.name))?;
+        let pod = store.get(key).ok_or_else(|| not_found(kind, &key.name))?;
         let text = format!(
             "{} started\n",
             pod["spec"]["containers"][0]["name"]
@@ -254,12 +254,12 @@ impl Api {
             body: text.into(),
             ..Reply::empty(200)
         }
-        .with("content-type", "text/plain"))
+        .with_header("content-type", "text/plain"))
     }
 
     pub(super) fn scale(&self, request: &Request, kind: &Kind, key: &Key) -> Answer {
         let mut store = self.0.store();
-        store.get(key).ok_or_else(|| missing(kind, &key.name))?;
+        store.get(key).ok_or_else(|| not_found(kind, &key.name))?;
         if request.method != Method::GET {
             let replicas = parse(request)?["spec"]["replicas"].clone();
             store.update(key, |body| body["spec"]["replicas"] = replicas);

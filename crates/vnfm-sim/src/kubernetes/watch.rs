@@ -1,4 +1,4 @@
-//! Watches and selectors: the changes of a kind, one JSON document a line, from a version on.
+//! Watches (the changes of a kind from a version on, one JSON document per line) and selectors.
 
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::writes::status;
 use crate::http::{Reply, Request};
 use crate::time::pause;
 
-/// What a list or a watch is limited to.
+/// A label and field selector.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selector {
     labels: Vec<(String, Test)>,
@@ -31,7 +31,7 @@ enum Test {
 }
 
 impl Selector {
-    /// Reads `labelSelector` and `fieldSelector`.
+    /// Parses `labelSelector` and `fieldSelector` of a request.
     pub(crate) fn of(request: &Request) -> Self {
         let labels = split(request.param("labelSelector").unwrap_or_default())
             .iter()
@@ -60,7 +60,7 @@ impl Selector {
         Self { labels, fields }
     }
 
-    /// Reads a selector of an object's specification; none selects nothing, an empty one everything.
+    /// Parses a selector in an object's spec; an empty one selects everything, an absent one (`None`) nothing.
     pub(crate) fn of_object(selector: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let selector = selector.as_object()?;
@@ -96,8 +96,8 @@ impl Selector {
         })
     }
 
-    /// Whether an object passes.
-    pub(crate) fn fits(&self, body: &Value) -> bool {
+    /// Whether it selects the object.
+    pub(crate) fn matches(&self, body: &Value) -> bool {
         let label = |name: &str| body["metadata"]["labels"][name].as_str();
         let labels = self.labels.iter().all(|(name, test)| match test {
             Test::In(values) => label(name).is_some_and(|value| values.iter().any(|v| v == value)),
@@ -172,8 +172,7 @@ fn requirement(text: &str) -> (String, Test) {
     }
 }
 
-/// A running watch.
-struct Watching {
+struct WatchState {
     cluster: Arc<Cluster>,
     kind: Arc<Kind>,
     namespace: String,
@@ -186,15 +185,15 @@ struct Watching {
     ended: bool,
 }
 
-/// Answers `?watch=1`.
+/// Serves `?watch=1`.
 pub(crate) fn watch(
     cluster: &Arc<Cluster>,
     store: &Store,
     (kind, namespace): (&Arc<Kind>, &str),
     request: &Request,
 ) -> Reply {
-    let asked = request.param("resourceVersion").unwrap_or_default();
-    let from: u64 = asked.parse().unwrap_or(0);
+    let version = request.param("resourceVersion").unwrap_or_default();
+    let from: u64 = version.parse().unwrap_or(0);
     let selector = Selector::of(request);
     let seconds = request
         .param("timeoutSeconds")
@@ -207,7 +206,7 @@ pub(crate) fn watch(
     if initial || from == 0 {
         let present = store
             .list(&kind.qualified(), namespace)
-            .filter(|(_, body)| selector.fits(body));
+            .filter(|(_, body)| selector.matches(body));
         first.extend(present.map(|(_, body)| json!({ "type": "ADDED", "object": **body })));
         seen = store.version;
         if initial && bookmarks {
@@ -219,7 +218,7 @@ pub(crate) fn watch(
     let changes = store.subscribe();
     let until = tokio::time::Instant::now() + Duration::from_secs(seconds);
     let ended = first.first().is_some_and(|event| event["type"] == "ERROR");
-    let watching = Watching {
+    let watching = WatchState {
         cluster: Arc::clone(cluster),
         kind: Arc::clone(kind),
         namespace: namespace.to_owned(),
@@ -236,18 +235,18 @@ pub(crate) fn watch(
         body: Body::from_stream(lines),
         ..Reply::empty(200)
     }
-    .with("content-type", "application/json")
+    .with_header("content-type", "application/json")
 }
 
-/// The next piece of a watch: everything that is due, in one go.
+/// The next chunk of a watch, with all events that are due.
 async fn next(
-    watching: Option<Watching>,
-) -> Option<(Result<Bytes, std::io::Error>, Option<Watching>)> {
+    watching: Option<WatchState>,
+) -> Option<(Result<Bytes, std::io::Error>, Option<WatchState>)> {
     let mut watching = watching?;
     loop {
         let mut due = std::mem::take(&mut watching.first);
         if !watching.ended {
-            due.extend(watching.news());
+            due.extend(watching.pending_events());
         }
         let over = watching.ended;
         if !due.is_empty() {
@@ -274,8 +273,8 @@ async fn next(
     }
 }
 
-impl Watching {
-    fn news(&mut self) -> Vec<Value> {
+impl WatchState {
+    fn pending_events(&mut self) -> Vec<Value> {
         let cluster = Arc::clone(&self.cluster);
         let store: MutexGuard<'_, Store> = cluster.store();
         let Some(changes) = store.since(&self.kind.qualified(), self.seen) else {
@@ -289,11 +288,11 @@ impl Watching {
             .collect()
     }
 
-    /// A change as this watch sees it: an object may come into or leave its selection.
+    /// The watch event of a change; an object that enters or leaves the selection is added or deleted.
     fn event(&self, change: &Change) -> Option<Value> {
         let mine = |body: &Arc<Value>| {
             (self.namespace.is_empty() || body["metadata"]["namespace"] == self.namespace.as_str())
-                && self.selector.fits(body)
+                && self.selector.matches(body)
         };
         let before = change.before.as_ref().filter(|body| mine(body));
         let after = change.after.as_ref().filter(|body| mine(body));
@@ -343,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_select_as_the_real_ones() {
+    fn selectors_match_as_in_kubernetes() {
         let pod = json!({ "metadata": { "name": "p", "labels": { "app": "web", "tier": "a" } }, "status": { "phase": "Running" } });
         for (labels, fields, fits) in [
             ("", "", true),
@@ -355,7 +354,7 @@ mod tests {
             ("", "metadata.name=q", false),
         ] {
             assert_eq!(
-                selector(labels, fields).fits(&pod),
+                selector(labels, fields).matches(&pod),
                 fits,
                 "{labels} {fields}"
             );

@@ -1,4 +1,4 @@
-//! Workloads: deployments to replica sets to pods; stateful sets, daemon sets, jobs.
+//! Workload controllers: deployments, replica sets, stateful sets, daemon sets, jobs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn children(store: &Store, kind: &str, parent: &Value) -> Vec<(Key, Arc<Value>)>
         .collect()
 }
 
-pub(super) fn is_going(body: &Value) -> bool {
+pub(super) fn is_terminating(body: &Value) -> bool {
     !body["metadata"]["deletionTimestamp"].is_null()
 }
 
@@ -47,7 +47,7 @@ fn owned_by(parent: &Value) -> Value {
     json!([{ "apiVersion": parent["apiVersion"], "kind": parent["kind"], "name": parent["metadata"]["name"], "uid": parent["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true }])
 }
 
-fn make_pod(store: &mut Store, parent: &Value, name: &str, more: &[(&str, &str)]) {
+fn create_pod(store: &mut Store, parent: &Value, name: &str, more: &[(&str, &str)]) {
     let template = &parent["spec"]["template"];
     let namespace = parent["metadata"]["namespace"].as_str().unwrap_or_default();
     let mut spec = template["spec"].clone();
@@ -89,7 +89,7 @@ fn count(body: &Value) -> usize {
 
 pub(super) fn deployments(store: &mut Store) {
     for key in keys(store, "deployments.apps") {
-        let Some(deployment) = store.get(&key).cloned().filter(|d| !is_going(d)) else {
+        let Some(deployment) = store.get(&key).cloned().filter(|d| !is_terminating(d)) else {
             continue;
         };
         let hash = hash(&deployment["spec"]["template"]);
@@ -99,7 +99,7 @@ pub(super) fn deployments(store: &mut Store) {
         let revision = (sets.len() + 1).to_string();
         match sets.iter().find(|(set, _)| set.name == current) {
             Some((set, _)) => store.update(set, |body| body["spec"]["replicas"] = replicas.clone()),
-            None => make_replica_set(store, &deployment, (&current, &hash, &revision)),
+            None => create_replica_set(store, &deployment, (&current, &hash, &revision)),
         }
         let done = |body: &Value| body["status"]["readyReplicas"].as_u64().unwrap_or(0);
         let fresh = store
@@ -134,7 +134,7 @@ pub(super) fn deployments(store: &mut Store) {
     }
 }
 
-fn make_replica_set(
+fn create_replica_set(
     store: &mut Store,
     deployment: &Value,
     (name, hash, revision): (&str, &str, &str),
@@ -206,12 +206,12 @@ fn deployment_status(body: &mut Value, (made, ready, updated): (u64, u64, u64)) 
 
 pub(super) fn replica_sets(store: &mut Store) {
     for key in keys(store, "replicasets.apps") {
-        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else {
+        let Some(set) = store.get(&key).cloned().filter(|s| !is_terminating(s)) else {
             continue;
         };
         let pods: Vec<_> = children(store, "pods", &set)
             .into_iter()
-            .filter(|(_, pod)| !is_going(pod))
+            .filter(|(_, pod)| !is_terminating(pod))
             .collect();
         let mut refused = None;
         for _ in pods.len()..count(&set) {
@@ -221,7 +221,7 @@ pub(super) fn replica_sets(store: &mut Store) {
             if refused.is_some() {
                 break;
             }
-            make_pod(store, &set, &name, &[]);
+            create_pod(store, &set, &name, &[]);
         }
         let failure = refused.map(|why| failed_create(store, &key, &set, &why));
         let mut surplus: Vec<_> = pods.iter().collect();
@@ -234,7 +234,7 @@ pub(super) fn replica_sets(store: &mut Store) {
         }
         let pods: Vec<_> = children(store, "pods", &set)
             .into_iter()
-            .filter(|(_, pod)| !is_going(pod))
+            .filter(|(_, pod)| !is_terminating(pod))
             .collect();
         let ready = pods.iter().filter(|(_, pod)| is_ready(pod)).count();
         store.update(&key, |body| {
@@ -247,7 +247,7 @@ pub(super) fn replica_sets(store: &mut Store) {
     }
 }
 
-/// A pod was refused: the condition that says so, the one from before where it was refused before.
+/// The condition for a refused pod; keeps the previous one if the pod was refused before.
 fn failed_create(store: &mut Store, key: &Key, set: &Value, why: &str) -> Value {
     if let Some(before) = replica_failure(set) {
         return before.clone();
@@ -272,14 +272,14 @@ const FAILURE: &str = "ReplicaFailure";
 
 pub(super) fn stateful_sets(store: &mut Store) {
     for key in keys(store, "statefulsets.apps") {
-        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else {
+        let Some(set) = store.get(&key).cloned().filter(|s| !is_terminating(s)) else {
             continue;
         };
         let hash = hash(&set["spec"]["template"]);
         let revision = format!("{}-{hash}", key.name);
         let pods = children(store, "pods", &set);
         let name = |n: usize| format!("{}-{n}", key.name);
-        // In order, each when the one before it is Ready.
+        // In order, each once the previous one is Ready.
         for n in 0..count(&set) {
             match pods.iter().find(|(pod, _)| pod.name == name(n)) {
                 Some((pod, body))
@@ -293,7 +293,7 @@ pub(super) fn stateful_sets(store: &mut Store) {
                 Some(_) => break,
                 None => {
                     let index = n.to_string();
-                    make_pod(
+                    create_pod(
                         store,
                         &set,
                         &name(n),
@@ -310,7 +310,7 @@ pub(super) fn stateful_sets(store: &mut Store) {
         let wanted: BTreeSet<String> = (0..count(&set)).map(name).collect();
         for (pod, _) in pods
             .iter()
-            .filter(|(pod, body)| !wanted.contains(&pod.name) && !is_going(body))
+            .filter(|(pod, body)| !wanted.contains(&pod.name) && !is_terminating(body))
         {
             store.delete(pod, false, false);
         }
@@ -323,7 +323,7 @@ pub(super) fn stateful_sets(store: &mut Store) {
 
 pub(super) fn daemon_sets(store: &mut Store) {
     for key in keys(store, "daemonsets.apps") {
-        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else {
+        let Some(set) = store.get(&key).cloned().filter(|s| !is_terminating(s)) else {
             continue;
         };
         let spec = &set["spec"]["template"]["spec"];
@@ -344,7 +344,7 @@ pub(super) fn daemon_sets(store: &mut Store) {
             .iter()
             .filter(|node| !pods.iter().any(|(_, pod)| on(pod) == **node))
         {
-            make_pod(
+            create_pod(
                 store,
                 &set,
                 &format!("{}-{}", key.name, suffix()),
@@ -363,7 +363,7 @@ pub(super) fn daemon_sets(store: &mut Store) {
 
 pub(super) fn jobs(store: &mut Store) {
     for key in keys(store, "jobs.batch") {
-        let Some(job) = store.get(&key).cloned().filter(|j| !is_going(j)) else {
+        let Some(job) = store.get(&key).cloned().filter(|j| !is_terminating(j)) else {
             continue;
         };
         let pods = children(store, "pods", &job);
@@ -376,7 +376,7 @@ pub(super) fn jobs(store: &mut Store) {
             .filter(|(_, pod)| pod["status"]["phase"] == "Succeeded")
             .count();
         for _ in pods.len()..wanted {
-            make_pod(
+            create_pod(
                 store,
                 &job,
                 &format!("{}-{}", key.name, suffix()),

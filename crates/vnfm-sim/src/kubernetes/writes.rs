@@ -1,4 +1,4 @@
-//! What changes a cluster's objects, for the API's routes and the simulated `kubectl` alike; and how refusals are said.
+//! Writes to a cluster's objects, shared by the API and the simulated `kubectl`, and error responses.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -9,7 +9,7 @@ use super::apply::{Conflict, Owners};
 use super::objects::{Key, Kind, Store, has_finalizers};
 use crate::http::{Reply, Request};
 
-/// Creates an object.
+/// Creates an object after admission.
 pub(crate) fn create(
     store: &mut MutexGuard<'_, Store>,
     kind: &Arc<Kind>,
@@ -59,18 +59,18 @@ pub(crate) fn create(
                 json!({ "name": name, "group": kind.group, "kind": kind.plural }),
             ),
         )
-        .remark(message));
+        .with_remark(message));
     }
     admit::admit(store, kind, &key, &mut body)?;
-    let owners = Owners::default().wrote(manager, &Value::Null, &body);
+    let owners = Owners::default().after_write(manager, &Value::Null, &body);
     let stored = store.put(&key, body, owners);
     if kind.plural == "customresourcedefinitions" {
-        store.learn_kind(&stored);
+        store.register_kind(&stored);
     }
     Ok(stored)
 }
 
-/// Applies an object; whether it is new, and what it is now.
+/// Applies an object; returns whether it is new, and its new state.
 pub(crate) fn apply(
     store: &mut MutexGuard<'_, Store>,
     kind: &Arc<Kind>,
@@ -101,12 +101,12 @@ pub(crate) fn apply(
     }
     let stored = write(store, &key, body, owners);
     if kind.plural == "customresourcedefinitions" {
-        store.learn_kind(&stored);
+        store.register_kind(&stored);
     }
     Ok((old.is_none(), stored))
 }
 
-/// Writes an object; one that was only waiting for its finalizers goes when they are gone.
+/// Writes an object; a deleted one is removed once its finalizers are.
 pub(super) fn write(store: &mut Store, key: &Key, mut body: Value, owners: Owners) -> Arc<Value> {
     let old = store.get(key).cloned();
     let stamp = old
@@ -257,7 +257,7 @@ fn index(text: &str, length: usize) -> Option<usize> {
     text.parse().ok().filter(|n| *n < length)
 }
 
-/// A `Status` that says what went wrong.
+/// A `Status` of an error.
 pub(crate) fn status(code: u16, reason: &str, message: &str, details: Value) -> Value {
     let mut body = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code });
     if let (Some(map), false) = (body.as_object_mut(), details.is_null()) {
@@ -266,12 +266,12 @@ pub(crate) fn status(code: u16, reason: &str, message: &str, details: Value) -> 
     body
 }
 
-/// A reply that says what went wrong.
+/// An error response with a `Status` body.
 pub(crate) fn error(code: u16, reason: &str, message: &str) -> Reply {
-    Reply::json(code, &status(code, reason, message, Value::Null)).remark(message)
+    Reply::json(code, &status(code, reason, message, Value::Null)).with_remark(message)
 }
 
-pub(super) fn no_page() -> Reply {
+pub(super) fn unknown_path() -> Reply {
     error(
         404,
         "NotFound",
@@ -279,7 +279,7 @@ pub(super) fn no_page() -> Reply {
     )
 }
 
-pub(super) fn missing(kind: &Kind, name: &str) -> Reply {
+pub(super) fn not_found(kind: &Kind, name: &str) -> Reply {
     let message = format!("{} \"{name}\" not found", kind.qualified());
     Reply::json(
         404,
@@ -290,7 +290,7 @@ pub(super) fn missing(kind: &Kind, name: &str) -> Reply {
             json!({ "name": name, "group": kind.group, "kind": kind.plural }),
         ),
     )
-    .remark(message)
+    .with_remark(message)
 }
 
 pub(super) fn conflict(kind: &Kind, name: &str, why: &str) -> Reply {
@@ -307,11 +307,11 @@ pub(super) fn conflict(kind: &Kind, name: &str, why: &str) -> Reply {
             json!({ "name": name, "group": kind.group, "kind": kind.plural }),
         ),
     )
-    .remark(message)
+    .with_remark(message)
 }
 
 fn apply_conflict(kind: &Kind, conflicts: &[Conflict]) -> Reply {
-    let said = |c: &Conflict| {
+    let message_of = |c: &Conflict| {
         format!(
             "conflict with \"{}\" using {}",
             c.manager,
@@ -320,11 +320,11 @@ fn apply_conflict(kind: &Kind, conflicts: &[Conflict]) -> Reply {
     };
     let causes: Vec<Value> = conflicts
         .iter()
-        .map(|c| json!({ "reason": "FieldManagerConflict", "message": said(c), "field": c.field }))
+        .map(|c| json!({ "reason": "FieldManagerConflict", "message": message_of(c), "field": c.field }))
         .collect();
     let lines: Map<String, Value> = conflicts
         .iter()
-        .map(|c| (format!("{}: {}", said(c), c.field), Value::Null))
+        .map(|c| (format!("{}: {}", message_of(c), c.field), Value::Null))
         .collect();
     let lines: Vec<&String> = lines.keys().collect();
     let plural = if conflicts.len() == 1 {
@@ -342,5 +342,5 @@ fn apply_conflict(kind: &Kind, conflicts: &[Conflict]) -> Reply {
         409,
         &status(409, "Conflict", &message, json!({ "causes": causes })),
     )
-    .remark(message)
+    .with_remark(message)
 }

@@ -1,4 +1,4 @@
-//! What the NFVO answers to a request for a grant, and what it finds wrong with one.
+//! The NFVO's decision on a grant request, and the checks of SOL003 on it.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::Policy;
 
-/// What of a request breaks a rule of SOL003 9.5.2.2.
-pub(super) fn wrong_with(request: &Value) -> Vec<String> {
+/// The rules of SOL003 9.5.2.2 that a request breaks.
+pub(super) fn broken_rules(request: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut is_text = |name: &str, value: &Value| {
         if value.as_str().is_none_or(str::is_empty) {
@@ -62,8 +62,8 @@ fn resources<'a>(request: &'a Value, list: &str) -> &'a [Value] {
     request[list].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Status and body of the answer.
-pub(super) fn answer(policy: &Policy, request: &Value, (id, url): (&str, &str)) -> (u16, Value) {
+/// Status and body of the response.
+pub(super) fn decide(policy: &Policy, request: &Value, (id, url): (&str, &str)) -> (u16, Value) {
     if let Some(reason) = &policy.deny {
         let problem = json!({
             "type": "https://nfvo.example.com/no-room",
@@ -106,7 +106,7 @@ pub(super) fn answer(policy: &Policy, request: &Value, (id, url): (&str, &str)) 
     (201, grant)
 }
 
-/// RFC 7396.
+/// Applies a JSON merge patch (RFC 7396).
 pub(super) fn merge(into: &mut Value, patch: &Value) {
     let Value::Object(members) = patch else {
         return;

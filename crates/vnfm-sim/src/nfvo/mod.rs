@@ -1,17 +1,17 @@
-//! The NFVO: grants (SOL003 9) by script, a source of VNF packages (SOL003 10), a sink for notifications, and a token
+//! The simulated NFVO: grants (SOL003 9) by policy, VNF packages (SOL003 10), a sink for notifications, and a token
 //! endpoint.
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
-//! | `POST /grant/v1/grants` | as [`Policy`] says: 201, 202 with `Location`, 403 |
+//! | `POST /grant/v1/grants` | by [`Policy`]: 201, 202 with `Location`, 403 |
 //! | `GET /grant/v1/grants/{id}` | 202 until it is decided, then 200 or 403 |
-//! | `GET /vnfpkgm/v2/vnf_packages`, `…/{id}`, `…/{id}/package_content` | what was offered ([`Nfvo::offer`]), by ranges |
-//! | `/vnfpkgm/v2/subscriptions`, `…/{id}` | whoever subscribes is told what is offered, changed and withdrawn |
-//! | `GET`, `POST /notifications` | 204; what comes is kept |
+//! | `GET /vnfpkgm/v2/vnf_packages`, `…/{id}`, `…/{id}/package_content` | the onboarded packages ([`Nfvo::offer`]); ranges are supported |
+//! | `/vnfpkgm/v2/subscriptions`, `…/{id}` | subscribers are notified of onboarding, changes and deletions |
+//! | `GET`, `POST /notifications` | 204; notifications are stored |
 //! | `POST /token` | OAuth 2.0 client credentials (RFC 6749 4.4) |
 //!
-//! It is served twice: in plain HTTP, and with TLS for whoever has a certificate of its authority. 503, silence and
-//! cuts are the script of faults' (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`,
+//! It is served over plain HTTP and over mutual TLS. Inject 503, missing responses and cut connections as
+//! faults (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`,
 //! `nfvo.packages`, `nfvo.package`, `nfvo.package_content`, `nfvo.subscribe`, `nfvo.subscriptions`, `nfvo.subscription`,
 //! `nfvo.unsubscribe`).
 //! A request that breaks a rule of the standard is a violation.
@@ -33,53 +33,53 @@ use uuid::Uuid;
 
 use crate::books::Books;
 use crate::faults::Faults;
-use crate::http::{Desk, Listening, Neighbour, Reply, Request, Route, serve};
+use crate::http::{Listening, Reply, Request, Route, Server, Service, serve};
 
-/// Who may log in.
+/// The only user (and OAuth 2.0 client) that may log in.
 pub const CLIENT: &str = "vnfm";
-/// That one's password.
+/// Password of [`CLIENT`].
 pub const PASSWORD: &str = "planted-nfvo-password-2c77";
 
-/// How it decides, from now on.
+/// How the NFVO decides on grants and what it requires from callers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Policy {
-    /// Rejects everything, for this reason.
+    /// Rejects every grant, for this reason.
     pub deny: Option<String>,
-    /// Decides at this look; 0: at once.
+    /// Decides on this poll of the grant; 0: immediately.
     pub polls: u32,
-    /// Forgets undecided requests: a look finds nothing.
+    /// Drops undecided requests, so that polling them is a 404.
     pub forgets: bool,
-    /// The zone of every VNFC that is made.
+    /// The zone granted to every new VNFC.
     pub zone: Option<String>,
     /// Merged into every grant (RFC 7396).
     pub grant: Value,
-    /// Merged into what is said of every package (RFC 7396): another checksum, another shape.
+    /// Merged into every `VnfPkgInfo` (RFC 7396), for instance to send a wrong checksum.
     pub package: Value,
-    /// What a caller has to bring.
+    /// The authentication that a caller needs.
     pub login: Wanted,
-    /// Seconds that a token lives; 3600 where 0.
+    /// Lifetime of a token in seconds; 0 means 3600.
     pub token_life: i64,
 }
 
-/// What a caller has to bring.
+/// The authentication that a caller needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Wanted {
-    /// Nothing.
+    /// No authentication.
     #[default]
     None,
-    /// User and password.
+    /// HTTP Basic with [`CLIENT`] and [`PASSWORD`].
     Basic,
-    /// A token that was given here.
+    /// A bearer token issued by `/token`.
     Oauth2,
 }
 
-/// A request, and what became of it.
+/// A grant request and the decision on it.
 #[derive(Debug, Clone)]
-struct Case {
+struct GrantRequest {
     request: Value,
-    looks_left: u32,
+    polls_left: u32,
     status: u16,
     answer: Value,
 }
@@ -87,50 +87,50 @@ struct Case {
 #[derive(Default)]
 struct State {
     policy: Policy,
-    cases: BTreeMap<String, Case>,
-    /// Ids of the cases, in their order.
+    grants: BTreeMap<String, GrantRequest>,
+    /// Ids of the cases, oldest first.
     order: Vec<String>,
     notifications: Vec<Value>,
     tokens: BTreeMap<String, jiff::Timestamp>,
-    tokens_given: usize,
-    shelf: packages::Shelf,
+    tokens_issued: usize,
+    catalog: packages::PackageCatalog,
 }
 
-/// The NFVO.
+/// A running NFVO.
 pub struct Nfvo {
     state: Mutex<State>,
     books: Arc<Books>,
     url: String,
     secure_url: String,
-    papers: tls::Papers,
+    certificates: tls::Certificates,
     listening: Mutex<Vec<Listening>>,
 }
 
 impl Nfvo {
-    /// Starts it, on free ports.
+    /// Starts listening on free ports of 127.0.0.1.
     pub(crate) async fn open(books: Arc<Books>, faults: Arc<Faults>) -> anyhow::Result<Arc<Self>> {
         let plain = TcpListener::bind("127.0.0.1:0").await?;
         let secure = TcpListener::bind("127.0.0.1:0").await?;
-        let (papers, acceptor) = tls::papers()?;
+        let (certificates, acceptor) = tls::create()?;
         let nfvo = Arc::new(Self {
             state: Mutex::default(),
             books: books.clone(),
             url: format!("http://{}", plain.local_addr()?),
             secure_url: format!("https://{}", secure.local_addr()?),
-            papers,
+            certificates,
             listening: Mutex::default(),
         });
-        let desk = || {
-            let neighbour: Arc<dyn Neighbour> = Arc::new(Desked(nfvo.clone()));
-            Desk {
-                neighbour,
+        let server = || {
+            let service: Arc<dyn Service> = Arc::new(NfvoService(nfvo.clone()));
+            Server {
+                service,
                 books: books.clone(),
                 faults: faults.clone(),
             }
         };
         let both = vec![
-            serve(plain, None, desk()),
-            serve(secure, Some(acceptor), desk()),
+            serve(plain, None, server()),
+            serve(secure, Some(acceptor), server()),
         ];
         *nfvo
             .listening
@@ -139,50 +139,50 @@ impl Nfvo {
         Ok(nfvo)
     }
 
-    /// Where it is, in plain HTTP.
+    /// Base URL for plain HTTP.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where it is, for those with a certificate.
+    /// Base URL for mutual TLS.
     pub fn secure_url(&self) -> &str {
         &self.secure_url
     }
 
-    /// Certificate of its authority, PEM.
+    /// Certificate of its CA, PEM.
     pub fn authority(&self) -> &str {
-        &self.papers.authority
+        &self.certificates.authority
     }
 
-    /// A certificate that it takes, and its key, PEM.
+    /// A client certificate that it accepts, and the key, PEM.
     pub fn certificate(&self) -> &str {
-        &self.papers.client
+        &self.certificates.client
     }
 
-    /// Decides like this from now on; what is undecided stays as it is.
+    /// Sets the policy for new requests; requests already received keep their decision.
     pub fn set_policy(&self, policy: Policy) {
         self.state().policy = policy;
     }
 
-    /// Ends every token.
+    /// Revokes every token.
     pub fn revoke_tokens(&self) {
         self.state().tokens.clear();
     }
 
-    /// What it was asked and what it answered, what it was told, and how many tokens it gave.
+    /// Received grant requests with their responses, packages, subscriptions, notifications and the number of tokens.
     pub fn page(&self) -> Value {
         let state = self.state();
         let case = |id: &String| {
-            let case = &state.cases[id];
+            let case = &state.grants[id];
             json!({ "id": id, "request": case.request, "status": case.status, "answer": case.answer })
         };
         json!({
             "grants": state.order.iter().map(case).collect::<Vec<_>>(),
             "notifications": state.notifications,
-            "tokensGiven": state.tokens_given,
-            "packages": state.shelf.page(&state.policy),
-            "subscriptions": state.shelf.subscriptions(),
-            "told": state.shelf.told(),
+            "tokensGiven": state.tokens_issued,
+            "packages": state.catalog.infos(&state.policy),
+            "subscriptions": state.catalog.subscriptions(),
+            "told": state.catalog.notifications(),
         })
     }
 
@@ -197,86 +197,83 @@ impl Nfvo {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever does not bring what is wanted is refused.
-    fn enter(&self, request: &Request) -> Result<(), Reply> {
+    /// Checks the caller's credentials against the policy.
+    fn authenticate(&self, request: &Request) -> Result<(), Reply> {
         let state = self.state();
-        let brought = request.header("authorization");
-        let may = match state.policy.login {
+        let credentials = request.header("authorization");
+        let allowed = match state.policy.login {
             Wanted::None => true,
-            Wanted::Basic => brought == basic(),
+            Wanted::Basic => credentials == basic_credentials(),
             Wanted::Oauth2 => {
-                let token = brought.strip_prefix("Bearer ").unwrap_or_default();
+                let token = credentials.strip_prefix("Bearer ").unwrap_or_default();
                 state
                     .tokens
                     .get(token)
                     .is_some_and(|ends| *ends > jiff::Timestamp::now())
             }
         };
-        if may {
+        if allowed {
             Ok(())
         } else {
-            Err(problem(401, "log in first").with("www-authenticate", "Bearer"))
+            Err(problem(401, "log in first").with_header("www-authenticate", "Bearer"))
         }
     }
 
-    fn ask(&self, request: &Request) -> Result<Reply, Reply> {
-        self.enter(request)?;
-        let asked = request.json();
-        let wrong = decide::wrong_with(&asked);
+    fn request_grant(&self, request: &Request) -> Result<Reply, Reply> {
+        self.authenticate(request)?;
+        let body = request.json();
+        let wrong = decide::broken_rules(&body);
         if !wrong.is_empty() {
-            let what = format!(
-                "nfvo: a request for a grant that is none: {}",
-                wrong.join("; ")
-            );
-            self.books.violation(what.clone());
-            return Err(problem(400, &what));
+            let message = format!("nfvo: invalid grant request: {}", wrong.join("; "));
+            self.books.violation(message.clone());
+            return Err(problem(400, &message));
         }
         let id = Uuid::new_v4().to_string();
         let mut state = self.state();
-        let (status, answer) = decide::answer(&state.policy, &asked, (&id, &self.url));
+        let (status, answer) = decide::decide(&state.policy, &body, (&id, &self.url));
         let looks_left = state.policy.polls;
-        let case = Case {
-            request: asked,
-            looks_left,
+        let case = GrantRequest {
+            request: body,
+            polls_left: looks_left,
             status,
             answer,
         };
         let reply = if looks_left > 0 {
-            Reply::empty(202).with("location", place(&id))
+            Reply::empty(202).with_header("location", grant_path(&id))
         } else {
-            Reply::json(status, &case.answer).with("location", place(&id))
+            Reply::json(status, &case.answer).with_header("location", grant_path(&id))
         };
-        state.cases.insert(id.clone(), case);
+        state.grants.insert(id.clone(), case);
         state.order.push(id);
         Ok(reply)
     }
 
-    fn look(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
-        self.enter(request)?;
+    fn poll_grant(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
+        self.authenticate(request)?;
         let mut state = self.state();
         let forgets = state.policy.forgets;
         let case = state
-            .cases
+            .grants
             .get_mut(id)
-            .filter(|case| !(forgets && case.looks_left > 0));
+            .filter(|case| !(forgets && case.polls_left > 0));
         let Some(case) = case else {
-            return Err(problem(404, "there is no such grant"));
+            return Err(problem(404, "unknown grant"));
         };
-        case.looks_left = case.looks_left.saturating_sub(1);
-        if case.looks_left > 0 {
+        case.polls_left = case.polls_left.saturating_sub(1);
+        if case.polls_left > 0 {
             return Ok(Reply::empty(202));
         }
         let status = if case.status == 201 { 200 } else { case.status };
         Ok(Reply::json(status, &case.answer))
     }
 
-    fn give_token(&self, request: &Request) -> Reply {
+    fn issue_token(&self, request: &Request) -> Reply {
         let form: BTreeSet<(String, String)> =
             form_urlencoded::parse(&request.body).into_owned().collect();
         if !form.contains(&("grant_type".to_owned(), "client_credentials".to_owned())) {
             return Reply::json(400, &json!({ "error": "unsupported_grant_type" }));
         }
-        if request.header("authorization") != basic() {
+        if request.header("authorization") != basic_credentials() {
             return Reply::json(401, &json!({ "error": "invalid_client" }));
         }
         let token = format!("planted-token-{}", Uuid::new_v4());
@@ -288,37 +285,37 @@ impl Nfvo {
         };
         let ends = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(life);
         state.tokens.insert(token.clone(), ends);
-        state.tokens_given += 1;
+        state.tokens_issued += 1;
         let body = json!({ "access_token": token, "token_type": "Bearer", "expires_in": life });
         Reply::json(200, &body)
     }
 }
 
-/// Where a grant is; relative, which RFC 9110 10.2.2 allows, and the same for both ways in.
-fn place(id: &str) -> String {
+/// Relative, which RFC 9110 10.2.2 allows, so that it is valid for both base URLs.
+fn grant_path(id: &str) -> String {
     format!("/grant/v1/grants/{id}")
 }
 
-/// What [`CLIENT`] brings as user.
-fn basic() -> String {
+/// The `Authorization` header of [`CLIENT`].
+fn basic_credentials() -> String {
     format!("Basic {}", STANDARD.encode(format!("{CLIENT}:{PASSWORD}")))
 }
 
 fn problem(status: u16, detail: &str) -> Reply {
     let body = json!({ "status": status, "detail": detail });
-    Reply::json(status, &body).remark(detail)
+    Reply::json(status, &body).with_remark(detail)
 }
 
-/// An NFVO at its desk.
-struct Desked(Arc<Nfvo>);
+/// The HTTP service of an NFVO.
+struct NfvoService(Arc<Nfvo>);
 
-impl Neighbour for Desked {
+impl Service for NfvoService {
     fn name(&self) -> &'static str {
         "nfvo"
     }
 
     fn failure(&self, status: u16) -> Reply {
-        problem(status, "the NFVO cannot now")
+        problem(status, "the NFVO is temporarily unavailable")
     }
 
     fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
@@ -326,39 +323,41 @@ impl Neighbour for Desked {
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();
         let nfvo = &self.0;
         if let ["vnfpkgm", "v2", resource @ ..] = segments.as_slice() {
-            return nfvo.of_packages(request, resource);
+            return nfvo.package_routes(request, resource);
         }
         Some(match (&request.method, segments.as_slice()) {
             (&Method::POST, ["grant", "v1", "grants"]) => {
                 let subject = subject(&request.json());
-                Route::new("nfvo.grant", subject, || nfvo.ask(request))
+                Route::new("nfvo.grant", subject, || nfvo.request_grant(request))
             }
             (&Method::GET, ["grant", "v1", "grants", id]) => {
                 let id = (*id).to_owned();
-                let known = nfvo
+                let subject_of_grant = nfvo
                     .state()
-                    .cases
+                    .grants
                     .get(&id)
                     .map(|case| subject(&case.request));
-                let subject = known.unwrap_or_default();
-                Route::new("nfvo.grant_look", subject, move || nfvo.look(request, &id))
+                let subject = subject_of_grant.unwrap_or_default();
+                Route::new("nfvo.grant_look", subject, move || {
+                    nfvo.poll_grant(request, &id)
+                })
             }
             (&Method::POST, ["token"]) => {
-                Route::new("nfvo.token", "", || Ok(nfvo.give_token(request)))
+                Route::new("nfvo.token", "", || Ok(nfvo.issue_token(request)))
             }
             (&Method::GET, ["notifications"]) => Route::new("nfvo.callback_test", "", || {
-                nfvo.enter(request)?;
+                nfvo.authenticate(request)?;
                 Ok(Reply::empty(204))
             }),
             (&Method::POST, ["notifications"]) => {
-                let told = request.json();
-                let subject = told["vnfInstanceId"]
+                let notification = request.json();
+                let subject = notification["vnfInstanceId"]
                     .as_str()
                     .unwrap_or_default()
                     .to_owned();
                 Route::new("nfvo.notify", subject, move || {
-                    nfvo.enter(request)?;
-                    nfvo.state().notifications.push(told);
+                    nfvo.authenticate(request)?;
+                    nfvo.state().notifications.push(notification);
                     Ok(Reply::empty(204))
                 })
             }
@@ -367,7 +366,7 @@ impl Neighbour for Desked {
     }
 }
 
-/// What a request for a grant is about.
+/// `OPERATION INSTANCE_ID`
 fn subject(request: &Value) -> String {
     let word = |name: &str| request[name].as_str().unwrap_or_default();
     format!("{} {}", word("operation"), word("vnfInstanceId"))

@@ -1,5 +1,5 @@
-//! The NFVO as a source of VNF packages (SOL003 10): what it was given ([`Nfvo::offer`]) is found, looked at and fetched by
-//! ranges; whoever has subscribed is told, with the login that the subscription names.
+//! VNF package management of the NFVO (SOL003 10): packages onboarded by [`Nfvo::offer`] can be queried and fetched in
+//! ranges; subscribers are notified with the credentials of their subscription.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,50 +17,49 @@ use super::decide::merge;
 use super::{Nfvo, Policy, problem};
 use crate::http::{Reply, Request, Route};
 
-/// How long a subscriber may take to answer.
-const ANSWER: Duration = Duration::from_secs(10);
+/// Timeout of a callback to a subscriber.
+const CALLBACK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A package that is offered.
-struct Offered {
+struct Package {
     vnfd_id: String,
     content: Bytes,
     state: String,
 }
 
-/// Its packages, and who wants to be told of them.
+/// The onboarded packages and their subscribers.
 #[derive(Default)]
-pub(super) struct Shelf {
-    packages: BTreeMap<String, Offered>,
-    /// As they were asked for, by id.
+pub(super) struct PackageCatalog {
+    packages: BTreeMap<String, Package>,
+    /// The requests for subscription, by subscription id.
     subscriptions: BTreeMap<String, Value>,
-    /// Each notification, with the status that it was answered with; 0 where nobody answered.
-    told: Vec<Value>,
+    /// Sent notifications, each with the subscriber's status; 0 without a response.
+    notifications: Vec<Value>,
 }
 
-impl Shelf {
-    /// What it says of each package.
-    pub(super) fn page(&self, policy: &Policy) -> Vec<Value> {
+impl PackageCatalog {
+    /// The `VnfPkgInfo` of each package.
+    pub(super) fn infos(&self, policy: &Policy) -> Vec<Value> {
         self.packages
             .iter()
             .map(|(id, one)| one.info(id, policy))
             .collect()
     }
 
-    /// Who has subscribed, without passwords.
+    /// The subscriptions without their passwords.
     pub(super) fn subscriptions(&self) -> Vec<Value> {
         self.subscriptions
             .iter()
-            .map(|(id, asked)| subscription(id, asked))
+            .map(|(id, request)| subscription_body(id, request))
             .collect()
     }
 
-    /// What it told.
-    pub(super) fn told(&self) -> &[Value] {
-        &self.told
+    /// Sent notifications, oldest first.
+    pub(super) fn notifications(&self) -> &[Value] {
+        &self.notifications
     }
 }
 
-impl Offered {
+impl Package {
     fn info(&self, id: &str, policy: &Policy) -> Value {
         let link = |path: &str| json!({ "href": format!("/vnfpkgm/v2/vnf_packages/{id}{path}") });
         let mut info = json!({
@@ -82,84 +81,90 @@ impl Offered {
 }
 
 impl Nfvo {
-    /// Offers a package from now on, in place of one with this id, and tells of it.
+    /// Onboards a package, replacing one with this id, and notifies subscribers.
     pub fn offer(self: &Arc<Self>, id: &str, vnfd_id: &str, content: Vec<u8>) {
         let (vnfd_id, content) = (vnfd_id.to_owned(), Bytes::from(content));
-        let offered = Offered {
+        let offered = Package {
             vnfd_id: vnfd_id.clone(),
             content,
             state: "ENABLED".to_owned(),
         };
-        self.state().shelf.packages.insert(id.to_owned(), offered);
-        self.tell(
+        self.state().catalog.packages.insert(id.to_owned(), offered);
+        self.notify(
             (id, &vnfd_id),
             "VnfPackageOnboardingNotification",
             &json!({ "vnfmInfo": ["vnfm"] }),
         );
     }
 
-    /// Enables or disables a package, and tells of it.
+    /// Sets a package's operational state and notifies subscribers; false if unknown package.
     pub fn set_package(self: &Arc<Self>, id: &str, state: &str) -> bool {
-        let Some(vnfd_id) = self.state().shelf.packages.get_mut(id).map(|one| {
+        let Some(vnfd_id) = self.state().catalog.packages.get_mut(id).map(|one| {
             state.clone_into(&mut one.state);
             one.vnfd_id.clone()
         }) else {
             return false;
         };
         let change = json!({ "changeType": "OP_STATE_CHANGE", "operationalState": state });
-        self.tell((id, &vnfd_id), "VnfPackageChangeNotification", &change);
+        self.notify((id, &vnfd_id), "VnfPackageChangeNotification", &change);
         true
     }
 
-    /// Takes a package away, and tells of it.
+    /// Deletes a package and notifies subscribers; false if unknown package.
     pub fn withdraw(self: &Arc<Self>, id: &str) -> bool {
-        let Some(gone) = self.state().shelf.packages.remove(id) else {
+        let Some(removed) = self.state().catalog.packages.remove(id) else {
             return false;
         };
         let change = json!({ "changeType": "PKG_DELETE" });
-        self.tell((id, &gone.vnfd_id), "VnfPackageChangeNotification", &change);
+        self.notify(
+            (id, &removed.vnfd_id),
+            "VnfPackageChangeNotification",
+            &change,
+        );
         true
     }
 
-    /// Forgets who has subscribed.
+    /// Drops all subscriptions without notice.
     pub fn forget_subscriptions(&self) {
-        self.state().shelf.subscriptions.clear();
+        self.state().catalog.subscriptions.clear();
     }
 
-    /// Tells whoever has subscribed, in a task of its own.
-    fn tell(self: &Arc<Self>, (id, vnfd_id): (&str, &str), kind: &str, more: &Value) {
-        let subscribers = self.state().shelf.subscriptions.clone();
-        for (subscription, asked) in subscribers {
-            let wanted = asked["filter"]["notificationTypes"].as_array().cloned();
+    /// Notifies the matching subscribers, each in its own task.
+    fn notify(self: &Arc<Self>, (id, vnfd_id): (&str, &str), kind: &str, more: &Value) {
+        let subscribers = self.state().catalog.subscriptions.clone();
+        for (subscription_id, subscription) in subscribers {
+            let wanted = subscription["filter"]["notificationTypes"]
+                .as_array()
+                .cloned();
             if wanted.is_some_and(|wanted| !wanted.contains(&json!(kind))) {
                 continue;
             }
             let mut body = json!({
                 "id": Uuid::new_v4().to_string(),
                 "notificationType": kind,
-                "subscriptionId": subscription,
+                "subscriptionId": subscription_id,
                 "timeStamp": jiff::Timestamp::now(),
                 "vnfPkgId": id,
                 "vnfdId": vnfd_id,
                 "_links": {
                     "vnfPackage": { "href": format!("{}/vnfpkgm/v2/vnf_packages/{id}", self.url) },
-                    "subscription": { "href": format!("{}/vnfpkgm/v2/subscriptions/{subscription}", self.url) },
+                    "subscription": { "href": format!("{}/vnfpkgm/v2/subscriptions/{subscription_id}", self.url) },
                 },
             });
             merge(&mut body, more);
             let nfvo = Arc::clone(self);
             tokio::spawn(async move {
-                let status = sent(reqwest::Method::POST, &asked, Some(&body)).await;
+                let status = call_back(reqwest::Method::POST, &subscription, Some(&body)).await;
                 nfvo.state()
-                    .shelf
-                    .told
+                    .catalog
+                    .notifications
                     .push(json!({ "status": status, "notification": body }));
             });
         }
     }
 
-    /// What is below `/vnfpkgm/v2`.
-    pub(super) fn of_packages<'a>(
+    /// The routes below `/vnfpkgm/v2`.
+    pub(super) fn package_routes<'a>(
         self: &'a Arc<Self>,
         request: &'a Request,
         resource: &[&str],
@@ -179,33 +184,35 @@ impl Nfvo {
                 let id = (*id).to_owned();
                 let subject = format!("{id} {}", request.header("range"));
                 Route::new("nfvo.package_content", subject, move || {
-                    self.send(request, &id)
+                    self.content(request, &id)
                 })
             }
             (&Method::POST, ["subscriptions"]) => {
                 Route::new("nfvo.subscribe", "", || self.subscribe(request))
             }
             (&Method::GET, ["subscriptions"]) => Route::new("nfvo.subscriptions", "", || {
-                self.enter(request)?;
-                Ok(Reply::json(200, &json!(self.state().shelf.subscriptions())))
+                self.authenticate(request)?;
+                Ok(Reply::json(
+                    200,
+                    &json!(self.state().catalog.subscriptions()),
+                ))
             }),
             (&Method::GET, ["subscriptions", id]) => {
                 let id = (*id).to_owned();
                 Route::new("nfvo.subscription", id.clone(), move || {
-                    self.enter(request)?;
+                    self.authenticate(request)?;
                     let state = self.state();
-                    let asked = state.shelf.subscriptions.get(&id);
-                    let asked =
-                        asked.ok_or_else(|| problem(404, "there is no such subscription"))?;
-                    Ok(Reply::json(200, &subscription(&id, asked)))
+                    let request = state.catalog.subscriptions.get(&id);
+                    let request = request.ok_or_else(|| problem(404, "unknown subscription"))?;
+                    Ok(Reply::json(200, &subscription_body(&id, request)))
                 })
             }
             (&Method::DELETE, ["subscriptions", id]) => {
                 let id = (*id).to_owned();
                 Route::new("nfvo.unsubscribe", id.clone(), move || {
-                    self.enter(request)?;
-                    let gone = self.state().shelf.subscriptions.remove(&id);
-                    gone.ok_or_else(|| problem(404, "there is no such subscription"))?;
+                    self.authenticate(request)?;
+                    let removed = self.state().catalog.subscriptions.remove(&id);
+                    removed.ok_or_else(|| problem(404, "unknown subscription"))?;
                     Ok(Reply::empty(204))
                 })
             }
@@ -213,44 +220,44 @@ impl Nfvo {
         })
     }
 
-    /// The packages that a filter of a single `eq` leaves.
+    /// The packages that match a filter; only a single `eq` is supported.
     fn find(&self, request: &Request, filter: &str) -> Result<Reply, Reply> {
-        self.enter(request)?;
+        self.authenticate(request)?;
         let wanted = filter
             .strip_prefix("(eq,vnfdId,")
             .and_then(|rest| rest.strip_suffix(')'));
         let wanted = wanted.map(|wanted| wanted.trim_matches('\'').replace("''", "'"));
         if wanted.is_none() && !filter.is_empty() {
-            let what = format!("nfvo: `{filter}` is a filter that is not modelled");
-            self.books.violation(what.clone());
-            return Err(problem(400, &what));
+            let message = format!("nfvo: `{filter}` is a filter that is not modelled");
+            self.books.violation(message.clone());
+            return Err(problem(400, &message));
         }
         let state = self.state();
-        let all = state.shelf.packages.iter();
+        let all = state.catalog.packages.iter();
         let found = all.filter(|(_, one)| wanted.as_ref().is_none_or(|it| *it == one.vnfd_id));
         let found: Vec<_> = found.map(|(id, one)| one.info(id, &state.policy)).collect();
         Ok(Reply::json(200, &json!(found)))
     }
 
     fn show(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
-        self.enter(request)?;
+        self.authenticate(request)?;
         let state = self.state();
-        let one = state.shelf.packages.get(id).ok_or_else(absent)?;
+        let one = state.catalog.packages.get(id).ok_or_else(no_package)?;
         Ok(Reply::json(200, &one.info(id, &state.policy)))
     }
 
-    /// The archive, or what follows a byte of it.
-    fn send(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
-        self.enter(request)?;
+    /// The archive, or its bytes from a `Range` on.
+    fn content(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
+        self.authenticate(request)?;
         let state = self.state();
         let content = state
-            .shelf
+            .catalog
             .packages
             .get(id)
-            .ok_or_else(absent)?
+            .ok_or_else(no_package)?
             .content
             .clone();
-        let (whole, tag) = (content.len(), format!("\"{}\"", hash(&content)));
+        let (length, tag) = (content.len(), format!("\"{}\"", hash(&content)));
         let same = ["", tag.as_str()].contains(&request.header("if-range"));
         let range = request.header("range");
         let first = range
@@ -259,78 +266,80 @@ impl Nfvo {
         let first = first
             .and_then(|first| first.parse::<usize>().ok())
             .filter(|_| same);
-        let (status, body, said) = match first {
+        let (status, body, content_range) = match first {
             None => (200, content, None),
-            Some(first) if first < whole => {
-                let said = format!("bytes {first}-{}/{whole}", whole - 1);
-                (206, content.slice(first..), Some(said))
+            Some(first) if first < length => {
+                let range = format!("bytes {first}-{}/{length}", length - 1);
+                (206, content.slice(first..), Some(range))
             }
             Some(_) => return Err(problem(416, "beyond the end")),
         };
         let remark = format!("{} bytes", body.len());
         let mut reply = Reply::empty(status)
-            .remark(remark)
-            .with("content-type", "application/zip");
-        reply = reply.with("accept-ranges", "bytes").with("etag", tag);
-        if let Some(said) = said {
-            reply = reply.with("content-range", said);
+            .with_remark(remark)
+            .with_header("content-type", "application/zip");
+        reply = reply
+            .with_header("accept-ranges", "bytes")
+            .with_header("etag", tag);
+        if let Some(range) = content_range {
+            reply = reply.with_header("content-range", range);
         }
         reply.body = Body::from(body);
         Ok(reply)
     }
 
-    /// Subscribes whoever answers at the callback; that is tried meanwhile, and said in the books.
+    /// Adds a subscription; its callback is tested in the background and the result logged as `nfvo.callback_tested`.
     fn subscribe(self: &Arc<Self>, request: &Request) -> Result<Reply, Reply> {
-        self.enter(request)?;
-        let asked = request.json();
-        if asked["callbackUri"].as_str().is_none_or(str::is_empty) {
-            let what = "nfvo: a subscription without callbackUri";
-            self.books.violation(what.to_owned());
-            return Err(problem(400, what));
+        self.authenticate(request)?;
+        let body = request.json();
+        if body["callbackUri"].as_str().is_none_or(str::is_empty) {
+            let message = "nfvo: a subscription without callbackUri";
+            self.books.violation(message.to_owned());
+            return Err(problem(400, message));
         }
         let id = Uuid::new_v4().to_string();
         self.state()
-            .shelf
+            .catalog
             .subscriptions
-            .insert(id.clone(), asked.clone());
-        let (nfvo, shown) = (Arc::clone(self), subscription(&id, &asked));
+            .insert(id.clone(), body.clone());
+        let (nfvo, created) = (Arc::clone(self), subscription_body(&id, &body));
         tokio::spawn(async move {
-            let status = sent(reqwest::Method::GET, &asked, None).await;
+            let status = call_back(reqwest::Method::GET, &body, None).await;
             nfvo.books
                 .record("nfvo", "nfvo.callback_tested", "", status);
         });
-        let place = format!("/vnfpkgm/v2/subscriptions/{id}");
-        Ok(Reply::json(201, &shown).with("location", place))
+        let location = format!("/vnfpkgm/v2/subscriptions/{id}");
+        Ok(Reply::json(201, &created).with_header("location", location))
     }
 }
 
-fn absent() -> Reply {
-    problem(404, "there is no such package")
+fn no_package() -> Reply {
+    problem(404, "unknown package")
 }
 
-fn subscription(id: &str, asked: &Value) -> Value {
+fn subscription_body(id: &str, request: &Value) -> Value {
     let link = json!({ "href": format!("/vnfpkgm/v2/subscriptions/{id}") });
-    let mut shown =
-        json!({ "id": id, "callbackUri": asked["callbackUri"], "_links": { "self": link } });
-    if asked["filter"].is_object() {
-        shown["filter"] = asked["filter"].clone();
+    let mut body =
+        json!({ "id": id, "callbackUri": request["callbackUri"], "_links": { "self": link } });
+    if request["filter"].is_object() {
+        body["filter"] = request["filter"].clone();
     }
-    shown
+    body
 }
 
-/// Calls back with the login that was asked for; the status, or 0.
-async fn sent(method: reqwest::Method, asked: &Value, body: Option<&Value>) -> u16 {
+/// Calls the subscriber with its credentials; the status, 0 without a response.
+async fn call_back(method: reqwest::Method, subscription: &Value, body: Option<&Value>) -> u16 {
     let client = reqwest::Client::builder()
         .no_proxy()
-        .timeout(ANSWER)
+        .timeout(CALLBACK_TIMEOUT)
         .tls_certs_only([])
         .build();
     let Ok(client) = client else { return 0 };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut request = client
-        .request(method, text(&asked["callbackUri"]))
+        .request(method, text(&subscription["callbackUri"]))
         .header("version", "2.4.0");
-    let basic = &asked["authentication"]["paramsBasic"];
+    let basic = &subscription["authentication"]["paramsBasic"];
     if basic.is_object() {
         request = request.basic_auth(text(&basic["userName"]), Some(text(&basic["password"])));
     }

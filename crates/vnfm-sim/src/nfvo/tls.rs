@@ -1,4 +1,4 @@
-//! The NFVO's authority, its server certificate, and the one certificate that it takes from clients.
+//! The NFVO's CA, its server certificate, and the one client certificate that it accepts.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
-/// What a client needs.
-pub(super) struct Papers {
-    /// Certificate of the authority, PEM.
+/// The certificates that a client needs.
+pub(super) struct Certificates {
+    /// CA certificate, PEM.
     pub(super) authority: String,
-    /// Certificate and key of a client, PEM.
+    /// Client certificate and key, PEM.
     pub(super) client: String,
 }
 
-/// A new authority with a server that only its clients may talk to.
-pub(super) fn papers() -> anyhow::Result<(Papers, TlsAcceptor)> {
+/// A new CA, and a TLS acceptor that requires its client certificates.
+pub(super) fn create() -> anyhow::Result<(Certificates, TlsAcceptor)> {
     let mut ca = named("nfvo", Vec::new())?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let ca_key = KeyPair::generate()?;
@@ -44,11 +44,11 @@ pub(super) fn papers() -> anyhow::Result<(Papers, TlsAcceptor)> {
         .with_safe_default_protocol_versions()?
         .with_client_cert_verifier(clients.build()?)
         .with_single_cert(vec![server.der().clone()], private)?;
-    let papers = Papers {
+    let certificates = Certificates {
         authority: ca_certificate.pem(),
         client: format!("{}{}", client.pem(), client_key.serialize_pem()),
     };
-    Ok((papers, TlsAcceptor::from(Arc::new(config))))
+    Ok((certificates, TlsAcceptor::from(Arc::new(config))))
 }
 
 fn named(name: &str, alternatives: Vec<String>) -> anyhow::Result<CertificateParams> {

@@ -1,4 +1,4 @@
-//! Barbican, as far as somebody needs it who keeps keys there: secrets by name, each seen by its own project alone.
+//! Barbican, as far as a client that stores keys needs it: secrets by name, visible only in their own project.
 
 use std::sync::Arc;
 
@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 
 use super::Cloud;
 use super::state::{new_id, text};
-use crate::http::{Neighbour, Reply, Request, Route};
+use crate::http::{Reply, Request, Route, Service};
 
-/// The key manager.
 pub(crate) struct Barbican(pub(crate) Arc<Cloud>);
 
 type Answer<T = Reply> = Result<T, Reply>;
 
-impl Neighbour for Barbican {
+impl Service for Barbican {
     fn name(&self) -> &'static str {
         "barbican"
     }
@@ -45,7 +44,7 @@ impl Neighbour for Barbican {
             }
             (&Method::DELETE, ["v1", "secrets", _]) => {
                 Route::new("barbican.secret_delete", id.clone(), move || {
-                    self.seen(request, &id)?;
+                    self.visible_secret(request, &id)?;
                     self.0.state().take("secret", &id);
                     Ok(Reply::empty(204))
                 })
@@ -58,9 +57,8 @@ impl Neighbour for Barbican {
 impl Barbican {
     fn create(&self, request: &Request) -> Answer {
         let project = self.project(request)?;
-        let asked = request.json();
-        if text(&asked, "payload").is_empty()
-            || text(&asked, "payload_content_type") != "text/plain"
+        let body = request.json();
+        if text(&body, "payload").is_empty() || text(&body, "payload_content_type") != "text/plain"
         {
             return Err(error(
                 400,
@@ -68,7 +66,7 @@ impl Barbican {
             ));
         }
         let id = new_id();
-        let body = json!({ "id": id, "name": text(&asked, "name"), "payload": asked["payload"], "project": project });
+        let body = json!({ "id": id, "name": text(&body, "name"), "payload": body["payload"], "project": project });
         self.0.state().put("secret", body);
         Ok(Reply::json(
             201,
@@ -92,7 +90,7 @@ impl Barbican {
                     .is_none_or(|name| text(secret, "name") == name)
         };
         let all: Vec<&Value> = state.all("secret").filter(fits).collect();
-        let shown = |secret: &&Value| {
+        let summary = |secret: &&Value| {
             json!({ "secret_ref": self.reference(text(secret, "id")), "name": secret["name"], "status": "ACTIVE",
                 "secret_type": "passphrase", "content_types": { "default": "text/plain" } })
         };
@@ -100,7 +98,7 @@ impl Barbican {
             .iter()
             .skip(number("offset", 0))
             .take(number("limit", 10).min(100));
-        let page: Vec<Value> = page.map(shown).collect();
+        let page: Vec<Value> = page.map(summary).collect();
         Ok(Reply::json(
             200,
             &json!({ "secrets": page, "total": all.len() }),
@@ -108,24 +106,24 @@ impl Barbican {
     }
 
     fn payload(&self, request: &Request, id: &str) -> Answer {
-        let secret = self.seen(request, id)?;
+        let secret = self.visible_secret(request, id)?;
         if request.header("accept") != "text/plain" {
             return Err(error(
                 406,
                 "Secret payload retrieval issue seen - not acceptable.",
             ));
         }
-        let mut reply = Reply::empty(200).with("content-type", "text/plain; charset=utf-8");
+        let mut reply = Reply::empty(200).with_header("content-type", "text/plain; charset=utf-8");
         reply.body = text(&secret, "payload").to_owned().into();
         Ok(reply)
     }
 
-    /// A secret of whoever asks.
-    fn seen(&self, request: &Request, id: &str) -> Answer<Value> {
+    /// A secret of the caller's project.
+    fn visible_secret(&self, request: &Request, id: &str) -> Answer<Value> {
         let project = self.project(request)?;
         let state = self.0.state();
         let found = state
-            .thing("secret", id)
+            .object("secret", id)
             .filter(|secret| text(secret, "project") == project);
         found
             .cloned()
@@ -139,7 +137,7 @@ impl Barbican {
         user.ok_or_else(|| error(403, "Secret retrieval attempt not allowed."))
     }
 
-    /// Where Barbican believes a secret to be: it is configured, and need not be how it was reached.
+    /// A secret's URL with Barbican's configured host, which need not be the one of the request.
     fn reference(&self, id: &str) -> String {
         format!("{}/v1/secrets/{id}", self.0.address("key-manager"))
     }
@@ -151,5 +149,5 @@ fn error(status: u16, description: &str) -> Reply {
         .and_then(|s| s.canonical_reason());
     let body =
         json!({ "code": status, "title": title.unwrap_or("Error"), "description": description });
-    Reply::json(status, &body).remark(description)
+    Reply::json(status, &body).with_remark(description)
 }

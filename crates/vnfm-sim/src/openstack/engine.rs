@@ -1,4 +1,4 @@
-//! Heat's engine: makes a stack what its template says.
+//! Heat's engine: brings a stack's resources to the state that its template describes.
 //!
 //! ```text
 //! start ─► converge ─► realize every resource, level by level (a nested stack converges in turn)
@@ -18,16 +18,18 @@ use serde_json::{Map, Value};
 
 use super::Cloud;
 use super::records::Stack;
-use super::records::{Failure, keep, made_name, no_valid_host, set_resource, set_stack};
-use super::resources::{self, Order};
-use super::scope::{Wanted, plan, want};
+use super::records::{
+    Failure, generated_name, no_valid_host, record_resource, set_resource, set_stack,
+};
+use super::resources::{self, NewResource};
+use super::scope::{DesiredResource, desired, plan};
 use super::servers;
 use super::state::{State, new_id};
-use super::template::Surroundings;
+use super::template::Environment;
 use crate::faults::Fault;
 use crate::time::{now, pause};
 
-/// What was asked of a stack.
+/// A request on a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Create,
@@ -47,7 +49,7 @@ impl Action {
     }
 }
 
-/// One request being worked on.
+/// A request in progress.
 #[derive(Clone)]
 pub(super) struct Run {
     root: String,
@@ -56,7 +58,7 @@ pub(super) struct Run {
 }
 
 impl Cloud {
-    /// Begins with what was asked of a stack: at once, unless the script holds an update back.
+    /// Starts a request: immediately, unless a fault delays an update.
     pub(crate) fn start(self: &Arc<Self>, id: &str, action: Action) {
         let name = self
             .state()
@@ -65,10 +67,10 @@ impl Cloud {
             .map(|stack| stack.name.clone())
             .unwrap_or_default();
         let held = (action == Action::Update).then(|| self.faults.take("heat.stack_begin", &name));
-        let forgotten = self.faults.forgotten();
+        let cleared = self.faults.cleared();
         let later = match held.flatten() {
             Some(Fault::Delay { delay_ms }) => pause(Duration::from_millis(delay_ms)).boxed(),
-            Some(Fault::Hang { hang: true }) => forgotten.boxed(),
+            Some(Fault::Hang { hang: true }) => cleared.boxed(),
             _ => return self.begin(id, action),
         };
         let (cloud, id) = (Arc::clone(self), id.to_owned());
@@ -78,7 +80,7 @@ impl Cloud {
         });
     }
 
-    /// An older request stops.
+    /// Starts a request; it supersedes an older one.
     fn begin(self: &Arc<Self>, id: &str, action: Action) {
         let run = {
             let mut state = self.state();
@@ -108,7 +110,7 @@ impl Cloud {
         tokio::spawn(async move { cloud.work(run, action).await });
     }
 
-    /// Stops what is being done to a stack.
+    /// Cancels a running update.
     pub(crate) fn cancel(&self, id: &str) {
         let mut state = self.state();
         let Some(stack) = state
@@ -125,14 +127,14 @@ impl Cloud {
     }
 
     async fn work(self: Arc<Self>, run: Run, action: Action) {
-        let turn = self.turn(&run.root);
-        let _turn = turn.lock().await;
+        let lock = self.stack_lock(&run.root);
+        let _guard = lock.lock().await;
         if self.is_superseded(&run) {
             return;
         }
         let ended = match action {
             Action::Create | Action::Update => self.converge(&run, run.root.clone()).await,
-            Action::Delete => self.dismantle(&run, run.root.clone()).await,
+            Action::Delete => self.delete_all_resources(&run, run.root.clone()).await,
             Action::Check => self.verify(&run.root),
         };
         if self.is_superseded(&run) {
@@ -154,7 +156,10 @@ impl Cloud {
             rollback
         };
         if rollback
-            && self.dismantle(&run, run.root.clone()).await.is_ok()
+            && self
+                .delete_all_resources(&run, run.root.clone())
+                .await
+                .is_ok()
             && !self.is_superseded(&run)
         {
             set_stack(
@@ -182,11 +187,9 @@ impl Cloud {
             .filter(|_| action == Action::Delete)
         {
             stack.deleted = Some(now());
-            (stack.parameters, stack.around) = (Map::new(), Surroundings::default());
+            (stack.parameters, stack.environment) = (Map::new(), Environment::default());
         }
     }
-
-    // --- making ---
 
     fn converge<'a>(
         self: &'a Arc<Self>,
@@ -196,11 +199,11 @@ impl Cloud {
         Box::pin(async move {
             let plan = plan(&self.state(), &id).map_err(|why| Failure::of("", why))?;
             for level in &plan {
-                let made = join_all(level.iter().map(|name| self.realize(run, &id, name))).await;
-                made.into_iter().collect::<Result<(), Failure>>()?;
+                let results = join_all(level.iter().map(|name| self.realize(run, &id, name))).await;
+                results.into_iter().collect::<Result<(), Failure>>()?;
             }
             for name in plan.iter().rev().flatten() {
-                self.forget_replaced(run, (&id, name)).await?;
+                self.delete_replaced(run, (&id, name)).await?;
             }
             let keep: BTreeSet<String> = plan.into_iter().flatten().collect();
             self.prune(run, &id, &keep).await
@@ -208,12 +211,12 @@ impl Cloud {
     }
 
     async fn realize(self: &Arc<Self>, run: &Run, id: &str, name: &str) -> Result<(), Failure> {
-        let made = self.attempt(run, id, name).await;
+        let result = self.try_realize(run, id, name).await;
         let mut state = self.state();
-        if self_is_old(&state, run) {
-            return made;
+        if is_outdated(&state, run) {
+            return result;
         }
-        match &made {
+        match &result {
             Ok(()) => set_resource(
                 &mut state,
                 (id, name),
@@ -227,10 +230,10 @@ impl Cloud {
                 &failure.reason(),
             ),
         }
-        made
+        result
     }
 
-    async fn attempt(self: &Arc<Self>, run: &Run, id: &str, name: &str) -> Result<(), Failure> {
+    async fn try_realize(self: &Arc<Self>, run: &Run, id: &str, name: &str) -> Result<(), Failure> {
         let stack_name = self
             .state()
             .stacks
@@ -240,11 +243,11 @@ impl Cloud {
         let fault = self
             .faults
             .take("heat.resource_create", &format!("{stack_name}/{name}"));
-        self.suffer(run, name, fault.as_ref()).await?;
-        let wanted = want(&self.state(), id, name).map_err(|why| Failure::of(name, why))?;
+        self.inject(run, name, fault.as_ref()).await?;
+        let wanted = desired(&self.state(), id, name).map_err(|why| Failure::of(name, why))?;
         let (old, changed) = self.compare(id, name, &wanted);
         if let Some(nested) = &wanted.nested {
-            let child = self.nest(id, name, &wanted, nested);
+            let child = self.prepare_nested(id, name, &wanted, nested);
             let ended = self.converge(run, child.clone()).await;
             let (status, reason) = match &ended {
                 Ok(()) => (
@@ -263,8 +266,8 @@ impl Cloud {
         } else if changed == Changed::InPlace {
             let mut state = self.state();
             let old = old.as_deref().unwrap_or_default();
-            resources::change(&mut state, &wanted.kind, old, &wanted.properties);
-            keep(&mut state, (id, name), &wanted, old, "UPDATE_IN_PROGRESS");
+            resources::update_in_place(&mut state, &wanted.kind, old, &wanted.properties);
+            record_resource(&mut state, (id, name), &wanted, old, "UPDATE_IN_PROGRESS");
         }
         match fault {
             Some(Fault::ErrorAfterEffect { .. }) => Err(Failure::of(name, no_valid_host())),
@@ -272,17 +275,17 @@ impl Cloud {
         }
     }
 
-    /// Makes a resource. What it was before goes once all successors are there, what needs others first, as in Heat.
+    /// Creates a resource. As in Heat, the old ones are deleted once all new ones exist, dependents first.
     async fn replace(
         self: &Arc<Self>,
         run: &Run,
         (id, name): (&str, &str),
-        wanted: &Wanted,
+        wanted: &DesiredResource,
         old: Option<String>,
     ) -> Result<(), Failure> {
         if let Some(old) = old {
             if wanted.kind == "OS::Cinder::VolumeAttachment" {
-                self.unmake(&wanted.kind, &old)
+                self.delete_physical(&wanted.kind, &old)
                     .await
                     .map_err(|why| Failure::of(name, why))?;
             } else {
@@ -297,21 +300,21 @@ impl Cloud {
                 }
             }
         }
-        self.make(run, (id, name), wanted).await
+        self.create(run, (id, name), wanted).await
     }
 
-    async fn make(
+    async fn create(
         self: &Arc<Self>,
         run: &Run,
         (id, name): (&str, &str),
-        wanted: &Wanted,
+        wanted: &DesiredResource,
     ) -> Result<(), Failure> {
         let physical = {
             let mut state = self.state();
-            if self_is_old(&state, run) {
+            if is_outdated(&state, run) {
                 return Err(superseded(name));
             }
-            keep(
+            record_resource(
                 &mut state,
                 (id, name),
                 wanted,
@@ -321,22 +324,22 @@ impl Cloud {
             let Some(stack) = state.stacks.get(id).cloned() else {
                 return Err(superseded(name));
             };
-            let order = Order {
+            let order = NewResource {
                 kind: &wanted.kind,
-                name: made_name(&stack.name, name),
+                name: generated_name(&stack.name, name),
                 project: &stack.project,
                 user: &stack.user,
             };
-            let made = resources::make(&mut state, &order, &wanted.properties)
+            let physical = resources::create(&mut state, &order, &wanted.properties)
                 .map_err(|why| Failure::of(name, why))?;
-            keep(
+            record_resource(
                 &mut state,
                 (id, name),
                 wanted,
-                &made,
+                &physical,
                 &format!("{}_IN_PROGRESS", run.verb),
             );
-            made
+            physical
         };
         if wanted.kind == "OS::Nova::Server" {
             self.wait(run, name, Some(self.options.server_build))
@@ -347,16 +350,16 @@ impl Cloud {
                 server.updated = now();
             }
         }
-        self.settle_hosts();
+        self.boot_hosts();
         Ok(())
     }
 
-    /// The nested stack of a resource, made or brought up to date; its id.
-    fn nest(
+    /// Creates or updates the record of a resource's nested stack; returns its id.
+    fn prepare_nested(
         &self,
         id: &str,
         name: &str,
-        wanted: &Wanted,
+        wanted: &DesiredResource,
         (template, parameters): &(Value, Map<String, Value>),
     ) -> String {
         let mut state = self.state();
@@ -371,7 +374,7 @@ impl Cloud {
         let child = known.unwrap_or_else(|| {
             let stack = Stack {
                 id: new_id(),
-                name: made_name(&parent.name, name),
+                name: generated_name(&parent.name, name),
                 parent: Some((parent.id.clone(), name.to_owned())),
                 project: parent.project.clone(),
                 user: parent.user.clone(),
@@ -383,15 +386,18 @@ impl Cloud {
             child
         });
         if let Some(stack) = state.stacks.get_mut(&child) {
-            (stack.template, stack.parameters, stack.around) =
-                (template.clone(), parameters.clone(), parent.around.clone());
+            (stack.template, stack.parameters, stack.environment) = (
+                template.clone(),
+                parameters.clone(),
+                parent.environment.clone(),
+            );
             stack.status = "CREATE_IN_PROGRESS".into();
         }
-        keep(&mut state, (id, name), wanted, &child, "CREATE_IN_PROGRESS");
+        record_resource(&mut state, (id, name), wanted, &child, "CREATE_IN_PROGRESS");
         child
     }
 
-    fn compare(&self, id: &str, name: &str, wanted: &Wanted) -> (Option<String>, Changed) {
+    fn compare(&self, id: &str, name: &str, wanted: &DesiredResource) -> (Option<String>, Changed) {
         let state = self.state();
         let Some(resource) = state.stacks.get(id).and_then(|s| s.resources.get(name)) else {
             return (None, Changed::Not);
@@ -421,7 +427,7 @@ impl Cloud {
     }
 
     pub(super) fn is_superseded(&self, run: &Run) -> bool {
-        self_is_old(&self.state(), run)
+        is_outdated(&self.state(), run)
     }
 }
 
@@ -432,7 +438,7 @@ enum Changed {
     Replace,
 }
 
-fn self_is_old(state: &State, run: &Run) -> bool {
+fn is_outdated(state: &State, run: &Run) -> bool {
     state
         .stacks
         .get(&run.root)

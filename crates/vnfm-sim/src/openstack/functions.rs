@@ -1,24 +1,24 @@
-//! The functions of HOT: a value with functions in, a value out.
+//! Evaluates the intrinsic functions of HOT.
 
 use serde_json::{Map, Value};
 
-use super::template::UNMADE;
+use super::template::NOT_YET_CREATED;
 
-/// Where functions look things up.
+/// Resolves the references of functions.
 pub(crate) trait Scope {
     /// A parameter's value.
     fn parameter(&self, name: &str) -> Option<Value>;
-    /// The id of a resource of the same stack.
+    /// The physical id of a resource of the same stack.
     fn reference(&self, name: &str) -> Result<Value, String>;
     /// An attribute of a resource of the same stack.
     fn attribute(&self, resource: &str, path: &[Value]) -> Result<Value, String>;
-    /// A file that came with the template.
+    /// A file sent with the template.
     fn file(&self, name: &str) -> Option<String>;
     /// A condition of the template.
     fn condition(&self, name: &str) -> Option<Value>;
 }
 
-/// Evaluates all functions in a value, inside out.
+/// Evaluates all functions in a value, innermost first.
 pub(crate) fn evaluate(value: &Value, scope: &dyn Scope) -> Result<Value, String> {
     match value {
         Value::Array(list) => list.iter().map(|item| evaluate(item, scope)).collect(),
@@ -129,11 +129,11 @@ fn parameter(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
     Ok(walk(&value, path))
 }
 
-/// Follows a path of names and indexes into a value; null where it leads nowhere.
+/// Follows a path of names and indexes into a value; null if it does not exist.
 pub(crate) fn walk(value: &Value, path: &[Value]) -> Value {
     let mut at = value;
     for part in path {
-        if at == UNMADE {
+        if at == NOT_YET_CREATED {
             break;
         }
         let next = match (at, part) {
@@ -155,7 +155,7 @@ pub(crate) fn walk(value: &Value, path: &[Value]) -> Value {
     at.clone()
 }
 
-/// A value as it appears inside a string.
+/// Formats a value for insertion into a string.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -239,7 +239,7 @@ fn choose(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
     evaluate(if truth(condition, scope)? { yes } else { no }, scope)
 }
 
-/// `repeat` with one or several lists: every combination.
+/// `repeat` over every combination of one or several lists.
 fn repeat(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
     let template = arguments
         .get("template")
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn every_function_gives_what_heat_gives() {
+    fn functions_evaluate_as_in_heat() {
         let cases = [
             (
                 json!({ "get_param": ["nfv", "VDU", "w", "flavor"] }),

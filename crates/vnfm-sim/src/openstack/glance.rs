@@ -1,4 +1,4 @@
-//! Glance and, because it is a page as short, Cinder for reading: images to find and to upload, volumes to look at.
+//! Glance (find and upload images) and, because it is as short, Cinder (read volumes).
 
 use std::sync::Arc;
 
@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 
 use super::Cloud;
 use super::state::text;
-use crate::http::{Neighbour, Reply, Request, Route};
+use crate::http::{Reply, Request, Route, Service};
 
-/// The image service.
 pub(crate) struct Glance(pub(crate) Arc<Cloud>);
 
 type Answer = Result<Reply, Reply>;
 
-impl Neighbour for Glance {
+impl Service for Glance {
     fn name(&self) -> &'static str {
         "glance"
     }
@@ -49,7 +48,7 @@ impl Neighbour for Glance {
                     self.0.authenticate(request)?;
                     let state = self.0.state();
                     state
-                        .thing("image", &id)
+                        .object("image", &id)
                         .map(|image| Reply::json(200, image))
                         .ok_or_else(|| no_image(&id))
                 })
@@ -111,13 +110,13 @@ impl Glance {
 
     fn create(&self, request: &Request) -> Answer {
         let who = self.0.authenticate(request)?;
-        let asked = request.json();
+        let body = request.json();
         let mut state = self.0.state();
         let user =
             state.users.get(&who.user).cloned().ok_or_else(|| {
                 error(401, "This server could not verify that you are authorized.")
             })?;
-        let visibility = asked
+        let visibility = body
             .get("visibility")
             .and_then(Value::as_str)
             .unwrap_or("shared");
@@ -127,26 +126,26 @@ impl Glance {
                 "You are not authorized to complete publicize_image action.",
             ));
         }
-        let id = state.add_image(text(&asked, "name"), "queued", visibility, &user.project);
-        state.change("image", &id, &asked);
-        let shown = state.thing("image", &id).cloned().unwrap_or_default();
-        Ok(Reply::json(201, &shown).with(
+        let id = state.add_image(text(&body, "name"), "queued", visibility, &user.project);
+        state.change("image", &id, &body);
+        let image = state.object("image", &id).cloned().unwrap_or_default();
+        Ok(Reply::json(201, &image).with_header(
             "location",
             format!("{}/v2/images/{id}", self.0.address("image")),
         ))
     }
 
-    /// Puts a tag on an image, or takes it off.
+    /// Adds a tag to an image (`on`) or removes it.
     fn tag(&self, request: &Request, id: &str, (tag, on): (&str, bool)) -> Answer {
         self.0.authenticate(request)?;
         let mut state = self.0.state();
-        let image = state.thing("image", id).ok_or_else(|| no_image(id))?;
+        let image = state.object("image", id).ok_or_else(|| no_image(id))?;
         let mut all: Vec<&str> = tags(image).filter(|known| *known != tag).collect();
         if !on && all.len() == tags(image).count() {
             return Err(error(404, &format!("Tag could not be found: {tag}")));
         }
         all.extend(on.then_some(tag));
-        if all.len() > MOST_TAGS {
+        if all.len() > MAX_TAGS {
             let text = "The limit has been exceeded on the number of allowed image tags.";
             return Err(error(413, text));
         }
@@ -159,7 +158,7 @@ impl Glance {
         self.0.authenticate(request)?;
         let mut state = self.0.state();
         let status = state
-            .thing("image", id)
+            .object("image", id)
             .map(|image| text(image, "status").to_owned())
             .ok_or_else(|| no_image(id))?;
         if status != "queued" {
@@ -177,8 +176,8 @@ impl Glance {
     }
 }
 
-/// Tags of an image, where `image_tag_quota` says nothing else.
-const MOST_TAGS: usize = 128;
+/// Maximum number of tags per image: the default of `image_tag_quota`.
+const MAX_TAGS: usize = 128;
 
 fn tags(image: &Value) -> impl Iterator<Item = &str> {
     image["tags"]
@@ -192,23 +191,22 @@ fn no_image(id: &str) -> Reply {
     error(404, &format!("No image found with ID {id}"))
 }
 
-/// Glance answers errors in HTML.
+/// Glance's errors are HTML.
 fn error(status: u16, message: &str) -> Reply {
     let title = http::StatusCode::from_u16(status)
         .ok()
         .and_then(|s| s.canonical_reason())
         .unwrap_or("Error");
     let mut reply = Reply::empty(status)
-        .with("content-type", "text/html; charset=UTF-8")
-        .remark(message);
+        .with_header("content-type", "text/html; charset=UTF-8")
+        .with_remark(message);
     reply.body = format!("<html>\n <head>\n  <title>{status} {title}</title>\n </head>\n <body>\n  <h1>{status} {title}</h1>\n  {message}<br /><br />\n\n\n </body>\n</html>").into();
     reply
 }
 
-/// The volume service.
 pub(crate) struct Cinder(pub(crate) Arc<Cloud>);
 
-impl Neighbour for Cinder {
+impl Service for Cinder {
     fn name(&self) -> &'static str {
         "cinder"
     }
@@ -234,7 +232,7 @@ impl Neighbour for Cinder {
                 Route::new("cinder.volume_show", id.clone(), move || {
                     self.0.authenticate(request)?;
                     let state = self.0.state();
-                    let found = state.thing("volume", &id).ok_or_else(|| {
+                    let found = state.object("volume", &id).ok_or_else(|| {
                         volume_error(404, &format!("Volume {id} could not be found."))
                     })?;
                     Ok(Reply::json(200, &json!({ "volume": found })))
@@ -255,5 +253,5 @@ fn volume_error(status: u16, message: &str) -> Reply {
         status,
         &json!({ kind: { "code": status, "message": message } }),
     )
-    .remark(message)
+    .with_remark(message)
 }

@@ -1,8 +1,8 @@
-//! Heat's records and its API: stacks, resources, events.
+//! Heat's stack API: create, list, show, update, delete, actions.
 //!
-//! Validation is answered at once; everything else is done by the engine (`engine.rs`) while the API
-//! shows how far it is. Its oddities are kept because drivers meet them: a stack by name is a 302,
-//! `name` and `tags` in one list is a 500, tags vanish with a PATCH that does not repeat them.
+//! Validation is synchronous; the engine (`engine.rs`) does everything else while the API
+//! reports its progress. Heat's quirks are reproduced because drivers meet them: a stack by name is a 302,
+//! filtering by both `name` and `tags` is a 500, a PATCH that does not repeat the tags removes them.
 
 use std::sync::Arc;
 
@@ -15,16 +15,15 @@ use super::records::Stack;
 use super::scope;
 use super::stack_requests::{environment, is_stack_name, merged, tags};
 use super::state::{new_id, text};
-use super::template::{Wrong, check, document};
-use crate::http::{Neighbour, Reply, Request, Route};
+use super::template::{TemplateError, check, document};
+use crate::http::{Reply, Request, Route, Service};
 use crate::time::now;
 
-/// The service.
 pub(crate) struct Heat(pub(crate) Arc<Cloud>);
 
 pub(super) type Answer = Result<Reply, Reply>;
 
-impl Neighbour for Heat {
+impl Service for Heat {
     fn name(&self) -> &'static str {
         "heat"
     }
@@ -48,12 +47,12 @@ impl Neighbour for Heat {
         };
         let project = (*project).to_owned();
         self.stacks(request, &project, rest)
-            .or_else(|| self.inside(request, &project, rest))
+            .or_else(|| self.part_routes(request, &project, rest))
     }
 }
 
 impl Heat {
-    /// The routes of stacks as a whole.
+    /// The routes of stacks; those of their parts are in `stacks.rs`.
     fn stacks<'a>(
         &'a self,
         request: &'a Request,
@@ -112,8 +111,6 @@ impl Heat {
         Some(route)
     }
 
-    // --- stacks ---
-
     fn create(&self, request: &Request, project: &str) -> Answer {
         let who = self.0.authenticate(request)?;
         let body = request.json();
@@ -152,7 +149,7 @@ impl Heat {
             id: id.clone(),
             name: name.to_owned(),
             template: document(&body["template"]).unwrap_or_default(),
-            around,
+            environment: around,
             parameters,
             tags: tags(&body),
             rollback: body.get("disable_rollback").and_then(Value::as_bool) == Some(false),
@@ -170,7 +167,7 @@ impl Heat {
             201,
             &json!({ "stack": { "id": id, "links": [{ "href": href, "rel": "self" }] } }),
         )
-        .with("location", href))
+        .with_header("location", href))
     }
 
     fn list(&self, request: &Request, project: &str) -> Answer {
@@ -182,7 +179,7 @@ impl Heat {
                 "Remote error: InvalidRequestError Can't determine which FROM clause to join from, there are multiple FROMS which can join to this entity.",
             ));
         }
-        let asked = |name: &str| {
+        let param_values = |name: &str| {
             request
                 .query
                 .iter()
@@ -190,8 +187,12 @@ impl Heat {
                 .map(|(_, v)| v.clone())
                 .collect::<Vec<_>>()
         };
-        let (names, ids, statuses) = (asked("name"), asked("id"), asked("status"));
-        let wanted: Vec<String> = asked("tags")
+        let (names, ids, statuses) = (
+            param_values("name"),
+            param_values("id"),
+            param_values("status"),
+        );
+        let wanted: Vec<String> = param_values("tags")
             .iter()
             .flat_map(|t| t.split(','))
             .map(str::to_owned)
@@ -223,12 +224,12 @@ impl Heat {
                 .map_or(0, |n| n + 1);
             stacks.drain(..after);
         }
-        let shown: Vec<Value> = stacks
+        let summaries: Vec<Value> = stacks
             .into_iter()
             .take(limit)
             .map(|s| self.summary(s))
             .collect();
-        Ok(Reply::json(200, &json!({ "stacks": shown })))
+        Ok(Reply::json(200, &json!({ "stacks": summaries })))
     }
 
     fn validate(&self, request: &Request, _project: &str) -> Answer {
@@ -255,7 +256,7 @@ impl Heat {
             .unwrap_or_default();
         let href = self.href(project, &name, &id);
         let body = json!({ "message": format!("The resource was found at <a href=\"{href}\">{href}</a>;<br />\nyou should be redirected automatically.\n\n"), "code": "302 Found", "title": "Found" });
-        Ok(Reply::json(302, &body).with("location", href))
+        Ok(Reply::json(302, &body).with_header("location", href))
     }
 
     fn show(&self, request: &Request, project: &str, at: (&str, &str)) -> Answer {
@@ -263,7 +264,7 @@ impl Heat {
         let state = self.0.state();
         let stack = &state.stacks[&id];
         let mut body = self.summary(stack);
-        let mut parameters = scope::shown_parameters(stack);
+        let mut parameters = scope::visible_parameters(stack);
         parameters.insert("OS::stack_id".into(), json!(stack.id));
         parameters.insert("OS::stack_name".into(), json!(stack.name));
         parameters.insert("OS::project_id".into(), json!(stack.project));
@@ -298,8 +299,8 @@ impl Heat {
             .cloned()
             .ok_or_else(|| not_found(at.0))?;
         if patch {
-            around.files = merged(&stack.around.files, around.files);
-            around.registry = merged(&stack.around.registry, around.registry);
+            around.files = merged(&stack.environment.files, around.files);
+            around.registry = merged(&stack.environment.registry, around.registry);
             let declared = |name: &String| {
                 document(&stack.template).is_ok_and(|t| !t["parameters"][name].is_null())
             };
@@ -320,7 +321,7 @@ impl Heat {
         if who.by_credential {
             return Err(error(500, "RemoteError", REFUSES_CREDENTIALS));
         }
-        (stack.around, stack.parameters, stack.tags) = (around, parameters, tags(&body));
+        (stack.environment, stack.parameters, stack.tags) = (around, parameters, tags(&body));
         state.stacks.insert(id.clone(), stack);
         drop(state);
         self.0.start(&id, Action::Update);
@@ -366,9 +367,7 @@ impl Heat {
         Ok(Reply::json(200, &Value::Null))
     }
 
-    // --- helpers of all routes ---
-
-    /// Logs in and finds a stack by name, id, or both; nested ones too.
+    /// Authenticates the request and finds a stack by name, id, or both; nested ones by id.
     pub(super) fn find(
         &self,
         request: &Request,
@@ -397,7 +396,7 @@ impl Heat {
             .ok_or_else(|| not_found(name))
     }
 
-    pub(super) fn refuse(&self, wrong: &Wrong) -> Reply {
+    pub(super) fn refuse(&self, wrong: &TemplateError) -> Reply {
         if wrong.message.contains("not modelled by the simulated") {
             self.0.books.violation(format!("heat: {}", wrong.message));
             return error(501, "NotImplemented", &wrong.message);
@@ -440,7 +439,7 @@ fn versions() -> Reply {
     )
 }
 
-/// An error as Heat tells it.
+/// An error in Heat's format.
 pub(crate) fn error(status: u16, kind: &str, message: &str) -> Reply {
     let (title, explanation) = match status {
         400 => (
@@ -468,5 +467,5 @@ pub(crate) fn error(status: u16, kind: &str, message: &str) -> Reply {
     };
     let body = json!({ "code": status, "title": title, "explanation": explanation,
         "error": { "type": kind, "message": message, "traceback": null } });
-    Reply::json(status, &body).remark(message)
+    Reply::json(status, &body).with_remark(message)
 }

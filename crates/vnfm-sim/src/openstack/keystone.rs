@@ -1,4 +1,4 @@
-//! Keystone: passwords and application credentials for tokens, the catalog, and what an administrator turns.
+//! Keystone: tokens by password or application credential, the catalog, and administration.
 
 use std::sync::Arc;
 
@@ -8,14 +8,13 @@ use uuid::Uuid;
 
 use super::Cloud;
 use super::state::{Credential, State, Token, User, text};
-use crate::http::{Neighbour, Reply, Request, Route};
+use crate::http::{Reply, Request, Route, Service};
 
-/// The service.
 pub(crate) struct Keystone(pub(crate) Arc<Cloud>);
 
 type Answer = Result<Reply, Reply>;
 
-impl Neighbour for Keystone {
+impl Service for Keystone {
     fn name(&self) -> &'static str {
         "keystone"
     }
@@ -62,7 +61,7 @@ impl Neighbour for Keystone {
 }
 
 impl Keystone {
-    /// The routes of credentials, and what an administrator turns.
+    /// The routes of application credentials, users, services and endpoints.
     fn administration<'a>(&'a self, request: &'a Request, segments: &[&str]) -> Option<Route<'a>> {
         let id = segments.get(2).map(|s| (*s).to_owned()).unwrap_or_default();
         Some(match (&request.method, segments) {
@@ -76,12 +75,12 @@ impl Keystone {
                     self.0.authenticate(request)?;
                     let state = self.0.state();
                     let own = state.credentials.iter().filter(|(_, c)| c.user == id);
-                    let shown: Vec<Value> = own
+                    let listed: Vec<Value> = own
                         .map(|(key, c)| json!({ "id": key, "name": c.name }))
                         .collect();
                     Ok(Reply::json(
                         200,
-                        &json!({ "application_credentials": shown }),
+                        &json!({ "application_credentials": listed }),
                     ))
                 })
             }
@@ -89,8 +88,8 @@ impl Keystone {
                 let key = (*key).to_owned();
                 Route::new("keystone.credential_delete", key.clone(), move || {
                     self.0.authenticate(request)?;
-                    let gone = self.0.state().credentials.remove(&key);
-                    gone.map(|_| Reply::empty(204)).ok_or_else(|| {
+                    let removed = self.0.state().credentials.remove(&key);
+                    removed.map(|_| Reply::empty(204)).ok_or_else(|| {
                         error(
                             404,
                             &format!("Could not find Application Credential: {key}."),
@@ -127,7 +126,7 @@ impl Keystone {
         } else {
             json!({ "version": version })
         };
-        Reply::json(status, &body).with("location", href)
+        Reply::json(status, &body).with_header("location", href)
     }
 
     fn login(&self, request: &Request) -> Answer {
@@ -141,11 +140,11 @@ impl Keystone {
         if !by_credential && scoped && !has_scope(&state, &user, scope) {
             return Err(self.unauthorized());
         }
-        let (key, shown) = self.issue_token(&mut state, &user, scoped, by_credential);
-        Ok(Reply::json(201, &shown).with("x-subject-token", key))
+        let (key, token) = self.issue_token(&mut state, &user, scoped, by_credential);
+        Ok(Reply::json(201, &token).with_header("x-subject-token", key))
     }
 
-    /// The user that a login names and proves to be; whether by an application credential.
+    /// Authenticates a login; returns the user, and whether it used an application credential.
     fn identify(
         &self,
         state: &State,
@@ -193,7 +192,7 @@ impl Keystone {
         Ok((user, by_credential))
     }
 
-    /// Stores a new token; its key and its body.
+    /// Creates a token; returns its id and its body.
     fn issue_token(
         &self,
         state: &mut State,
@@ -216,9 +215,9 @@ impl Keystone {
             Uuid::new_v4().simple(),
             Uuid::new_v4().simple()
         );
-        let shown = show_token(state, user, &token);
+        let token_body = show_token(state, user, &token);
         state.tokens.insert(key.clone(), token);
-        (key, shown)
+        (key, token_body)
     }
 
     fn token(&self, request: &Request) -> Answer {
@@ -232,7 +231,7 @@ impl Keystone {
         let token = token.ok_or_else(|| error(404, "Failed to validate token"))?;
         Ok(
             Reply::json(200, &show_token(&state, &state.users[&token.user], token))
-                .with("x-subject-token", key),
+                .with_header("x-subject-token", key),
         )
     }
 
@@ -244,17 +243,17 @@ impl Keystone {
                 "You are not authorized to perform the requested action: identity:create_application_credential.",
             ));
         }
-        let asked = &request.json()["application_credential"];
-        let secret = asked
+        let body = &request.json()["application_credential"];
+        let secret = body
             .get("secret")
             .and_then(Value::as_str)
             .map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned);
         let (id, name) = (
             Uuid::new_v4().simple().to_string(),
-            text(asked, "name").to_owned(),
+            text(body, "name").to_owned(),
         );
-        let shown = json!({ "application_credential": { "id": id, "name": name, "secret": secret, "unrestricted": asked["unrestricted"] == true,
-            "expires_at": asked["expires_at"], "roles": roles(false) } });
+        let created = json!({ "application_credential": { "id": id, "name": name, "secret": secret, "unrestricted": body["unrestricted"] == true,
+            "expires_at": body["expires_at"], "roles": roles(false) } });
         self.0.state().credentials.insert(
             id,
             Credential {
@@ -263,7 +262,7 @@ impl Keystone {
                 user: user.to_owned(),
             },
         );
-        Ok(Reply::json(201, &shown))
+        Ok(Reply::json(201, &created))
     }
 
     fn change_user(&self, request: &Request, id: &str) -> Answer {
@@ -294,14 +293,14 @@ impl Keystone {
         self.administrator(request)?;
         let state = self.0.state();
         let wanted = request.param("type");
-        let mut shown: Vec<Value> = Vec::new();
+        let mut listed: Vec<Value> = Vec::new();
         for endpoint in &state.endpoints {
             let service = json!({ "id": endpoint.service, "type": endpoint.service, "name": endpoint.name, "enabled": true });
-            if wanted.is_none_or(|w| w == endpoint.service) && !shown.contains(&service) {
-                shown.push(service);
+            if wanted.is_none_or(|w| w == endpoint.service) && !listed.contains(&service) {
+                listed.push(service);
             }
         }
-        Ok(Reply::json(200, &json!({ "services": shown })))
+        Ok(Reply::json(200, &json!({ "services": listed })))
     }
 
     fn endpoints(&self, request: &Request) -> Answer {
@@ -309,11 +308,11 @@ impl Keystone {
         let state = self.0.state();
         let fits =
             |name: &str, value: &str| request.param(name).is_none_or(|wanted| wanted == value);
-        let shown: Vec<Value> = (state.endpoints.iter())
+        let listed: Vec<Value> = (state.endpoints.iter())
             .filter(|e| fits("service_id", e.service) && fits("interface", e.interface))
             .map(|e| json!({ "id": e.id, "service_id": e.service, "interface": e.interface, "region": "RegionOne", "region_id": "RegionOne", "url": e.url, "enabled": true }))
             .collect();
-        Ok(Reply::json(200, &json!({ "endpoints": shown })))
+        Ok(Reply::json(200, &json!({ "endpoints": listed })))
     }
 
     fn move_endpoint(&self, request: &Request, id: &str) -> Answer {
@@ -370,30 +369,32 @@ fn login_name(body: &Value) -> String {
     .to_owned()
 }
 
-fn by_password(state: &State, asked: &Value) -> Option<String> {
-    let domain = &asked["domain"];
+fn by_password(state: &State, credentials: &Value) -> Option<String> {
+    let domain = &credentials["domain"];
     let default = domain.is_null()
         || text(domain, "id") == "default"
         || text(domain, "name").eq_ignore_ascii_case("default");
-    let user = state
-        .users
-        .get(text(asked, "id"))
-        .or_else(|| state.user_named(text(asked, "name")).filter(|_| default))?;
-    (user.password == text(asked, "password")).then(|| user.id.clone())
+    let user = state.users.get(text(credentials, "id")).or_else(|| {
+        state
+            .user_named(text(credentials, "name"))
+            .filter(|_| default)
+    })?;
+    (user.password == text(credentials, "password")).then(|| user.id.clone())
 }
 
-fn by_credential(state: &State, asked: &Value) -> Option<String> {
+fn by_credential(state: &State, credentials: &Value) -> Option<String> {
     let named = |c: &&Credential| {
-        c.name == text(asked, "name")
+        c.name == text(credentials, "name")
             && state.users.get(&c.user).is_some_and(|u| {
-                u.name == text(&asked["user"], "name") || u.id == text(&asked["user"], "id")
+                u.name == text(&credentials["user"], "name")
+                    || u.id == text(&credentials["user"], "id")
             })
     };
     let credential = state
         .credentials
-        .get(text(asked, "id"))
+        .get(text(credentials, "id"))
         .or_else(|| state.credentials.values().find(named))?;
-    (credential.secret == text(asked, "secret")).then(|| credential.user.clone())
+    (credential.secret == text(credentials, "secret")).then(|| credential.user.clone())
 }
 
 fn has_scope(state: &State, user: &User, scope: &Value) -> bool {
@@ -434,7 +435,7 @@ fn show_token(state: &State, user: &User, token: &Token) -> Value {
     } else {
         "password"
     };
-    let mut shown = json!({ "methods": [method], "user": { "id": user.id, "name": user.name, "domain": domain, "password_expires_at": null },
+    let mut token_body = json!({ "methods": [method], "user": { "id": user.id, "name": user.name, "domain": domain, "password_expires_at": null },
         "audit_ids": [Uuid::new_v4().simple().to_string()], "expires_at": stamp(token.expires), "issued_at": stamp(token.issued) });
     if token.scoped {
         let name = state
@@ -442,12 +443,12 @@ fn show_token(state: &State, user: &User, token: &Token) -> Value {
             .iter()
             .find(|(_, id)| **id == user.project)
             .map(|(name, _)| name.as_str());
-        shown["project"] = json!({ "id": user.project, "name": name, "domain": domain });
-        shown["roles"] = roles(user.admin);
-        shown["is_domain"] = json!(false);
-        shown["catalog"] = catalog(state, user);
+        token_body["project"] = json!({ "id": user.project, "name": name, "domain": domain });
+        token_body["roles"] = roles(user.admin);
+        token_body["is_domain"] = json!(false);
+        token_body["catalog"] = catalog(state, user);
     }
-    json!({ "token": shown })
+    json!({ "token": token_body })
 }
 
 fn catalog(state: &State, user: &User) -> Value {
@@ -457,18 +458,18 @@ fn catalog(state: &State, user: &User) -> Value {
             .url
             .replace("%(tenant_id)s", &user.project)
             .replace("%(project_id)s", &user.project);
-        let shown = json!({ "id": endpoint.id, "interface": endpoint.interface, "region": "RegionOne", "region_id": "RegionOne", "url": url });
+        let entry = json!({ "id": endpoint.id, "interface": endpoint.interface, "region": "RegionOne", "region_id": "RegionOne", "url": url });
         match services.iter_mut().find(|s| s["type"] == endpoint.service).and_then(|s| s["endpoints"].as_array_mut()) {
-            Some(list) => list.push(shown),
-            None => services.push(json!({ "id": endpoint.service, "type": endpoint.service, "name": endpoint.name, "endpoints": [shown] })),
+            Some(list) => list.push(entry),
+            None => services.push(json!({ "id": endpoint.service, "type": endpoint.service, "name": endpoint.name, "endpoints": [entry] })),
         }
     }
     Value::Array(services)
 }
 
-/// 401 as Keystone and its middleware say it.
+/// A 401 as Keystone and its middleware send it.
 pub(crate) fn unauthorized(keystone: &str) -> Reply {
-    error(401, UNAUTHORIZED).with(
+    error(401, UNAUTHORIZED).with_header(
         "www-authenticate",
         format!("Keystone uri=\"{keystone}/v3\""),
     )
@@ -488,5 +489,5 @@ fn error(status: u16, message: &str) -> Reply {
         status,
         &json!({ "error": { "code": status, "title": title, "message": message } }),
     )
-    .remark(message)
+    .with_remark(message)
 }

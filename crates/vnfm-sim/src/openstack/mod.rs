@@ -1,14 +1,15 @@
 //! The simulated OpenStack: one cloud, seven services over it.
 //!
-//! The cloud is one locked state (`state.rs`); the services are pages of routes over it, and
-//! `engine.rs` moves stacks and servers. Behind each ACTIVE server whose address lies in the world's
-//! block a simulated host boots, as a hypervisor would do it.
+//! The cloud is one locked state (`state.rs`); the services are HTTP APIs to it, and
+//! `engine.rs` creates and deletes stacks and servers. For each ACTIVE server with an address in the world's
+//! block a simulated host boots, as on a hypervisor.
 
 mod barbican;
 mod engine;
 mod functions;
 mod glance;
 mod heat;
+mod interruptions;
 mod keystone;
 mod networks;
 mod neutron;
@@ -22,7 +23,6 @@ mod stacks;
 mod state;
 mod teardown;
 mod template;
-mod trouble;
 mod trunks;
 mod types;
 
@@ -33,24 +33,24 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex as Turn, watch};
+use tokio::sync::{Mutex as AsyncMutex, watch};
 
-use crate::books::{Books, Entry, Shelf};
+use crate::books::{Books, Entry, InventorySource};
 use crate::faults::{Fault, Faults};
 use crate::hosts::{HostSpec, Hosts, User as HostUser};
-use crate::http::{Desk, Listening, Neighbour, Reply, Request, serve};
+use crate::http::{Listening, Reply, Request, Server, Service, serve};
 use crate::time::pause;
 pub use state::PASSWORD;
 use state::{Endpoint, KINDS, State, Token, new_id, text};
 
-/// How fast this cloud is.
+/// Delays and lifetimes; by default nothing waits.
 #[derive(Debug, Clone)]
 pub struct CloudOptions {
-    /// How long Nova builds a server.
+    /// Time that Nova takes to build a server.
     pub server_build: Duration,
-    /// How long a host boots once its server is ACTIVE.
+    /// Time that a host takes to boot once its server is ACTIVE.
     pub boot: Duration,
-    /// How long a token lives.
+    /// Lifetime of a Keystone token.
     pub token_life: Duration,
 }
 
@@ -64,7 +64,7 @@ impl Default for CloudOptions {
     }
 }
 
-/// The cloud that all services show.
+/// A running cloud.
 pub struct Cloud {
     pub(crate) books: Arc<Books>,
     pub(crate) faults: Arc<Faults>,
@@ -72,15 +72,15 @@ pub struct Cloud {
     pub(crate) options: CloudOptions,
     pub(crate) superseded: watch::Sender<u64>,
     block: [u8; 2],
-    /// Password and key of servers that boot from now on, where a checker has planted them.
+    /// Password and key of servers that boot from now on, if set by [`Cloud::set_login`].
     login: Mutex<Option<(Option<String>, Option<String>)>>,
     state: Mutex<State>,
-    turns: Mutex<BTreeMap<String, Arc<Turn<()>>>>,
+    stack_locks: Mutex<BTreeMap<String, Arc<AsyncMutex<()>>>>,
     addresses: OnceLock<BTreeMap<&'static str, String>>,
     listening: Mutex<Vec<Listening>>,
 }
 
-/// Type, name, and what follows the address in the catalog.
+/// Type, name, and the path of its endpoint in the catalog.
 const SERVICES: [(&str, &str, &str); 7] = [
     ("identity", "keystone", "/v3"),
     ("orchestration", "heat", "/v1/%(tenant_id)s"),
@@ -92,7 +92,7 @@ const SERVICES: [(&str, &str, &str); 7] = [
 ];
 
 impl Cloud {
-    /// Starts the cloud: every service on a free port of 127.0.0.1.
+    /// Starts every service on a free port of 127.0.0.1.
     pub(crate) async fn open(
         hosts: Arc<Hosts>,
         books: Arc<Books>,
@@ -108,7 +108,7 @@ impl Cloud {
             block,
             login: Mutex::default(),
             state: Mutex::new(State::seeded(block)),
-            turns: Mutex::default(),
+            stack_locks: Mutex::default(),
             addresses: OnceLock::new(),
             listening: Mutex::default(),
         });
@@ -116,13 +116,13 @@ impl Cloud {
         for (service, name, path) in SERVICES {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let address = format!("http://{}", listener.local_addr()?);
-            let desk = Desk {
-                neighbour: cloud.service(service),
+            let server = Server {
+                service: cloud.service(service),
                 books: Arc::clone(&books),
                 faults: Arc::clone(&faults),
             };
-            let listening = serve(listener, None, desk);
-            hold(&cloud.listening).push(listening);
+            let listening = serve(listener, None, server);
+            lock(&cloud.listening).push(listening);
             for interface in ["public", "internal", "admin"] {
                 cloud.state().endpoints.push(Endpoint {
                     id: new_id().replace('-', ""),
@@ -135,12 +135,12 @@ impl Cloud {
             addresses.insert(service, address);
         }
         _ = cloud.addresses.set(addresses);
-        let shelf: Arc<dyn Shelf> = cloud.clone();
-        books.shelve(Arc::downgrade(&shelf));
+        let shelf: Arc<dyn InventorySource> = cloud.clone();
+        books.add_source(Arc::downgrade(&shelf));
         Ok(cloud)
     }
 
-    fn service(self: &Arc<Self>, service: &str) -> Arc<dyn Neighbour> {
+    fn service(self: &Arc<Self>, service: &str) -> Arc<dyn Service> {
         let cloud = Arc::clone(self);
         match service {
             "identity" => Arc::new(keystone::Keystone(cloud)),
@@ -153,7 +153,7 @@ impl Cloud {
         }
     }
 
-    /// The address of a service, by its type in the catalog.
+    /// The base URL of a service, by its type in the catalog.
     pub fn address(&self, service: &str) -> String {
         self.addresses
             .get()
@@ -162,37 +162,37 @@ impl Cloud {
             .unwrap_or_default()
     }
 
-    /// Ends all services; open connections are cut.
+    /// Stops all services and cuts their connections.
     pub(crate) fn stop(&self) {
-        hold(&self.listening).clear();
+        lock(&self.listening).clear();
     }
 
-    // --- what an administrator, or bad luck, does ---
+    // --- interventions ---
 
-    /// Deletes a server (id or name) behind Heat's back, its host with it; whether there was one.
+    /// Deletes a server (id or name) and its host behind Heat's back; false if it does not exist.
     pub fn delete_server(self: &Arc<Self>, server: &str) -> bool {
         let Some(id) = self.server_id(server) else {
             return false;
         };
-        servers::unmake_server(&mut self.state(), &id);
+        servers::delete_server(&mut self.state(), &id);
         let hosts = Arc::clone(&self.hosts);
         tokio::spawn(async move { hosts.destroy(&id).await });
         true
     }
 
-    /// Sets a server (id or name) to ERROR; whether there was one.
+    /// Sets a server (id or name) to ERROR; false if it does not exist.
     pub fn break_server(&self, server: &str) -> bool {
         let Some(id) = self.server_id(server) else {
             return false;
         };
         if let Some(server) = self.state().servers.get_mut(&id) {
             server.status = "ERROR".into();
-            server.fault = Some("the hypervisor is gone".into());
+            server.fault = Some("the hypervisor has failed".into());
         }
         true
     }
 
-    /// Deletes a stack (id or name) behind everybody's back; whether there was one.
+    /// Deletes a stack (id or name) without an API request; false if it does not exist.
     pub fn delete_stack(self: &Arc<Self>, stack: &str) -> bool {
         let id = {
             let state = self.state();
@@ -208,7 +208,7 @@ impl Cloud {
         true
     }
 
-    /// Deletes a port (id or name) behind Heat's back; whether there was one.
+    /// Deletes a port (id or name) behind Heat's back; false if it does not exist.
     pub fn delete_port(&self, port: &str) -> bool {
         let mut state = self.state();
         let Some(id) = state
@@ -220,7 +220,7 @@ impl Cloud {
         state.take("port", &id).is_some()
     }
 
-    /// Takes the power from a server's host (id or name); Nova goes on to call it what it called it.
+    /// Powers a server's host (id or name) off; Nova does not notice.
     pub fn power_off(&self, server: &str) -> bool {
         let Some(id) = self.server_id(server) else {
             return false;
@@ -229,7 +229,7 @@ impl Cloud {
         true
     }
 
-    /// Changes a user's password, which ends all tokens of the user; whether there is such a user.
+    /// Changes a user's password and revokes the user's tokens; false if there is no such user.
     pub fn set_password(&self, name: &str, password: &str) -> bool {
         let mut state = self.state();
         let Some(user) = state.users.values_mut().find(|user| user.name == name) else {
@@ -241,18 +241,18 @@ impl Cloud {
         true
     }
 
-    /// The login that servers have which boot from now on.
+    /// Sets the login of servers that boot from now on.
     pub fn set_login(&self, password: Option<String>, authorized_key: Option<String>) {
         *self.login.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((password, authorized_key));
     }
 
-    /// Ends every token.
+    /// Revokes every token.
     pub fn revoke_tokens(&self) {
         self.state().tokens.clear();
     }
 
-    /// Sets a quota: `instances`, `network`, `port`.
+    /// Sets the quota `instances`, `network` or `port`.
     pub fn set_quota(&self, name: &str, value: i64) {
         let value = if value < 0 { i64::MAX } else { value };
         self.state().quotas.insert(name.to_owned(), value);
@@ -267,13 +267,11 @@ impl Cloud {
             .map(|s| s.id.clone())
     }
 
-    // --- for the services ---
-
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        hold(&self.state)
+        lock(&self.state)
     }
 
-    /// Who asks, or 401.
+    /// The caller's token, or a 401.
     pub(crate) fn authenticate(&self, request: &Request) -> Result<Token, Reply> {
         let state = self.state();
         let token = state
@@ -285,13 +283,13 @@ impl Cloud {
             .ok_or_else(|| keystone::unauthorized(&self.address("identity")))
     }
 
-    /// The turn of a stack: one request is worked on at a time.
-    pub(crate) fn turn(&self, stack: &str) -> Arc<Turn<()>> {
-        Arc::clone(hold(&self.turns).entry(stack.to_owned()).or_default())
+    /// The lock of a stack, held by one request at a time.
+    pub(crate) fn stack_lock(&self, stack: &str) -> Arc<AsyncMutex<()>> {
+        Arc::clone(lock(&self.stack_locks).entry(stack.to_owned()).or_default())
     }
 
     /// Boots a host behind every ACTIVE server that has an address in the block and no host yet.
-    pub(crate) fn settle_hosts(self: &Arc<Self>) {
+    pub(crate) fn boot_hosts(self: &Arc<Self>) {
         let mut specs = Vec::new();
         {
             let mut state = self.state();
@@ -304,8 +302,8 @@ impl Cloud {
                     && let Some(server) = state.servers.get_mut(&id)
                 {
                     server.host = spec.1.into();
-                    // Whoever sees the stack complete finds every machine in the books.
-                    self.hosts.order(&spec.0);
+                    // Once the stack is complete, the inventory must list every machine.
+                    self.hosts.add_to_inventory(&spec.0);
                     specs.push(spec.0);
                 }
             }
@@ -389,7 +387,7 @@ impl Cloud {
     }
 }
 
-impl Shelf for Cloud {
+impl InventorySource for Cloud {
     fn entries(&self) -> Vec<Entry> {
         let state = self.state();
         let mut all = Vec::new();
@@ -435,6 +433,6 @@ impl Shelf for Cloud {
     }
 }
 
-fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,7 +9,7 @@ use super::state::{Server, State, new_id, text};
 use crate::time::now;
 
 impl State {
-    /// A new network; its id.
+    /// Creates a network; returns its id.
     pub(crate) fn add_network(
         &mut self,
         name: &str,
@@ -29,7 +29,7 @@ impl State {
         )
     }
 
-    /// A new subnet of an existing network; its id.
+    /// Creates a subnet of an existing network; returns its id.
     pub(crate) fn add_subnet(&mut self, wanted: &Value, project: &str) -> String {
         let cidr = wanted
             .get("cidr")
@@ -57,7 +57,7 @@ impl State {
                 "host_routes": [], "project_id": project, "tenant_id": project, "created_at": now() }),
         );
         let mut subnets = self
-            .thing("network", &network)
+            .object("network", &network)
             .map_or(json!([]), |n| n["subnets"].clone());
         if let Some(list) = subnets.as_array_mut() {
             list.push(json!(id));
@@ -66,7 +66,7 @@ impl State {
         id
     }
 
-    /// A free address of a subnet, or the wanted one if it is free.
+    /// The requested address of a subnet, or any free one; an error if there is none.
     pub(crate) fn free_address(
         &self,
         subnet: &str,
@@ -83,7 +83,7 @@ impl State {
         )
         .collect();
         let body = self
-            .thing("subnet", subnet)
+            .object("subnet", subnet)
             .ok_or_else(|| format!("Subnet {subnet} could not be found."))?;
         if let Some(wanted) = wanted {
             if used.contains(wanted) {
@@ -116,7 +116,7 @@ impl State {
             })
     }
 
-    /// A new port of an existing network with its addresses; its id.
+    /// Creates a port of an existing network with its addresses; returns its id.
     pub(crate) fn add_port(
         &mut self,
         network: &str,
@@ -155,7 +155,7 @@ impl State {
     /// The addresses of a new port: the requested ones, or a free one of the network's first subnet.
     fn fixed_ips(&self, network: &str, wanted: &Value) -> Result<Vec<Value>, String> {
         let subnets: Vec<String> = self
-            .thing("network", network)
+            .object("network", network)
             .into_iter()
             .flat_map(|n| n["subnets"].as_array().cloned().unwrap_or_default())
             .filter_map(|s| s.as_str().map(str::to_owned))
@@ -201,19 +201,19 @@ impl State {
         };
         let holds = |id: &&String| {
             let (first, size) = self
-                .thing("subnet", id)
+                .object("subnet", id)
                 .map_or((0, 0), |s| range(text(s, "cidr")));
             (first..first.saturating_add(size)).contains(&address)
         };
         subnets.iter().find(holds).cloned()
     }
 
-    /// A server's addresses by network name, as Nova shows them.
+    /// A server's addresses by network name, in Nova's format.
     pub(crate) fn addresses(&self, server: &Server) -> Value {
         let mut networks = Map::new();
-        for port in server.ports.iter().filter_map(|id| self.thing("port", id)) {
+        for port in server.ports.iter().filter_map(|id| self.object("port", id)) {
             let network = self
-                .thing("network", text(port, "network_id"))
+                .object("network", text(port, "network_id"))
                 .map_or("", |n| text(n, "name"));
             let mac = text(port, "mac_address");
             let entry = networks
@@ -238,7 +238,7 @@ impl State {
     }
 }
 
-/// The first address of a CIDR and how many it has.
+/// The first address of a CIDR and the number of its addresses.
 fn range(cidr: &str) -> (u32, u32) {
     let (address, bits) = cidr.split_once('/').unwrap_or((cidr, "24"));
     let bits: u32 = bits.parse().unwrap_or(24).min(32);

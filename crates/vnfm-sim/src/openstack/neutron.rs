@@ -1,4 +1,4 @@
-//! Neutron, for reading: every collection with filters by any member, and quotas.
+//! Neutron, read-only: every collection, filtered by any member, and quotas.
 
 use std::sync::Arc;
 
@@ -6,9 +6,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Cloud;
-use crate::http::{Neighbour, Reply, Request, Route};
+use crate::http::{Reply, Request, Route, Service};
 
-/// The service.
 pub(crate) struct Neutron(pub(crate) Arc<Cloud>);
 
 const COLLECTIONS: [(&str, &str); 6] = [
@@ -20,7 +19,7 @@ const COLLECTIONS: [(&str, &str); 6] = [
     ("floatingips", "floatingip"),
 ];
 
-impl Neighbour for Neutron {
+impl Service for Neutron {
     fn name(&self) -> &'static str {
         "neutron"
     }
@@ -60,7 +59,9 @@ impl Neighbour for Neutron {
                 Route::new(format!("neutron.{kind}_show"), id.clone(), move || {
                     self.0.authenticate(request)?;
                     let state = self.0.state();
-                    let found = state.thing(kind, &id).ok_or_else(|| not_found(kind, &id))?;
+                    let found = state
+                        .object(kind, &id)
+                        .ok_or_else(|| not_found(kind, &id))?;
                     Ok(Reply::json(200, &json!({ kind: found })))
                 })
             }
@@ -96,7 +97,7 @@ impl Neutron {
     }
 }
 
-/// Whether a body passes all filters; a filter that is named twice means either.
+/// Whether a body passes all filters; a repeated filter matches any of its values.
 fn fits(body: &Value, query: &[(String, String)]) -> bool {
     let about_the_answer = [
         "fields",
@@ -106,7 +107,7 @@ fn fits(body: &Value, query: &[(String, String)]) -> bool {
         "sort_dir",
         "page_reverse",
     ];
-    let shown = |value: &Value| {
+    let as_text = |value: &Value| {
         value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned)
@@ -121,7 +122,7 @@ fn fits(body: &Value, query: &[(String, String)]) -> bool {
         }),
         _ => body
             .get(name)
-            .is_some_and(|value| shown(value).eq_ignore_ascii_case(wanted)),
+            .is_some_and(|value| as_text(value).eq_ignore_ascii_case(wanted)),
     };
     query
         .iter()
@@ -151,5 +152,5 @@ fn error(status: u16, kind: &str, message: &str) -> Reply {
         status,
         &json!({ "NeutronError": { "type": kind, "message": message, "detail": "" } }),
     )
-    .remark(message)
+    .with_remark(message)
 }

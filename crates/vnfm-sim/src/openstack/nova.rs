@@ -1,6 +1,6 @@
-//! Nova as far as a driver and a checker need it: servers, their console, flavors, key pairs, quotas.
+//! Nova, as far as drivers and checkers need it: servers, consoles, flavors, key pairs, quotas.
 //!
-//! Servers are made by Heat alone. The console log is the host's own: its SSH host keys stand in it.
+//! Only Heat creates servers. The console log comes from the host and includes its SSH host keys.
 
 use std::sync::Arc;
 
@@ -9,17 +9,16 @@ use serde_json::{Map, Value, json};
 
 use super::Cloud;
 use super::state::{Server, State, new_id, text};
-use crate::http::{Neighbour, Reply, Request, Route};
+use crate::http::{Reply, Request, Route, Service};
 
-/// The service.
 pub(crate) struct Nova(pub(crate) Arc<Cloud>);
 
 type Answer = Result<Reply, Reply>;
 
-/// Availability zones; the first is where servers go that ask for none.
+/// Availability zones; the first is the default.
 const ZONES: [&str; 2] = ["nova", "edge"];
 
-/// The zone that a server asks for.
+/// The requested zone of a server, or the default.
 pub(crate) fn zone(properties: &Map<String, Value>) -> Result<String, String> {
     let zone = properties
         .get("availability_zone")
@@ -34,7 +33,7 @@ pub(crate) fn zone(properties: &Map<String, Value>) -> Result<String, String> {
     ))
 }
 
-impl Neighbour for Nova {
+impl Service for Nova {
     fn name(&self) -> &'static str {
         "nova"
     }
@@ -84,24 +83,24 @@ impl Neighbour for Nova {
                 };
                 Route::new(call, id.clone(), move || self.act(request, &id, &action))
             }
-            _ => return self.around_servers(request, rest),
+            _ => return self.other_routes(request, rest),
         })
     }
 }
 
 impl Nova {
-    /// The routes of everything that is no server.
-    fn around_servers<'a>(&'a self, request: &'a Request, rest: &[&str]) -> Option<Route<'a>> {
+    /// The routes of everything except servers.
+    fn other_routes<'a>(&'a self, request: &'a Request, rest: &[&str]) -> Option<Route<'a>> {
         let id = rest.get(1).map(|s| (*s).to_owned()).unwrap_or_default();
         Some(match (&request.method, rest) {
             (&Method::GET, ["flavors"] | ["flavors", "detail"]) => {
                 Route::new("nova.flavor_list", "", || {
-                    self.things(request, "flavor", "flavors")
+                    self.list_objects(request, "flavor", "flavors")
                 })
             }
             (&Method::GET, ["flavors", _]) => {
                 Route::new("nova.flavor_show", id.clone(), move || {
-                    self.thing(request, "flavor", &id)
+                    self.show_object(request, "flavor", &id)
                 })
             }
             (&Method::GET, ["os-keypairs"]) => {
@@ -109,12 +108,12 @@ impl Nova {
             }
             (&Method::GET, ["os-keypairs", _]) => {
                 Route::new("nova.keypair_show", id.clone(), move || {
-                    self.thing(request, "keypair", &id)
+                    self.show_object(request, "keypair", &id)
                 })
             }
             (&Method::GET, ["os-server-groups"]) => {
                 Route::new("nova.server_group_list", "", || {
-                    self.things(request, "server_group", "server_groups")
+                    self.list_objects(request, "server_group", "server_groups")
                 })
             }
             (&Method::GET, ["limits"]) => Route::new("nova.limits", "", || self.limits(request)),
@@ -162,7 +161,7 @@ impl Nova {
                 && param("status").is_none_or(|status| server.status.eq_ignore_ascii_case(status))
         };
         let embed = embeds_flavor(request);
-        let shown: Vec<Value> = (state.servers.values().filter(fits))
+        let servers: Vec<Value> = (state.servers.values().filter(fits))
             .map(|server| {
                 if detail {
                     show(&state, server, embed)
@@ -171,7 +170,7 @@ impl Nova {
                 }
             })
             .collect();
-        Ok(Reply::json(200, &json!({ "servers": shown })))
+        Ok(Reply::json(200, &json!({ "servers": servers })))
     }
 
     fn show(&self, request: &Request, id: &str) -> Answer {
@@ -245,18 +244,18 @@ impl Nova {
         Ok(Reply::empty(202))
     }
 
-    fn things(&self, request: &Request, kind: &str, plural: &str) -> Answer {
+    fn list_objects(&self, request: &Request, kind: &str, plural: &str) -> Answer {
         self.0.authenticate(request)?;
         let state = self.0.state();
         let all: Vec<&Value> = state.all(kind).collect();
         Ok(Reply::json(200, &json!({ plural: all })))
     }
 
-    fn thing(&self, request: &Request, kind: &str, id: &str) -> Answer {
+    fn show_object(&self, request: &Request, kind: &str, id: &str) -> Answer {
         self.0.authenticate(request)?;
         let state = self.0.state();
         let found = state
-            .thing(kind, id)
+            .object(kind, id)
             .ok_or_else(|| error(404, &format!("{kind} {id} could not be found.")))?;
         Ok(Reply::json(200, &json!({ kind: found })))
     }
@@ -311,9 +310,9 @@ impl Nova {
     }
 }
 
-/// A server as the API shows it; since microversion 2.47 the flavor is embedded.
+/// A server in the API's format; `embed`: with its flavor embedded, as since microversion 2.47.
 pub(crate) fn show(state: &State, server: &Server, embed: bool) -> Value {
-    let flavor = state.thing("flavor", &server.flavor);
+    let flavor = state.object("flavor", &server.flavor);
     let flavor = match flavor {
         Some(f) if embed => {
             json!({ "original_name": f["name"], "ram": f["ram"], "vcpus": f["vcpus"], "disk": f["disk"], "ephemeral": 0, "swap": 0, "extra_specs": {} })
@@ -330,19 +329,19 @@ pub(crate) fn show(state: &State, server: &Server, embed: bool) -> Value {
         .as_ref()
         .map_or(json!(""), |id| json!({ "id": id, "links": [] }));
     let active = server.status == "ACTIVE";
-    let mut shown = json!({ "id": server.id, "name": server.name, "status": server.status, "tenant_id": server.project, "user_id": server.user,
+    let mut body = json!({ "id": server.id, "name": server.name, "status": server.status, "tenant_id": server.project, "user_id": server.user,
         "metadata": server.metadata, "hostId": "5d0c", "image": image, "flavor": flavor, "created": server.created, "updated": server.updated,
         "addresses": state.addresses(server), "accessIPv4": "", "accessIPv6": "", "key_name": server.key_name, "config_drive": "",
         "OS-EXT-AZ:availability_zone": server.zone, "OS-EXT-STS:task_state": null, "OS-EXT-STS:vm_state": vm_state(&server.status),
         "OS-EXT-STS:power_state": if active { 1 } else { 4 }, "os-extended-volumes:volumes_attached": volumes,
         "security_groups": [{ "name": "default" }], "links": [] });
     if active {
-        shown["progress"] = json!(0);
+        body["progress"] = json!(0);
     }
     if let Some(fault) = &server.fault {
-        shown["fault"] = json!({ "code": 500, "message": fault, "created": server.updated });
+        body["fault"] = json!({ "code": 500, "message": fault, "created": server.updated });
     }
-    shown
+    body
 }
 
 fn vm_state(status: &str) -> &'static str {
@@ -355,15 +354,15 @@ fn vm_state(status: &str) -> &'static str {
 }
 
 fn embeds_flavor(request: &Request) -> bool {
-    let asked = request.header("x-openstack-nova-api-version").to_owned();
-    let asked = if asked.is_empty() {
+    let version = request.header("x-openstack-nova-api-version").to_owned();
+    let version = if version.is_empty() {
         request
             .header("openstack-api-version")
             .replace("compute ", "")
     } else {
-        asked
+        version
     };
-    asked
+    version
         .strip_prefix("2.")
         .and_then(|minor| minor.parse::<u32>().ok())
         .is_some_and(|minor| minor >= 47)
@@ -394,5 +393,5 @@ fn error(status: u16, message: &str) -> Reply {
         status,
         &json!({ kind: { "code": status, "message": message } }),
     )
-    .remark(message)
+    .with_remark(message)
 }

@@ -1,13 +1,13 @@
-//! What Heat writes down: statuses with reasons, events, what each resource is; and how a failure is told.
+//! Heat's records: stacks and resources with status and reason, events, and the format of failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::scope::Wanted;
+use super::scope::DesiredResource;
 use super::state::{State, new_id};
-use super::template::Surroundings;
+use super::template::Environment;
 use crate::time::now;
 
 /// A resource of a stack.
@@ -16,7 +16,7 @@ pub(crate) struct Resource {
     pub(crate) kind: String,
     pub(crate) properties: Map<String, Value>,
     pub(crate) physical: String,
-    /// What it was before it was replaced; goes once its successor is there.
+    /// Physical ids of replaced resources, to be deleted once the new one exists.
     pub(crate) replaced: Vec<String>,
     pub(crate) status: String,
     pub(crate) reason: String,
@@ -31,10 +31,10 @@ pub(crate) struct Resource {
 pub(crate) struct Stack {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// The stack and the resource in it that this one is nested in.
+    /// The parent stack, and the resource in it that this stack implements.
     pub(crate) parent: Option<(String, String)>,
     pub(crate) template: Value,
-    pub(crate) around: Surroundings,
+    pub(crate) environment: Environment,
     pub(crate) parameters: Map<String, Value>,
     pub(crate) tags: Vec<String>,
     pub(crate) status: String,
@@ -48,11 +48,11 @@ pub(crate) struct Stack {
     pub(crate) created: String,
     pub(crate) updated: Option<String>,
     pub(crate) deleted: Option<String>,
-    /// Counts what was asked of this stack; an engine that works for an older number stops.
+    /// Counts requests; the engine drops a request with an older number.
     pub(crate) generation: u64,
 }
 
-/// Why a resource failed, as Heat tells it.
+/// Why a resource failed.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     pub(super) kind: String,
@@ -120,11 +120,11 @@ fn event(state: &mut State, id: &str, (name, physical): (&str, &str), status: &s
     }
 }
 
-/// Writes down what a resource is, before and after it is made.
-pub(super) fn keep(
+/// Records a resource before and after it is created.
+pub(super) fn record_resource(
     state: &mut State,
     (id, name): (&str, &str),
-    wanted: &Wanted,
+    wanted: &DesiredResource,
     physical: &str,
     status: &str,
 ) {
@@ -146,14 +146,14 @@ pub(super) fn keep(
     set_resource(state, (id, name), status, "state changed");
 }
 
-/// What Heat says of a server that no hypervisor takes.
+/// Heat's error for a server that no hypervisor can run.
 pub(super) fn no_valid_host() -> (String, String) {
     let message = "Went to status ERROR due to \"Message: No valid host was found. There are not enough hosts available., Code: 500\"";
     ("ResourceInError".into(), message.into())
 }
 
-/// The name of something that was given none.
-pub(super) fn made_name(stack: &str, resource: &str) -> String {
+/// A generated name for a resource without one.
+pub(super) fn generated_name(stack: &str, resource: &str) -> String {
     let random = Uuid::new_v4().simple().to_string();
     format!("{stack}-{resource}-{}", &random[..12])
 }

@@ -1,16 +1,16 @@
-//! The resources of the simulated Heat: how one is made, changed and unmade, and what it tells.
+//! Creates, updates and deletes the resources of stacks, and reads their attributes.
 
 use serde_json::{Map, Value, json};
 
-use super::servers::{make_server, unmake_server};
+use super::servers::{create_server, delete_server};
 use super::state::{State, new_id, text};
 use super::trunks;
 use crate::time::now;
 
 pub(super) type Properties = Map<String, Value>;
 
-/// For whom and under which name something is made.
-pub(crate) struct Order<'a> {
+/// Type, default name and owner of a resource to create.
+pub(crate) struct NewResource<'a> {
     pub(crate) kind: &'a str,
     pub(crate) name: String,
     pub(crate) project: &'a str,
@@ -24,10 +24,10 @@ pub(super) fn refusal(kind: &str, message: impl Into<String>) -> Refusal {
     (kind.to_owned(), message.into())
 }
 
-/// Makes a resource; its physical id.
-pub(crate) fn make(
+/// Creates a resource; returns its physical id.
+pub(crate) fn create(
     state: &mut State,
-    order: &Order<'_>,
+    order: &NewResource<'_>,
     properties: &Properties,
 ) -> Result<String, Refusal> {
     let given = |name: &str| properties.get(name).filter(|value| !value.is_null());
@@ -37,7 +37,7 @@ pub(crate) fn make(
     let list = |name: &str| given(name).cloned().unwrap_or_else(|| json!([]));
     let owner = json!(order.project);
     match order.kind {
-        "OS::Nova::Server" => make_server(state, order, &name, properties),
+        "OS::Nova::Server" => create_server(state, order, &name, properties),
         "OS::Neutron::Net" => {
             within_quota(state, "network")?;
             Ok(state.add_network(&name, order.project, properties))
@@ -55,13 +55,13 @@ pub(crate) fn make(
             let network = network_of(state, properties)?;
             state.add_port(&network, &wanted, order.project).map_err(|why| refusal("Conflict", why))
         }
-        "OS::Neutron::Trunk" => trunks::make(state, order, &name, properties),
+        "OS::Neutron::Trunk" => trunks::create(state, order, &name, properties),
         "OS::Neutron::SecurityGroup" => Ok(state.put("security_group", json!({ "id": new_id(), "name": name,
             "description": given("description").cloned().unwrap_or_default(), "security_group_rules": list("rules"),
             "project_id": owner, "tenant_id": owner }))),
         "OS::Neutron::Router" => Ok(state.put("router", json!({ "id": new_id(), "name": name, "status": "ACTIVE", "admin_state_up": true,
             "external_gateway_info": given("external_gateway_info").cloned().unwrap_or_default(), "project_id": owner, "tenant_id": owner }))),
-        "OS::Neutron::FloatingIP" => make_floating_ip(state, order, properties),
+        "OS::Neutron::FloatingIP" => create_floating_ip(state, order, properties),
         "OS::Neutron::FloatingIPAssociation" => {
             let id = text_of(properties, "floatingip_id");
             associate(state, &id, &text_of(properties, "port_id"))?;
@@ -71,7 +71,7 @@ pub(crate) fn make(
             "size": given("size").cloned().unwrap_or(json!(1)), "volume_type": given("volume_type").cloned().unwrap_or(json!("__DEFAULT__")),
             "metadata": given("metadata").cloned().unwrap_or(json!({})), "attachments": [], "bootable": "false", "created_at": now() }))),
         "OS::Cinder::VolumeAttachment" => attach(state, &text_of(properties, "instance_uuid"), &text_of(properties, "volume_id")),
-        "OS::Nova::KeyPair" => make_key_pair(state, order, &name, properties),
+        "OS::Nova::KeyPair" => create_key_pair(state, order, &name, properties),
         "OS::Nova::ServerGroup" => Ok(state.put("server_group", json!({ "id": new_id(), "name": name, "policies": list("policies"),
             "members": [], "project_id": owner, "user_id": order.user }))),
         _ => Ok(new_id()),
@@ -120,9 +120,9 @@ pub(super) fn network_of(state: &State, properties: &Properties) -> Result<Strin
         })
 }
 
-fn make_floating_ip(
+fn create_floating_ip(
     state: &mut State,
-    order: &Order<'_>,
+    order: &NewResource<'_>,
     properties: &Properties,
 ) -> Result<String, Refusal> {
     let named = Map::from_iter([(
@@ -134,7 +134,7 @@ fn make_floating_ip(
     )]);
     let network = network_of(state, &named)?;
     let subnet = state
-        .thing("network", &network)
+        .object("network", &network)
         .and_then(|n| n["subnets"][0].as_str())
         .unwrap_or_default()
         .to_owned();
@@ -154,7 +154,7 @@ fn make_floating_ip(
 
 fn associate(state: &mut State, floating: &str, port: &str) -> Result<(), Refusal> {
     let fixed = state
-        .thing("port", port)
+        .object("port", port)
         .map(|p| p["fixed_ips"][0]["ip_address"].clone());
     let fixed =
         fixed.ok_or_else(|| refusal("NotFound", format!("Port {port} could not be found.")))?;
@@ -182,9 +182,9 @@ pub(super) fn attach(state: &mut State, server: &str, volume: &str) -> Result<St
     Ok(id)
 }
 
-fn make_key_pair(
+fn create_key_pair(
     state: &mut State,
-    order: &Order<'_>,
+    order: &NewResource<'_>,
     name: &str,
     properties: &Properties,
 ) -> Result<String, Refusal> {
@@ -206,8 +206,8 @@ fn make_key_pair(
     Ok(state.put("keypair", json!({ "id": name, "name": name, "public_key": public, "type": "ssh", "fingerprint": "", "user_id": order.user })))
 }
 
-/// Changes a resource that keeps its id.
-pub(crate) fn change(state: &mut State, kind: &str, id: &str, properties: &Properties) {
+/// Updates a resource in place.
+pub(crate) fn update_in_place(state: &mut State, kind: &str, id: &str, properties: &Properties) {
     let member = |name: &str| properties.get(name).filter(|value| !value.is_null());
     if kind == "OS::Nova::Server" {
         let flavor = member("flavor")
@@ -226,7 +226,7 @@ pub(crate) fn change(state: &mut State, kind: &str, id: &str, properties: &Prope
         }
         return;
     }
-    let shown = [
+    let updatable = [
         "name",
         "description",
         "metadata",
@@ -236,7 +236,7 @@ pub(crate) fn change(state: &mut State, kind: &str, id: &str, properties: &Prope
         "dns_nameservers",
         "enable_dhcp",
     ];
-    let members: Map<String, Value> = shown
+    let members: Map<String, Value> = updatable
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), member(name)?.clone())))
         .collect();
@@ -261,11 +261,11 @@ fn table_of(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// Unmakes a resource; what is not there is no error.
-pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refusal> {
+/// Deletes a resource; succeeds if it does not exist.
+pub(crate) fn delete(state: &mut State, kind: &str, id: &str) -> Result<(), Refusal> {
     match kind {
-        "OS::Nova::Server" => unmake_server(state, id),
-        "OS::Neutron::Net" => return unmake_network(state, id),
+        "OS::Nova::Server" => delete_server(state, id),
+        "OS::Neutron::Net" => return delete_network(state, id),
         "OS::Neutron::Subnet" => {
             if let Some(subnet) = state.take("subnet", id) {
                 let network = text(&subnet, "network_id").to_owned();
@@ -277,7 +277,7 @@ pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
                 state.change("network", &network, &json!({ "subnets": left }));
             }
         }
-        "OS::Neutron::Port" => return trunks::unmake_port(state, id),
+        "OS::Neutron::Port" => return trunks::delete_port(state, id),
         "OS::Neutron::FloatingIPAssociation" => {
             state.change(
                 "floatingip",
@@ -311,7 +311,7 @@ pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
     Ok(())
 }
 
-fn unmake_network(state: &mut State, id: &str) -> Result<(), Refusal> {
+fn delete_network(state: &mut State, id: &str) -> Result<(), Refusal> {
     let in_use = state
         .all("port")
         .find(|port| text(port, "network_id") == id)
@@ -334,7 +334,7 @@ fn unmake_network(state: &mut State, id: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Everything that `get_attr` finds on a resource that is no stack.
+/// The attributes of a resource that is not a nested stack.
 pub(crate) fn attributes(state: &State, kind: &str, id: &str, properties: &Properties) -> Value {
     if kind == "OS::Heat::Value" {
         return json!({ "value": properties.get("value") });
@@ -360,11 +360,11 @@ pub(crate) fn attributes(state: &State, kind: &str, id: &str, properties: &Prope
             .next()
             .map(|list| list[0].clone())
             .unwrap_or_default();
-        let shown = super::nova::show(state, server, false);
+        let server_body = super::nova::show(state, server, false);
         return json!({ "addresses": addresses, "networks": networks, "first_address": first, "name": server.name,
-            "instance_name": "instance-00000001", "accessIPv4": "", "accessIPv6": "", "show": shown });
+            "instance_name": "instance-00000001", "accessIPv4": "", "accessIPv6": "", "show": server_body });
     }
-    let Some(body) = table_of(kind).and_then(|table| state.thing(table, id)) else {
+    let Some(body) = table_of(kind).and_then(|table| state.object(table, id)) else {
         return json!({});
     };
     let mut all = body.clone();

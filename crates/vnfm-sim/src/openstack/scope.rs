@@ -1,7 +1,7 @@
-//! A stack as its functions see it: what its resources must be, what its outputs and attributes are.
+//! Evaluates a stack's template: the desired resources, outputs, parameters and attributes.
 //!
-//! The engine asks [`plan`] and [`want`] before it makes anything; the API asks [`outputs`],
-//! [`shown_parameters`] and [`attributes`] whenever somebody looks.
+//! The engine calls [`plan`] and [`desired`] before it creates anything; the API calls [`outputs`],
+//! [`visible_parameters`] and [`attributes`] for each response.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use super::functions::{Scope, evaluate, walk};
 use super::records::{Resource, Stack};
 use super::resources;
 use super::state::{State, text};
-use super::template::{Definition, Template, Wrong, document};
+use super::template::{Definition, Template, TemplateError, document};
 use super::types;
 
-/// What a resource must be.
-pub(super) struct Wanted {
+/// The desired state of a resource.
+pub(super) struct DesiredResource {
     pub(super) kind: String,
     pub(super) properties: Map<String, Value>,
     pub(super) requires: BTreeSet<String>,
@@ -24,20 +24,24 @@ pub(super) struct Wanted {
 }
 
 pub(super) fn plan(state: &State, id: &str) -> Result<Vec<Vec<String>>, (String, String)> {
-    let wrong = |why: Wrong| (why.kind.to_owned(), why.message);
+    let wrong = |why: TemplateError| (why.kind.to_owned(), why.message);
     let Some(stack) = state.stacks.get(id) else {
         return Ok(Vec::new());
     };
     let template = Template::parse(&stack.template).map_err(wrong)?;
-    let made = Made::new(state, stack, &template);
+    let scope = ExistingScope::new(state, stack, &template);
     let mut levels = template.levels().map_err(wrong)?;
     for level in &mut levels {
-        level.retain(|name| made.holds(&template.resources[name]));
+        level.retain(|name| scope.holds(&template.resources[name]));
     }
     Ok(levels)
 }
 
-pub(super) fn want(state: &State, id: &str, name: &str) -> Result<Wanted, (String, String)> {
+pub(super) fn desired(
+    state: &State,
+    id: &str,
+    name: &str,
+) -> Result<DesiredResource, (String, String)> {
     let wrong = |why: String| ("StackValidationFailed".to_owned(), why);
     let stack = state
         .stacks
@@ -49,21 +53,21 @@ pub(super) fn want(state: &State, id: &str, name: &str) -> Result<Wanted, (Strin
         .get(name)
         .cloned()
         .ok_or_else(|| wrong(format!("no resource {name}")))?;
-    let made = Made::new(state, stack, &template);
+    let scope = ExistingScope::new(state, stack, &template);
     let mut properties = Map::new();
     for (property, value) in &definition.properties {
-        let value = evaluate(value, &made).map_err(|why| wrong(format!("{property}: {why}")))?;
+        let value = evaluate(value, &scope).map_err(|why| wrong(format!("{property}: {why}")))?;
         properties.insert(property.clone(), value);
     }
     let Definition { kind, requires, .. } = definition;
-    let nested = match stack.around.template_of(&kind) {
+    let nested = match stack.environment.template_of(&kind) {
         Some((_, text)) => Some((document(&text).map_err(wrong)?, properties.clone())),
-        None if types::known(&kind).is_some_and(types::Known::is_group) => {
+        None if types::known(&kind).is_some_and(types::ResourceType::is_group) => {
             Some((group(state, stack, name, &properties), Map::new()))
         }
         None => None,
     };
-    Ok(Wanted {
+    Ok(DesiredResource {
         kind,
         properties,
         requires,
@@ -71,7 +75,7 @@ pub(super) fn want(state: &State, id: &str, name: &str) -> Result<Wanted, (Strin
     })
 }
 
-/// The template that a group stands for.
+/// The nested template of a group.
 fn group(state: &State, stack: &Stack, name: &str, properties: &Map<String, Value>) -> Value {
     let mut members = Map::new();
     if let Some(definition) = properties.get("resource_def") {
@@ -113,18 +117,18 @@ fn number(value: Option<&Value>) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// A stack's outputs as the API shows them.
+/// A stack's outputs in the API's format.
 pub(crate) fn outputs(state: &State, stack: &Stack) -> Vec<Value> {
     let Ok(template) = Template::parse(&stack.template) else {
         return Vec::new();
     };
-    let made = Made::new(state, stack, &template);
+    let scope = ExistingScope::new(state, stack, &template);
     let show = |(name, output): (&String, &Value)| {
         let description = output
             .get("description")
             .cloned()
             .unwrap_or(json!("No description given"));
-        match evaluate(&output["value"], &made) {
+        match evaluate(&output["value"], &scope) {
             Ok(value) => {
                 json!({ "output_key": name, "description": description, "output_value": value })
             }
@@ -136,8 +140,8 @@ pub(crate) fn outputs(state: &State, stack: &Stack) -> Vec<Value> {
     template.outputs.iter().map(show).collect()
 }
 
-/// A stack's parameters as the API shows them: text, and stars where they are hidden.
-pub(crate) fn shown_parameters(stack: &Stack) -> Map<String, Value> {
+/// A stack's parameters in the API's format: as text, hidden ones as asterisks.
+pub(crate) fn visible_parameters(stack: &Stack) -> Map<String, Value> {
     let Ok(template) = Template::parse(&stack.template) else {
         return Map::new();
     };
@@ -147,17 +151,17 @@ pub(crate) fn shown_parameters(stack: &Stack) -> Map<String, Value> {
             .parameters
             .get(&name)
             .is_some_and(|schema| schema["hidden"] == true);
-        let shown = match value {
+        let text = match value {
             _ if hidden => "******".to_owned(),
             Value::String(text) => text,
             other => other.to_string(),
         };
-        (name, Value::from(shown))
+        (name, Value::from(text))
     };
     filled.into_iter().map(show).collect()
 }
 
-/// A resource's attributes as the API shows them.
+/// A resource's attributes in the API's format.
 pub(crate) fn attributes(state: &State, resource: &Resource) -> Value {
     if resource.nested {
         return json!({});
@@ -170,15 +174,15 @@ pub(crate) fn attributes(state: &State, resource: &Resource) -> Value {
     )
 }
 
-/// A stack as its functions see it.
-struct Made<'a> {
+/// Resolves functions against an existing stack.
+struct ExistingScope<'a> {
     state: &'a State,
     stack: &'a Stack,
     conditions: Map<String, Value>,
     parameters: Map<String, Value>,
 }
 
-impl<'a> Made<'a> {
+impl<'a> ExistingScope<'a> {
     fn new(state: &'a State, stack: &'a Stack, template: &Template) -> Self {
         let parameters = template.fill(&stack.parameters).unwrap_or_default();
         Self {
@@ -197,7 +201,7 @@ impl<'a> Made<'a> {
     }
 }
 
-impl Scope for Made<'_> {
+impl Scope for ExistingScope<'_> {
     fn parameter(&self, name: &str) -> Option<Value> {
         match name {
             "OS::stack_name" => Some(json!(self.stack.name)),
@@ -229,7 +233,7 @@ impl Scope for Made<'_> {
 
     fn file(&self, name: &str) -> Option<String> {
         self.stack
-            .around
+            .environment
             .files
             .get(name)
             .and_then(Value::as_str)
@@ -263,7 +267,7 @@ fn attribute(state: &State, resource: &Resource, path: &[Value]) -> Option<Value
             attribute(state, member, rest)
         };
     }
-    if !types::known(&resource.kind).is_some_and(types::Known::is_group) {
+    if !types::known(&resource.kind).is_some_and(types::ResourceType::is_group) {
         let (key, rest) = if first == "outputs" {
             (rest.first()?.as_str()?, rest.get(1..)?)
         } else {

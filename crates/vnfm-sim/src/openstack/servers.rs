@@ -1,15 +1,15 @@
-//! Servers as Heat's resources: their quota, ports and volumes.
+//! Creates and deletes servers with their ports and volumes.
 
 use serde_json::{Map, Value, json};
 
 use super::nova::zone;
-use super::resources::{Order, Properties, Refusal, attach, network_of, refusal};
+use super::resources::{NewResource, Properties, Refusal, attach, network_of, refusal};
 use super::state::{Server, State, new_id, text};
 use crate::time::now;
 
-pub(super) fn make_server(
+pub(super) fn create_server(
     state: &mut State,
-    order: &Order<'_>,
+    order: &NewResource<'_>,
     name: &str,
     properties: &Properties,
 ) -> Result<String, Refusal> {
@@ -72,7 +72,7 @@ pub(super) fn make_server(
     Ok(id)
 }
 
-/// The volumes that a server is made with; Nova takes none that is attached.
+/// The volumes that a server boots with; an error, as from Nova, if one is attached already.
 fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, Refusal> {
     let devices = properties
         .get("block_device_mapping_v2")
@@ -83,7 +83,7 @@ fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, R
         .flatten()
         .filter_map(|one| one["volume_id"].as_str())
     {
-        let volume = state.thing("volume", id);
+        let volume = state.object("volume", id);
         let status = volume.map(|volume| text(volume, "status").to_owned());
         let why = match status.as_deref() {
             Some("available") => {
@@ -105,7 +105,7 @@ fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, R
     Ok(volumes)
 }
 
-/// What Heat does before it makes a server's successor: the ports leave it, but not where it is in ERROR.
+/// Detaches a server's ports before Heat creates its replacement, except from a server in ERROR.
 pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
     let Some(server) = state.servers.get(id).filter(|_| kind == "OS::Nova::Server") else {
         return;
@@ -122,10 +122,10 @@ pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
     }
 }
 
-/// The ports of a new server, and which of them Nova made for it.
+/// The ports of a new server, and those of them that Nova creates.
 fn server_ports(
     state: &mut State,
-    order: &Order<'_>,
+    order: &NewResource<'_>,
     properties: &Properties,
 ) -> Result<(Vec<String>, Vec<String>), Refusal> {
     let (mut ports, mut own_ports) = (Vec::new(), Vec::new());
@@ -168,8 +168,8 @@ fn server_ports(
     Ok((ports, own_ports))
 }
 
-/// Takes a server out, with the ports that Nova made for it; the others stay, without a device.
-pub(crate) fn unmake_server(state: &mut State, id: &str) {
+/// Removes a server and the ports that Nova created for it; detaches its other ports and its volumes.
+pub(crate) fn delete_server(state: &mut State, id: &str) {
     let Some(server) = state.servers.remove(id) else {
         return;
     };
@@ -177,7 +177,7 @@ pub(crate) fn unmake_server(state: &mut State, id: &str) {
         if server.own_ports.contains(port) {
             state.take("port", port);
         } else if state
-            .thing("port", port)
+            .object("port", port)
             .is_some_and(|body| text(body, "device_id") == id)
         {
             state.change(
@@ -189,7 +189,7 @@ pub(crate) fn unmake_server(state: &mut State, id: &str) {
     }
     for volume in &server.volumes {
         let holder = state
-            .thing("volume", volume)
+            .object("volume", volume)
             .map(|body| body["attachments"][0]["server_id"].clone());
         if holder != Some(json!(id)) {
             continue;

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::heat::error;
-use super::template::{Surroundings, document};
+use super::template::{Environment, document};
 use crate::http::Reply;
 
 pub(super) fn is_stack_name(name: &str) -> bool {
@@ -28,8 +28,8 @@ pub(super) fn tags(body: &Value) -> Vec<String> {
     listed.into_iter().filter(|tag| !tag.is_empty()).collect()
 }
 
-/// Files, registry and parameters of a request.
-pub(super) fn environment(body: &Value) -> Result<(Surroundings, Map<String, Value>), Reply> {
+/// The files, registry and parameters of a request.
+pub(super) fn environment(body: &Value) -> Result<(Environment, Map<String, Value>), Reply> {
     let wrong = |why: String| {
         error(
             400,
@@ -39,7 +39,7 @@ pub(super) fn environment(body: &Value) -> Result<(Surroundings, Map<String, Val
     };
     let environment = document(body.get("environment").unwrap_or(&Value::Null)).map_err(wrong)?;
     let map = |value: &Value| value.as_object().cloned().unwrap_or_default();
-    let around = Surroundings {
+    let around = Environment {
         files: map(&body["files"]),
         registry: map(&environment["resource_registry"]),
     };

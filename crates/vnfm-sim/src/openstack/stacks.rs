@@ -1,4 +1,4 @@
-//! Heat's API below a stack: its resources, events, outputs and parts.
+//! Heat's API below a stack: resources, events, outputs, template.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -11,8 +11,8 @@ use super::template::document;
 use crate::http::{Reply, Request, Route};
 
 impl Heat {
-    /// The routes of what is inside a stack.
-    pub(super) fn inside<'a>(
+    /// The routes below a stack.
+    pub(super) fn part_routes<'a>(
         &'a self,
         request: &'a Request,
         project: &str,
@@ -201,9 +201,9 @@ impl Heat {
         let stack = &state.stacks[&id];
         let body = match part {
             "template" => document(&stack.template).unwrap_or_default(),
-            "files" => Value::Object(stack.around.files.clone()),
+            "files" => Value::Object(stack.environment.files.clone()),
             "environment" => {
-                json!({ "parameters": scope::shown_parameters(stack), "resource_registry": stack.around.registry })
+                json!({ "parameters": scope::visible_parameters(stack), "resource_registry": stack.environment.registry })
             }
             _ => {
                 let outputs = scope::outputs(&state, stack);
@@ -238,7 +238,7 @@ impl Heat {
     }
 }
 
-/// The top of a nested stack.
+/// The id of the root of a nested stack.
 fn root_of(state: &State, id: &str) -> String {
     let mut at = id.to_owned();
     while let Some((parent, _)) = state.stacks.get(&at).and_then(|s| s.parent.clone()) {

@@ -1,7 +1,7 @@
-//! What the cloud holds: users and tokens, stacks, servers, and everything else as tables of JSON.
+//! The cloud's state: users, tokens, stacks, servers, and everything else as tables of JSON.
 //!
-//! Networks, ports, volumes and the like are kept as the bodies that the API shows, by kind and id;
-//! only what the world itself acts on (stacks, servers) has a structure.
+//! Networks, ports, volumes and the like are stored as the API's bodies, by kind and id;
+//! only objects with behaviour (stacks, servers) are typed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -15,7 +15,7 @@ use crate::time::now;
 /// The password of the seeded users.
 pub const PASSWORD: &str = "nfvtest";
 
-/// A user of Keystone; every user has one project, of the same name.
+/// A Keystone user with one project of the same name.
 #[derive(Debug, Clone)]
 pub(crate) struct User {
     pub(crate) id: String,
@@ -25,7 +25,7 @@ pub(crate) struct User {
     pub(crate) admin: bool,
 }
 
-/// A token that Keystone gave out.
+/// A token issued by Keystone.
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
     pub(crate) user: String,
@@ -35,7 +35,6 @@ pub(crate) struct Token {
     pub(crate) expires: jiff::Timestamp,
 }
 
-/// An application credential.
 #[derive(Debug, Clone)]
 pub(crate) struct Credential {
     pub(crate) name: String,
@@ -43,7 +42,6 @@ pub(crate) struct Credential {
     pub(crate) user: String,
 }
 
-/// An endpoint of the catalog.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     pub(crate) id: String,
@@ -53,7 +51,6 @@ pub(crate) struct Endpoint {
     pub(crate) url: String,
 }
 
-/// A server of Nova.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     pub(crate) id: String,
@@ -72,11 +69,11 @@ pub(crate) struct Server {
     pub(crate) created: String,
     pub(crate) updated: String,
     pub(crate) fault: Option<String>,
-    /// The address at which its host was booted.
+    /// The address of its booted host.
     pub(crate) host: Option<Ipv4Addr>,
 }
 
-/// Everything.
+/// The entire state of a cloud.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) users: BTreeMap<String, User>,
@@ -87,15 +84,15 @@ pub(crate) struct State {
     pub(crate) stacks: BTreeMap<String, Stack>,
     pub(crate) servers: BTreeMap<String, Server>,
     pub(crate) quotas: BTreeMap<String, i64>,
-    things: BTreeMap<&'static str, BTreeMap<String, Value>>,
+    objects: BTreeMap<&'static str, BTreeMap<String, Value>>,
     seeded: BTreeSet<String>,
-    /// Counts the MAC addresses that were given out.
+    /// Number of MAC addresses assigned.
     pub(super) macs: u32,
-    /// Counts events, so that they have an order.
+    /// Number of events, which orders them.
     pub(crate) ticks: u64,
 }
 
-/// Every kind of thing that is kept as a body.
+/// The kinds that are stored as JSON bodies.
 pub(crate) const KINDS: [&str; 12] = [
     "network",
     "subnet",
@@ -111,18 +108,18 @@ pub(crate) const KINDS: [&str; 12] = [
     "server_group",
 ];
 
-/// A new id.
+/// A random UUID.
 pub(crate) fn new_id() -> String {
     Uuid::new_v4().to_string()
 }
 
-/// A string member of a body, empty if absent.
+/// A string member of a body; empty if absent.
 pub(crate) fn text<'a>(body: &'a Value, name: &str) -> &'a str {
     body.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 impl State {
-    /// The cloud as it is found: users, flavors, an image and two networks.
+    /// A new cloud with users, flavors, an image and two networks.
     pub(crate) fn seeded(block: [u8; 2]) -> Self {
         let mut state = Self::default();
         for (name, admin) in [("admin", true), ("nfv", false)] {
@@ -190,12 +187,10 @@ impl State {
         self.add_subnet(&subnet, &project);
     }
 
-    // --- tables ---
-
-    /// Puts a body into its table.
+    /// Inserts or replaces a body; returns its id.
     pub(crate) fn put(&mut self, kind: &'static str, body: Value) -> String {
         let id = text(&body, "id").to_owned();
-        self.things
+        self.objects
             .entry(kind)
             .or_default()
             .insert(id.clone(), body);
@@ -203,25 +198,28 @@ impl State {
     }
 
     /// A body by id.
-    pub(crate) fn thing(&self, kind: &str, id: &str) -> Option<&Value> {
-        self.things.get(kind)?.get(id)
+    pub(crate) fn object(&self, kind: &str, id: &str) -> Option<&Value> {
+        self.objects.get(kind)?.get(id)
     }
 
-    /// A body by id or name.
+    /// The first body with this id or name.
     pub(crate) fn find(&self, kind: &str, id_or_name: &str) -> Option<&Value> {
-        self.thing(kind, id_or_name)
+        self.object(kind, id_or_name)
             .or_else(|| self.all(kind).find(|body| text(body, "name") == id_or_name))
     }
 
     /// All bodies of a kind.
     pub(crate) fn all(&self, kind: &str) -> impl Iterator<Item = &Value> {
-        self.things.get(kind).into_iter().flat_map(BTreeMap::values)
+        self.objects
+            .get(kind)
+            .into_iter()
+            .flat_map(BTreeMap::values)
     }
 
-    /// Changes members of a body.
+    /// Sets members of a body, if it exists.
     pub(crate) fn change(&mut self, kind: &str, id: &str, members: &Value) {
         let body = self
-            .things
+            .objects
             .get_mut(kind)
             .and_then(|table| table.get_mut(id))
             .and_then(Value::as_object_mut);
@@ -232,17 +230,17 @@ impl State {
         }
     }
 
-    /// Takes a body out.
+    /// Removes a body.
     pub(crate) fn take(&mut self, kind: &str, id: &str) -> Option<Value> {
-        self.things.get_mut(kind)?.remove(id)
+        self.objects.get_mut(kind)?.remove(id)
     }
 
-    /// Whether it was there from the beginning.
+    /// Whether the cloud started with this object.
     pub(crate) fn is_seeded(&self, id: &str) -> bool {
         self.seeded.contains(id)
     }
 
-    /// A new image record; its id.
+    /// Creates an image record; returns its id.
     pub(crate) fn add_image(
         &mut self,
         name: &str,
@@ -261,7 +259,6 @@ impl State {
         )
     }
 
-    /// The user of a name.
     pub(crate) fn user_named(&self, name: &str) -> Option<&User> {
         self.users.values().find(|user| user.name == name)
     }

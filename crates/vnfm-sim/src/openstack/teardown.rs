@@ -1,4 +1,4 @@
-//! Heat's engine deletes: resources that the template no longer has, replaced ones, and stacks.
+//! The deleting half of Heat's engine: resources that left the template, replaced ones, stacks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::records::{Failure, Resource, set_resource};
 use super::resources;
 
 impl Cloud {
-    /// Unmakes what a resource was before it was replaced; what could not be unmade is known for the next time.
-    pub(super) async fn forget_replaced(
+    /// Deletes the replaced instances of a resource; those that cannot be deleted stay recorded for the next attempt.
+    pub(super) async fn delete_replaced(
         &self,
         run: &Run,
         (id, name): (&str, &str),
@@ -32,7 +32,7 @@ impl Cloud {
             if self.is_superseded(run) {
                 return Err(superseded(name));
             }
-            self.unmake(&kind, &old)
+            self.delete_physical(&kind, &old)
                 .await
                 .map_err(|why| Failure::of(name, why))?;
             let mut state = self.state();
@@ -80,7 +80,7 @@ impl Cloud {
         }
     }
 
-    pub(super) fn dismantle<'a>(
+    pub(super) fn delete_all_resources<'a>(
         self: &'a Arc<Self>,
         run: &'a Run,
         id: String,
@@ -110,8 +110,8 @@ impl Cloud {
             found
         };
         let fault = self.faults.take("heat.resource_delete", &subject);
-        let removed = match self.suffer(run, name, fault.as_ref()).await {
-            Ok(()) => self.unmake_resource(run, (id, name), &resource).await,
+        let removed = match self.inject(run, name, fault.as_ref()).await {
+            Ok(()) => self.delete_resource(run, (id, name), &resource).await,
             suffered => suffered,
         };
         let mut state = self.state();
@@ -130,30 +130,34 @@ impl Cloud {
         removed
     }
 
-    /// Unmakes what a resource is and what it was before.
-    pub(super) async fn unmake_resource(
+    /// Deletes a resource and its replaced instances.
+    pub(super) async fn delete_resource(
         self: &Arc<Self>,
         run: &Run,
         (id, name): (&str, &str),
         resource: &Resource,
     ) -> Result<(), Failure> {
         if resource.nested {
-            self.dismantle(run, resource.physical.clone())
+            self.delete_all_resources(run, resource.physical.clone())
                 .await
                 .map_err(|failure| failure.within(name))?;
             self.state().stacks.remove(&resource.physical);
             return Ok(());
         }
-        self.forget_replaced(run, (id, name)).await?;
-        self.unmake(&resource.kind, &resource.physical)
+        self.delete_replaced(run, (id, name)).await?;
+        self.delete_physical(&resource.kind, &resource.physical)
             .await
             .map_err(|why| Failure::of(name, why))
     }
 
-    pub(super) async fn unmake(&self, kind: &str, physical: &str) -> Result<(), (String, String)> {
+    pub(super) async fn delete_physical(
+        &self,
+        kind: &str,
+        physical: &str,
+    ) -> Result<(), (String, String)> {
         if kind == "OS::Nova::Server" {
             self.hosts.destroy(physical).await;
         }
-        resources::unmake(&mut self.state(), kind, physical)
+        resources::delete(&mut self.state(), kind, physical)
     }
 }

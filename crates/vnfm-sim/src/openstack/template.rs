@@ -1,7 +1,7 @@
-//! HOT: a template taken apart, its parameters filled, its resources in order.
+//! HOT: parses templates, fills in parameters, orders resources.
 //!
-//! Everything that Heat tells at once is told here ([`check`]): a type that nobody knows, a parameter
-//! that is missing, a flavor that is not there. Nothing exists when this fails.
+//! [`check`] finds the errors that Heat reports synchronously, before anything is created: an unknown type, a missing
+//! parameter, a missing flavor.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,22 +11,22 @@ use super::functions::{Scope, evaluate};
 use super::state::State;
 use super::types;
 
-/// What is wrong, as Heat's error types and texts have it.
+/// An error with Heat's type and message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct TemplateError {
     pub(crate) kind: &'static str,
     pub(crate) message: String,
 }
 
-/// A `StackValidationFailed`.
-pub(crate) fn invalid(message: impl Into<String>) -> Wrong {
-    Wrong {
+/// A `StackValidationFailed` error.
+pub(crate) fn invalid(message: impl Into<String>) -> TemplateError {
+    TemplateError {
         kind: "StackValidationFailed",
         message: message.into(),
     }
 }
 
-/// A resource as the template has it.
+/// A resource definition.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
     pub(crate) kind: String,
@@ -35,7 +35,7 @@ pub(crate) struct Definition {
     pub(crate) condition: Option<Value>,
 }
 
-/// A template taken apart.
+/// A parsed template.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     pub(crate) parameters: Map<String, Value>,
@@ -44,15 +44,15 @@ pub(crate) struct Template {
     pub(crate) resources: BTreeMap<String, Definition>,
 }
 
-/// What surrounds a template: the files and the registry of its stack.
+/// The files and resource registry of a stack.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct Environment {
     pub(crate) files: Map<String, Value>,
     pub(crate) registry: Map<String, Value>,
 }
 
-impl Surroundings {
-    /// The file that a resource type stands for, if it stands for one.
+impl Environment {
+    /// The file and template that implement a resource type, if any.
     pub(crate) fn template_of(&self, kind: &str) -> Option<(String, Value)> {
         let name = self
             .registry
@@ -65,7 +65,7 @@ impl Surroundings {
     }
 }
 
-/// YAML text, or JSON as it is.
+/// Parses a string as YAML; returns any other value unchanged.
 pub(crate) fn document(value: &Value) -> Result<Value, String> {
     match value {
         Value::String(text) => serde_yaml::from_str(text).map_err(|error| error.to_string()),
@@ -74,8 +74,8 @@ pub(crate) fn document(value: &Value) -> Result<Value, String> {
 }
 
 impl Template {
-    /// Takes a template apart.
-    pub(crate) fn parse(source: &Value) -> Result<Self, Wrong> {
+    /// Parses a template.
+    pub(crate) fn parse(source: &Value) -> Result<Self, TemplateError> {
         let body =
             document(source).map_err(|error| invalid(format!("Template format error: {error}")))?;
         let Some(body) = body.as_object() else {
@@ -111,14 +111,17 @@ impl Template {
         })
     }
 
-    /// The parameters' values: what was given, else the default.
-    pub(crate) fn fill(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, Wrong> {
+    /// The parameters' values: those given, else the defaults.
+    pub(crate) fn fill(
+        &self,
+        given: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, TemplateError> {
         if let Some(unknown) = given
             .keys()
             .find(|name| !self.parameters.contains_key(*name))
         {
             let message = format!("The Parameter ({unknown}) was not defined in template.");
-            return Err(Wrong {
+            return Err(TemplateError {
                 kind: "UnknownUserParameter",
                 message,
             });
@@ -131,7 +134,7 @@ impl Template {
                 .or_else(|| schema.get("default"))
             else {
                 let message = format!("The Parameter ({name}) was not provided.");
-                return Err(Wrong {
+                return Err(TemplateError {
                     kind: "UserParameterMissing",
                     message,
                 });
@@ -141,8 +144,8 @@ impl Template {
         Ok(values)
     }
 
-    /// The resources whose condition holds, in levels: each needs only what earlier levels hold.
-    pub(crate) fn levels(&self) -> Result<Vec<Vec<String>>, Wrong> {
+    /// The resources whose condition holds, in levels that depend only on earlier ones.
+    pub(crate) fn levels(&self) -> Result<Vec<Vec<String>>, TemplateError> {
         let mut left: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
         for (name, definition) in &self.resources {
             left.insert(
@@ -164,7 +167,7 @@ impl Template {
             if free.is_empty() {
                 let names: Vec<_> = left.keys().map(|name| format!("'{name}'")).collect();
                 let message = format!("Circular Dependency Found: [{}]", names.join(", "));
-                return Err(Wrong {
+                return Err(TemplateError {
                     kind: "CircularDependencyException",
                     message,
                 });
@@ -180,7 +183,7 @@ impl Template {
 }
 
 impl Definition {
-    fn parse(name: &str, body: &Value) -> Result<Self, Wrong> {
+    fn parse(name: &str, body: &Value) -> Result<Self, TemplateError> {
         let Some(kind) = body.get("type").and_then(Value::as_str) else {
             return Err(invalid(format!(
                 "Resource {name} has no type; \"resources.{name}.type\" is required"
@@ -212,7 +215,7 @@ impl Definition {
     }
 }
 
-/// The resources that a value refers to.
+/// Collects the resources that a value refers to.
 fn references(value: &Value, into: &mut BTreeSet<String>) {
     match value {
         Value::Array(list) => list.iter().for_each(|item| references(item, into)),
@@ -236,13 +239,13 @@ fn references(value: &Value, into: &mut BTreeSet<String>) {
     }
 }
 
-fn typed(name: &str, schema: &Value, value: &Value) -> Result<Value, Wrong> {
+fn typed(name: &str, schema: &Value, value: &Value) -> Result<Value, TemplateError> {
     let kind = schema
         .get("type")
         .and_then(Value::as_str)
         .unwrap_or("string");
     let refuse = |why: String| invalid(format!("Parameter '{name}' is invalid: {why}"));
-    let shown = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+    let as_text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
     let value = match (kind, value) {
         ("number", Value::String(text)) => serde_json::from_str(text)
             .ok()
@@ -264,7 +267,7 @@ fn typed(name: &str, schema: &Value, value: &Value) -> Result<Value, Wrong> {
                 )));
             }
         },
-        ("string", Value::Number(_) | Value::Bool(_)) => Value::from(shown(value)),
+        ("string", Value::Number(_) | Value::Bool(_)) => Value::from(as_text(value)),
         ("string", Value::Array(_) | Value::Object(_)) => {
             return Err(refuse(format!("Value must be a string: {value}")));
         }
@@ -282,7 +285,7 @@ fn typed(name: &str, schema: &Value, value: &Value) -> Result<Value, Wrong> {
 }
 
 fn constrain(constraint: &Value, value: &Value) -> Result<(), String> {
-    let shown = value
+    let as_text = value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned);
     if let Some(allowed) = constraint.get("allowed_values").and_then(Value::as_array)
@@ -290,7 +293,7 @@ fn constrain(constraint: &Value, value: &Value) -> Result<(), String> {
     {
         let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
         return Err(format!(
-            "\"{shown}\" is not an allowed value [{}]",
+            "\"{as_text}\" is not an allowed value [{}]",
             allowed.join(", ")
         ));
     }
@@ -302,11 +305,11 @@ fn constrain(constraint: &Value, value: &Value) -> Result<(), String> {
         && outside(bounds, n)
     {
         return Err(format!(
-            "{shown} is out of range (min: {}, max: {})",
+            "{as_text} is out of range (min: {}, max: {})",
             bounds["min"], bounds["max"]
         ));
     }
-    let length = u32::try_from(shown.chars().count()).unwrap_or(u32::MAX);
+    let length = u32::try_from(as_text.chars().count()).unwrap_or(u32::MAX);
     if let Some(bounds) = constraint.get("length")
         && outside(bounds, f64::from(length))
     {
@@ -318,17 +321,17 @@ fn constrain(constraint: &Value, value: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses what Heat refuses before anything is made.
+/// Finds the errors that Heat reports before it creates anything.
 pub(crate) fn check(
     state: &State,
     source: &Value,
     given: &Map<String, Value>,
-    around: &Surroundings,
-) -> Result<(), Wrong> {
+    around: &Environment,
+) -> Result<(), TemplateError> {
     let template = Template::parse(source)?;
     let parameters = template.fill(given)?;
     template.levels()?;
-    let scope = Unmade {
+    let scope = PreviewScope {
         template: &template,
         parameters: &parameters,
         around,
@@ -348,17 +351,17 @@ pub(crate) fn check(
 
 fn check_resource(
     state: &State,
-    scope: &Unmade<'_>,
+    scope: &PreviewScope<'_>,
     name: &str,
     definition: &Definition,
-) -> Result<(), Wrong> {
+) -> Result<(), TemplateError> {
     if let Some(missing) = definition
         .requires
         .iter()
         .find(|target| !scope.template.resources.contains_key(*target))
     {
         let message = format!("The specified reference \"{missing}\" (in {name}) is incorrect.");
-        return Err(Wrong {
+        return Err(TemplateError {
             kind: "InvalidTemplateReference",
             message,
         });
@@ -402,13 +405,13 @@ fn check_nested(
     state: &State,
     source: &Value,
     given: &Map<String, Value>,
-    around: &Surroundings,
-) -> Result<(), Wrong> {
+    around: &Environment,
+) -> Result<(), TemplateError> {
     let template = Template::parse(source)?;
     let mut filled = given.clone();
-    // What refers to resources that do not exist yet has no value to check, but it is there.
+    // A property that refers to resources that do not exist yet is set, but has no value to check.
     for (name, value) in given {
-        if value == UNMADE {
+        if value == NOT_YET_CREATED {
             let kind = template
                 .parameters
                 .get(name)
@@ -418,7 +421,7 @@ fn check_nested(
                 "json" => Value::Object(Map::new()),
                 "comma_delimited_list" => Value::Array(Vec::new()),
                 "boolean" => Value::Bool(false),
-                _ => Value::from(UNMADE),
+                _ => Value::from(NOT_YET_CREATED),
             };
             filled.insert(name.clone(), stand_in);
         }
@@ -426,32 +429,34 @@ fn check_nested(
     check(state, source, &filled, around)
 }
 
-/// An error of a member, told by its group or nested stack.
-fn within(name: &str, wrong: &Wrong) -> Wrong {
+/// An error of a member, as its group or nested stack reports it.
+fn within(name: &str, wrong: &TemplateError) -> TemplateError {
     let message = match wrong.message.split_once("resources.") {
         Some((before, path)) => format!("{before}resources.{name}<nested_stack>.resources.{path}"),
         None => format!("resources.{name}: {}", wrong.message),
     };
-    Wrong {
+    TemplateError {
         kind: wrong.kind,
         message,
     }
 }
 
-/// Stands for the value of something that does not exist yet.
-pub(crate) const UNMADE: &str = "\u{0}unmade";
+/// Placeholder for a value that does not exist yet.
+pub(crate) const NOT_YET_CREATED: &str = "\u{0}unmade";
 
-/// A template before anything of it exists.
-struct Unmade<'a> {
+/// Resolves functions before any resource exists.
+struct PreviewScope<'a> {
     template: &'a Template,
     parameters: &'a Map<String, Value>,
-    around: &'a Surroundings,
+    around: &'a Environment,
 }
 
-impl Scope for Unmade<'_> {
+impl Scope for PreviewScope<'_> {
     fn parameter(&self, name: &str) -> Option<Value> {
         match name {
-            "OS::stack_name" | "OS::stack_id" | "OS::project_id" => Some(Value::from(UNMADE)),
+            "OS::stack_name" | "OS::stack_id" | "OS::project_id" => {
+                Some(Value::from(NOT_YET_CREATED))
+            }
             _ => self.parameters.get(name).cloned(),
         }
     }
@@ -459,7 +464,7 @@ impl Scope for Unmade<'_> {
     fn reference(&self, name: &str) -> Result<Value, String> {
         let known = self.template.resources.contains_key(name);
         known
-            .then(|| Value::from(UNMADE))
+            .then(|| Value::from(NOT_YET_CREATED))
             .ok_or_else(|| format!("The specified reference \"{name}\" is incorrect."))
     }
 
@@ -488,7 +493,7 @@ mod tests {
 
     fn wrong(source: &Value, given: &Value) -> (&'static str, String) {
         let state = State::seeded([9, 9]);
-        let around = Surroundings::default();
+        let around = Environment::default();
         let wrong = check(&state, source, given.as_object().unwrap(), &around).unwrap_err();
         (wrong.kind, wrong.message)
     }
@@ -499,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_read_as_heats() {
+    fn errors_have_heats_messages() {
         let (kind, message) = wrong(&server("no-such", "nfv-image"), &json!({}));
         assert_eq!(kind, "StackValidationFailed");
         assert_eq!(
@@ -527,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_refused_and_order_follows_references() {
+    fn a_cycle_is_an_error_and_references_order_the_resources() {
         let circle = json!({ "heat_template_version": "2018-08-31", "resources": {
             "a": { "type": "OS::Neutron::Net", "depends_on": "b" }, "b": { "type": "OS::Neutron::Net", "depends_on": ["a"] } } });
         assert_eq!(wrong(&circle, &json!({})).0, "CircularDependencyException");

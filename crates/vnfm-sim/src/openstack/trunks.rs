@@ -1,16 +1,16 @@
-//! Trunks of the simulated Neutron: one port of a server carries several networks, each by its tag.
+//! Neutron's trunks: one server port carries several networks by VLAN tag.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::resources::{Order, Refusal, refusal, text_of};
+use super::resources::{NewResource, Refusal, refusal, text_of};
 use super::state::{State, new_id, text};
 
-/// Makes a trunk; its id.
-pub(super) fn make(
+/// Creates a trunk; returns its id.
+pub(super) fn create(
     state: &mut State,
-    order: &Order<'_>,
+    order: &NewResource<'_>,
     name: &str,
     properties: &Map<String, Value>,
 ) -> Result<String, Refusal> {
@@ -33,22 +33,22 @@ pub(super) fn make(
         "status": "ACTIVE", "admin_state_up": true, "project_id": order.project, "tenant_id": order.project })))
 }
 
-/// Its ports exist and are in no other trunk; a server that runs already would not notice that its port is one.
+/// Checks that the ports exist and are in no other trunk, and that the parent has no server, which would not notice the change.
 fn are_free(state: &State, parent: &str, sub_ports: &Value) -> Result<(), Refusal> {
     for port in std::iter::once(parent).chain(members(sub_ports).map(|one| text(one, "port"))) {
-        if state.thing("port", port).is_none() {
+        if state.object("port", port).is_none() {
             return Err(refusal(
                 "NotFound",
                 format!("Port {port} could not be found."),
             ));
         }
-        if let Some(trunk) = of_port(state, port) {
+        if let Some(trunk) = trunk_of_port(state, port) {
             let why = format!("Port {port} is in use by another trunk: {trunk}.");
             return Err(refusal("Conflict", why));
         }
     }
     let bound = state
-        .thing("port", parent)
+        .object("port", parent)
         .filter(|port| !text(port, "device_id").is_empty());
     bound.map_or(Ok(()), |_| {
         let why = format!(
@@ -58,9 +58,9 @@ fn are_free(state: &State, parent: &str, sub_ports: &Value) -> Result<(), Refusa
     })
 }
 
-/// Unmakes a port that is in no trunk.
-pub(super) fn unmake_port(state: &mut State, id: &str) -> Result<(), Refusal> {
-    if let Some(trunk) = of_port(state, id) {
+/// Deletes a port that is in no trunk.
+pub(super) fn delete_port(state: &mut State, id: &str) -> Result<(), Refusal> {
+    if let Some(trunk) = trunk_of_port(state, id) {
         return Err(refusal(
             "Conflict",
             format!("Port {id} is in use by trunk {trunk}."),
@@ -70,8 +70,8 @@ pub(super) fn unmake_port(state: &mut State, id: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The trunk that a port is in.
-fn of_port(state: &State, port: &str) -> Option<String> {
+/// The id of the trunk that contains a port.
+fn trunk_of_port(state: &State, port: &str) -> Option<String> {
     let has = |trunk: &&Value| {
         trunk["port_id"] == port || members(&trunk["sub_ports"]).any(|one| one["port"] == port)
     };

@@ -1,26 +1,25 @@
-//! The resource types that the simulated Heat knows: their properties, and what is checked at once.
+//! The supported resource types: their properties and synchronous checks.
 
 use serde_json::{Map, Value};
 
 use super::state::State;
-use super::template::{UNMADE, Wrong, invalid};
+use super::template::{NOT_YET_CREATED, TemplateError, invalid};
 
 type Properties = Map<String, Value>;
 
-/// A resource type.
-pub(crate) struct Known {
+pub(crate) struct ResourceType {
     name: &'static str,
     required: &'static [&'static str],
     optional: &'static [&'static str],
 }
 
-/// The type of that name, if this world has it.
-pub(crate) fn known(name: &str) -> Option<&'static Known> {
+/// The type of this name, if supported.
+pub(crate) fn known(name: &str) -> Option<&'static ResourceType> {
     TYPES.iter().find(|known| known.name == name)
 }
 
-impl Known {
-    /// Whether it holds members.
+impl ResourceType {
+    /// Whether it is a group of members.
     pub(crate) fn is_group(&self) -> bool {
         matches!(
             self.name,
@@ -28,8 +27,12 @@ impl Known {
         )
     }
 
-    /// Refuses unknown and missing properties.
-    pub(crate) fn check(&self, resource: &str, properties: &Properties) -> Result<(), Wrong> {
+    /// An error for an unknown or missing property.
+    pub(crate) fn check(
+        &self,
+        resource: &str,
+        properties: &Properties,
+    ) -> Result<(), TemplateError> {
         let refuse = |what: String| {
             Err(invalid(format!(
                 "Property error: : resources.{resource}.properties: : {what}"
@@ -52,8 +55,8 @@ impl Known {
     }
 }
 
-const TYPES: [Known; 20] = [
-    Known {
+const TYPES: [ResourceType; 20] = [
+    ResourceType {
         name: "OS::Nova::Server",
         required: &["flavor"],
         optional: &[
@@ -81,7 +84,7 @@ const TYPES: [Known; 20] = [
             "personality",
         ],
     },
-    Known {
+    ResourceType {
         name: "OS::Neutron::Net",
         required: &[],
         optional: &[
@@ -97,7 +100,7 @@ const TYPES: [Known; 20] = [
             "tags",
         ],
     },
-    Known {
+    ResourceType {
         name: "OS::Neutron::Subnet",
         required: &[],
         optional: &[
@@ -120,7 +123,7 @@ const TYPES: [Known; 20] = [
             "tenant_id",
         ],
     },
-    Known {
+    ResourceType {
         name: "OS::Neutron::Port",
         required: &[],
         optional: &[
@@ -144,12 +147,12 @@ const TYPES: [Known; 20] = [
             "no_fixed_ips",
         ],
     },
-    Known {
+    ResourceType {
         name: "OS::Neutron::SecurityGroup",
         required: &[],
         optional: &["name", "description", "rules"],
     },
-    Known {
+    ResourceType {
         name: "OS::Neutron::SecurityGroupRule",
         required: &["security_group"],
         optional: &[
@@ -163,7 +166,7 @@ const TYPES: [Known; 20] = [
             "remote_ip_prefix",
         ],
     },
-    Known {
+    ResourceType {
         name: "OS::Neutron::Router",
         required: &[],
         optional: &[
@@ -176,12 +179,12 @@ const TYPES: [Known; 20] = [
             "tags",
         ],
     },
-    Known {
+    ResourceType {
         name: "OS::Neutron::RouterInterface",
         required: &["router"],
         optional: &["router_id", "subnet", "subnet_id", "port"],
     },
-    Known {
+    ResourceType {
         name: "OS::Neutron::FloatingIP",
         required: &["floating_network"],
         optional: &[
@@ -194,17 +197,17 @@ const TYPES: [Known; 20] = [
             "value_specs",
         ],
     },
-    Known {
+    ResourceType {
         name: "OS::Neutron::FloatingIPAssociation",
         required: &["floatingip_id"],
         optional: &["port_id", "fixed_ip_address"],
     },
-    Known {
+    ResourceType {
         name: "OS::Neutron::Trunk",
         required: &["port"],
         optional: &["name", "description", "admin_state_up", "sub_ports"],
     },
-    Known {
+    ResourceType {
         name: "OS::Cinder::Volume",
         required: &[],
         optional: &[
@@ -221,22 +224,22 @@ const TYPES: [Known; 20] = [
             "scheduler_hints",
         ],
     },
-    Known {
+    ResourceType {
         name: "OS::Cinder::VolumeAttachment",
         required: &["instance_uuid", "volume_id"],
         optional: &["mountpoint"],
     },
-    Known {
+    ResourceType {
         name: "OS::Nova::KeyPair",
         required: &["name"],
         optional: &["public_key", "save_private_key", "type", "user"],
     },
-    Known {
+    ResourceType {
         name: "OS::Nova::ServerGroup",
         required: &[],
         optional: &["name", "policies", "rules"],
     },
-    Known {
+    ResourceType {
         name: "OS::Heat::ResourceGroup",
         required: &["resource_def"],
         optional: &[
@@ -246,12 +249,12 @@ const TYPES: [Known; 20] = [
             "removal_policies_mode",
         ],
     },
-    Known {
+    ResourceType {
         name: "OS::Heat::AutoScalingGroup",
         required: &["min_size", "max_size", "resource"],
         optional: &["desired_capacity", "cooldown", "rolling_updates"],
     },
-    Known {
+    ResourceType {
         name: "OS::Heat::ScalingPolicy",
         required: &[
             "auto_scaling_group_id",
@@ -260,19 +263,19 @@ const TYPES: [Known; 20] = [
         ],
         optional: &["cooldown", "min_adjustment_step"],
     },
-    Known {
+    ResourceType {
         name: "OS::Heat::Value",
         required: &["value"],
         optional: &["type"],
     },
-    Known {
+    ResourceType {
         name: "OS::Heat::TestResource",
         required: &[],
         optional: &["value", "fail", "wait_secs"],
     },
 ];
 
-/// Whether a change of this property needs no replacement.
+/// Whether this property can change without replacing the resource.
 pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
     match kind {
         "OS::Nova::Server" => {
@@ -296,18 +299,18 @@ pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
     }
 }
 
-/// Refuses a flavor, image or network that is not there.
+/// An error for a flavor, image or network that does not exist.
 pub(crate) fn check_references(
     state: &State,
     resource: &str,
     kind: &str,
     properties: &Properties,
-) -> Result<(), Wrong> {
+) -> Result<(), TemplateError> {
     let named = |property: &str| {
         properties
             .get(property)
             .and_then(Value::as_str)
-            .filter(|name| !name.contains(UNMADE))
+            .filter(|name| !name.contains(NOT_YET_CREATED))
     };
     let refuse = |path: &str, name: &str, why: &str| {
         Err(invalid(format!(
@@ -355,7 +358,7 @@ pub(crate) fn check_references(
         if let Some(name) = network
             .get("network")
             .and_then(Value::as_str)
-            .filter(|name| !name.contains(UNMADE) && missing("network", name))
+            .filter(|name| !name.contains(NOT_YET_CREATED) && missing("network", name))
         {
             return refuse(&format!("networks[{n}].network"), name, &no_network(name));
         }

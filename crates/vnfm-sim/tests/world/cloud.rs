@@ -1,4 +1,4 @@
-//! OpenStack: logins, stacks from their making to their end, the texts of refusals, what servers show.
+//! OpenStack: life cycle of stacks, errors, quotas, images, servers.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{Client, read, three_servers, until, world};
 
 #[tokio::test]
-async fn a_stack_of_three_servers_lives_and_goes_without_a_trace() {
+async fn deleting_a_stack_of_three_servers_leaves_nothing_behind() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     let stack = nfv
@@ -110,7 +110,7 @@ async fn check_servers(nfv: &Client, block: &str) {
 }
 
 #[tokio::test]
-async fn a_simulated_host_listens_at_the_ports_address() {
+async fn a_host_listens_on_the_address_of_its_servers_port() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     let stack = nfv.stack("vnf-1", &three_servers(), json!({})).await;
@@ -124,7 +124,7 @@ async fn a_simulated_host_listens_at_the_ports_address() {
     })
     .await;
     nfv.delete(&stack).await;
-    until("sshd is gone", || async {
+    until("sshd stops", || async {
         tokio::net::TcpStream::connect(at).await.err()
     })
     .await;
@@ -139,7 +139,7 @@ async fn stack_of_groups(nfv: &Client) -> Value {
 }
 
 #[tokio::test]
-async fn nested_templates_and_groups_have_members_addresses_and_parents() {
+async fn groups_create_nested_stacks_with_outputs_and_grow_on_update() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     let stack = stack_of_groups(&nfv).await;
@@ -268,7 +268,7 @@ fn invalid_templates() -> [(Value, &'static str); 6] {
 }
 
 #[tokio::test]
-async fn refusals_have_heats_status_and_words_and_make_nothing() {
+async fn invalid_stacks_get_heats_errors_and_create_nothing() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     for (template, words) in invalid_templates() {
@@ -316,7 +316,7 @@ async fn refusals_have_heats_status_and_words_and_make_nothing() {
 }
 
 #[tokio::test]
-async fn a_quota_fails_the_stack_later_and_rollback_leaves_its_record_alone() {
+async fn an_exceeded_quota_fails_the_stack_and_rollback_leaves_only_its_record() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     world.cloud().set_quota("instances", 2);
@@ -354,10 +354,10 @@ async fn a_quota_fails_the_stack_later_and_rollback_leaves_its_record_alone() {
 }
 
 #[tokio::test]
-async fn an_image_is_made_uploaded_found_and_deleted() {
+async fn an_image_can_be_created_uploaded_found_and_deleted() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
-    let made = nfv
+    let created = nfv
         .ask(
             Method::POST,
             ("image", "/v2/images"),
@@ -366,10 +366,10 @@ async fn an_image_is_made_uploaded_found_and_deleted() {
         .await
         .unwrap();
     assert_eq!(
-        (made.status.as_u16(), made.body["status"].as_str()),
+        (created.status.as_u16(), created.body["status"].as_str()),
         (201, Some("queued"))
     );
-    let id = made.body["id"].as_str().unwrap();
+    let id = created.body["id"].as_str().unwrap();
     let upload = nfv
         .http
         .put(format!("{}/v2/images/{id}/file", nfv.url("image")))
@@ -403,7 +403,7 @@ async fn an_image_is_made_uploaded_found_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_vanished_server_is_found_by_check_and_comes_back_by_patch() {
+async fn check_finds_a_missing_server_and_an_update_recreates_it() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     let stack = nfv.stack("vnf-1", &three_servers(), json!({})).await;
@@ -449,7 +449,7 @@ async fn a_vanished_server_is_found_by_check_and_comes_back_by_patch() {
 }
 
 #[tokio::test]
-async fn what_is_not_modelled_is_501_and_a_violation() {
+async fn an_unmodelled_request_gets_501_and_is_a_violation() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     let answer = nfv.get("compute", "/os-hypervisors/detail").await;

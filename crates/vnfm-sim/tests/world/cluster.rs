@@ -30,7 +30,7 @@ async fn client_of(config: Kubeconfig) -> Client {
     let mut config = Config::from_custom_kubeconfig(config, &options)
         .await
         .unwrap();
-    // A refusal is what these tests are about: no second try behind their back.
+    // The tests expect errors, so the client must not retry.
     config.default_retry = false;
     Client::try_from(config).unwrap()
 }
@@ -68,7 +68,7 @@ pub(crate) fn refused(error: kube::Error) -> (u16, String, String) {
 }
 
 #[tokio::test]
-async fn a_deployment_becomes_ready_pods_and_leaves_with_its_namespace() {
+async fn a_deployment_creates_ready_pods_and_is_deleted_with_its_namespace() {
     let world = world().await;
     let client = client(&world).await;
     namespace(&client, "vnf-b").await;
@@ -142,7 +142,7 @@ async fn expose_web(client: &Client) {
 }
 
 #[tokio::test]
-async fn an_image_that_does_not_exist_never_starts_and_says_why() {
+async fn a_pod_with_a_missing_image_waits_with_err_image_pull() {
     let world = world().await;
     let client = client(&world).await;
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
@@ -184,7 +184,7 @@ async fn an_image_that_does_not_exist_never_starts_and_says_why() {
 }
 
 #[tokio::test]
-async fn owners_take_along_what_they_own() {
+async fn deleting_an_owner_deletes_its_dependents_unless_orphaned() {
     let world = world().await;
     let client = client(&world).await;
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
@@ -197,7 +197,7 @@ async fn owners_take_along_what_they_own() {
             .unwrap();
         until("two pods", || async { (count().await == 2).then_some(()) }).await;
         deployments.delete("web", &parameters).await.unwrap();
-        until("all is gone", || async {
+        until("the pods and the deployment are deleted", || async {
             (count().await == 0 && deployments.get_opt("web").await.unwrap().is_none())
                 .then_some(())
         })
@@ -222,7 +222,7 @@ async fn owners_take_along_what_they_own() {
 }
 
 #[tokio::test]
-async fn other_workloads_run_and_finish() {
+async fn jobs_stateful_sets_daemon_sets_and_claims_become_ready() {
     let world = world().await;
     let client = client(&world).await;
     let template = json!({ "metadata": { "labels": { "app": "x" } }, "spec": { "containers": [{ "name": "c", "image": "i" }] } });
@@ -245,7 +245,7 @@ async fn other_workloads_run_and_finish() {
             .and_then(|body| body.pointer(pointer).cloned())
             .unwrap_or_default()
     };
-    until("all workloads are there", || async {
+    until("all workloads are ready", || async {
         let done = at(
             "/apis/batch/v1/namespaces/default/jobs/job",
             "/status/conditions/0/type",
@@ -270,7 +270,7 @@ async fn other_workloads_run_and_finish() {
 }
 
 #[tokio::test]
-async fn nodes_wait_for_a_network_and_tokens_come_and_go() {
+async fn nodes_wait_for_a_network_and_bootstrap_tokens_can_be_revoked() {
     let world = world().await;
     let address = world
         .endpoints()
@@ -316,7 +316,7 @@ async fn nodes_wait_for_a_network_and_tokens_come_and_go() {
 }
 
 #[tokio::test]
-async fn faults_strike_the_api_server_too() {
+async fn faults_apply_to_the_api_server() {
     let world = world().await;
     let client = client(&world).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client);

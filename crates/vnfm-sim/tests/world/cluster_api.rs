@@ -18,7 +18,7 @@ use crate::cluster::{client, client_with, refused, vnfm, web, world};
 use crate::support::until;
 
 #[tokio::test]
-async fn a_watch_tells_each_change_and_an_old_version_is_gone() {
+async fn a_watch_reports_each_change_and_a_compacted_version_gets_410() {
     let world = world().await;
     let client = client(&world).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
@@ -60,7 +60,7 @@ async fn a_watch_tells_each_change_and_an_old_version_is_gone() {
 }
 
 #[tokio::test]
-async fn both_kinds_of_watcher_follow() {
+async fn list_watch_and_streaming_list_watchers_see_new_objects() {
     let world = world().await;
     let client = client(&world).await;
     for config in [
@@ -97,7 +97,7 @@ async fn both_kinds_of_watcher_follow() {
 }
 
 #[tokio::test]
-async fn apply_owns_fields_and_a_conflict_names_the_other() {
+async fn an_apply_conflict_names_the_other_field_manager() {
     let world = world().await;
     let client = client(&world).await;
     let deployments: Api<Deployment> = Api::default_namespaced(client);
@@ -148,7 +148,7 @@ async fn apply_owns_fields_and_a_conflict_names_the_other() {
 }
 
 #[tokio::test]
-async fn refusals_are_the_real_servers() {
+async fn errors_match_the_real_api_server() {
     let world = world().await;
     let client = client(&world).await;
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
@@ -212,7 +212,7 @@ async fn refusals_are_the_real_servers() {
 }
 
 #[tokio::test]
-async fn a_service_account_may_what_it_is_bound_to() {
+async fn a_service_account_is_limited_to_its_role_bindings() {
     let world = world().await;
     let client = client(&world).await;
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "kube-system");
@@ -273,7 +273,7 @@ async fn a_service_account_may_what_it_is_bound_to() {
 }
 
 #[tokio::test]
-async fn any_kind_is_found_by_discovery_defined_ones_too() {
+async fn discovery_finds_built_in_and_custom_kinds() {
     let world = world().await;
     let client = client(&world).await;
     let definition = json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": { "name": "cars.example.com" },

@@ -1,4 +1,4 @@
-//! Each kind of fault, once, by the control API as a checker in another process would arm it.
+//! Each kind of fault once, added through the control API as by a checker in another process.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ fn empty() -> Value {
 }
 
 #[tokio::test]
-async fn a_status_has_no_effect() {
+async fn a_status_fault_prevents_the_effect() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     arm(
@@ -61,7 +61,7 @@ async fn a_status_has_no_effect() {
 }
 
 #[tokio::test]
-async fn an_error_after_the_effect_leaves_the_effect() {
+async fn an_error_after_effect_fault_keeps_the_effect() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     arm(
@@ -74,7 +74,7 @@ async fn an_error_after_the_effect_leaves_the_effect() {
 }
 
 #[tokio::test]
-async fn a_cut_connection_is_cut_before_or_after_the_effect() {
+async fn a_drop_fault_cuts_the_connection_before_or_after_the_effect() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     let body = json!({ "stack_name": "vnf-1", "template": empty() });
@@ -106,7 +106,7 @@ async fn a_cut_connection_is_cut_before_or_after_the_effect() {
 }
 
 #[tokio::test]
-async fn a_delay_delays_and_a_hang_never_answers() {
+async fn a_delay_fault_delays_and_a_hang_fault_sends_no_response() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     arm(
@@ -122,9 +122,9 @@ async fn a_delay_delays_and_a_hang_never_answers() {
         json!({ "call": "heat.stack_list", "fault": { "hang": true } }),
     )
     .await;
-    let asked = nfv.get("orchestration", "/stacks");
+    let pending = nfv.get("orchestration", "/stacks");
     assert!(
-        tokio::time::timeout(Duration::from_millis(100), asked)
+        tokio::time::timeout(Duration::from_millis(100), pending)
             .await
             .is_err()
     );
@@ -132,7 +132,7 @@ async fn a_delay_delays_and_a_hang_never_answers() {
 }
 
 #[tokio::test]
-async fn a_resource_that_fails_fails_its_stack_and_one_that_hangs_keeps_it_in_progress() {
+async fn a_failing_resource_fails_its_stack_and_a_hanging_one_keeps_it_in_progress() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     arm(&world, json!({ "call": "heat.resource_create", "subject": "vnf-1/worker1", "nth": 2, "fault": { "status": 500 } })).await;
@@ -148,15 +148,15 @@ async fn a_resource_that_fails_fails_its_stack_and_one_that_hangs_keeps_it_in_pr
     );
     nfv.delete(&stack).await;
     arm(&world, json!({ "call": "heat.resource_create", "subject": "vnf-2/master_port", "fault": { "hang": true } })).await;
-    let made = nfv.create("vnf-2", &three_servers(), json!({})).await;
-    let id = made.body["stack"]["id"].as_str().unwrap().to_owned();
-    let shown = nfv
+    let created = nfv.create("vnf-2", &three_servers(), json!({})).await;
+    let id = created.body["stack"]["id"].as_str().unwrap().to_owned();
+    let hung = nfv
         .get("orchestration", &format!("/stacks/vnf-2/{id}"))
         .await
         .body["stack"]
         .clone();
-    assert_eq!(shown["stack_status"], "CREATE_IN_PROGRESS");
-    nfv.delete(&shown).await;
+    assert_eq!(hung["stack_status"], "CREATE_IN_PROGRESS");
+    nfv.delete(&hung).await;
     assert_eq!(world.books().left_behind(), []);
 }
 
@@ -166,7 +166,7 @@ fn count_servers(entries: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn the_control_api_reads_and_acts() {
+async fn the_control_api_reports_state_and_performs_actions() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     nfv.stack("vnf-1", &three_servers(), json!({})).await;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{Client, password_login, read, three_servers, world};
 
 #[tokio::test]
-async fn logins_are_refused_as_keystone_does_and_a_new_password_ends_tokens() {
+async fn a_wrong_password_gets_401_and_a_new_password_revokes_tokens() {
     let world = world().await;
     let wrong = Client::login_with(&world, &password_login("nfv", "wrong"))
         .await
@@ -35,7 +35,7 @@ async fn logins_are_refused_as_keystone_does_and_a_new_password_ends_tokens() {
 }
 
 #[tokio::test]
-async fn an_application_credential_reads_but_heat_refuses_it() {
+async fn heat_refuses_to_create_stacks_with_an_application_credential() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
     let me = read(
@@ -47,7 +47,7 @@ async fn an_application_credential_reads_but_heat_refuses_it() {
     .await
     .unwrap();
     let user = me.body["token"]["user"]["id"].as_str().unwrap().to_owned();
-    let made = nfv
+    let created = nfv
         .ask(
             Method::POST,
             (
@@ -58,8 +58,8 @@ async fn an_application_credential_reads_but_heat_refuses_it() {
         )
         .await
         .unwrap();
-    assert_eq!(made.status, 201, "{}", made.body);
-    let credential = &made.body["application_credential"];
+    assert_eq!(created.status, 201, "{}", created.body);
+    let credential = &created.body["application_credential"];
     let login = json!({ "auth": { "identity": { "methods": ["application_credential"], "application_credential": { "id": credential["id"], "secret": credential["secret"] } } } });
     let by_credential = Client::login_with(&world, &login).await.ok().unwrap();
     assert_eq!(by_credential.get("compute", "/servers").await.status, 200);

@@ -1,13 +1,7 @@
-//! The simulated world seen by strangers: reqwest and kube as clients, over the real protocols.
+//! The simulated world through real clients (reqwest, kube), over the real protocols.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "tests fail where something is not as they say"
-)]
-#![expect(
-    clippy::panic,
-    reason = "tests fail where something is not as they say"
-)]
+#![expect(clippy::unwrap_used, reason = "a failed assumption fails the test")]
+#![expect(clippy::panic, reason = "a failed assumption fails the test")]
 
 mod cloud;
 mod cluster;

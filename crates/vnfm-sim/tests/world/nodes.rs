@@ -70,7 +70,7 @@ fn budget(least: &Value) -> String {
 }
 
 #[tokio::test]
-async fn an_eviction_keeps_to_the_budget() {
+async fn an_eviction_respects_the_disruption_budget() {
     let world = world().await;
     let (pods, _) = two_nodes(&world).await;
     let cluster = world.cluster().unwrap();
@@ -128,7 +128,7 @@ async fn an_eviction_keeps_to_the_budget() {
 }
 
 #[tokio::test]
-async fn a_cordoned_node_keeps_its_pods_and_takes_no_new_ones() {
+async fn a_cordoned_node_keeps_its_pods_and_gets_no_new_ones() {
     let world = world().await;
     let (pods, nodes) = two_nodes(&world).await;
     nodes.cordon("second").await.unwrap();
@@ -150,14 +150,14 @@ async fn a_cordoned_node_keeps_its_pods_and_takes_no_new_ones() {
     world.cluster().unwrap().add_node("second", "127.0.0.78");
     assert!(!taints(&nodes, "second").await.is_empty());
     nodes.uncordon("second").await.unwrap();
-    until("the taint is gone", || async {
+    until("the taint is removed", || async {
         taints(&nodes, "second").await.is_empty().then_some(())
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_pod_on_a_silent_node_hangs_until_the_node_is_out_of_service_or_gone() {
+async fn a_deleted_pod_on_a_silent_node_terminates_once_the_node_is_out_of_service_or_deleted() {
     let world = world().await;
     let (pods, nodes) = two_nodes(&world).await;
     let cluster = world.cluster().unwrap();
@@ -179,7 +179,7 @@ async fn a_pod_on_a_silent_node_hangs_until_the_node_is_out_of_service_or_gone()
             .contains("node.kubernetes.io/unreachable:NoExecute")
     );
     pods.delete(&name, &DeleteParams::default()).await.unwrap();
-    until("a successor is ready beside it", || async {
+    until("a replacement is ready", || async {
         let all = pods.list(&ListParams::default()).await.unwrap().items;
         (all.len() == 3 && all.iter().filter(|pod| is_ready(pod)).count() == 2).then_some(())
     })
@@ -210,7 +210,7 @@ async fn a_pod_on_a_silent_node_hangs_until_the_node_is_out_of_service_or_gone()
 }
 
 #[tokio::test]
-async fn a_node_that_comes_back_is_as_before() {
+async fn a_reconnected_node_becomes_ready_again() {
     let world = world().await;
     let (pods, _) = two_nodes(&world).await;
     let cluster = world.cluster().unwrap();

@@ -1,4 +1,4 @@
-//! The program: one line of JSON says where everything is; it ends when it is told to.
+//! The program prints its endpoints as one line of JSON and stops on SIGTERM.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use tokio::process::Command;
 use crate::support::{http, read};
 
 #[tokio::test]
-async fn the_program_says_where_everything_is_and_serves() {
+async fn the_program_prints_its_endpoints_and_serves() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_vnfm-sim"))
         .arg("--cluster")
         .stdout(Stdio::piped())

@@ -1,4 +1,4 @@
-//! A client of the simulated OpenStack, and how to wait without sleeping.
+//! A client of the simulated OpenStack, and polling without sleeping.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -12,7 +12,6 @@ pub(crate) async fn world() -> World {
     World::start(Options::default()).await.unwrap()
 }
 
-/// A user who is logged in.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) http: reqwest::Client,
@@ -21,7 +20,7 @@ pub(crate) struct Client {
     catalog: Value,
 }
 
-/// What came back.
+/// A response with its body as JSON, or as a string if it is not JSON.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -35,7 +34,7 @@ impl Answer {
     }
 }
 
-/// An HTTP client that follows nothing and keeps no connections of former tests.
+/// An HTTP client that follows no redirects and shares no connections with other tests.
 pub(crate) fn http() -> reqwest::Client {
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -131,15 +130,15 @@ impl Client {
             .unwrap()
     }
 
-    /// Creates a stack and waits until it is done.
+    /// Creates a stack and waits until it leaves `IN_PROGRESS`.
     pub(crate) async fn stack(&self, name: &str, template: &Value, more: Value) -> Value {
-        let made = self.create(name, template, more).await;
-        assert_eq!(made.status, 201, "{}", made.body);
-        self.settled(name, made.body["stack"]["id"].as_str().unwrap())
+        let created = self.create(name, template, more).await;
+        assert_eq!(created.status, 201, "{}", created.body);
+        self.settled(name, created.body["stack"]["id"].as_str().unwrap())
             .await
     }
 
-    /// Waits until a stack is no longer `IN_PROGRESS`.
+    /// Waits until a stack leaves `IN_PROGRESS`.
     pub(crate) async fn settled(&self, name: &str, id: &str) -> Value {
         let path = format!("/stacks/{name}/{id}");
         until("the stack is settled", || async {
@@ -154,7 +153,7 @@ impl Client {
             stack["stack_name"].as_str().unwrap(),
             stack["id"].as_str().unwrap(),
         );
-        let gone = self
+        let deleted = self
             .ask(
                 Method::DELETE,
                 ("orchestration", &format!("/stacks/{name}/{id}")),
@@ -162,7 +161,7 @@ impl Client {
             )
             .await
             .unwrap();
-        assert_eq!(gone.status, 204);
+        assert_eq!(deleted.status, 204);
         assert_eq!(
             self.settled(name, id).await["stack_status"],
             "DELETE_COMPLETE"
@@ -181,9 +180,9 @@ pub(crate) async fn read(request: reqwest::RequestBuilder) -> Result<Answer, req
     })
 }
 
-/// Asks until there is an answer; fails after ten seconds.
+/// Polls until there is a value; fails after ten seconds.
 pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
-    what: &str,
+    condition: &str,
     mut ask: impl FnMut() -> F,
 ) -> T {
     let begin = Instant::now();
@@ -193,7 +192,7 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(
         }
         assert!(
             begin.elapsed() < Duration::from_secs(10),
-            "waited too long until {what}"
+            "waited too long until {condition}"
         );
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! What holds Heat's engine up: `check`, faults by script, delays, and a newer request for the same stack.
+//! The engine's `check` action, injected faults, delays and superseding requests.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::faults::Fault;
 use crate::time::pause;
 
 impl Cloud {
-    /// `check`: what Heat remembers, held against what there is.
+    /// `check`: compares Heat's records with the existing servers.
     pub(super) fn verify(&self, id: &str) -> Result<(), Failure> {
         let mut state = self.state();
         let Some(stack) = state.stacks.get(id).cloned() else {
@@ -51,7 +51,7 @@ impl Cloud {
         first
     }
 
-    pub(super) async fn suffer(
+    pub(super) async fn inject(
         &self,
         run: &Run,
         name: &str,
@@ -77,7 +77,7 @@ impl Cloud {
         }
     }
 
-    /// Waits (for ever without a time), but not longer than its run is the stack's newest.
+    /// Waits for `time` (indefinitely if none), but stops once a newer request supersedes the run.
     pub(super) async fn wait(
         &self,
         run: &Run,
