@@ -133,7 +133,7 @@ impl Call {
         self
     }
 
-    /// Whether `status` is no error for the caller.
+    /// Whether `status` is a success: 2xx or one that the caller accepts.
     pub(crate) fn accepts(&self, status: u16) -> bool {
         (200..300).contains(&status) || self.accepted.contains(&status)
     }
@@ -292,7 +292,7 @@ fn policy(call: &Call) -> Policy {
     }
 }
 
-/// Why a call has no response.
+/// A call without a response.
 enum SendError {
     /// The address is not allowed.
     Forbidden(String),
@@ -303,7 +303,7 @@ enum SendError {
 }
 
 impl SendError {
-    /// Whether a retry may succeed.
+    /// True if a retry may succeed.
     fn is_transient(&self, repeatable: bool) -> bool {
         match self {
             Self::Call(lost) => {

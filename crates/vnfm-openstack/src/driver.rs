@@ -258,7 +258,7 @@ impl OpenStack {
             .await?;
         let (allocation, planned) = (allocation.clone(), prepared.clone());
         let instance = cx.ownership.instance_id.clone();
-        // It is a matter of processor time alone, and nobody else is to wait for that.
+        // Planning is pure computation; on its own thread it does not delay other tasks.
         let planning = spawn_blocking(move || blueprint(&allocation, &planned, &instance));
         let planned = planning
             .await
