@@ -173,7 +173,7 @@ pub(crate) async fn send(
                 is_exposed,
                 ..reply
             });
-            return outcome.map_err(|lost| lost.into_port_error(call, &url, is_exposed));
+            return outcome.map_err(|lost| lost.to_port_error(call, &url, is_exposed));
         }
         tracing::debug!(%url, attempt, "no usable answer, trying again");
         clock.sleep(pause).await;
@@ -315,7 +315,7 @@ impl SendError {
     }
 
     /// The error for the caller of the operation; details of an unreachable address only if responses are exposed.
-    fn into_port_error(&self, call: &Call, url: &str, is_exposed: bool) -> PortError {
+    fn to_port_error(&self, call: &Call, url: &str, is_exposed: bool) -> PortError {
         let address = url.split('?').next().unwrap_or(url);
         let (code, why) = match self {
             Self::Forbidden(why) => (&ADDRESS, why.clone()),

@@ -263,7 +263,7 @@ impl OpenStack {
         let planned = planning
             .await
             .unwrap_or_else(|error| Err(plan::planning_failed(&error)));
-        complete(cx, cloud, &planned?).await
+        Box::pin(complete(cx, cloud, &planned?)).await
     }
 
     /// Uploads the package's images that the cloud lacks; their ids go into `prepared`.

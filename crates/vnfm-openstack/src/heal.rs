@@ -262,7 +262,7 @@ impl Healing<'_> {
         let mut observations = 0_u32;
         loop {
             let observed = async {
-                let request = observations % DELETE_EVERY == 0;
+                let request = observations.is_multiple_of(DELETE_EVERY);
                 observations += 1;
                 let mut remaining = Vec::new();
                 for server in old.iter().filter(|one| one.kind == SERVER) {

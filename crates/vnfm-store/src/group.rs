@@ -77,7 +77,6 @@ impl Work {
 }
 
 /// The result for a caller.
-
 pub(crate) enum Answer {
     Written,
     Claimed(Option<Claim>),

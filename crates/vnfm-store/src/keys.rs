@@ -505,6 +505,6 @@ mod tests {
         let last = if sealed.ends_with("A=") { "B=" } else { "A=" };
         sealed.replace_range(sealed.len() - 2.., last);
         let error = keys.unseal(Some(&sealed)).unwrap_err().with_action("read");
-        assert!(error.to_string().contains("was changed since"), "{error}");
+        assert!(error.to_string().contains("has been changed"), "{error}");
     }
 }

@@ -220,14 +220,14 @@ async fn removed_or_replaced_files_of_an_open_database_are_detected() {
             },
         ),
         ("vnfm.db-wal`", |data| {
-            fs::remove_file(data.join("vnfm.db-wal")).unwrap()
+            fs::remove_file(data.join("vnfm.db-wal")).unwrap();
         }),
         ("was replaced", |data| {
             fs::copy(data.join("vnfm.db"), data.join("copy")).unwrap();
             fs::rename(data.join("copy"), data.join("vnfm.db")).unwrap();
         }),
         ("was removed", |data| {
-            fs::rename(data, data.with_extension("away")).unwrap()
+            fs::rename(data, data.with_extension("away")).unwrap();
         }),
     ];
     for (word, act) in acts {
