@@ -1,9 +1,9 @@
 //! Barbican as the store of the keys that seal secrets. It logs in as the driver does, with its own login.
 //!
 //! ```text
-//! keep    POST   /v1/secrets                {name, payload, …} ─ secret_ref, which ends with the id
+//! store   POST   /v1/secrets                {name, payload, …} ─ secret_ref, which ends with the id
 //! key     GET    /v1/secrets/ID/payload     as text
-//! kept    GET    /v1/secrets?name=NAME      page by page
+//! list    GET    /v1/secrets?name=NAME      page by page
 //! ```
 //! A token that Barbican refuses is renewed once (`session.rs`). The password is read from its file at each call, so a
 //! new one needs no restart.
@@ -116,7 +116,7 @@ impl SecretSealer for Barbican {
     }
 
     async fn store_key(&self, name: &str, key: &Secret) -> Result<String, PortError> {
-        let action = "keep a key in Barbican";
+        let action = "store a key in Barbican";
         let body = json!({
             "name": name,
             "payload": key.reveal(),
@@ -185,7 +185,7 @@ fn unexpected(action: &str, what: &str) -> PortError {
     PortError::new(
         &UNEXPECTED,
         action,
-        format!("Barbican answers as no Barbican does: {what}"),
+        format!("unexpected response from Barbican: {what}"),
     )
 }
 
@@ -194,16 +194,16 @@ fn in_barbican_terms(call: &Call, error: &PortError) -> PortError {
     const LOGIN: &str = "correct the login at `secrets.barbican` of the configuration; a new password in its file is taken at \
                          the next call";
     const ROLE: &str =
-        "give the user of `secrets.barbican` the role `creator` in its project, then ask again";
+        "give the user of `secrets.barbican` the role `creator` in its project, then retry";
     const TRUST: &str =
         "name the authority of the cloud's certificate in `secrets.barbican.authorities_file`";
-    let said = format!("{}: {}", error.action(), error.detail());
-    let said = said.replace(&format!("VIM `{NAME}`"), NAME);
-    let said = said
+    let text = format!("{}: {}", error.action(), error.detail());
+    let text = text.replace(&format!("VIM `{NAME}`"), NAME);
+    let text = text
         .strip_prefix(&format!("{}: ", call.action))
-        .unwrap_or(&said);
+        .unwrap_or(&text);
     let code: &'static Code = error.code();
-    let ours = PortError::new(code, &call.action, said);
+    let ours = PortError::new(code, &call.action, text);
     let ours = ours.request(error.request_id().map(str::to_owned));
     if code == &LOGIN_REFUSED {
         ours.hint(LOGIN)
@@ -212,7 +212,7 @@ fn in_barbican_terms(call: &Call, error: &PortError) -> PortError {
     } else if code == &CERTIFICATE {
         ours.hint(TRUST)
     } else if error.is_unavailable() {
-        ours.hint("see to it that Keystone and Barbican answer, then ask again")
+        ours.hint("check that Keystone and Barbican answer, then retry")
     } else {
         ours
     }

@@ -423,16 +423,16 @@ fn files(
     template: &Value,
 ) -> Result<Map<String, Value>, PortError> {
     let mut files = Map::new();
-    let mut asked = Vec::new();
-    referenced_files(template, &hot.template, &mut asked);
+    let mut referenced = Vec::new();
+    referenced_files(template, &hot.template, &mut referenced);
     for (name, path) in &hot.files {
         let text = text(allocation, path)?;
         if let Ok(nested) = serde_yaml::from_str::<Value>(&text) {
-            referenced_files(&nested, path, &mut asked);
+            referenced_files(&nested, path, &mut referenced);
         }
         files.insert(name.clone(), Value::String(text));
     }
-    for (name, path) in asked {
+    for (name, path) in referenced {
         if !files.contains_key(&name) {
             files.insert(name, Value::String(text(allocation, &path)?));
         }
@@ -507,9 +507,9 @@ mod tests {
     #[test]
     fn the_sample_is_filled_from_request_vnfd_and_cloud() {
         let allocation = new_allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
-        let made = blueprint(&allocation, &prepared(), "i-1").unwrap();
+        let result = blueprint(&allocation, &prepared(), "i-1").unwrap();
         assert_eq!(
-            Value::Object(made.parameters),
+            Value::Object(result.parameters),
             json!({
                 "master_flavor": "m1.tiny",
                 "master_image": "image-id",
@@ -520,13 +520,13 @@ mod tests {
                 "internal_range": "10.10.0.0/24",
             })
         );
-        let nested = made
+        let nested = result
             .files
             .get("worker.yaml")
             .and_then(Value::as_str)
             .unwrap();
         assert!(nested.contains("workerNodeExternalCP"));
-        assert_eq!(made.template["heat_template_version"], "2018-08-31");
+        assert_eq!(result.template["heat_template_version"], "2018-08-31");
     }
 
     #[test]
@@ -542,9 +542,9 @@ resources:
 ";
         let allocation = with(template, None, json!({"flavourId": "simple"}));
         check(&allocation).unwrap();
-        let made = blueprint(&allocation, &prepared(), "i-1").unwrap();
+        let result = blueprint(&allocation, &prepared(), "i-1").unwrap();
         assert_eq!(
-            made.parameters["nfv"]["VDU"]["server"],
+            result.parameters["nfv"]["VDU"]["server"],
             json!({"desired_capacity": 1, "flavor": "m1.tiny", "computeFlavourId": "m1.tiny", "image": "image-id", "vcImageId": "image-id"})
         );
         let asks_more = template.replace("vcImageId", "bootSpeed");
@@ -575,13 +575,13 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: speed}}}}
         filled["additionalParams"] = json!({"speed": "fast"});
         check(&with(template, Some(mapped), filled)).unwrap();
         let defaulted = "parameters: {speed: {from: additionalParams.speed, default: slow}}\n";
-        let made = blueprint(
+        let result = blueprint(
             &with(template, Some(defaulted), request()),
             &prepared(),
             "i",
         )
         .unwrap();
-        assert_eq!(Value::Object(made.parameters), json!({"speed": "slow"}));
+        assert_eq!(Value::Object(result.parameters), json!({"speed": "slow"}));
     }
 
     #[test]
@@ -592,10 +592,13 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: root_pass
 ";
         let mapping = "parameters: {root_password: additionalParams.root_password, colour: additionalParams.colour}\n";
         let request = json!({"flavourId": "simple", "additionalParams": {"root_password": "x", "colour": "red"}});
-        let made = blueprint(&with(template, Some(mapping), request), &prepared(), "i").unwrap();
-        assert_eq!(made.template["parameters"]["root_password"]["hidden"], true);
+        let result = blueprint(&with(template, Some(mapping), request), &prepared(), "i").unwrap();
+        assert_eq!(
+            result.template["parameters"]["root_password"]["hidden"],
+            true
+        );
         assert!(
-            made.template["parameters"]["colour"]
+            result.template["parameters"]["colour"]
                 .get("hidden")
                 .is_none()
         );
@@ -613,8 +616,11 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_file: boot.sh}}}
             ("BaseHOT/simple/boot.sh", "#!/bin/sh\n"),
         ];
         let allocation = new_allocation(package_of(&files), json!({"flavourId": "simple"}));
-        let made = blueprint(&allocation, &prepared(), "i").unwrap();
-        assert_eq!(Value::Object(made.files), json!({"boot.sh": "#!/bin/sh\n"}));
+        let result = blueprint(&allocation, &prepared(), "i").unwrap();
+        assert_eq!(
+            Value::Object(result.files),
+            json!({"boot.sh": "#!/bin/sh\n"})
+        );
         let without = new_allocation(package_of(&files[..2]), json!({"flavourId": "simple"}));
         let error = blueprint(&without, &prepared(), "i").unwrap_err();
         assert!(

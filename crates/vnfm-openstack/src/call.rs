@@ -133,7 +133,7 @@ impl Call {
         self
     }
 
-    /// Whether `status` is no error for the caller.
+    /// Whether `status` is a success: 2xx or one that the caller accepts.
     pub(crate) fn accepts(&self, status: u16) -> bool {
         (200..300).contains(&status) || self.accepted.contains(&status)
     }
@@ -173,7 +173,7 @@ pub(crate) async fn send(
                 is_exposed,
                 ..reply
             });
-            return outcome.map_err(|lost| lost.into_port_error(call, &url, is_exposed));
+            return outcome.map_err(|lost| lost.to_port_error(call, &url, is_exposed));
         }
         tracing::debug!(%url, attempt, "no usable answer, trying again");
         clock.sleep(pause).await;
@@ -292,7 +292,7 @@ fn policy(call: &Call) -> Policy {
     }
 }
 
-/// Why a call has no response.
+/// A call without a response.
 enum SendError {
     /// The address is not allowed.
     Forbidden(String),
@@ -303,7 +303,7 @@ enum SendError {
 }
 
 impl SendError {
-    /// Whether a retry may succeed.
+    /// True if a retry may succeed.
     fn is_transient(&self, repeatable: bool) -> bool {
         match self {
             Self::Call(lost) => {
@@ -315,7 +315,7 @@ impl SendError {
     }
 
     /// The error for the caller of the operation; details of an unreachable address only if responses are exposed.
-    fn into_port_error(&self, call: &Call, url: &str, is_exposed: bool) -> PortError {
+    fn to_port_error(&self, call: &Call, url: &str, is_exposed: bool) -> PortError {
         let address = url.split('?').next().unwrap_or(url);
         let (code, why) = match self {
             Self::Forbidden(why) => (&ADDRESS, why.clone()),

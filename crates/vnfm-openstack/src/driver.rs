@@ -258,12 +258,12 @@ impl OpenStack {
             .await?;
         let (allocation, planned) = (allocation.clone(), prepared.clone());
         let instance = cx.ownership.instance_id.clone();
-        // It is a matter of processor time alone, and nobody else is to wait for that.
+        // Planning is pure computation; on its own thread it does not delay other tasks.
         let planning = spawn_blocking(move || blueprint(&allocation, &planned, &instance));
         let planned = planning
             .await
             .unwrap_or_else(|error| Err(plan::planning_failed(&error)));
-        complete(cx, cloud, &planned?).await
+        Box::pin(complete(cx, cloud, &planned?)).await
     }
 
     /// Uploads the package's images that the cloud lacks; their ids go into `prepared`.

@@ -26,13 +26,13 @@ pub(crate) const ADDRESS: Code = code(
     "openstack.address",
     Refused,
     "the cloud is at an address that this server must not call",
-    "have whoever runs the server name the address in `vims.networks` of its configuration, then retry",
+    "ask the operator to add the address to `vims.networks` in the server's configuration, then retry",
 );
 pub(crate) const ANSWER: Code = code(
     "openstack.answer-too-large",
     Refused,
-    "the cloud's answer is larger than any that is read; nothing of it was used",
-    "see whether the endpoint in the message is the cloud's, then retry",
+    "the cloud's response exceeds the size limit; nothing of it was used",
+    "check that the endpoint in the message is the cloud's, then retry",
 );
 pub(crate) const UNREACHABLE: Code = code(
     "openstack.unreachable",
@@ -43,7 +43,7 @@ pub(crate) const UNREACHABLE: Code = code(
 pub(crate) const FAILING: Code = code(
     "openstack.failing",
     Unavailable,
-    "a service of the cloud answers with an error of its own",
+    "a service of the cloud responds with an internal error",
     "look for the request id in the service's log, then retry",
 );
 pub(crate) const CERTIFICATE: Code = code(
@@ -55,7 +55,7 @@ pub(crate) const CERTIFICATE: Code = code(
 pub(crate) const LOGIN_REFUSED: Code = code(
     "openstack.login-refused",
     Refused,
-    "Keystone knows neither the password nor the application credential, or the project is not the user's",
+    "Keystone rejects the password or the application credential, or the user has no role in the project",
     "correct the login with `vnfmctl vim update`, then retry",
 );
 pub(crate) const FORBIDDEN: Code = code(
@@ -67,79 +67,79 @@ pub(crate) const FORBIDDEN: Code = code(
 pub(crate) const QUOTA: Code = code(
     "openstack.quota",
     Refused,
-    "the project's quota does not suffice",
+    "the project's quota is too small",
     "free resources of the project or ask for a higher quota, then retry",
 );
 pub(crate) const NOT_FOUND: Code = code(
     "openstack.not-found",
     Refused,
-    "the cloud does not have what was asked for",
+    "the cloud does not have the requested resource",
     "check names and ids in the request and in the package",
 );
 pub(crate) const REJECTED: Code = code(
     "openstack.rejected",
     Refused,
     "a service of the cloud did not accept the call",
-    "read what it says: it names what is wrong in the request or in the package",
+    "read its message: it names what is wrong in the request or in the package",
 );
 pub(crate) const NO_ENDPOINT: Code = code(
     "openstack.no-endpoint",
     Refused,
     "the catalog has no endpoint of the service in the region and interface of the VIM",
-    "set `accessInfo.region` and `accessInfo.interface` of the VIM to what the catalog has",
+    "set `accessInfo.region` and `accessInfo.interface` of the VIM to values in the catalog",
 );
 pub(crate) const UNEXPECTED: Code = code(
     "openstack.unexpected-answer",
     Broken,
-    "the service answered something that its API does not describe",
-    "check that the endpoint is the service's and not a web page's; report it with the request id",
+    "the service's response does not match its API",
+    "check that the endpoint is the service's and not a web page; if so, report it with the request id",
 );
 pub(crate) const CONNECTION: Code = code(
     "openstack.connection-incomplete",
     Refused,
     "the VIM's connection information lacks or misspells a member",
-    "correct the member that is named",
+    "correct the named member",
 );
 pub(crate) const REQUEST: Code = code(
     "openstack.request-incomplete",
     Refused,
-    "the request does not say what the descriptor leaves to it",
-    "correct the member of the request that is named",
+    "the request lacks a value that the descriptor leaves open",
+    "correct the named member of the request",
 );
 pub(crate) const PACKAGE: Code = code(
     "openstack.package",
     Refused,
-    "the package describes what cannot be made on OpenStack",
-    "correct the package at the place that is named",
+    "the package describes something that OpenStack cannot provide",
+    "correct the package at the named location",
 );
 pub(crate) const NO_FLAVOR: Code = code(
     "openstack.no-flavor",
     Refused,
     "the cloud has no flavor that fits the VDU",
-    "make a flavor that fits, or name one in the descriptor",
+    "create a flavor that fits, or name one in the descriptor",
 );
 pub(crate) const NO_IMAGE: Code = code(
     "openstack.no-image",
     Refused,
-    "the cloud has no image of the name that the VDU asks for, and the package brings none",
+    "the cloud has no image of the name in the VDU, and the package contains none",
     "upload the image under that name, or put it into the package",
 );
 pub(crate) const GRANT: Code = code(
     "openstack.grant",
     Refused,
-    "the NFVO's grant prescribes something that is not possible on this cloud; nothing was made",
-    "let the NFVO grant without it, or make it possible",
+    "the NFVO's grant prescribes something that this cloud cannot follow; nothing was created",
+    "let the NFVO grant without it, or provide it on the cloud",
 );
 pub(crate) const NO_NETWORK: Code = code(
     "openstack.no-network",
     Refused,
-    "the cloud has no network, subnet or port as the request names it",
+    "the cloud has no network, subnet or port of the name or id in the request",
     "correct `extVirtualLinks[].resourceId`: the id or the name of a network that the project sees",
 );
 pub(crate) const PARAMETER: Code = code(
     "base-hot.parameter-missing",
     Refused,
-    "a parameter of the Base HOT is filled by nothing",
+    "a parameter of the Base HOT has no value",
     "add the line to the package's parameter mapping, or give the parameter a default",
 );
 pub(crate) const STACK_FAILED: Code = code(
@@ -152,30 +152,30 @@ pub(crate) const STACK_FAILED_FOR_NOW: Code = code(
     "heat.stack-failed-for-now",
     Unavailable,
     "Heat gave up on the stack because a service did not answer",
-    "retry: a stack that failed to be made is deleted and made again, a failed update is repeated",
+    "retry: a failed creation is deleted and repeated, a failed update is repeated",
 );
 pub(crate) const STACK_FOREIGN: Code = code(
     "heat.stack-foreign",
     Refused,
-    "there is a stack with the name of ours but without our tag; it was not touched",
-    "find out whose it is: rename or delete it, or give the instance another id",
+    "a stack has our stack's name but not our tag; it was not touched",
+    "find out who owns it, then rename or delete it, or create the instance again to get another id",
 );
 pub(crate) const STACK_SLOW: Code = code(
     "heat.deadline",
     Unavailable,
     "Heat did not finish in time",
-    "look at the stack's events; a retry goes on waiting for the same stack",
+    "look at the stack's events; a retry continues to wait for the same stack",
 );
 pub(crate) const STACK_STAYS: Code = code(
     "heat.delete-failed",
     Refused,
-    "Heat could not delete the stack, several times",
-    "remove what it names by hand, then retry",
+    "Heat failed to delete the stack several times",
+    "remove the resource that Heat names by hand, then retry",
 );
 pub(crate) const APPLICATION_CREDENTIAL: Code = code(
     "heat.application-credential",
     Refused,
-    "this Heat cannot make stacks for an application credential: Keystone lets none make the trust that Heat wants",
+    "Heat cannot create stacks with this application credential: it needs a trust, which Keystone does not let one create",
     "register the VIM with user name and password (`vnfmctl vim update`)",
 );
 
@@ -231,7 +231,7 @@ pub(crate) fn refusal(action: &str, reply: &Reply) -> PortError {
     let text = if reply.is_exposed {
         format!("{} ({})", message, reply.status)
     } else {
-        format!("it answers {}", reply.status)
+        format!("it responds {}", reply.status)
     };
     let code = match reply.status {
         401 => &LOGIN_REFUSED,
@@ -414,16 +414,9 @@ mod tests {
     }
 
     #[test]
-    fn answers_become_errors_by_what_the_caller_can_do() {
+    fn error_responses_of_heat_become_codes() {
         const FLAVOR: &str = "Property error: : resources.s.properties.flavor: : Error validating value 'no-such': No Flavor matching {'name': 'no-such'}. (HTTP 404)";
-        const USED: &str =
-            "Quota exceeded for instances: Requested 1, but already used 8 of 8 instances";
-        const BY_POLICY: &str =
-            "Policy doesn't allow os_compute_api:servers:create to be performed.";
-        const STATE: &str = "Cannot 'start' instance x while it is in vm_state active";
-        const LOGIN: &str = "The request you have made requires authentication.";
-        const KEYSTONE: &str = "The Keystone service is temporarily unavailable.";
-        let table = [
+        check_codes([
             (
                 heat(400, "StackValidationFailed", FLAVOR),
                 "openstack.rejected",
@@ -448,6 +441,19 @@ mod tests {
                 "openstack.failing",
                 "Timed out",
             ),
+        ]);
+    }
+
+    #[test]
+    fn error_responses_of_other_services_become_codes() {
+        const USED: &str =
+            "Quota exceeded for instances: Requested 1, but already used 8 of 8 instances";
+        const BY_POLICY: &str =
+            "Policy doesn't allow os_compute_api:servers:create to be performed.";
+        const STATE: &str = "Cannot 'start' instance x while it is in vm_state active";
+        const LOGIN: &str = "The request you have made requires authentication.";
+        const KEYSTONE: &str = "The Keystone service is temporarily unavailable.";
+        check_codes([
             (
                 wrapped(401, "error", LOGIN),
                 "openstack.login-refused",
@@ -478,17 +484,21 @@ mod tests {
                 "openstack.failing",
                 KEYSTONE,
             ),
-        ];
-        for (reply, code, says) in table {
+        ]);
+    }
+
+    /// Checks for each reply the expected code and a part of the error's text.
+    fn check_codes<const N: usize>(table: [(Reply, &str, &str); N]) {
+        for (reply, code, text) in table {
             let error = refusal("create stack `s`", &reply);
             assert_eq!(error.name(), code, "{error}");
-            assert!(error.to_string().contains(says), "{error}");
+            assert!(error.to_string().contains(text), "{error}");
             assert_eq!(error.request_id(), Some("req-1"));
         }
     }
 
     #[test]
-    fn a_page_of_html_is_read_as_its_words() {
+    fn an_html_error_page_is_reduced_to_its_text() {
         let mut page = reply(404, Value::Null);
         page.text =
             "<html><head><title>404</title></head><body><h1>Not  Found</h1></body></html>".into();
@@ -496,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_stacks_say_why_where_and_under_which_request() {
+    fn a_stack_failure_names_its_code_resource_and_request_id() {
         let table = [
             (
                 "Resource CREATE failed: Forbidden: resources.s3: Quota exceeded for instances: Requested 1, but already used 8 of 8 instances (HTTP 403) (Request-ID: req-77e5b80a-1b2c)",
@@ -542,8 +552,8 @@ mod tests {
             "No valid host was found",
             "Exhausted all hosts available for retrying",
         ] {
-            let full = stack_failure("create stack `s`", "CREATE_FAILED", reason);
-            assert!(full.next().contains("no room"));
+            let no_capacity = stack_failure("create stack `s`", "CREATE_FAILED", reason);
+            assert!(no_capacity.next().contains("no room"));
         }
     }
 }

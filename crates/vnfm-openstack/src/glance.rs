@@ -150,7 +150,7 @@ pub(crate) async fn use_image(
                 chosen = Some(one);
                 break;
             }
-            // Half of it came from somebody who has gone.
+            // The process that uploaded it ended midway.
             "saving" | "uploading" | "importing" | "killed" => delete(cloud, &one.id).await?,
             _ => {}
         }

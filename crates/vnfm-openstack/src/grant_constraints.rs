@@ -1,11 +1,12 @@
-//! What the NFVO's grant prescribes on the cloud: looked up before anything is created, refused by name if impossible.
+//! The NFVO's grant applied to the cloud: what it prescribes is looked up before anything is created; what the cloud
+//! or the template cannot follow is refused by name.
 //!
-//! | prescribed | becomes |
+//! | prescribed | effect |
 //! |---|---|
-//! | flavor of a VDU, image of a VDU or volume | that one, by id or name |
-//! | zone of a VNFC or volume | `availability_zone`; in a Base HOT what is mapped from `vdu.<vdu>.zone` |
-//! | externally managed internal link | ports on that network, and no network of ours |
-//! | resource group | must be the project of the login |
+//! | flavor of a VDU, image of a VDU or volume | used, found by id or else by name |
+//! | zone of a VNFC or volume | `availability_zone`; in a Base HOT, the parameter mapped from `vdu.<vdu>.zone` |
+//! | externally managed internal link | ports on that network; no network is created |
+//! | resource group | must be the login's project |
 
 use crate::errors::{GRANT, NO_FLAVOR, NO_IMAGE, NO_NETWORK};
 use crate::glance;
@@ -15,7 +16,7 @@ use crate::plan::{flavour, has_base_hot};
 use crate::prepare::{FoundImage, Needs};
 use crate::session::Cloud;
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_core::ports::{Allocation, PortError};
+use vnfm_core::ports::{Allocation, Granted, PortError};
 use vnfm_descriptor::{HotExpression, Vdu};
 
 /// Refuses prescriptions that this cloud or template cannot follow.
@@ -28,6 +29,16 @@ pub(crate) async fn check_supported(
     if granted.is_empty() {
         return Ok(());
     }
+    check_names(granted, needs)?;
+    if has_base_hot(allocation) {
+        check_template_accepts(allocation)?;
+    }
+    check_resource_groups(cloud, granted).await?;
+    check_zones(cloud, granted).await
+}
+
+/// Refuses flavors and images that the template does not take from us, and zones of resources that have none.
+fn check_names(granted: &Granted, needs: &Needs) -> Result<(), PortError> {
     if let Some(vdu) = granted
         .flavours
         .keys()
@@ -46,69 +57,73 @@ pub(crate) async fn check_supported(
             "an image for `{owner}`, which the template chooses itself"
         )));
     }
-    if let Some((of, zone)) = granted
+    match granted
         .zones
         .iter()
-        .find(|(of, _)| !is_of_server_or_volume(of))
+        .find(|(resource, _)| !is_server_or_volume(resource))
     {
-        return Err(unsupported(&format!(
-            "zone `{zone}` for `{of}`: networks and ports have none"
-        )));
+        Some((resource, zone)) => Err(unsupported(&format!(
+            "zone `{zone}` for `{resource}`: networks and ports have none"
+        ))),
+        None => Ok(()),
     }
-    if has_base_hot(allocation) {
-        check_template_takes(allocation)?;
-    }
+}
+
+async fn check_resource_groups(cloud: &Cloud<'_>, granted: &Granted) -> Result<(), PortError> {
     let (session, _) = cloud.session().await?;
-    if let Some(other) = granted
+    match granted
         .resource_groups
         .iter()
         .find(|group| **group != session.project)
     {
-        let detail = format!(
-            "resource group `{other}`; the login is one to `{}`",
+        Some(other) => Err(unsupported(&format!(
+            "resource group `{other}`, but the login's project is `{}`",
             session.project
-        );
-        return Err(unsupported(&detail));
+        ))),
+        None => Ok(()),
     }
-    let wanted: BTreeSet<&String> = granted
+}
+
+async fn check_zones(cloud: &Cloud<'_>, granted: &Granted) -> Result<(), PortError> {
+    let requested: BTreeSet<&String> = granted
         .zones
         .iter()
-        .filter(|(of, _)| of.starts_with("compute/"))
-        .map(|(_, z)| z)
+        .filter(|(resource, _)| resource.starts_with("compute/"))
+        .map(|(_, zone)| zone)
         .collect();
-    if wanted.is_empty() {
+    if requested.is_empty() {
         return Ok(());
     }
     let zones = nova::zones(cloud).await?;
-    match wanted.into_iter().find(|zone| !zones.contains(zone)) {
+    match requested.into_iter().find(|zone| !zones.contains(zone)) {
         Some(zone) => {
-            let detail = format!("zone `{zone}`; the cloud has {}", zones.join(", "));
-            Err(unsupported(&detail).on(zone))
+            let text = format!("zone `{zone}`; the cloud has {}", zones.join(", "));
+            Err(unsupported(&text).on(zone))
         }
         None => Ok(()),
     }
 }
 
-fn is_of_server_or_volume(of: &str) -> bool {
-    of.starts_with("compute/") || of.starts_with("storage/")
+fn is_server_or_volume(resource: &str) -> bool {
+    resource.starts_with("compute/") || resource.starts_with("storage/")
 }
 
-/// A template from the package can only follow what the mapping passes to it.
-fn check_template_takes(allocation: &Allocation) -> Result<(), PortError> {
+/// Refuses prescriptions that the package's mapping passes to no parameter of the template.
+fn check_template_accepts(allocation: &Allocation) -> Result<(), PortError> {
     if let Some(link) = allocation.deployment.placement.managed_links.keys().next() {
         return Err(unsupported(&format!(
-            "a network for link `{link}`, which the template makes itself"
+            "a network for link `{link}`, which the template creates itself"
         )));
     }
-    if let Some((of, zone)) = allocation
+    if let Some((resource, zone)) = allocation
         .deployment
         .placement
         .zones
         .iter()
-        .find(|(of, _)| of.starts_with("storage/"))
+        .find(|(resource, _)| resource.starts_with("storage/"))
     {
         return Err(unsupported(&format!(
-            "zone `{zone}` for `{of}`, which the template places itself"
+            "zone `{zone}` for `{resource}`, which the template places itself"
         )));
     }
     let mapped = allocation
@@ -140,7 +155,7 @@ pub(crate) fn zone_of<'a>(
     match zones.len() {
         0 | 1 => Ok(zones.into_iter().next().flatten()),
         _ => Err(unsupported(&format!(
-            "several zones for VDU `{vdu}`, of which the template takes one"
+            "several zones for VDU `{vdu}`, but the template accepts only one"
         ))),
     }
 }
@@ -149,19 +164,19 @@ pub(crate) fn zone_of<'a>(
 pub(crate) fn flavor<'a>(
     offered: &'a [Flavor],
     vdu: &Vdu,
-    wanted: &str,
+    requested: &str,
 ) -> Result<&'a Flavor, PortError> {
-    let found = offered.iter().find(|one| one.id == wanted);
+    let found = offered.iter().find(|flavor| flavor.id == requested);
     found
-        .or_else(|| offered.iter().find(|one| one.name == wanted))
+        .or_else(|| offered.iter().find(|flavor| flavor.name == requested))
         .ok_or_else(|| {
             let action = format!("use the granted flavor for VDU `{}`", vdu.name);
             PortError::new(
                 &NO_FLAVOR,
                 action,
-                format!("the cloud has no flavor `{wanted}`"),
+                format!("the cloud has no flavor `{requested}`"),
             )
-            .on(wanted)
+            .on(requested)
         })
 }
 
@@ -169,43 +184,43 @@ pub(crate) fn flavor<'a>(
 pub(crate) async fn image(
     cloud: &Cloud<'_>,
     owner: &str,
-    wanted: &str,
+    requested: &str,
 ) -> Result<FoundImage, PortError> {
-    if let Some(image) = glance::by_id(cloud, wanted).await? {
+    if let Some(image) = glance::by_id(cloud, requested).await? {
         return Ok(FoundImage {
             name: image.name.unwrap_or_default(),
             id: Some(image.id),
         });
     }
-    match glance::named(cloud, wanted).await?.as_slice() {
+    match glance::named(cloud, requested).await?.as_slice() {
         [one] => Ok(FoundImage {
-            name: wanted.to_owned(),
+            name: requested.to_owned(),
             id: Some(one.id.clone()),
         }),
         found => {
             let action = format!("use the granted image for `{owner}`");
             let detail = format!(
-                "{} usable images have the id or name `{wanted}`",
+                "{} usable images have the id or name `{requested}`",
                 found.len()
             );
-            Err(PortError::new(&NO_IMAGE, action, detail).on(wanted))
+            Err(PortError::new(&NO_IMAGE, action, detail).on(requested))
         }
     }
 }
 
-/// The networks of externally managed links, by link.
-pub(crate) async fn managed(
+/// The network ids of externally managed links, by link name.
+pub(crate) async fn managed_networks(
     cloud: &Cloud<'_>,
     allocation: &Allocation,
 ) -> Result<BTreeMap<String, String>, PortError> {
     let mut found = BTreeMap::new();
-    for (link, wanted) in &allocation.deployment.placement.managed_links {
-        match neutron::networks(cloud, wanted).await?.as_slice() {
+    for (link, requested) in &allocation.deployment.placement.managed_links {
+        match neutron::networks(cloud, requested).await?.as_slice() {
             [one] => drop(found.insert(link.clone(), one.id.clone())),
             all => {
                 let action = format!("use the granted network for link `{link}`");
-                let detail = format!("{} networks have the id or name `{wanted}`", all.len());
-                return Err(PortError::new(&NO_NETWORK, action, detail).on(wanted));
+                let detail = format!("{} networks have the id or name `{requested}`", all.len());
+                return Err(PortError::new(&NO_NETWORK, action, detail).on(requested));
             }
         }
     }
@@ -215,7 +230,7 @@ pub(crate) async fn managed(
 fn unsupported(prescription: &str) -> PortError {
     PortError::new(
         &GRANT,
-        "do what the grant prescribes",
+        "follow the grant",
         format!("it prescribes {prescription}"),
     )
 }

@@ -8,7 +8,7 @@
 //!                     └── update ◄── delete the servers ◄── mark them unhealthy, in the stack that holds them
 //! ```
 //! - A VNFC's id is its server's id: an id still in the stack has not been replaced yet, an id no longer there has been.
-//!   After an interruption the stack alone shows what is left to do.
+//!   After an interruption the stack alone shows what remains to be done.
 //! - Nova deletes the servers before the update. Heat creates the successor before it deletes what it replaces, so its
 //!   update fails if there is no room for both (quota, anti-affinity), if a volume is still attached, or if the old
 //!   server is in ERROR, whose ports Heat does not detach.
@@ -181,7 +181,7 @@ impl Healing<'_> {
         }
     }
 
-    /// Replaces what is left to replace in a stack that Heat is not working on.
+    /// Replaces the remaining targets in a stack that Heat is not working on.
     async fn replace(&mut self, stack: Stack) -> Result<Waited<Option<Stack>>, PortError> {
         let resources = heat::resources(self.cloud, &stack).await?;
         let missing = self.missing(&resources).await?;
@@ -262,7 +262,7 @@ impl Healing<'_> {
         let mut observations = 0_u32;
         loop {
             let observed = async {
-                let request = observations % DELETE_EVERY == 0;
+                let request = observations.is_multiple_of(DELETE_EVERY);
                 observations += 1;
                 let mut remaining = Vec::new();
                 for server in old.iter().filter(|one| one.kind == SERVER) {

@@ -1,7 +1,7 @@
 //! Heat, as far as we need it: find, create, read, update and delete stacks; list and mark resources.
 //!
-//! Two pitfalls: Heat answers a list by `name` and `tags` together with 500, and a lookup by name alone with a
-//! redirect. So we find a stack by listing its name, and its owner by reading its tags.
+//! Two pitfalls: Heat responds with 500 to a list by both `name` and `tags`, and with a redirect to a
+//! lookup by name alone. So we find a stack by listing its name, and its owner by reading its tags.
 
 use crate::call::{Call, Reply, encoded};
 use crate::errors::UNEXPECTED;
@@ -72,10 +72,10 @@ impl Stack {
 
     /// Whether it has the installation's tag.
     pub(crate) fn belongs_to(&self, installation: &str) -> bool {
-        let wanted = installation_tag(installation);
+        let expected = installation_tag(installation);
         match &self.tags {
-            Some(Value::Array(tags)) => tags.iter().any(|tag| tag == wanted.as_str()),
-            Some(Value::String(tags)) => tags.split(',').any(|tag| tag.trim() == wanted),
+            Some(Value::Array(tags)) => tags.iter().any(|tag| tag == expected.as_str()),
+            Some(Value::String(tags)) => tags.split(',').any(|tag| tag.trim() == expected),
             _ => false,
         }
     }
@@ -387,7 +387,7 @@ pub(crate) fn member<T: DeserializeOwned>(
     } = reply;
     let value = body.get_mut(name).map(Value::take).unwrap_or_default();
     serde_json::from_value(value).map_err(|error| {
-        let detail = format!("the answer's `{name}` is not as the API says: {error}");
+        let detail = format!("`{name}` in the response does not match the API: {error}");
         PortError::new(&UNEXPECTED, action, detail).request(request_id)
     })
 }
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_ours_by_its_whole_tag() {
+    fn a_stack_is_ours_only_if_the_complete_tag_matches() {
         assert!(stack("X", &json!(["vnfm-a", "vnfm-op-b"])).belongs_to("a"));
         assert!(stack("X", &json!("vnfm-op-b, vnfm-a")).belongs_to("a"));
         assert!(!stack("X", &json!(["vnfm-ab"])).belongs_to("a"));

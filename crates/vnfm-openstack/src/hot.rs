@@ -27,7 +27,7 @@ const VERSION: &str = "2018-08-31";
 const KEY_PAIR: &str = "vnfm_key_pair";
 
 /// Collects the template's resources.
-struct Maker<'a> {
+struct TemplateBuilder<'a> {
     flavour: &'a Flavour,
     allocation: &'a Allocation,
     prepared: &'a Prepared,
@@ -42,7 +42,7 @@ pub(crate) fn blueprint(
     instance: &str,
 ) -> Result<Blueprint, PortError> {
     let flavour = flavour(allocation)?;
-    let mut maker = Maker {
+    let mut builder = TemplateBuilder {
         flavour,
         allocation,
         prepared,
@@ -51,19 +51,19 @@ pub(crate) fn blueprint(
     };
     let ours = |link: &&VirtualLink| !prepared.managed.contains_key(&link.name);
     for link in flavour.virtual_links.values().filter(ours) {
-        maker.link(link);
+        builder.link(link);
     }
-    maker.key_pair();
+    builder.key_pair();
     for rule in &flavour.affinity_rules {
-        maker.server_group(rule);
+        builder.server_group(rule);
     }
     for unit in units(allocation)? {
-        maker.server(&unit)?;
+        builder.server(&unit)?;
     }
     let template = json!({
         "heat_template_version": VERSION,
         "description": format!("{} {}, flavour {}", allocation.package.vnfd().provider, allocation.package.vnfd().product_name, flavour.id),
-        "resources": maker.resources,
+        "resources": builder.resources,
     });
     Ok(Blueprint {
         template,
@@ -72,7 +72,7 @@ pub(crate) fn blueprint(
     })
 }
 
-impl Maker<'_> {
+impl TemplateBuilder<'_> {
     fn add(&mut self, name: &str, kind: &str, properties: &Value) {
         self.resources.insert(
             name.to_owned(),
@@ -305,7 +305,7 @@ impl Maker<'_> {
         let Some(path) = boot.get("source_path").and_then(Value::as_str) else {
             return Ok(None);
         };
-        let told = |why: String| {
+        let unreadable = |why: String| {
             package(format!(
                 "`boot_data` of VDU `{}`: `{path}`: {why}",
                 unit.vdu.name
@@ -315,10 +315,10 @@ impl Maker<'_> {
             .allocation
             .package
             .read(path)
-            .map_err(|error| told(error.to_string()))?;
+            .map_err(|error| unreadable(error.to_string()))?;
         String::from_utf8(bytes)
             .map(Some)
-            .map_err(|_| told("it is not UTF-8 text".into()))
+            .map_err(|_| unreadable("it is not UTF-8 text".into()))
     }
 }
 
@@ -402,9 +402,9 @@ mod tests {
         let mut request = cluster_request();
         request["additionalParams"] = json!({"ssh_public_key": "ssh-ed25519 AAAA us\n"});
         let allocation = new_allocation(sample("vnf-a-k8s-cluster"), request);
-        let made = blueprint(&allocation, &prepared(), "i-1").unwrap();
-        assert!(made.parameters.is_empty() && made.files.is_empty());
-        is_golden("vnf-a.json", &made.template);
+        let result = blueprint(&allocation, &prepared(), "i-1").unwrap();
+        assert!(result.parameters.is_empty() && result.files.is_empty());
+        is_golden("vnf-a.json", &result.template);
     }
 
     #[test]

@@ -30,12 +30,12 @@ impl Image {
     pub(crate) fn body(&self) -> vnfm_outbound::Body {
         let (pieces, body) = channel(MAX_QUEUED_PIECES);
         let Image { package, path, .. } = self.clone();
-        // It ends with the last piece, or when nobody takes them any more.
+        // The thread ends with the last piece, or when the receiver is dropped.
         std::thread::spawn(move || {
             let mut out = BufWriter::with_capacity(PIECE_BYTES, Pieces(pieces));
             let copied = package.copy(&path, &mut out).map_err(io::Error::other);
             if let Err(error) = copied.and_then(|_| out.flush()) {
-                // Where nobody listens any more, nobody wants to know.
+                // Fails only if the receiver was dropped, which needs no error.
                 let _ = block_on(out.get_mut().0.send(Err(error)));
             }
         });

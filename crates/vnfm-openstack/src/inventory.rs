@@ -165,7 +165,7 @@ fn natural_order(name: &str) -> (String, u64, String) {
     )
 }
 
-/// Whether a port belongs to a CP.
+/// Matches a port to a CP.
 type Rule<'a> = &'a dyn Fn(&Cp, &Port) -> bool;
 
 struct Reader<'a> {
@@ -510,8 +510,7 @@ mod tests {
         StackContents { resources, servers }
     }
 
-    #[test]
-    fn servers_ports_and_links_of_nested_stacks_are_told_apart() {
+    fn inventory_of_contents() -> Inventory {
         let allocation = new_allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
         let mut prepared = Prepared::default();
         prepared
@@ -522,7 +521,12 @@ mod tests {
             prepared: &prepared,
             vim: "vim1",
         };
-        let found = inventory(&contents(), context).unwrap();
+        inventory(&contents(), context).unwrap()
+    }
+
+    #[test]
+    fn servers_in_nested_stacks_become_vnfcs_of_their_vdus() {
+        let found = inventory_of_contents();
         let vnfcs: Vec<(&str, &str)> = found
             .vnfc_resource_info
             .iter()
@@ -553,10 +557,15 @@ mod tests {
             .as_ref()
             .unwrap();
         assert_eq!(ethernet.ip_addresses[0].addresses, ["10.77.0.5"]);
-        let six = found.vnfc_resource_info[1].vnfc_cp_info[0].cp_protocol_info[0]
+        let ipv6 = found.vnfc_resource_info[1].vnfc_cp_info[0].cp_protocol_info[0]
             .ip_over_ethernet
             .as_ref();
-        assert_eq!(six.unwrap().ip_addresses[0].type_, "IPV6");
+        assert_eq!(ipv6.unwrap().ip_addresses[0].type_, "IPV6");
+    }
+
+    #[test]
+    fn external_and_internal_links_list_the_ports_of_nested_stacks() {
+        let found = inventory_of_contents();
         let external: Vec<(&str, &str)> = found
             .ext_cp_info
             .iter()

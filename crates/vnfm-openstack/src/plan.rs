@@ -89,12 +89,15 @@ pub(crate) fn units(allocation: &Allocation) -> Result<Vec<Unit<'_>>, PortError>
 }
 
 /// Refuses a stack of more resources or bytes than the budget allows; counts the bytes without storing them.
-pub(crate) fn within_budget(allocation: &Allocation, made: &Blueprint) -> Result<(), PortError> {
-    let resources = made.template["resources"]
+pub(crate) fn within_budget(
+    allocation: &Allocation,
+    blueprint: &Blueprint,
+) -> Result<(), PortError> {
+    let resources = blueprint.template["resources"]
         .as_object()
         .map_or(0, serde_json::Map::len);
     let mut bytes = ByteCounter(0);
-    let parts = (&made.template, &made.files, &made.parameters);
+    let parts = (&blueprint.template, &blueprint.files, &blueprint.parameters);
     let counted = serde_json::to_writer(&mut bytes, &parts);
     counted.map_err(|error| request(error.to_string()))?;
     allocation

@@ -31,23 +31,23 @@ pub(crate) fn permit(
     if policy.is_open() {
         return Ok(());
     }
-    let mut found = Found::default();
-    found.look(&blueprint.template, "the template");
+    let mut scanned = TemplateScan::default();
+    scanned.scan(&blueprint.template, "the template");
     for (name, text) in &blueprint.files {
-        // What is no YAML is a script or a key.
+        // A file that is not YAML is a script or a key.
         let nested = text
             .as_str()
             .and_then(|text| serde_yaml::from_str::<Value>(text).ok());
         if let Some(nested) = nested.filter(Value::is_object) {
-            found.look(&nested, name);
+            scanned.scan(&nested, name);
         }
     }
-    permit_types(&found, policy)?;
+    permit_types(&scanned, policy)?;
     let limits = policy.limits.clone().unwrap_or_default();
-    let servers = found
+    let servers = scanned
         .servers()
         .max(units(allocation).map_or(0, |units| units.len() as u64));
-    let objects = found.resources;
+    let objects = scanned.resources;
     for (name, limit, count) in [
         ("objects", limits.objects, objects),
         ("servers", limits.servers, servers),
@@ -56,19 +56,19 @@ pub(crate) fn permit(
             let detail =
                 format!("it has {count} {name}, and the rule `limits.{name}` allows {limit}");
             return Err(
-                PortError::new(&POLICY, "make the VNF", detail).on(format!("limits.{name}"))
+                PortError::new(&POLICY, "create the VNF", detail).on(format!("limits.{name}"))
             );
         }
     }
     Ok(())
 }
 
-fn permit_types(found: &Found, policy: &VimPolicy) -> Result<(), PortError> {
-    for (kind, place) in &found.types {
+fn permit_types(scanned: &TemplateScan, policy: &VimPolicy) -> Result<(), PortError> {
+    for (kind, location) in &scanned.types {
         let Some(kind) = kind else {
             if policy.resource_types.is_some() {
                 let detail = "its type is computed by a function, so the rule `resourceTypes` cannot check it";
-                return Err(refused(place, detail));
+                return Err(refused(location, detail));
             }
             continue;
         };
@@ -77,29 +77,29 @@ fn permit_types(found: &Found, policy: &VimPolicy) -> Result<(), PortError> {
                 .check(|entry| matches(entry, kind))
                 .map_err(|denied| match denied {
                     Some(entry) => refused(
-                        place,
+                        location,
                         &format!("the rule `resourceTypes` denies `{entry}`: `{kind}`"),
                     ),
                     None => refused(
-                        place,
+                        location,
                         &format!("the rule `resourceTypes` does not allow `{kind}`"),
                     ),
                 })?;
         }
         if policy.remote_files == Some(false) && is_remote(kind) {
             return Err(refused(
-                place,
+                location,
                 &format!("the rule `remoteFiles: false` does not allow `{kind}`"),
             ));
         }
     }
-    if let Some((name, place)) = found
+    if let Some((name, location)) = scanned
         .remote
         .first()
         .filter(|_| policy.remote_files == Some(false))
     {
         let detail = format!("the rule `remoteFiles: false` does not allow `get_file: {name}`");
-        return Err(refused(place, &detail));
+        return Err(refused(location, &detail));
     }
     Ok(())
 }
@@ -114,18 +114,18 @@ fn is_remote(name: &str) -> bool {
     name.contains("://")
 }
 
-/// The contents of templates, each with its location.
+/// The resources and remote files in templates, each with its location.
 #[derive(Default)]
-struct Found {
+struct TemplateScan {
     /// Types of resources; `None` for one that a function computes.
     types: Vec<(Option<String>, String)>,
-    /// Files by URL.
+    /// Files given as URLs.
     remote: Vec<(String, String)>,
     resources: u64,
 }
 
-impl Found {
-    fn look(&mut self, template: &Value, place: &str) {
+impl TemplateScan {
+    fn scan(&mut self, template: &Value, location: &str) {
         for section in ["resources", "Resources"] {
             for (name, resource) in template
                 .get(section)
@@ -134,18 +134,18 @@ impl Found {
                 .flatten()
             {
                 self.resources += 1;
-                self.resource(resource, &format!("resource `{name}` of {place}"));
+                self.resource(resource, &format!("resource `{name}` of {location}"));
             }
         }
-        self.files(template, place);
+        self.files(template, location);
     }
 
-    /// Records a resource and those that it describes: of a group, of a chain.
-    fn resource(&mut self, resource: &Value, place: &str) {
+    /// Records a resource and those that it describes, as a group or chain does.
+    fn resource(&mut self, resource: &Value, location: &str) {
         let kind = resource.get("type").or_else(|| resource.get("Type"));
         match kind {
-            Some(Value::String(kind)) => self.types.push((Some(kind.clone()), place.to_owned())),
-            _ => self.types.push((None, place.to_owned())),
+            Some(Value::String(kind)) => self.types.push((Some(kind.clone()), location.to_owned())),
+            _ => self.types.push((None, location.to_owned())),
         }
         let properties = resource
             .get("properties")
@@ -153,7 +153,7 @@ impl Found {
         for inner in ["resource_def", "resource"] {
             let described = properties.and_then(|all| all.get(inner));
             if let Some(described) = described.filter(|one| one.is_object()) {
-                self.resource(described, place);
+                self.resource(described, location);
             }
         }
         let chain = properties
@@ -161,22 +161,22 @@ impl Found {
             .and_then(Value::as_array);
         for kind in chain.into_iter().flatten() {
             self.types
-                .push((kind.as_str().map(str::to_owned), place.to_owned()));
+                .push((kind.as_str().map(str::to_owned), location.to_owned()));
         }
     }
 
-    fn files(&mut self, value: &Value, place: &str) {
+    fn files(&mut self, value: &Value, location: &str) {
         match value {
             Value::Object(members) => {
                 let file = members.get("get_file").and_then(Value::as_str);
                 if let Some(file) = file.filter(|file| is_remote(file)) {
-                    self.remote.push((file.to_owned(), place.to_owned()));
+                    self.remote.push((file.to_owned(), location.to_owned()));
                 }
                 members
                     .values()
-                    .for_each(|member| self.files(member, place));
+                    .for_each(|member| self.files(member, location));
             }
-            Value::Array(items) => items.iter().for_each(|item| self.files(item, place)),
+            Value::Array(items) => items.iter().for_each(|item| self.files(item, location)),
             _ => {}
         }
     }
@@ -189,8 +189,8 @@ impl Found {
     }
 }
 
-fn refused(place: &str, detail: &str) -> PortError {
-    PortError::new(&POLICY, format!("make {place}"), detail).on(place)
+fn refused(location: &str, detail: &str) -> PortError {
+    PortError::new(&POLICY, format!("create {location}"), detail).on(location)
 }
 
 #[cfg(test)]
@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn a_borrower_has_no_resources_that_concern_others() {
+    fn a_borrower_may_not_create_resources_that_affect_others() {
         let borrower = VimPolicy::for_borrowers();
         let nested = |kind: &str| format!("resources:\n  inner: {{type: '{kind}'}}\n");
         let group = |kind: Value| {
             json!({"resources": {"it": {"type": "OS::Heat::ResourceGroup",
             "properties": {"resource_def": {"type": kind}}}}})
         };
-        for (template, files, says) in [
+        for (template, files, expected) in [
             (
                 one(&json!("OS::Keystone::User")),
                 json!({}),
@@ -276,19 +276,25 @@ mod tests {
                 "inner.yaml",
             ),
         ] {
-            let told = refusal(template.clone(), files, &borrower).unwrap_or_default();
-            assert!(told.contains(says), "{template}: {told:?}");
+            let error = refusal(template.clone(), files, &borrower).unwrap_or_default();
+            assert!(error.contains(expected), "{template}: {error:?}");
         }
-        let fine = json!({"resources": {"it": {"type": "OS::Heat::AutoScalingGroup",
+    }
+
+    #[test]
+    fn a_borrower_may_create_servers_in_nested_templates() {
+        let borrower = VimPolicy::for_borrowers();
+        let nested = |kind: &str| format!("resources:\n  inner: {{type: '{kind}'}}\n");
+        let template = json!({"resources": {"it": {"type": "OS::Heat::AutoScalingGroup",
             "properties": {"resource": {"type": "inner.yaml"}}}}});
         let files = json!({"inner.yaml": nested("OS::Nova::Server"), "run.sh": "#!/bin/sh\necho OS::Keystone::User\n"});
-        assert_eq!(refusal(fine, files, &borrower), None);
+        assert_eq!(refusal(template, files, &borrower), None);
         let keystone = one(&json!("OS::Keystone::User"));
         assert_eq!(refusal(keystone, json!({}), &VimPolicy::OPEN), None);
     }
 
     #[test]
-    fn a_stack_is_as_large_as_its_policy_lets_it() {
+    fn a_stack_may_not_exceed_the_limits_of_its_policy() {
         let two = json!({"resources": {"a": {"type": "OS::Nova::Server"}, "b": {"type": "OS::Nova::Port"}}});
         let with = |limits| VimPolicy {
             limits: Some(limits),
@@ -298,15 +304,15 @@ mod tests {
             objects: Some(1),
             ..InstanceLimits::default()
         });
-        let told = refusal(two.clone(), json!({}), &objects).unwrap();
-        assert!(told.contains("`limits.objects`"), "{told}");
-        // As many as the VNFD says, where a group makes them.
+        let error = refusal(two.clone(), json!({}), &objects).unwrap();
+        assert!(error.contains("`limits.objects`"), "{error}");
+        // Servers of a group count as in the VNFD.
         let servers = with(InstanceLimits {
             servers: Some(1),
             ..InstanceLimits::default()
         });
-        let told = refusal(two.clone(), json!({}), &servers).unwrap();
-        assert!(told.contains("`limits.servers`"), "{told}");
+        let error = refusal(two.clone(), json!({}), &servers).unwrap();
+        assert!(error.contains("`limits.servers`"), "{error}");
         let enough = with(InstanceLimits {
             objects: Some(2),
             servers: Some(9),

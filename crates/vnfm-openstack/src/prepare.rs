@@ -4,7 +4,7 @@
 //! |---|---|
 //! | flavor, image, zone, network that a grant prescribes | id, else name ([`grant_constraints`]) |
 //! | flavor of a VDU | the name in the VNFD; else the smallest with enough vCPUs, memory and disk |
-//! | image of a VDU or volume | its name, unless a package brought it; else it is uploaded later, if the package has it |
+//! | image of a VDU or volume | its name, unless a package brought it; else the package's image, uploaded later |
 //! | network of an external link | id, else name |
 //! | quota | servers, vCPUs and memory, as far as Nova shows it |
 
@@ -58,7 +58,7 @@ pub(crate) async fn prepare(
     let needs = needs(allocation, flavour);
     grant_constraints::check_supported(cloud, allocation, &needs).await?;
     let networks = networks(cloud, allocation).await?;
-    let managed = grant_constraints::managed(cloud, allocation).await?;
+    let managed = grant_constraints::managed_networks(cloud, allocation).await?;
     let mut prepared = Prepared {
         networks,
         managed,
@@ -143,7 +143,7 @@ async fn networks(
             several => {
                 let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
                 format!(
-                    "several networks have that name; give the id of one: {}",
+                    "several networks have that name, use an id: {}",
                     ids.join(", ")
                 )
             }
@@ -196,7 +196,7 @@ async fn found_image(
 ) -> Result<FoundImage, PortError> {
     let name = image.name.clone();
     let mut all = glance::named(cloud, &name).await?;
-    // It goes with its users; what our package brings is looked for when it is brought.
+    // An image from a package is deleted with its users; our own package's image is looked for at its upload.
     all.retain(|one| !one.is_from_package());
     let action = format!("find image `{name}` of `{owner}`");
     match all.as_slice() {
@@ -206,12 +206,13 @@ async fn found_image(
         }),
         [] if image.artifact.is_some() => Ok(FoundImage { name, id: None }),
         [] => {
-            let detail = "the cloud has no usable image of that name, and the package brings none";
+            let detail =
+                "the cloud has no usable image of that name, and the package contains none";
             Err(PortError::new(&NO_IMAGE, action, detail).on(name))
         }
         several => {
             let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
-            let detail = format!("the cloud has several of that name: {}", ids.join(", "));
+            let detail = format!("several images have that name: {}", ids.join(", "));
             Err(PortError::new(&NO_IMAGE, action, detail)
                 .on(name)
                 .hint("rename all but one of them, or use another name in the descriptor"))
@@ -237,14 +238,14 @@ pub(crate) fn choose<'a>(
             .iter()
             .find(|one| one.name == *name || one.id == *name)
             .ok_or_else(|| {
-                let detail = format!("there is no flavor `{name}`, only {}", names());
+                let detail = format!("no flavor `{name}`; the cloud has {}", names());
                 PortError::new(&NO_FLAVOR, action, detail).on(name)
             });
     }
-    let least = MinimumFlavor::of(vdu, image, from_volume);
+    let minimum = MinimumFlavor::of(vdu, image, from_volume);
     let fitting = offered
         .iter()
-        .filter(|one| !one.disabled && least.matches(one));
+        .filter(|one| !one.disabled && minimum.matches(one));
     let smallest = fitting.min_by_key(|one| {
         (
             one.vcpus,
@@ -255,11 +256,11 @@ pub(crate) fn choose<'a>(
     });
     smallest.ok_or_else(|| {
         let detail = format!(
-            "none has {} vCPUs, {} MiB of memory, {} GiB of disk and {} GiB more; there are {}",
-            least.vcpus,
-            least.ram,
-            least.disk,
-            least.ephemeral,
+            "none has {} vCPUs, {} MiB of memory, {} GiB of disk and {} GiB of ephemeral disk; the cloud has {}",
+            minimum.vcpus,
+            minimum.ram,
+            minimum.disk,
+            minimum.ephemeral,
             names()
         );
         PortError::new(&NO_FLAVOR, action, detail).on(&vdu.name)
@@ -318,7 +319,7 @@ impl ResourceDemand {
         self.ram += flavor.ram * count;
     }
 
-    /// Refused if the demand exceeds what is left of the project's limits.
+    /// `Refused` if the demand exceeds the rest of the project's limits.
     fn within(self, limits: &Limits) -> Result<(), PortError> {
         let rows = [
             (
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_flavor_that_fits_is_taken() {
+    fn the_smallest_sufficient_flavor_is_chosen() {
         let table = [
             ((1, "512 MiB", "1 GiB"), "m1.tiny"),
             ((1, "513 MiB", "1 GiB"), "m1.small"),
@@ -417,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flavor_that_does_not_exist_is_refused_by_name() {
+    fn a_missing_flavor_is_refused_by_name() {
         let mut vdu = vdu(&crate::testing::vnfd(16, "1 GiB", "1 GiB"));
         let error = choose(&offered(), &vdu, None, false).unwrap_err();
         assert!(error.to_string().contains("16 vCPUs"), "{error}");
@@ -431,14 +432,14 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("no flavor `gpu.huge`, only m1.large"),
+                .contains("no flavor `gpu.huge`; the cloud has m1.large"),
             "{error}"
         );
         assert_eq!(error.name(), "openstack.no-flavor");
     }
 
     #[test]
-    fn a_quota_that_does_not_suffice_is_said_before_anything_is_made() {
+    fn an_insufficient_quota_is_reported_before_anything_is_created() {
         let mut wanted = ResourceDemand::default();
         wanted.add(&offered()[2], 3);
         let limits = |most, used| Limits {

@@ -3,7 +3,7 @@
 //! ```text
 //! Cloud::send ─ Vim::connection ─ Sessions ─┬─ cached and fresh ──────────┐
 //!                                           └─ Keystone: POST auth/tokens ┴─ service: call
-//!                  └──────────── 401: forget, once more ─────────────────────────┘
+//!                  └──────────── 401: discard, retry once ───────────────────────┘
 //! ```
 //! Each call reads the connection again, so a changed password reaches operations in flight.
 
@@ -67,8 +67,8 @@ struct CachedLogin {
 
 /// The cached logins of all VIMs.
 pub(crate) struct Sessions {
-    kept: Mutex<Vec<CachedLogin>>,
-    /// The addresses where VIMs may be.
+    cached: Mutex<Vec<CachedLogin>>,
+    /// Addresses that VIMs may have.
     to: Destinations,
 }
 
@@ -92,14 +92,14 @@ impl Cloud<'_> {
         if reply.status != 401 {
             return self.check_status(&session, service, call, reply);
         }
-        self.sessions.forget(&session);
+        self.sessions.remove(&session);
         if fresh {
             return Err(self.token_refused(call, &reply));
         }
         let (session, _) = self.session().await?;
         let reply = self.send_with(&session, service, call).await?;
         if reply.status == 401 {
-            self.sessions.forget(&session);
+            self.sessions.remove(&session);
             return Err(self.token_refused(call, &reply));
         }
         self.check_status(&session, service, call, reply)
@@ -108,14 +108,14 @@ impl Cloud<'_> {
     /// The current login, and whether it was created by this call.
     pub(crate) async fn session(&self) -> Result<(Arc<Session>, bool), PortError> {
         let login = self.vim.connection().await?;
-        if let Some(kept) = self
+        if let Some(cached) = self
             .sessions
             .find(self.vim.name(), &login, self.clock.now())
         {
-            return Ok((kept, false));
+            return Ok((cached, false));
         }
         let session = Arc::new(self.log_in(&login.info).await?);
-        self.sessions.keep(self.vim.name(), login, &session);
+        self.sessions.insert(self.vim.name(), login, &session);
         Ok((session, true))
     }
 
@@ -148,7 +148,7 @@ impl Cloud<'_> {
             return Err(error);
         }
         let detail = format!(
-            "VIM `{}` is used with an application credential, and Heat answers {}",
+            "VIM `{}` is used with an application credential, and Heat responds {}",
             self.vim.name(),
             error.detail()
         );
@@ -183,7 +183,7 @@ impl Cloud<'_> {
         let client = access.client(self.destinations(info, &access))?;
         let action = format!("log in to VIM `{}`", self.vim.name());
         let call = Call::post("/auth/tokens", access.login(), action.as_str()).repeatable();
-        let asked = self.clock.now();
+        let requested_at = self.clock.now();
         let reply = send(&client, (&access.endpoint, None), &call, self).await?;
         if reply.status == 401 || reply.status == 403 {
             let hint = format!(
@@ -201,22 +201,27 @@ impl Cloud<'_> {
         }
         let parsed: Result<TokenBody, _> = serde_json::from_value(reply.body);
         let (Some(token), Ok(body)) = (reply.subject_token, parsed) else {
-            let detail = format!("`{}` does not answer as Keystone v3 does", access.endpoint);
+            let detail = format!("`{}` does not respond as Keystone v3 does", access.endpoint);
             return Err(PortError::new(&UNEXPECTED, action, detail).request(reply.request_id));
         };
-        Ok(Session::new(client, token, body.token, (&access, asked)))
+        Ok(Session::new(
+            client,
+            token,
+            body.token,
+            (&access, requested_at),
+        ))
     }
 }
 
 impl Session {
-    fn new(client: Client, token: Secret, body: TokenInfo, how: (&Access, Timestamp)) -> Self {
-        let (access, asked) = how;
+    fn new(client: Client, token: Secret, body: TokenInfo, login: (&Access, Timestamp)) -> Self {
+        let (access, requested_at) = login;
         let life = match (body.issued_at, body.expires_at) {
             (Some(from), Some(to)) => to.duration_since(from),
             _ => SignedDuration::from_mins(5),
         };
         // Renewed before its last quarter: Heat works with the token for a while.
-        let young = life.saturating_mul(3) / 4;
+        let fresh_for = life.saturating_mul(3) / 4;
         Self {
             client,
             token,
@@ -224,7 +229,9 @@ impl Session {
             region: access.region.clone(),
             interface: access.interface.clone(),
             by_credential: access.is_application_credential(),
-            renew_at: asked.saturating_add(young).unwrap_or(asked),
+            renew_at: requested_at
+                .saturating_add(fresh_for)
+                .unwrap_or(requested_at),
             expires_at: body.expires_at,
             project: body.project.map(|project| project.id).unwrap_or_default(),
         }
@@ -242,12 +249,12 @@ impl Session {
             .collect();
         let regions: BTreeSet<&str> = all.iter().filter_map(|one| one.region_name()).collect();
         let regions: Vec<&str> = regions.into_iter().collect();
-        let wanted = self.region.as_deref();
+        let region = self.region.as_deref();
         let found = all
             .iter()
-            .find(|one| wanted.is_none_or(|wanted| one.region_name() == Some(wanted)));
+            .find(|one| region.is_none_or(|region| one.region_name() == Some(region)));
         let problem = match found {
-            Some(found) if wanted.is_some() || regions.len() < 2 => {
+            Some(found) if region.is_some() || regions.len() < 2 => {
                 let url = found.url.trim_end_matches('/');
                 let lacks = !version.is_empty() && !url.ends_with(version);
                 return Ok(if lacks {
@@ -258,7 +265,7 @@ impl Session {
             }
             Some(_) => {
                 format!(
-                    "it is in the regions {} and the VIM chooses none",
+                    "it is in the regions {} and the VIM names none",
                     regions.join(", ")
                 )
             }
@@ -266,7 +273,7 @@ impl Session {
             None => format!("it is in region {} only", regions.join(", ")),
         };
         let action = format!("find the service `{}` of VIM `{vim}`", types[0]);
-        let chosen = wanted.unwrap_or("any");
+        let chosen = region.unwrap_or("any");
         let detail = format!(
             "interface `{}`, region `{chosen}`: {problem}",
             self.interface
@@ -287,35 +294,35 @@ impl Sessions {
     /// An empty cache, for VIMs at addresses that `to` allows.
     pub(crate) fn new(to: Destinations) -> Self {
         Self {
-            kept: Mutex::default(),
+            cached: Mutex::default(),
             to,
         }
     }
 
     fn find(&self, vim: &str, login: &VimLogin, now: Timestamp) -> Option<Arc<Session>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|one| one.session.renew_at > now);
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.retain(|one| one.session.renew_at > now);
         let same = |one: &&CachedLogin| {
             one.vim == vim && one.login.version == login.version && one.login.info == login.info
         };
-        kept.iter().find(same).map(|one| Arc::clone(&one.session))
+        cached.iter().find(same).map(|one| Arc::clone(&one.session))
     }
 
-    fn keep(&self, vim: &str, login: VimLogin, session: &Arc<Session>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_CACHED_SESSIONS {
-            kept.remove(0);
+    fn insert(&self, vim: &str, login: VimLogin, session: &Arc<Session>) {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.len() >= MAX_CACHED_SESSIONS {
+            cached.remove(0);
         }
-        kept.push(CachedLogin {
+        cached.push(CachedLogin {
             vim: vim.to_owned(),
             login,
             session: Arc::clone(session),
         });
     }
 
-    fn forget(&self, session: &Arc<Session>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|one| !Arc::ptr_eq(&one.session, session));
+    fn remove(&self, session: &Arc<Session>) {
+        let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.retain(|one| !Arc::ptr_eq(&one.session, session));
     }
 }
 
@@ -388,9 +395,14 @@ mod tests {
         }}))
         .unwrap();
         let access = Access::for_test(region, interface);
-        let asked: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
+        let requested_at: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
         let client = access.client(Destinations::anywhere()).unwrap();
-        Session::new(client, Secret::new("t"), body.token, (&access, asked))
+        Session::new(
+            client,
+            Secret::new("t"),
+            body.token,
+            (&access, requested_at),
+        )
     }
 
     #[test]
@@ -428,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_kept_for_its_version_and_connection_until_it_is_old() {
+    fn a_login_is_cached_per_version_and_connection_until_renewal() {
         let sessions = Sessions::new(Destinations::anywhere());
         let login = |version: u64, password: &str| {
             let mut login = VimLogin {
@@ -444,15 +456,15 @@ mod tests {
         };
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
         let one = Arc::new(session(None, "public"));
-        sessions.keep("v", login(1, "a"), &one);
-        let kept = |vim, login: VimLogin, at| sessions.find(vim, &login, at).is_some();
-        assert!(kept("v", login(1, "a"), now));
-        assert!(!kept("v", login(2, "a"), now));
-        assert!(!kept("v", login(1, "b"), now));
-        assert!(!kept("w", login(1, "a"), now));
+        sessions.insert("v", login(1, "a"), &one);
+        let cached = |vim, login: VimLogin, at| sessions.find(vim, &login, at).is_some();
+        assert!(cached("v", login(1, "a"), now));
+        assert!(!cached("v", login(2, "a"), now));
+        assert!(!cached("v", login(1, "b"), now));
+        assert!(!cached("w", login(1, "a"), now));
         let later = now.saturating_add(SignedDuration::from_mins(44)).unwrap();
-        assert!(kept("v", login(1, "a"), later));
+        assert!(cached("v", login(1, "a"), later));
         let old = now.saturating_add(SignedDuration::from_mins(46)).unwrap();
-        assert!(!kept("v", login(1, "a"), old));
+        assert!(!cached("v", login(1, "a"), old));
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn complete(
     let mut waiter = Waiter::for_login(cx, &action);
     let found = loop {
         let attempt = adopt_or_create(cx, cloud, blueprint).map_ok(Waited::Done);
-        match waiter.attempt(attempt).await? {
+        match Box::pin(waiter.attempt(attempt)).await? {
             Waited::Done(found) => break found,
             Waited::NotYet(reason) => waiter.pause(&reason).await?,
         }

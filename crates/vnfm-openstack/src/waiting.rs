@@ -150,7 +150,8 @@ impl<'a> Waiter<'a> {
     fn tolerate(&mut self, error: PortError, version: u64) -> Result<String, PortError> {
         let refused = error.code() == &LOGIN_REFUSED;
         let passing = error.is_unavailable() && error.code() != &STACK_FAILED_FOR_NOW;
-        if !refused && !(passing && self.tolerates_outages) {
+        let tolerated = refused || (passing && self.tolerates_outages);
+        if !tolerated {
             return Err(error);
         }
         let reason = if refused {

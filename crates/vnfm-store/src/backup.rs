@@ -73,7 +73,7 @@ impl SqliteStore {
         file: &Path,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let to = private(file).map_err(|e| io_error(&e, "make", file))?;
+        let to = private(file).map_err(|e| io_error(&e, "create", file))?;
         let folder = folder_of(file);
         let written = self.backup_into(packages, (folder, to), at).await;
         written
@@ -94,7 +94,7 @@ impl SqliteStore {
         at: Timestamp,
     ) -> Result<File, StoreError> {
         let to =
-            tempfile::tempfile_in(folder).map_err(|e| io_error(&e, "make a file in", folder))?;
+            tempfile::tempfile_in(folder).map_err(|e| io_error(&e, "create a file in", folder))?;
         self.backup_into(packages, (folder, to), at).await
     }
 
@@ -146,7 +146,7 @@ impl SqliteStore {
         };
         let read: Done<Option<Option<Recovery>>> = read.await;
         Ok(read
-            .map_err(|e| e.with_action("read whether it is in recovery"))?
+            .map_err(|e| e.with_action("read the recovery mark"))?
             .flatten())
     }
 
@@ -175,7 +175,7 @@ fn recovery_of(mark: &Value) -> Option<Recovery> {
 
 /// Writes a consistent copy of the database; returns the ids of the onboarded packages in it.
 async fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
-    private(to).map_err(|e| io_error(&e, "make", to))?;
+    private(to).map_err(|e| io_error(&e, "create", to))?;
     let mut source =
         SqliteConnection::connect_with(&location::options().filename(database).read_only(true))
             .await?;

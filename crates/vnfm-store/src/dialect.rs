@@ -1,11 +1,11 @@
-//! How this database spells what is done with JSON in a filter; another one has its own file of these functions.
+//! SQLite's spelling of the JSON operations in filters; another database would need its own version of this file.
 //!
-//! A `path` is made of attribute names of the standard alone; every other name is a bound value.
+//! A `path` consists only of attribute names from the standard; every other name is a bound value.
 
-/// The path of the whole document, and of a member in it.
+/// The path of the document itself.
 pub(crate) const ROOT: &str = "$";
 
-/// The path of a member of what lies at `path`.
+/// The path of a member of the value at `path`.
 pub(crate) fn member(path: &str, name: &str) -> String {
     format!("{path}.\"{name}\"")
 }
@@ -20,58 +20,53 @@ pub(crate) fn extract(document: &str, path: &str) -> String {
     format!("json_extract({document}, '{path}')")
 }
 
-/// The value of a row, the kind of it, and its key.
+/// The value of a row of [`each`].
 pub(crate) fn value(row: &str) -> String {
     format!("{row}.value")
 }
 
-/// What kind a row's value is, one of [`TEXT`], [`NUMBERS`], [`TRUE`], [`FALSE`] and others.
+/// The type of a row's value: [`TEXT`], [`NUMBERS`], [`TRUE`], [`FALSE`] or another.
 pub(crate) fn kind(row: &str) -> String {
     format!("{row}.type")
 }
 
-/// The key of a row.
+/// The key of a row: a member's name or an index.
 pub(crate) fn key(row: &str) -> String {
     format!("{row}.key")
 }
 
-/// Rows of the objects that a row's value is: itself, or the entries of the list that it is.
+/// Rows of the objects in a row's value: the value itself, or the entries of a list.
 pub(crate) fn objects(row: &str) -> String {
     format!(
         "json_each(CASE {row}.type WHEN 'array' THEN {row}.value WHEN 'object' THEN '[' || {row}.value || ']' ELSE '[]' END)"
     )
 }
 
-/// Rows of the members of the object that a row's value is; none where it is none.
+/// Rows of the members of a row's value; none unless it is an object.
 pub(crate) fn members(row: &str) -> String {
     format!("json_each(CASE {row}.type WHEN 'object' THEN {row}.value ELSE '{{}}' END)")
 }
 
-/// Rows of the entries of the list that a row's value is; none where it is none.
+/// Rows of the entries of a row's value; none unless it is a list.
 pub(crate) fn entries(row: &str) -> String {
     format!("json_each(CASE {row}.type WHEN 'array' THEN {row}.value ELSE '[]' END)")
 }
 
-/// The kind of texts.
 pub(crate) const TEXT: &str = "'text'";
-/// The kinds of numbers.
 pub(crate) const NUMBERS: &str = "'integer', 'real'";
-/// The kind of true.
 pub(crate) const TRUE: &str = "'true'";
-/// The kind of false.
 pub(crate) const FALSE: &str = "'false'";
 
-/// True where the text `value` has `part` in it.
+/// True if the text `value` contains `part`.
 pub(crate) fn contains(value: &str, part: &str) -> String {
     format!("instr({value}, {part}) > 0")
 }
 
-/// A number as text.
 pub(crate) fn as_text(value: &str) -> String {
     format!("CAST({value} AS TEXT)")
 }
 
-/// What times are compared by: their text without the zone, so that `…:00.5Z` comes after `…:00Z`.
+/// The sort key of a time: its text without the zone, so that `…:00.5Z` sorts after `…:00Z`.
 pub(crate) fn time(value: &str) -> String {
     format!("rtrim({value}, 'Z')")
 }

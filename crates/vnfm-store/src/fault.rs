@@ -10,7 +10,7 @@ pub(crate) type Done<T> = Result<T, Fault>;
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// Already an error of the port.
-    Said(StoreError),
+    Port(StoreError),
     /// An error of a reading or maintenance connection.
     Sql(sqlx::Error),
     /// An error of the writer thread.
@@ -23,7 +23,7 @@ impl Fault {
     /// Converts it to an error of the port; `action` is what failed, such as "write the journal".
     pub(crate) fn with_action(self, action: &str) -> StoreError {
         match self {
-            Self::Said(error) => error,
+            Self::Port(error) => error,
             Self::Json(error) => StoreError::Broken(format!("cannot {action}: {error}")),
             Self::Sql(error) => store_error(may_pass(&error), format!("cannot {action}: {error}")),
             Self::Write(error) => {
@@ -35,12 +35,12 @@ impl Fault {
         }
     }
 
-    /// Whether the database itself failed, and not a condition.
-    pub(crate) fn is_of_the_database(&self) -> bool {
+    /// True if the database itself failed, rather than a condition.
+    pub(crate) fn is_database_error(&self) -> bool {
         matches!(self, Self::Sql(_) | Self::Write(_))
     }
 
-    /// Whether a unique constraint rejected the row.
+    /// True if a unique constraint rejected the row.
     pub(crate) fn is_duplicate(&self) -> bool {
         let Self::Write(error) = self else {
             return false;
@@ -65,7 +65,7 @@ impl From<rusqlite::Error> for Fault {
 
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
-        Self::Said(error)
+        Self::Port(error)
     }
 }
 
@@ -83,7 +83,7 @@ fn store_error(may_pass: bool, text: String) -> StoreError {
     }
 }
 
-/// Whether the same call may succeed later: a busy database, a full or unreachable disk, a lost connection.
+/// True if the same call may succeed later: a busy database, a full or unreachable disk, a lost connection.
 fn may_pass(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_)
@@ -99,14 +99,14 @@ fn may_pass(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Primary result codes of SQLite that are about the moment and not about the database: PERM, BUSY, LOCKED, NOMEM,
+/// True for primary result codes of SQLite for transient conditions: PERM, BUSY, LOCKED, NOMEM,
 /// READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL.
 fn passes(code: c_int) -> bool {
     const PASSING: [c_int; 10] = [3, 5, 6, 7, 8, 9, 10, 13, 14, 15];
     PASSING.contains(&(code & 0xff))
 }
 
-/// SQLite's extended result codes of a key that another row has: `CONSTRAINT_PRIMARYKEY`, `CONSTRAINT_UNIQUE`.
+/// SQLite's extended result codes for a duplicate key: `CONSTRAINT_PRIMARYKEY`, `CONSTRAINT_UNIQUE`.
 const DUPLICATE: [c_int; 2] = [1555, 2067];
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
     use vnfm_core::ports::StoreError;
 
     #[test]
-    fn a_busy_or_full_disk_passes_and_a_damaged_one_does_not() {
+    fn a_busy_database_or_full_disk_is_transient_and_damage_is_not() {
         // BUSY, BUSY_SNAPSHOT, FULL, IOERR_FSYNC
         assert!([5, 517, 13, 1034].into_iter().all(passes));
         // ERROR, CORRUPT, CONSTRAINT_UNIQUE, NOTADB
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_what_we_were_doing() {
+    fn errors_name_the_failed_action() {
         let store_error = Fault::Sql(sqlx::Error::WorkerCrashed).with_action("write the journal");
         assert!(
             matches!(&store_error, StoreError::Unavailable(text) if text.starts_with("cannot write the journal: "))

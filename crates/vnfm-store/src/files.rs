@@ -1,9 +1,9 @@
-//! The files of a data folder: which of them have to be there together, and whether they are still those that were opened.
+//! The files of a data folder: which of them belong together, and whether they are still the ones that were opened.
 //!
 //! ```text
 //! vnfm.db      vnfm.db-wal, vnfm.db-acked      secrets.key      packages/
 //! ```
-//! The database comes first and goes last. Without it, any of the others says that it was lost.
+//! The database is created first and removed last, so any of the others without it shows that it was lost.
 
 use crate::fault::Fault;
 use crate::keys::{SecretKeys, sync_folder_of};
@@ -20,16 +20,16 @@ use vnfm_core::ports::StoreError;
 const DATABASE: &str = "vnfm.db";
 const KEY_FILE: &str = "secrets.key";
 const PACKAGES: &str = "packages";
-/// What SQLite and we keep beside a database while it is in use.
+/// Suffixes of the files next to a database that is in use: SQLite's log and its index, and our note.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-acked"];
 
-/// Refuses a data folder whose database is missing although there was one; makes an empty database in a new folder, before
-/// anything else is put there. To be called before the key file is made.
+/// Refuses a data folder that has lost its database; creates an empty database in a new folder before any other file.
+/// Call it before the key file is created.
 ///
 /// # Errors
 ///
-/// `Broken` where the database was lost, with what speaks for it and the ways on; `Unavailable` where the folder cannot
-/// be read or written.
+/// `Broken` if the database was lost, with the evidence and a hint; `Unavailable` if the folder cannot be read or
+/// written.
 pub fn check_files(data: &Path) -> Result<(), StoreError> {
     let database = data.join(DATABASE);
     refuse_lost(&database)?;
@@ -47,14 +47,14 @@ pub fn check_files(data: &Path) -> Result<(), StoreError> {
     sync_folder_of(&database).map_err(|error| failed("write", &database, &error))
 }
 
-/// Refuses where there is no database at `path`, or an empty file, beside what one leaves there.
+/// Refuses a missing or empty database at `path` if a log or note of one is next to it.
 pub(crate) fn refuse_lost(path: &Path) -> Result<(), StoreError> {
     if path.metadata().is_ok_and(|meta| meta.len() > 0) {
         return Ok(());
     }
-    let log = wal::beside(path, "-wal");
+    let log = wal::companion(path, "-wal");
     let has_log = log.metadata().is_ok_and(|meta| meta.len() > 0);
-    let note = wal::beside(path, "-acked");
+    let note = wal::companion(path, "-acked");
     let sign = if has_log {
         Some(log)
     } else {
@@ -66,13 +66,13 @@ pub(crate) fn refuse_lost(path: &Path) -> Result<(), StoreError> {
 fn lost(database: &Path, sign: &Path) -> StoreError {
     let (database, sign) = (database.display(), sign.display());
     StoreError::Broken(format!(
-        "the database `{database}` is missing or empty, and `{sign}` says that there was one: VIMs, instances and \
-         operations were in it; hint: nothing was changed: bring the file back with those beside it, or restore a backup \
+        "the database `{database}` is missing or empty, but `{sign}` shows that there was one, with VIMs, \
+         instances and operations; hint: nothing was changed: put the file back with its `-wal` and `-acked` files, or restore a backup \
          (`vnfm-server restore FILE`); to begin with an empty database instead, run `vnfm-server accept-loss`"
     ))
 }
 
-/// The archives of packages in a data folder.
+/// The package archives in a data folder.
 fn archives(data: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let folder = data.join(PACKAGES);
     let entries = match fs::read_dir(&folder) {
@@ -85,18 +85,18 @@ fn archives(data: &Path) -> Result<Vec<PathBuf>, StoreError> {
         .collect())
 }
 
-/// Gives up what was lost of a data folder, so that a server starts with what is left: without a database what is left of
-/// one and its packages go aside, without its write-ahead log the note of it. The key file stays. Says what went where;
-/// nothing where nothing is missing.
+/// Accepts the loss of a database or of its write-ahead log, so that a server can start again: moves the packages and
+/// the database's other files (or only the note of the log) into a folder `vnfm.db.lost-…`. The key file stays. Returns
+/// the moves, from and to; none if nothing is missing.
 ///
 /// # Errors
 ///
-/// `Unavailable` where a server has the folder, or the disk does not take it.
+/// `Unavailable` if a server uses the folder or the disk fails.
 pub fn accept_loss(data: &Path, at: Timestamp) -> Result<Vec<(PathBuf, PathBuf)>, StoreError> {
     let database = data.join(DATABASE);
     let _lock = process_lock::lock(&database)?;
-    let aside = data.join(format!("{DATABASE}.lost-{}", at.strftime("%Y%m%dT%H%M%SZ")));
-    let companions = COMPANIONS.map(|end| wal::beside(&database, end));
+    let lost_folder = data.join(format!("{DATABASE}.lost-{}", at.strftime("%Y%m%dT%H%M%SZ")));
+    let companions = COMPANIONS.map(|end| wal::companion(&database, end));
     let has_database = database.metadata().is_ok_and(|meta| meta.len() > 0);
     let given_up: Vec<PathBuf> = if has_database {
         if wal::check(&database).is_ok() {
@@ -111,9 +111,12 @@ pub fn accept_loss(data: &Path, at: Timestamp) -> Result<Vec<(PathBuf, PathBuf)>
     };
     let mut moved = Vec::new();
     for file in given_up.into_iter().filter(|file| file.exists()) {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&aside);
-        made.map_err(|error| failed("make", &aside, &error))?;
-        let to = aside.join(file.file_name().unwrap_or_default());
+        let created = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&lost_folder);
+        created.map_err(|error| failed("create", &lost_folder, &error))?;
+        let to = lost_folder.join(file.file_name().unwrap_or_default());
         fs::rename(&file, &to).map_err(|error| failed("move", &file, &error))?;
         moved.push((file, to));
     }
@@ -124,34 +127,34 @@ pub fn accept_loss(data: &Path, at: Timestamp) -> Result<Vec<(PathBuf, PathBuf)>
     Ok(moved)
 }
 
-/// Files that are open, by the names that they had when they were opened.
+/// Open files with the paths under which they were opened: path, device, inode.
 #[derive(Debug)]
-pub(crate) struct Places(Vec<(PathBuf, u64, u64)>);
+pub(crate) struct OpenFiles(Vec<(PathBuf, u64, u64)>);
 
-impl Places {
-    /// The folder of the database at `path`, and what SQLite has open in it.
+impl OpenFiles {
+    /// The folder of the database at `path`, and the files that SQLite has open in it.
     pub(crate) fn of(path: &Path) -> Result<Self, StoreError> {
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).to_owned();
-        let files = ["-wal", "-shm"].map(|end| wal::beside(path, end));
+        let files = ["-wal", "-shm"].map(|end| wal::companion(path, end));
         let all = [folder, path.to_owned()].into_iter().chain(files);
-        let place = |file: PathBuf| match file.metadata() {
+        let identify = |file: PathBuf| match file.metadata() {
             Ok(meta) => Ok((file, meta.dev(), meta.ino())),
-            Err(error) => Err(failed("look at", &file, &error)),
+            Err(error) => Err(failed("inspect", &file, &error)),
         };
-        all.map(place).collect::<Result<_, _>>().map(Self)
+        all.map(identify).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether each name still leads to the file that is open.
+    /// Checks that each path still leads to the open file.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (file, device, inode) in &self.0 {
             let why = match file.metadata() {
                 Ok(meta) if (meta.dev(), meta.ino()) == (*device, *inode) => continue,
-                Ok(_) => "was replaced by another one".to_owned(),
+                Ok(_) => "was replaced by another file".to_owned(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "was removed".to_owned(),
-                Err(error) => format!("cannot be looked at: {error}"),
+                Err(error) => format!("cannot be inspected: {error}"),
             };
             return Err(format!(
                 "`{}`, which this server has open, {why}",
@@ -162,9 +165,9 @@ impl Places {
     }
 }
 
-/// Removes what killed processes left beside the database, retired keys first. What cannot be removed is no reason not to
-/// start.
-pub(crate) fn tidy(path: &Path, keys: &SecretKeys) {
+/// Removes leftovers of killed processes next to the database, retired keys first. A failure only logs a warning: it must
+/// not prevent a start.
+pub(crate) fn remove_leftovers(path: &Path, keys: &SecretKeys) {
     let folders = [keys.folder(), path.parent()];
     for folder in folders.into_iter().flatten() {
         let folder = if folder.as_os_str().is_empty() {
@@ -179,29 +182,28 @@ pub(crate) fn tidy(path: &Path, keys: &SecretKeys) {
 }
 
 impl SqliteStore {
-    /// Folds the write-ahead log into the database and empties it: what a server does last before it ends. What is
-    /// written later is safe as before.
+    /// Checkpoints the write-ahead log into the database and truncates it, as the last step of a shutdown. Later writes
+    /// are as safe as before.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk does not take it, or somebody reads the database for long; nothing is lost, the log
-    /// stays.
+    /// `Unavailable` if the disk fails or a reader blocks the checkpoint for long; nothing is lost, the log stays.
     pub async fn fold(&self) -> Result<(), StoreError> {
-        if self.is_folded().await? {
+        if self.try_fold().await? {
             return Ok(());
         }
         let why = "cannot checkpoint the write-ahead log: the database is being read";
         Err(StoreError::Unavailable(why.to_owned()))
     }
 
-    /// The same; false where somebody reads the database, and the log stays.
-    pub(crate) async fn is_folded(&self) -> Result<bool, StoreError> {
+    /// Like [`Self::fold`], but returns false if a reader blocks the checkpoint; the log stays.
+    pub(crate) async fn try_fold(&self) -> Result<bool, StoreError> {
         const FOLD: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
         if let Some(file) = &self.file {
             file.integrity.stop();
         }
         let mut writer = self.writer().await;
-        self.writer.note_for_good();
+        self.writer.note_durably();
         let folded = sqlx::query_as::<_, (i64, i64, i64)>(FOLD)
             .fetch_one(&mut *writer)
             .await;
@@ -210,22 +212,22 @@ impl SqliteStore {
             .await
     }
 
-    /// Whether the database and its folder are still where they were opened; one in memory always is.
+    /// Checks that the database and its folder are still at the paths where they were opened; always true in memory.
     ///
     /// # Errors
     ///
-    /// Which of them was removed or replaced: what is written from now on is lost when this process ends.
+    /// Names the removed or replaced file: later writes are lost when this process ends.
     pub fn in_place(&self) -> Result<(), String> {
         self.file
             .as_ref()
-            .map_or(Ok(()), |file| file.places.check())
+            .map_or(Ok(()), |file| file.open_files.check())
     }
 
-    /// Whether the database is whole, as far as its check at the start has come.
+    /// The result of the integrity check so far; `Ok` while it runs.
     ///
     /// # Errors
     ///
-    /// What is damaged.
+    /// Describes the damage.
     pub fn integrity(&self) -> Result<(), String> {
         self.file
             .as_ref()
@@ -233,6 +235,6 @@ impl SqliteStore {
     }
 }
 
-fn failed(doing: &str, path: &Path, error: &io::Error) -> StoreError {
-    StoreError::Unavailable(format!("cannot {doing} `{}`: {error}", path.display()))
+fn failed(action: &str, path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("cannot {action} `{}`: {error}", path.display()))
 }

@@ -1,5 +1,5 @@
-//! Filters as conditions of SQL: an attribute that has a column is compared there, where an index may serve it, and
-//! every other one in the JSON beside it. Whatever a request said is a bound value.
+//! Filters as SQL conditions: an attribute with its own column is compared there, where an index may serve it, and
+//! every other one in the JSON document. Everything from a request is a bound value.
 //!
 //! ```text
 //! (eq,vnfInstanceName,a)                                name = $4
@@ -11,15 +11,14 @@
 use crate::dialect;
 use vnfm_core::query::{Comparison, Filter, Hop, Leaf, Operand, Term};
 
-/// Where the rows of a list are.
+/// A table with the rows of a list.
 pub(crate) struct Table {
     /// The column that holds the JSON.
     document: &'static str,
-    /// Attributes with a column, or an expression of columns, of their own.
+    /// Attributes with their own column or expression of columns.
     columns: &'static [(&'static str, &'static str)],
 }
 
-/// Of instances.
 pub(crate) const INSTANCES: Table = Table {
     document: "vnf",
     columns: &[
@@ -31,7 +30,6 @@ pub(crate) const INSTANCES: Table = Table {
     ],
 };
 
-/// Of operation occurrences.
 pub(crate) const OPS: Table = Table {
     document: "op",
     columns: &[
@@ -45,7 +43,6 @@ pub(crate) const OPS: Table = Table {
     ],
 };
 
-/// Of packages.
 pub(crate) const PACKAGES: Table = Table {
     document: "info",
     columns: &[
@@ -58,7 +55,6 @@ pub(crate) const PACKAGES: Table = Table {
     ],
 };
 
-/// Of subscriptions.
 pub(crate) const SUBSCRIPTIONS: Table = Table {
     document: "subscription",
     columns: &[("id", "id"), ("callbackUri", "callback")],
@@ -72,18 +68,18 @@ pub(crate) enum Bound {
     Real(f64),
 }
 
-/// ` AND …` for a filter, and its values, the first of which is number `first`; empty where everything fits.
+/// ` AND …` for a filter, and its values, numbered from `first`; empty if the filter matches everything.
 pub(crate) fn condition(table: &Table, filter: &Filter, first: usize) -> (String, Vec<Bound>) {
     if filter.0.is_empty() {
         return (String::new(), Vec::new());
     }
-    let mut spelling = Spelling {
+    let mut builder = SqlBuilder {
         table,
         first,
         bound: Vec::new(),
         rows: 0,
     };
-    let place = Place {
+    let location = JsonLocation {
         document: table.document.to_owned(),
         path: dialect::ROOT.to_owned(),
         row: None,
@@ -91,24 +87,24 @@ pub(crate) fn condition(table: &Table, filter: &Filter, first: usize) -> (String
     let terms: Vec<_> = filter
         .0
         .iter()
-        .map(|term| Way {
+        .map(|term| PendingTerm {
             hops: &term.hops,
             term,
         })
         .collect();
-    let condition = spelling.all(&place, terms);
-    (format!(" AND {condition}"), spelling.bound)
+    let condition = builder.all(&location, terms);
+    (format!(" AND {condition}"), builder.bound)
 }
 
-/// Where in a document one is.
-struct Place {
+/// A location in a document.
+struct JsonLocation {
     document: String,
     path: String,
-    /// The row that it is, where it is an entry of a list or of a map.
+    /// Its row, if it is an entry of a list or map.
     row: Option<String>,
 }
 
-impl Place {
+impl JsonLocation {
     fn of_row(row: &str) -> Self {
         let path = dialect::ROOT.to_owned();
         Self {
@@ -145,23 +141,23 @@ impl Place {
     }
 }
 
-/// A term, and what is left of its way.
+/// A term, and the rest of its path.
 #[derive(Clone, Copy)]
-struct Way<'f> {
+struct PendingTerm<'f> {
     hops: &'f [Hop],
     term: &'f Term,
 }
 
-impl<'f> Way<'f> {
-    /// What is left of it behind `count` hops.
+impl<'f> PendingTerm<'f> {
+    /// Without the first `count` hops.
     fn after(self, count: usize) -> Self {
-        Way {
+        PendingTerm {
             hops: &self.hops[count..],
             term: self.term,
         }
     }
 
-    /// The members that it begins with, and what comes then.
+    /// The leading members, and the hops after them.
     fn members(self) -> (&'f [Hop], &'f [Hop]) {
         let members = self
             .hops
@@ -171,7 +167,7 @@ impl<'f> Way<'f> {
         self.hops.split_at(members)
     }
 
-    /// The members up to the first list or map and that one, where something is to be looked for in its entries.
+    /// The hops up to and including the first list or map whose entries must be searched.
     fn opening(self) -> Option<&'f [Hop]> {
         let (members, rest) = self.members();
         match rest {
@@ -181,14 +177,14 @@ impl<'f> Way<'f> {
     }
 }
 
-struct Spelling<'t> {
+struct SqlBuilder<'t> {
     table: &'t Table,
     first: usize,
     bound: Vec<Bound>,
     rows: usize,
 }
 
-impl Spelling<'_> {
+impl SqlBuilder<'_> {
     fn bind(&mut self, value: Bound) -> String {
         self.bound.push(value);
         format!("${}", self.first + self.bound.len() - 1)
@@ -199,27 +195,32 @@ impl Spelling<'_> {
         format!("r{}", self.rows)
     }
 
-    /// That all of `ways` hold from `place` on; those that go into the same list speak of the same entry of it.
-    fn all(&mut self, place: &Place, mut ways: Vec<Way<'_>>) -> String {
+    /// All of `pending_terms` hold at `location`; terms on the same list refer to the same entry of it.
+    fn all(&mut self, location: &JsonLocation, mut pending_terms: Vec<PendingTerm<'_>>) -> String {
         let mut parts = Vec::new();
-        while let Some(first) = ways.first().copied() {
+        while let Some(first) = pending_terms.first().copied() {
             let Some(opening) = first.opening() else {
-                parts.push(self.one(place, first));
-                ways.remove(0);
+                parts.push(self.one(location, first));
+                pending_terms.remove(0);
                 continue;
             };
-            let (same, others): (Vec<_>, Vec<_>) = ways
+            let (same, others): (Vec<_>, Vec<_>) = pending_terms
                 .into_iter()
-                .partition(|way| way.opening() == Some(opening));
-            parts.push(self.entry(place, opening, same));
-            ways = others;
+                .partition(|pending| pending.opening() == Some(opening));
+            parts.push(self.entry(location, opening, same));
+            pending_terms = others;
         }
         parts.join(" AND ")
     }
 
-    /// That one entry of a list, or the entry of a map with that key, is as all of `ways` say.
-    fn entry(&mut self, place: &Place, opening: &[Hop], ways: Vec<Way<'_>>) -> String {
-        let place = place.follow(opening);
+    /// One entry of a list, or the map entry with that key, satisfies all of `pending_terms`.
+    fn entry(
+        &mut self,
+        location: &JsonLocation,
+        opening: &[Hop],
+        pending_terms: Vec<PendingTerm<'_>>,
+    ) -> String {
+        let location = location.follow(opening);
         let row = self.row();
         let key = match opening.last() {
             Some(Hop::Entry(key)) => {
@@ -228,51 +229,53 @@ impl Spelling<'_> {
             }
             _ => String::new(),
         };
-        let deeper = ways
+        let inner = pending_terms
             .into_iter()
-            .map(|way| way.after(opening.len()))
+            .map(|pending| pending.after(opening.len()))
             .collect();
-        let inside = self.all(&Place::of_row(&row), deeper);
+        let inside = self.all(&JsonLocation::of_row(&row), inner);
         format!(
             "EXISTS (SELECT 1 FROM {} {row} WHERE {key}{inside})",
-            place.each()
+            location.each()
         )
     }
 
-    /// That one term holds from `place` on, whose way goes into no list or map of a known type any more.
-    fn one(&mut self, place: &Place, way: Way<'_>) -> String {
-        let (members, rest) = way.members();
-        if let (None, [Hop::Member(name)], []) = (&place.row, members, rest)
-            && place.path == dialect::ROOT
+    /// One term holds at `location`; no further list or map of a known type is on its path.
+    fn one(&mut self, location: &JsonLocation, pending: PendingTerm<'_>) -> String {
+        let (members, rest) = pending.members();
+        if let (None, [Hop::Member(name)], []) = (&location.row, members, rest)
+            && location.path == dialect::ROOT
             && let Some((_, column)) = self.table.columns.iter().find(|(known, _)| known == name)
         {
-            return self.compare(column, way.term);
+            return self.compare(column, pending.term);
         }
-        let place = place.follow(members);
-        match (rest, way.term.leaf) {
+        let location = location.follow(members);
+        match (rest, pending.term.leaf) {
             (_, Leaf::Hidden) => "1 = 0".to_owned(),
-            ([Hop::Free(name), rest @ ..], _) => self.free(&place.each(), (name, rest), way.term),
+            ([Hop::Free(name), rest @ ..], _) => {
+                self.free(&location.each(), (name, rest), pending.term)
+            }
             ([Hop::Each], _) => {
                 let row = self.row();
-                let compared = self.compare(&dialect::value(&row), way.term);
+                let compared = self.compare(&dialect::value(&row), pending.term);
                 format!(
                     "EXISTS (SELECT 1 FROM {} {row} WHERE {compared})",
-                    place.each()
+                    location.each()
                 )
             }
             (_, Leaf::Key) => {
                 let row = self.row();
-                let compared = self.compare(&dialect::key(&row), way.term);
+                let compared = self.compare(&dialect::key(&row), pending.term);
                 format!(
                     "EXISTS (SELECT 1 FROM {} {row} WHERE {compared})",
-                    place.each()
+                    location.each()
                 )
             }
-            _ => self.compare(&place.value(), way.term),
+            _ => self.compare(&location.value(), pending.term),
         }
     }
 
-    /// That of the members in `rows` the one of this name leads to what the term says.
+    /// The member of this name among `rows` satisfies the term.
     fn free(&mut self, rows: &str, (name, rest): (&str, &[Hop]), term: &Term) -> String {
         let row = self.row();
         let name = self.bind(Bound::Text(name.to_owned()));
@@ -294,11 +297,13 @@ impl Spelling<'_> {
                 )
             }
             _ => {
-                let itself = self.compare_any(&row, term);
+                let value_matches = self.compare_any(&row, term);
                 let entry = self.row();
-                let of_it = self.compare_any(&entry, term);
+                let any_entry = self.compare_any(&entry, term);
                 let entries = dialect::entries(&row);
-                format!("({itself} OR EXISTS (SELECT 1 FROM {entries} {entry} WHERE {of_it}))")
+                format!(
+                    "({value_matches} OR EXISTS (SELECT 1 FROM {entries} {entry} WHERE {any_entry}))"
+                )
             }
         };
         format!(
@@ -307,7 +312,7 @@ impl Spelling<'_> {
         )
     }
 
-    /// How `value`, which is of the kind that the term's leaf says, compares; what is absent does not.
+    /// Compares `value`, whose type is known from the term's leaf; an absent value does not match.
     fn compare(&mut self, value: &str, term: &Term) -> String {
         let part = matches!(term.comparison, Comparison::Cont | Comparison::Ncont);
         let value = match term.leaf {
@@ -335,7 +340,7 @@ impl Spelling<'_> {
         }
     }
 
-    /// How the value of a row of free JSON compares, whatever kind it is.
+    /// Compares the value of a row of free-form JSON, of any type.
     fn compare_any(&mut self, row: &str, term: &Term) -> String {
         let (value, kind) = (dialect::value(row), dialect::kind(row));
         let texts = term.operands.iter().filter_map(|operand| match operand {
@@ -380,7 +385,7 @@ impl Spelling<'_> {
         }
     }
 
-    /// That a value is of the kind of `operand` and compares so; `None` where that kind is not compared so.
+    /// The value has the operand's type and the comparison holds; `None` if that type has no such comparison.
     fn reading(
         &mut self,
         (kind, value): (&str, &str),
@@ -409,7 +414,7 @@ fn any_part(value: &str, parts: &[String]) -> String {
     any(&found)
 }
 
-/// That one of these holds, halved again and again: SQLite refuses a chain of a thousand.
+/// One of the conditions holds. Nested by halves, because SQLite refuses a chain of a thousand.
 fn any(conditions: &[String]) -> String {
     match conditions {
         [] => "1 = 0".to_owned(),
@@ -421,7 +426,7 @@ fn any(conditions: &[String]) -> String {
     }
 }
 
-/// The sign of a comparison; where it is negated, of what it negates in free JSON.
+/// The operator of a comparison; for negated ones in free-form JSON, the operator that is negated.
 fn sign(comparison: Comparison) -> &'static str {
     match comparison {
         Comparison::Gt => ">",
@@ -447,20 +452,20 @@ mod tests {
     use vnfm_core::query::Filter;
     use vnfm_types::shape::{Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS};
 
-    fn spelt(table: &Table, resource: &Resource, text: &str) -> (String, Vec<Bound>) {
+    fn sql_for(table: &Table, resource: &Resource, text: &str) -> (String, Vec<Bound>) {
         condition(table, &Filter::parse(resource, text).unwrap(), 4)
     }
 
     #[test]
     fn an_attribute_with_a_column_is_compared_there() {
-        let (sql, bound) = spelt(
+        let (sql, bound) = sql_for(
             &INSTANCES,
             &VNF_INSTANCES,
             "(eq,vnfInstanceName,a);(in,instantiationState,b,c)",
         );
         assert_eq!(sql, " AND name = $4 AND state IN ($5, $6)");
         assert_eq!(bound.len(), 3);
-        let (sql, bound) = spelt(
+        let (sql, bound) = sql_for(
             &OPS,
             &VNF_LCM_OP_OCCS,
             "(gte,startTime,2026-01-01T00:00:00Z)",
@@ -474,16 +479,16 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_into_the_same_list_speaks_of_the_same_entry() {
+    fn terms_on_the_same_list_refer_to_the_same_entry() {
         let text = "(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,a);\
                     (cont,instantiatedVnfInfo/vnfcResourceInfo/id,b)";
-        let (sql, _) = spelt(&INSTANCES, &VNF_INSTANCES, text);
+        let (sql, _) = sql_for(&INSTANCES, &VNF_INSTANCES, text);
         assert_eq!(sql.matches("EXISTS").count(), 1, "{sql}");
     }
 
-    /// What SQLite says to a filter, as it is prepared.
+    /// Prepares a filter's SQL in SQLite.
     fn compiled(text: &str) -> Result<(), String> {
-        let (sql, bound) = spelt(&INSTANCES, &VNF_INSTANCES, text);
+        let (sql, bound) = sql_for(&INSTANCES, &VNF_INSTANCES, text);
         let db = rusqlite::Connection::open_in_memory().unwrap();
         db.execute_batch("CREATE TABLE instances (id, name, vnfd_id, state, vnf_pkg_id, vnf)")
             .unwrap();
@@ -496,32 +501,32 @@ mod tests {
         Ok(())
     }
 
-    /// The grammar refuses by name what is beyond; whatever it takes, the database has to take.
+    /// SQLite must accept every filter that the grammar accepts.
     #[test]
-    fn the_largest_filter_that_the_grammar_takes_compiles() {
+    fn the_largest_filter_of_the_grammar_compiles() {
         let path = |names: usize| format!("metadata{}", "/a".repeat(names - 1));
-        let most = (2..100).rev().find(|names| {
+        let longest_path = (2..100).rev().find(|names| {
             Filter::parse(&VNF_INSTANCES, &format!("(eq,{},x)", path(*names))).is_ok()
         });
-        let most = path(most.unwrap());
+        let longest_path = path(longest_path.unwrap());
         let values = vec!["1"; 500].join(",");
         for operator in ["eq", "neq", "gt", "lte", "cont", "ncont", "in", "nin"] {
-            compiled(&format!("({operator},{most},1)")).unwrap();
-            let fifty = vec![format!("({operator},{most},1)"); 50].join(";");
+            compiled(&format!("({operator},{longest_path},1)")).unwrap();
+            let fifty = vec![format!("({operator},{longest_path},1)"); 50].join(";");
             compiled(&fifty).unwrap();
         }
         for operator in ["in", "nin", "cont", "ncont"] {
-            compiled(&format!("({operator},{most},{values})")).unwrap();
+            compiled(&format!("({operator},{longest_path},{values})")).unwrap();
             compiled(&format!("({operator},vnfInstanceName,{values})")).unwrap();
         }
-        compiled(&format!("(eq,{most}/@key,1)").replacen("/a/@key", "/@key", 1)).unwrap();
+        compiled(&format!("(eq,{longest_path}/@key,1)").replacen("/a/@key", "/@key", 1)).unwrap();
     }
 
     #[test]
-    fn nothing_of_a_request_gets_into_the_statement() {
+    fn no_text_of_a_request_gets_into_the_statement() {
         let text =
             "(eq,metadata/pl'ain/anted,'planted''');(eq,vimConnectionInfo/planted/vimId,planted)";
-        let (sql, _) = spelt(&INSTANCES, &VNF_INSTANCES, text);
+        let (sql, _) = sql_for(&INSTANCES, &VNF_INSTANCES, text);
         assert!(!sql.contains("anted"), "{sql}");
     }
 }

@@ -1,9 +1,9 @@
 //! Group commit: all writes that wait at a moment share one transaction, and so one fsync.
 //!
 //! ```text
-//! write ─┐ queue     ┌─ BEGIN ─ write ─ claim ─ … ─ COMMIT (fsync) ─ each caller hears of its own
-//! claim ─┼──────► writer ── each under a SAVEPOINT, where there are several: one refused by its condition is undone alone
-//! log   ─┘           └─ the database itself failed: nothing of it is there; each goes again, alone
+//! write ─┐ queue     ┌─ BEGIN ─ write ─ claim ─ … ─ COMMIT (fsync) ─ each caller gets its own result
+//! claim ─┼──────► writer ── each under a SAVEPOINT if there are several: one refused by its condition is rolled back alone
+//! log   ─┘           └─ the database itself failed: roll back, then retry each write alone
 //! ```
 //! The writer is a separate thread, so a dropped caller interrupts nothing: its write is done completely, or not at all if
 //! it was still queued. SQLite runs in this thread: a round trip to the thread of an asynchronous driver costs more than
@@ -28,20 +28,20 @@ use tokio::sync::{Mutex, MutexGuard, oneshot, watch};
 use vnfm_core::ports::{Change, ChangeCounters, Claim, Fence, StoreError};
 use vnfm_types::{CancelMode, LogLine};
 
-/// The state of the writer, besides the thread's own connection.
+/// The state of the writer, apart from the thread's own connection.
 pub(crate) struct Writer {
-    /// Before the connections: what they committed is noted before the last of them closes.
+    /// Declared before the connections, so that it notes their commits before the last of them closes.
     pub(crate) acknowledged: Option<std::sync::Mutex<Acknowledged>>,
     /// For maintenance. The writer thread holds this lock while it writes, so there is one writer at a time.
     pub(crate) connection: Mutex<SqliteConnection>,
     pub(crate) keys: RwLock<Arc<SecretKeys>>,
     pub(crate) location: Location,
     pub(crate) vims: VimCache,
-    /// Who waits for what is new in the outbox, or among subscriptions.
-    pub(crate) news: watch::Sender<ChangeCounters>,
+    /// Wakes those who wait for changes of the outbox or of subscriptions.
+    pub(crate) change_counters: watch::Sender<ChangeCounters>,
 }
 
-/// One caller's request.
+/// A caller's request.
 pub(crate) enum Work {
     Write {
         fence: Option<Fence>,
@@ -77,13 +77,12 @@ impl Work {
 }
 
 /// The result for a caller.
-
 pub(crate) enum Answer {
     Written,
     Claimed(Option<Claim>),
     Renewed(Option<CancelMode>),
     #[cfg(test)]
-    Said(Option<i64>),
+    Value(Option<i64>),
 }
 
 struct Job {
@@ -91,16 +90,16 @@ struct Job {
     reply: oneshot::Sender<Result<Answer, StoreError>>,
 }
 
-/// The queue, and the thread behind it; it ends with this value, after the transaction that it is in.
+/// The queue and the writer thread, which ends when this value is dropped, after its current transaction.
 pub(crate) struct Group {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The most writes that share a transaction.
-const MOST: usize = 128;
-/// The longest wait for further writes; one fsync of a good disk takes about as long.
-const LINGER: Duration = Duration::from_micros(500);
+/// Writes that share a transaction, at most.
+const MAX_BATCH: usize = 128;
+/// How long to wait for further writes; about the time of an fsync on a good disk.
+const GATHER_TIMEOUT: Duration = Duration::from_micros(500);
 
 impl Group {
     /// Starts the thread that writes.
@@ -109,7 +108,7 @@ impl Group {
         let db = writer.location.open()?;
         let thread = std::thread::Builder::new()
             .name("vnfm-store-writer".into())
-            .spawn(move || serve(&writer, db, &queue))
+            .spawn(move || run(&writer, db, &queue))
             .map_err(|why| StoreError::Unavailable(format!("cannot start its writer: {why}")))?;
         Ok(Self {
             jobs: Some(jobs),
@@ -117,8 +116,8 @@ impl Group {
         })
     }
 
-    /// Has `work` done; once this returns it is durable, or was refused.
-    pub(crate) async fn has(&self, work: Work) -> Result<Answer, StoreError> {
+    /// Queues `work` and waits for its result; when this returns, the work is durable or was refused.
+    pub(crate) async fn execute(&self, work: Work) -> Result<Answer, StoreError> {
         let (reply, answer) = oneshot::channel();
         let sent = self
             .jobs
@@ -127,7 +126,7 @@ impl Group {
         match answer.await {
             Ok(answer) if sent => answer,
             _ => Err(StoreError::Unavailable(
-                "its writer has stopped; hint: start this process again".into(),
+                "its writer has stopped; hint: restart this process".into(),
             )),
         }
     }
@@ -144,41 +143,41 @@ impl Drop for Group {
     }
 }
 
-/// The turn of one who writes with the other connection; what was committed is noted when it ends.
-pub(crate) struct Turn<'w> {
+/// Exclusive use of the maintenance connection; notes what was committed when dropped.
+pub(crate) struct WriterGuard<'w> {
     connection: MutexGuard<'w, SqliteConnection>,
     writer: &'w Writer,
 }
 
-impl Deref for Turn<'_> {
+impl Deref for WriterGuard<'_> {
     type Target = SqliteConnection;
     fn deref(&self) -> &SqliteConnection {
         &self.connection
     }
 }
 
-impl DerefMut for Turn<'_> {
+impl DerefMut for WriterGuard<'_> {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
         &mut self.connection
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriterGuard<'_> {
     fn drop(&mut self) {
         self.writer.note();
     }
 }
 
 impl Writer {
-    /// The other connection, once those who wait for it now had it.
-    pub(crate) async fn turn(&self) -> Turn<'_> {
-        Turn {
+    /// The maintenance connection; waiters get it in order.
+    pub(crate) async fn lock(&self) -> WriterGuard<'_> {
+        WriterGuard {
             connection: self.connection.lock().await,
             writer: self,
         }
     }
 
-    /// Notes what is committed, while nobody writes.
+    /// Notes what is committed; the caller excludes other writers.
     pub(crate) fn note(&self) {
         if let Some(acknowledged) = &self.acknowledged {
             acknowledged
@@ -188,17 +187,17 @@ impl Writer {
         }
     }
 
-    /// The same, durably.
-    pub(crate) fn note_for_good(&self) {
+    /// Like [`Self::note`], with an fsync.
+    pub(crate) fn note_durably(&self) {
         if let Some(acknowledged) = &self.acknowledged {
             acknowledged
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .note_for_good();
+                .note_durably();
         }
     }
 
-    /// The keys as they are now. To unseal, ask after the rows were read: keys only come, while the process lives.
+    /// The current keys. To unseal rows, call it after reading them: during a process's life keys are only added.
     pub(crate) fn keys(&self) -> Arc<SecretKeys> {
         self.keys
             .read()
@@ -206,8 +205,8 @@ impl Writer {
             .clone()
     }
 
-    /// Says what may be new. What was refused is no news, which whoever looks will find.
-    fn tell<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
+    /// Announces possible changes. A refused write is announced too; observers then find nothing new.
+    fn announce<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
         let (mut outbox, mut subscriptions) = (false, false);
         for change in changes {
             outbox |= matches!(change, Change::Outbox(_));
@@ -217,16 +216,16 @@ impl Writer {
             );
         }
         if outbox || subscriptions {
-            self.news.send_modify(|news| {
-                news.outbox += u64::from(outbox);
-                news.subscriptions += u64::from(subscriptions);
+            self.change_counters.send_modify(|change_counters| {
+                change_counters.outbox += u64::from(outbox);
+                change_counters.subscriptions += u64::from(subscriptions);
             });
         }
     }
 
     /// After an error of the database itself, the next write gets a new connection.
     fn repair(&self, db: &mut Connection, fault: &Fault) {
-        if fault.is_of_the_database()
+        if fault.is_database_error()
             && self.location.is_file()
             && let Ok(new) = self.location.open()
         {
@@ -235,71 +234,75 @@ impl Writer {
     }
 }
 
-fn serve(writer: &Writer, mut db: Connection, queue: &Receiver<Job>) {
-    let (mut jobs, mut lately) = (Vec::new(), 1);
+fn run(writer: &Writer, mut db: Connection, queue: &Receiver<Job>) {
+    let (mut jobs, mut recent_writers) = (Vec::new(), 1);
     while let Ok(job) = queue.recv() {
         jobs.push(job);
-        gather(queue, &mut jobs, lately);
-        lately = writers(&jobs).max(lately / 2);
+        gather(queue, &mut jobs, recent_writers);
+        recent_writers = count_writers(&jobs).max(recent_writers / 2);
         jobs.retain(|job| !job.reply.is_closed());
         let answers = {
-            let _alone = writer.connection.blocking_lock();
-            let answers = all(writer, &mut db, &jobs);
+            let _guard = writer.connection.blocking_lock();
+            let answers = perform_all(writer, &mut db, &jobs);
             writer.note();
             answers
         };
         writer
             .vims
-            .heed(jobs.iter().flat_map(|job| job.work.changes()));
-        writer.tell(jobs.iter().flat_map(|job| job.work.changes()));
+            .invalidate(jobs.iter().flat_map(|job| job.work.changes()));
+        writer.announce(jobs.iter().flat_map(|job| job.work.changes()));
         for (job, answer) in jobs.drain(..).zip(answers) {
-            // Whoever asked may be gone.
+            // The caller may have been dropped.
             let _ = job.reply.send(answer);
         }
     }
 }
 
-/// Takes all that wait; while there are fewer than `lately`, for a moment also what comes.
-fn gather(queue: &Receiver<Job>, jobs: &mut Vec<Job>, lately: usize) {
-    jobs.extend(queue.try_iter().take(MOST - jobs.len()));
-    let until = Instant::now() + LINGER;
-    while jobs.len() < lately
+/// Takes all queued jobs; while there are fewer than `recent_writers`, also waits a moment for more.
+fn gather(queue: &Receiver<Job>, jobs: &mut Vec<Job>, recent_writers: usize) {
+    jobs.extend(queue.try_iter().take(MAX_BATCH - jobs.len()));
+    let until = Instant::now() + GATHER_TIMEOUT;
+    while jobs.len() < recent_writers
         && let Ok(job) = queue.recv_timeout(until.saturating_duration_since(Instant::now()))
     {
         jobs.push(job);
     }
 }
 
-/// How many callers wrote: an operation's log comes with what else it writes.
-fn writers(jobs: &[Job]) -> usize {
+/// Number of callers that write, at least 1; an operation's log lines come with its other writes.
+fn count_writers(jobs: &[Job]) -> usize {
     jobs.iter()
         .filter(|job| !matches!(job.work, Work::Log { .. }))
         .count()
         .max(1)
 }
 
-/// Every job: together, or each alone where that fails.
-fn all(writer: &Writer, db: &mut Connection, jobs: &[Job]) -> Vec<Result<Answer, StoreError>> {
+/// Performs all jobs in one transaction, or each in its own if that fails.
+fn perform_all(
+    writer: &Writer,
+    db: &mut Connection,
+    jobs: &[Job],
+) -> Vec<Result<Answer, StoreError>> {
     let keys = writer.keys();
     if jobs.len() > 1 {
-        match together(Writing { db, keys: &keys }, jobs) {
+        match in_one_transaction(Writing { db, keys: &keys }, jobs) {
             Ok(answers) => return answers,
             Err(fault) => writer.repair(db, &fault),
         }
     }
     let mut answers = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let answer = alone(Writing { db, keys: &keys }, &job.work);
+        let answer = in_own_transaction(Writing { db, keys: &keys }, &job.work);
         if let Err((fault, _)) = &answer {
             writer.repair(db, fault);
         }
-        answers.push(answer.map_err(|(fault, doing)| fault.with_action(doing)));
+        answers.push(answer.map_err(|(fault, action)| fault.with_action(action)));
     }
     answers
 }
 
-/// One transaction for all, from which each can be undone; fails as a whole where the database itself fails.
-fn together(writing: Writing<'_>, jobs: &[Job]) -> Done<Vec<Result<Answer, StoreError>>> {
+/// Performs all jobs in one transaction, each under a savepoint; fails as a whole if the database itself fails.
+fn in_one_transaction(writing: Writing<'_>, jobs: &[Job]) -> Done<Vec<Result<Answer, StoreError>>> {
     let run = |sql| Statement::on(writing.db, sql).run();
     let each = || {
         let mut answers = Vec::with_capacity(jobs.len());
@@ -307,10 +310,10 @@ fn together(writing: Writing<'_>, jobs: &[Job]) -> Done<Vec<Result<Answer, Store
             run("SAVEPOINT job")?;
             match perform(&writing, &job.work) {
                 Ok(answer) => answers.push(Ok(answer)),
-                Err((fault, _)) if fault.is_of_the_database() => return Err(fault),
-                Err((fault, doing)) => {
+                Err((fault, _)) if fault.is_database_error() => return Err(fault),
+                Err((fault, action)) => {
                     run("ROLLBACK TO job")?;
-                    answers.push(Err(fault.with_action(doing)));
+                    answers.push(Err(fault.with_action(action)));
                 }
             }
             run("RELEASE job")?;
@@ -318,11 +321,10 @@ fn together(writing: Writing<'_>, jobs: &[Job]) -> Done<Vec<Result<Answer, Store
         Ok(answers)
     };
     run("BEGIN IMMEDIATE")?;
-    ended(writing.db, each())
+    finish(writing.db, each())
 }
 
-/// One transaction for one.
-fn alone(writing: Writing<'_>, work: &Work) -> Doing {
+fn in_own_transaction(writing: Writing<'_>, work: &Work) -> Performed {
     if matches!(
         work,
         Work::Claim { .. } | Work::Renew { .. } | Work::Release { .. }
@@ -331,34 +333,34 @@ fn alone(writing: Writing<'_>, work: &Work) -> Doing {
     }
     let begun = Statement::on(writing.db, "BEGIN IMMEDIATE").run();
     begun.map_err(|e| (e, "begin a transaction"))?;
-    let (outcome, doing) = match perform(&writing, work) {
+    let (outcome, action) = match perform(&writing, work) {
         Ok(answer) => (Ok(answer), "commit a transaction"),
-        Err((fault, doing)) => (Err(fault), doing),
+        Err((fault, action)) => (Err(fault), action),
     };
-    ended(writing.db, outcome).map_err(|fault| (fault, doing))
+    finish(writing.db, outcome).map_err(|fault| (fault, action))
 }
 
-/// Commits what was done, or undoes it where it failed.
-fn ended<T>(db: &Connection, outcome: Done<T>) -> Done<T> {
+/// Commits, or rolls back after a failure.
+fn finish<T>(db: &Connection, outcome: Done<T>) -> Done<T> {
     let outcome = outcome.and_then(|done| Statement::on(db, "COMMIT").run().map(|()| done));
-    // A transaction that SQLite ended by itself, as it does when the disk is full, is no more.
+    // SQLite ends some transactions by itself, such as on a full disk.
     if outcome.is_err() && !db.is_autocommit() {
         let _ = Statement::on(db, "ROLLBACK").run();
     }
     outcome
 }
 
-/// What became of a work, or what failed and at what.
-type Doing = Result<Answer, (Fault, &'static str)>;
+/// The result of a job, or the fault and the action that failed.
+type Performed = Result<Answer, (Fault, &'static str)>;
 
-fn perform(writing: &Writing<'_>, work: &Work) -> Doing {
+fn perform(writing: &Writing<'_>, work: &Work) -> Performed {
     match work {
         Work::Write { fence, changes } => {
             if let Some(fence) = fence {
-                lease::check(writing, fence).map_err(|e| (e, "look at the lease"))?;
+                lease::check(writing, fence).map_err(|e| (e, "check the lease"))?;
             }
             for change in changes {
-                write::apply(writing, change).map_err(|e| (e, write::doing(change)))?;
+                write::apply(writing, change).map_err(|e| (e, write::describe(change)))?;
             }
             Ok(Answer::Written)
         }
@@ -392,8 +394,10 @@ fn perform(writing: &Writing<'_>, work: &Work) -> Doing {
         }
         #[cfg(test)]
         Work::Pragma(sql) => {
-            let said = Statement::on(writing.db, sql).value();
-            said.map(Answer::Said).map_err(|e| (e, "ask the database"))
+            let value = Statement::on(writing.db, sql).value();
+            value
+                .map(Answer::Value)
+                .map_err(|e| (e, "query the database"))
         }
     }
 }

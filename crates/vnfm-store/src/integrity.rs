@@ -14,63 +14,58 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use vnfm_core::ports::StoreError;
 
-/// How long an open waits for it before it says that it still waits.
-const STEP: Duration = Duration::from_secs(10);
-/// How often it says so, before it goes on without the result.
-const STEPS: u32 = 6;
-/// What is told of a damaged database at most.
-const FINDINGS: usize = 5;
+/// Interval of the log lines while an open waits for the check.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+/// Intervals after which the open continues without the result.
+const MAX_REPORTS: u32 = 6;
+/// Findings to report of a damaged database, at most.
+const MAX_FINDINGS: usize = 5;
 
-/// What is known.
+/// The state of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Seen {
+enum CheckState {
     Running,
-    Whole,
-    /// Nobody waited for it to end.
+    Intact,
+    /// Interrupted before its end.
     Stopped,
     Damaged(String),
     Failed(String),
 }
 
-/// A check that runs, or its result.
+/// A running check, or its result.
 pub(crate) struct Integrity {
-    seen: watch::Receiver<Seen>,
+    state: watch::Receiver<CheckState>,
     interrupt: InterruptHandle,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Integrity {
-    /// Begins to check the database at `path`.
+    /// Starts the check of the database at `path`.
     pub(crate) fn begin(path: &Path) -> Done<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags)?;
         let interrupt = db.get_interrupt_handle();
-        let (tell, seen) = watch::channel(Seen::Running);
+        let (sender, state) = watch::channel(CheckState::Running);
         let thread = std::thread::Builder::new()
             .name("vnfm-store-check".into())
-            .spawn(move || drop(tell.send(check(&db))))
+            .spawn(move || drop(sender.send(check(&db))))
             .map_err(|why| StoreError::Unavailable(format!("cannot start its check: {why}")))?;
         Ok(Self {
-            seen,
+            state,
             interrupt,
             thread: Some(thread),
         })
     }
 
-    /// Waits for the result, but not for ever.
-    pub(crate) async fn settle(&self, path: &Path) -> Result<(), StoreError> {
-        self.settle_within(path, STEP, STEPS).await
+    /// Waits for the result, at most a minute.
+    pub(crate) async fn wait(&self, path: &Path) -> Result<(), StoreError> {
+        self.wait_within(path, REPORT_INTERVAL, MAX_REPORTS).await
     }
 
-    async fn settle_within(
-        &self,
-        path: &Path,
-        step: Duration,
-        steps: u32,
-    ) -> Result<(), StoreError> {
-        let mut seen = self.seen.clone();
+    async fn wait_within(&self, path: &Path, step: Duration, steps: u32) -> Result<(), StoreError> {
+        let mut state = self.state.clone();
         for passed in 1..=steps {
-            let ended = seen.wait_for(|seen| *seen != Seen::Running);
+            let ended = state.wait_for(|state| *state != CheckState::Running);
             if let Ok(ended) = timeout(step, ended).await {
                 drop(ended);
                 return self.result().map_err(|why| refused(path, &why));
@@ -91,16 +86,18 @@ impl Integrity {
         Ok(())
     }
 
-    /// What is wrong, as far as that is known by now.
+    /// The damage found so far.
     pub(crate) fn result(&self) -> Result<(), String> {
-        match &*self.seen.borrow() {
-            Seen::Running if self.seen.has_changed().is_err() => Err("its check broke off".into()),
-            Seen::Running | Seen::Whole | Seen::Stopped => Ok(()),
-            Seen::Damaged(why) | Seen::Failed(why) => Err(why.clone()),
+        match &*self.state.borrow() {
+            CheckState::Running if self.state.has_changed().is_err() => {
+                Err("its check ended unexpectedly".into())
+            }
+            CheckState::Running | CheckState::Intact | CheckState::Stopped => Ok(()),
+            CheckState::Damaged(why) | CheckState::Failed(why) => Err(why.clone()),
         }
     }
 
-    /// Ends the check if it runs: its snapshot keeps the write-ahead log from being folded.
+    /// Interrupts a running check: its snapshot would block the checkpoint of the write-ahead log.
     pub(crate) fn stop(&self) {
         self.interrupt.interrupt();
     }
@@ -117,20 +114,20 @@ impl Drop for Integrity {
     }
 }
 
-fn check(db: &Connection) -> Seen {
+fn check(db: &Connection) -> CheckState {
     let findings = || -> rusqlite::Result<Vec<String>> {
-        let mut check = db.prepare(&format!("PRAGMA quick_check({FINDINGS})"))?;
+        let mut check = db.prepare(&format!("PRAGMA quick_check({MAX_FINDINGS})"))?;
         check.query_map([], |row| row.get(0))?.collect()
     };
     match findings() {
-        Ok(found) if found == ["ok"] => Seen::Whole,
-        Ok(found) => Seen::Damaged(found.join("; ").replace('\n', " ")),
+        Ok(found) if found == ["ok"] => CheckState::Intact,
+        Ok(found) => CheckState::Damaged(found.join("; ").replace('\n', " ")),
         Err(error) => match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) => Seen::Stopped,
+            Some(ErrorCode::OperationInterrupted) => CheckState::Stopped,
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                Seen::Damaged(error.to_string())
+                CheckState::Damaged(error.to_string())
             }
-            _ => Seen::Failed(format!("it cannot be read: {error}")),
+            _ => CheckState::Failed(format!("it cannot be read: {error}")),
         },
     }
 }
@@ -138,39 +135,36 @@ fn check(db: &Connection) -> Seen {
 fn refused(path: &Path, why: &str) -> StoreError {
     let path = path.display();
     StoreError::Broken(format!(
-        "cannot open the database `{path}`: it is damaged: {why}; hint: look at the disk, then restore a backup \
-         (`vnfm-server restore FILE`; the damaged database is kept beside it); without a backup, `sqlite3 {path} .recover` \
+        "cannot open the database `{path}`: it is damaged: {why}; hint: check the disk, then restore a backup \
+         (`vnfm-server restore FILE`; the damaged database is kept next to it); without a backup, `sqlite3 {path} .recover` \
          on a copy of the folder saves what can be read"
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Integrity, Seen};
+    use super::{CheckState, Integrity};
     use rusqlite::Connection;
     use std::path::Path;
     use std::time::Duration;
     use tokio::sync::watch;
 
     #[tokio::test]
-    async fn a_check_that_takes_long_lets_the_open_go_on_and_tells_later() {
-        let (tell, seen) = watch::channel(Seen::Running);
+    async fn a_slow_check_lets_the_open_continue_and_reports_later() {
+        let (sender, state) = watch::channel(CheckState::Running);
         let interrupt = Connection::open_in_memory().unwrap().get_interrupt_handle();
         let check = Integrity {
-            seen,
+            state,
             interrupt,
             thread: None,
         };
-        let nowhere = Path::new("vnfm.db");
-        assert_eq!(
-            check.settle_within(nowhere, Duration::ZERO, 2).await,
-            Ok(())
-        );
+        let path = Path::new("vnfm.db");
+        assert_eq!(check.wait_within(path, Duration::ZERO, 2).await, Ok(()));
         assert_eq!(check.result(), Ok(()));
-        tell.send(Seen::Damaged("page 7".into())).unwrap();
+        sender.send(CheckState::Damaged("page 7".into())).unwrap();
         assert_eq!(check.result(), Err("page 7".to_owned()));
         let refused = check
-            .settle_within(nowhere, Duration::ZERO, 1)
+            .wait_within(path, Duration::ZERO, 1)
             .await
             .unwrap_err();
         assert!(

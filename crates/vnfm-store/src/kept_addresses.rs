@@ -1,5 +1,5 @@
-//! Addresses of VIMs that were in use before addresses were checked. Whoever first opens a database of an older version
-//! notes them; a VIM loses its own with the first change of its endpoint or proxy.
+//! Addresses of VIMs that were in use before addresses were checked, which remain allowed. They are recorded when a
+//! database of an older version is first opened; a VIM loses its own with the first change of its endpoint or proxy.
 
 use crate::fault::{Done, Fault};
 use crate::keys::SecretKeys;
@@ -14,16 +14,16 @@ use std::sync::{PoisonError, RwLock};
 use vnfm_core::ports::{Change, StoreError, VimRecord};
 use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 
-/// An address that a VIM keeps.
+/// An address that remains allowed for a VIM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeptAddress {
-    /// Whose VIM it is.
+    /// The VIM's tenant.
     pub tenant: String,
-    /// Its id in the registry; empty for a connection that came with a request.
+    /// The VIM's id in the registry; empty for a connection in a request.
     pub vim_id: String,
-    /// The endpoint that it had.
+    /// `interfaceInfo.endpoint`.
     pub endpoint: String,
-    /// The proxy that it had; empty for none.
+    /// `extra.proxy`; empty if absent.
     pub proxy: String,
 }
 
@@ -60,7 +60,7 @@ impl KeptAddress {
     }
 }
 
-/// All of them, in memory: drivers look at each connection.
+/// All of them, in memory: drivers check each connection.
 #[derive(Default)]
 pub(crate) struct KeptAddresses(RwLock<HashSet<KeptAddress>>);
 
@@ -75,9 +75,9 @@ impl KeptAddresses {
     }
 
     pub(crate) fn has(&self, tenant: &str, vim: Option<&str>, info: &VimConnectionInfo) -> bool {
-        let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        !kept.is_empty()
-            && kept.contains(&KeptAddress::of(
+        let addresses = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        !addresses.is_empty()
+            && addresses.contains(&KeptAddress::of(
                 tenant,
                 vim,
                 &info.interface_info,
@@ -85,9 +85,9 @@ impl KeptAddresses {
             ))
     }
 
-    /// Those that these changes end: what is written is what the VIM has from now on.
+    /// The addresses that these changes end, because the VIM is removed or gets another address.
     pub(crate) fn ended_by(&self, changes: &[Change]) -> Vec<KeptAddress> {
-        let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let addresses = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let ends = |one: &&KeptAddress| {
             changes.iter().any(|change| match change {
                 Change::PutVim(record) => {
@@ -98,22 +98,22 @@ impl KeptAddresses {
                 _ => false,
             })
         };
-        if kept.is_empty() {
+        if addresses.is_empty() {
             Vec::new()
         } else {
-            kept.iter().filter(ends).cloned().collect()
+            addresses.iter().filter(ends).cloned().collect()
         }
     }
 
-    pub(crate) fn forget(&self, ended: &[KeptAddress]) {
+    pub(crate) fn remove(&self, ended: &[KeptAddress]) {
         if !ended.is_empty() {
-            let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            kept.retain(|one| !ended.contains(one));
+            let mut addresses = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            addresses.retain(|one| !ended.contains(one));
         }
     }
 }
 
-/// A VIM that was changed keeps the address that it still has.
+/// Removes a changed VIM's addresses other than its current one.
 pub(crate) fn changed(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
     const GO: &str = "
         DELETE FROM kept_addresses WHERE tenant = $1 AND vim_id = $2 AND (endpoint <> $3 OR proxy <> $4)";
@@ -122,25 +122,25 @@ pub(crate) fn changed(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
     statement.bind(&now.endpoint).bind(&now.proxy).run()
 }
 
-/// A VIM that is gone keeps none.
+/// Removes the addresses of a removed VIM.
 pub(crate) fn removed(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
     const GO: &str = "DELETE FROM kept_addresses WHERE tenant = $1 AND vim_id = $2";
     writing.statement(GO).bind(tenant).bind(id).run()
 }
 
-/// Reads what is noted; notes it first where a migration asks for it.
+/// Reads the recorded addresses; records them first if the migration requested it.
 pub(crate) async fn read(
     connection: &mut SqliteConnection,
     keys: &SecretKeys,
 ) -> Done<KeptAddresses> {
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let asked: Option<String> = query_scalar("DELETE FROM meta WHERE key = $1 RETURNING value")
+    let requested: Option<String> = query_scalar("DELETE FROM meta WHERE key = $1 RETURNING value")
         .bind("addresses")
         .fetch_optional(&mut *tx)
         .await?;
-    if asked.is_some() {
+    if requested.is_some() {
         for address in in_use(&mut tx, keys).await? {
-            note(&mut tx, &address).await?;
+            record(&mut tx, &address).await?;
         }
     }
     tx.commit().await?;
@@ -159,7 +159,7 @@ pub(crate) async fn read(
     Ok(KeptAddresses(RwLock::new(all.collect())))
 }
 
-async fn note(connection: &mut SqliteConnection, address: &KeptAddress) -> Done<()> {
+async fn record(connection: &mut SqliteConnection, address: &KeptAddress) -> Done<()> {
     query(
         "INSERT INTO kept_addresses (tenant, vim_id, endpoint, proxy) VALUES ($1, $2, $3, $4)
         ON CONFLICT DO NOTHING",
@@ -173,7 +173,7 @@ async fn note(connection: &mut SqliteConnection, address: &KeptAddress) -> Done<
     Ok(())
 }
 
-/// The addresses of all VIMs, and of all connections that requests brought.
+/// The addresses of all VIMs, and of all connections in requests.
 async fn in_use(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<Vec<KeptAddress>> {
     let vims: Vec<(String, String)> = query_as("SELECT tenant, vim FROM vims")
         .fetch_all(&mut *connection)
@@ -205,7 +205,7 @@ async fn in_use(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<Ve
     Ok(found)
 }
 
-/// The connections that a request or a deployment brings: those with a login of their own.
+/// The connections in a request or deployment that have their own `interfaceInfo`.
 fn of_request(tenant: &str, request: &Value) -> Vec<KeptAddress> {
     let given = request["vimConnectionInfo"].as_object();
     let given = given.into_iter().flat_map(|given| given.values());
@@ -215,14 +215,14 @@ fn of_request(tenant: &str, request: &Value) -> Vec<KeptAddress> {
         .collect()
 }
 
-/// The addresses that VIMs of the registry in the database at `path` keep, or will keep once this version opens it;
-/// nothing is changed, and who has it open is not disturbed. None where there is no database.
+/// The addresses that remain allowed for registered VIMs of the database at `path`, or will once this version opens it.
+/// Changes nothing and does not disturb a server that has it open. Empty if there is no database.
 ///
 /// # Errors
 ///
-/// `Unavailable` where it cannot be read.
+/// `Unavailable` if it cannot be read.
 pub fn kept_addresses_of_database(path: &Path) -> Result<Vec<KeptAddress>, StoreError> {
-    const NOTED: &str = "SELECT tenant, vim_id, endpoint, proxy FROM kept_addresses";
+    const RECORDED: &str = "SELECT tenant, vim_id, endpoint, proxy FROM kept_addresses";
     const REGISTERED: &str = "
         SELECT tenant, id, COALESCE(json_extract(vim, '$.interfaceInfo.endpoint'), ''),
             COALESCE(json_extract(vim, '$.extra.proxy'), '') FROM vims";
@@ -236,7 +236,11 @@ pub fn kept_addresses_of_database(path: &Path) -> Result<Vec<KeptAddress>, Store
             [],
             |row| row.get(0),
         )?;
-        let mut statement = db.prepare(if version < SINCE { REGISTERED } else { NOTED })?;
+        let mut statement = db.prepare(if version < SINCE {
+            REGISTERED
+        } else {
+            RECORDED
+        })?;
         let rows = statement.query_map([], |row| {
             Ok(KeptAddress {
                 tenant: row.get(0)?,
@@ -247,8 +251,8 @@ pub fn kept_addresses_of_database(path: &Path) -> Result<Vec<KeptAddress>, Store
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     };
-    read().map_err(|fault: Fault| fault.with_action("look for addresses that VIMs keep"))
+    read().map_err(|fault: Fault| fault.with_action("list the addresses that remain allowed"))
 }
 
-/// The migration that notes them.
+/// The migration that introduced them.
 const SINCE: i64 = 15;

@@ -10,7 +10,7 @@
 //! does not need.
 
 use crate::fault::{Done, Fault};
-use crate::keys::{Kept, Key, KeyLocation, SecretKeys};
+use crate::keys::{Key, KeyLocation, ProviderLocation, SecretKeys};
 use crate::sqlite::SqliteStore;
 use crate::write;
 use sqlx::sqlite::SqliteConnection;
@@ -34,23 +34,26 @@ pub struct SealedBy {
     pub seals: bool,
 }
 
-/// `keys` with those that the database names, in the order in which they seal. A new database gets its first key from
-/// whoever keeps them.
+/// `keys` together with those that the database records, the sealing key first. A new database gets its first key from
+/// the key provider.
 pub(crate) async fn complete(
     connection: &mut SqliteConnection,
     keys: SecretKeys,
 ) -> Done<SecretKeys> {
-    let noted = noted(connection).await?;
-    if noted.is_empty() && keys.place().is_none() && !write::is_used(connection).await? {
+    let recorded = recorded(connection).await?;
+    if recorded.is_empty()
+        && keys.sealing_location().is_none()
+        && !write::is_used(connection).await?
+    {
         let sealer = sealer_of(&keys)?;
         let installation = write::installation(connection).await?;
-        let key = kept(&sealer, &installation).await?;
-        note(connection, &key).await?;
+        let key = create_key(&sealer, &installation).await?;
+        record(connection, &key).await?;
         return Ok(keys.with_first(key));
     }
     let mut complete = keys;
-    for (kept, seals) in noted {
-        let key = fetched(&complete, kept).await?;
+    for (location, seals) in recorded {
+        let key = fetched(&complete, location).await?;
         complete = if seals {
             complete.with_first(key)
         } else {
@@ -60,9 +63,12 @@ pub(crate) async fn complete(
     Ok(complete)
 }
 
-/// Asks for a key that the database names.
-async fn fetched(keys: &SecretKeys, (fingerprint, kept): (String, Kept)) -> Done<Key> {
-    let id = &kept.secret_uuid;
+/// Fetches a key that the database records from the provider.
+async fn fetched(
+    keys: &SecretKeys,
+    (fingerprint, location): (String, ProviderLocation),
+) -> Done<Key> {
+    let id = &location.secret_uuid;
     let sealer = sealer_of(keys)?;
     let text = sealer
         .key(id)
@@ -71,42 +77,44 @@ async fn fetched(keys: &SecretKeys, (fingerprint, kept): (String, Kept)) -> Done
     let key = Key::parse(text.reveal()).filter(|key| key.fingerprint() == fingerprint);
     let key = key.ok_or_else(|| {
         let detail = format!(
-            "the stored key `{id}` is not the key `{fingerprint}` that sealed secrets of this database; hint: bring \
-             that one back under an id of its own, and put the id into the table `sealing_keys`"
+            "the stored key `{id}` is not the key `{fingerprint}` that sealed secrets of this database; hint: store \
+             that key again, and put its new id into the table `sealing_keys`"
         );
         StoreError::Keys { kind: ErrorKind::Refused, detail }
     })?;
-    Ok(key.kept_by(kept))
+    Ok(key.stored_at(location))
 }
 
-/// Whoever keeps keys, or why nobody can be asked.
+/// The key provider; an error if none is configured.
 fn sealer_of(keys: &SecretKeys) -> Result<Arc<dyn SecretSealer>, StoreError> {
     keys.sealer().cloned().ok_or_else(|| {
-        let detail = "a key is stored in Barbican, but the configuration has none; hint: set `secrets.barbican` of \
-                      the configuration, and start the server again";
+        let detail = "a key is stored in Barbican, but the configuration has none; hint: set `secrets.barbican` in \
+                      the configuration and restart the server";
         StoreError::Keys { kind: ErrorKind::Refused, detail: detail.to_owned() }
     })
 }
 
-/// A new key, which `sealer` keeps by now.
-async fn kept(sealer: &Arc<dyn SecretSealer>, installation: &str) -> Result<Key, StoreError> {
+/// Creates a key and stores it at the provider.
+async fn create_key(sealer: &Arc<dyn SecretSealer>, installation: &str) -> Result<Key, StoreError> {
     let key = Key::generate();
     let secret = Secret::new(key.reveal());
-    let id = sealer.store_key(&name(installation), &secret).await;
+    let id = sealer.store_key(&key_name(installation), &secret).await;
     let secret_uuid = id.map_err(|error| StoreError::keys(&error))?;
-    Ok(key.kept_by(Kept {
+    Ok(key.stored_at(ProviderLocation {
         key_type: sealer.key_type().to_owned(),
         secret_uuid,
     }))
 }
 
-/// What all keys of an installation are called where they are kept.
-fn name(installation: &str) -> String {
+/// The name at the provider of all keys of an installation.
+fn key_name(installation: &str) -> String {
     format!("vnfm-{installation}")
 }
 
-/// Fingerprint and place of each key that the database names, and whether it seals; the one that does comes last.
-async fn noted(connection: &mut SqliteConnection) -> Done<Vec<((String, Kept), bool)>> {
+/// Fingerprint and location of each key that the database records, and whether it seals; the sealing key comes last.
+async fn recorded(
+    connection: &mut SqliteConnection,
+) -> Done<Vec<((String, ProviderLocation), bool)>> {
     const ALL: &str = "
         SELECT fingerprint, key_type, secret_uuid, seals FROM sealing_keys ORDER BY seals, fingerprint";
     let rows: Vec<(String, String, String, i64)> = query_as(ALL).fetch_all(connection).await?;
@@ -114,7 +122,7 @@ async fn noted(connection: &mut SqliteConnection) -> Done<Vec<((String, Kept), b
         (
             (
                 fingerprint,
-                Kept {
+                ProviderLocation {
                     key_type,
                     secret_uuid,
                 },
@@ -125,25 +133,25 @@ async fn noted(connection: &mut SqliteConnection) -> Done<Vec<((String, Kept), b
     Ok(rows.into_iter().map(row).collect())
 }
 
-/// That a key seals from now on.
-async fn note(connection: &mut SqliteConnection, key: &Key) -> Done<()> {
+/// Records that a key seals from now on.
+async fn record(connection: &mut SqliteConnection, key: &Key) -> Done<()> {
     const NOTE: &str = "
         INSERT INTO sealing_keys (fingerprint, key_type, secret_uuid, seals) VALUES ($1, $2, $3, 1)";
-    let Some(kept) = key.kept() else {
+    let Some(location) = key.provider_location() else {
         return seal_by_file(connection).await;
     };
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     seal_by_file(&mut tx).await?;
     query(NOTE)
         .bind(key.fingerprint())
-        .bind(&kept.key_type)
-        .bind(&kept.secret_uuid)
+        .bind(&location.key_type)
+        .bind(&location.secret_uuid)
         .execute(&mut *tx)
         .await?;
     tx.commit().await.map_err(Fault::from)
 }
 
-/// That no key which somebody keeps seals any more.
+/// Records that no key at the provider seals any more.
 async fn seal_by_file(connection: &mut SqliteConnection) -> Done<()> {
     query("UPDATE sealing_keys SET seals = 0")
         .execute(connection)
@@ -152,12 +160,12 @@ async fn seal_by_file(connection: &mut SqliteConnection) -> Done<()> {
 }
 
 impl SqliteStore {
-    /// Where the key lies that seals.
+    /// Where the sealing key is stored.
     pub fn key_place(&self) -> KeyLocation {
-        self.keys().place().unwrap_or(KeyLocation::File)
+        self.keys().sealing_location().unwrap_or(KeyLocation::File)
     }
 
-    /// Which keys sealed how much: after a rotation or migration that was cut short, what is left of it.
+    /// The number of values sealed with each key; shows what an interrupted rotation or migration still has to do.
     ///
     /// # Errors
     ///
@@ -166,8 +174,8 @@ impl SqliteStore {
         let counted = crate::rotate::counted(&mut *self.reader().await).await;
         let counted = counted.map_err(|e| e.with_action("count sealed values"))?;
         let keys = self.keys();
-        let shown = |(fingerprint, values): (String, i64)| {
-            let (key_type, secret_uuid) = keys.where_is(&fingerprint);
+        let describe = |(fingerprint, values): (String, i64)| {
+            let (key_type, secret_uuid) = keys.locate(&fingerprint);
             let seals = keys.fingerprint() == fingerprint;
             SealedBy {
                 fingerprint,
@@ -177,48 +185,50 @@ impl SqliteStore {
                 seals,
             }
         };
-        Ok(counted.into_iter().map(shown).collect())
+        Ok(counted.into_iter().map(describe).collect())
     }
 
-    /// Makes a new key in a place and seals with it from now on.
-    pub(crate) async fn seal_with_new(&self, place: KeyLocation) -> Result<(), StoreError> {
-        let key = match place {
+    /// Creates a key at `location` and seals with it from now on.
+    pub(crate) async fn seal_with_new(&self, location: KeyLocation) -> Result<(), StoreError> {
+        let key = match location {
             KeyLocation::File => Key::generate(),
-            KeyLocation::Sealer => kept(&sealer_of(&self.keys())?, self.installation()).await?,
+            KeyLocation::Sealer => {
+                create_key(&sealer_of(&self.keys())?, self.installation()).await?
+            }
         };
-        // Nobody seals with the one before any more, once this has its turn.
+        // Once this has the writer, nothing is sealed with the previous key.
         let mut writer = self.writer().await;
         let keys = self.keys().with_first(key.clone());
-        if place == KeyLocation::File {
+        if location == KeyLocation::File {
             keys.save(usize::MAX)?;
         }
-        let noted = note(&mut writer, &key).await;
-        self.ended(&mut writer, noted, "record the location of the key")
+        let recorded = record(&mut writer, &key).await;
+        self.ended(&mut writer, recorded, "record the location of the key")
             .await?;
         self.set_keys(keys);
         Ok(())
     }
 
-    /// Takes all keys but the first out of the key file and out of what the database notes; nothing is sealed with them
-    /// any more.
+    /// Removes all keys but the first from the key file and from the database's records; nothing is sealed with them any
+    /// more.
     pub(crate) async fn drop_other_keys(&self) -> Result<(), StoreError> {
         const OTHERS: &str = "DELETE FROM sealing_keys WHERE fingerprint <> $1";
         let keys = self.keys();
         keys.save(1)?;
         let mut writer = self.writer().await;
-        let gone = query(OTHERS)
+        let removed = query(OTHERS)
             .bind(keys.fingerprint())
             .execute(&mut *writer)
             .await;
-        let gone = gone.map(drop).map_err(Fault::from);
-        self.ended(&mut writer, gone, "record which keys are needed")
+        let removed = removed.map(drop).map_err(Fault::from);
+        self.ended(&mut writer, removed, "record which keys are needed")
             .await?;
         self.forget_vims();
         Ok(())
     }
 
-    /// The ids of keys that are kept under the name of this installation and that nothing in this database needs; none
-    /// where nobody keeps keys.
+    /// The ids of keys at the provider that have this installation's name and that this database does not need; empty
+    /// without a provider.
     ///
     /// # Errors
     ///
@@ -227,11 +237,15 @@ impl SqliteStore {
         let Some(sealer) = self.keys().sealer().cloned() else {
             return Ok(Vec::new());
         };
-        let kept = sealer.key_ids(&name(self.installation())).await;
-        let mut kept = kept.map_err(|error| StoreError::keys(&error))?;
-        let noted = noted(&mut *self.reader().await).await;
-        let noted = noted.map_err(|e| e.with_action("read which keys are needed"))?;
-        kept.retain(|id| noted.iter().all(|((_, noted), _)| noted.secret_uuid != *id));
-        Ok(kept)
+        let stored = sealer.key_ids(&key_name(self.installation())).await;
+        let mut stored = stored.map_err(|error| StoreError::keys(&error))?;
+        let recorded = recorded(&mut *self.reader().await).await;
+        let recorded = recorded.map_err(|e| e.with_action("read which keys are needed"))?;
+        stored.retain(|id| {
+            recorded
+                .iter()
+                .all(|((_, recorded), _)| recorded.secret_uuid != *id)
+        });
+        Ok(stored)
     }
 }

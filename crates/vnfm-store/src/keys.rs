@@ -31,12 +31,12 @@ pub(crate) struct Key {
     fingerprint: String,
     text: Zeroizing<String>,
     fernet: Fernet,
-    kept: Option<Kept>,
+    provider_location: Option<ProviderLocation>,
 }
 
 /// Location of a key that is not in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct ProviderLocation {
     /// The provider, such as `barbican_key`.
     pub(crate) key_type: String,
     /// The key's id at the provider.
@@ -106,12 +106,12 @@ impl SecretKeys {
         }
     }
 
-    /// Where the key file lies, if there is one.
+    /// The folder of the key file, if there is one.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.path.as_deref().and_then(Path::parent)
     }
 
-    /// Whoever keeps keys that are not in the file.
+    /// The provider of keys that are not in the file.
     pub(crate) fn sealer(&self) -> Option<&Arc<dyn SecretSealer>> {
         self.sealer.as_ref()
     }
@@ -126,13 +126,13 @@ impl SecretKeys {
         }
     }
 
-    /// The same keys with `last` behind them.
+    /// The same keys with `last` at the end.
     pub(crate) fn with_last(mut self, last: Key) -> Self {
         self.keys.push(last);
         self
     }
 
-    /// Writes those of the first `count` keys into the file that belong there; with none the file goes.
+    /// Writes those of the first `count` keys that belong into the file; without any, removes the file.
     pub(crate) fn save(&self, count: usize) -> Result<(), StoreError> {
         let Some(path) = &self.path else {
             return Ok(());
@@ -141,7 +141,7 @@ impl SecretKeys {
             .keys
             .iter()
             .take(count)
-            .filter(|key| key.kept.is_none())
+            .filter(|key| key.provider_location.is_none())
             .peekable();
         if of_file.peek().is_none() {
             let removed = match fs::remove_file(path) {
@@ -151,41 +151,48 @@ impl SecretKeys {
             };
             return removed.map_err(|e| io_error("remove the key file", path, &e));
         }
-        let new = beside(path);
+        let new = temporary_path(path);
         write_keys(&new, of_file)
             .and_then(|()| fs::rename(&new, path))
             .and_then(|()| sync_folder_of(path))
             .map_err(|e| io_error("write the key file", path, &e))
     }
 
-    /// Where the key lies that seals; none where there is no key at all.
-    pub(crate) fn place(&self) -> Option<KeyLocation> {
+    /// Where the sealing key is stored; `None` without any key.
+    pub(crate) fn sealing_location(&self) -> Option<KeyLocation> {
         let first = self.keys.first()?;
-        Some(if first.kept.is_some() {
+        Some(if first.provider_location.is_some() {
             KeyLocation::Sealer
         } else {
             KeyLocation::File
         })
     }
 
-    /// Where the key lies that sealed a text, if not in the file.
-    pub(crate) fn kept(&self, stored: Option<&str>) -> Option<&Kept> {
+    /// The location of the key that sealed a text, unless it is in the file.
+    pub(crate) fn provider_location(&self, stored: Option<&str>) -> Option<&ProviderLocation> {
         let (fingerprint, _) = stored?.split_once(':')?;
         self.keys
             .iter()
             .find(|key| key.fingerprint == fingerprint)?
-            .kept
+            .provider_location
             .as_ref()
     }
 
-    /// Where the key of a fingerprint lies, in a word, and its id where somebody keeps it.
-    pub(crate) fn where_is(&self, fingerprint: &str) -> (String, Option<String>) {
+    /// The `key_type` of the key with a fingerprint (see [`SealedBy`](crate::SealedBy)), and its id at the provider.
+    pub(crate) fn locate(&self, fingerprint: &str) -> (String, Option<String>) {
         match self.keys.iter().find(|key| key.fingerprint == fingerprint) {
             None => ("missing".to_owned(), None),
-            Some(Key { kept: None, .. }) => ("fernet_key".to_owned(), None),
             Some(Key {
-                kept: Some(kept), ..
-            }) => (kept.key_type.clone(), Some(kept.secret_uuid.clone())),
+                provider_location: None,
+                ..
+            }) => ("fernet_key".to_owned(), None),
+            Some(Key {
+                provider_location: Some(provider_location),
+                ..
+            }) => (
+                provider_location.key_type.clone(),
+                Some(provider_location.secret_uuid.clone()),
+            ),
         }
     }
 
@@ -194,7 +201,7 @@ impl SecretKeys {
         self.keys.first().map_or("", |key| &key.fingerprint)
     }
 
-    /// `secret` as it is stored; null is not sealed.
+    /// Seals `secret` for storage; null becomes `None`.
     pub(crate) fn seal(&self, secret: &SecretJson) -> Done<Option<String>> {
         if secret.is_null() {
             return Ok(None);
@@ -212,7 +219,7 @@ impl SecretKeys {
         self.seal_bytes(&clear).map(Some)
     }
 
-    /// What [`SecretKeys::seal_some`] was given.
+    /// Reverses [`SecretKeys::seal_some`].
     pub(crate) fn unseal_some<T: DeserializeOwned>(&self, stored: Option<&str>) -> Done<Option<T>> {
         let Some(stored) = stored else {
             return Ok(None);
@@ -220,7 +227,7 @@ impl SecretKeys {
         Ok(Some(serde_json::from_slice(&self.unseal_bytes(stored)?)?))
     }
 
-    /// What [`SecretKeys::seal`] was given.
+    /// Reverses [`SecretKeys::seal`].
     pub(crate) fn unseal(&self, stored: Option<&str>) -> Done<SecretJson> {
         match stored {
             None => Ok(SecretJson::default()),
@@ -251,8 +258,8 @@ impl SecretKeys {
         let (fingerprint, token) = stored.split_once(':').unwrap_or(("", stored));
         let Some(key) = self.keys.iter().find(|key| key.fingerprint == fingerprint) else {
             return Err(StoreError::Broken(format!(
-                "a secret was sealed with the key `{fingerprint}`, which {} does not contain; hint: bring back the key \
-                 file that belongs to this database",
+                "a secret was sealed with the key `{fingerprint}`, which {} does not contain; hint: restore the key \
+                 file of this database",
                 self.holder()
             ))
             .into());
@@ -260,7 +267,7 @@ impl SecretKeys {
         match key.fernet.decrypt_at_time(token, None, u64::MAX / 2) {
             Ok(clear) => Ok(Zeroizing::new(clear)),
             Err(_) => Err(StoreError::Broken(format!(
-                "a secret that was sealed with the key `{fingerprint}` of {} was changed since; hint: restore the \
+                "a secret that was sealed with the key `{fingerprint}` of {} has been changed; hint: restore the \
                  database from a backup",
                 self.holder()
             ))
@@ -278,17 +285,17 @@ impl SecretKeys {
 }
 
 impl Key {
-    /// A new one; it is nowhere yet.
+    /// A new key, not stored yet.
     pub(crate) fn generate() -> Self {
         let text = Zeroizing::new(Fernet::generate_key());
         match Self::parse(&text) {
             Some(key) => key,
-            // Fernet makes no key that it does not read.
+            // Unreachable: Fernet parses the keys that it generates.
             None => Self::generate(),
         }
     }
 
-    /// The key that `text` is.
+    /// Parses a Fernet key.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let fernet = Fernet::new(text)?;
         let mut fingerprint = String::new();
@@ -299,24 +306,24 @@ impl Key {
             fingerprint,
             text: Zeroizing::new(text.to_owned()),
             fernet,
-            kept: None,
+            provider_location: None,
         })
     }
 
-    /// Where it lies, if not in the file.
-    pub(crate) fn kept(&self) -> Option<&Kept> {
-        self.kept.as_ref()
+    /// Its location, unless it is in the file.
+    pub(crate) fn provider_location(&self) -> Option<&ProviderLocation> {
+        self.provider_location.as_ref()
     }
 
-    /// That somebody keeps it.
-    pub(crate) fn kept_by(self, kept: Kept) -> Self {
+    /// The same key, stored at the provider.
+    pub(crate) fn stored_at(self, provider_location: ProviderLocation) -> Self {
         Self {
-            kept: Some(kept),
+            provider_location: Some(provider_location),
             ..self
         }
     }
 
-    /// What names it without giving it away.
+    /// Identifies the key without revealing it: the first 4 bytes of its SHA-256, in hexadecimal.
     pub(crate) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
@@ -327,7 +334,7 @@ impl Key {
     }
 }
 
-/// The keys of a file that its owner alone reads.
+/// The keys of a file; an error if others than its owner can read it.
 fn read(path: &Path) -> Result<Vec<Key>, StoreError> {
     let mode = fs::metadata(path)
         .map_err(|e| io_error("inspect the key file", path, &e))?
@@ -370,14 +377,14 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Key>, StoreError> {
     Ok(keys)
 }
 
-/// Makes the file with one new key: complete or not at all, and never over another one.
+/// Creates the file with one new key, atomically and without replacing an existing one.
 fn create(path: &Path) -> io::Result<()> {
-    let new = beside(path);
+    let new = temporary_path(path);
     write_keys(&new, std::iter::once(&Key::generate()))?;
     let linked = fs::hard_link(&new, path);
     fs::remove_file(&new)?;
     match linked {
-        // Another process was first: its key holds.
+        // Another process was first: use its key.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
         Ok(()) => sync_folder_of(path),
@@ -400,11 +407,11 @@ fn write_keys<'k>(path: &Path, keys: impl Iterator<Item = &'k Key>) -> io::Resul
     file.sync_all()
 }
 
-fn beside(path: &Path) -> PathBuf {
+fn temporary_path(path: &Path) -> PathBuf {
     path.with_extension(format!("new-{}", uuid::Uuid::new_v4()))
 }
 
-/// Makes a new or renamed entry of a folder durable.
+/// Makes a new or renamed folder entry durable.
 pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -413,8 +420,8 @@ pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn io_error(doing: &str, path: &Path, error: &io::Error) -> StoreError {
-    StoreError::Unavailable(format!("cannot {doing} `{}`: {error}", path.display()))
+fn io_error(action: &str, path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("cannot {action} `{}`: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -425,7 +432,7 @@ mod tests {
     use vnfm_core::ports::{SecretJson, StoreError};
 
     #[test]
-    fn the_file_is_made_for_its_owner_alone_and_read_again() {
+    fn the_file_is_created_with_mode_0600_and_can_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secrets.key");
         let sealed = SecretKeys::open(&path)
@@ -441,12 +448,12 @@ mod tests {
         assert_eq!(
             folder.path().read_dir().unwrap().count(),
             1,
-            "nothing else is left there"
+            "no temporary file remains"
         );
     }
 
     #[test]
-    fn a_file_that_others_can_read_is_refused_with_the_way_out() {
+    fn a_file_that_others_can_read_is_refused_with_a_hint() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secrets.key");
         SecretKeys::open(&path).unwrap();
@@ -479,12 +486,12 @@ mod tests {
     #[test]
     fn debug_shows_no_key() {
         let keys = SecretKeys::ephemeral();
-        let shown = format!("{keys:?}");
-        assert!(shown.contains("[hidden]") && !shown.contains(keys.keys[0].text.as_str()));
+        let text = format!("{keys:?}");
+        assert!(text.contains("[hidden]") && !text.contains(keys.keys[0].text.as_str()));
     }
 
     #[test]
-    fn a_changed_token_and_an_unknown_key_are_told_apart() {
+    fn a_changed_token_and_an_unknown_key_are_different_errors() {
         let keys = SecretKeys::ephemeral();
         let mut sealed = keys
             .seal(&SecretJson::from(json!({"a": 1})))
@@ -498,6 +505,6 @@ mod tests {
         let last = if sealed.ends_with("A=") { "B=" } else { "A=" };
         sealed.replace_range(sealed.len() - 2.., last);
         let error = keys.unseal(Some(&sealed)).unwrap_err().with_action("read");
-        assert!(error.to_string().contains("was changed since"), "{error}");
+        assert!(error.to_string().contains("has been changed"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
-//! Who drives an operation: a lease with an epoch, by the clock of the database.
+//! Leases of operations: a lease has an owner, an epoch and a deadline on the database's clock.
 //!
-//! A claim raises the epoch, and whoever writes names the epoch of their claim: one who lost the lease, and does
-//! not know it yet, changes nothing any more.
+//! A claim raises the epoch, and each write names the epoch of its claim: a process that lost its lease without knowing
+//! it can no longer change anything.
 
 use crate::fault::Done;
 use crate::write::{Statement, Writing, count, number};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use vnfm_core::ports::{Claim, Fence, StoreError};
 use vnfm_types::CancelMode;
 
-/// The condition stands twice: the inner one chooses, the outer one holds where two choose the same.
+/// The condition appears twice: the inner one chooses an operation, the outer one decides if two processes chose the same.
 const CLAIM_ANY: &str = "
     UPDATE ops SET owner = $1, epoch = epoch + 1, lease_until = (SELECT now_ms FROM clock) + $2
     WHERE id = (
@@ -30,7 +30,7 @@ const RENEW: &str = "
     WHERE id = $1 AND epoch = $2 AND driven = 1
     RETURNING cancel";
 
-/// Takes `op_id`, or the oldest operation, if it has to be driven and nobody drives it.
+/// Claims `op_id`, or the oldest operation, if it must be driven and has no valid lease.
 pub(crate) fn claim(
     db: &Connection,
     owner: &str,
@@ -59,7 +59,7 @@ pub(crate) fn claim(
         }))
 }
 
-/// Keeps the lease, and says how the operation is to be cancelled.
+/// Extends the lease; returns the requested cancel mode, if any.
 pub(crate) fn renew(db: &Connection, fence: &Fence, lease: Duration) -> Done<Option<CancelMode>> {
     let renew = Statement::on(db, RENEW)
         .bind(&fence.op_id)
@@ -70,7 +70,7 @@ pub(crate) fn renew(db: &Connection, fence: &Fence, lease: Duration) -> Done<Opt
     }
 }
 
-/// Gives the lease back, if it is still held.
+/// Releases the lease, if it is still held.
 pub(crate) fn release(db: &Connection, fence: &Fence) -> Done<()> {
     const RELEASE: &str = "UPDATE ops SET owner = NULL, lease_until = 0 WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL";
     Statement::on(db, RELEASE)
@@ -98,7 +98,7 @@ pub(crate) fn cancel_mode(stored: Option<&str>) -> Done<Option<CancelMode>> {
         None => Ok(None),
         Some("GRACEFUL") => Ok(Some(CancelMode::Graceful)),
         Some("FORCEFUL") => Ok(Some(CancelMode::Forceful)),
-        Some(other) => Err(StoreError::Broken(format!("`{other}` is no cancel mode")).into()),
+        Some(other) => Err(StoreError::Broken(format!("`{other}` is not a cancel mode")).into()),
     }
 }
 

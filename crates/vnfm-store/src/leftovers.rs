@@ -1,27 +1,27 @@
-//! What a process that was killed leaves behind: files that were to be renamed or removed a moment later. Nobody needs
-//! them, some hold retired keys or a copy of the database, and no other code would ever remove them. They are removed when
-//! the folder is opened again, by whoever has its lock, in the order of this table.
+//! Files that a killed process leaves behind, which were about to be renamed or removed. They are useless, some hold
+//! retired keys or a copy of the database, and no other code would remove them. The next process that opens and locks the
+//! folder removes them, in the order of the table [`LEFTOVERS`].
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Whose folder a file lies in.
+/// The kind of folder to clean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Folder {
     /// The data folder: database, keys.
     Data,
-    /// The archives of packages.
+    /// Package archives.
     Packages,
-    /// The libraries of plugins.
+    /// Plugin libraries.
     Plugins,
 }
 
-/// Files that only a killed process leaves.
+/// A kind of leftover, by its name.
 struct Leftover {
     folder: Folder,
     begins: &'static str,
-    /// Somewhere behind that.
+    /// Contained after the prefix.
     has: &'static str,
     what: &'static str,
 }
@@ -40,7 +40,7 @@ const fn left(
     }
 }
 
-/// Keys first.
+/// Leftovers with keys come first.
 const LEFTOVERS: &[Leftover] = &[
     left(
         Folder::Data,
@@ -52,7 +52,7 @@ const LEFTOVERS: &[Leftover] = &[
         Folder::Data,
         "backup-",
         ".part",
-        "a backup that was being made",
+        "a backup that was being written",
     ),
     left(
         Folder::Data,
@@ -80,12 +80,12 @@ const LEFTOVERS: &[Leftover] = &[
     ),
 ];
 
-/// Removes what killed processes left in `path`, and says how many files that were. Nobody else may be at work there. A
-/// folder that is not there has nothing.
+/// Removes the leftovers in `path` and returns their number; 0 for a missing folder. No other process may use the
+/// folder meanwhile.
 ///
 /// # Errors
 ///
-/// Where the folder cannot be read or a file not removed; the others are removed nevertheless.
+/// If the folder cannot be read or a file cannot be removed; the other files are removed all the same.
 pub fn sweep(folder: Folder, path: &Path) -> io::Result<usize> {
     let (mut removed, mut failed) = (0, None);
     for leftover in LEFTOVERS

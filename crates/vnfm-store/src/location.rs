@@ -1,4 +1,4 @@
-//! Where a database is, and how those connect who read it, look after it, or write.
+//! The location of a database, and the options of its reading, maintenance and writing connections.
 
 use crate::fault::Done;
 use rusqlite::OpenFlags;
@@ -7,21 +7,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Those that the thread which writes keeps compiled: all that there are.
+/// Size of the writer's statement cache: enough for all of its statements.
 const STATEMENTS: usize = 96;
 
 /// SQLite's file system in memory.
 const IN_MEMORY: &str = "memdb";
 
-/// Where the database is.
+/// A database file, or a database in memory.
 pub(crate) enum Location {
     File(PathBuf),
-    /// By a name that nobody else has; one that begins with `/` is shared by the connections of a process.
+    /// A unique name; one that begins with `/` is shared by the connections of a process.
     Memory(String),
 }
 
 impl Location {
-    /// How those connect who read it or look after it.
+    /// Options of reading and maintenance connections.
     pub(crate) fn options(&self) -> SqliteConnectOptions {
         match self {
             Self::File(path) => options().filename(path),
@@ -33,7 +33,7 @@ impl Location {
         matches!(self, Self::File(_))
     }
 
-    /// A connection for the thread that writes, which is like the others.
+    /// Opens a connection for the writer thread, with the same options.
     pub(crate) fn open(&self) -> Done<rusqlite::Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = match self {
@@ -51,21 +51,21 @@ impl Location {
         ] {
             db.pragma_update(None, pragma, value)?;
         }
-        // It answers with what it is from now on.
+        // The pragma returns the new mode.
         db.pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(()))?;
         Ok(db)
     }
 }
 
-/// How every connection is.
+/// Pragmas of every connection.
 pub(crate) fn options() -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
-        // What a transaction puts aside, too: a container has no `/tmp` to write to, and what is sealed stays here.
+        // Temporary data stays in memory: a container may have no writable `/tmp`, and secrets must not leave the folder.
         .pragma("temp_store", "MEMORY")
-        // What is deleted, a sealed secret too, is overwritten.
+        // Deleted data, such as sealed secrets, is overwritten.
         .pragma("secure_delete", "ON")
 }

@@ -27,14 +27,14 @@ use vnfm_descriptor::{External, Findings, Limits, Package};
 
 const INCOMING: &str = ".incoming-";
 const ARTIFACT: &str = ".artifact";
-const KEPT: &str = ".kept";
-const ARRIVING: &str = ".arriving";
+const BY_HASH: &str = ".kept";
+const PARTIAL: &str = ".arriving";
 
 const ABSENT: Code = Code {
     name: "package.absent",
     kind: ErrorKind::Refused,
     means: "the VNF package is not onboarded",
-    next: "onboard the package, then try again",
+    next: "onboard the package, then retry",
 };
 const UNREADABLE: Code = Code {
     name: "package.unreadable",
@@ -52,7 +52,7 @@ const DAMAGED: Code = Code {
 /// All error codes of package files, for `docs/errors.md`.
 pub const CODES: &[&Code] = &[&ABSENT, &UNREADABLE, &DAMAGED];
 
-/// Why an upload was not stored.
+/// An upload that was not stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackageFailure {
@@ -73,13 +73,13 @@ pub struct PackageDir {
 }
 
 impl PackageDir {
-    /// The folder at `folder`, made where there is none; nothing beyond `limits` is read from a package.
+    /// Opens the folder at `folder`, creating it if necessary. Packages are read within `limits`.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the folder cannot be made or read.
+    /// `Unavailable` if the folder cannot be created or read.
     pub fn open(folder: &Path, limits: Limits) -> Result<Self, PortError> {
-        let opened = private_folder(folder).and_then(|()| tidy(folder));
+        let opened = private_folder(folder).and_then(|()| remove_incoming(folder));
         opened.map_err(|error| unreadable("open the folder", folder, &error))?;
         Ok(Self {
             folder: folder.to_owned(),
@@ -93,28 +93,28 @@ impl PackageDir {
         self.folder.join(format!("{INCOMING}{}", Uuid::new_v4()))
     }
 
-    /// Where a package may arrive over several lives of the process, before [`PackageDir::store`]; what is known of it may
-    /// be noted in a file whose name goes on after this one's.
+    /// The path of a partial download, before [`PackageDir::store`], which survives a restart. Notes on the download may be
+    /// kept in files whose names begin with this path.
     ///
     /// # Errors
     ///
     /// `Refused` if `vnf_pkg_id` is not an id of ours.
     pub fn arriving(&self, vnf_pkg_id: &str) -> Result<PathBuf, PortError> {
-        Ok(self.path(vnf_pkg_id)?.with_extension(&ARRIVING[1..]))
+        Ok(self.path(vnf_pkg_id)?.with_extension(&PARTIAL[1..]))
     }
 
     /// Removes partial downloads of all packages but these, such as of packages deleted meanwhile.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the folder cannot be read, or a file not removed.
+    /// `Unavailable` if the folder cannot be read or a file cannot be removed.
     pub fn forget_arrived(&self, but: &[&str]) -> Result<(), PortError> {
         let is_over = |name: &str| {
-            name.split_once(ARRIVING)
+            name.split_once(PARTIAL)
                 .is_some_and(|(vnf_pkg_id, _)| !but.contains(&vnf_pkg_id))
         };
         let removed = remove_from(&self.folder, is_over);
-        removed.map_err(|error| unreadable("tidy the folder", &self.folder, &error))
+        removed.map_err(|error| unreadable("clean the folder", &self.folder, &error))
     }
 
     /// Limits for reading packages.
@@ -141,32 +141,32 @@ impl PackageDir {
     ///
     /// `Refused` if `vnf_pkg_id` is not an id of ours.
     pub fn external(&self, vnf_pkg_id: &str, external: &External) -> Result<PathBuf, PortError> {
-        Ok(beside(&self.path(vnf_pkg_id)?, external))
+        Ok(artifact_path(&self.path(vnf_pkg_id)?, external))
     }
 
     /// All files of a package: its archive first, then its external artifacts.
     ///
     /// # Errors
     ///
-    /// `Refused` where `vnf_pkg_id` is no id of ours; `Unavailable` where the folder cannot be read.
+    /// `Refused` if `vnf_pkg_id` is not an id of ours; `Unavailable` if the folder cannot be read.
     pub fn files(&self, vnf_pkg_id: &str) -> Result<Vec<PathBuf>, PortError> {
         let mut files = vec![self.path(vnf_pkg_id)?];
-        files.extend(self.beside(vnf_pkg_id, |name| name.ends_with(ARTIFACT))?);
+        files.extend(self.files_matching(vnf_pkg_id, |name| name.ends_with(ARTIFACT))?);
         Ok(files)
     }
 
-    /// Files that have a package's name, and more of it that is `meant`.
-    fn beside(
+    /// Files named after a package, with a rest of the name that `matches` accepts.
+    fn files_matching(
         &self,
         vnf_pkg_id: &str,
-        meant: impl Fn(&str) -> bool,
+        matches: impl Fn(&str) -> bool,
     ) -> Result<Vec<PathBuf>, PortError> {
         let unread = |error: io::Error| unreadable("read the folder", &self.folder, &error);
         let (begins, mut files) = (format!("{vnf_pkg_id}."), Vec::new());
         for entry in fs::read_dir(&self.folder).map_err(unread)? {
             let entry = entry.map_err(unread)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with(&begins) && meant(&name) {
+            if name.starts_with(&begins) && matches(&name) {
                 files.push(entry.path());
             }
         }
@@ -177,7 +177,7 @@ impl PackageDir {
     ///
     /// # Errors
     ///
-    /// What is wrong with the package; `Unavailable` where it cannot be kept.
+    /// The findings in the package; `Unavailable` if it cannot be stored.
     pub async fn store(
         &self,
         vnf_pkg_id: &str,
@@ -186,7 +186,7 @@ impl PackageDir {
         self.store_as(vnf_pkg_id, upload, None).await
     }
 
-    /// The same where who wrote the file has its SHA-256, in hexadecimal: it is read once instead of twice.
+    /// Like [`PackageDir::store`], but the caller already knows the SHA-256, in hexadecimal: saves reading the file twice.
     ///
     /// # Errors
     ///
@@ -220,31 +220,31 @@ impl PackageDir {
         Ok(package)
     }
 
-    /// An archive that some package has, by its SHA-256 in hexadecimal: under a new name of [`PackageDir::incoming`].
-    /// `None` where none has it, or the disk knows no second names.
+    /// Hard-links the archive with this SHA-256, in hexadecimal, to a new path of [`PackageDir::incoming`]. `None` if no
+    /// package has it or the disk does not support hard links.
     pub async fn copy_of(&self, sha256: &str) -> Option<PathBuf> {
         let is_hash = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let kept = self
+        let linked = self
             .folder
-            .join(format!("{}{KEPT}", sha256.to_ascii_lowercase()));
+            .join(format!("{}{BY_HASH}", sha256.to_ascii_lowercase()));
         let to = self.incoming();
         if !is_hash {
             return None;
         }
-        let wanted = sha256.to_ascii_lowercase();
+        let expected = sha256.to_ascii_lowercase();
         let naming = spawn_blocking(move || {
-            fs::hard_link(&kept, &to).ok()?;
-            // What somebody changed on the disk is not what is wanted.
-            if hash_of(&to).is_ok_and(|hash| hash == wanted) {
+            fs::hard_link(&linked, &to).ok()?;
+            // The file may have been changed on the disk.
+            if hash_of(&to).is_ok_and(|hash| hash == expected) {
                 return Some(to);
             }
-            let _ = fs::remove_file(&to); // swept away at the next start
+            let _ = fs::remove_file(&to); // or removed at the next start
             None
         });
         naming.await.ok().flatten()
     }
 
-    /// The same for a folder, which is packed, or an archive that stays where it is.
+    /// Like [`PackageDir::store`], for a folder, which is packed, or an archive, which is copied.
     ///
     /// # Errors
     ///
@@ -275,12 +275,12 @@ impl PackageDir {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the file cannot be removed.
+    /// `Unavailable` if a file cannot be removed.
     pub async fn remove(&self, vnf_pkg_id: &str) -> Result<(), PortError> {
         let path = self.path(vnf_pkg_id)?;
         self.known().remove(vnf_pkg_id);
         let (mut files, folder) = (self.files(vnf_pkg_id)?, self.folder.clone());
-        files.extend(self.beside(vnf_pkg_id, |name| name.contains(ARRIVING))?);
+        files.extend(self.files_matching(vnf_pkg_id, |name| name.contains(PARTIAL))?);
         blocking(&path, move || {
             files
                 .iter()
@@ -290,13 +290,13 @@ impl PackageDir {
                     }
                     _ => Ok(()),
                 })?;
-            forget_unused(&folder).map_err(|error| unreadable("tidy the folder", &folder, &error))
+            forget_unused(&folder).map_err(|error| unreadable("clean the folder", &folder, &error))
         })
         .await?
     }
 
-    /// Forgets parsed packages that nobody uses at the moment; they are read again when they are needed. Returns how
-    /// many that are, and only counts them with `dry_run`.
+    /// Drops cached packages that are not in use; they are read again when needed. Returns their number; `dry_run` only
+    /// counts.
     pub fn forget_idle(&self, dry_run: bool) -> usize {
         let mut known = self.known();
         let idle = |cell: &Arc<OnceCell<Arc<Package>>>| {
@@ -352,34 +352,34 @@ fn keep(
     path: &Path,
     limits: &Limits,
 ) -> Result<Package, PackageFailure> {
-    let moved = own(upload, 0o600)
+    let moved = restrict_mode(upload, 0o600)
         .and_then(|()| File::open(upload))
         .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(upload, path))
         .and_then(|()| sync_folder_of(path));
     moved.map_err(|error| {
         let _ = fs::remove_file(upload);
-        unreadable("keep the package", path, &error)
+        unreadable("store the package", path, &error)
     })?;
     let opened = match sha256 {
         Some(known) => Package::open_hashed(path, known, limits),
         None => Package::open(path, limits),
     };
     if let Ok(package) = &opened {
-        let kept = path.with_file_name(format!("{}{KEPT}", package.sha256()));
-        // That there is one already, or the disk knows no second names: then it is fetched once more.
-        let _ = fs::hard_link(path, kept);
+        let linked = path.with_file_name(format!("{}{BY_HASH}", package.sha256()));
+        // Fails if it exists, or without hard links; in the latter case the archive is fetched again.
+        let _ = fs::hard_link(path, linked);
     }
     opened
-        .map(|package| package.with_externals(|external| beside(path, external)))
+        .map(|package| package.with_externals(|external| artifact_path(path, external)))
         .map_err(|findings| match fs::remove_file(path) {
             Ok(()) => PackageFailure::Refused(findings),
             Err(error) => unreadable("remove the refused package", path, &error).into(),
         })
 }
 
-/// The file of an external artifact beside the archive of its package.
-fn beside(archive: &Path, external: &External) -> PathBuf {
+/// The path of an external artifact, next to its package's archive.
+fn artifact_path(archive: &Path, external: &External) -> PathBuf {
     archive.with_extension(format!(
         "{}-{}{ARTIFACT}",
         external.algorithm, external.hash
@@ -393,65 +393,65 @@ fn read(id: &str, path: &Path, limits: &Limits) -> Result<Package, PortError> {
         Ok(_) => {}
     }
     let damaged = |why: String| {
-        let doing = format!("read the package `{}`", path.display());
-        PortError::new(&DAMAGED, doing, why).on(id)
+        let action = format!("read the package `{}`", path.display());
+        PortError::new(&DAMAGED, action, why).on(id)
     };
     let package = Package::open(path, limits).map_err(|findings| damaged(findings.to_string()))?;
     for external in package.externals() {
         external
-            .check(&beside(path, external))
+            .check(&artifact_path(path, external))
             .map_err(|error| damaged(error.to_string()))?;
     }
-    Ok(package.with_externals(|external| beside(path, external)))
+    Ok(package.with_externals(|external| artifact_path(path, external)))
 }
 
-/// The folder, with what lies in it for its owner alone.
+/// Creates the folder and restricts it and its files to the owner.
 pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
-    own(folder, 0o700)?;
+    restrict_mode(folder, 0o700)?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_file() {
-            own(&entry.path(), 0o600)?;
+            restrict_mode(&entry.path(), 0o600)?;
         }
     }
     Ok(())
 }
 
-/// Takes away what others than the owner may do; only the owner can.
-fn own(path: &Path, wanted: u32) -> io::Result<()> {
+/// Removes the permissions of others than the owner.
+fn restrict_mode(path: &Path, expected: u32) -> io::Result<()> {
     let mode = path.metadata()?.permissions().mode();
-    if mode & 0o777 & !wanted == 0 {
+    if mode & 0o777 & !expected == 0 {
         return Ok(());
     }
-    fs::set_permissions(path, Permissions::from_mode(wanted))
+    fs::set_permissions(path, Permissions::from_mode(expected))
 }
 
-/// Removes what uploads left behind that did not come to their end.
-fn tidy(folder: &Path) -> io::Result<()> {
+/// Removes leftovers of interrupted uploads.
+fn remove_incoming(folder: &Path) -> io::Result<()> {
     sweep(Folder::Packages, folder)?;
     forget_unused(folder)
 }
 
-fn remove_from(folder: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<()> {
+fn remove_from(folder: &Path, matches: impl Fn(&str) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if is_meant(&entry.file_name().to_string_lossy()) {
+        if matches(&entry.file_name().to_string_lossy()) {
             fs::remove_file(entry.path())?;
         }
     }
     Ok(())
 }
 
-/// Removes the archives that are no package's any more: nothing but their hash names them.
+/// Removes archives of deleted packages, which have no name but their hash.
 fn forget_unused(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let is_kept = entry.file_name().to_string_lossy().ends_with(KEPT);
-        if is_kept && entry.metadata()?.nlink() == 1 {
+        let is_linked = entry.file_name().to_string_lossy().ends_with(BY_HASH);
+        if is_linked && entry.metadata()?.nlink() == 1 {
             fs::remove_file(entry.path())?;
         }
     }
@@ -463,8 +463,8 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, PortError> {
     spawn_blocking(work).await.map_err(|error| {
-        let doing = format!("read the package `{}`", path.display());
-        PortError::new(&DAMAGED, doing, format!("its reader stopped: {error}"))
+        let action = format!("read the package `{}`", path.display());
+        PortError::new(&DAMAGED, action, format!("its reader stopped: {error}"))
     })
 }
 
@@ -477,7 +477,7 @@ fn absent(id: &str) -> PortError {
     .on(id)
 }
 
-fn unreadable(doing: &str, path: &Path, error: &io::Error) -> PortError {
-    let doing = format!("{doing} `{}`", path.display());
-    PortError::new(&UNREADABLE, doing, error.to_string())
+fn unreadable(action: &str, path: &Path, error: &io::Error) -> PortError {
+    let action = format!("{action} `{}`", path.display());
+    PortError::new(&UNREADABLE, action, error.to_string())
 }

@@ -15,12 +15,12 @@ use vnfm_core::ports::StoreError;
 #[derive(Debug)]
 pub(crate) struct Lock {
     _beside: File,
-    _database: Option<Held>,
+    _database: Option<LockedDatabase>,
 }
 
 /// A database file that this process has locked.
 #[derive(Debug)]
-struct Held {
+struct LockedDatabase {
     /// Never read: SQLite has it open as well.
     _file: File,
     inode: Inode,
@@ -33,23 +33,23 @@ type Inode = (u64, u64);
 /// a file that SQLite has open must not be opened and closed to test its lock.
 static HERE: Mutex<BTreeSet<Inode>> = Mutex::new(BTreeSet::new());
 
-fn here() -> MutexGuard<'static, BTreeSet<Inode>> {
+fn open_databases() -> MutexGuard<'static, BTreeSet<Inode>> {
     HERE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Drop for Held {
+impl Drop for LockedDatabase {
     fn drop(&mut self) {
-        here().remove(&self.inode);
+        open_databases().remove(&self.inode);
     }
 }
 
 /// Locks the lock file and writes the process into it, then locks the database itself, if it exists.
 pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
-    let beside = wal::beside(path, ".lock");
-    let failed = |what: &str, why: String| {
-        StoreError::Unavailable(format!("cannot {what} `{}`: {why}", beside.display()))
+    let lock_file = wal::companion(path, ".lock");
+    let failed = |action: &str, why: String| {
+        StoreError::Unavailable(format!("cannot {action} `{}`: {why}", lock_file.display()))
     };
-    let mut file = opened(&beside).map_err(|e| {
+    let mut file = opened(&lock_file).map_err(|e| {
         failed(
             "open",
             format!("{e}; hint: its folder must exist and be writable"),
@@ -57,12 +57,12 @@ pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
     })?;
     match file.try_lock() {
         Ok(()) => {
-            let database = held(path)?;
-            let told = file
+            let database = lock_database(path)?;
+            let written = file
                 .set_len(0)
                 .and_then(|()| file.rewind())
                 .and_then(|()| write!(file, "{}", std::process::id()));
-            told.map_err(|e| failed("write", e.to_string()))?;
+            written.map_err(|e| failed("write", e.to_string()))?;
             Ok(Lock {
                 _beside: file,
                 _database: database,
@@ -81,7 +81,7 @@ pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
 }
 
 /// Locks the database file, if there is one.
-fn held(path: &Path) -> Result<Option<Held>, StoreError> {
+fn lock_database(path: &Path) -> Result<Option<LockedDatabase>, StoreError> {
     let failed = |error: io::Error| {
         StoreError::Unavailable(format!("cannot lock `{}`: {error}", path.display()))
     };
@@ -90,15 +90,15 @@ fn held(path: &Path) -> Result<Option<Held>, StoreError> {
         Err(error) => return Err(failed(error)),
         Ok(meta) => (meta.dev(), meta.ino()),
     };
-    let mut here = here();
-    if here.contains(&inode) {
+    let mut open_databases = open_databases();
+    if open_databases.contains(&inode) {
         return Err(is_open(path, "this process"));
     }
     let file = File::open(path).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {
-            here.insert(inode);
-            Ok(Some(Held { _file: file, inode }))
+            open_databases.insert(inode);
+            Ok(Some(LockedDatabase { _file: file, inode }))
         }
         Err(TryLockError::WouldBlock) => Err(is_open(path, "another process")),
         Err(TryLockError::Error(error)) => Err(failed(error)),
@@ -114,16 +114,16 @@ fn is_open(path: &Path, owner: &str) -> StoreError {
 
 /// Creates an empty file that only its owner can read, unless it exists; SQLite gives its other files the same mode.
 pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
-    let made = match OpenOptions::new()
+    let created = match OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)
     {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made.map(drop),
+        created => created.map(drop),
     };
-    made.map_err(|error| {
+    created.map_err(|error| {
         StoreError::Unavailable(format!(
             "cannot open the database `{}`: {error}; hint: its folder must exist and be writable",
             path.display()

@@ -1,4 +1,4 @@
-//! Rows back into records. What is sealed is unsealed last, by whoever holds the keys; what is computed (whether a
+//! Converts rows to records. Sealed columns are unsealed last, by the holder of the keys; computed members (whether a
 //! package is in use, whether a cancel is pending) is computed here, from rows that cannot disagree.
 
 use crate::fault::{Done, Fault};
@@ -57,7 +57,7 @@ pub(crate) struct InstanceRow {
 }
 
 impl InstanceRow {
-    /// As the port shows it.
+    /// Converts it to the port's record.
     pub(crate) fn record(self, keys: &SecretKeys) -> Done<InstanceRecord> {
         Ok(InstanceRecord {
             tenant: self.tenant,
@@ -92,7 +92,7 @@ pub(crate) async fn instance(
     found.ok_or_else(|| absent("VNF instance", id).into())
 }
 
-/// Instances in order of id; what is sealed of them stays where it is.
+/// Instances in order of id, without their sealed columns.
 pub(crate) async fn instances(
     connection: &mut SqliteConnection,
     tenant: &str,
@@ -121,7 +121,7 @@ pub(crate) struct OpRow {
 }
 
 impl OpRow {
-    /// As the port shows it.
+    /// Converts it to the port's record.
     pub(crate) fn record(self, keys: &SecretKeys) -> Done<OpRecord> {
         let mut op: VnfLcmOpOcc = serde_json::from_str(&self.op)?;
         op.cancel_mode = cancel_mode(self.cancel.as_deref())?;
@@ -157,7 +157,7 @@ pub(crate) async fn op(connection: &mut SqliteConnection, tenant: &str, id: &str
     found.ok_or_else(|| absent("operation", id).into())
 }
 
-/// Operations in order of id; what is sealed of them stays where it is.
+/// Operations in order of id, without their sealed columns.
 pub(crate) async fn ops(
     connection: &mut SqliteConnection,
     tenant: &str,
@@ -172,7 +172,7 @@ pub(crate) async fn ops(
     Ok(list.fetch_all(connection).await?)
 }
 
-/// What a hook remembers, sealed.
+/// A hook's checkpoint, sealed.
 pub(crate) async fn checkpoint(
     connection: &mut SqliteConnection,
     op_id: &str,
@@ -198,12 +198,12 @@ pub(crate) struct VimRow {
 }
 
 impl VimRow {
-    /// As the port shows it.
+    /// Converts it to the port's record.
     pub(crate) fn record(self, keys: &SecretKeys) -> Done<VimRecord> {
         let mut vim: Vim = serde_json::from_str(&self.vim)?;
-        let kept = keys.kept(self.access_info.as_deref());
-        vim.key_type = kept.map(|kept| kept.key_type.clone());
-        vim.secret_uuid = kept.map(|kept| kept.secret_uuid.clone());
+        let location = keys.provider_location(self.access_info.as_deref());
+        vim.key_type = location.map(|location| location.key_type.clone());
+        vim.secret_uuid = location.map(|location| location.secret_uuid.clone());
         Ok(VimRecord {
             tenant: self.tenant,
             version: count(self.version),
@@ -213,7 +213,7 @@ impl VimRow {
     }
 }
 
-/// One VIM; the tenant's own wins over a shared one, an id over another one's name.
+/// A VIM by id or name; the tenant's own takes precedence over a shared one, an id over a name.
 pub(crate) async fn vim(
     connection: &mut SqliteConnection,
     tenant: &str,
@@ -240,7 +240,7 @@ pub(crate) async fn vims(connection: &mut SqliteConnection, tenant: &str) -> Don
     Ok(query_as(LIST).bind(tenant).fetch_all(connection).await?)
 }
 
-/// Which instances of a tenant live on a VIM, or on the cluster behind it; those of all tenants where it is shared.
+/// The instances of a tenant that use a VIM or the cluster behind it; those of all tenants if it is shared.
 pub(crate) async fn uses(
     connection: &mut SqliteConnection,
     tenant: &str,
@@ -285,7 +285,7 @@ pub(crate) async fn package(
     found.ok_or_else(|| absent("VNF package", id).into())
 }
 
-/// Packages in order of id; what is sealed of them stays where it is.
+/// Packages in order of id, without their sealed columns.
 pub(crate) async fn packages(
     connection: &mut SqliteConnection,
     tenant: &str,
@@ -304,7 +304,7 @@ pub(crate) async fn packages(
         .collect()
 }
 
-/// What a list's rows have to be beside their tenant's: what its filter says, and seen.
+/// The conditions on a list's rows, in addition to the tenant: its filter and the caller's visibility scope.
 fn conditions((table, list): (&Table, List), query: &Query) -> Done<(String, Vec<Bound>)> {
     let (mut sql, mut bound) = condition(table, &query.filter, FIRST);
     let (seen, more) = visibility::condition(list, &query.scope, FIRST + bound.len())?;
@@ -316,7 +316,7 @@ fn conditions((table, list): (&Table, List), query: &Query) -> Done<(String, Vec
 /// The number of the first value of a list's filter, after those of [`arguments`] that every list has.
 const FIRST: usize = 4;
 
-/// The values of a list: whose, after which, how many, and those of its filter.
+/// The values of a list: tenant, last id, limit, and those of its filter.
 fn arguments(tenant: &str, query: &Query, bound: Vec<Bound>) -> Done<SqliteArguments> {
     let mut arguments = SqliteArguments::default();
     let mut add = |value: Bound| match value {
@@ -354,7 +354,7 @@ pub(crate) fn package_of(row: &SqliteRow) -> Done<PackageRecord> {
     })
 }
 
-/// The same with what is sealed of it.
+/// A package's record including its sealed columns.
 pub(crate) fn unsealed_package_of(row: &SqliteRow, keys: &SecretKeys) -> Done<PackageRecord> {
     let fetching: Option<String> = row.try_get("fetching")?;
     Ok(PackageRecord {
@@ -363,7 +363,7 @@ pub(crate) fn unsealed_package_of(row: &SqliteRow, keys: &SecretKeys) -> Done<Pa
     })
 }
 
-/// What is kept of abandoned instances, in order of id.
+/// Tombstones of abandoned instances, in order of id.
 pub(crate) async fn tombstones(
     connection: &mut SqliteConnection,
     tenant: &str,
@@ -388,20 +388,20 @@ fn status(stored: &str) -> Done<StepStatus> {
     ];
     ALL.into_iter()
         .find(|status| status_text(*status) == stored)
-        .ok_or_else(|| broken(format!("`{stored}` is no status of a step")))
+        .ok_or_else(|| broken(format!("`{stored}` is not a step status")))
 }
 
 fn time(stored: &str) -> Done<jiff::Timestamp> {
     stored
         .parse()
-        .map_err(|error| broken(format!("`{stored}` is no time: {error}")))
+        .map_err(|error| broken(format!("`{stored}` is not a time: {error}")))
 }
 
 fn broken(why: String) -> Fault {
     StoreError::Broken(why).into()
 }
 
-/// A limit as SQL takes it; 0 is none.
+/// A limit for SQL; 0 means unlimited.
 fn limit(most: usize) -> i64 {
     match most {
         0 => i64::MAX,

@@ -1,15 +1,16 @@
-//! How long what is over is kept, and its removal.
+//! Retention of ended operations, notifications and audit entries, and their removal.
 //!
-//! | kind | goes when it is older than | never |
+//! | kind | removed when older than | never removed |
 //! |---|---|---|
-//! | operation occurrences, with journal and log | `op_occs` | one that is not ended; the last of an instance |
-//! | journals and checkpoints of ended operations | `journal` | of an operation that is not ended |
-//! | logs of ended operations | `logs` | of an operation that is not ended |
+//! | operation occurrences, with journal and log | `op_occs` | operations that have not ended; an instance's last one |
+//! | journals and checkpoints of ended operations | `journal` | those of operations that have not ended |
+//! | logs of ended operations | `logs` | those of operations that have not ended |
 //! | notifications | `outbox` | |
-//! | entries of the audit | `audit` | |
+//! | audit entries | `audit` | |
 //!
-//! Age counts from when an operation began, or a notification or an entry was written. Rows go in small transactions between
-//! which others write. The file does not shrink: freed pages are used again, and a backup is compact.
+//! Age counts from the start of an operation, or from when a notification or entry was written. Rows are removed in small
+//! transactions, so that other writes get their turn. The file does not shrink: freed pages are reused, and a backup is
+//! compact.
 
 use crate::dialect;
 use crate::fault::Done;
@@ -22,13 +23,13 @@ use std::time::Duration;
 use vnfm_core::ports::StoreError;
 
 const DAY: Duration = Duration::from_hours(24);
-/// Operations, or notifications, that one transaction looks at.
+/// Operations or notifications per transaction.
 const BATCH: i64 = 500;
 
-/// How long each kind is kept.
+/// The retention time of each kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
-    /// Operation occurrences that are ended. Default one year.
+    /// Ended operation occurrences. Default one year.
     pub op_occs: Duration,
     /// Journals and checkpoints of ended operations. Default 90 days.
     pub journal: Duration,
@@ -36,7 +37,7 @@ pub struct Retention {
     pub logs: Duration,
     /// Notifications. Default 30 days.
     pub outbox: Duration,
-    /// Entries of the audit. Default one year.
+    /// Audit entries. Default one year.
     pub audit: Duration,
 }
 
@@ -53,7 +54,7 @@ impl Default for Retention {
     }
 }
 
-/// How many rows went, or would go.
+/// The number of rows removed, or to be removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Operation occurrences.
@@ -64,18 +65,18 @@ pub struct Pruned {
     pub log_lines: u64,
     /// Notifications.
     pub notifications: u64,
-    /// Entries of the audit.
+    /// Audit entries.
     pub audit: u64,
 }
 
 /// One kind: how to count it, and how to remove what belongs to the operations after `$2` up to `$3`; `$1` is the time
-/// before which rows go.
+/// before which rows are removed.
 struct Kind {
     count: &'static str,
     remove: &'static str,
 }
 
-/// Operations that are ended, old, and not the last of an instance that is there.
+/// Operations that have ended, are old, and are not the last of an existing instance.
 macro_rules! old_ops {
     () => {
         "ended = 1 AND started_at < $1 AND (
@@ -117,7 +118,7 @@ const OPS: Kind = Kind {
     ),
 };
 
-/// The times before which rows go.
+/// The times before which rows are removed.
 struct Before {
     op_occs: String,
     journal: String,
@@ -131,7 +132,7 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// Where the database does not answer; what went until then stays gone.
+    /// If the database fails; rows removed until then stay removed.
     pub async fn prune(
         &self,
         retention: &Retention,
@@ -147,39 +148,39 @@ impl SqliteStore {
         };
         if dry_run {
             let counted = counted(&mut *self.reader().await, &before).await;
-            return counted.map_err(|e| e.with_action("count what is older than it is kept"));
+            return counted.map_err(|e| e.with_action("count rows past their retention time"));
         }
-        let mut gone = Pruned::default();
+        let mut pruned = Pruned::default();
         let mut after = Some(String::new());
         while let Some(from) = after {
             let mut connection = self.writer().await;
-            let outcome = remove_ops(&mut connection, &before, &from, &mut gone).await;
-            after = self.ended(&mut connection, outcome, REMOVING).await?;
+            let outcome = remove_ops(&mut connection, &before, &from, &mut pruned).await;
+            after = self.ended(&mut connection, outcome, ACTION).await?;
         }
         loop {
             let mut connection = self.writer().await;
             let outcome = remove_notifications(&mut connection, &before.outbox).await;
-            match self.ended(&mut connection, outcome, REMOVING).await? {
+            match self.ended(&mut connection, outcome, ACTION).await? {
                 0 => break,
-                some => gone.notifications += some,
+                some => pruned.notifications += some,
             }
         }
         loop {
             let mut connection = self.writer().await;
             let outcome = remove_audit(&mut connection, &before.audit).await;
-            match self.ended(&mut connection, outcome, REMOVING).await? {
+            match self.ended(&mut connection, outcome, ACTION).await? {
                 0 => break,
-                some => gone.audit += some,
+                some => pruned.audit += some,
             }
         }
         let mut connection = self.writer().await;
         let outcome = measure_audit(&mut connection).await;
-        self.ended(&mut connection, outcome, REMOVING).await?;
-        Ok(gone)
+        self.ended(&mut connection, outcome, ACTION).await?;
+        Ok(pruned)
     }
 }
 
-const REMOVING: &str = "remove what is older than it is kept";
+const ACTION: &str = "remove rows past their retention time";
 
 async fn counted(connection: &mut SqliteConnection, before: &Before) -> Done<Pruned> {
     let mut found = [0; 6];
@@ -217,12 +218,12 @@ async fn counted(connection: &mut SqliteConnection, before: &Before) -> Done<Pru
     })
 }
 
-/// What belongs to the next operations after `from`, in order of id; where to go on, if there are more.
+/// Removes rows of the next operations after `from`, in order of id. Returns the id to continue from, if any.
 async fn remove_ops(
     connection: &mut SqliteConnection,
     before: &Before,
     from: &str,
-    gone: &mut Pruned,
+    pruned: &mut Pruned,
 ) -> Done<Option<String>> {
     const NEXT: &str = "
         SELECT MAX(id) FROM (SELECT id FROM ops WHERE id > $1 ORDER BY id LIMIT $2) AS batch";
@@ -234,10 +235,10 @@ async fn remove_ops(
         .await?;
     let Some(until) = until else { return Ok(None) };
     let range = |before| [before, from, until.as_str()];
-    gone.log_lines += remove(&mut tx, &LOG, range(&before.logs)).await?;
-    gone.journal += remove(&mut tx, &CHECKPOINTS, range(&before.journal)).await?;
-    gone.journal += remove(&mut tx, &JOURNAL, range(&before.journal)).await?;
-    gone.op_occs += remove(&mut tx, &OPS, range(&before.op_occs)).await?;
+    pruned.log_lines += remove(&mut tx, &LOG, range(&before.logs)).await?;
+    pruned.journal += remove(&mut tx, &CHECKPOINTS, range(&before.journal)).await?;
+    pruned.journal += remove(&mut tx, &JOURNAL, range(&before.journal)).await?;
+    pruned.op_occs += remove(&mut tx, &OPS, range(&before.op_occs)).await?;
     tx.commit().await?;
     Ok(Some(until))
 }
@@ -251,7 +252,7 @@ async fn remove(connection: &mut SqliteConnection, kind: &Kind, at: [&str; 3]) -
     Ok(removed.await?.rows_affected())
 }
 
-/// The oldest ones; the counter remembers the highest number that was ever given.
+/// Removes the oldest notifications; the counter keeps the highest number ever assigned.
 async fn remove_notifications(connection: &mut SqliteConnection, before: &str) -> Done<u64> {
     const REMEMBER: &str = "
         UPDATE counters SET value = (SELECT MAX(seq) FROM outbox)
@@ -260,19 +261,19 @@ async fn remove_notifications(connection: &mut SqliteConnection, before: &str) -
         DELETE FROM outbox WHERE at < $1 AND seq < (SELECT MIN(seq) FROM outbox) + $2";
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     query(REMEMBER).execute(&mut *tx).await?;
-    let gone = query(REMOVE)
+    let pruned = query(REMOVE)
         .bind(before)
         .bind(BATCH)
         .execute(&mut *tx)
         .await?
         .rows_affected();
-    if gone > 0 {
+    if pruned > 0 {
         tx.commit().await?;
     }
-    Ok(gone)
+    Ok(pruned)
 }
 
-/// The oldest entries; their numbers are counted on elsewhere.
+/// Removes the oldest entries; their numbering continues in `counters`.
 async fn remove_audit(connection: &mut SqliteConnection, before: &str) -> Done<u64> {
     let sql = format!(
         "DELETE FROM audit WHERE seq < (SELECT MIN(seq) FROM audit) + $2 AND {} < $1",
@@ -285,7 +286,7 @@ async fn remove_audit(connection: &mut SqliteConnection, before: &str) -> Done<u
     Ok(removed.await?.rows_affected())
 }
 
-/// What is left of each tenant's audit counts.
+/// Recounts the size of each tenant's audit.
 async fn measure_audit(connection: &mut SqliteConnection) -> Done<()> {
     const MEASURE: &str = "
         UPDATE audit_sizes SET bytes =
@@ -294,13 +295,13 @@ async fn measure_audit(connection: &mut SqliteConnection) -> Done<()> {
     Ok(())
 }
 
-/// When an entry of the audit was written.
+/// The SQL for an audit entry's time.
 fn entry_at() -> String {
     dialect::extract("entry", &dialect::member(dialect::ROOT, "at"))
 }
 
-/// The time before which rows go; where that is before all time, none do.
-fn before(now: Timestamp, kept: Duration) -> String {
-    now.checked_sub(kept)
+/// The time before which rows are removed; the minimum time, and so none, if it cannot be represented.
+fn before(now: Timestamp, retained: Duration) -> String {
+    now.checked_sub(retained)
         .map_or_else(|_| String::new(), |at| at.to_string())
 }

@@ -1,11 +1,11 @@
-//! Rotation of the keys that seal: new key first, then every row anew, then the old keys out of where they lie.
-//! A migration is a rotation to a key in another place.
+//! Key rotation: a new key is added, every row is sealed with it, then the old keys are removed. A migration is a
+//! rotation to a key stored in another location.
 //!
 //! ```text
-//!  place [new, old] ─ memory [new, old] ─ rows in batches, each one transaction ─ place [new]
+//!  store [new, old] ─ memory [new, old] ─ rows in batches, each one transaction ─ store [new]
 //! ```
-//! A crash in between leaves keys that unseal everything; the next rotation or migration goes on from there.
-//! Operations go on meanwhile: they wait for one batch at most.
+//! A crash in between leaves keys that unseal everything; the next rotation or migration continues from there.
+//! Operations continue meanwhile: they wait for one batch at most.
 
 use crate::fault::{Done, Fault};
 use crate::keys::{KeyLocation, SecretKeys};
@@ -14,7 +14,7 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection as _, query, query_as};
 use vnfm_core::ports::StoreError;
 
-/// Where sealed texts lie: how to find those that another key than `$1` sealed, and how to replace one.
+/// A column with sealed texts: SQL to find those not sealed with the key `$1`, and to replace one.
 struct Sealed {
     find: &'static str,
     replace: &'static str,
@@ -68,7 +68,7 @@ const SEALED: [Sealed; 10] = [
     },
 ];
 
-/// Every sealed text, whichever key sealed it.
+/// Queries for every sealed text.
 const TEXTS: [&str; 10] = [
     "SELECT value AS sealed FROM meta WHERE key = 'key_check'",
     "SELECT deployment FROM instances",
@@ -82,7 +82,7 @@ const TEXTS: [&str; 10] = [
     "SELECT fetching FROM packages",
 ];
 
-/// How many texts each key sealed, by its fingerprint.
+/// Number of texts sealed with each key, by fingerprint.
 pub(crate) async fn counted(connection: &mut SqliteConnection) -> Done<Vec<(String, i64)>> {
     let sql = format!(
         "SELECT substr(sealed, 1, 8), COUNT(*) FROM ({}) AS texts
@@ -93,35 +93,35 @@ pub(crate) async fn counted(connection: &mut SqliteConnection) -> Done<Vec<(Stri
 }
 
 impl SqliteStore {
-    /// Seals everything with a new key and takes the old keys out of where they lie. Says how many texts were sealed
-    /// anew. The store unseals with the old keys as well until it is opened again.
+    /// Seals everything with a new key and removes the old keys. Returns the number of resealed texts. Until it is
+    /// reopened, the store still unseals with the old keys too.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk does not take it, `Keys` where whoever keeps them does not; `Broken` where a row
-    /// cannot be unsealed. The old keys stay where they are then, and a further rotation goes on.
+    /// `Unavailable` if the disk fails, `Keys` if the key provider fails, `Broken` if a row cannot be unsealed. The old
+    /// keys then stay, and the next rotation continues.
     pub async fn rotate(&self) -> Result<u64, StoreError> {
-        let _one = self.turning_keys().await;
+        let _guard = self.lock_rotation().await;
         self.seal_with_new(self.key_place()).await?;
-        self.all_anew().await
+        self.reseal_all().await
     }
 
-    /// Seals everything with a key in another place, and takes the keys that lie elsewhere out of there. Says how many
-    /// texts were sealed anew. One that was cut short goes on; where everything is in that place, nothing is done.
+    /// Seals everything with a key stored in another location and removes the keys elsewhere. Returns the number of
+    /// resealed texts. Continues an interrupted migration; does nothing if all keys are at that location.
     ///
     /// # Errors
     ///
     /// As [`Self::rotate`].
     pub async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError> {
-        let _one = self.turning_keys().await;
+        let _guard = self.lock_rotation().await;
         if self.key_place() != to {
             self.seal_with_new(to).await?;
         }
-        self.all_anew().await
+        self.reseal_all().await
     }
 
-    /// Every text with the first key, and the other keys out of where they lie.
-    async fn all_anew(&self) -> Result<u64, StoreError> {
+    /// Seals every text with the first key, then removes the other keys.
+    async fn reseal_all(&self) -> Result<u64, StoreError> {
         let keys = self.keys();
         let mut resealed = 0;
         for sealed in &SEALED {
@@ -137,8 +137,8 @@ impl SqliteStore {
                 resealed += batch;
             }
         }
-        // What the old key sealed leaves the log too.
-        if !self.is_folded().await? {
+        // Texts sealed with the old key must leave the log too.
+        if !self.try_fold().await? {
             tracing::warn!(
                 "the database is being read: secrets sealed with the old key remain in the write-ahead log for a while"
             );
@@ -149,7 +149,7 @@ impl SqliteStore {
     }
 }
 
-/// One batch; how many texts it held.
+/// Reseals one batch; returns its number of texts.
 async fn reseal(
     connection: &mut SqliteConnection,
     keys: &SecretKeys,
@@ -162,9 +162,9 @@ async fn reseal(
         .await?;
     let mut replaced = 0;
     for (first, second, third, text) in found {
-        let anew = keys.reseal(&text)?;
+        let resealed = keys.reseal(&text)?;
         let row = query(sealed.replace)
-            .bind(anew)
+            .bind(resealed)
             .bind(&first)
             .bind(&second)
             .bind(&third);

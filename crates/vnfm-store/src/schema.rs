@@ -81,8 +81,8 @@ pub(crate) fn newest() -> i64 {
     MIGRATIONS.last().map_or(0, |migration| migration.number)
 }
 
-/// The table of versions, and the time as the database tells it, in milliseconds since 1970; the view is what
-/// PostgreSQL defines otherwise.
+/// The table of versions, and a view with the database's time in milliseconds since 1970, which PostgreSQL would define
+/// differently.
 const GROUND: &str = "
     CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY, applied_at TEXT NOT NULL);
     CREATE VIEW IF NOT EXISTS clock AS SELECT CAST(unixepoch('subsec') * 1000 AS BIGINT) AS now_ms";
@@ -132,7 +132,7 @@ async fn refuse_newer(connection: &mut SqliteConnection, migrations: &[Migration
     .into())
 }
 
-/// The newest migration that the database had; 0 for a new one.
+/// The newest migration applied to the database; 0 for a new one.
 async fn version(connection: &mut SqliteConnection) -> Done<i64> {
     let known: Option<String> =
         sqlx::query_scalar("SELECT name FROM sqlite_master WHERE type = 'table' AND name = $1")
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn they_run_once_in_order_and_keep_what_is_there() {
+    async fn migrations_run_once_in_order_and_keep_existing_rows() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         migrate(&mut connection, &[FIRST]).await.unwrap();
         migrate(&mut connection, &[FIRST, SECOND]).await.unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_one_leaves_nothing_behind() {
+    async fn a_failed_migration_changes_nothing() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         let error = migrate(&mut connection, &[FIRST, SECOND, WRONG])
             .await
@@ -199,10 +199,10 @@ mod tests {
         assert_eq!(version(&mut connection).await.unwrap(), 2);
     }
 
-    /// Pins of before know no VIM, and those that were learned at a login no tenant either: none is dropped, each still
-    /// holds for a host of that name, and what is pinned or forgotten anew goes before it.
+    /// Old pins have no VIM, and those learned at a login no tenant either. They are kept and apply to hosts of that
+    /// name, but new pins, and pins forgotten since, take precedence.
     #[tokio::test]
-    async fn host_keys_that_were_pinned_before_still_hold() {
+    async fn host_keys_pinned_by_older_versions_still_apply() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         let before: Vec<_> = MIGRATIONS.iter().filter(|one| one.number < 12).collect();
         let before: Vec<_> = before
@@ -234,7 +234,7 @@ mod tests {
         for (pin, key) in [(&server, "AAAA"), (&jump, "BBBB")] {
             let found = host_key(&mut connection, pin).await.unwrap().unwrap();
             assert_eq!(found.key, key);
-            assert_ne!(found.at, pin.at, "it is to be pinned anew");
+            assert_ne!(found.at, pin.at, "it must be pinned again");
         }
         let mine = "INSERT INTO pinned_hosts (tenant, vim_id, host, instance_id, key)
             VALUES ('default', 'vim', 'server', '', 'CCCC')";
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_newer_schema_is_refused_untouched() {
+    async fn a_newer_schema_is_refused_and_unchanged() {
         let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         migrate(&mut connection, &[FIRST, SECOND]).await.unwrap();
         let error = migrate(&mut connection, &[FIRST])

@@ -1,13 +1,12 @@
-//! The database file: who may open it, its connections; the `Store` trait is in `sqlite/port.rs`.
+//! The database file and its connections; the `Store` trait is in `sqlite/port.rs`.
 //!
-//! One at a time writes, so a transaction never meets another one: the thread of `group`, or whoever looks after the
-//! database and holds the lock. Some connections
-//! read, each from a snapshot, without waiting for the writer. Whoever opens the file is alone (`alone`), so the leases that
-//! it finds belong to the dead.
+//! There is one writer at a time, so write transactions never conflict: the thread of `group`, or a maintenance task that
+//! holds the writer's lock. Other connections read from snapshots without waiting for the writer. Only one process opens
+//! the file (`process_lock`), so the leases that it finds belong to dead processes.
 
 use crate::fault::{Done, Fault};
-use crate::files::{Places, refuse_lost, tidy};
-use crate::group::{Group, Turn, Writer};
+use crate::files::{OpenFiles, refuse_lost, remove_leftovers};
+use crate::group::{Group, Writer, WriterGuard};
 use crate::integrity::Integrity;
 use crate::kept_addresses::{self, KeptAddress, KeptAddresses};
 use crate::keys::SecretKeys;
@@ -33,26 +32,26 @@ const READERS: usize = 4;
 
 /// The store on SQLite.
 pub struct SqliteStore {
-    // It ends first, the lock last.
+    // Fields are dropped in order: this one first, the lock last.
     group: Group,
     pub(crate) writer: Arc<Writer>,
     readers: Vec<Mutex<SqliteConnection>>,
     next_reader: AtomicUsize,
     installation_id: String,
-    kept: KeptAddresses,
+    kept_addresses: KeptAddresses,
     /// Held while keys are changed: one change at a time.
     turning: Mutex<()>,
-    /// What tenants may have.
+    /// Set once by [`Self::set_quotas`].
     quotas: OnceLock<Quotas>,
-    /// Of the write-ahead log; it must not close before the connections do.
+    /// The index of the write-ahead log; must not close before the connections do.
     index: Option<Arc<File>>,
-    pub(crate) file: Option<OfFile>,
+    pub(crate) file: Option<FileState>,
 }
 
-/// What a database in a file has beside its connections.
-pub(crate) struct OfFile {
+/// The state of a database in a file, in addition to its connections.
+pub(crate) struct FileState {
     pub(crate) integrity: Integrity,
-    pub(crate) places: Places,
+    pub(crate) open_files: OpenFiles,
     _lock: Lock,
 }
 
@@ -65,28 +64,27 @@ impl std::fmt::Debug for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the database at `path`, or makes it; its folder has to be there.
+    /// Opens the database at `path`, creating it if necessary; its folder must exist.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where another process has it or the file cannot be opened; `Broken` where it is missing beside what
-    /// it left, is damaged, lost its write-ahead log, where a newer binary wrote it, or where its secrets were sealed with
-    /// other keys than `keys`; `Keys` where a key cannot be had from whoever keeps it, `Unavailable` in kind where that
-    /// may pass.
+    /// `Unavailable` if another process uses it or the file cannot be opened; `Broken` if the file was lost or is damaged,
+    /// lost its write-ahead log, was written by a newer binary, or has secrets sealed with keys other than `keys`; `Keys`
+    /// if the key provider does not return a key (kind `Unavailable` if a retry may help).
     pub async fn open(path: &Path, keys: SecretKeys) -> Result<Self, StoreError> {
         refuse_lost(path)?;
         create(path)?;
         let lock = lock(path)?;
-        tidy(path, &keys);
-        let doing = format!("open the database `{}`", path.display());
+        remove_leftovers(path, &keys);
+        let action = format!("open the database `{}`", path.display());
         let opened = async {
             wal::check(path)?;
             let location = Location::File(path.to_path_buf());
             let options = location.options();
             let mut writer = SqliteConnection::connect_with(&options).await?;
             let integrity = Integrity::begin(path)?;
-            integrity.settle(path).await?;
-            // From here on it is written to: what is, is noted, also where the open fails later.
+            integrity.wait(path).await?;
+            // Writes begin here, so they must be noted even if the open fails later.
             let (acknowledged, index) = Acknowledged::open(path)?;
             schema::migrate(&mut writer, schema::MIGRATIONS).await?;
             let mut readers = Vec::with_capacity(READERS);
@@ -95,9 +93,9 @@ impl SqliteStore {
                     SqliteConnection::connect_with(&options.clone().read_only(true)).await?,
                 ));
             }
-            let file = OfFile {
+            let file = FileState {
                 integrity,
-                places: Places::of(path)?,
+                open_files: OpenFiles::of(path)?,
                 _lock: lock,
             };
             let notes = Some((acknowledged, index));
@@ -105,19 +103,19 @@ impl SqliteStore {
         };
         opened
             .await
-            .map_err(|fault: Fault| match fault.with_action(&doing) {
+            .map_err(|fault: Fault| match fault.with_action(&action) {
                 StoreError::Broken(why) if !why.starts_with("cannot") => {
-                    StoreError::Broken(format!("cannot {doing}: {why}"))
+                    StoreError::Broken(format!("cannot {action}: {why}"))
                 }
                 error => error,
             })
     }
 
-    /// A database in memory, with keys of its own: for tests, and for embedders that keep nothing.
+    /// A database in memory with its own keys, for tests and for embedders that need no persistence.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where memory runs out.
+    /// `Unavailable` if memory runs out.
     pub async fn in_memory() -> Result<Self, StoreError> {
         let opened = async {
             let location = Location::Memory(format!("/vnfm-{}", Uuid::new_v4()));
@@ -133,19 +131,19 @@ impl SqliteStore {
         };
         opened
             .await
-            .map_err(|fault: Fault| fault.with_action("make a database in memory"))
+            .map_err(|fault: Fault| fault.with_action("create a database in memory"))
     }
 
     async fn on(
         (mut writer, readers): (SqliteConnection, Vec<Mutex<SqliteConnection>>),
         keys: SecretKeys,
-        (location, file): (Location, Option<OfFile>),
+        (location, file): (Location, Option<FileState>),
         notes: Option<(Acknowledged, Arc<File>)>,
     ) -> Done<Self> {
         let keys = key_provider::complete(&mut writer, keys).await?;
         let installation_id = write::prepare(&mut writer, &keys).await?;
         upgrade::convert(&mut writer, &keys).await?;
-        let kept = kept_addresses::read(&mut writer, &keys).await?;
+        let kept_addresses = kept_addresses::read(&mut writer, &keys).await?;
         let (acknowledged, index) = notes.unzip();
         let writer = Arc::new(Writer {
             acknowledged: acknowledged.map(Into::into),
@@ -153,7 +151,7 @@ impl SqliteStore {
             keys: RwLock::new(Arc::new(keys)),
             location,
             vims: VimCache::default(),
-            news: watch::Sender::default(),
+            change_counters: watch::Sender::default(),
         });
         writer.note();
         Ok(Self {
@@ -162,7 +160,7 @@ impl SqliteStore {
             readers,
             next_reader: AtomicUsize::new(0),
             installation_id,
-            kept,
+            kept_addresses,
             turning: Mutex::new(()),
             quotas: OnceLock::new(),
             index,
@@ -170,8 +168,7 @@ impl SqliteStore {
         })
     }
 
-    /// From now on no tenant gets more than `most` says of what this store counts, whoever writes it. The first call
-    /// counts.
+    /// Enforces quotas for every tenant from now on. Only the first call has an effect.
     pub fn set_quotas(&self, most: QuotaLimits) {
         let _ = self.quotas.set(Quotas::new(most));
     }
@@ -187,21 +184,21 @@ impl SqliteStore {
         found.map_err(|fault| fault.with_action("list instances without scale levels"))
     }
 
-    /// Packages whose files were never measured, each with its tenant: those of a database from before sizes were kept.
+    /// Packages of unknown size, each with its tenant: those of versions that did not record sizes.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database fails.
     pub async fn unmeasured_packages(&self) -> Result<Vec<(String, String)>, StoreError> {
         let found = usage::unmeasured(&mut *self.reader().await).await;
-        found.map_err(|e| e.with_action("look for packages that were not measured"))
+        found.map_err(|e| e.with_action("list packages of unknown size"))
     }
 
-    /// Closes the database in order, which folds the write-ahead log into it. Dropping the store is safe too.
+    /// Closes the database, which checkpoints the write-ahead log. Dropping the store is safe too.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk does not take it; nothing that was acknowledged is lost.
+    /// `Unavailable` if the disk fails; nothing that was acknowledged is lost.
     pub async fn close(self) -> Result<(), StoreError> {
         let closed = async {
             drop(self.group);
@@ -209,7 +206,7 @@ impl SqliteStore {
                 reader.into_inner().close().await?;
             }
             if let Some(writer) = Arc::into_inner(self.writer) {
-                writer.note_for_good();
+                writer.note_durably();
                 writer.connection.into_inner().close().await?;
             }
             drop((self.index, self.file));
@@ -220,12 +217,12 @@ impl SqliteStore {
             .map_err(|fault: Fault| fault.with_action("close the database"))
     }
 
-    /// The one connection that writes, once those who wait for it now had it.
-    pub(crate) async fn writer(&self) -> Turn<'_> {
-        self.writer.turn().await
+    /// The maintenance connection, which excludes the writer thread; waiters get it in order.
+    pub(crate) async fn writer(&self) -> WriterGuard<'_> {
+        self.writer.lock().await
     }
 
-    /// A connection that reads: one that is free, else the next in turn.
+    /// A reading connection: a free one, or else the next in rotation.
     pub(crate) async fn reader(&self) -> MutexGuard<'_, SqliteConnection> {
         if let Some(free) = self
             .readers
@@ -243,10 +240,10 @@ impl SqliteStore {
 
     /// The addresses that VIMs keep which were in use before addresses were checked.
     pub fn kept_addresses(&self) -> Vec<KeptAddress> {
-        self.kept.all()
+        self.kept_addresses.all()
     }
 
-    /// Where the file is; none in memory.
+    /// The path of the file; `None` in memory.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.writer.location {
             Location::File(path) => Some(path),
@@ -254,17 +251,16 @@ impl SqliteStore {
         }
     }
 
-    /// Which installation this is.
     pub(crate) fn installation(&self) -> &str {
         &self.installation_id
     }
 
-    /// The keys as they are now; see [`Writer::keys`].
+    /// The current keys; see [`Writer::keys`].
     pub(crate) fn keys(&self) -> Arc<SecretKeys> {
         self.writer.keys()
     }
 
-    /// Seals with other keys from now on; only under the writer's lock.
+    /// Replaces the keys; call it only under the writer's lock.
     pub(crate) fn set_keys(&self, keys: SecretKeys) {
         *self
             .writer
@@ -273,32 +269,32 @@ impl SqliteStore {
             .unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
-    /// One change of keys at a time: a second one waits.
-    pub(crate) async fn turning_keys(&self) -> MutexGuard<'_, ()> {
+    /// Serialises changes of keys.
+    pub(crate) async fn lock_rotation(&self) -> MutexGuard<'_, ()> {
         self.turning.lock().await
     }
 
-    /// Nothing of what was read of VIMs counts any more.
+    /// Drops the cached VIMs.
     pub(crate) fn forget_vims(&self) {
         self.writer.vims.forget();
     }
 
-    /// What became of something that was done with the writing connection, as the port says it. After an error of the
-    /// database itself, which may have ended the transaction behind the driver's back, the next gets a new connection.
+    /// Converts the result of work on the maintenance connection. After an error of the database itself, which may have
+    /// ended the transaction unnoticed by the driver, opens a new connection.
     pub(crate) async fn ended<T>(
         &self,
         writer: &mut SqliteConnection,
         outcome: Done<T>,
-        doing: &str,
+        action: &str,
     ) -> Result<T, StoreError> {
         let location = &self.writer.location;
-        if outcome.as_ref().is_err_and(Fault::is_of_the_database)
+        if outcome.as_ref().is_err_and(Fault::is_database_error)
             && location.is_file()
             && let Ok(new) = SqliteConnection::connect_with(&location.options()).await
         {
             *writer = new;
         }
-        outcome.map_err(|fault| fault.with_action(doing))
+        outcome.map_err(|fault| fault.with_action(action))
     }
 }
 
@@ -310,23 +306,23 @@ mod tests {
     use vnfm_core::ports::{Change, OutboxRow, Store as _};
 
     impl SqliteStore {
-        /// What a PRAGMA says, for those who look after the database.
+        /// The value of a PRAGMA on the writer's connection, then on each of the others.
         async fn pragma(&self, sql: &'static str) -> Vec<i64> {
-            let Ok(Answer::Said(Some(of_the_thread))) = self.group.has(Work::Pragma(sql)).await
+            let Ok(Answer::Value(Some(writer_value))) = self.group.execute(Work::Pragma(sql)).await
             else {
-                panic!("the thread that writes says nothing to `{sql}`");
+                panic!("the writer thread returns nothing for `{sql}`");
             };
-            let mut said = vec![of_the_thread];
+            let mut values = vec![writer_value];
             for connection in std::iter::once(&self.writer.connection).chain(&self.readers) {
                 let mut connection = connection.lock().await;
-                said.push(
+                values.push(
                     sqlx::query_scalar(sql)
                         .fetch_one(&mut *connection)
                         .await
                         .unwrap(),
                 );
             }
-            said
+            values
         }
     }
 
@@ -350,7 +346,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_connection_keeps_what_it_acknowledges() {
+    async fn every_connection_has_the_durable_pragmas() {
         let folder = tempfile::tempdir().unwrap();
         let store = file(&folder).await;
         assert_eq!(store.pragma("PRAGMA synchronous").await, [2; 6], "FULL");
@@ -362,10 +358,10 @@ mod tests {
         assert!(!folder.path().join("vnfm.db-wal").exists());
     }
 
-    /// Without that lock, another process that reads the database takes the log's index for left behind and cuts it off
-    /// beneath us.
+    /// Without that lock, another process that reads the database takes the log's index for a leftover and truncates it
+    /// under us.
     #[tokio::test]
-    async fn after_each_write_the_index_of_the_log_is_taken() {
+    async fn the_index_of_the_log_stays_locked_after_each_write() {
         let folder = tempfile::tempdir().unwrap();
         let store = file(&folder).await;
         let index = std::fs::metadata(folder.path().join("vnfm.db-shm"))
@@ -373,12 +369,15 @@ mod tests {
             .ino();
         for _ in 0..2 {
             store.write(None, notification_changes(1)).await.unwrap();
-            // While others lock and unlock, a look at all locks may miss some.
-            assert!((0..100).any(|_| is_in_use(index)), "nobody holds the index");
+            // Reading /proc/locks may miss entries while others lock and unlock.
+            assert!(
+                (0..100).any(|_| is_in_use(index)),
+                "the index is not locked"
+            );
         }
     }
 
-    /// Whether this process has the byte of the index locked that SQLite locks as long as a process uses it.
+    /// True if this process has locked the byte of the index that SQLite locks while a process uses it.
     fn is_in_use(index: u64) -> bool {
         const IN_USE: u64 = 128;
         let (process, index) = (std::process::id().to_string(), index.to_string());
@@ -398,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_disk_is_told_and_the_next_write_works() {
+    async fn a_full_disk_is_an_error_and_the_next_write_succeeds() {
         let folder = tempfile::tempdir().unwrap();
         let store = file(&folder).await;
         store.write(None, notification_changes(1)).await.unwrap();

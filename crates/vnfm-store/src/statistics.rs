@@ -1,4 +1,4 @@
-//! What the database says for those who watch it: how much there is of what, and whether it can still be written.
+//! Statistics and a write probe, for monitoring.
 
 use crate::fault::Done;
 use crate::keys::SecretKeys;
@@ -11,44 +11,44 @@ use vnfm_core::ports::{PackageRecord, StoreError};
 use vnfm_types::PackageOnboardingState::{Processing, Uploading};
 use vnfm_types::Vim;
 
-/// How much there is, over all tenants.
+/// Counts over all tenants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Operations that are not ended: type, state, how many.
+    /// Operations that have not ended: type, state, count.
     pub open_ops: Vec<(String, String, i64)>,
-    /// Instances: state, how many.
+    /// Instances: state, count.
     pub instances: Vec<(String, i64)>,
-    /// Notifications that were given up, of the subscriptions that there are.
+    /// Undeliverable notifications of the current subscriptions.
     pub given_up: i64,
     /// Every VIM in the registry.
     pub vims: Vec<VimExpiry>,
 }
 
-/// When the login of a VIM ends.
+/// The expiry of a VIM's login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VimExpiry {
-    /// Its id.
+    /// The VIM's id.
     pub id: String,
-    /// When what ends first of its login and its certificates ends.
+    /// The earliest expiry among its login and its certificates.
     pub expires_at: Option<Timestamp>,
 }
 
 impl SqliteStore {
-    /// Counts.
+    /// Reads the statistics.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database fails.
     pub async fn figures(&self) -> Result<Statistics, StoreError> {
         let counted = counted(&mut *self.reader().await).await;
         counted.map_err(|fault| fault.with_action("count what there is"))
     }
 
-    /// The packages of all tenants whose content was being taken in when the process before this one ended.
+    /// The packages of all tenants whose onboarding was interrupted when the previous process ended.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database fails.
     pub async fn unfinished_packages(&self) -> Result<Vec<PackageRecord>, StoreError> {
         let rows = packages(&mut *self.reader().await).await;
         let keys = self.keys();
@@ -59,11 +59,11 @@ impl SqliteStore {
         Ok(found)
     }
 
-    /// Writes something small, durably, to see that it can.
+    /// Writes a small row durably, to check that the disk accepts it.
     ///
     /// # Errors
     ///
-    /// Where the database does not take it.
+    /// If the write fails.
     pub async fn probe(&self) -> Result<(), StoreError> {
         let mut writer = self.writer().await;
         let written = query(
@@ -114,7 +114,7 @@ async fn packages(connection: &mut SqliteConnection) -> Done<Vec<SqliteRow>> {
     Ok(query(ALL).fetch_all(connection).await?)
 }
 
-/// A package with the request by which it was being fetched, where that can be unsealed: without it, it is uploaded anew.
+/// A package with the request that fetches it, if that can be unsealed; without it the package must be uploaded again.
 fn left(row: &SqliteRow, keys: &SecretKeys) -> Done<PackageRecord> {
     unsealed_package_of(row, keys).or_else(|fault| {
         let record = package_of(row)?;

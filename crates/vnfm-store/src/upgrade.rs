@@ -1,8 +1,8 @@
 //! Converts rows that a version before migration 16 wrote: the request that instantiated a VNF becomes its deployment,
-//! and what was kept inside requests, outputs and checkpoints moves to columns of its own. It needs the keys, so it is no
-//! SQL.
+//! and data inside requests, outputs and checkpoints moves to columns of its own. It needs the keys, so it cannot be
+//! plain SQL.
 //!
-//! | was | is |
+//! | before | after |
 //! |---|---|
 //! | `instances.request` | `instances.deployment`; `needs_levels` = 1 |
 //! | request member `vnfm/granted` | `placement` of the deployment |
@@ -29,7 +29,7 @@ use vnfm_types::{InstantiateVnfRequest, LcmOperationType, VnfInstance};
 /// Old versions counted at most this many deaths of a hook's process.
 const MAX_DEATHS: u64 = 2;
 
-/// Converts every row that is not converted yet.
+/// Converts every row not converted yet.
 pub(crate) async fn convert(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<()> {
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     hooks(&mut tx, keys).await?;
@@ -39,7 +39,7 @@ pub(crate) async fn convert(connection: &mut SqliteConnection, keys: &SecretKeys
     Ok(())
 }
 
-/// Journal rows of operations that have not ended. First, since `ops.control` marks what is still to be converted.
+/// Journal rows of operations that have not ended. Must come first: `ops.control` marks the rows still to convert.
 async fn hooks(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<()> {
     const FIND: &str = "
         SELECT journal.op_id, journal.step, journal.output, journal.lives,
@@ -81,7 +81,7 @@ fn hook_state(plugin: &Value, can_undo: bool) -> HookState {
     }
 }
 
-/// The processes that ran a hook, unless a version that keeps them for every step has noted them already.
+/// The processes that ran a hook, unless a version that records them for every step has already done so.
 fn lives_of(known: Option<&str>, by: Option<Value>, deaths: Option<Value>) -> Done<ProcessHistory> {
     let known: ProcessHistory = known
         .map(serde_json::from_str)
@@ -100,7 +100,7 @@ fn lives_of(known: Option<&str>, by: Option<Value>, deaths: Option<Value>) -> Do
     Ok(ProcessHistory { by, died, ..known })
 }
 
-/// Operations: what steers them leaves the request; what they start from and lead to is added unless they have ended.
+/// Operations: control members move out of the request; the deployments before and after are added unless they have ended.
 async fn operations(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<()> {
     const FIND: &str = "
         SELECT ops.id, ops.operation, ops.ended, ops.request, instances.vnf_pkg_id, instances.vnf, instances.request
@@ -182,7 +182,7 @@ async fn instances(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done
     Ok(())
 }
 
-/// What the request that instantiated a VNF asked for, with what else was kept of it.
+/// The deployment that an instantiation request asked for, with the other data stored in the request.
 fn deployment(
     vnf_pkg_id: &str,
     request: &Value,
@@ -191,8 +191,8 @@ fn deployment(
     if request.is_null() {
         return Ok(None);
     }
-    let asked = InstantiateVnfRequest::deserialize(request)?;
-    let mut deployment = Deployment::requested(vnf_pkg_id, asked);
+    let instantiate = InstantiateVnfRequest::deserialize(request)?;
+    let mut deployment = Deployment::requested(vnf_pkg_id, instantiate);
     if let Some(placement) = request.get("vnfm/granted") {
         let placement = Granted::deserialize(placement)?;
         deployment.placement = placement.with_links(&deployment.ext_managed_virtual_links);
@@ -204,7 +204,7 @@ fn deployment(
     Ok(Some(deployment))
 }
 
-/// The instances whose levels are still to be told by their VNFD, each with its tenant.
+/// The instances whose scale levels must still be read from their VNFD, each with its tenant.
 pub(crate) async fn needing_levels(
     connection: &mut SqliteConnection,
 ) -> Done<Vec<(String, String)>> {

@@ -1,4 +1,4 @@
-//! What tenants have, counted.
+//! Resources counted per tenant, for quotas.
 
 use crate::fault::Done;
 use crate::write::{Writing, absent, count, number};
@@ -6,9 +6,9 @@ use sqlx::query_scalar;
 use sqlx::sqlite::SqliteConnection;
 use vnfm_core::ports::{QuotaResource, StoreError, Usage};
 
-/// How much of something the tenant `$1` has.
-fn sql(what: QuotaResource) -> Option<&'static str> {
-    Some(match what {
+/// SQL for the tenant `$1`'s amount of a resource; `None` if this store does not count it.
+fn sql(resource: QuotaResource) -> Option<&'static str> {
+    Some(match resource {
         QuotaResource::Instances => "SELECT COUNT(*) FROM instances WHERE tenant = $1",
         QuotaResource::Operations => "SELECT COUNT(*) FROM ops WHERE tenant = $1 AND ended = 0",
         QuotaResource::Packages => "SELECT COUNT(*) FROM packages WHERE tenant = $1",
@@ -25,28 +25,28 @@ fn sql(what: QuotaResource) -> Option<&'static str> {
     })
 }
 
-/// How much of `what` a tenant has.
+/// A tenant's amount of `resource`.
 pub(crate) async fn used(
     connection: &mut SqliteConnection,
     tenant: &str,
-    what: QuotaResource,
+    resource: QuotaResource,
 ) -> Done<u64> {
-    let Some(sql) = sql(what) else {
-        return Err(uncounted(what).into());
+    let Some(sql) = sql(resource) else {
+        return Err(uncounted(resource).into());
     };
     let found: i64 = query_scalar(sql).bind(tenant).fetch_one(connection).await?;
     Ok(count(found))
 }
 
-fn uncounted(what: QuotaResource) -> StoreError {
-    StoreError::Broken(format!("this store does not count {what}"))
+fn uncounted(resource: QuotaResource) -> StoreError {
+    StoreError::Broken(format!("this store does not count {resource}"))
 }
 
-/// How much a tenant has.
+/// A tenant's amounts of all resources.
 pub(crate) async fn usage(connection: &mut SqliteConnection, tenant: &str) -> Done<Usage> {
     let mut counted = [0; KINDS.len()];
-    for (place, what) in counted.iter_mut().zip(KINDS) {
-        *place = used(connection, tenant, what).await?;
+    for (amount, resource) in counted.iter_mut().zip(KINDS) {
+        *amount = used(connection, tenant, resource).await?;
     }
     let [
         instances,
@@ -78,15 +78,15 @@ const KINDS: [QuotaResource; 7] = [
     QuotaResource::AuditBytes,
 ];
 
-/// Refuses the list of changes where the tenant has too much with them.
+/// Fails if the tenant exceeds its quota after the preceding changes.
 pub(crate) fn within(
     writing: &Writing<'_>,
     tenant: &str,
-    what: QuotaResource,
+    resource: QuotaResource,
     (most, adds): (u64, u64),
 ) -> Done<()> {
-    let Some(sql) = sql(what) else {
-        return Err(uncounted(what).into());
+    let Some(sql) = sql(resource) else {
+        return Err(uncounted(resource).into());
     };
     let total = count(writing.statement(sql).bind(tenant).one()?);
     if total <= most {
@@ -95,18 +95,18 @@ pub(crate) fn within(
     let (tenant, used) = (tenant.to_owned(), total.saturating_sub(adds));
     Err(StoreError::QuotaExceeded {
         tenant,
-        what,
+        what: resource,
         used,
         most,
     }
     .into())
 }
 
-/// Sets an amount aside, in place of what was set aside under the same id.
+/// Reserves an amount, replacing a reservation with the same id.
 pub(crate) fn reserve(
     writing: &Writing<'_>,
     (tenant, id): (&str, &str),
-    what: QuotaResource,
+    resource: QuotaResource,
     amount: u64,
 ) -> Done<()> {
     const RESERVE: &str = "
@@ -116,11 +116,11 @@ pub(crate) fn reserve(
         .statement(RESERVE)
         .bind(id)
         .bind(tenant)
-        .bind(what.name());
+        .bind(resource.name());
     reserve.bind(number(amount)).run()
 }
 
-/// Releases what was set aside.
+/// Removes a reservation.
 pub(crate) fn release(writing: &Writing<'_>, id: &str) -> Done<()> {
     writing
         .statement("DELETE FROM reservations WHERE id = $1")
@@ -128,7 +128,7 @@ pub(crate) fn release(writing: &Writing<'_>, id: &str) -> Done<()> {
         .run()
 }
 
-/// How many bytes the files of a package have.
+/// Records the size of a package's files.
 pub(crate) fn package_size(
     writing: &Writing<'_>,
     (tenant, id): (&str, &str),
@@ -147,14 +147,13 @@ pub(crate) fn package_size(
     Err(absent("VNF package", id).into())
 }
 
-/// Packages of which it is not known how many bytes they have: a database from before they were counted. Each with its
-/// tenant.
+/// Packages of unknown size, each with its tenant; versions before quotas did not record it.
 pub(crate) async fn unmeasured(connection: &mut SqliteConnection) -> Done<Vec<(String, String)>> {
     const UNMEASURED: &str = "SELECT tenant, id FROM packages WHERE bytes IS NULL";
     Ok(sqlx::query_as(UNMEASURED).fetch_all(connection).await?)
 }
 
-/// Every tenant that has something.
+/// Every tenant that owns any resource.
 pub(crate) async fn tenants(connection: &mut SqliteConnection) -> Done<Vec<String>> {
     const TENANTS: &str = "
         SELECT tenant FROM instances UNION SELECT tenant FROM vims UNION SELECT tenant FROM packages

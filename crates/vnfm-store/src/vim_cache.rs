@@ -1,14 +1,14 @@
-//! The VIMs as they were last read. Each call to a VIM asks for its connection anew, so that a change reaches
-//! operations in flight at their next call; as long as nothing was written, that costs no query and no unsealing.
+//! A cache of VIM records. Each call to a VIM reads its connection again, so that a change reaches operations in flight
+//! at their next call; the cache saves the query and the unsealing while nothing changes.
 //!
-//! The one writer says when something may have changed, after the commit and before anybody hears of it. A reader
-//! that began before that may still hold the old row: it is told apart by the count of changes.
+//! The writer invalidates the cache after the commit and before any caller gets its result. A reader that began before
+//! that may still hold the old row; the count of changes reveals it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::{Change, VimRecord};
 
-/// By who asks, and id or name.
+/// By the caller's tenant and the id or name.
 type Key = (String, String);
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl VimCache {
         known.cloned().ok_or(state.changes)
     }
 
-    /// Keeps a record that was read, unless something was written since `changes` was told.
+    /// Caches a record, unless a VIM may have changed since [`Self::get`] returned `changes`.
     pub(crate) fn keep(
         &self,
         changes: u64,
@@ -45,14 +45,14 @@ impl VimCache {
         }
     }
 
-    /// Forgets them all where one of these changes may have touched a VIM.
-    pub(crate) fn heed<'a>(&self, mut changes: impl Iterator<Item = &'a Change>) {
+    /// Clears the cache if one of these changes may affect a VIM.
+    pub(crate) fn invalidate<'a>(&self, mut changes: impl Iterator<Item = &'a Change>) {
         if changes.any(may_touch_a_vim) {
             self.forget();
         }
     }
 
-    /// Forgets them all.
+    /// Clears the cache.
     pub(crate) fn forget(&self) {
         let mut state = self.state();
         state.changes += 1;
@@ -64,7 +64,7 @@ impl VimCache {
     }
 }
 
-/// Everything but what is known not to.
+/// False only for changes known not to affect VIMs.
 fn may_touch_a_vim(change: &Change) -> bool {
     !matches!(
         change,

@@ -1,10 +1,10 @@
-//! What somebody sees of a list, as conditions of SQL beside those of its filter.
+//! Visibility scopes of callers, as SQL conditions in addition to a list's filter.
 //!
 //! ```text
 //! instances      vnfProvider IN (…)  AND no row of `uses` with a VIM, or a namespace, outside of (…)
-//! operations     the instance is there, and seen  AND no row of `lived` with a VIM, or a namespace, outside of (…)
+//! operations     the instance exists and is visible  AND no row of `lived` with a VIM, or a namespace, outside of (…)
 //! packages       vnfProvider IN (…)
-//! subscriptions  made by somebody who sees the same
+//! subscriptions  created with the same scope
 //! ```
 
 use crate::dialect;
@@ -13,7 +13,7 @@ use crate::filter::Bound;
 use std::fmt::Write as _;
 use vnfm_core::query::VisibilityScope;
 
-/// A list that somebody may see a part of.
+/// A list restricted by a scope.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum List {
     Instances,
@@ -22,60 +22,61 @@ pub(crate) enum List {
     Subscriptions,
 }
 
-/// ` AND …` for what is seen of a list, and its values, the first of which is number `first`; empty where everything is.
+/// ` AND …` for the visible part of a list, and its values, numbered from `first`; empty if all of it is visible.
 pub(crate) fn condition(
     list: List,
-    sight: &VisibilityScope,
+    scope: &VisibilityScope,
     first: usize,
 ) -> Done<(String, Vec<Bound>)> {
-    let mut seen = Seen {
+    let mut builder = ConditionBuilder {
         first,
         bound: Vec::new(),
         sql: String::new(),
     };
-    if sight.is_unlimited() {
-        return Ok((seen.sql, seen.bound));
+    if scope.is_unlimited() {
+        return Ok((builder.sql, builder.bound));
     }
     match list {
-        List::Instances => seen.instances(sight),
+        List::Instances => builder.instances(scope),
         List::Ops => {
-            seen.sql += " AND EXISTS (SELECT 1 FROM instances WHERE instances.id = ops.instance_id";
-            seen.instances(sight);
-            seen.sql += ")";
+            builder.sql +=
+                " AND EXISTS (SELECT 1 FROM instances WHERE instances.id = ops.instance_id";
+            builder.instances(scope);
+            builder.sql += ")";
             let lived = "lived WHERE lived.op_id = ops.id";
-            seen.is_only_in(lived, "lived.vim_id", &sight.vims);
-            seen.is_only_in(lived, "lived.namespace", &sight.namespaces);
+            builder.is_only_in(lived, "lived.vim_id", &scope.vims);
+            builder.is_only_in(lived, "lived.namespace", &scope.namespaces);
         }
-        List::Packages => seen.is_among(&dialect::extract("info", &provider()), &sight.vendors),
+        List::Packages => builder.is_among(&dialect::extract("info", &provider()), &scope.vendors),
         List::Subscriptions => {
-            let same = seen.bind(serde_json::to_string(sight)?);
-            let _ = write!(seen.sql, " AND sight = {same}"); // a String takes everything
+            let same = builder.bind(serde_json::to_string(scope)?);
+            let _ = write!(builder.sql, " AND sight = {same}"); // writing to a String cannot fail
         }
     }
-    Ok((seen.sql, seen.bound))
+    Ok((builder.sql, builder.bound))
 }
 
-/// How a subscription keeps what whoever made it sees.
-pub(crate) fn stored(sight: &VisibilityScope) -> Done<Option<String>> {
-    if sight.is_unlimited() {
+/// A subscription creator's scope, as stored; `None` if unrestricted.
+pub(crate) fn stored(scope: &VisibilityScope) -> Done<Option<String>> {
+    if scope.is_unlimited() {
         Ok(None)
     } else {
-        Ok(Some(serde_json::to_string(sight)?))
+        Ok(Some(serde_json::to_string(scope)?))
     }
 }
 
-/// The way to the vendor in the document of an instance or a package.
+/// The path of the vendor in the document of an instance or package.
 fn provider() -> String {
     dialect::member(dialect::ROOT, "vnfProvider")
 }
 
-struct Seen {
+struct ConditionBuilder {
     first: usize,
     bound: Vec<Bound>,
     sql: String,
 }
 
-impl Seen {
+impl ConditionBuilder {
     fn bind(&mut self, value: String) -> String {
         self.bound.push(Bound::Text(value));
         format!("${}", self.first + self.bound.len() - 1)
@@ -86,31 +87,30 @@ impl Seen {
         bound.join(", ")
     }
 
-    /// That `value` is one of `names`; nothing where there are none.
+    /// Requires that `value` is one of `names`, unless that is empty.
     fn is_among(&mut self, value: &str, names: &[String]) {
         if !names.is_empty() {
             let names = self.names(names);
-            let _ = write!(self.sql, " AND {value} IN ({names})"); // a String takes everything
+            let _ = write!(self.sql, " AND {value} IN ({names})"); // writing to a String cannot fail
         }
     }
 
-    /// Of an instance, in the table of that name.
-    fn instances(&mut self, sight: &VisibilityScope) {
+    /// The conditions on a row of `instances`.
+    fn instances(&mut self, scope: &VisibilityScope) {
         self.is_among(
             &dialect::extract("instances.vnf", &provider()),
-            &sight.vendors,
+            &scope.vendors,
         );
         let uses = "uses WHERE uses.instance_id = instances.id";
-        self.is_only_in(uses, "uses.vim_id", &sight.vims);
-        self.is_only_in(uses, "COALESCE(uses.namespace, '')", &sight.namespaces);
+        self.is_only_in(uses, "uses.vim_id", &scope.vims);
+        self.is_only_in(uses, "COALESCE(uses.namespace, '')", &scope.namespaces);
     }
 
-    /// That none of `rows`, a table with its condition, has a `value` which is not one of `names`; nothing where there
-    /// are none.
+    /// Requires that no row of `rows` (a table with its condition) has a `value` outside `names`, unless that is empty.
     fn is_only_in(&mut self, rows: &str, value: &str, names: &[String]) {
         if !names.is_empty() {
             let names = self.names(names);
-            // A String takes everything.
+            // Writing to a String cannot fail.
             let _ = write!(
                 self.sql,
                 " AND NOT EXISTS (SELECT 1 FROM {rows} AND {value} NOT IN ({names}))"

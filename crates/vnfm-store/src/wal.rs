@@ -22,10 +22,10 @@ use vnfm_core::ports::StoreError;
 
 const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
-/// The magic number, but for its last bit, which says how checksums read their words.
+/// The magic number without its last bit, which selects the byte order of checksums.
 const MAGIC: u32 = 0x377f_0682;
 
-/// Which generation of the log, how many of its frames are acknowledged, and the page that the last of them holds.
+/// The log's generation (its salts), its number of acknowledged frames, and the page in the last of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     salts: [u32; 2],
@@ -33,14 +33,15 @@ struct Mark {
     page: Option<Page>,
 }
 
-/// A page as an acknowledged transaction left it. A database that has it holds that transaction, with or without the log.
+/// A page as an acknowledged transaction wrote it. A database with that page contains the transaction, even without the
+/// log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Page {
     number: u32,
     sum: [u32; 2],
 }
 
-/// The note beside the database, and where it is learned from.
+/// The note next to the database, and the files it is derived from.
 #[derive(Debug)]
 pub(crate) struct Acknowledged {
     note: File,
@@ -50,11 +51,11 @@ pub(crate) struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// The note of the database at `path`, which is open; the log's index, open as well. Whoever closes the index takes
-    /// every lock away that SQLite has on it in this process, as POSIX wants it, and another process that reads the
-    /// database then makes it anew beneath us: it stays open as long as a connection does.
+    /// Opens the note of the open database at `path`. Also returns the log's index, which must stay open as long as a
+    /// connection: closing it would drop all POSIX locks that SQLite holds on it in this process, and another process
+    /// that reads the database would then recreate it under us.
     pub(crate) fn open(path: &Path) -> Result<(Self, Arc<File>), StoreError> {
-        let path_of_note = beside(path, "-acked");
+        let path_of_note = companion(path, "-acked");
         let note = OpenOptions::new()
             .read(true)
             .write(true)
@@ -62,14 +63,15 @@ impl Acknowledged {
             .truncate(false)
             .mode(0o600)
             .open(&path_of_note);
-        let path_of_index = beside(path, "-shm");
-        let said = |path: &Path, error: &io::Error| {
+        let path_of_index = companion(path, "-shm");
+        let open_error = |path: &Path, error: &io::Error| {
             StoreError::Unavailable(format!("cannot open `{}`: {error}", path.display()))
         };
-        let note = note.map_err(|error| said(&path_of_note, &error))?;
-        let index = File::open(&path_of_index).map_err(|error| said(&path_of_index, &error))?;
+        let note = note.map_err(|error| open_error(&path_of_note, &error))?;
+        let index =
+            File::open(&path_of_index).map_err(|error| open_error(&path_of_index, &error))?;
         let index = Arc::new(index);
-        let log = File::open(beside(path, "-wal")).ok();
+        let log = File::open(companion(path, "-wal")).ok();
         Ok((
             Self {
                 note,
@@ -81,8 +83,8 @@ impl Acknowledged {
         ))
     }
 
-    /// Notes what the log's index shows as committed; nobody may write to the database meanwhile. What cannot be noted
-    /// is told and goes on: a note that is older is true.
+    /// Notes what the log's index shows as committed; the caller excludes writers. A failure only logs a warning: an older
+    /// note is still true.
     pub(crate) fn note(&mut self) {
         let Ok(mark) = committed(&self.index, self.log.as_ref()) else {
             return;
@@ -96,9 +98,9 @@ impl Acknowledged {
         }
     }
 
-    /// The same, durably: before the log shrinks or goes, since a note that lost its end with the power would then
-    /// speak of a log that nobody has any more.
-    pub(crate) fn note_for_good(&mut self) {
+    /// Like [`Self::note`], with an fsync. Needed before the log is truncated or removed: after a power loss, an older note
+    /// would describe a log that no longer exists.
+    pub(crate) fn note_durably(&mut self) {
         self.note();
         if let Err(error) = self.note.sync_data() {
             tracing::warn!(%error, "could not sync the acknowledgement");
@@ -107,15 +109,15 @@ impl Acknowledged {
 }
 
 impl Drop for Acknowledged {
-    /// The last connection that closes folds the log into the database and removes it.
+    /// The last connection to close checkpoints the log and removes it.
     fn drop(&mut self) {
-        self.note_for_good();
+        self.note_durably();
     }
 }
 
 impl Mark {
-    /// Eight words: salts, frames, the page's number and sum, and a sum of those before it, which is wrong where an
-    /// older binary wrote the first three words alone.
+    /// Eight words: salts, frames, the page's number and checksum, and a checksum of the words before it. Older binaries
+    /// wrote only the first three words, so that the last checksum does not match.
     fn bytes(self) -> [u8; 32] {
         let page = self.page.unwrap_or(Page {
             number: 0,
@@ -147,18 +149,18 @@ impl Mark {
 }
 
 impl Page {
-    /// The page of a note; none in one of an older binary.
+    /// The page in a note; `None` in a note of an older binary.
     fn of(bytes: &[u8]) -> Option<Self> {
         let sum = checksum([0, 0], bytes.get(..24)?, true);
-        let is_whole = word(bytes, 24)? == sum[0] && word(bytes, 28)? == sum[1];
+        let is_intact = word(bytes, 24)? == sum[0] && word(bytes, 28)? == sum[1];
         let page = Self {
             number: word(bytes, 12)?,
             sum: [word(bytes, 16)?, word(bytes, 20)?],
         };
-        (is_whole && page.number > 0).then_some(page)
+        (is_intact && page.number > 0).then_some(page)
     }
 
-    /// True where the database at `path` has the page as it was noted.
+    /// True if the database at `path` contains the page as noted.
     fn is_in(self, path: &Path) -> bool {
         let read = || -> io::Result<Vec<u8>> {
             let database = File::open(path)?;
@@ -173,9 +175,13 @@ impl Page {
     }
 }
 
-/// A size of pages as SQLite keeps it in two bytes.
-fn page_size(kept: u16) -> u32 {
-    if kept == 1 { 65_536 } else { kept.into() }
+/// Decodes SQLite's two-byte page size, in which 1 means 65 536.
+fn page_size(stored_size: u16) -> u32 {
+    if stored_size == 1 {
+        65_536
+    } else {
+        stored_size.into()
+    }
 }
 
 fn put(bytes: &mut [u8], words: &[u32]) {
@@ -184,11 +190,11 @@ fn put(bytes: &mut [u8], words: &[u32]) {
     }
 }
 
-/// What the index's header says, `mxFrame` and the salts, as SQLite wrote them; with the page of the last frame.
+/// Reads `mxFrame` and the salts from the index's header, and the page in the last frame from the log.
 fn committed(index: &File, log: Option<&File>) -> io::Result<Mark> {
     let mut header = [0; 48];
     index.read_exact_at(&mut header, 0)?;
-    // The count is in the machine's order, the salts are copied as they lie in the log.
+    // The count is in native byte order; the salts are copied from the log as they are.
     let frames = word(&header, 16)
         .map(u32::to_ne_bytes)
         .map_or(0, u32::from_be_bytes);
@@ -204,7 +210,7 @@ fn committed(index: &File, log: Option<&File>) -> io::Result<Mark> {
     })
 }
 
-/// The page of the last of so many frames.
+/// The page in the frame number `frames`.
 fn last_page(log: &File, frames: u32, size: u32) -> io::Result<Page> {
     let mut frame = vec![0; FRAME_HEADER + size as usize];
     let at = HEADER as u64 + u64::from(frames - 1) * frame.len() as u64;
@@ -216,14 +222,14 @@ fn last_page(log: &File, frames: u32, size: u32) -> io::Result<Page> {
     })
 }
 
-/// Looks at the log of the database at `path`, if there is one.
+/// Checks the log of the database at `path`, if there is one.
 ///
 /// # Errors
 ///
-/// `Broken` where acknowledged transactions are damaged or cut off; nothing was changed.
+/// `Broken` if acknowledged transactions are damaged or missing; nothing is changed.
 pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
-    let log = beside(path, "-wal");
-    let noted = fs::read(beside(path, "-acked"))
+    let log = companion(path, "-wal");
+    let noted = fs::read(companion(path, "-acked"))
         .ok()
         .and_then(|bytes| Mark::of(&bytes));
     let bytes = match fs::read(&log) {
@@ -235,7 +241,7 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
         Ok(bytes) => bytes,
     };
     if bytes.is_empty() {
-        return not_missed(path, noted);
+        return check_not_lost(path, noted);
     }
     let Some(found) = damage(&bytes, noted) else {
         return Ok(());
@@ -247,12 +253,12 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
         log.display(),
         found.offset,
         log.display(),
-        beside(path, "-acked").display(),
+        companion(path, "-acked").display(),
     )))
 }
 
-/// That a log which is not there, or is empty, was folded into the database before: what was acknowledged last is in it.
-fn not_missed(path: &Path, noted: Option<Mark>) -> Result<(), StoreError> {
+/// Checks that a missing or empty log was checkpointed: the database contains the last acknowledged page.
+fn check_not_lost(path: &Path, noted: Option<Mark>) -> Result<(), StoreError> {
     let Some((Mark { frames, .. }, page)) = noted.and_then(|mark| Some((mark, mark.page?))) else {
         return Ok(());
     };
@@ -264,12 +270,12 @@ fn not_missed(path: &Path, noted: Option<Mark>) -> Result<(), StoreError> {
          acknowledged, as `{}` says, so the changes that were accepted last are lost; hint: nothing was changed: bring \
          the log back as it was, or restore a backup (`vnfm-server restore FILE`); to give up what was lost, run \
          `vnfm-server accept-loss`",
-        beside(path, "-wal").display(),
-        beside(path, "-acked").display(),
+        companion(path, "-wal").display(),
+        companion(path, "-acked").display(),
     )))
 }
 
-/// Where acknowledged transactions end too early.
+/// The first damaged frame, before the end of the acknowledged transactions.
 struct Damage {
     offset: usize,
     frame: usize,
@@ -299,27 +305,27 @@ fn damage(bytes: &[u8], noted: Option<Mark>) -> Option<Damage> {
     let frames: Vec<_> = bytes[HEADER..]
         .chunks_exact(FRAME_HEADER + header.page)
         .collect();
-    let whole = header.whole(&frames);
-    let behind = frames[whole..]
+    let intact = header.intact(&frames);
+    let after_damage = frames[intact..]
         .iter()
         .filter(|frame| header.ends_a_transaction(frame))
         .count();
     let acknowledged = noted
         .filter(|mark| mark.salts == header.salts)
         .map(|mark| mark.frames);
-    let lost = acknowledged.is_some_and(|frames| (frames as usize) > whole);
-    let offset = HEADER + whole * (FRAME_HEADER + header.page);
+    let lost = acknowledged.is_some_and(|frames| (frames as usize) > intact);
+    let offset = HEADER + intact * (FRAME_HEADER + header.page);
     let found = Damage {
         offset,
-        frame: whole + 1,
+        frame: intact + 1,
         acknowledged: acknowledged.filter(|_| lost),
     };
-    // Commits that failed, as on a disk that gives errors, leave whole transactions behind the end; the note knows.
-    let all_noted = acknowledged.is_some_and(|frames| frames as usize == whole);
-    (lost || (behind > 1 && !all_noted)).then_some(found)
+    // Failed commits, as after I/O errors, leave complete transactions behind the end; the note tells them apart.
+    let all_noted = acknowledged.is_some_and(|frames| frames as usize == intact);
+    (lost || (after_damage > 1 && !all_noted)).then_some(found)
 }
 
-/// The log's header, whole.
+/// The log's header, if its checksum is right.
 struct Header {
     page: usize,
     salts: [u32; 2],
@@ -338,30 +344,30 @@ impl Header {
             sum,
             big,
         };
-        let told = [word(bytes, 24)?, word(bytes, 28)?];
-        (magic & !1 == MAGIC && sum == told && header.page >= 512).then_some(header)
+        let stored = [word(bytes, 24)?, word(bytes, 28)?];
+        (magic & !1 == MAGIC && sum == stored && header.page >= 512).then_some(header)
     }
 
-    /// How many frames from the first on are whole: of this generation, and as they were written.
-    fn whole(&self, frames: &[&[u8]]) -> usize {
+    /// Number of leading frames that belong to this generation and have the right checksum.
+    fn intact(&self, frames: &[&[u8]]) -> usize {
         let mut sum = self.sum;
         frames
             .iter()
             .take_while(|frame| {
                 sum = checksum(sum, &frame[..8], self.big);
                 sum = checksum(sum, &frame[FRAME_HEADER..], self.big);
-                self.is_mine(frame)
+                self.is_current(frame)
                     && word(frame, 16) == Some(sum[0])
                     && word(frame, 20) == Some(sum[1])
             })
             .count()
     }
 
-    fn is_mine(&self, frame: &[u8]) -> bool {
+    fn is_current(&self, frame: &[u8]) -> bool {
         word(frame, 8) == Some(self.salts[0]) && word(frame, 12) == Some(self.salts[1])
     }
 
-    /// True also where one of the salts is what is damaged: those of other generations differ in both.
+    /// True even if one of the salts is damaged: frames of other generations differ in both.
     fn ends_a_transaction(&self, frame: &[u8]) -> bool {
         let mine = [8, 12]
             .into_iter()
@@ -389,8 +395,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
 }
 
-/// The file beside the database whose name ends so.
-pub(crate) fn beside(path: &Path, end: &str) -> PathBuf {
+/// The file next to the database whose name has the suffix `end`.
+pub(crate) fn companion(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     name.into()

@@ -1,4 +1,4 @@
-//! Keys in Barbican, on the simulated cloud and, where there is one, on a real one.
+//! Scenarios with keys in Barbican, simulated or real.
 
 use crate::support::TokioClock;
 use std::sync::{Arc, Mutex};
@@ -6,20 +6,20 @@ use vnfm_core::ports::{ErrorKind, PortError, SecretSealer as _};
 use vnfm_openstack::Barbican;
 use vnfm_types::{Secret, VimConnectionInfo};
 
-/// A key of the kind that is kept.
+/// A Fernet key, as the server stores it.
 pub(crate) const KEY: &str = "planted-cw_0x689RpI-jtRR7oE8h_eQsKImvJapLeSbXpwF4e4=";
 
 /// A login that a test can change.
-pub(crate) struct Door(Arc<Mutex<VimConnectionInfo>>);
+pub(crate) struct TestLogin(Arc<Mutex<VimConnectionInfo>>);
 
-impl Door {
-    pub(crate) fn of(connection: VimConnectionInfo) -> (Self, Barbican) {
+impl TestLogin {
+    pub(crate) fn new(connection: VimConnectionInfo) -> (Self, Barbican) {
         let login = Arc::new(Mutex::new(connection));
-        let shown = login.clone();
-        let asked = Box::new(move || Ok(shown.lock().unwrap().clone()));
+        let current = login.clone();
+        let source = Box::new(move || Ok(current.lock().unwrap().clone()));
         (
             Self(login),
-            Barbican::new(asked, Arc::new(TokioClock::default())).unwrap(),
+            Barbican::new(source, Arc::new(TokioClock::default())).unwrap(),
         )
     }
 
@@ -32,8 +32,7 @@ impl Door {
     }
 }
 
-/// What every Barbican does with a key.
-pub(crate) async fn a_key_is_kept_found_and_given_back(barbican: &Barbican) {
+pub(crate) async fn a_key_is_stored_listed_and_read_back(barbican: &Barbican) {
     let name = format!("vnfm-{}", uuid::Uuid::new_v4());
     assert_eq!(barbican.key_ids(&name).await.unwrap(), [""; 0]);
     let first = barbican.store_key(&name, &Secret::new(KEY)).await.unwrap();
@@ -43,36 +42,36 @@ pub(crate) async fn a_key_is_kept_found_and_given_back(barbican: &Barbican) {
         .unwrap();
     assert_eq!(barbican.key(&first).await.unwrap().reveal(), KEY);
     assert_eq!(barbican.key(&second).await.unwrap().reveal(), "another");
-    let mut kept = barbican.key_ids(&name).await.unwrap();
-    kept.sort();
+    let mut stored = barbican.key_ids(&name).await.unwrap();
+    stored.sort();
     let mut both = vec![first, second];
     both.sort();
-    assert_eq!(kept, both);
-    let nowhere = uuid::Uuid::new_v4().to_string();
-    let error = barbican.key(&nowhere).await.unwrap_err();
+    assert_eq!(stored, both);
+    let missing = uuid::Uuid::new_v4().to_string();
+    let error = barbican.key(&missing).await.unwrap_err();
     assert_eq!(error.code().name, "barbican.no-key");
-    assert!(error.to_string().contains(&nowhere), "{error}");
+    assert!(error.to_string().contains(&missing), "{error}");
 }
 
-/// What somebody reads whose password is wrong, and that the right one is taken at once.
-pub(crate) async fn a_wrong_password_is_said_and_a_new_one_taken(
-    (door, barbican): (&Door, &Barbican),
+/// A wrong password is an error with a hint; a corrected one is used at once.
+pub(crate) async fn a_wrong_password_is_reported_and_a_new_one_used_at_once(
+    (login, barbican): (&TestLogin, &Barbican),
     right: &str,
 ) {
-    door.set_access("password", "planted-wrong");
+    login.set_access("password", "planted-wrong");
     let error = barbican.key_ids("vnfm-x").await.unwrap_err();
-    is_refused(&error, "secrets.barbican");
-    door.set_access("password", right);
+    assert_refused(&error, "secrets.barbican");
+    login.set_access("password", right);
     barbican.key_ids("vnfm-x").await.unwrap();
 }
 
-pub(crate) fn is_refused(error: &PortError, hint: &str) {
+pub(crate) fn assert_refused(error: &PortError, hint: &str) {
     assert_eq!(error.kind(), ErrorKind::Refused, "{error:?}");
-    let said = format!("{error}; {}", error.next());
-    assert!(said.contains("Barbican") && said.contains(hint), "{said}");
+    let text = format!("{error}; {}", error.next());
+    assert!(text.contains("Barbican") && text.contains(hint), "{text}");
     assert!(
-        !said.contains("VIM `") && !said.contains("vnfmctl vim"),
-        "it is no VIM: {said}"
+        !text.contains("VIM `") && !text.contains("vnfmctl vim"),
+        "the text speaks of a VIM: {text}"
     );
-    assert!(!format!("{error:?} {said}").contains("planted"), "{said}");
+    assert!(!format!("{error:?} {text}").contains("planted"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! An application credential, made for a test and deleted at its end.
+//! An application credential, created for a test and deleted at its end.
 
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -14,8 +14,8 @@ pub(crate) struct Credential {
 const SECRET: &str = "planted-credential-secret";
 
 impl Credential {
-    /// Made by the user of a connection.
-    pub(crate) async fn make(info: &VimConnectionInfo) -> Self {
+    /// Creates one for the user of a connection.
+    pub(crate) async fn create(info: &VimConnectionInfo) -> Self {
         let endpoint = info.interface_info["endpoint"]
             .as_str()
             .unwrap()
@@ -41,11 +41,11 @@ impl Credential {
         let body: Value = reply.json().await.unwrap();
         let user = body["token"]["user"]["id"].as_str().unwrap();
         let all = format!("{endpoint}/users/{user}/application_credentials");
-        let wanted = json!({"application_credential": {"name": uuid::Uuid::new_v4(), "secret": SECRET, "unrestricted": true}});
+        let body = json!({"application_credential": {"name": uuid::Uuid::new_v4(), "secret": SECRET, "unrestricted": true}});
         let reply = client
             .post(&all)
             .header("X-Auth-Token", &token)
-            .json(&wanted)
+            .json(&body)
             .send()
             .await
             .unwrap();
@@ -62,7 +62,7 @@ impl Credential {
         }
     }
 
-    /// The same connection, by the credential.
+    /// The same connection, logging in with the credential.
     pub(crate) fn connection(&self, info: &VimConnectionInfo) -> VimConnectionInfo {
         let mut info = info.clone();
         info.access_info.clear();

@@ -1,4 +1,4 @@
-//! Clouds that lie: endless answers, catalogs and redirects that lead inward, a proxy inside.
+//! Hostile clouds: endless responses, and catalogs, redirects and proxies that point to internal addresses.
 
 use crate::support::TokioClock;
 use async_trait::async_trait;
@@ -10,32 +10,34 @@ use vnfm_outbound::{Destinations, Networks};
 use vnfm_sim::liar::{Liar, Lie};
 use vnfm_types::VimConnectionInfo;
 
-/// A connection that came with a request, or one that is registered or kept.
-struct Given {
+/// The connection of a hostile VIM.
+struct HostileVim {
     info: VimConnectionInfo,
-    shown: bool,
-    kept: bool,
+    /// Registered, rather than given in a request: errors may quote its responses.
+    registered: bool,
+    /// Registered before addresses were checked.
+    keeps_address: bool,
 }
 
-impl Given {
+impl HostileVim {
     fn at(endpoint: &str) -> Self {
         let info = json!({"vimType": "openstack", "interfaceInfo": {"endpoint": format!("{endpoint}/v3")},
             "accessInfo": {"username": "u", "password": "planted-password", "project": "p"}});
         Self {
             info: serde_json::from_value(info).unwrap(),
-            shown: false,
-            kept: false,
+            registered: false,
+            keeps_address: false,
         }
     }
 }
 
 #[async_trait]
-impl Vim for Given {
+impl Vim for HostileVim {
     fn name(&self) -> &'static str {
-        "given"
+        "hostile"
     }
     fn connection_id(&self) -> &'static str {
-        "given"
+        "hostile"
     }
     async fn connection(&self) -> Result<VimLogin, PortError> {
         Ok(VimLogin {
@@ -44,14 +46,14 @@ impl Vim for Given {
         })
     }
     fn exposes_responses(&self) -> bool {
-        self.shown
+        self.registered
     }
     fn keeps_unchecked_address(&self, _: &VimConnectionInfo) -> bool {
-        self.kept
+        self.keeps_address
     }
 }
 
-async fn check(networks: &[&str], vim: &Given) -> PortError {
+async fn check(networks: &[&str], vim: &HostileVim) -> PortError {
     let networks: Vec<_> = networks.iter().map(|&text| text.to_owned()).collect();
     let to = Destinations::within(Networks::parse(&networks).unwrap());
     OpenStack::new(Arc::new(TokioClock::default()), to)
@@ -60,7 +62,7 @@ async fn check(networks: &[&str], vim: &Given) -> PortError {
         .unwrap_err()
 }
 
-/// A Keystone whose catalog has Heat there.
+/// A Keystone whose catalog has Heat at the URL `heat`.
 fn keystone(heat: &str) -> Lie {
     let endpoint = json!({"interface": "public", "region_id": "one", "url": heat});
     let token = json!({"token": {"project": {"id": "p"}, "catalog": [
@@ -69,19 +71,16 @@ fn keystone(heat: &str) -> Lie {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_is_an_error_that_lasts() {
+async fn an_endless_response_is_a_permanent_error() {
     for lie in [Lie::Endless, Lie::Huge, Lie::Values(1_000_000)] {
         let cloud = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
-        let error = check(&["127.0.0.1"], &Given::at(&cloud.url())).await;
+        let error = check(&["127.0.0.1"], &HostileVim::at(&cloud.url())).await;
         assert_eq!(
             error.name(),
             "openstack.answer-too-large",
             "{lie:?}: {error}"
         );
-        assert!(
-            !error.is_unavailable(),
-            "{lie:?}: tried again it would be the same"
-        );
+        assert!(!error.is_unavailable(), "{lie:?}: a retry would not help");
         assert!(
             cloud.sent() < 64 << 20,
             "{lie:?}: {} bytes were sent",
@@ -91,43 +90,43 @@ async fn an_answer_without_an_end_is_an_error_that_lasts() {
 }
 
 #[tokio::test]
-async fn loopback_is_refused_by_default_and_named_with_the_setting() {
+async fn loopback_is_refused_by_default_with_a_hint_to_the_setting() {
     let cloud = Liar::start("127.0.0.1", Lie::Endless).await.unwrap();
-    let error = check(&[], &Given::at(&cloud.url())).await;
+    let error = check(&[], &HostileVim::at(&cloud.url())).await;
     assert_eq!(error.name(), "openstack.address", "{error}");
     assert!(error.next().contains("vims.networks"), "{}", error.next());
     assert!(cloud.seen().is_empty(), "{:?}", cloud.seen());
 }
 
 #[tokio::test]
-async fn a_catalog_that_points_inward_is_not_followed() {
+async fn a_catalog_endpoint_on_an_internal_address_is_not_called() {
     let inner = Liar::start("127.0.0.2", Lie::Plain(404, "inner secret".into()))
         .await
         .unwrap();
     let cloud = Liar::start("127.0.0.1", keystone(&inner.url()))
         .await
         .unwrap();
-    let error = check(&["127.0.0.1"], &Given::at(&cloud.url())).await;
+    let error = check(&["127.0.0.1"], &HostileVim::at(&cloud.url())).await;
     assert_eq!(error.name(), "openstack.address", "{error}");
     assert!(inner.seen().is_empty(), "{:?}", inner.seen());
 }
 
 #[tokio::test]
-async fn a_redirect_takes_no_password_along() {
+async fn a_redirect_is_not_followed_with_the_password() {
     let inner = Liar::start("127.0.0.1", Lie::Plain(200, String::new()))
         .await
         .unwrap();
     let cloud = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
         .await
         .unwrap();
-    check(&["127.0.0.1"], &Given::at(&cloud.url())).await;
+    check(&["127.0.0.1"], &HostileVim::at(&cloud.url())).await;
     assert!(inner.seen().is_empty(), "{:?}", inner.seen());
 }
 
 #[tokio::test]
 async fn a_proxy_is_checked_like_any_address() {
     let proxy = Liar::start("127.0.0.1", Lie::Endless).await.unwrap();
-    let mut vim = Given::at("http://192.0.2.9:5000");
+    let mut vim = HostileVim::at("http://192.0.2.9:5000");
     vim.info.extra.insert("proxy".into(), json!(proxy.url()));
     let error = check(&[], &vim).await;
     assert!(
@@ -138,50 +137,50 @@ async fn a_proxy_is_checked_like_any_address() {
 }
 
 #[tokio::test]
-async fn what_answers_is_shown_for_registered_vims_alone() {
+async fn response_bodies_are_shown_only_for_registered_vims() {
     let heat = Liar::start("127.0.0.1", Lie::Plain(404, "AKIA password=inner".into())).await;
     let heat = heat.unwrap();
     let cloud = Liar::start("127.0.0.1", keystone(&heat.url()))
         .await
         .unwrap();
-    let given = Given::at(&cloud.url());
-    let error = check(&["127.0.0.1"], &given).await.to_string();
+    let from_request = HostileVim::at(&cloud.url());
+    let error = check(&["127.0.0.1"], &from_request).await.to_string();
     assert!(
-        error.contains("it answers 404") && !error.contains("AKIA"),
+        error.contains("it responds 404") && !error.contains("AKIA"),
         "{error}"
     );
-    let registered = Given {
-        shown: true,
-        ..given
+    let registered = HostileVim {
+        registered: true,
+        ..from_request
     };
     let error = check(&["127.0.0.1"], &registered).await.to_string();
     assert!(error.contains("AKIA password=inner (404)"), "{error}");
 }
 
 #[tokio::test]
-async fn a_vim_from_before_keeps_its_own_address_and_no_other() {
+async fn a_vim_registered_before_the_rule_keeps_only_its_own_address() {
     let heat = Liar::start("127.0.0.1", Lie::Plain(404, "heat".into()))
         .await
         .unwrap();
     let cloud = Liar::start("127.0.0.1", keystone(&heat.url()))
         .await
         .unwrap();
-    let kept = Given {
-        kept: true,
-        ..Given::at(&cloud.url())
+    let legacy = HostileVim {
+        keeps_address: true,
+        ..HostileVim::at(&cloud.url())
     };
-    let error = check(&[], &kept).await;
+    let error = check(&[], &legacy).await;
     assert!(
-        error.to_string().contains("it answers 404"),
+        error.to_string().contains("it responds 404"),
         "the cloud was called: {error}"
     );
     let metadata = keystone("http://169.254.169.254/latest");
     let cloud = Liar::start("127.0.0.1", metadata).await.unwrap();
     let error = check(
         &[],
-        &Given {
-            kept: true,
-            ..Given::at(&cloud.url())
+        &HostileVim {
+            keeps_address: true,
+            ..HostileVim::at(&cloud.url())
         },
     )
     .await;

@@ -1,9 +1,8 @@
-//! Images that packages bring: one for all instances of a package, whoever comes and goes meanwhile, and whatever ends in the
-//! middle.
+//! Package images: the instances of a package share one image, also under concurrency, failures and crashes.
 
-use crate::simulated::{is_clean, place, world};
-use crate::stories;
-use crate::support::{OneVdu, Place};
+use crate::scenarios;
+use crate::simulated::{assert_clean, bed, world};
+use crate::support::{OneVdu, TestBed};
 use futures::future::join_all;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -15,17 +14,17 @@ fn calls(world: &World, call: &str) -> usize {
     world.books().calls_of(call).len()
 }
 
-fn ids<'p>(places: impl IntoIterator<Item = &'p Place>) -> BTreeSet<String> {
+fn ids<'p>(places: impl IntoIterator<Item = &'p TestBed>) -> BTreeSet<String> {
     places
         .into_iter()
-        .map(|place| place.ownership.instance_id.clone())
+        .map(|bed| bed.ownership.instance_id.clone())
         .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn instances_of_a_package_share_its_image() {
     let world = world(Duration::ZERO).await;
-    stories::instances_of_a_package_share_its_image(&place(&world)).await;
+    scenarios::instances_of_a_package_share_its_image(&bed(&world)).await;
     assert_eq!(
         (
             calls(&world, "glance.image_create"),
@@ -33,56 +32,65 @@ async fn instances_of_a_package_share_its_image() {
         ),
         (1, 1)
     );
-    is_clean(&world);
+    assert_clean(&world);
 }
 
-/// Some come while others go, again and again: there is never more than one image, and it has its users, all of them.
+/// Instances are created while others are released: there is never more than one image, and it lists all its users.
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_comes_and_goes_at_once_neither_doubles_nor_misses_it() {
+async fn concurrent_instances_share_one_package_image() {
     let world = world(Duration::ZERO).await;
-    let first = place(&world);
-    let what = &stories::with_image(&first);
-    let come = |places: Vec<Place>| async move {
-        let made = join_all(places.iter().map(|place| place.make(what))).await;
-        for one in made {
+    let first = bed(&world);
+    let allocation = &scenarios::with_image(&first);
+    let create = |places: Vec<TestBed>| async move {
+        let allocated = join_all(places.iter().map(|bed| bed.instantiate(allocation))).await;
+        for one in allocated {
             one.unwrap();
         }
         places
     };
-    let go = |places: Vec<Place>| async move {
-        let gone = join_all(places.iter().map(|place| place.release(what, Value::Null))).await;
-        for one in gone {
+    let release = |places: Vec<TestBed>| async move {
+        let deleted = join_all(
+            places
+                .iter()
+                .map(|bed| bed.release(allocation, Value::Null)),
+        )
+        .await;
+        for one in deleted {
             one.unwrap();
         }
     };
-    let three = || (0..3).map(|_| first.beside()).collect::<Vec<_>>();
-    let mut there = come(three()).await;
+    let three = || (0..3).map(|_| first.other_instance()).collect::<Vec<_>>();
+    let mut current = create(three()).await;
     for _ in 0..4 {
-        let (came, ()) = tokio::join!(come(three()), go(there));
+        let (created, ()) = tokio::join!(create(three()), release(current));
         let images: Vec<_> = first.images().await.into_values().collect();
-        assert_eq!(images, [ids(&came)], "one image, with those that are there");
-        there = came;
+        assert_eq!(
+            images,
+            [ids(&created)],
+            "one image, with the current instances"
+        );
+        current = created;
     }
-    go(there).await;
+    release(current).await;
     let (created, deleted) = (
         calls(&world, "glance.image_create"),
         calls(&world, "glance.image_delete"),
     );
     assert_eq!(created, deleted);
-    is_clean(&world);
+    assert_clean(&world);
 }
 
-/// A process that ends when the image is whole, or on its way, is gone on with by the next one.
+/// The next process takes over from one that ended during the upload or after it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_upload_that_nobody_wrote_down_is_adopted() {
+async fn an_interrupted_upload_is_adopted() {
     for call in [
         "glance.image_create",
         "glance.image_upload",
         "heat.stack_create",
     ] {
-        // Where the call was in vain it is made again; where it was not, what it did is adopted.
-        goes_on(call, Fault::Hang { hang: true }, 2).await;
-        goes_on(
+        // A call without effect is repeated; the result of one that took effect is adopted.
+        resumes_after(call, Fault::Hang { hang: true }, 2).await;
+        resumes_after(
             call,
             Fault::HangAfterEffect {
                 hang_after_effect: true,
@@ -93,34 +101,34 @@ async fn an_upload_that_nobody_wrote_down_is_adopted() {
     }
 }
 
-/// Of a process that ended while `call` hung the next one goes on, and the call is made so often in all.
-async fn goes_on(call: &str, fault: Fault, times: usize) {
+/// A process ends while `call` hangs; the next one continues, and the call is made `times` times in total.
+async fn resumes_after(call: &str, fault: Fault, times: usize) {
     let (world, at) = (world(Duration::ZERO).await, format!("{call} {fault:?}"));
-    let place = place(&world);
-    let what = stories::with_image(&place);
-    let prepared = place.prepare(&what).await.unwrap();
+    let bed = bed(&world);
+    let allocation = scenarios::with_image(&bed);
+    let prepared = bed.prepare(&allocation).await.unwrap();
     world.faults().arm(Rule::new(call, fault));
-    // The books have it once its effect is there; the script counts it before.
+    // The call log has the call after its effect; the fault script counts it before.
     let called = async {
         while calls(&world, call) == 0 {
             tokio::task::yield_now().await;
         }
     };
     tokio::select! {
-        made = place.allocate(&what, &prepared) => panic!("{at}: it did not hang: {made:?}"),
+        allocated = bed.allocate(&allocation, &prepared) => panic!("{at}: the call did not hang: {allocated:?}"),
         () = called => {}
     }
-    let next = place.twin();
-    let made = next.allocate(&what, &prepared).await.unwrap();
+    let next = bed.restarted();
+    let allocated = next.allocate(&allocation, &prepared).await.unwrap();
     assert_eq!(next.images().await.len(), 1, "{at}");
     assert_eq!(calls(&world, call), times, "{at}");
-    next.release(&what, made.handle).await.unwrap();
-    is_clean(&world);
+    next.release(&allocation, allocated.handle).await.unwrap();
+    assert_clean(&world);
 }
 
-/// Each call fails once in each way: what was asked for is there all the same, or the next try makes it so.
+/// Each call fails once in each way; the operation succeeds at once or on the next attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_fails_once_leaves_one_image_and_in_the_end_none() {
+async fn a_single_failure_leaves_one_image_and_none_after_release() {
     let faults = [
         Fault::Status { status: 503 },
         Fault::ErrorAfterEffect {
@@ -145,74 +153,78 @@ async fn whatever_fails_once_leaves_one_image_and_in_the_end_none() {
 
 async fn fails_once(call: &str, fault: &Fault) {
     let world = world(Duration::ZERO).await;
-    let place = place(&world);
-    let (what, other) = (stories::with_image(&place), place.beside());
+    let bed = bed(&world);
+    let (allocation, other) = (scenarios::with_image(&bed), bed.other_instance());
     world
         .faults()
         .arm(Rule::new(format!("glance.{call}"), fault.clone()));
-    for one in [&place, &other] {
-        if one.make(&what).await.is_err() {
-            one.make(&what)
+    for one in [&bed, &other] {
+        if one.instantiate(&allocation).await.is_err() {
+            one.instantiate(&allocation)
                 .await
                 .unwrap_or_else(|error| panic!("{call} {fault:?}: {error}"));
         }
     }
-    let images: Vec<_> = place.images().await.into_values().collect();
-    assert_eq!(images, [ids([&place, &other])], "{call} {fault:?}");
-    for one in [&place, &other] {
-        if one.release(&what, Value::Null).await.is_err() {
-            one.release(&what, Value::Null).await.unwrap();
+    let images: Vec<_> = bed.images().await.into_values().collect();
+    assert_eq!(images, [ids([&bed, &other])], "{call} {fault:?}");
+    for one in [&bed, &other] {
+        if one.release(&allocation, Value::Null).await.is_err() {
+            one.release(&allocation, Value::Null).await.unwrap();
         }
     }
     assert!(world.faults().script()[0].1 > 0, "{call} was never called");
-    is_clean(&world);
+    assert_clean(&world);
 }
 
-/// Glance takes 128 tags of an image: who finds no room makes one more, and each goes with its last user.
+/// Glance allows 128 tags per image: the next user creates another image. Each is deleted with its last user.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_that_takes_no_more_tags_gets_a_sibling() {
+async fn a_second_image_is_created_when_the_first_is_full_of_tags() {
     let world = world(Duration::ZERO).await;
-    let first = place(&world);
-    let (what, second, third) = (stories::with_image(&first), first.beside(), first.beside());
-    first.make(&what).await.unwrap();
+    let first = bed(&world);
+    let (allocation, second, third) = (
+        scenarios::with_image(&first),
+        first.other_instance(),
+        first.other_instance(),
+    );
+    first.instantiate(&allocation).await.unwrap();
     world
         .faults()
         .arm(Rule::new("glance.tag_put", Fault::Status { status: 413 }).nth(1, 1));
-    second.make(&what).await.unwrap();
-    third.make(&what).await.unwrap();
+    second.instantiate(&allocation).await.unwrap();
+    third.instantiate(&allocation).await.unwrap();
     let images = first.images().await;
     assert_eq!(images.len(), 2, "{images:?}");
     let users: BTreeSet<_> = images.into_values().flatten().collect();
     assert_eq!(users, ids([&first, &second, &third]));
     for one in [first, second, third] {
-        one.release(&what, Value::Null).await.unwrap();
+        one.release(&allocation, Value::Null).await.unwrap();
     }
-    is_clean(&world);
+    assert_clean(&world);
 }
 
-/// An image that another VNFM's package brought goes with its instances: it is not used by its name.
+/// An image uploaded by another VNFM is deleted with its instances, so it is not used by name.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_package_of_somebody_else_brought_is_not_taken_for_the_clouds() {
+async fn an_image_uploaded_by_another_vnfm_is_not_used_by_name() {
     let world = world(Duration::ZERO).await;
-    let (theirs, ours) = (place(&world), place(&world));
-    let what = stories::with_image(&theirs);
-    let made = theirs.make(&what).await.unwrap();
+    let (theirs, ours) = (bed(&world), bed(&world));
+    let allocation = scenarios::with_image(&theirs);
+    let allocated = theirs.instantiate(&allocation).await.unwrap();
     let without = OneVdu {
         image: "brought-along",
         ..OneVdu::default()
     }
-    .on(&ours);
+    .allocation(&ours);
     assert_eq!(
         ours.prepare(&without).await.unwrap_err().name(),
         "openstack.no-image"
     );
-    let own = ours.make(&what).await.unwrap();
+    let own = ours.instantiate(&allocation).await.unwrap();
     assert_eq!(
         ours.images().await.into_values().collect::<Vec<_>>(),
         [ids([&ours])]
     );
-    theirs.release(&what, made.handle).await.unwrap();
+    theirs.release(&allocation, allocated.handle).await.unwrap();
     assert_eq!(ours.images().await.len(), 1);
-    ours.release(&what, own.handle).await.unwrap();
-    is_clean(&world);
+    ours.release(&allocation, own.handle).await.unwrap();
+    assert_clean(&world);
 }

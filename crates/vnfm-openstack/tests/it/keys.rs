@@ -1,6 +1,6 @@
-//! Barbican on the simulated cloud: what only a cloud that obeys can show.
+//! Barbican on the simulated cloud.
 
-use crate::barbican::{self, Door, KEY, is_refused};
+use crate::barbican::{self, KEY, TestLogin, assert_refused};
 use crate::simulated::{connection, world};
 use std::time::Duration;
 use vnfm_core::ports::{ErrorKind, SecretSealer as _};
@@ -8,19 +8,20 @@ use vnfm_sim::faults::{Fault, Rule};
 use vnfm_types::Secret;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_are_kept_in_barbican() {
+async fn keys_are_stored_in_barbican() {
     let world = world(Duration::ZERO).await;
-    let (door, barbican) = Door::of(connection(&world));
-    barbican::a_key_is_kept_found_and_given_back(&barbican).await;
+    let (login, barbican) = TestLogin::new(connection(&world));
+    barbican::a_key_is_stored_listed_and_read_back(&barbican).await;
     let right = world.endpoints().password.clone();
-    barbican::a_wrong_password_is_said_and_a_new_one_taken((&door, &barbican), &right).await;
+    barbican::a_wrong_password_is_reported_and_a_new_one_used_at_once((&login, &barbican), &right)
+        .await;
     assert_eq!(world.books().violations(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_keys_than_a_page_has_are_all_named() {
+async fn keys_are_listed_across_pages() {
     let world = world(Duration::ZERO).await;
-    let (_, barbican) = Door::of(connection(&world));
+    let (_, barbican) = TestLogin::new(connection(&world));
     for number in 0..101 {
         barbican
             .store_key("vnfm-many", &Secret::new(number.to_string()))
@@ -31,9 +32,9 @@ async fn more_keys_than_a_page_has_are_all_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_not_taken_is_renewed_once_and_then_said() {
+async fn a_refused_token_is_renewed_once_and_then_reported() {
     let world = world(Duration::ZERO).await;
-    let (_, barbican) = Door::of(connection(&world));
+    let (_, barbican) = TestLogin::new(connection(&world));
     let id = barbican
         .store_key("vnfm-x", &Secret::new(KEY))
         .await
@@ -45,14 +46,14 @@ async fn a_token_that_is_not_taken_is_renewed_once_and_then_said() {
     assert_eq!(logins(), before + 1, "renewed once");
     let refuse = Rule::new("barbican.secret_payload", Fault::Status { status: 401 }).nth(1, 9);
     world.faults().arm(refuse);
-    is_refused(&barbican.key(&id).await.unwrap_err(), "secrets.barbican");
-    assert_eq!(logins(), before + 2, "and not again and again");
+    assert_refused(&barbican.key(&id).await.unwrap_err(), "secrets.barbican");
+    assert_eq!(logins(), before + 2, "and only once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_fails_for_a_moment_is_asked_again_and_one_that_is_away_is_said() {
+async fn a_transient_failure_is_retried_and_an_outage_reported() {
     let world = world(Duration::ZERO).await;
-    let (_, barbican) = Door::of(connection(&world));
+    let (_, barbican) = TestLogin::new(connection(&world));
     let id = barbican
         .store_key("vnfm-x", &Secret::new(KEY))
         .await
@@ -73,7 +74,7 @@ async fn one_that_fails_for_a_moment_is_asked_again_and_one_that_is_away_is_said
     world
         .faults()
         .arm(Rule::new("barbican.secret_create", forbidden));
-    is_refused(
+    assert_refused(
         &barbican
             .store_key("vnfm-x", &Secret::new(KEY))
             .await
@@ -83,15 +84,15 @@ async fn one_that_fails_for_a_moment_is_asked_again_and_one_that_is_away_is_said
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_of_another_project_is_none_of_ours() {
+async fn keys_of_another_project_are_invisible() {
     let world = world(Duration::ZERO).await;
-    let (door, barbican) = Door::of(connection(&world));
+    let (login, barbican) = TestLogin::new(connection(&world));
     let id = barbican
         .store_key("vnfm-x", &Secret::new(KEY))
         .await
         .unwrap();
     for member in ["username", "project"] {
-        door.set_access(member, "admin");
+        login.set_access(member, "admin");
     }
     assert_eq!(
         barbican.key(&id).await.unwrap_err().code().name,

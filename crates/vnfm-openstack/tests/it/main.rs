@@ -1,16 +1,16 @@
-//! The driver against whole clouds: the stories on a simulated one; `tests/live` plays them on a real one.
+//! The driver against a simulated cloud; `tests/live` runs the same scenarios on a real one.
 
 #[cfg(test)]
 mod barbican;
 #[cfg(test)]
-#[expect(dead_code, reason = "the rest of it is for the real cloud")]
+mod cloud_user;
+#[cfg(test)]
+#[expect(dead_code, reason = "the real cloud uses the rest")]
 mod credential;
 #[cfg(test)]
-mod hands;
+mod heal;
 #[cfg(test)]
-mod healing;
-#[cfg(test)]
-mod heals;
+mod heal_scenarios;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
@@ -20,9 +20,9 @@ mod keys;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
+mod scenarios;
+#[cfg(test)]
 mod simulated;
 #[cfg(test)]
-mod stories;
-#[cfg(test)]
-#[expect(dead_code, reason = "the rest of it is for the real cloud")]
+#[expect(dead_code, reason = "the real cloud uses the rest")]
 mod support;

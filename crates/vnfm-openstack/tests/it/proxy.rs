@@ -1,4 +1,4 @@
-//! A TLS proxy with a CA of its own in front of a plain service.
+//! A TLS proxy with its own CA in front of a plain HTTP service.
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// Where the proxy listens, and whom to trust for it.
+/// The proxy's URL and the CA to trust for it.
 pub(crate) struct TlsProxy {
     pub(crate) url: String,
     pub(crate) ca_pem: String,
 }
 
 impl TlsProxy {
-    /// Stands before `target` (`http://host:port/path`) for the rest of the test.
+    /// Forwards to `target` (`http://host:port/path`) for the rest of the test.
     pub(crate) async fn before(target: &str) -> Self {
         let rest = target.strip_prefix("http://").unwrap();
         let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -28,7 +28,7 @@ impl TlsProxy {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, address) = (acceptor.clone(), address.clone());
                 tokio::spawn(async move {
-                    // A client that does not trust us ends the handshake: that is what a test wants.
+                    // A client that does not trust the CA ends the handshake, as a test expects.
                     let Ok(mut client) = acceptor.accept(stream).await else {
                         return;
                     };

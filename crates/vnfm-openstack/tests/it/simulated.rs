@@ -1,8 +1,9 @@
-//! Against the simulated cloud: the stories of every cloud, and what only a cloud that obeys can show.
+//! The driver against the simulated cloud: the scenarios shared with a real cloud, and faults that only a simulator can
+//! inject.
 
 use crate::proxy::TlsProxy;
-use crate::stories;
-use crate::support::{OneVdu, Place};
+use crate::scenarios;
+use crate::support::{OneVdu, TestBed};
 use serde_json::{Value, json};
 use std::time::Duration;
 use vnfm_core::ports::{ErrorKind, InfraDriver};
@@ -24,7 +25,7 @@ pub(crate) async fn world(server_build: Duration) -> World {
     .unwrap()
 }
 
-/// A cloud that takes its time, so that a test can come between.
+/// A cloud whose servers take two seconds to build, so that a test can interrupt an operation.
 async fn slow_world() -> World {
     world(Duration::from_secs(2)).await
 }
@@ -43,12 +44,12 @@ pub(crate) fn connection(world: &World) -> VimConnectionInfo {
     serde_json::from_value(info).unwrap()
 }
 
-pub(crate) fn place(world: &World) -> Place {
-    Place::new(connection(world), "provider")
+pub(crate) fn bed(world: &World) -> TestBed {
+    TestBed::new(connection(world), "provider")
 }
 
-/// Nothing is left, and nothing was asked that a cloud does not have.
-pub(crate) fn is_clean(world: &World) {
+/// Asserts that no resource is left behind and that no call violated an API.
+pub(crate) fn assert_clean(world: &World) {
     assert_eq!(world.books().violations(), Vec::<String>::new());
     let left: Vec<String> = world
         .books()
@@ -59,59 +60,59 @@ pub(crate) fn is_clean(world: &World) {
     assert_eq!(left, Vec::<String>::new());
 }
 
-/// How many stacks were asked for.
+/// Requests to create a stack.
 fn creations(world: &World) -> usize {
     world.books().calls_of("heat.stack_create").len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sample_from_the_vnfd_comes_and_goes() {
+async fn the_sample_without_a_base_hot_is_created_and_released() {
     let world = world(Duration::ZERO).await;
-    stories::the_sample_comes_and_goes(&place(&world), "vnf-a-k8s-cluster").await;
-    is_clean(&world);
+    scenarios::create_and_release_sample(&bed(&world), "vnf-a-k8s-cluster").await;
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sample_with_a_base_hot_comes_and_goes() {
+async fn the_sample_with_a_base_hot_is_created_and_released() {
     let world = world(Duration::ZERO).await;
-    stories::the_sample_comes_and_goes(&place(&world), "vnf-a-k8s-cluster-base-hot").await;
-    is_clean(&world);
+    scenarios::create_and_release_sample(&bed(&world), "vnf-a-k8s-cluster-base-hot").await;
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_cloud_lacks_is_refused_by_name() {
+async fn missing_cloud_resources_are_refused_by_name() {
     let world = world(Duration::ZERO).await;
     world.cloud().set_quota("instances", 100);
-    let place = place(&world);
-    stories::a_check_logs_in_and_tells_what_is_there(&place).await;
-    stories::what_the_cloud_lacks_is_refused_by_name(&place).await;
-    stories::a_wrong_login_is_refused(&place).await;
-    is_clean(&world);
+    let bed = bed(&world);
+    scenarios::a_check_logs_in_and_lists_the_services(&bed).await;
+    scenarios::missing_cloud_resources_are_refused_by_name(&bed).await;
+    scenarios::a_wrong_login_is_refused(&bed).await;
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_stack_is_not_touched() {
     let world = world(Duration::ZERO).await;
-    stories::a_foreign_stack_is_not_touched(&place(&world), &mut place(&world)).await;
-    is_clean(&world);
+    scenarios::a_foreign_stack_is_not_touched(&bed(&world), &mut bed(&world)).await;
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_internal_link_that_others_manage_is_used_and_told() {
+async fn an_externally_managed_link_is_used_and_reported() {
     let world = world(Duration::ZERO).await;
-    stories::an_internal_link_that_others_manage_is_used_and_told(&place(&world)).await;
-    is_clean(&world);
+    scenarios::an_externally_managed_link_is_used_and_reported(&bed(&world)).await;
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_of_the_package_comes_and_goes() {
+async fn a_package_image_is_uploaded_and_deleted_with_its_instance() {
     let world = world(Duration::ZERO).await;
-    stories::an_image_of_the_package_comes_and_goes(&place(&world)).await;
-    is_clean(&world);
+    scenarios::a_package_image_is_uploaded_and_deleted_with_its_instance(&bed(&world)).await;
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_creation_whose_answer_is_lost_makes_one_stack() {
+async fn a_creation_whose_response_is_lost_creates_one_stack() {
     let faults = [
         Fault::ErrorAfterEffect {
             error_after_effect: 500,
@@ -125,46 +126,48 @@ async fn a_creation_whose_answer_is_lost_makes_one_stack() {
     ];
     for fault in faults {
         let world = world(Duration::ZERO).await;
-        let place = place(&world);
-        let what = OneVdu::default().on(&place);
+        let bed = bed(&world);
+        let allocation = OneVdu::default().allocation(&bed);
         world
             .faults()
             .arm(Rule::new("heat.stack_create", fault.clone()));
-        let made = place
-            .make(&what)
+        let allocated = bed
+            .instantiate(&allocation)
             .await
             .unwrap_or_else(|error| panic!("{fault:?}: {error}"));
-        assert_eq!(place.owned().await, [place.stack_name()], "{fault:?}");
-        place.release(&what, made.handle).await.unwrap();
-        is_clean(&world);
+        assert_eq!(bed.owned().await, [bed.stack_name()], "{fault:?}");
+        bed.release(&allocation, allocated.handle).await.unwrap();
+        assert_clean(&world);
     }
 }
 
-/// Heat refuses the name of a deleted stack for a moment after it has stopped showing the stack.
+/// Heat refuses the name of a deleted stack for a moment after it stops listing the stack.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_heat_still_holds_is_asked_for_again() {
+async fn a_creation_is_retried_while_heat_holds_the_stack_name() {
     let world = world(Duration::ZERO).await;
-    let place = place(&world);
-    let what = OneVdu::default().on(&place);
+    let bed = bed(&world);
+    let allocation = OneVdu::default().allocation(&bed);
     world
         .faults()
         .arm(Rule::new("heat.stack_create", Fault::Status { status: 409 }).nth(1, 4));
-    let made = place.make(&what).await.unwrap();
+    let allocated = bed.instantiate(&allocation).await.unwrap();
     assert_eq!(creations(&world), 5);
-    let heard = place.ear.all();
+    let messages = bed.watcher.messages();
     assert!(
-        heard.iter().any(|text| text.contains("let go of the name")),
-        "{heard:?}"
+        messages
+            .iter()
+            .any(|text| text.contains("release the name")),
+        "{messages:?}"
     );
-    place.release(&what, made.handle).await.unwrap();
-    is_clean(&world);
+    bed.release(&allocation, allocated.handle).await.unwrap();
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_fails_for_a_while_is_waited_out() {
+async fn transient_failures_during_a_creation_are_retried() {
     let world = slow_world().await;
-    let place = place(&world);
-    let what = OneVdu::default().on(&place);
+    let bed = bed(&world);
+    let allocation = OneVdu::default().allocation(&bed);
     world
         .faults()
         .arm(Rule::new("heat.stack_show", Fault::Status { status: 503 }).nth(2, 9));
@@ -174,62 +177,68 @@ async fn a_service_that_fails_for_a_while_is_waited_out() {
     world
         .faults()
         .arm(Rule::new("nova.server_show", Fault::Status { status: 500 }).nth(1, 2));
-    let made = place.make(&what).await.unwrap();
+    let allocated = bed.instantiate(&allocation).await.unwrap();
     assert_eq!(creations(&world), 1);
-    let heard = place.ear.all();
-    assert!(heard.iter().any(|text| text.contains("(503)")), "{heard:?}");
+    let messages = bed.watcher.messages();
+    assert!(
+        messages.iter().any(|text| text.contains("(503)")),
+        "{messages:?}"
+    );
     world
         .faults()
         .arm(Rule::new("heat.stack_delete", Fault::Status { status: 500 }).nth(1, 2));
-    place.release(&what, made.handle).await.unwrap();
-    is_clean(&world);
+    bed.release(&allocation, allocated.handle).await.unwrap();
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_ends_in_the_middle_is_renewed() {
+async fn a_token_that_expires_during_an_operation_is_renewed() {
     let world = slow_world().await;
-    let place = place(&world);
-    let what = OneVdu::default().on(&place);
-    let prepared = place.prepare(&what).await.unwrap();
-    let (made, ()) = tokio::join!(place.allocate(&what, &prepared), async {
-        place.ear.hears("CREATE_IN_PROGRESS").await;
+    let bed = bed(&world);
+    let allocation = OneVdu::default().allocation(&bed);
+    let prepared = bed.prepare(&allocation).await.unwrap();
+    let (allocated, ()) = tokio::join!(bed.allocate(&allocation, &prepared), async {
+        bed.watcher.wait_for("CREATE_IN_PROGRESS").await;
         world.cloud().revoke_tokens();
     });
     assert_eq!(world.books().calls_of("keystone.token_create").len(), 2);
-    place.release(&what, made.unwrap().handle).await.unwrap();
-    is_clean(&world);
+    bed.release(&allocation, allocated.unwrap().handle)
+        .await
+        .unwrap();
+    assert_clean(&world);
 }
 
-/// The password is changed in the middle; the operation waits, says for what, and goes on with the new one.
+/// The password changes during the operation, which waits, reports why, and continues with the new one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_that_changes_in_the_middle_is_waited_for() {
+async fn an_operation_waits_for_a_changed_password() {
     let world = slow_world().await;
-    let place = place(&world);
-    let what = OneVdu::default().on(&place);
-    let prepared = place.prepare(&what).await.unwrap();
-    let (made, ()) = tokio::join!(place.allocate(&what, &prepared), async {
-        place.ear.hears("CREATE_IN_PROGRESS").await;
+    let bed = bed(&world);
+    let allocation = OneVdu::default().allocation(&bed);
+    let prepared = bed.prepare(&allocation).await.unwrap();
+    let (allocated, ()) = tokio::join!(bed.allocate(&allocation, &prepared), async {
+        bed.watcher.wait_for("CREATE_IN_PROGRESS").await;
         world.cloud().set_password("nfv", "planted-new-password");
-        place
-            .ear
-            .hears("refuses the login; `vnfmctl vim update cloud`")
+        bed.watcher
+            .wait_for("refuses the login; `vnfmctl vim update cloud`")
             .await;
-        place.vim.set_access("password", "planted-new-password");
+        bed.vim.set_access("password", "planted-new-password");
     });
     assert_eq!(creations(&world), 1);
-    place.release(&what, made.unwrap().handle).await.unwrap();
-    assert!(!format!("{:?}", place.ear.all()).contains("planted"));
-    is_clean(&world);
+    bed.release(&allocation, allocated.unwrap().handle)
+        .await
+        .unwrap();
+    assert!(!format!("{:?}", bed.watcher.messages()).contains("planted"));
+    assert_clean(&world);
 }
 
-/// The same just when the stack was made and is looked for, and before anything was made at all.
+/// As above, but during the creation request, and during the lookup before it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_that_changes_around_the_creation_is_waited_for() {
+async fn an_operation_waits_for_a_password_changed_around_the_creation() {
     for call in ["heat.stack_create", "heat.stack_list"] {
         let world = slow_world().await;
-        let place = place(&world);
-        let what = OneVdu::default().on(&place);
-        let prepared = place.prepare(&what).await.unwrap();
+        let bed = bed(&world);
+        let allocation = OneVdu::default().allocation(&bed);
+        let prepared = bed.prepare(&allocation).await.unwrap();
         world
             .faults()
             .arm(Rule::new(call, Fault::Delay { delay_ms: 300 }));
@@ -243,121 +252,122 @@ async fn a_password_that_changes_around_the_creation_is_waited_for() {
                 .await
                 .unwrap();
             world.cloud().set_password("nfv", "planted-new-password");
-            place
-                .ear
-                .hears("refuses the login; `vnfmctl vim update cloud`")
+            bed.watcher
+                .wait_for("refuses the login; `vnfmctl vim update cloud`")
                 .await;
-            place.vim.set_access("password", "planted-new-password");
+            bed.vim.set_access("password", "planted-new-password");
         };
-        let (made, ()) = tokio::join!(place.allocate(&what, &prepared), changes);
-        let made_by_heat = |call: &vnfm_sim::books::Call| call.status == 201;
+        let (allocated, ()) = tokio::join!(bed.allocate(&allocation, &prepared), changes);
+        let is_created = |call: &vnfm_sim::books::Call| call.status == 201;
         let creations = world.books().calls_of("heat.stack_create");
         assert_eq!(
-            creations.into_iter().filter(made_by_heat).count(),
+            creations.into_iter().filter(is_created).count(),
             1,
             "{call}"
         );
-        place.release(&what, made.unwrap().handle).await.unwrap();
-        is_clean(&world);
+        bed.release(&allocation, allocated.unwrap().handle)
+            .await
+            .unwrap();
+        assert_clean(&world);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_that_nobody_brings_ends_at_the_deadline() {
+async fn a_password_that_stays_wrong_fails_at_the_deadline() {
     let world = slow_world().await;
-    let mut place = place(&world);
-    let what = OneVdu::default().on(&place);
-    let prepared = place.prepare(&what).await.unwrap();
-    place.seconds = 2;
-    let (made, ()) = tokio::join!(place.allocate(&what, &prepared), async {
-        place.ear.hears("CREATE_IN_PROGRESS").await;
+    let mut bed = bed(&world);
+    let allocation = OneVdu::default().allocation(&bed);
+    let prepared = bed.prepare(&allocation).await.unwrap();
+    bed.seconds = 2;
+    let (allocated, ()) = tokio::join!(bed.allocate(&allocation, &prepared), async {
+        bed.watcher.wait_for("CREATE_IN_PROGRESS").await;
         world.cloud().set_password("nfv", "other");
     });
-    assert_eq!(made.unwrap_err().name(), "openstack.login-refused");
-    place.seconds = 60;
-    place.vim.set_access("password", "other");
-    place.release(&what, Value::Null).await.unwrap();
-    is_clean(&world);
+    assert_eq!(allocated.unwrap_err().name(), "openstack.login-refused");
+    bed.seconds = 60;
+    bed.vim.set_access("password", "other");
+    bed.release(&allocation, Value::Null).await.unwrap();
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stack_that_is_not_ready_in_time_is_gone_on_with() {
+async fn a_stack_that_misses_the_deadline_is_adopted_on_retry() {
     let world = slow_world().await;
-    let mut place = place(&world);
-    let what = OneVdu::default().on(&place);
-    let prepared = place.prepare(&what).await.unwrap();
-    place.seconds = 1;
-    let error = place.allocate(&what, &prepared).await.unwrap_err();
+    let mut bed = bed(&world);
+    let allocation = OneVdu::default().allocation(&bed);
+    let prepared = bed.prepare(&allocation).await.unwrap();
+    bed.seconds = 1;
+    let error = bed.allocate(&allocation, &prepared).await.unwrap_err();
     assert_eq!(
         (error.name(), error.kind()),
         ("heat.deadline", ErrorKind::Unavailable),
         "{error}"
     );
-    place.seconds = 60;
-    let made = place.allocate(&what, &prepared).await.unwrap();
+    bed.seconds = 60;
+    let allocated = bed.allocate(&allocation, &prepared).await.unwrap();
     assert_eq!(creations(&world), 1);
-    place.release(&what, made.handle).await.unwrap();
-    is_clean(&world);
+    bed.release(&allocation, allocated.handle).await.unwrap();
+    assert_clean(&world);
 }
 
-/// Heat's engine has died in the middle of a creation. Until its time limit the stack is waited for; then it is made again.
+/// Heat's engine dies during a creation. The driver waits until the stack's time limit, then recreates the stack.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_creation_that_nobody_works_on_is_made_again_once_its_time_is_over() {
-    for heals in [false, true] {
+async fn an_abandoned_creation_is_recreated_after_its_time_limit() {
+    for by_heal in [false, true] {
         let world = world(Duration::ZERO).await;
-        let mut place = place(&world);
-        let what = OneVdu::default().on(&place);
-        let prepared = place.prepare(&what).await.unwrap();
+        let mut bed = bed(&world);
+        let allocation = OneVdu::default().allocation(&bed);
+        let prepared = bed.prepare(&allocation).await.unwrap();
         world.faults().arm(Rule::new(
             "heat.resource_create",
             Fault::Hang { hang: true },
         ));
-        place.seconds = 1;
+        bed.seconds = 1;
         for _ in 0..2 {
-            let error = place.allocate(&what, &prepared).await.unwrap_err();
+            let error = bed.allocate(&allocation, &prepared).await.unwrap_err();
             assert_eq!(error.name(), "heat.deadline", "{error}");
         }
-        assert_eq!(creations(&world), 1, "it may still be worked on");
-        place.clock.ahead = jiff::SignedDuration::from_mins(3);
-        place.seconds = 60;
-        let made = if heals {
-            let seen = place.observe(&what).await;
-            place.heal(&what, &seen, &[]).await.unwrap()
+        assert_eq!(creations(&world), 1, "Heat may still be working on it");
+        bed.clock.ahead = jiff::SignedDuration::from_mins(3);
+        bed.seconds = 60;
+        let allocated = if by_heal {
+            let seen = bed.observe(&allocation).await;
+            bed.heal(&allocation, &seen, &[]).await.unwrap()
         } else {
-            place.allocate(&what, &prepared).await.unwrap()
+            bed.allocate(&allocation, &prepared).await.unwrap()
         };
         assert_eq!(creations(&world), 2);
-        assert_eq!(place.owned().await, [place.stack_name()]);
-        place.release(&what, made.handle).await.unwrap();
-        is_clean(&world);
+        assert_eq!(bed.owned().await, [bed.stack_name()]);
+        bed.release(&allocation, allocated.handle).await.unwrap();
+        assert_clean(&world);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_allocate_that_was_cut_off_is_adopted_and_can_be_released_without_its_answer() {
+async fn an_interrupted_allocate_is_adopted_and_can_be_released_without_its_handle() {
     let world = slow_world().await;
-    let place = place(&world);
-    let what = place.cluster("vnf-a-k8s-cluster");
-    let prepared = place.prepare(&what).await.unwrap();
+    let bed = bed(&world);
+    let allocation = bed.cluster("vnf-a-k8s-cluster");
+    let prepared = bed.prepare(&allocation).await.unwrap();
     tokio::select! {
-        made = place.allocate(&what, &prepared) => panic!("faster than its first wait: {made:?}"),
-        () = place.ear.hears("not complete: ") => {}
+        allocated = bed.allocate(&allocation, &prepared) => panic!("the call ended before its first wait: {allocated:?}"),
+        () = bed.watcher.wait_for("not complete: ") => {}
     }
-    let made = place.allocate(&what, &prepared).await.unwrap();
+    let allocated = bed.allocate(&allocation, &prepared).await.unwrap();
     assert_eq!(creations(&world), 1);
-    assert_eq!(made.inventory.vnfc_resource_info.len(), 3);
-    place.release(&what, Value::Null).await.unwrap();
-    is_clean(&world);
+    assert_eq!(allocated.inventory.vnfc_resource_info.len(), 3);
+    bed.release(&allocation, Value::Null).await.unwrap();
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stack_that_failed_says_why_and_is_made_again() {
+async fn a_failed_stack_names_its_cause_and_is_recreated() {
     let world = world(Duration::ZERO).await;
-    let place = place(&world);
-    let what = place.cluster("vnf-a-k8s-cluster");
-    let prepared = place.prepare(&what).await.unwrap();
+    let bed = bed(&world);
+    let allocation = bed.cluster("vnf-a-k8s-cluster");
+    let prepared = bed.prepare(&allocation).await.unwrap();
     world.cloud().set_quota("instances", 1);
-    let error = place.allocate(&what, &prepared).await.unwrap_err();
+    let error = bed.allocate(&allocation, &prepared).await.unwrap_err();
     assert_eq!(
         (error.name(), error.kind()),
         ("openstack.quota", ErrorKind::Refused),
@@ -369,27 +379,27 @@ async fn a_stack_that_failed_says_why_and_is_made_again() {
     );
     assert!(error.resource().is_some(), "{error:?}");
     assert_eq!(
-        place.owned().await,
-        [place.stack_name()],
-        "what was made stays for a retry"
+        bed.owned().await,
+        [bed.stack_name()],
+        "the failed stack stays for a retry"
     );
     world.cloud().set_quota("instances", -1);
-    let made = place.allocate(&what, &prepared).await.unwrap();
+    let allocated = bed.allocate(&allocation, &prepared).await.unwrap();
     assert_eq!(creations(&world), 2);
-    place.release(&what, made.handle).await.unwrap();
-    is_clean(&world);
+    bed.release(&allocation, allocated.handle).await.unwrap();
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn host_keys_are_read_from_the_console_log() {
     let world = world(Duration::ZERO).await;
-    let place = place(&world);
-    let what = OneVdu::default().on(&place);
-    let made = place.make(&what).await.unwrap();
-    let server = &made.inventory.vnfc_resource_info[0]
+    let bed = bed(&world);
+    let allocation = OneVdu::default().allocation(&bed);
+    let allocated = bed.instantiate(&allocation).await.unwrap();
+    let server = &allocated.inventory.vnfc_resource_info[0]
         .compute_resource
         .resource_id;
-    let keys = place.driver.host_keys(&place.vim, server).await.unwrap();
+    let keys = bed.driver.host_keys(&bed.vim, server).await.unwrap();
     assert!(
         keys.iter()
             .all(|key| key.starts_with("ssh-") || key.starts_with("ecdsa-")),
@@ -397,25 +407,24 @@ async fn host_keys_are_read_from_the_console_log() {
     );
     assert!(!keys.is_empty());
     assert!(
-        place
-            .driver
-            .host_keys(&place.vim, "no-such-server")
+        bed.driver
+            .host_keys(&bed.vim, "no-such-server")
             .await
             .unwrap()
             .is_empty()
     );
-    place.release(&what, made.handle).await.unwrap();
-    is_clean(&world);
+    bed.release(&allocation, allocated.handle).await.unwrap();
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_own_ca_is_trusted_only_where_the_connection_says_so() {
+async fn a_private_ca_is_trusted_only_if_the_connection_names_it() {
     let world = world(Duration::ZERO).await;
     let mut info = connection(&world);
     let proxy = TlsProxy::before(&world.endpoints().auth_url).await;
     info.interface_info
         .insert("endpoint".into(), json!(proxy.url));
-    let refused = Place::new(info.clone(), "provider");
+    let refused = TestBed::new(info.clone(), "provider");
     let error = refused.driver.check(&refused.vim).await.unwrap_err();
     assert_eq!(
         (error.name(), error.kind()),
@@ -424,47 +433,50 @@ async fn an_own_ca_is_trusted_only_where_the_connection_says_so() {
     );
     info.interface_info
         .insert("trustedCertificates".into(), json!([proxy.ca_pem]));
-    let trusted = Place::new(info.clone(), "provider");
-    stories::a_check_logs_in_and_tells_what_is_there(&trusted).await;
+    let trusted = TestBed::new(info.clone(), "provider");
+    scenarios::a_check_logs_in_and_lists_the_services(&trusted).await;
     info.interface_info
         .insert("trustedCertificates".into(), json!([]));
     info.interface_info
         .insert("skipCertificateVerification".into(), json!(true));
-    let blind = Place::new(info, "provider");
-    stories::a_check_logs_in_and_tells_what_is_there(&blind).await;
-    is_clean(&world);
+    let unverified = TestBed::new(info, "provider");
+    scenarios::a_check_logs_in_and_lists_the_services(&unverified).await;
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_application_credential_is_refused_with_the_way_out() {
+async fn an_application_credential_is_refused_with_a_hint() {
     let world = world(Duration::ZERO).await;
     let info = connection(&world);
-    let credential = crate::credential::Credential::make(&info).await;
-    let place = Place::new(credential.connection(&info), "provider");
-    let error = place.make(&OneVdu::default().on(&place)).await.unwrap_err();
+    let credential = crate::credential::Credential::create(&info).await;
+    let bed = TestBed::new(credential.connection(&info), "provider");
+    let error = bed
+        .instantiate(&OneVdu::default().allocation(&bed))
+        .await
+        .unwrap_err();
     assert_eq!(
         (error.name(), error.kind()),
         ("heat.application-credential", ErrorKind::Refused),
         "{error}"
     );
     assert!(error.next().contains("password"), "{}", error.next());
-    is_clean(&world);
+    assert_clean(&world);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_at_the_endpoint_is_unavailable() {
+async fn an_unreachable_endpoint_is_unavailable() {
     let world = world(Duration::ZERO).await;
     let mut info = connection(&world);
     drop(world);
-    let place = Place::new(info.clone(), "provider");
-    let error = place.driver.check(&place.vim).await.unwrap_err();
+    let bed = TestBed::new(info.clone(), "provider");
+    let error = bed.driver.check(&bed.vim).await.unwrap_err();
     assert_eq!(
         (error.name(), error.kind()),
         ("openstack.unreachable", ErrorKind::Unavailable),
         "{error}"
     );
     info.access_info.remove("project");
-    let error = place.driver.validate(&info).unwrap_err();
+    let error = bed.driver.validate(&info).unwrap_err();
     assert!(
         error
             .to_string()

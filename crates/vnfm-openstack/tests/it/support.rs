@@ -1,4 +1,4 @@
-//! A place where the driver works: a VIM that can be changed, a clock, a watcher that can be waited for.
+//! A test bed for the driver: a VIM whose connection can change, a clock, and a watcher that records messages.
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -19,7 +19,7 @@ use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
 use vnfm_types::VimConnectionInfo;
 
-/// Real time, or so much later; or always the same.
+/// Real time plus `ahead`, or stopped.
 #[derive(Default)]
 pub(crate) struct TokioClock {
     pub(crate) ahead: SignedDuration,
@@ -55,7 +55,7 @@ impl TestVim {
         }
     }
 
-    /// What `vim update` does.
+    /// Changes a member of `accessInfo`, as `vim update` does.
     pub(crate) fn set_access(&self, name: &str, value: &str) {
         let mut login = self.login.lock().unwrap();
         login.version += 1;
@@ -76,65 +76,64 @@ impl Vim for TestVim {
     }
 }
 
-/// Keeps what it hears, and lets a test wait for it.
-pub(crate) struct Ear {
-    heard: watch::Sender<Vec<String>>,
+/// Records messages and lets a test wait for one.
+pub(crate) struct TestWatcher {
+    messages: watch::Sender<Vec<String>>,
 }
 
-impl Ear {
+impl TestWatcher {
     pub(crate) fn new() -> Self {
         Self {
-            heard: watch::Sender::new(Vec::new()),
+            messages: watch::Sender::new(Vec::new()),
         }
     }
 
-    pub(crate) fn all(&self) -> Vec<String> {
-        self.heard.borrow().clone()
+    pub(crate) fn messages(&self) -> Vec<String> {
+        self.messages.borrow().clone()
     }
 
-    /// Completes once something was heard that contains `part`.
-    pub(crate) async fn hears(&self, part: &str) {
-        let mut heard = self.heard.subscribe();
-        heard
+    /// Waits until a message contains `part`.
+    pub(crate) async fn wait_for(&self, part: &str) {
+        let mut messages = self.messages.subscribe();
+        messages
             .wait_for(|all| all.iter().any(|text| text.contains(part)))
             .await
             .unwrap();
     }
 
-    /// Begins anew.
-    pub(crate) fn forget(&self) {
-        self.heard.send_modify(Vec::clear);
+    pub(crate) fn clear(&self) {
+        self.messages.send_modify(Vec::clear);
     }
 
-    fn hear(&self, text: String) {
-        self.heard.send_modify(|all| all.push(text));
+    fn record(&self, text: String) {
+        self.messages.send_modify(|all| all.push(text));
     }
 }
 
-impl Watcher for Ear {
-    fn waiting(&self, what: &str) {
-        self.hear(what.to_owned());
+impl Watcher for TestWatcher {
+    fn waiting(&self, reason: &str) {
+        self.record(reason.to_owned());
     }
     fn progress(&self, percent: u8, message: &str) {
-        self.hear(format!("{percent}% {message}"));
+        self.record(format!("{percent}% {message}"));
     }
     fn log(&self, level: &str, source: &str, text: &str) {
-        self.hear(format!("{level} {source} {text}"));
+        self.record(format!("{level} {source} {text}"));
     }
 }
 
 /// A driver, a VIM and an instance on it.
-pub(crate) struct Place {
+pub(crate) struct TestBed {
     pub(crate) driver: Arc<OpenStack>,
     pub(crate) vim: TestVim,
-    pub(crate) ear: Ear,
+    pub(crate) watcher: TestWatcher,
     pub(crate) ownership: Ownership,
     pub(crate) network: String,
     pub(crate) seconds: i64,
     pub(crate) clock: TokioClock,
 }
 
-impl Place {
+impl TestBed {
     pub(crate) fn new(info: VimConnectionInfo, network: &str) -> Self {
         let id = || uuid::Uuid::new_v4().to_string();
         Self {
@@ -143,7 +142,7 @@ impl Place {
                 Destinations::anywhere(),
             )),
             vim: TestVim::new(info),
-            ear: Ear::new(),
+            watcher: TestWatcher::new(),
             ownership: Ownership {
                 installation_id: id(),
                 tenant: "default".into(),
@@ -157,8 +156,8 @@ impl Place {
     }
 
     /// Another instance of the same installation in the same process.
-    pub(crate) fn beside(&self) -> Self {
-        let mut other = self.twin();
+    pub(crate) fn other_instance(&self) -> Self {
+        let mut other = self.restarted();
         other.driver = self.driver.clone();
         other.ownership.instance_id = uuid::Uuid::new_v4().to_string();
         other
@@ -181,8 +180,8 @@ impl Place {
         images
     }
 
-    /// The same instance on the same cloud, in another process: to clean up behind this one, or to go on.
-    pub(crate) fn twin(&self) -> Self {
+    /// The same instance on the same cloud in another process, which resumes or cleans up.
+    pub(crate) fn restarted(&self) -> Self {
         let info = self.vim.login.lock().unwrap().info.0.clone();
         Self {
             ownership: self.ownership.clone(),
@@ -195,12 +194,12 @@ impl Place {
             vim: &self.vim,
             ownership: &self.ownership,
             clock: &self.clock,
-            watcher: &self.ear,
+            watcher: &self.watcher,
             deadline: self.clock.now() + SignedDuration::from_secs(self.seconds),
         }
     }
 
-    /// The request of the cluster samples, on this place's network.
+    /// The request of the cluster samples, on this test bed's network.
     pub(crate) fn cluster(&self, sample_name: &str) -> Allocation {
         allocation(
             sample(sample_name),
@@ -219,57 +218,68 @@ impl Place {
         )
     }
 
-    pub(crate) async fn prepare(&self, what: &Allocation) -> Result<Value, PortError> {
-        self.driver.prepare(&self.call(), what).await
+    pub(crate) async fn prepare(&self, allocation: &Allocation) -> Result<Value, PortError> {
+        self.driver.prepare(&self.call(), allocation).await
     }
 
     pub(crate) async fn allocate(
         &self,
-        what: &Allocation,
+        allocation: &Allocation,
         prepared: &Value,
     ) -> Result<Allocated, PortError> {
-        self.driver.allocate(&self.call(), what, prepared).await
+        self.driver
+            .allocate(&self.call(), allocation, prepared)
+            .await
     }
 
-    pub(crate) async fn make(&self, what: &Allocation) -> Result<Allocated, PortError> {
-        self.driver.validate_request(what)?;
-        let prepared = self.prepare(what).await?;
-        self.allocate(what, &prepared).await
+    pub(crate) async fn instantiate(
+        &self,
+        allocation: &Allocation,
+    ) -> Result<Allocated, PortError> {
+        self.driver.validate_request(allocation)?;
+        let prepared = self.prepare(allocation).await?;
+        self.allocate(allocation, &prepared).await
     }
 
-    /// Heals the VNFCs with these ids, as `made` shows the instance.
+    /// Heals the VNFCs with these ids, whose instance is `allocated`.
     pub(crate) async fn heal(
         &self,
-        what: &Allocation,
-        made: &Allocated,
+        allocation: &Allocation,
+        allocated: &Allocated,
         vnfcs: &[String],
     ) -> Result<Allocated, PortError> {
-        let how = Repair {
-            handle: made.handle.clone(),
-            inventory: made.inventory.clone(),
+        let repair = Repair {
+            handle: allocated.handle.clone(),
+            inventory: allocated.inventory.clone(),
             vnfcs: vnfcs.to_vec(),
             with_storage: false,
         };
-        self.driver.heal(&self.call(), what, &how).await
+        self.driver.heal(&self.call(), allocation, &repair).await
     }
 
-    /// What there is, without knowing anything of it.
-    pub(crate) async fn observe(&self, what: &Allocation) -> Allocated {
+    /// Observes the instance without its handle.
+    pub(crate) async fn observe(&self, allocation: &Allocation) -> Allocated {
         self.driver
-            .observe(&self.call(), what, &Value::Null)
+            .observe(&self.call(), allocation, &Value::Null)
             .await
             .unwrap()
     }
 
-    pub(crate) async fn release(&self, what: &Allocation, handle: Value) -> Result<(), PortError> {
-        let how = Release {
+    pub(crate) async fn release(
+        &self,
+        allocation: &Allocation,
+        handle: Value,
+    ) -> Result<(), PortError> {
+        let release = Release {
             handle,
             grace_seconds: None,
         };
-        self.driver.release(&self.call(), what, &how).await
+        self.driver
+            .release(&self.call(), allocation, &release)
+            .await
     }
 
-    /// Names of what carries our installation id.
+    /// Names of the resources tagged with our installation id.
     pub(crate) async fn owned(&self) -> Vec<String> {
         let all = self
             .driver
@@ -283,12 +293,16 @@ impl Place {
         all.into_iter().map(|one| one.name).collect()
     }
 
-    /// Tells `story`, and leaves nothing on the cloud where it fails.
-    pub(crate) async fn cleaned(&self, what: &Allocation, story: impl Future<Output = ()>) {
-        let told = AssertUnwindSafe(story).catch_unwind().await;
-        if let Err(panic) = told {
-            let released = self.release(what, Value::Null).await;
-            eprintln!("the story failed; what it made is released: {released:?}");
+    /// Runs `scenario`; if it panics, releases the instance first.
+    pub(crate) async fn with_cleanup(
+        &self,
+        allocation: &Allocation,
+        scenario: impl Future<Output = ()>,
+    ) {
+        let outcome = AssertUnwindSafe(scenario).catch_unwind().await;
+        if let Err(panic) = outcome {
+            let released = self.release(allocation, Value::Null).await;
+            eprintln!("the scenario failed; releasing the instance: {released:?}");
             resume_unwind(panic);
         }
     }
@@ -298,7 +312,7 @@ impl Place {
     }
 }
 
-/// A key whose other half nobody has.
+/// A public key whose private key was discarded.
 pub(crate) const PUBLIC_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJtzJ1FKlkmJkrFnzh3nLAMbDsSTLjpHgmjqhZYMF0wO test";
 
@@ -311,10 +325,10 @@ pub(crate) fn sample(name: &str) -> Package {
 
 pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
     let request = serde_json::from_value(request).unwrap();
-    let what = Allocation::requested("package", Arc::new(package), request).unwrap();
+    let allocation = Allocation::requested("package", Arc::new(package), request).unwrap();
     Allocation {
         instance_name: Some("one".into()),
-        ..what
+        ..allocation
     }
 }
 
@@ -325,7 +339,7 @@ pub(crate) struct OneVdu {
     pub(crate) count: u32,
     pub(crate) apart: bool,
     pub(crate) brings_image: bool,
-    /// Boots from a volume `root`, and has another one, `data`.
+    /// Boots from a volume `root` and has a second volume, `data`.
     pub(crate) volumes: bool,
 }
 
@@ -343,11 +357,11 @@ impl Default for OneVdu {
 }
 
 impl OneVdu {
-    pub(crate) fn on(&self, place: &Place) -> Allocation {
+    pub(crate) fn allocation(&self, bed: &TestBed) -> Allocation {
         let request = json!({
             "flavourId": "simple",
             "extVirtualLinks": [
-                {"id": "external", "resourceId": place.network, "extCps": [{"cpdId": "out", "cpConfig": {"c": {}}}]},
+                {"id": "external", "resourceId": bed.network, "extCps": [{"cpdId": "out", "cpConfig": {"c": {}}}]},
             ],
         });
         allocation(self.package(), request)
@@ -367,7 +381,7 @@ impl OneVdu {
         write("vnfd.yaml", &self.vnfd());
         let mut limits = Limits::default();
         if self.brings_image {
-            // Larger than what is read at once: an image is sent piece by piece.
+            // Larger than one read, so that the image is sent in pieces.
             limits.file_bytes = 64 << 10;
             write(
                 "Artifacts/small.img",
@@ -392,8 +406,9 @@ impl OneVdu {
             )
         };
         let root = storage("root", &format!("        {image}\n"));
-        let wanted = "\n      requirements: [{virtual_storage: root}, {virtual_storage: data}]";
-        (String::new(), wanted, root + &storage("data", ""))
+        let requirements =
+            "\n      requirements: [{virtual_storage: root}, {virtual_storage: data}]";
+        (String::new(), requirements, root + &storage("data", ""))
     }
 
     fn vnfd(&self) -> String {

@@ -1,11 +1,12 @@
-//! Heat's engine is killed in the middle and started again. What it worked on stays in progress for ever: an update is
-//! asked for again, a creation past its time limit is deleted and made anew.
+//! Heat's engine is killed during an operation and restarted. The stack stays in progress forever: the driver repeats an
+//! update, and deletes and recreates a creation past its time limit.
 //!
-//! The engine is that of `cargo xtask stack`: its pid lies beside the clouds.yaml, and it is started again as it was.
+//! The engine is that of `cargo xtask stack`, whose pid file is next to the clouds.yaml; it is restarted with its command
+//! line and environment.
 
-use crate::hands::Hands;
-use crate::heals::{nth, replaced_are};
-use crate::real::{connection, place};
+use crate::cloud_user::CloudUser;
+use crate::heal_scenarios::{assert_replaced, nth};
+use crate::real_cloud::{bed, connection};
 use crate::support::OneVdu;
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use std::process::{Command, Stdio};
 /// The engine's process, and how it was started.
 struct Engine {
     home: PathBuf,
-    words: Vec<std::ffi::OsString>,
+    command_line: Vec<std::ffi::OsString>,
     environment: BTreeMap<std::ffi::OsString, std::ffi::OsString>,
 }
 
@@ -30,24 +31,24 @@ fn split(bytes: &[u8], at: u8) -> Vec<std::ffi::OsString> {
         .collect()
 }
 
-/// When a process began, as the kernel counts; none where it is gone.
-fn began(pid: u32) -> Option<String> {
+/// A process's start time in clock ticks since boot (`/proc/PID/stat`, field 22); `None` if it has ended.
+fn start_time(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(19).map(str::to_owned)
 }
 
 impl Engine {
-    fn found() -> Self {
+    fn running() -> Self {
         let clouds = std::env::var("VNFM_LIVE_OPENSTACK").unwrap();
         let home = Path::new(&clouds).parent().unwrap().to_owned();
         let mut engine = Self {
             home,
-            words: Vec::new(),
+            command_line: Vec::new(),
             environment: BTreeMap::new(),
         };
         let pid = engine.pid().expect("the engine of the stack runs");
-        engine.words = split(&fs::read(format!("/proc/{pid}/cmdline")).unwrap(), 0);
+        engine.command_line = split(&fs::read(format!("/proc/{pid}/cmdline")).unwrap(), 0);
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap();
         for entry in split(&environment, 0) {
             let bytes = entry.into_vec();
@@ -65,16 +66,16 @@ impl Engine {
         self.home.join("run/heat-engine.pid")
     }
 
-    /// Its pid, where it runs.
+    /// Its pid; `None` if it does not run.
     fn pid(&self) -> Option<u32> {
         let text = fs::read_to_string(self.pid_file()).ok()?;
         let (pid, since) = text.trim().split_once(' ')?;
         let pid = pid.parse().ok()?;
-        (began(pid)? == since).then_some(pid)
+        (start_time(pid)? == since).then_some(pid)
     }
 
-    /// `kill -9`.
-    fn dies(&self) {
+    /// Sends SIGKILL.
+    fn kill(&self) {
         let pid = self.pid().unwrap().to_string();
         assert!(
             Command::new("kill")
@@ -85,12 +86,12 @@ impl Engine {
         );
     }
 
-    /// Started as it was before, in a session of its own.
+    /// Starts it as before, in its own session.
     #[expect(
         clippy::zombie_processes,
         reason = "it belongs to the stack and outlives the test"
     )]
-    fn lives(&self) {
+    fn restart(&self) {
         let log = self.home.join("log/heat-engine.out");
         let log = OpenOptions::new()
             .append(true)
@@ -98,7 +99,7 @@ impl Engine {
             .open(log)
             .unwrap();
         let child = Command::new("setsid")
-            .args(&self.words)
+            .args(&self.command_line)
             .env_clear()
             .envs(&self.environment)
             .stdin(Stdio::null())
@@ -106,7 +107,7 @@ impl Engine {
             .stderr(log)
             .spawn()
             .unwrap();
-        let since = began(child.id()).unwrap();
+        let since = start_time(child.id()).unwrap();
         fs::write(self.pid_file(), format!("{} {since}\n", child.id())).unwrap();
     }
 }
@@ -114,75 +115,77 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if self.pid().is_none() {
-            self.lives();
+            self.restart();
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_whose_engine_died_is_asked_for_again() {
-    let Some(mut place) = place() else { return };
-    place.seconds = 150;
-    let hands = Hands::of(&connection().unwrap(), None).await;
-    let what = OneVdu {
+async fn an_update_is_repeated_after_the_heat_engine_died() {
+    let Some(mut bed) = bed() else { return };
+    bed.seconds = 150;
+    let user = CloudUser::log_in(&connection().unwrap(), None).await;
+    let allocation = OneVdu {
         count: 2,
         ..OneVdu::default()
     }
-    .on(&place);
-    let story = async {
-        let made = place.make(&what).await.unwrap();
-        let meant = [nth(&made, "server", 0).id.clone()];
-        let engine = Engine::found();
-        let (healed, ()) = tokio::join!(place.heal(&what, &made, &meant), async {
-            place.ear.hears("UPDATE_IN_PROGRESS").await;
-            engine.dies();
-            engine.lives();
+    .allocation(&bed);
+    let scenario = async {
+        let allocated = bed.instantiate(&allocation).await.unwrap();
+        let targets = [nth(&allocated, "server", 0).id.clone()];
+        let engine = Engine::running();
+        let (healed, ()) = tokio::join!(bed.heal(&allocation, &allocated, &targets), async {
+            bed.watcher.wait_for("UPDATE_IN_PROGRESS").await;
+            engine.kill();
+            engine.restart();
         });
         let healed = healed.unwrap();
-        replaced_are(&made, &healed, &meant);
-        assert!(!hands.has_server(&meant[0]).await);
-        let heard = place.ear.all();
+        assert_replaced(&allocated, &healed, &targets);
+        assert!(!user.has_server(&targets[0]).await);
+        let messages = bed.watcher.messages();
         assert!(
-            heard
+            messages
                 .iter()
-                .any(|text| text.contains("asking for its update again")),
-            "{heard:?}"
+                .any(|text| text.contains("updating it again")),
+            "{messages:?}"
         );
-        place.release(&what, healed.handle).await.unwrap();
-        assert!(place.owned().await.is_empty());
+        bed.release(&allocation, healed.handle).await.unwrap();
+        assert!(bed.owned().await.is_empty());
     };
-    place.cleaned(&what, story).await;
+    bed.with_cleanup(&allocation, scenario).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_creation_whose_engine_died_is_made_again() {
-    let Some(mut place) = place() else { return };
-    place.seconds = 60;
-    let what = OneVdu::default().on(&place);
-    let mut cleaner = place.twin();
+async fn a_creation_is_repeated_after_the_heat_engine_died() {
+    let Some(mut bed) = bed() else { return };
+    bed.seconds = 60;
+    let allocation = OneVdu::default().allocation(&bed);
+    let mut cleaner = bed.restarted();
     cleaner.seconds = 120;
-    let story = async {
-        let prepared = place.prepare(&what).await.unwrap();
-        let engine = Engine::found();
+    let scenario = async {
+        let prepared = bed.prepare(&allocation).await.unwrap();
+        let engine = Engine::running();
         tokio::select! {
-            made = place.allocate(&what, &prepared) => panic!("faster than its first wait: {made:?}"),
-            () = place.ear.hears("CREATE_IN_PROGRESS") => {}
+            allocated = bed.allocate(&allocation, &prepared) => panic!("the call ended before its first wait: {allocated:?}"),
+            () = bed.watcher.wait_for("CREATE_IN_PROGRESS") => {}
         }
-        engine.dies();
-        engine.lives();
-        // Heat was given a minute. Two minutes later nobody can be at work on it.
-        place.clock.ahead = SignedDuration::from_mins(2);
-        place.seconds = 120;
-        let made = place.allocate(&what, &prepared).await.unwrap();
-        let heard = place.ear.all();
+        engine.kill();
+        engine.restart();
+        // Heat's time limit was a minute: two minutes later the creation is abandoned.
+        bed.clock.ahead = SignedDuration::from_mins(2);
+        bed.seconds = 120;
+        let allocated = bed.allocate(&allocation, &prepared).await.unwrap();
+        let messages = bed.watcher.messages();
         assert!(
-            heard.iter().any(|text| text.contains("nobody works on it")),
-            "{heard:?}"
+            messages
+                .iter()
+                .any(|text| text.contains("Heat has abandoned it")),
+            "{messages:?}"
         );
-        assert_eq!(made.inventory.vnfc_resource_info.len(), 1);
-        assert_eq!(place.owned().await, [place.stack_name()]);
-        place.release(&what, made.handle).await.unwrap();
-        assert!(place.owned().await.is_empty());
+        assert_eq!(allocated.inventory.vnfc_resource_info.len(), 1);
+        assert_eq!(bed.owned().await, [bed.stack_name()]);
+        bed.release(&allocation, allocated.handle).await.unwrap();
+        assert!(bed.owned().await.is_empty());
     };
-    cleaner.cleaned(&what, story).await;
+    cleaner.with_cleanup(&allocation, scenario).await;
 }

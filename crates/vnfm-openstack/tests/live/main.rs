@@ -1,32 +1,32 @@
-//! The driver against a real cloud: the stories of `tests/it`, and what only the real one does. Needs
+//! The driver against a real cloud: the scenarios of `tests/it`, and what a simulator cannot show. Needs
 //! `VNFM_LIVE_OPENSTACK`, the path of a clouds.yaml.
 
 #[cfg(test)]
 #[path = "../it/barbican.rs"]
 mod barbican;
 #[cfg(test)]
+#[path = "../it/cloud_user.rs"]
+mod cloud_user;
+#[cfg(test)]
 #[path = "../it/credential.rs"]
 mod credential;
 #[cfg(test)]
 mod engine_death;
 #[cfg(test)]
-#[path = "../it/hands.rs"]
-mod hands;
+mod heal;
 #[cfg(test)]
-mod healing;
-#[cfg(test)]
-#[path = "../it/heals.rs"]
-mod heals;
+#[path = "../it/heal_scenarios.rs"]
+mod heal_scenarios;
 #[cfg(test)]
 mod keys;
 #[cfg(test)]
 #[path = "../it/proxy.rs"]
 mod proxy;
 #[cfg(test)]
-mod real;
+mod real_cloud;
 #[cfg(test)]
-#[path = "../it/stories.rs"]
-mod stories;
+#[path = "../it/scenarios.rs"]
+mod scenarios;
 #[cfg(test)]
 #[path = "../it/support.rs"]
 mod support;

@@ -135,7 +135,10 @@ async fn a_package_that_does_not_come_to_its_place_is_told_so_and_can_be_uploade
         (&json!(507), &json!("package.not-written"))
     );
     assert!(
-        why["detail"].as_str().unwrap().contains("keep the package"),
+        why["detail"]
+            .as_str()
+            .unwrap()
+            .contains("store the package"),
         "{why:#}"
     );
     let kept = std::fs::read_dir(place.parent().unwrap()).unwrap().count();

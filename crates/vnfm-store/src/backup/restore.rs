@@ -137,7 +137,7 @@ async fn prepare(new: &Path, keys: SecretKeys, mark: &str) -> Done<String> {
 /// Keeps the existing database under another name, after a checkpoint of its write-ahead log.
 async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, StoreError> {
     let has_any = database.metadata().is_ok_and(|meta| meta.len() > 0);
-    let kept = wal::beside(
+    let previous = wal::companion(
         database,
         &format!(".before-{}", at.strftime("%Y%m%dT%H%M%SZ")),
     );
@@ -159,17 +159,17 @@ async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, St
     }
     // Even without a database: SQLite would apply the log of a lost one to the new one.
     for end in ["-wal", "-shm", "-acked"] {
-        let companion = wal::beside(database, end);
+        let companion = wal::companion(database, end);
         if companion.exists() {
-            fs::rename(&companion, wal::beside(&kept, end))
+            fs::rename(&companion, wal::companion(&previous, end))
                 .map_err(|e| io_error(&e, "keep", &companion))?;
         }
     }
     if !has_any {
         return Ok(None);
     }
-    fs::hard_link(database, &kept).map_err(|e| io_error(&e, "keep", database))?;
-    Ok(Some(kept))
+    fs::hard_link(database, &previous).map_err(|e| io_error(&e, "keep", database))?;
+    Ok(Some(previous))
 }
 
 /// Unpacks database and packages, verifies their hashes, and returns the manifest.
@@ -177,7 +177,7 @@ fn unpack(file: &Path, database: &Path, packages: &Path) -> Result<Value, StoreE
     let opened = File::open(file).map_err(|e| io_error(&e, "read", file))?;
     let mut archive = ZipArchive::new(opened).map_err(|e| not_a_backup(&e.to_string()))?;
     let manifest = manifest(&mut archive)?;
-    private_folder(packages).map_err(|e| io_error(&e, "make", packages))?;
+    private_folder(packages).map_err(|e| io_error(&e, "create", packages))?;
     let files = manifest["files"].as_object().cloned().unwrap_or_default();
     if !files.contains_key(DATABASE) {
         return Err(not_a_backup("it has no database"));
@@ -190,7 +190,7 @@ fn unpack(file: &Path, database: &Path, packages: &Path) -> Result<Value, StoreE
             }
             _ => return Err(not_a_backup(&format!("it names `{name}`"))),
         };
-        let part = wal::beside(&to, ".part");
+        let part = wal::companion(&to, ".part");
         let verified =
             extract(&mut archive, name, &part).and_then(|hash| match entry["sha256"].as_str() {
                 Some(expected) if expected == hash => Ok(()),
@@ -230,7 +230,7 @@ fn extract(archive: &mut ZipArchive<File>, name: &str, to: &Path) -> Result<Stri
         .by_name(name)
         .map_err(|e| not_a_backup(&format!("`{name}`: {e}")))?;
     let _ = fs::remove_file(to); // a leftover of a crash
-    let mut out = private(to).map_err(|e| io_error(&e, "make", to))?;
+    let mut out = private(to).map_err(|e| io_error(&e, "create", to))?;
     let hash = copy(&mut from, &mut out).and_then(|hash| out.sync_all().map(|()| hash));
     hash.map_err(|error| match error.raw_os_error() {
         Some(_) => io_error(&error, "write", to),

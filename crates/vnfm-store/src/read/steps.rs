@@ -24,7 +24,7 @@ pub(crate) struct StepRow {
 }
 
 impl StepRow {
-    /// As the port shows it.
+    /// Converts it to the port's record.
     pub(crate) fn record(self, keys: &SecretKeys) -> Done<JournalRow> {
         Ok(JournalRow {
             status: status(&self.status)?,
@@ -48,7 +48,7 @@ pub(crate) async fn journal(connection: &mut SqliteConnection, op_id: &str) -> D
     Ok(query_as(ALL).bind(op_id).fetch_all(connection).await?)
 }
 
-/// A step without what it produced.
+/// A step without its output.
 pub(crate) struct OpenStepRow {
     tenant: String,
     op_id: String,
@@ -57,7 +57,7 @@ pub(crate) struct OpenStepRow {
 }
 
 impl OpenStepRow {
-    /// As the port shows it.
+    /// Converts it to the port's record.
     pub(crate) fn record(self) -> Done<OpenStep> {
         Ok(OpenStep {
             ended_at: self.ended_at.as_deref().map(time).transpose()?,
@@ -68,7 +68,7 @@ impl OpenStepRow {
     }
 }
 
-/// Every step that has not ended of operations that are to be driven, and every one that killed a process.
+/// Every unfinished step of operations that must be driven, and every step that killed a process.
 pub(crate) async fn open_steps(connection: &mut SqliteConnection) -> Done<Vec<OpenStepRow>> {
     const OPEN: &str = "
         SELECT ops.tenant AS tenant, op_id, ended_at, lives FROM ops JOIN journal ON op_id = ops.id
@@ -80,7 +80,7 @@ pub(crate) async fn open_steps(connection: &mut SqliteConnection) -> Done<Vec<Op
     Ok(query_as(OPEN).fetch_all(connection).await?)
 }
 
-/// The processes that left an operation in order.
+/// The processes that released an operation in an orderly shutdown.
 pub(crate) async fn left_in_order(
     connection: &mut SqliteConnection,
     op_id: &str,
@@ -89,7 +89,7 @@ pub(crate) async fn left_in_order(
     Ok(left.bind(op_id).fetch_all(connection).await?)
 }
 
-/// Which processes ran a step; a database of an older version does not say.
+/// The processes that ran a step; absent in databases of older versions.
 fn lives(stored: Option<&str>) -> Done<ProcessHistory> {
     Ok(stored
         .map(serde_json::from_str)

@@ -1,4 +1,4 @@
-//! Subscriptions, and how far each was told.
+//! Subscriptions, and the last notification sent to each.
 
 use super::{arguments, conditions};
 use crate::fault::Done;
@@ -25,7 +25,7 @@ pub(crate) struct SubscriptionRow {
 }
 
 impl SubscriptionRow {
-    /// As the port shows it.
+    /// Converts it to the port's record.
     pub(crate) fn record(self, keys: &SecretKeys) -> Done<SubscriptionRecord> {
         Ok(SubscriptionRecord {
             tenant: self.tenant,
@@ -61,7 +61,7 @@ pub(crate) async fn subscription(
     found.ok_or_else(|| absent("subscription", id).into())
 }
 
-/// Subscriptions in order of id; what is sealed of them stays where it is.
+/// Subscriptions in order of id, without their sealed columns.
 pub(crate) async fn subscriptions(
     connection: &mut SqliteConnection,
     tenant: &str,
@@ -76,7 +76,7 @@ pub(crate) async fn subscriptions(
     Ok(list.fetch_all(connection).await?)
 }
 
-/// Everybody's subscriptions.
+/// The subscriptions of all tenants.
 pub(crate) async fn subscribers(connection: &mut SqliteConnection) -> Done<Vec<SubscriptionRow>> {
     const ALL: &str = "
         SELECT tenant, subscription, authentication, root, sent, lost, sight FROM subscriptions

@@ -1,4 +1,4 @@
-//! The [`Store`] trait on SQLite: each method is one call of `read`, `write`, `lease` or `tally`.
+//! The [`Store`] trait on SQLite: each method is one call of `read`, `write`, `lease` or `usage`.
 
 use super::SqliteStore;
 use crate::group::{Answer, Work};
@@ -20,7 +20,7 @@ impl Store for SqliteStore {
     }
 
     async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
-        let ended = self.kept.ended_by(&changes);
+        let ended = self.kept_addresses.ended_by(&changes);
         let changes = match self.quotas.get() {
             Some(quotas) => quotas.on(changes),
             None => changes,
@@ -29,8 +29,8 @@ impl Store for SqliteStore {
             fence: fence.cloned(),
             changes,
         };
-        self.group.has(work).await?;
-        self.kept.forget(&ended);
+        self.group.execute(work).await?;
+        self.kept_addresses.remove(&ended);
         Ok(())
     }
 
@@ -43,7 +43,7 @@ impl Store for SqliteStore {
         let op_id = op_id.map(ToOwned::to_owned);
         match self
             .group
-            .has(Work::Claim {
+            .execute(Work::Claim {
                 owner: owner.to_owned(),
                 lease,
                 op_id,
@@ -62,7 +62,7 @@ impl Store for SqliteStore {
     ) -> Result<Option<CancelMode>, StoreError> {
         match self
             .group
-            .has(Work::Renew {
+            .execute(Work::Renew {
                 fence: fence.clone(),
                 lease,
             })
@@ -75,7 +75,7 @@ impl Store for SqliteStore {
 
     async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
         self.group
-            .has(Work::Release {
+            .execute(Work::Release {
                 fence: fence.clone(),
             })
             .await
@@ -83,7 +83,7 @@ impl Store for SqliteStore {
     }
 
     fn keeps_address(&self, tenant: &str, vim: Option<&str>, info: &VimConnectionInfo) -> bool {
-        self.kept.has(tenant, vim, info)
+        self.kept_addresses.has(tenant, vim, info)
     }
 
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
@@ -126,12 +126,12 @@ impl Store for SqliteStore {
     async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
         let rows = read::open_steps(&mut *self.reader().await).await;
         let steps = rows.and_then(|rows| rows.into_iter().map(read::OpenStepRow::record).collect());
-        steps.map_err(|e| e.with_action("look for steps that have not ended"))
+        steps.map_err(|e| e.with_action("list unfinished steps"))
     }
 
     async fn orderly_exits(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
         let left = read::left_in_order(&mut *self.reader().await, op_id).await;
-        left.map_err(|e| e.with_action("read which processes stopped in order"))
+        left.map_err(|e| e.with_action("read which processes shut down in order"))
     }
 
     async fn checkpoint(
@@ -198,7 +198,7 @@ impl Store for SqliteStore {
             return Ok(());
         }
         self.group
-            .has(Work::Log {
+            .execute(Work::Log {
                 op_id: op_id.to_owned(),
                 lines,
             })
@@ -247,13 +247,14 @@ impl Store for SqliteStore {
         let rows = read::subscribers(&mut *self.reader().await).await;
         let keys = self.keys();
         let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.with_action("read who is told of lifecycle changes"))
+        records.map_err(|e| e.with_action("list all subscriptions"))
     }
 
     async fn wait_for_changes(&self, seen: ChangeCounters) -> ChangeCounters {
-        let mut news = self.writer.news.subscribe();
-        // The writer outlives whoever asks: there is always somebody to tell.
-        news.wait_for(|now| *now != seen)
+        let mut change_counters = self.writer.change_counters.subscribe();
+        // The writer outlives the caller, so the channel stays open.
+        change_counters
+            .wait_for(|now| *now != seen)
             .await
             .map_or(seen, |now| *now)
     }

@@ -5,9 +5,9 @@ use crate::fault::Done;
 use vnfm_core::ports::{InstanceRecord, StoreError};
 use vnfm_types::InstantiationState;
 
-const WHAT: &str = "VNF instance";
+const KIND: &str = "VNF instance";
 
-/// A new one, of a package that is there: a package that goes at the same time wins or loses as a whole.
+/// Adds an instance of an existing package; of this and a concurrent removal of the package, one fails.
 pub(super) fn add(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
     const ADD: &str = "
         INSERT INTO instances (id, tenant, version, vnf_pkg_id, name, vnfd_id, state, vnf, deployment, handle, created_at,
@@ -36,13 +36,13 @@ pub(super) fn add(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
         .statement("SELECT id FROM instances WHERE id = $1")
         .bind(&record.vnf.id);
     Err(match known.value()? {
-        Some(id) => StoreError::Exists { what: WHAT, id },
+        Some(id) => StoreError::Exists { what: KIND, id },
         None => absent("VNF package", &record.vnf_pkg_id),
     }
     .into())
 }
 
-/// One as it is now, from the version that it was read in.
+/// Updates an instance if its version is still the one that was read.
 pub(super) fn put(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
     const PUT: &str = "
         UPDATE instances SET version = version + 1, name = $4, vnfd_id = $5, state = $6, vnf = $7, deployment = $8,
@@ -64,25 +64,25 @@ pub(super) fn put(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
     if written {
         return Ok(());
     }
-    standing(writing, &record.tenant, &record.vnf.id)?;
+    current_state(writing, &record.tenant, &record.vnf.id)?;
     Err(StoreError::Changed {
-        what: WHAT,
+        what: KIND,
         id: record.vnf.id.clone(),
     }
     .into())
 }
 
-/// Removes one that has no resources and no operation, with what is kept for it.
+/// Removes an instance without resources and without an active operation, with its dependent rows.
 pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
     const REMOVE: &str = "
         DELETE FROM instances
         WHERE tenant = $1 AND id = $2 AND state = 'NOT_INSTANTIATED' AND active_op IS NULL";
     if !writing.statement(REMOVE).bind(tenant).bind(id).changed()? {
-        let (state, active_op) = standing(writing, tenant, id)?;
+        let (state, active_op) = current_state(writing, tenant, id)?;
         return Err(match active_op {
             Some(op_id) => busy(id, op_id),
             None => StoreError::WrongState {
-                what: WHAT,
+                what: KIND,
                 id: id.to_owned(),
                 found: state,
             },
@@ -92,7 +92,7 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> 
     forget(writing, id)
 }
 
-/// What is kept for an instance goes with it.
+/// Removes the dependent rows of an instance.
 pub(super) fn forget(writing: &Writing<'_>, id: &str) -> Done<()> {
     for sql in [
         "DELETE FROM pinned_hosts WHERE instance_id = $1",
@@ -103,8 +103,8 @@ pub(super) fn forget(writing: &Writing<'_>, id: &str) -> Done<()> {
     Ok(())
 }
 
-/// Its state and its active operation, or that there is none such.
-pub(super) fn standing(
+/// An instance's state and active operation; an error if it does not exist.
+pub(super) fn current_state(
     writing: &Writing<'_>,
     tenant: &str,
     id: &str,
@@ -114,7 +114,7 @@ pub(super) fn standing(
     known
         .into_iter()
         .next()
-        .ok_or_else(|| absent(WHAT, id).into())
+        .ok_or_else(|| absent(KIND, id).into())
 }
 
 pub(super) fn busy(id: &str, op_id: String) -> StoreError {

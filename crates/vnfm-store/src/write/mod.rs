@@ -1,9 +1,9 @@
-//! One function per [`Change`]. Each is one conditional statement; where it changes no row, a second one, in the
-//! same transaction, finds out why, and the whole list is undone.
+//! One function per [`Change`]. Each is one conditional statement; if it changes no row, a second statement in the same
+//! transaction finds the reason, and the whole list is rolled back.
 
-mod acts;
 mod instances;
 mod ops;
+mod overrides;
 mod packages;
 mod pins;
 mod statement;
@@ -23,7 +23,7 @@ use vnfm_types::LogLine;
 pub(crate) use ops::status_text;
 pub(crate) use statement::Statement;
 
-/// The connection of the thread that writes, and what seals.
+/// The writer thread's connection and the keys.
 #[derive(Clone, Copy)]
 pub(crate) struct Writing<'t> {
     pub(crate) db: &'t Connection,
@@ -32,7 +32,7 @@ pub(crate) struct Writing<'t> {
 
 const LOG_LINES: i64 = 2_000;
 const LOG_LINE_BYTES: usize = 4_096;
-/// What the keys have to unseal before anything else is done with a database.
+/// Key in `meta` of a text that the keys must unseal before a database is used.
 const KEY_CHECK: &str = "key_check";
 
 /// Writes one change, if its condition holds.
@@ -61,8 +61,8 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
             tenant,
             instance_id,
             op_id,
-        } => vims::retire(writing, tenant, instance_id, op_id),
-        Change::UnmarkVimsLeaving { op_id } => vims::unretire(writing, op_id),
+        } => vims::mark_leaving(writing, tenant, instance_id, op_id),
+        Change::UnmarkVimsLeaving { op_id } => vims::unmark_leaving(writing, op_id),
         Change::AddVim(record) => vims::add(writing, record),
         Change::PutVim(record) => vims::put(writing, record),
         Change::RemoveVim { tenant, id, force } => vims::remove(writing, tenant, id, *force),
@@ -78,25 +78,27 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
             seq,
             lost,
         } => subscriptions::sent(writing, (tenant, id), (*seq, *lost)),
-        Change::Audit { tenant, entry } => acts::audit(writing, tenant, entry),
+        Change::Audit { tenant, entry } => overrides::audit(writing, tenant, entry),
         Change::RevokeLease {
             instance_id,
             op_id,
             force,
-        } => acts::fence_off(writing, (instance_id, op_id), *force),
-        Change::Abandon { tenant, id, force } => acts::abandon(writing, (tenant, id), *force),
-        Change::AddTombstone { tenant, tombstone } => acts::bury(writing, tenant, tombstone),
+        } => overrides::revoke_lease(writing, (instance_id, op_id), *force),
+        Change::Abandon { tenant, id, force } => overrides::abandon(writing, (tenant, id), *force),
+        Change::AddTombstone { tenant, tombstone } => {
+            overrides::add_tombstone(writing, tenant, tombstone)
+        }
         Change::RemoveTombstone {
             tenant,
             instance_id,
-        } => acts::forget(writing, tenant, instance_id),
+        } => overrides::forget(writing, tenant, instance_id),
         Change::PinHostKey { pin, key } => pins::pin(writing, pin, key),
         Change::RemoveHostKey(host) => pins::forget(writing, host),
         other => apply_to_quotas(writing, other),
     }
 }
 
-/// What is about quotas.
+/// Writes a change that concerns quotas.
 fn apply_to_quotas(writing: &Writing<'_>, change: &Change) -> Done<()> {
     match change {
         Change::Reserve {
@@ -116,29 +118,29 @@ fn apply_to_quotas(writing: &Writing<'_>, change: &Change) -> Done<()> {
             adds,
         } => usage::within(writing, tenant, *what, (*most, *adds)),
         other => {
-            let name = doing(other);
+            let name = describe(other);
             Err(StoreError::Broken(format!("this store does not know how to {name}")).into())
         }
     }
 }
 
-/// What a change does, for errors.
-pub(crate) fn doing(change: &Change) -> &'static str {
+/// The action of a change, for errors.
+pub(crate) fn describe(change: &Change) -> &'static str {
     match change {
         Change::AddInstance(_) => "add an instance",
         Change::PutInstance(_) => "write an instance",
         Change::RemoveInstance { .. } => "remove an instance",
         Change::AddOp(_) => "add an operation",
         Change::PutOp { .. } => "write an operation",
-        Change::Cancel { .. } => "note a cancel",
+        Change::Cancel { .. } => "request a cancellation",
         Change::Journal(_) => "write the journal",
-        Change::RecordOrderlyExit { .. } => "note that a process leaves its operations in order",
+        Change::RecordOrderlyExit { .. } => "record an orderly shutdown",
         Change::Checkpoint { .. } => "write a checkpoint",
-        Change::RemoveCheckpoints { .. } => "forget checkpoints",
-        Change::AddUse(_) => "note who uses a VIM",
-        Change::RemoveUses { .. } => "forget who uses a VIM",
-        Change::MarkVimsLeaving { .. } => "retire an instance's VIMs",
-        Change::UnmarkVimsLeaving { .. } => "end the retirement of VIMs",
+        Change::RemoveCheckpoints { .. } => "remove checkpoints",
+        Change::AddUse(_) => "record the use of a VIM",
+        Change::RemoveUses { .. } => "remove the uses of VIMs",
+        Change::MarkVimsLeaving { .. } => "mark an instance's VIMs as leaving",
+        Change::UnmarkVimsLeaving { .. } => "unmark leaving VIMs",
         Change::AddVim(_) => "add a VIM",
         Change::PutVim(_) => "write a VIM",
         Change::RemoveVim { .. } => "remove a VIM",
@@ -148,23 +150,24 @@ pub(crate) fn doing(change: &Change) -> &'static str {
         Change::Outbox(_) => "write the outbox",
         Change::AddSubscription(_) => "add a subscription",
         Change::RemoveSubscription { .. } => "remove a subscription",
-        Change::AdvanceSubscription { .. } => "note how far a subscription is",
+        Change::AdvanceSubscription { .. } => "advance a subscription",
         Change::Audit { .. } => "write the audit",
-        Change::RevokeLease { .. } => "fence an operation off",
+        Change::RevokeLease { .. } => "revoke a lease",
         Change::Abandon { .. } => "abandon an instance",
         Change::AddTombstone { .. } => "write a tombstone",
-        Change::RemoveTombstone { .. } => "forget an abandoned instance",
+        Change::RemoveTombstone { .. } => "remove a tombstone",
         Change::PinHostKey { .. } => "pin a host key",
-        Change::RemoveHostKey(_) => "forget a host key",
-        Change::Reserve { .. } => "set a part of a quota aside",
+        Change::RemoveHostKey(_) => "remove a host key",
+        Change::Reserve { .. } => "reserve a part of a quota",
         Change::Release { .. } => "release a part of a quota",
-        Change::PackageSize { .. } => "note the size of a package",
-        Change::CheckQuota { .. } => "count what a tenant has",
+        Change::PackageSize { .. } => "record the size of a package",
+        Change::CheckQuota { .. } => "check a quota",
         _ => "write a change",
     }
 }
 
-/// What a database needs before it is used: its installation id, keys that fit, and no lease of a dead process.
+/// Prepares a database for use: checks the keys, removes leases and reservations of dead processes, and returns the
+/// installation id.
 pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<String> {
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     let known: Option<String> = query_scalar("SELECT value FROM meta WHERE key = $1")
@@ -190,7 +193,7 @@ pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys
     Ok(id)
 }
 
-/// The installation's id, which is made where there is none.
+/// The installation's id, created if there is none.
 pub(crate) async fn installation(connection: &mut SqliteConnection) -> Done<String> {
     query(
         "INSERT INTO meta (key, value) VALUES ('installation_id', $1) ON CONFLICT (key) DO NOTHING",
@@ -202,7 +205,7 @@ pub(crate) async fn installation(connection: &mut SqliteConnection) -> Done<Stri
     Ok(id.fetch_one(connection).await?)
 }
 
-/// Whether something was sealed in it already.
+/// True if the database has sealed values.
 pub(crate) async fn is_used(connection: &mut SqliteConnection) -> Done<bool> {
     let known: Option<i64> = query_scalar("SELECT 1 FROM meta WHERE key = $1")
         .bind(KEY_CHECK)
@@ -211,9 +214,9 @@ pub(crate) async fn is_used(connection: &mut SqliteConnection) -> Done<bool> {
     Ok(known.is_some())
 }
 
-/// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers. The
-/// counter holds what no row shows any more, so no number is given twice. Beside it a row has a number among those of
-/// its tenant, which is all that tenants are shown.
+/// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers. The counter
+/// outlives removed rows, so no number is used twice. Each row also has a number per tenant, the only one that tenants
+/// see.
 fn outbox(writing: &Writing<'_>, row: &OutboxRow) -> Done<()> {
     const NUMBER: &str = "
         INSERT INTO outbox_numbers (tenant, value)
@@ -236,7 +239,7 @@ fn outbox(writing: &Writing<'_>, row: &OutboxRow) -> Done<()> {
         .run()
 }
 
-/// Appends to an operation's log, which keeps its newest lines.
+/// Appends to an operation's log and removes its oldest lines beyond [`LOG_LINES`].
 pub(crate) fn append_log(writing: &Writing<'_>, op_id: &str, lines: &[LogLine]) -> Done<()> {
     const APPEND: &str = "
         INSERT INTO log (op_id, seq, at, level, source, text)
@@ -259,7 +262,7 @@ pub(crate) fn append_log(writing: &Writing<'_>, op_id: &str, lines: &[LogLine]) 
     writing.statement(BOUND).bind(op_id).bind(LOG_LINES).run()
 }
 
-/// `text` without what is beyond the bound of a line.
+/// `text`, truncated to [`LOG_LINE_BYTES`] at a character boundary.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(LOG_LINE_BYTES)]
 }
@@ -271,12 +274,12 @@ pub(crate) fn absent(what: &'static str, id: &str) -> StoreError {
     }
 }
 
-/// A count as the database holds it.
+/// Converts a count for the database.
 pub(crate) fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// A count that the database held.
+/// Converts a count from the database.
 pub(crate) fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }

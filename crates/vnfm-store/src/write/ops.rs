@@ -1,15 +1,15 @@
 //! Operation occurrences, their journals and checkpoints.
 
-use super::instances::{busy, standing};
+use super::instances::{busy, current_state};
 use super::vims::lived;
 use super::{Writing, absent};
 use crate::fault::Done;
 use vnfm_core::ports::{JournalRow, OpRecord, SecretJson, StepStatus, StoreError};
 use vnfm_types::{CancelMode, LcmOperationState};
 
-const WHAT: &str = "operation";
+const KIND: &str = "operation";
 
-/// A new one, that becomes the active one of its instance.
+/// Adds an operation, which becomes its instance's active one.
 pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
     const TAKE: &str = "
         UPDATE instances SET active_op = $3, changed_ms = (SELECT now_ms FROM clock)
@@ -26,7 +26,7 @@ pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
         .bind(&op.vnf_instance_id)
         .bind(&op.id);
     if !take.changed()? {
-        let (_, other) = standing(writing, &record.tenant, &op.vnf_instance_id)?;
+        let (_, other) = current_state(writing, &record.tenant, &op.vnf_instance_id)?;
         return Err(busy(&op.vnf_instance_id, other.unwrap_or_default()).into());
     }
     let state = op.operation_state;
@@ -50,7 +50,7 @@ pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
         .changed()?;
     if !added {
         return Err(StoreError::Exists {
-            what: WHAT,
+            what: KIND,
             id: op.id.clone(),
         }
         .into());
@@ -58,8 +58,8 @@ pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
     Ok(())
 }
 
-/// One as it is now, from the state that it was in. Where it is driven no more, its lease and a wish to cancel it
-/// end; where it is final, its instance is free, and it keeps where that lives now.
+/// Updates an operation if its state is still `from`. In a state that is not driven, its lease and cancel request end; in
+/// a final state, its instance becomes free and it records the VIMs that the instance uses.
 pub(super) fn put(writing: &Writing<'_>, record: &OpRecord, from: LcmOperationState) -> Done<()> {
     const PUT: &str = "
         UPDATE ops SET state = $4, driven = $5, ended = $6, op = $7, request = $8, point_of_no_return = $9, target = $10,
@@ -87,7 +87,7 @@ pub(super) fn put(writing: &Writing<'_>, record: &OpRecord, from: LcmOperationSt
         .bind(keys.seal_some(record.target.as_deref())?)
         .changed()?;
     if !written {
-        return Err(not_as_needed(writing, &op.id, Some(&record.tenant))?.into());
+        return Err(unmet_condition(writing, &op.id, Some(&record.tenant))?.into());
     }
     if state.is_final() {
         lived(writing, &op.vnf_instance_id)?;
@@ -100,7 +100,7 @@ pub(super) fn put(writing: &Writing<'_>, record: &OpRecord, from: LcmOperationSt
     Ok(())
 }
 
-/// A wish to cancel; a forceful one is not taken back by a graceful one.
+/// Requests a cancellation; a graceful one does not replace a forceful one.
 pub(super) fn cancel(writing: &Writing<'_>, op_id: &str, mode: CancelMode) -> Done<()> {
     const CANCEL: &str = "
         UPDATE ops SET cancel = CASE WHEN cancel = 'FORCEFUL' THEN cancel ELSE $2 END
@@ -110,12 +110,12 @@ pub(super) fn cancel(writing: &Writing<'_>, op_id: &str, mode: CancelMode) -> Do
         CancelMode::Forceful => "FORCEFUL",
     };
     if !writing.statement(CANCEL).bind(op_id).bind(mode).changed()? {
-        return Err(not_as_needed(writing, op_id, None)?.into());
+        return Err(unmet_condition(writing, op_id, None)?.into());
     }
     Ok(())
 }
 
-/// What is known of a step; a row keeps the place in which it was first written.
+/// Writes a step's row; a row keeps its position in the order of first writes.
 pub(super) fn journal(writing: &Writing<'_>, row: &JournalRow) -> Done<()> {
     const JOURNAL: &str = "
         INSERT INTO journal (op_id, step, seq, status, attempt, output, started_at, ended_at, lives, killed, hook)
@@ -139,12 +139,13 @@ pub(super) fn journal(writing: &Writing<'_>, row: &JournalRow) -> Done<()> {
         .bind(row.hook.as_ref().map(serde_json::to_string).transpose()?)
         .changed()?;
     if !written {
-        return Err(absent(WHAT, &row.op_id).into());
+        return Err(absent(KIND, &row.op_id).into());
     }
     Ok(())
 }
 
-/// That a process leaves an operation, or everything, in order; what was noted a month ago goes.
+/// Records that a process released an operation, or all of them, in an orderly shutdown; removes records older than 30
+/// days.
 pub(super) fn left_in_order(writing: &Writing<'_>, process: &str, op_id: &str) -> Done<()> {
     const LEFT: &str = "
         INSERT INTO left_in_order (process, op_id, at_ms) SELECT $1, $2, now_ms FROM clock WHERE 1 = 1
@@ -155,7 +156,7 @@ pub(super) fn left_in_order(writing: &Writing<'_>, process: &str, op_id: &str) -
     writing.statement(FORGET).run()
 }
 
-/// What a hook remembers, at operation, step and key.
+/// Writes a hook's checkpoint for an operation, step and key.
 pub(super) fn checkpoint(
     writing: &Writing<'_>,
     [op_id, step, key]: [&str; 3],
@@ -173,28 +174,28 @@ pub(super) fn checkpoint(
         .bind(keys.seal(value)?)
         .changed()?;
     if !written {
-        return Err(absent(WHAT, op_id).into());
+        return Err(absent(KIND, op_id).into());
     }
     Ok(())
 }
 
-/// What the hook of a step remembers is forgotten.
+/// Removes the checkpoints of a step's hook.
 pub(super) fn forget_checkpoints(writing: &Writing<'_>, op_id: &str, step: &str) -> Done<()> {
     const FORGET: &str = "DELETE FROM checkpoints WHERE op_id = $1 AND step = $2";
     writing.statement(FORGET).bind(op_id).bind(step).run()
 }
 
-/// Why an operation was not written: it is not there, or not in the state that was needed.
-fn not_as_needed(writing: &Writing<'_>, id: &str, tenant: Option<&str>) -> Done<StoreError> {
+/// The reason why an operation was not written: it does not exist or is in another state.
+fn unmet_condition(writing: &Writing<'_>, id: &str, tenant: Option<&str>) -> Done<StoreError> {
     const STATE: &str = "SELECT state FROM ops WHERE id = $1 AND tenant = COALESCE($2, tenant)";
     Ok(
         match writing.statement(STATE).bind(id).bind(tenant).value()? {
             Some(found) => StoreError::WrongState {
-                what: WHAT,
+                what: KIND,
                 id: id.to_owned(),
                 found,
             },
-            None => absent(WHAT, id),
+            None => absent(KIND, id),
         },
     )
 }

@@ -1,14 +1,14 @@
-//! Records of VNF packages. Whether one is in use is not written: it is read from the instances.
+//! Records of VNF packages. Whether one is in use is not stored, but computed from the instances.
 
 use super::vims::{User, in_use};
 use super::{Writing, absent};
 use crate::fault::Done;
 use vnfm_core::ports::{PackageRecord, StoreError};
 
-const WHAT: &str = "VNF package";
+const KIND: &str = "VNF package";
 const WITH_VNFD: &str = "VNF package with VNFD";
 
-/// A new one.
+/// Adds a package.
 pub(super) fn add(writing: &Writing<'_>, record: &PackageRecord) -> Done<()> {
     const ADD: &str = "
         INSERT INTO packages (id, tenant, vnfd_id, info, fetching) VALUES ($1, $2, $3, $4, $5)
@@ -29,13 +29,13 @@ pub(super) fn add(writing: &Writing<'_>, record: &PackageRecord) -> Done<()> {
         .statement("SELECT id FROM packages WHERE id = $1")
         .bind(&record.info.id);
     Err(match known.value()? {
-        Some(id) => StoreError::Exists { what: WHAT, id },
+        Some(id) => StoreError::Exists { what: KIND, id },
         None => same_vnfd(record),
     }
     .into())
 }
 
-/// One as it is now, unless its VNFD is another one's.
+/// Updates a package, unless another package has its VNFD.
 pub(super) fn put(writing: &Writing<'_>, record: &PackageRecord) -> Done<()> {
     const PUT: &str = "
         UPDATE packages SET vnfd_id = $3, info = $4, fetching = $5 WHERE tenant = $1 AND id = $2";
@@ -52,11 +52,11 @@ pub(super) fn put(writing: &Writing<'_>, record: &PackageRecord) -> Done<()> {
         Err(fault) if fault.is_duplicate() => Err(same_vnfd(record).into()),
         Err(fault) => Err(fault),
         Ok(true) => Ok(()),
-        Ok(false) => Err(absent(WHAT, &record.info.id).into()),
+        Ok(false) => Err(absent(KIND, &record.info.id).into()),
     }
 }
 
-/// Removes one that no instance was made from.
+/// Removes a package without instances.
 pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
     const REMOVE: &str = "
         DELETE FROM packages WHERE tenant = $1 AND id = $2
@@ -68,9 +68,9 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> 
     }
     let users: Vec<User> = writing.statement(USERS).bind(tenant).bind(id).rows()?;
     let error = if users.is_empty() {
-        absent(WHAT, id)
+        absent(KIND, id)
     } else {
-        in_use(WHAT, id, tenant, users)
+        in_use(KIND, id, tenant, users)
     };
     Err(error.into())
 }

@@ -1,10 +1,10 @@
-//! Host keys: pinned to a host of one tenant and VIM, and forgotten.
+//! Host keys, pinned to a host of one tenant and VIM.
 
 use crate::fault::Done;
 use crate::write::Writing;
 use vnfm_core::ports::{HostPin, PinnedHost, StoreError};
 
-/// The first key of a host stays until it is forgotten; the same one again is a success, another one is refused.
+/// Pins a host's first key. Pinning the same key again succeeds; another key is refused until the pin is removed.
 pub(super) fn pin(writing: &Writing<'_>, pin: &HostPin, key: &str) -> Done<()> {
     const PIN: &str = "
         INSERT INTO pinned_hosts (tenant, vim_id, host, instance_id, key) VALUES ($1, $2, $3, $4, $5)
@@ -28,8 +28,8 @@ pub(super) fn pin(writing: &Writing<'_>, pin: &HostPin, key: &str) -> Done<()> {
     .into())
 }
 
-/// That the next key of a host is trusted. The row stays, without a key: one that an older version pinned to the host must
-/// not count again.
+/// Removes a pin: the host's next key will be trusted. The row stays without a key, so that a pin of an older version
+/// does not take effect again.
 pub(super) fn forget(writing: &Writing<'_>, host: &PinnedHost) -> Done<()> {
     const FORGET: &str = "
         UPDATE pinned_hosts SET key = ''
@@ -48,7 +48,7 @@ pub(super) fn forget(writing: &Writing<'_>, host: &PinnedHost) -> Done<()> {
     .into())
 }
 
-/// The keys that are pinned on a VIM go with it: of its tenant, of all where it is shared.
+/// Removes the pins of a VIM's hosts: its tenant's, or all tenants' if it is shared.
 pub(super) fn forget_vim(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
     const FORGET: &str = "
         DELETE FROM pinned_hosts WHERE vim_id = $2 AND (tenant = $1 OR EXISTS (

@@ -1,12 +1,12 @@
-//! One statement of a change. It runs here and now, in the thread that writes: a way to another thread and back would
-//! cost more than most statements do.
+//! One statement of a change, run synchronously in the writer thread: a round trip to another thread would cost more than
+//! most statements.
 
 use super::Writing;
 use crate::fault::{Done, Fault};
 use rusqlite::types::FromSql;
 use rusqlite::{CachedStatement, Connection, Row, ToSql};
 
-/// A statement whose values are bound one after the other: the first is `$1`.
+/// A statement whose values are bound in order, from `$1`.
 pub(crate) struct Statement<'w> {
     prepared: Result<CachedStatement<'w>, rusqlite::Error>,
     bound: usize,
@@ -20,7 +20,7 @@ impl<'t> Writing<'t> {
 }
 
 impl<'w> Statement<'w> {
-    /// A statement, in a transaction or one for itself.
+    /// A statement in the current transaction, or in one of its own.
     pub(crate) fn on(db: &'w Connection, sql: &'static str) -> Self {
         Self {
             prepared: db.prepare_cached(sql),
@@ -28,7 +28,7 @@ impl<'w> Statement<'w> {
         }
     }
 
-    /// Binds the next value, wherever the statement names it.
+    /// Binds the next value.
     pub(crate) fn bind(mut self, value: impl ToSql) -> Self {
         self.bound += 1;
         if let Ok(prepared) = &mut self.prepared
@@ -39,17 +39,17 @@ impl<'w> Statement<'w> {
         self
     }
 
-    /// Runs it, whatever it changes.
+    /// Runs it and ignores the number of changed rows.
     pub(crate) fn run(self) -> Done<()> {
         self.changed().map(drop)
     }
 
-    /// Runs it; whether it changed a row.
+    /// Runs it; true if it changed a row.
     pub(crate) fn changed(self) -> Done<bool> {
         Ok(self.prepared?.raw_execute()? > 0)
     }
 
-    /// Runs it to its end: one that is a transaction of its own may fail after its rows have come. What it found.
+    /// Runs it to its end and returns all rows: a statement that is its own transaction may still fail after its last row.
     pub(crate) fn rows<R>(self) -> Done<Vec<R>>
     where
         R: for<'r> TryFrom<&'r Row<'r>, Error = rusqlite::Error>,
@@ -59,7 +59,7 @@ impl<'w> Statement<'w> {
         rows.collect::<Result<_, _>>().map_err(Fault::from)
     }
 
-    /// Runs it; the first value of the first row that it found.
+    /// Runs it; returns the first value of the first row, if any.
     pub(crate) fn value<T: FromSql>(self) -> Done<Option<T>> {
         Ok(self
             .rows::<(T,)>()?
@@ -68,19 +68,19 @@ impl<'w> Statement<'w> {
             .map(|(value,)| value))
     }
 
-    /// Runs it; the first value of a row that has to be there.
+    /// Runs it; returns the first value of the first row, which must exist.
     pub(crate) fn one<T: FromSql>(self) -> Done<T> {
         self.value()?
             .ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
     }
 
-    /// Runs it; whether it found a row.
+    /// Runs it; true if it found a row.
     pub(crate) fn found(self) -> Done<bool> {
         Ok(self.value::<rusqlite::types::Value>()?.is_some())
     }
 }
 
-/// Binds what SQL calls `$number`, unless this statement has no use for it.
+/// Binds `$number`, if the statement uses it.
 fn bound(
     prepared: &mut CachedStatement<'_>,
     number: usize,

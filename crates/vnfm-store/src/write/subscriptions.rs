@@ -1,13 +1,13 @@
-//! Subscriptions to lifecycle changes, and how far each was told.
+//! Subscriptions to lifecycle changes, and the last notification sent to each.
 
 use super::{Writing, absent, number};
 use crate::fault::Done;
 use crate::visibility;
 use vnfm_core::ports::{StoreError, SubscriptionRecord};
 
-const WHAT: &str = "subscription";
+const KIND: &str = "subscription";
 
-/// A new one; what the outbox holds by now is not for it.
+/// Adds a subscription; notifications already in the outbox are not sent to it.
 pub(super) fn add(writing: &Writing<'_>, record: &SubscriptionRecord) -> Done<()> {
     const ADD: &str = "
         INSERT INTO subscriptions (tenant, id, callback, subscription, authentication, root, sent, lost, sight)
@@ -29,22 +29,21 @@ pub(super) fn add(writing: &Writing<'_>, record: &SubscriptionRecord) -> Done<()
         return Ok(());
     }
     Err(StoreError::Exists {
-        what: WHAT,
+        what: KIND,
         id: record.subscription.id.clone(),
     }
     .into())
 }
 
-/// Removes one.
 pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
     const REMOVE: &str = "DELETE FROM subscriptions WHERE tenant = $1 AND id = $2";
     if writing.statement(REMOVE).bind(tenant).bind(id).changed()? {
         return Ok(());
     }
-    Err(absent(WHAT, id).into())
+    Err(absent(KIND, id).into())
 }
 
-/// That nothing up to `seq` is wanted any more. One that is gone wants nothing at all.
+/// Records that everything up to `seq` was sent. Succeeds if the subscription no longer exists.
 pub(super) fn sent(
     writing: &Writing<'_>,
     (tenant, id): (&str, &str),

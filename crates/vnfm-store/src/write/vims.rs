@@ -1,17 +1,17 @@
-//! The VIM registry, and who lives on which VIM.
+//! The VIM registry, and which instance uses which VIM.
 //!
-//! A cluster is the same under every registration of it: `identity` says so, where it is known. [`add_use`] and
-//! [`retire`] are each other's condition; as transactions that write come one after the other, of an
-//! instantiation on a cluster and the termination of the VNF that carries it, exactly one is accepted.
+//! `identity`, where known, tells that several registrations are the same cluster. [`add_use`] and [`mark_leaving`] exclude each
+//! other; as write transactions are serial, exactly one is accepted of an instantiation on a cluster and the termination
+//! of the VNF that provides the cluster.
 
 use super::{Writing, absent, number, pins};
 use crate::fault::Done;
 use crate::kept_addresses;
 use vnfm_core::ports::{StoreError, VimRecord, VimUse};
 
-const WHAT: &str = "VIM";
+const KIND: &str = "VIM";
 
-/// A new VIM.
+/// Adds a VIM.
 pub(super) fn add(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
     const ADD: &str = "
         INSERT INTO vims (tenant, id, version, name, registered_by, identity, vim, access_info, shared)
@@ -40,13 +40,13 @@ pub(super) fn add(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
         &record.vim.name
     };
     Err(StoreError::Exists {
-        what: WHAT,
+        what: KIND,
         id: taken.clone(),
     }
     .into())
 }
 
-/// A VIM as it is now, from the version that it was read in.
+/// Updates a VIM if its version is still the one that was read.
 pub(super) fn put(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
     const PUT: &str = "
         UPDATE vims SET version = version + 1, name = $4, registered_by = $5, identity = $6, vim = $7,
@@ -68,7 +68,7 @@ pub(super) fn put(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
         .changed();
     match written {
         Err(fault) if fault.is_duplicate() => Err(StoreError::Exists {
-            what: WHAT,
+            what: KIND,
             id: record.vim.name.clone(),
         }
         .into()),
@@ -78,7 +78,7 @@ pub(super) fn put(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
     }
 }
 
-/// Why a VIM cannot be written as it is wanted: others would lose it, somebody else wrote it, or it is gone.
+/// The reason why a VIM was not written: other tenants would lose it, it was changed meanwhile, or it does not exist.
 fn not_put(writing: &Writing<'_>, record: &VimRecord) -> Done<StoreError> {
     let (tenant, id) = (&record.tenant, &record.vim.id);
     let users = if record.vim.shared {
@@ -87,18 +87,18 @@ fn not_put(writing: &Writing<'_>, record: &VimRecord) -> Done<StoreError> {
         others_on(writing, record)?
     };
     Ok(if !users.is_empty() {
-        in_use(WHAT, id, tenant, users)
+        in_use(KIND, id, tenant, users)
     } else if is_known(writing, tenant, id)? {
         StoreError::Changed {
-            what: WHAT,
+            what: KIND,
             id: id.clone(),
         }
     } else {
-        absent(WHAT, id)
+        absent(KIND, id)
     })
 }
 
-/// The instances of other tenants that live on a VIM which is shared.
+/// The instances of other tenants that use a shared VIM.
 fn others_on(writing: &Writing<'_>, record: &VimRecord) -> Done<Vec<User>> {
     const OTHERS: &str = "
         SELECT DISTINCT u.instance_id, u.tenant, i.name
@@ -114,7 +114,7 @@ fn others_on(writing: &Writing<'_>, record: &VimRecord) -> Done<Vec<User>> {
     others.bind(number(record.version)).rows()
 }
 
-/// Removes a VIM that nobody uses, or, with `force`, any.
+/// Removes an unused VIM, or, with `force`, any.
 pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str, force: bool) -> Done<()> {
     const REMOVE: &str = "
         DELETE FROM vims WHERE tenant = $1 AND id = $2
@@ -128,7 +128,7 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str, force: bool)
         LEFT JOIN instances i ON i.id = u.instance_id
         WHERE u.vim_id = $2
         ORDER BY u.instance_id";
-    pins::forget_vim(writing, tenant, id)?; // what is refused below is undone as a whole
+    pins::forget_vim(writing, tenant, id)?; // a refusal below rolls this back
     let remove = writing
         .statement(REMOVE)
         .bind(tenant)
@@ -138,11 +138,11 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str, force: bool)
         return kept_addresses::removed(writing, tenant, id);
     }
     let users: Vec<User> = writing.statement(USERS).bind(tenant).bind(id).rows()?;
-    Err(in_use(WHAT, id, tenant, users).into())
+    Err(in_use(KIND, id, tenant, users).into())
 }
 
-/// That an instance lives on a VIM, unless the cluster behind it is being taken away. Where nobody says which cluster
-/// that is, the registry does.
+/// Records that an instance uses a VIM; refused while the cluster behind it is leaving. If the change names no cluster,
+/// the registry's `identity` is used.
 pub(super) fn add_use(writing: &Writing<'_>, lives_on: &VimUse) -> Done<()> {
     const ADD: &str = "
         INSERT INTO uses (instance_id, tenant, vim_id, identity, namespace)
@@ -180,14 +180,14 @@ pub(super) fn add_use(writing: &Writing<'_>, lives_on: &VimUse) -> Done<()> {
     with(FORGET_UNKNOWN).run()
 }
 
-/// Why an instance cannot live on a VIM: it is not there, or it is being taken away.
+/// The reason why an instance cannot use a VIM: it does not exist or is leaving.
 fn not_added(writing: &Writing<'_>, lives_on: &VimUse, vim_id: &str) -> Done<StoreError> {
     const RETIRING: &str = "
         SELECT op_id FROM retiring
         WHERE vim_id = $2 OR (identity = $3 AND identity <> '')
         ORDER BY CASE WHEN tenant = $1 THEN 0 ELSE 1 END, op_id LIMIT 1";
     if !vim_id.is_empty() && !is_visible(writing, &lives_on.tenant, vim_id)? {
-        return Ok(absent(WHAT, vim_id));
+        return Ok(absent(KIND, vim_id));
     }
     let identity = match &lives_on.identity {
         Some(identity) => identity.clone(),
@@ -207,7 +207,7 @@ fn not_added(writing: &Writing<'_>, lives_on: &VimUse, vim_id: &str) -> Done<Sto
     Ok(StoreError::VimLeaving { vim, op_id })
 }
 
-/// That an instance lives on no VIM any more; its active operation keeps where it did.
+/// Removes an instance's uses of VIMs; its active operation records them first.
 pub(super) fn remove_uses(writing: &Writing<'_>, instance_id: &str) -> Done<()> {
     lived(writing, instance_id)?;
     writing
@@ -216,7 +216,7 @@ pub(super) fn remove_uses(writing: &Writing<'_>, instance_id: &str) -> Done<()> 
         .run()
 }
 
-/// The active operation of an instance keeps where that lives now.
+/// Records the VIMs that an instance uses in its active operation.
 pub(super) fn lived(writing: &Writing<'_>, instance_id: &str) -> Done<()> {
     const LIVED: &str = "
         INSERT INTO lived (op_id, vim_id, namespace)
@@ -227,9 +227,9 @@ pub(super) fn lived(writing: &Writing<'_>, instance_id: &str) -> Done<()> {
     writing.statement(LIVED).bind(instance_id).run()
 }
 
-/// That an operation takes away the VIMs that an instance registered, unless another instance, of whichever tenant,
-/// lives on one of them or on the cluster behind it.
-pub(super) fn retire(
+/// Marks the VIMs that an instance registered as leaving; refused if another instance, of any tenant, uses one of them or
+/// the cluster behind it.
+pub(super) fn mark_leaving(
     writing: &Writing<'_>,
     tenant: &str,
     instance_id: &str,
@@ -251,7 +251,7 @@ pub(super) fn retire(
         .run()
 }
 
-/// The other instances, of whichever tenant, that live on a VIM which an instance registered, or on the cluster behind.
+/// The other instances, of any tenant, that use a VIM which an instance registered, or the cluster behind it.
 pub(super) fn users_of_instance(
     writing: &Writing<'_>,
     tenant: &str,
@@ -274,8 +274,8 @@ pub(super) fn users_of_instance(
         .rows()
 }
 
-/// That it no longer does.
-pub(super) fn unretire(writing: &Writing<'_>, op_id: &str) -> Done<()> {
+/// Unmarks the VIMs that an operation marked as leaving.
+pub(super) fn unmark_leaving(writing: &Writing<'_>, op_id: &str) -> Done<()> {
     writing
         .statement("DELETE FROM retiring WHERE op_id = $1")
         .bind(op_id)
@@ -285,7 +285,7 @@ pub(super) fn unretire(writing: &Writing<'_>, op_id: &str) -> Done<()> {
 /// Id, tenant and name of an instance that uses something.
 pub(super) type User = (String, String, Option<String>);
 
-/// That something is used, with the users as `name (id)`; nothing is told of another tenant's.
+/// The error for something in use, with the users as `name (id)`; users of other tenants are not named.
 pub(super) fn in_use(what: &'static str, id: &str, tenant: &str, users: Vec<User>) -> StoreError {
     let by = users
         .into_iter()
@@ -316,7 +316,7 @@ fn identity_of(writing: &Writing<'_>, lives_on: &VimUse) -> Done<String> {
         .unwrap_or_default())
 }
 
-/// Whether a tenant may use it: it is its own, or shared.
+/// True if a tenant may use the VIM: it is its own or shared.
 fn is_visible(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<bool> {
     const VISIBLE: &str =
         "SELECT 1 FROM vims WHERE (tenant = $1 OR shared = 1) AND id = $2 LIMIT 1";

@@ -1,4 +1,4 @@
-//! A backup shows one moment, holds no key, and comes back; what is no backup changes nothing.
+//! Backups are consistent, contain no key, and can be restored; an invalid backup changes nothing.
 
 use crate::records::{Home, TENANT, at, deployment, instance, notification, op, seed};
 use serde_json::json;
@@ -11,7 +11,7 @@ fn packages(home: &Home) -> PackageDir {
     PackageDir::open(&home.folder.path().join("packages"), Limits::default()).unwrap()
 }
 
-async fn backed_up(home: &Home, store: &SqliteStore) -> PathBuf {
+async fn create_backup(home: &Home, store: &SqliteStore) -> PathBuf {
     let package = packages(home).path("package").unwrap();
     std::fs::write(package, "what was onboarded").unwrap();
     let file = home.folder.path().join("a.backup");
@@ -20,12 +20,12 @@ async fn backed_up(home: &Home, store: &SqliteStore) -> PathBuf {
 }
 
 async fn names(store: &SqliteStore) -> Vec<String> {
-    let all = store.instances(TENANT, &<_>::default()).await.unwrap();
-    all.into_iter().map(|record| record.vnf.id).collect()
+    let instances = store.instances(TENANT, &<_>::default()).await.unwrap();
+    instances.into_iter().map(|record| record.vnf.id).collect()
 }
 
-/// All files of a folder but the lock, each with a sum of its bytes.
-fn all(folder: &Path) -> Vec<(PathBuf, u64)> {
+/// All files of a folder but the lock, each with the sum of its bytes.
+fn checksums(folder: &Path) -> Vec<(PathBuf, u64)> {
     let sum = |path: &Path| {
         let bytes = std::fs::read(path).unwrap();
         bytes.iter().fold(0_u64, |sum, byte| {
@@ -43,7 +43,7 @@ fn all(folder: &Path) -> Vec<(PathBuf, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_made_while_others_write_shows_one_moment() {
+async fn a_backup_during_writes_is_a_consistent_snapshot() {
     let home = Home::new();
     let store = home.open().await;
     seed(&store, &[]).await;
@@ -73,8 +73,12 @@ async fn a_backup_made_while_others_write_shows_one_moment() {
     );
     let store = home.open().await;
     let found = names(&store).await;
-    let told = store.outbox(0, 1_000).await.unwrap();
-    assert_eq!(found.len(), told.len(), "each with its notification");
+    let notifications = store.outbox(0, 1_000).await.unwrap();
+    assert_eq!(
+        found.len(),
+        notifications.len(),
+        "each with its notification"
+    );
     for (n, name) in found.iter().enumerate() {
         assert_eq!(*name, format!("i{n:03}"), "a prefix");
         let record = store.instance(TENANT, name).await.unwrap();
@@ -83,12 +87,12 @@ async fn a_backup_made_while_others_write_shows_one_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_backup_comes_back_in_recovery_and_what_was_there_is_kept() {
+async fn a_restored_database_is_in_recovery_and_the_old_one_is_kept() {
     let home = Home::new();
     let store = home.open().await;
     seed(&store, &["early"]).await;
     assert_eq!(store.recovery().await.unwrap(), None);
-    let file = backed_up(&home, &store).await;
+    let file = create_backup(&home, &store).await;
     store
         .write(None, vec![Change::AddInstance(instance("late"))])
         .await
@@ -108,12 +112,12 @@ async fn an_older_backup_comes_back_in_recovery_and_what_was_there_is_kept() {
     let store = home.open().await;
     assert!(
         store.recovery().await.unwrap().is_some(),
-        "it stays until somebody confirms"
+        "recovery lasts until it is confirmed"
     );
     store.end_recovery().await.unwrap();
     drop(store);
     assert_eq!(home.open().await.recovery().await.unwrap(), None);
-    // What was there before can be brought back by its name.
+    // The previous database can be renamed back.
     std::fs::rename(restored.before.unwrap(), home.database()).unwrap();
     for end in ["-wal", "-shm", "-acked"] {
         let _ = std::fs::remove_file(home.folder.path().join(format!("vnfm.db{end}")));
@@ -122,11 +126,11 @@ async fn an_older_backup_comes_back_in_recovery_and_what_was_there_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_holds_no_key_and_no_secret() {
+async fn a_backup_contains_no_key_and_no_secret() {
     let home = Home::new();
     let store = home.open().await;
     seed(&store, &["i"]).await;
-    let file = backed_up(&home, &store).await;
+    let file = create_backup(&home, &store).await;
     let bytes = std::fs::read(file).unwrap();
     let keys = std::fs::read_to_string(home.key_file()).unwrap();
     let key = keys.lines().find(|line| !line.starts_with('#')).unwrap();
@@ -134,16 +138,16 @@ async fn a_backup_holds_no_key_and_no_secret() {
         let found = bytes
             .windows(secret.len())
             .any(|window| window == secret.as_bytes());
-        assert!(!found, "a secret is in it");
+        assert!(!found, "the backup contains a secret");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_restored_is_told_and_changes_nothing() {
+async fn an_invalid_backup_is_refused_and_changes_nothing() {
     let home = Home::new();
     let store = home.open().await;
     seed(&store, &["i"]).await;
-    let file = backed_up(&home, &store).await;
+    let file = create_backup(&home, &store).await;
     let folder = home.folder.path();
     let running = restore(&file, folder, at()).await.unwrap_err();
     assert!(running.to_string().contains("has it open"), "{running}");
@@ -156,7 +160,7 @@ async fn what_cannot_be_restored_is_told_and_changes_nothing() {
     damaged[middle] ^= 0x5a;
     std::fs::write(folder.join("c.backup"), damaged).unwrap();
     std::fs::write(folder.join("d.backup"), &good[..good.len() / 2]).unwrap();
-    let before = all(folder);
+    let before = checksums(folder);
     for name in ["b.backup", "c.backup", "d.backup", "nothing.backup"] {
         let error = restore(&folder.join(name), folder, at()).await.unwrap_err();
         let named = error.to_string();
@@ -164,7 +168,7 @@ async fn what_cannot_be_restored_is_told_and_changes_nothing() {
             named.contains("backup cannot be used") || named.contains("nothing.backup"),
             "{name}: {error}"
         );
-        assert_eq!(all(folder), before, "{name}");
+        assert_eq!(checksums(folder), before, "{name}");
     }
 }
 
@@ -173,7 +177,7 @@ async fn a_backup_needs_its_own_keys() {
     let home = Home::new();
     let store = home.open().await;
     seed(&store, &["i"]).await;
-    let file = backed_up(&home, &store).await;
+    let file = create_backup(&home, &store).await;
     let other = Home::new();
     let error = restore(&file, other.folder.path(), at()).await.unwrap_err();
     assert!(
@@ -189,7 +193,7 @@ async fn a_backup_needs_its_own_keys() {
     );
     assert!(
         std::fs::read(other.database()).unwrap() == before,
-        "it was written to"
+        "the data folder was changed"
     );
     std::fs::copy(home.key_file(), other.key_file()).unwrap();
     restore(&file, other.folder.path(), at()).await.unwrap();

@@ -1,5 +1,5 @@
-//! What a crash leaves: the driving future dropped anywhere in a write, a process killed while it writes, a second
-//! process on the same file, operations in flight when the database is opened again.
+//! Crashes: a future dropped anywhere in a write, a process killed while it writes, a second process on the same file,
+//! operations in flight when the database is reopened.
 
 use crate::records::{Home, TENANT, at, instance, notification, op, package, seed, step};
 use serde_json::{Value, json};
@@ -11,16 +11,16 @@ use vnfm_core::ports::{Change, StepStatus, Store as _, StoreError};
 use vnfm_descriptor::Limits;
 use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
 
-/// Where a test that runs itself as a child process finds its database.
+/// Environment variable with the data folder, for a test that runs itself as a child process.
 const CHILD: &str = "VNFM_STORE_TEST_CHILD";
 const LONG: Duration = Duration::from_hours(1);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
+async fn a_dropped_write_is_done_completely_or_not_at_all() {
     let home = Home::new();
     let mut store = home.open().await;
     seed(&store, &[]).await;
-    let (mut whole, mut nothing) = (0, 0);
+    let (mut complete, mut absent) = (0, 0);
     for round in 0..60 {
         let id = format!("i{round:03}");
         let changes = vec![
@@ -31,7 +31,7 @@ async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
         {
             let mut write = store.write(None, changes);
             let mut context = Context::from_waker(Waker::noop());
-            // Each look lets the database go on by some statements; the write is then dropped where it is.
+            // Each poll lets the database execute some statements; then the write is dropped.
             for _ in 0..round * round * 4 {
                 if write.as_mut().poll(&mut context).is_ready() {
                     break;
@@ -43,7 +43,7 @@ async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
             drop(store);
             store = home.open().await;
         }
-        // What the database was doing when the write was dropped ends before the next write begins.
+        // The dropped write ends before the next one begins.
         store.write(None, vec![]).await.unwrap();
         let is_reported = store
             .outbox(0, 100)
@@ -57,13 +57,13 @@ async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
             .ok()
             .map(|record| record.active_op);
         match (active, is_reported) {
-            (Some(Some(_)), true) => whole += 1,
-            (None, false) => nothing += 1,
-            half => panic!("round {round}: {half:?}"),
+            (Some(Some(_)), true) => complete += 1,
+            (None, false) => absent += 1,
+            partial => panic!("round {round}: {partial:?}"),
         }
     }
-    assert!(nothing > 0, "a write that was never looked at does nothing");
-    println!("{whole} as a whole, {nothing} not at all");
+    assert!(absent > 0, "a write that is never polled does nothing");
+    println!("{complete} complete, {absent} absent");
     store
         .write(None, vec![Change::AddPackage(package("after", None))])
         .await
@@ -71,7 +71,7 @@ async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn operations_in_flight_are_free_when_the_database_is_opened_again() {
+async fn operations_in_flight_can_be_claimed_after_a_restart() {
     let home = Home::new();
     let store = home.open().await;
     let id = store.installation_id().to_owned();
@@ -117,7 +117,7 @@ async fn operations_in_flight_are_free_when_the_database_is_opened_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_acknowledged_write_outlives_a_kill() {
+async fn every_acknowledged_write_survives_a_kill() {
     if let Some(folder) = std::env::var_os(CHILD) {
         return write_until_killed(&std::path::PathBuf::from(folder)).await;
     }
@@ -125,11 +125,11 @@ async fn every_acknowledged_write_outlives_a_kill() {
     let mut acknowledged = 0;
     for _ in 0..3 {
         let mut child = Killed(child(
-            "crash::every_acknowledged_write_outlives_a_kill",
+            "crash::every_acknowledged_write_survives_a_kill",
             &home,
         ));
-        let said = BufReader::new(child.0.stdout.take().unwrap());
-        let acks = said
+        let output = BufReader::new(child.0.stdout.take().unwrap());
+        let acks = output
             .lines()
             .map_while(Result::ok)
             .filter_map(|line| number_in(&line));
@@ -178,8 +178,9 @@ async fn a_second_process_on_the_same_file_is_refused_by_name() {
     let home = Home::new();
     let name = "crash::a_second_process_on_the_same_file_is_refused_by_name";
     let mut child = Killed(child(name, &home));
-    let said = BufReader::new(child.0.stdout.take().unwrap());
-    said.lines()
+    let output = BufReader::new(child.0.stdout.take().unwrap());
+    output
+        .lines()
         .map_while(Result::ok)
         .find_map(|line| number_in(&line))
         .unwrap();
@@ -208,17 +209,18 @@ async fn a_second_store_in_the_same_process_is_refused_too() {
     home.open().await;
 }
 
-/// Whoever removes the file of the lock, as tidy people do, lets nobody in: the database itself is locked.
+/// Removing the lock file does not help: the database itself is locked too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_process_is_refused_without_the_file_of_the_lock_too() {
+async fn a_second_process_is_refused_even_without_the_lock_file() {
     if let Some(folder) = std::env::var_os(CHILD) {
         return write_until_killed(&std::path::PathBuf::from(folder)).await;
     }
     let home = Home::new();
-    let name = "crash::a_second_process_is_refused_without_the_file_of_the_lock_too";
+    let name = "crash::a_second_process_is_refused_even_without_the_lock_file";
     let mut child = Killed(child(name, &home));
-    let said = BufReader::new(child.0.stdout.take().unwrap());
-    said.lines()
+    let output = BufReader::new(child.0.stdout.take().unwrap());
+    output
+        .lines()
         .map_while(Result::ok)
         .find_map(|line| number_in(&line))
         .unwrap();
@@ -230,7 +232,7 @@ async fn a_second_process_is_refused_without_the_file_of_the_lock_too() {
     child.0.kill().unwrap();
     child.0.wait().unwrap();
     home.open().await;
-    // The same within a process, where to look must not take the locks of SQLite away.
+    // Within a process too, where the test of the lock must not drop SQLite's own locks.
     let first = home.open().await;
     std::fs::remove_file(home.folder.path().join("vnfm.db.lock")).unwrap();
     let error = home.try_open().await.unwrap_err();
@@ -244,21 +246,22 @@ async fn a_second_process_is_refused_without_the_file_of_the_lock_too() {
         .unwrap();
 }
 
-/// A process that is killed in the middle of a rotation or a backup leaves files with keys or with the database; the next
-/// start removes them.
+/// A process killed during a rotation or backup leaves files with keys or a copy of the database; the next start removes
+/// them.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_rotation_or_backup_leaves_is_gone_after_the_next_start() {
+async fn leftovers_of_a_killed_rotation_or_backup_are_removed_at_the_next_start() {
     if let Some(folder) = std::env::var_os(CHILD) {
         return rotate_and_back_up(&std::path::PathBuf::from(folder)).await;
     }
     let home = Home::new();
-    let name = "crash::what_a_killed_rotation_or_backup_leaves_is_gone_after_the_next_start";
+    let name = "crash::leftovers_of_a_killed_rotation_or_backup_are_removed_at_the_next_start";
     let mut left = 0;
     for round in 0..12 {
         let mut child = Killed(child(name, &home));
-        let said = BufReader::new(child.0.stdout.take().unwrap());
-        // Each life is ended at another number of rounds, wherever it then is.
-        said.lines()
+        let output = BufReader::new(child.0.stdout.take().unwrap());
+        // Each process is killed after a different number of rounds, at an arbitrary point.
+        output
+            .lines()
             .map_while(Result::ok)
             .filter_map(|line| number_in(&line))
             .take(1 + round % 3)
@@ -311,7 +314,7 @@ async fn rotate_and_back_up(folder: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_there_is_told() {
+async fn a_missing_folder_is_an_error_with_a_hint() {
     let home = Home::new();
     let path = home.folder.path().join("nowhere/vnfm.db");
     let Err(StoreError::Unavailable(text)) =
@@ -341,12 +344,12 @@ async fn a_database_of_a_newer_binary_is_refused_before_anything_is_written() {
     );
     assert!(
         std::fs::read(home.database()).unwrap() == before,
-        "not one byte was written"
+        "the database is unchanged"
     );
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_told_and_stays_as_it_is() {
+async fn a_file_that_is_not_a_database_is_refused_and_unchanged() {
     let home = Home::new();
     let content = format!("not a database, {}", at()).repeat(100);
     std::fs::write(home.database(), &content).unwrap();
@@ -358,7 +361,7 @@ async fn a_file_that_is_no_database_is_told_and_stays_as_it_is() {
     assert_eq!(std::fs::read_to_string(home.database()).unwrap(), content);
 }
 
-/// A child that does not outlive its test.
+/// A child process, killed when the test ends.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -368,7 +371,7 @@ impl Drop for Killed {
     }
 }
 
-/// This program again, to run the test `name` as a child.
+/// Runs the test `name` of this program in a child process.
 fn child(name: &str, home: &Home) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])

@@ -1,5 +1,5 @@
-//! A disk that is full, and one that is read-only: told clearly, nothing lost, and the next write works once there
-//! is room. The disk is a real small filesystem; mounting it needs root, and without root this cannot be shown.
+//! A full or read-only disk: a clear error, nothing lost, and the next write succeeds once there is space. The disk is a
+//! small tmpfs; mounting it needs root, without which these tests are skipped.
 
 use crate::records::{Home, notification};
 use futures::future::join_all;
@@ -9,7 +9,7 @@ use std::process::Command;
 use vnfm_core::ports::{Store as _, StoreError};
 use vnfm_store::{SecretKeys, SqliteStore};
 
-/// A filesystem of some megabytes, mounted for as long as this lives.
+/// A filesystem of a few megabytes, unmounted when dropped.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
@@ -64,7 +64,7 @@ async fn numbers(store: &SqliteStore) -> Vec<u64> {
         .collect()
 }
 
-/// Writes until one does not fit; how many did.
+/// Writes until one fails; returns the number of successes and the error.
 async fn write_until_full(store: &SqliteStore) -> (u64, StoreError) {
     let mut written = 0;
     loop {
@@ -77,7 +77,7 @@ async fn write_until_full(store: &SqliteStore) -> (u64, StoreError) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
+async fn a_full_disk_loses_nothing_and_works_again_once_space_is_freed() {
     let Some(disk) = Disk::mount() else { return };
     let store = disk.open().await.unwrap();
     store
@@ -88,16 +88,19 @@ async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
     let (written, error) = write_until_full(&store).await;
     assert!(
         matches!(&error, StoreError::Unavailable(why) if why.contains("disk is full")),
-        "it can be tried again: {error}"
+        "a retry may succeed: {error}"
     );
     let writes =
         (0..8).map(|_| store.write(None, vec![notification("i", json!("x".repeat(30_000)))]));
     let all = join_all(writes).await;
-    assert!(all.iter().all(Result::is_err), "each hears of it: {all:?}");
+    assert!(
+        all.iter().all(Result::is_err),
+        "each caller gets the error: {all:?}"
+    );
     assert_eq!(
         numbers(&store).await.len() as u64,
         written + 1,
-        "reads go on"
+        "reads continue"
     );
     disk.make_room();
     store
@@ -115,7 +118,7 @@ async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_ends_on_a_full_disk_is_started_again_with_all_of_it() {
+async fn a_shutdown_on_a_full_disk_loses_nothing() {
     let Some(disk) = Disk::mount() else { return };
     let store = disk.open().await.unwrap();
     let (written, _) = write_until_full(&store).await;
@@ -126,7 +129,7 @@ async fn a_process_that_ends_on_a_full_disk_is_started_again_with_all_of_it() {
         Err(error) => assert!(matches!(&error, StoreError::Unavailable(_)), "{error}"),
     }
     disk.make_room();
-    // What filled it is ours: the log is folded when there is room for it.
+    // The log itself fills the disk: it is checkpointed once there is space.
     let grown = format!("remount,size={}m", 16);
     assert!(mount(disk.0.path(), &["-o", &grown]));
     let store = disk.open().await.unwrap();
@@ -138,7 +141,7 @@ async fn a_process_that_ends_on_a_full_disk_is_started_again_with_all_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_turns_read_only_is_told_and_works_again() {
+async fn a_disk_that_turns_read_only_is_an_error_and_works_again_once_writable() {
     let Some(disk) = Disk::mount() else { return };
     let store = disk.open().await.unwrap();
     store
@@ -158,14 +161,14 @@ async fn a_disk_that_turns_read_only_is_told_and_works_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_may_not_be_written_is_told_by_name() {
+async fn a_file_without_write_permission_is_named_in_the_error() {
     let home = Home::new();
     home.open().await.close().await.unwrap();
     let mut mode = std::fs::metadata(home.database()).unwrap().permissions();
     mode.set_readonly(true);
     std::fs::set_permissions(home.database(), mode).unwrap();
     match home.try_open().await {
-        // Root may write everything.
+        // Root may write any file.
         Ok(store) => store
             .write(None, vec![notification("i", json!(1))])
             .await

@@ -1,5 +1,4 @@
-//! Files of the data folder that are not there, or no longer those that were opened; files that a crash leaves; and
-//! databases that are damaged in their middle.
+//! Files of the data folder that are missing or were replaced, crash leftovers, and damaged databases.
 
 use crate::log::Crashed;
 use crate::records::{Home, at, notification};
@@ -11,12 +10,11 @@ use vnfm_core::ports::{Store as _, StoreError};
 use vnfm_descriptor::Limits;
 use vnfm_store::{Folder, PackageDir, SecretKeys, SqliteStore, accept_loss, check_files, sweep};
 
-/// How many notifications a database has.
 async fn rows(store: &SqliteStore) -> usize {
     store.outbox(0, 1_000).await.unwrap().len()
 }
 
-/// A database that acknowledged ten writes, as a kill leaves it, in a folder of its own.
+/// A database that acknowledged ten writes, as left by a kill.
 async fn killed() -> Home {
     let (home, living) = (Home::new(), Home::new());
     let store = living.open().await;
@@ -27,7 +25,7 @@ async fn killed() -> Home {
             .unwrap();
     }
     let crashed = Crashed::now(living.folder.path());
-    crashed.lay(home.folder.path(), &crashed.log);
+    crashed.write_to(home.folder.path(), &crashed.log);
     home
 }
 
@@ -39,11 +37,11 @@ fn refused(outcome: Result<SqliteStore, StoreError>) -> String {
 }
 
 #[tokio::test]
-async fn a_log_that_was_removed_or_emptied_is_missed_and_what_is_lost_can_be_given_up() {
+async fn a_lost_log_is_detected_and_its_loss_can_be_accepted() {
     for empty in [false, true] {
         let home = killed().await;
         let log = home.folder.path().join("vnfm.db-wal");
-        let kept = fs::read(&log).unwrap();
+        let saved_log = fs::read(&log).unwrap();
         fs::remove_file(&log).unwrap();
         if empty {
             fs::write(&log, "").unwrap();
@@ -57,8 +55,8 @@ async fn a_log_that_was_removed_or_emptied_is_missed_and_what_is_lost_can_be_giv
         ] {
             assert!(why.contains(word), "{word}: {why}");
         }
-        // Nothing was changed: with the log everything is back.
-        fs::write(&log, &kept).unwrap();
+        // Nothing was changed: with the log restored, all rows are back.
+        fs::write(&log, &saved_log).unwrap();
         let store = home.open().await;
         assert_eq!(rows(&store).await, 10);
         store.close().await.unwrap();
@@ -76,8 +74,8 @@ async fn a_log_that_was_removed_or_emptied_is_missed_and_what_is_lost_can_be_giv
 }
 
 #[tokio::test]
-async fn a_log_that_was_folded_in_is_not_missed() {
-    // By whoever reads the database after a kill.
+async fn a_checkpointed_log_may_be_absent() {
+    // Checkpointed by a reader after a kill.
     let home = killed().await;
     let url = format!("sqlite:{}", home.database().display());
     let mut other = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url)
@@ -91,7 +89,7 @@ async fn a_log_that_was_folded_in_is_not_missed() {
     assert!(!home.folder.path().join("vnfm.db-wal").exists());
     let store = home.open().await;
     assert_eq!(rows(&store).await, 10);
-    // By a stop: then the log is needed no more.
+    // Checkpointed by a shutdown.
     store
         .write(None, vec![notification("i", json!("last"))])
         .await
@@ -108,7 +106,7 @@ async fn a_log_that_was_folded_in_is_not_missed() {
         fs::copy(home.folder.path().join(name), copy.folder.path().join(name)).unwrap();
     }
     assert_eq!(rows(&copy.open().await).await, 11);
-    // A rotation empties it, too.
+    // Truncated by a rotation.
     store
         .write(None, vec![notification("i", json!("later"))])
         .await
@@ -119,7 +117,7 @@ async fn a_log_that_was_folded_in_is_not_missed() {
 }
 
 #[tokio::test]
-async fn a_note_of_an_older_binary_refuses_no_log_that_is_gone() {
+async fn a_note_of_an_older_binary_does_not_detect_a_lost_log() {
     let home = killed().await;
     fs::remove_file(home.folder.path().join("vnfm.db-wal")).unwrap();
     let note = home.folder.path().join("vnfm.db-acked");
@@ -129,10 +127,10 @@ async fn a_note_of_an_older_binary_refuses_no_log_that_is_gone() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_gone_is_missed_by_what_lies_beside_it() {
-    for gone in [false, true] {
+async fn a_lost_database_is_detected_by_its_other_files() {
+    for removed in [false, true] {
         let home = killed().await;
-        if gone {
+        if removed {
             fs::remove_file(home.database()).unwrap();
         } else {
             fs::write(home.database(), "").unwrap();
@@ -145,14 +143,14 @@ async fn a_database_that_is_gone_is_missed_by_what_lies_beside_it() {
         let checked = check_files(home.folder.path()).unwrap_err();
         assert!(matches!(checked, StoreError::Broken(_)), "{checked}");
         assert!(
-            !gone || !home.database().exists(),
-            "nothing is made in its place"
+            !removed || !home.database().exists(),
+            "no new database is created"
         );
     }
 }
 
 #[tokio::test]
-async fn a_key_or_a_package_without_a_database_is_refused_and_a_new_folder_is_not() {
+async fn a_key_or_package_without_a_database_is_refused_but_not_a_new_folder() {
     for sign in [
         "secrets.key",
         "packages/0b6bc0ac-9d61-4d53-9d9c-f9b3a6ad4aa5.csar",
@@ -167,13 +165,13 @@ async fn a_key_or_a_package_without_a_database_is_refused_and_a_new_folder_is_no
         assert_eq!(
             moved.len(),
             usize::from(sign.starts_with("packages")),
-            "the key stays"
+            "the key file stays"
         );
         check_files(home.folder.path()).unwrap();
     }
     let home = Home::new();
     check_files(home.folder.path()).unwrap();
-    // As a first start leaves it that is killed once it has made its key.
+    // As left by a first start that was killed after it created its key.
     SecretKeys::open(&home.key_file()).unwrap();
     check_files(home.folder.path()).unwrap();
     home.open().await;
@@ -183,7 +181,7 @@ async fn a_key_or_a_package_without_a_database_is_refused_and_a_new_folder_is_no
 }
 
 #[tokio::test]
-async fn a_database_that_is_damaged_in_its_middle_is_refused_with_the_way_out() {
+async fn a_damaged_database_is_refused_with_a_hint() {
     let home = Home::new();
     let store = home.open().await;
     for round in 0..40 {
@@ -207,12 +205,12 @@ async fn a_database_that_is_damaged_in_its_middle_is_refused_with_the_way_out() 
     }
     assert!(
         fs::read(home.database()).unwrap() == bytes,
-        "not one byte was written"
+        "the database is unchanged"
     );
 }
 
 #[tokio::test]
-async fn what_is_removed_or_replaced_below_an_open_database_is_noticed() {
+async fn removed_or_replaced_files_of_an_open_database_are_detected() {
     type Act = fn(&Path);
     let acts: [(&str, Act); 4] = [
         (
@@ -222,14 +220,14 @@ async fn what_is_removed_or_replaced_below_an_open_database_is_noticed() {
             },
         ),
         ("vnfm.db-wal`", |data| {
-            fs::remove_file(data.join("vnfm.db-wal")).unwrap()
+            fs::remove_file(data.join("vnfm.db-wal")).unwrap();
         }),
         ("was replaced", |data| {
             fs::copy(data.join("vnfm.db"), data.join("copy")).unwrap();
             fs::rename(data.join("copy"), data.join("vnfm.db")).unwrap();
         }),
         ("was removed", |data| {
-            fs::rename(data, data.with_extension("away")).unwrap()
+            fs::rename(data, data.with_extension("away")).unwrap();
         }),
     ];
     for (word, act) in acts {
@@ -248,7 +246,7 @@ async fn what_is_removed_or_replaced_below_an_open_database_is_noticed() {
 }
 
 #[tokio::test]
-async fn leftovers_of_crashes_go_at_the_next_start_and_nothing_else() {
+async fn only_crash_leftovers_are_removed_at_the_next_start() {
     let home = Home::new();
     home.open().await.close().await.unwrap();
     let data = home.folder.path();
@@ -284,16 +282,16 @@ async fn leftovers_of_crashes_go_at_the_next_start_and_nothing_else() {
         .filter(|name| data.join(name).exists())
         .collect();
     assert!(still.is_empty(), "{still:?}");
-    let gone: Vec<_> = stays
+    let removed: Vec<_> = stays
         .iter()
         .filter(|name| !data.join(name).exists())
         .collect();
-    assert!(gone.is_empty(), "{gone:?}");
+    assert!(removed.is_empty(), "{removed:?}");
     assert!(home.key_file().exists());
 }
 
 #[test]
-fn packages_are_for_their_owner_alone_whatever_they_were() {
+fn package_files_are_restricted_to_their_owner() {
     let home = Home::new();
     let folder = home.folder.path().join("packages");
     let file = folder.join("0b6bc0ac-9d61-4d53-9d9c-f9b3a6ad4aa5.csar");

@@ -1,4 +1,4 @@
-//! Group commit: many callers share a transaction, each hears of its own.
+//! Group commit: many callers share a transaction, and each gets its own result.
 
 use crate::log::Crashed;
 use crate::records::{Home, TENANT, at, instance, notification, op, seed, vim};
@@ -51,11 +51,11 @@ async fn many_writers_share_an_fsync() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_that_is_refused_undoes_itself_alone() {
+async fn a_refused_write_rolls_back_only_itself() {
     let home = Home::new();
     let store = home.open().await;
     seed(&store, &["i0"]).await;
-    // Those in the middle write a notification and an instance before they are refused.
+    // The second kind writes a notification and an instance before it is refused.
     let lists = (0..30).map(|n| match n % 3 {
         0 => vec![
             Change::AddInstance(instance(&format!("good{n}"))),
@@ -100,11 +100,11 @@ async fn one_that_is_refused_undoes_itself_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_the_database_fails_in_the_middle_each_goes_again_alone() {
+async fn after_a_database_failure_each_write_is_retried_alone() {
     let home = Home::new();
     let store = home.open().await;
     seed(&store, &[]).await;
-    // As on a full disk, SQLite itself ends the transaction in the middle of it.
+    // As on a full disk, SQLite itself ends the transaction midway.
     let fails = "CREATE TRIGGER fails BEFORE INSERT ON instances WHEN NEW.id LIKE 'bad%'
                  BEGIN SELECT RAISE(ROLLBACK, 'the disk is gone'); END";
     rusqlite::Connection::open(home.database())
@@ -146,17 +146,17 @@ async fn where_the_database_fails_in_the_middle_each_goes_again_alone() {
     assert_eq!(
         numbers,
         (1..=20).collect::<Vec<_>>(),
-        "no number is spent on what is not there"
+        "failed writes use no number"
     );
     let transactions = Crashed::now(home.folder.path()).transactions() - before;
     assert!(
         transactions > 10,
-        "{transactions} transactions: they did not go alone"
+        "{transactions} transactions: the writes were not retried alone"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn leases_and_logs_share_it_too() {
+async fn leases_and_logs_share_transactions_too() {
     let home = Home::new();
     let store = home.open().await;
     let names: Vec<_> = (0..12).map(|n| format!("i{n}")).collect();
@@ -213,7 +213,7 @@ async fn leases_and_logs_share_it_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_reads_a_vim_while_it_is_written_never_sees_less_than_was_acknowledged() {
+async fn a_vim_read_never_returns_an_older_version_than_acknowledged() {
     let home = Home::new();
     let store = Arc::new(home.open().await);
     store

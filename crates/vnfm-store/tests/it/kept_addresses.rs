@@ -1,4 +1,4 @@
-//! VIMs that were in use before addresses were checked keep theirs, in a database that an older version wrote.
+//! Addresses of VIMs in a database of an older version, which did not check addresses, remain allowed.
 
 use crate::records::{Home, TENANT, instance, seed, vim};
 use serde_json::json;
@@ -13,7 +13,7 @@ fn at(endpoint: &str) -> VimConnectionInfo {
         .unwrap()
 }
 
-/// The schema before addresses were kept: the migration and what it made are taken back.
+/// Reverts the schema to before the migration that introduced these addresses.
 fn as_before(home: &Home) {
     let db = rusqlite::Connection::open(home.database()).unwrap();
     db.execute_batch(
@@ -29,7 +29,7 @@ fn as_before(home: &Home) {
 }
 
 #[tokio::test]
-async fn addresses_of_an_old_database_are_kept_until_the_endpoint_changes() {
+async fn addresses_of_an_old_database_remain_allowed_until_the_endpoint_changes() {
     let home = Home::new();
     let store = home.open().await;
     let mut record = vim("old", "old");
@@ -57,7 +57,7 @@ async fn addresses_of_an_old_database_are_kept_until_the_endpoint_changes() {
 
     let store = home.open().await;
     assert!(store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")));
-    // The address of a request, too.
+    // Also for a connection in a request.
     assert!(store.keeps_address(TENANT, None, &at("http://127.0.0.1:6000")));
     for (tenant, vim, endpoint) in [
         ("other", Some(id.as_str()), "http://127.0.0.1:5000"),
@@ -75,7 +75,7 @@ async fn addresses_of_an_old_database_are_kept_until_the_endpoint_changes() {
         !store.keeps_address(TENANT, Some(&id), &through),
         "its proxy is another one"
     );
-    // Another endpoint, and back again: it is checked from then on.
+    // After a change of the endpoint and back, the address is checked.
     for endpoint in ["http://192.0.2.1:5000", "http://127.0.0.1:5000"] {
         let mut record = store.vim(TENANT, &id).await.unwrap();
         record.vim.interface_info = at(endpoint).interface_info;

@@ -1,5 +1,4 @@
-//! The write-ahead log as these tests read it, by their own account of its format: where its frames begin, and
-//! which of them end a transaction.
+//! An independent reader of the write-ahead log: where its frames begin, and which of them end a transaction.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ pub(crate) struct Crashed {
 }
 
 impl Crashed {
-    /// What lies in the folder of a database now.
+    /// Copies the current files of a database's folder.
     pub(crate) fn now(folder: &Path) -> Self {
         let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
         let others = ["vnfm.db", "secrets.key", "vnfm.db-acked"];
@@ -25,13 +24,13 @@ impl Crashed {
         }
     }
 
-    /// Without the note of what was acknowledged: what a machine that lost power may leave.
+    /// Without the note of acknowledged frames, as a power loss may leave it.
     pub(crate) fn without_note(mut self) -> Self {
         self.files.retain(|(name, _)| name != "vnfm.db-acked");
         self
     }
 
-    /// With a note that so many frames are acknowledged.
+    /// With a note that `frames` frames are acknowledged.
     pub(crate) fn noting(mut self, frames: usize) -> Self {
         for (name, bytes) in &mut self.files {
             if name == "vnfm.db-acked" {
@@ -41,8 +40,8 @@ impl Crashed {
         self
     }
 
-    /// Lays all of it into a folder, with this log.
-    pub(crate) fn lay(&self, folder: &Path, log: &[u8]) -> PathBuf {
+    /// Writes the files and this log into a folder; returns the database's path.
+    pub(crate) fn write_to(&self, folder: &Path, log: &[u8]) -> PathBuf {
         for (name, bytes) in &self.files {
             let path = folder.join(name);
             std::fs::write(&path, bytes).unwrap();
@@ -53,7 +52,7 @@ impl Crashed {
         path
     }
 
-    /// How long a frame is.
+    /// The length of a frame in bytes.
     pub(crate) fn frame(&self) -> usize {
         24 + u32::from_be_bytes(self.log[8..12].try_into().unwrap()) as usize
     }
@@ -70,7 +69,7 @@ impl Crashed {
             .collect()
     }
 
-    /// How many transactions it holds.
+    /// The number of complete transactions.
     pub(crate) fn transactions(&self) -> usize {
         self.frames().iter().filter(|(_, ends)| *ends).count()
     }

@@ -1,5 +1,5 @@
-//! Tests of the store: every rule of the port on every kind of database, then what only a file can show (crashes,
-//! kills, power loss, two processes, secrets at rest), then the packages' files.
+//! Tests of the store: the port's conformance rules in memory and on a file, then what needs a file (crashes, kills, power
+//! loss, two processes, secrets at rest), then package files.
 
 #[cfg(test)]
 mod backups;
@@ -14,9 +14,9 @@ mod files;
 #[cfg(test)]
 mod group;
 #[cfg(test)]
-mod kept;
-#[cfg(test)]
 mod kept_addresses;
+#[cfg(test)]
+mod key_provider;
 #[cfg(test)]
 mod log;
 #[cfg(test)]

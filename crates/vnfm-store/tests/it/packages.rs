@@ -1,4 +1,4 @@
-//! The packages' files.
+//! Package files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,18 +24,18 @@ fn upload(packages: &PackageDir, content: &[u8]) -> PathBuf {
 fn names(folder: &tempfile::TempDir) -> Vec<String> {
     all_names(folder)
         .into_iter()
-        .filter(|name| !is_kept(name))
+        .filter(|name| !is_hash_link(name))
         .collect()
 }
 
-/// Whether it is the name that an archive has by its hash.
-fn is_kept(name: &str) -> bool {
+/// True for the name of an archive's hard link by hash.
+fn is_hash_link(name: &str) -> bool {
     Path::new(name)
         .extension()
         .is_some_and(|extension| extension == "kept")
 }
 
-/// With the names that archives have by their hash.
+/// Including the hard links by hash.
 fn all_names(folder: &tempfile::TempDir) -> Vec<String> {
     let entries = folder.path().join("packages").read_dir().unwrap();
     entries
@@ -44,7 +44,7 @@ fn all_names(folder: &tempfile::TempDir) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_archive_is_found_by_its_hash_as_long_as_it_is_some_packages() {
+async fn an_archive_is_found_by_its_hash_while_a_package_uses_it() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
     let hash = packages
@@ -65,13 +65,13 @@ async fn an_archive_is_found_by_its_hash_as_long_as_it_is_some_packages() {
     let copy = packages.copy_of(&hash).await.unwrap();
     assert_eq!(std::fs::read(&copy).unwrap(), sample());
     std::fs::remove_file(copy).unwrap();
-    for none in ["", "../p2.csar", &"0".repeat(64)] {
-        assert_eq!(packages.copy_of(none).await, None, "{none}");
+    for unknown in ["", "../p2.csar", &"0".repeat(64)] {
+        assert_eq!(packages.copy_of(unknown).await, None, "{unknown}");
     }
     packages.remove("p2").await.unwrap();
     assert_eq!(all_names(&folder), [""; 0]);
     assert_eq!(packages.copy_of(&hash).await, None);
-    // What somebody changed on the disk is not taken for it.
+    // A file changed on the disk does not count.
     packages
         .store("p3", upload(&packages, &sample()))
         .await
@@ -100,7 +100,7 @@ async fn a_package_is_read_once_and_again_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_hash_that_is_known_is_not_taken_again() {
+async fn a_known_hash_is_not_computed_again() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
     let hash = packages
@@ -126,7 +126,7 @@ async fn a_hash_that_is_known_is_not_taken_again() {
 }
 
 #[tokio::test]
-async fn a_folder_and_an_archive_are_taken_and_stay_where_they_are() {
+async fn folders_and_archives_are_copied_and_stay_in_place() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
@@ -149,7 +149,7 @@ async fn a_folder_and_an_archive_are_taken_and_stay_where_they_are() {
 }
 
 #[tokio::test]
-async fn what_is_no_package_is_refused_and_leaves_nothing() {
+async fn an_invalid_package_is_refused_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
     let refused = packages.store("p1", upload(&packages, b"no archive")).await;
@@ -189,7 +189,7 @@ async fn an_id_is_never_a_path() {
 }
 
 #[tokio::test]
-async fn a_removed_package_is_gone_and_may_be_removed_again() {
+async fn removing_a_package_is_idempotent() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
     packages
@@ -206,7 +206,7 @@ async fn a_removed_package_is_gone_and_may_be_removed_again() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_of_an_upload_is_swept_away() {
+async fn leftovers_of_an_interrupted_upload_are_removed() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
     packages
@@ -220,7 +220,7 @@ async fn what_a_crash_left_of_an_upload_is_swept_away() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_told_apart_from_an_absent_one() {
+async fn a_damaged_package_and_an_absent_one_are_different_errors() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
     std::fs::write(packages.path("p1").unwrap(), b"no archive").unwrap();

@@ -1,5 +1,5 @@
-//! Power loss: database and log as they were at an fsync, the log cut everywhere and damaged everywhere. Whatever
-//! was acknowledged is there, or the database is refused by name; a transaction is never there by half.
+//! Power loss: the log is truncated or damaged at every offset. Acknowledged transactions survive or the database is
+//! refused by name; a transaction is never partially applied.
 
 use crate::log::{Crashed, HEADER};
 use crate::records::{Home, TENANT, instance, notification, op, package};
@@ -9,7 +9,7 @@ use vnfm_store::{SecretKeys, SqliteStore};
 
 /// A database with `count` transactions, each of an instance, its operation and a notification; what a crash leaves
 /// of it after each acknowledgement is the log up to there.
-async fn acknowledged(count: usize) -> (Crashed, Vec<usize>) {
+async fn database_with(count: usize) -> (Crashed, Vec<usize>) {
     let home = Home::new();
     let store = home.open().await;
     store
@@ -40,20 +40,20 @@ async fn acknowledged(count: usize) -> (Crashed, Vec<usize>) {
     (Crashed::now(home.folder.path()), ends)
 }
 
-/// What a database with this log holds, or why it is refused.
+/// The number of transactions in a database with this log, or the reason why it is refused.
 async fn reopened(crashed: &Crashed, log: &[u8]) -> Result<usize, String> {
     let home = Home::new();
-    crashed.lay(home.folder.path(), log);
+    crashed.write_to(home.folder.path(), log);
     let keys = SecretKeys::open(&home.key_file()).unwrap();
     match SqliteStore::open(&home.database(), keys).await {
-        Ok(store) => Ok(whole_transactions(&store).await),
+        Ok(store) => Ok(complete_transactions(&store).await),
         Err(StoreError::Broken(why)) => Err(why),
         Err(other) => panic!("{other}"),
     }
 }
 
-/// How many transactions are there; fails where one is there by half, or a later one without an earlier one.
-async fn whole_transactions(store: &SqliteStore) -> usize {
+/// The number of transactions; panics on a partial one, or on a later one without an earlier one.
+async fn complete_transactions(store: &SqliteStore) -> usize {
     let rows = store.outbox(0, 1_000).await.unwrap();
     for (index, row) in rows.iter().enumerate() {
         assert_eq!(row.instance_id, format!("i{}", index + 1), "a prefix");
@@ -69,7 +69,7 @@ async fn whole_transactions(store: &SqliteStore) -> usize {
     rows.len()
 }
 
-/// Every frame's beginning, and a place in the middle of each.
+/// The start of every frame, and an offset inside each.
 fn cuts(crashed: &Crashed) -> Vec<usize> {
     let places = crashed
         .frames()
@@ -79,8 +79,8 @@ fn cuts(crashed: &Crashed) -> Vec<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_cut_anywhere_holds_every_transaction_that_ended_before() {
-    let (crashed, ends) = acknowledged(6).await;
+async fn a_log_truncated_anywhere_keeps_every_transaction_before_the_cut() {
+    let (crashed, ends) = database_with(6).await;
     let crashed = crashed.without_note();
     let mut counts = Vec::new();
     for cut in cuts(&crashed) {
@@ -97,8 +97,8 @@ async fn a_log_cut_anywhere_holds_every_transaction_that_ended_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_lost_what_was_acknowledged_is_refused_by_name() {
-    let (crashed, ends) = acknowledged(4).await;
+async fn a_log_without_an_acknowledged_transaction_is_refused_by_name() {
+    let (crashed, ends) = database_with(4).await;
     for cut in cuts(&crashed).into_iter().filter(|cut| *cut > HEADER) {
         let outcome = reopened(&crashed, &crashed.log[..cut]).await;
         if cut >= ends[3] {
@@ -114,46 +114,46 @@ async fn a_log_that_lost_what_was_acknowledged_is_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flipped_byte_hides_nothing_that_was_acknowledged() {
-    let (crashed, ends) = acknowledged(3).await;
+async fn a_flipped_byte_never_hides_acknowledged_transactions() {
+    let (crashed, ends) = database_with(3).await;
     let bare = crashed.clone().without_note();
     for (at, _) in crashed.frames() {
-        for place in [at + 2, at + 6, at + 9, at + 17, at + 2_000] {
+        for offset in [at + 2, at + 6, at + 9, at + 17, at + 2_000] {
             let mut log = crashed.log.clone();
-            log[place] ^= 0x5a;
+            log[offset] ^= 0x5a;
             let why = reopened(&crashed, &log).await.unwrap_err();
             assert!(
                 why.contains("is damaged") && why.contains("truncate -s"),
                 "{why}"
             );
-            // Where the note is lost as well, only the last transaction can be taken for one that was never told.
+            // Without the note, only the last transaction may be mistaken for an unacknowledged one.
             match reopened(&bare, &log).await {
                 Ok(held) => {
                     assert!(
                         held == 2 && at >= ends[1],
-                        "flipped at {place}: {held} are there"
+                        "flipped at {offset}: {held} are there"
                     );
                 }
                 Err(why) => assert!(why.contains("acknowledged transactions follow"), "{why}"),
             }
         }
     }
-    for place in [0, 9, 17, 26] {
+    for offset in [0, 9, 17, 26] {
         let mut log = crashed.log.clone();
-        log[place] ^= 0x5a;
+        log[offset] ^= 0x5a;
         assert!(
             reopened(&bare, &log).await.is_err(),
-            "flipped in the header at {place}"
+            "flipped in the header at {offset}"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_failed_commits_left_behind_the_end_is_no_damage() {
-    let (crashed, ends) = acknowledged(5).await;
+async fn transactions_of_failed_commits_behind_the_end_are_not_damage() {
+    let (crashed, ends) = database_with(5).await;
     let mut log = crashed.log.clone();
     log[ends[1] + 100] ^= 0x5a;
-    // Three transactions end behind it, and none of them was acknowledged.
+    // Three transactions end behind it, none of them acknowledged.
     let frames = (ends[1] - HEADER) / crashed.frame();
     let crashed = crashed.noting(frames);
     assert_eq!(reopened(&crashed, &log).await, Ok(2));
@@ -164,12 +164,12 @@ async fn what_failed_commits_left_behind_the_end_is_no_damage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_refusal_says_to_do_works() {
-    let (crashed, ends) = acknowledged(4).await;
+async fn the_commands_in_the_hint_work() {
+    let (crashed, ends) = database_with(4).await;
     let home = Home::new();
     let mut log = crashed.log.clone();
     log[ends[1] + 100] ^= 0x5a;
-    let path = crashed.lay(home.folder.path(), &log);
+    let path = crashed.write_to(home.folder.path(), &log);
     let why = home.try_open().await.unwrap_err().to_string();
     assert_eq!(std::fs::read(&path).unwrap(), log, "nothing was changed");
     for command in why
@@ -182,11 +182,11 @@ async fn what_the_refusal_says_to_do_works() {
             .unwrap();
         assert!(ran.success(), "{command}");
     }
-    assert_eq!(whole_transactions(&home.open().await).await, 2);
+    assert_eq!(complete_transactions(&home.open().await).await, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_was_folded_and_begun_anew_is_no_damage() {
+async fn a_checkpointed_and_restarted_log_is_not_damage() {
     let home = Home::new();
     let mut written = 0;
     for _ in 0..4 {
@@ -201,10 +201,10 @@ async fn a_log_that_was_folded_and_begun_anew_is_no_damage() {
         let crashed = Crashed::now(home.folder.path());
         assert!(
             crashed.log.len() > crashed.frames().len() * crashed.frame(),
-            "it was begun anew"
+            "the log was restarted"
         );
         let copy = Home::new();
-        crashed.lay(copy.folder.path(), &crashed.log);
+        crashed.write_to(copy.folder.path(), &crashed.log);
         assert_eq!(
             copy.open().await.outbox(0, 10_000).await.unwrap().len(),
             written

@@ -1,4 +1,4 @@
-//! The records of the contract's rules, and a database in a folder of its own.
+//! Sample records of the conformance rules, and a database in a temporary folder.
 
 use std::path::PathBuf;
 pub(crate) use vnfm_conformance::store::records::*;

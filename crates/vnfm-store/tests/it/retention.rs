@@ -1,4 +1,4 @@
-//! What is over goes when it is old, and nothing else.
+//! Removal of old rows: only what has ended and is past its retention time.
 
 use crate::records::{Home, TENANT, at, instance, notification, op, seed, step, transition};
 use serde_json::json;
@@ -10,7 +10,7 @@ use vnfm_types::{LcmOperationState, LogLine};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// An operation with a row of each kind, begun so many days after the others' time, that ends as `end` says.
+/// Adds an operation with a row of each kind, started `days` days after the base time, in the final state `end`.
 async fn operation(store: &SqliteStore, instance_id: &str, days: u32, end: LcmOperationState) {
     let id = format!("{instance_id}-{days:03}");
     let mut record = op(&id, instance_id);
@@ -71,8 +71,8 @@ async fn rows_of(store: &SqliteStore, op_id: &str) -> (usize, usize, bool) {
     )
 }
 
-/// Three instances: `a` with three ended operations, `b` with one, `c` with one that waits for a decision; and `d`,
-/// which is gone.
+/// Three instances: `a` with three ended operations, `b` with one, `c` with one in FAILED_TEMP; and `d`,
+/// which was deleted.
 async fn history(store: &SqliteStore) {
     seed(store, &["a", "b", "c", "d"]).await;
     for days in [0, 100, 390] {
@@ -81,15 +81,15 @@ async fn history(store: &SqliteStore) {
     operation(store, "b", 1, Completed).await;
     operation(store, "c", 2, FailedTemp).await;
     operation(store, "d", 3, Completed).await;
-    let gone = Change::RemoveInstance {
+    let removed = Change::RemoveInstance {
         tenant: TENANT.into(),
         id: "d".into(),
     };
-    store.write(None, vec![gone]).await.unwrap();
+    store.write(None, vec![removed]).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_over_and_old_goes_and_nothing_else() {
+async fn only_ended_and_old_rows_are_removed() {
     let home = Home::new();
     let store = home.open().await;
     history(&store).await;
@@ -101,16 +101,20 @@ async fn what_is_over_and_old_goes_and_nothing_else() {
         notifications: 5,
         audit: 0,
     };
-    let kept = Retention::default();
+    let retention = Retention::default();
     assert_eq!(
-        store.prune(&kept, now, true).await.unwrap(),
+        store.prune(&retention, now, true).await.unwrap(),
         expected,
         "dry"
     );
     assert_eq!(ids(&store).await.len(), 6, "a dry run removes nothing");
-    assert_eq!(store.prune(&kept, now, false).await.unwrap(), expected);
+    assert_eq!(store.prune(&retention, now, false).await.unwrap(), expected);
     assert_eq!(ids(&store).await, ["a-100", "a-390", "b-001", "c-002"]);
-    assert_eq!(rows_of(&store, "a-390").await, (1, 2, true), "it is young");
+    assert_eq!(
+        rows_of(&store, "a-390").await,
+        (1, 2, true),
+        "its rows are recent"
+    );
     assert_eq!(
         rows_of(&store, "a-100").await,
         (0, 0, false),
@@ -127,14 +131,14 @@ async fn what_is_over_and_old_goes_and_nothing_else() {
         "it is not ended"
     );
     assert_eq!(
-        store.prune(&kept, now, false).await.unwrap(),
+        store.prune(&retention, now, false).await.unwrap(),
         Pruned::default(),
         "again"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_number_of_a_notification_is_given_twice() {
+async fn notification_numbers_are_never_reused() {
     let home = Home::new();
     let store = home.open().await;
     for n in 0..1_200 {
@@ -147,8 +151,8 @@ async fn no_number_of_a_notification_is_given_twice() {
         outbox: Duration::ZERO,
         ..Retention::default()
     };
-    let gone = store.prune(&everything, at() + DAY, false).await.unwrap();
-    assert_eq!(gone.notifications, 1_200);
+    let removed = store.prune(&everything, at() + DAY, false).await.unwrap();
+    assert_eq!(removed.notifications, 1_200);
     assert_eq!(store.outbox(0, 10).await.unwrap(), []);
     drop(store);
     let store = home.open().await;
@@ -173,7 +177,7 @@ async fn no_number_of_a_notification_is_given_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_entries_of_the_audit_go_and_no_number_is_given_twice() {
+async fn old_audit_entries_are_removed_and_numbers_never_reused() {
     let home = Home::new();
     let store = home.open().await;
     let noted = |days: u32| {
@@ -188,18 +192,21 @@ async fn old_entries_of_the_audit_go_and_no_number_is_given_twice() {
         store.write(None, vec![noted(day)]).await.unwrap();
     }
     let now = at() + 1_200 * DAY;
-    let kept = Retention::default();
+    let retention = Retention::default();
     assert_eq!(
-        store.prune(&kept, now, true).await.unwrap().audit,
+        store.prune(&retention, now, true).await.unwrap().audit,
         835,
         "dry"
     );
-    assert_eq!(store.prune(&kept, now, false).await.unwrap().audit, 835);
+    assert_eq!(
+        store.prune(&retention, now, false).await.unwrap().audit,
+        835
+    );
     let left = store.audit(TENANT, 0, 1_000).await.unwrap();
     assert_eq!((left.len(), left[0].seq), (365, 836));
     let all = Retention {
         audit: Duration::ZERO,
-        ..kept
+        ..retention
     };
     assert_eq!(store.prune(&all, now, false).await.unwrap().audit, 365);
     store.write(None, vec![noted(1_200)]).await.unwrap();
@@ -207,7 +214,7 @@ async fn old_entries_of_the_audit_go_and_no_number_is_given_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_go_in_batches_while_others_write() {
+async fn rows_are_removed_in_batches_while_others_write() {
     let home = Home::new();
     let store = home.open().await;
     seed(&store, &["i"]).await;
@@ -219,7 +226,7 @@ async fn many_go_in_batches_while_others_write() {
         ];
         store.write(None, changes).await.unwrap();
     }
-    let kept = Retention::default();
+    let retention = Retention::default();
     let writes = async {
         for n in 0..20 {
             store
@@ -231,7 +238,7 @@ async fn many_go_in_batches_while_others_write() {
                 .unwrap();
         }
     };
-    let (pruned, ()) = futures::join!(store.prune(&kept, at() + 400 * DAY, false), writes);
+    let (pruned, ()) = futures::join!(store.prune(&retention, at() + 400 * DAY, false), writes);
     assert_eq!(pruned.unwrap().op_occs, 1_099);
     assert_eq!(
         ids(&store).await,

@@ -1,5 +1,5 @@
-//! Secrets at rest: in no file of the database, in no form; opened by the right key alone; sealed anew by a rotation
-//! in the middle of everything.
+//! Secrets at rest: no file contains them in any encoding, only the right key opens them, and a rotation reseals them
+//! during other writes.
 
 use crate::records::{Home, TENANT, deployment, instance, op, package, vim};
 use base64::Engine as _;
@@ -20,7 +20,7 @@ fn planted() -> SecretJson {
     SecretJson::from(json!({"password": PLANTED, "list": [PLANTED]}))
 }
 
-/// One secret in every place that may hold one.
+/// Writes a secret to every column that may contain one.
 pub(crate) async fn plant(store: &dyn Store) {
     let mut with_instance = instance("i1");
     with_instance.deployment = Some(deployment(PLANTED));
@@ -58,7 +58,7 @@ pub(crate) async fn plant(store: &dyn Store) {
     store.write(None, changes).await.unwrap();
 }
 
-/// What [`plant`] planted, as it is read.
+/// Reads the secrets that [`plant`] wrote.
 pub(crate) async fn harvest(store: &dyn Store) -> Result<[SecretJson; 7], StoreError> {
     let op = store.op(TENANT, "o1").await?;
     Ok([
@@ -85,7 +85,7 @@ pub(crate) fn all_planted() -> [SecretJson; 7] {
     [one, two, three, planted(), planted(), planted(), planted()]
 }
 
-/// `text` as it may be written: as it is, and what base64 makes of it at each of its three offsets.
+/// `text` as a file may contain it: plain, and in base64 at each of the three offsets.
 fn disguises(text: &str) -> Vec<Vec<u8>> {
     let mut all = vec![text.as_bytes().to_vec()];
     for offset in 0..3 {
@@ -95,7 +95,7 @@ fn disguises(text: &str) -> Vec<Vec<u8>> {
             STANDARD_NO_PAD.encode(&bytes),
             URL_SAFE_NO_PAD.encode(&bytes),
         ] {
-            // The ends depend on what surrounds the text.
+            // The first and last characters depend on the surrounding text.
             all.push(encoded.as_bytes()[4..encoded.len() - 4].to_vec());
         }
     }
@@ -118,7 +118,7 @@ pub(crate) fn files_with(folder: &Path, text: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_file_of_the_database_holds_a_secret() {
+async fn no_database_file_contains_a_secret() {
     let home = Home::new();
     let store = home.open().await;
     plant(&store).await;
@@ -136,7 +136,7 @@ async fn no_file_of_the_database_holds_a_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_their_owner_reads_the_files() {
+async fn files_are_readable_only_by_their_owner() {
     let home = Home::new();
     let store = home.open().await;
     plant(&store).await;
@@ -149,7 +149,7 @@ async fn only_their_owner_reads_the_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_key_is_refused_with_the_file_named() {
+async fn a_wrong_key_is_refused_and_the_file_named() {
     let home = Home::new();
     plant(&home.open().await).await;
     let other = home.folder.path().join("other.key");
@@ -169,7 +169,7 @@ async fn a_wrong_key_is_refused_with_the_file_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rotation_seals_everything_anew_and_drops_the_old_key() {
+async fn a_rotation_reseals_everything_and_removes_the_old_key() {
     let home = Home::new();
     let store = home.open().await;
     plant(&store).await;
@@ -204,12 +204,12 @@ async fn a_rotation_seals_everything_anew_and_drops_the_old_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rotation_that_was_cut_short_is_finished_by_the_next() {
+async fn an_interrupted_rotation_is_completed_by_the_next() {
     let home = Home::new();
     let store = home.open().await;
     plant(&store).await;
     store.close().await.unwrap();
-    // As a crash leaves it: the new key is in the file, and no row was sealed anew.
+    // As after a crash: the new key is in the file, and no row is resealed.
     let new = home.folder.path().join("new.key");
     SecretKeys::open(&new).unwrap();
     let both = format!(
@@ -231,7 +231,7 @@ async fn a_rotation_that_was_cut_short_is_finished_by_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_go_on_during_a_rotation() {
+async fn writes_continue_during_a_rotation() {
     let home = Home::new();
     let store = Arc::new(home.open().await);
     plant(&*store).await;

@@ -1,11 +1,11 @@
-//! What somebody does on their own authority: the audit, fencing a process off, giving an instance up.
+//! Administrative overrides: the audit, revoking a lease, abandoning an instance.
 
 use super::{Writing, absent, instances, vims};
 use crate::fault::Done;
 use vnfm_core::ports::StoreError;
 use vnfm_types::{AuditEntry, Tombstone};
 
-/// An entry of the audit, with the next number.
+/// Adds an audit entry with the next number.
 pub(super) fn audit(writing: &Writing<'_>, tenant: &str, entry: &AuditEntry) -> Done<()> {
     const NEXT: &str = "UPDATE counters SET value = value + 1 WHERE name = 'audit' RETURNING value";
     const ADD: &str = "INSERT INTO audit (seq, tenant, target, entry) VALUES ($1, $2, $3, $4)";
@@ -24,9 +24,9 @@ pub(super) fn audit(writing: &Writing<'_>, tenant: &str, entry: &AuditEntry) -> 
         .run()
 }
 
-/// Takes an operation from whoever drives it: every write of theirs is refused from now on. Where somebody holds its
-/// lease, only with `force`.
-pub(super) fn fence_off(
+/// Takes an operation from the process that drives it, whose writes are refused from now on. While the lease is valid this
+/// needs `force`.
+pub(super) fn revoke_lease(
     writing: &Writing<'_>,
     (instance_id, op_id): (&str, &str),
     force: bool,
@@ -59,8 +59,8 @@ pub(super) fn fence_off(
     .into())
 }
 
-/// Removes an instance in whatever state, with what is kept for it, once its operation has ended. Refused while others
-/// live on what it registered, unless with `force`.
+/// Removes an instance in any state, with its dependent rows, once its operation has ended. Refused while others use a
+/// VIM that it registered, unless `force` is set.
 pub(super) fn abandon(writing: &Writing<'_>, (tenant, id): (&str, &str), force: bool) -> Done<()> {
     const REMOVE: &str =
         "DELETE FROM instances WHERE tenant = $1 AND id = $2 AND active_op IS NULL";
@@ -71,25 +71,29 @@ pub(super) fn abandon(writing: &Writing<'_>, (tenant, id): (&str, &str), force: 
         return Err(vims::in_use("VNF instance", id, tenant, users).into());
     }
     if !writing.statement(REMOVE).bind(tenant).bind(id).changed()? {
-        let (_, active_op) = instances::standing(writing, tenant, id)?;
+        let (_, active_op) = instances::current_state(writing, tenant, id)?;
         return Err(instances::busy(id, active_op.unwrap_or_default()).into());
     }
     writing.statement(UNRETIRE).bind(id).run()?;
     instances::forget(writing, id)
 }
 
-/// What is kept of an instance that was abandoned.
-pub(super) fn bury(writing: &Writing<'_>, tenant: &str, tombstone: &Tombstone) -> Done<()> {
+/// Stores the tombstone of an abandoned instance.
+pub(super) fn add_tombstone(
+    writing: &Writing<'_>,
+    tenant: &str,
+    tombstone: &Tombstone,
+) -> Done<()> {
     const BURY: &str =
         "INSERT INTO tombstones (tenant, instance_id, tombstone) VALUES ($1, $2, $3)";
-    let bury = writing
+    let add_tombstone = writing
         .statement(BURY)
         .bind(tenant)
         .bind(&tombstone.vnf_instance_id);
-    bury.bind(serde_json::to_string(tombstone)?).run()
+    add_tombstone.bind(serde_json::to_string(tombstone)?).run()
 }
 
-/// That nothing of it is left.
+/// Removes a tombstone: the instance has no resources left.
 pub(super) fn forget(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
     const FORGET: &str = "DELETE FROM tombstones WHERE tenant = $1 AND instance_id = $2";
     if writing.statement(FORGET).bind(tenant).bind(id).changed()? {

@@ -1,4 +1,4 @@
-//! Keys that somebody else keeps: there and back, cut short at every point, and while nobody answers.
+//! Keys at a key provider: migrations to it and back, interrupted at every point, and outages of the provider.
 
 use crate::records::{Home, TENANT, vim};
 use crate::sealed::{all_planted, files_with, harvest, plant};
@@ -12,24 +12,28 @@ use vnfm_core::ports::{Change, Code, ErrorKind, PortError, SecretSealer, Store a
 use vnfm_store::{KeyLocation, PackageDir, SecretKeys, SqliteStore, restore, restore_with};
 use vnfm_types::Secret;
 
-const AWAY: Code = Code {
-    name: "test.away",
+const UNAVAILABLE: Code = Code {
+    name: "test.unavailable",
     kind: ErrorKind::Unavailable,
-    means: "the test sent it away",
+    means: "the test made the provider unavailable",
     next: "wait for it",
 };
 
-/// Keeps keys in memory; `away` while it does not answer.
+/// A key provider in memory; unavailable while `unavailable` is set.
 #[derive(Default)]
-struct Keeper {
+struct TestProvider {
     keys: Mutex<BTreeMap<String, (String, String)>>,
-    away: AtomicBool,
+    unavailable: AtomicBool,
 }
 
-impl Keeper {
-    fn answers(&self) -> Result<(), PortError> {
-        if self.away.load(SeqCst) {
-            return Err(PortError::new(&AWAY, "ask the keeper", "it is away"));
+impl TestProvider {
+    fn check_available(&self) -> Result<(), PortError> {
+        if self.unavailable.load(SeqCst) {
+            return Err(PortError::new(
+                &UNAVAILABLE,
+                "ask the key provider",
+                "it is unavailable",
+            ));
         }
         Ok(())
     }
@@ -45,13 +49,13 @@ impl Keeper {
 }
 
 #[async_trait]
-impl SecretSealer for Keeper {
+impl SecretSealer for TestProvider {
     fn key_type(&self) -> &'static str {
         "barbican_key"
     }
     async fn store_key(&self, name: &str, key: &Secret) -> Result<String, PortError> {
         tokio::task::yield_now().await;
-        self.answers()?;
+        self.check_available()?;
         let mut keys = self.keys.lock().unwrap();
         let id = format!("id-{}", keys.len());
         keys.insert(id.clone(), (name.to_owned(), key.reveal().to_owned()));
@@ -59,13 +63,13 @@ impl SecretSealer for Keeper {
         Ok(id)
     }
     async fn key(&self, id: &str) -> Result<Secret, PortError> {
-        self.answers()?;
+        self.check_available()?;
         let keys = self.keys.lock().unwrap();
         let found = keys.get(id).map(|(_, key)| Secret::new(key.as_str()));
-        found.ok_or_else(|| PortError::new(&AWAY, "get a key", "there is none"))
+        found.ok_or_else(|| PortError::new(&UNAVAILABLE, "get a key", "there is no such key"))
     }
     async fn key_ids(&self, name: &str) -> Result<Vec<String>, PortError> {
-        self.answers()?;
+        self.check_available()?;
         let keys = self.keys.lock().unwrap();
         Ok(keys
             .iter()
@@ -75,13 +79,13 @@ impl SecretSealer for Keeper {
     }
 }
 
-async fn try_open(home: &Home, keeper: &Arc<Keeper>) -> Result<SqliteStore, StoreError> {
-    let keys = SecretKeys::with(&home.key_file(), keeper.clone())?;
+async fn try_open(home: &Home, provider: &Arc<TestProvider>) -> Result<SqliteStore, StoreError> {
+    let keys = SecretKeys::with(&home.key_file(), provider.clone())?;
     SqliteStore::open(&home.database(), keys).await
 }
 
-async fn open(home: &Home, keeper: &Arc<Keeper>) -> SqliteStore {
-    try_open(home, keeper).await.unwrap()
+async fn open(home: &Home, provider: &Arc<TestProvider>) -> SqliteStore {
+    try_open(home, provider).await.unwrap()
 }
 
 /// A database that was sealed with the key file, with secrets in it.
@@ -94,9 +98,9 @@ async fn of_file() -> Home {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_somebody_keeps_seals_a_new_database_and_no_file_holds_it() {
-    let (home, keeper) = (Home::new(), Arc::new(Keeper::default()));
-    let store = open(&home, &keeper).await;
+async fn a_provider_key_seals_a_new_database_and_is_in_no_file() {
+    let (home, provider) = (Home::new(), Arc::new(TestProvider::default()));
+    let store = open(&home, &provider).await;
     plant(&store).await;
     assert_eq!(store.key_place(), KeyLocation::Sealer);
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
@@ -104,53 +108,53 @@ async fn a_key_that_somebody_keeps_seals_a_new_database_and_no_file_holds_it() {
     assert_eq!(vim.secret_uuid.as_deref(), Some("id-0"));
     store.close().await.unwrap();
     assert!(!home.key_file().exists());
-    for key in keeper.texts() {
+    for key in provider.texts() {
         assert_eq!(files_with(home.folder.path(), &key), [""; 0]);
     }
-    let store = open(&home, &keeper).await;
+    let store = open(&home, &provider).await;
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     assert_eq!(store.rotate().await.unwrap(), 8);
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
     assert_eq!(
         vim.secret_uuid.as_deref(),
         Some("id-1"),
-        "the record tells of the new key"
+        "the record names the new key"
     );
     assert_eq!(
         store.unused_keys().await.unwrap(),
         ["id-0"],
-        "it is not deleted, but named"
+        "the old key is listed, not deleted"
     );
     store.close().await.unwrap();
     assert_eq!(
-        harvest(&open(&home, &keeper).await).await.unwrap(),
+        harvest(&open(&home, &provider).await).await.unwrap(),
         all_planted()
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_migration_there_and_back_loses_nothing() {
-    let (home, keeper) = (of_file().await, Arc::new(Keeper::default()));
-    let store = open(&home, &keeper).await;
+async fn migrating_to_the_provider_and_back_loses_nothing() {
+    let (home, provider) = (of_file().await, Arc::new(TestProvider::default()));
+    let store = open(&home, &provider).await;
     assert_eq!(
         store.key_place(),
         KeyLocation::File,
-        "nothing moves by itself"
+        "opening does not migrate"
     );
     assert_eq!(store.vim(TENANT, "v1").await.unwrap().vim.key_type, None);
     assert_eq!(store.migrate(KeyLocation::Sealer).await.unwrap(), 8);
     assert_eq!(
         store.migrate(KeyLocation::Sealer).await.unwrap(),
         0,
-        "it is there already"
+        "already migrated"
     );
     assert!(!home.key_file().exists());
     let sealed = store.sealed_by().await.unwrap();
-    let told: Vec<_> = sealed
+    let sealed_values: Vec<_> = sealed
         .iter()
         .map(|one| (one.key_type.as_str(), one.values, one.seals))
         .collect();
-    assert_eq!(told, [("barbican_key", 8, true)]);
+    assert_eq!(sealed_values, [("barbican_key", 8, true)]);
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
     assert_eq!(vim.key_type.as_deref(), Some("barbican_key"));
@@ -161,11 +165,11 @@ async fn a_migration_there_and_back_loses_nothing() {
         detail,
     }) = without
     else {
-        panic!("it was opened without the one who keeps its key")
+        panic!("it was opened without its key provider")
     };
     assert!(detail.contains("secrets.barbican"), "{detail}");
-    std::fs::remove_file(home.key_file()).unwrap(); // which that attempt made
-    let store = open(&home, &keeper).await;
+    std::fs::remove_file(home.key_file()).unwrap(); // created by that attempt
+    let store = open(&home, &provider).await;
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     assert_eq!(store.migrate(KeyLocation::File).await.unwrap(), 8);
     assert_eq!(store.vim(TENANT, "v1").await.unwrap().vim.key_type, None);
@@ -173,8 +177,8 @@ async fn a_migration_there_and_back_loses_nothing() {
     assert_eq!(harvest(&home.open().await).await.unwrap(), all_planted());
 }
 
-/// Lets `future` go on so many times and then drops it; whether it had ended by then.
-async fn cut_after(times: usize, future: impl Future<Output = Result<u64, StoreError>>) -> bool {
+/// Polls `future` at most `times` times and then drops it; true if it had ended.
+async fn poll_at_most(times: usize, future: impl Future<Output = Result<u64, StoreError>>) -> bool {
     let mut future = pin!(future);
     let mut left = times;
     std::future::poll_fn(|context| {
@@ -188,116 +192,120 @@ async fn cut_after(times: usize, future: impl Future<Output = Result<u64, StoreE
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_migration_that_is_cut_short_anywhere_loses_nothing_and_goes_on() {
+async fn an_interrupted_migration_loses_nothing_and_can_be_continued() {
     for (from, to) in [
         (KeyLocation::File, KeyLocation::Sealer),
         (KeyLocation::Sealer, KeyLocation::File),
     ] {
-        let mut cuts = 0;
+        let mut polls = 0;
         loop {
-            cuts += 1;
-            let (home, keeper) = (of_file().await, Arc::new(Keeper::default()));
-            let store = open(&home, &keeper).await;
+            polls += 1;
+            let (home, provider) = (of_file().await, Arc::new(TestProvider::default()));
+            let store = open(&home, &provider).await;
             store.migrate(from).await.unwrap();
-            let ended = cut_after(cuts, store.migrate(to)).await;
+            let ended = poll_at_most(polls, store.migrate(to)).await;
             drop(store);
-            let store = open(&home, &keeper).await;
-            let what = format!("to {to:?}, cut after {cuts}");
-            assert_eq!(harvest(&store).await.unwrap(), all_planted(), "{what}");
+            let store = open(&home, &provider).await;
+            let context = format!("to {to:?}, cut after {polls}");
+            assert_eq!(harvest(&store).await.unwrap(), all_planted(), "{context}");
             store.migrate(to).await.unwrap();
-            assert_eq!(harvest(&store).await.unwrap(), all_planted(), "{what}");
+            assert_eq!(harvest(&store).await.unwrap(), all_planted(), "{context}");
             assert_eq!(
                 store.sealed_by().await.unwrap().len(),
                 1,
-                "{what}: one key is left"
+                "{context}: one key remains"
             );
-            assert_eq!(store.key_place(), to, "{what}");
-            assert_eq!(home.key_file().exists(), to == KeyLocation::File, "{what}");
+            assert_eq!(store.key_place(), to, "{context}");
+            assert_eq!(
+                home.key_file().exists(),
+                to == KeyLocation::File,
+                "{context}"
+            );
             drop(store);
             assert_eq!(
-                harvest(&open(&home, &keeper).await).await.unwrap(),
+                harvest(&open(&home, &provider).await).await.unwrap(),
                 all_planted(),
-                "{what}"
+                "{context}"
             );
             if ended {
                 break;
             }
         }
-        assert!(cuts > 10, "it was cut at {cuts} points only");
+        assert!(polls > 10, "it was interrupted at only {polls} points");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn while_the_keeper_is_away_nothing_is_changed_and_what_is_open_goes_on() {
-    let (home, keeper) = (of_file().await, Arc::new(Keeper::default()));
-    let away = |outcome: Result<u64, StoreError>| match outcome {
+async fn during_a_provider_outage_nothing_changes_and_open_stores_work() {
+    let (home, provider) = (of_file().await, Arc::new(TestProvider::default()));
+    let unavailable = |outcome: Result<u64, StoreError>| match outcome {
         Err(StoreError::Keys {
             kind: ErrorKind::Unavailable,
             detail,
         }) => {
             assert!(
-                detail.contains("it is away") && detail.contains("wait for it"),
+                detail.contains("it is unavailable") && detail.contains("wait for it"),
                 "{detail}"
             );
         }
         other => panic!("{other:?}"),
     };
-    let store = open(&home, &keeper).await;
-    keeper.away.store(true, SeqCst);
-    away(store.migrate(KeyLocation::Sealer).await);
+    let store = open(&home, &provider).await;
+    provider.unavailable.store(true, SeqCst);
+    unavailable(store.migrate(KeyLocation::Sealer).await);
     assert_eq!(
         (store.key_place(), home.key_file().exists()),
         (KeyLocation::File, true)
     );
-    keeper.away.store(false, SeqCst);
+    provider.unavailable.store(false, SeqCst);
     store.migrate(KeyLocation::Sealer).await.unwrap();
-    keeper.away.store(true, SeqCst);
-    away(store.rotate().await);
+    provider.unavailable.store(true, SeqCst);
+    unavailable(store.rotate().await);
     assert!(store.unused_keys().await.is_err());
     assert_eq!(
         harvest(&store).await.unwrap(),
         all_planted(),
-        "it has the key in memory"
+        "the open store has the key in memory"
     );
     store.close().await.unwrap();
-    away(try_open(&home, &keeper).await.map(|_| 0));
-    keeper.away.store(false, SeqCst);
+    unavailable(try_open(&home, &provider).await.map(|_| 0));
+    provider.unavailable.store(false, SeqCst);
     assert_eq!(
-        harvest(&open(&home, &keeper).await).await.unwrap(),
+        harvest(&open(&home, &provider).await).await.unwrap(),
         all_planted()
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_key_in_the_place_of_ours_is_refused() {
-    let (home, keeper) = (Home::new(), Arc::new(Keeper::default()));
-    let store = open(&home, &keeper).await;
+async fn a_different_key_under_the_recorded_id_is_refused() {
+    let (home, provider) = (Home::new(), Arc::new(TestProvider::default()));
+    let store = open(&home, &provider).await;
     plant(&store).await;
     store.rotate().await.unwrap();
     store.close().await.unwrap();
     {
-        let mut keys = keeper.keys.lock().unwrap();
+        let mut keys = provider.keys.lock().unwrap();
         let old = keys["id-0"].clone();
         keys.insert("id-1".into(), old);
     }
     let Err(StoreError::Keys {
         kind: ErrorKind::Refused,
         detail,
-    }) = try_open(&home, &keeper).await
+    }) = try_open(&home, &provider).await
     else {
         panic!("it was opened")
     };
     assert!(detail.contains("`id-1` is not the key"), "{detail}");
     assert!(
-        keeper.texts().iter().all(|key| !detail.contains(key)),
+        provider.texts().iter().all(|key| !detail.contains(key)),
         "{detail}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_is_restored_with_the_key_that_is_kept() {
-    let (home, keeper) = (Home::new(), Arc::new(Keeper::default()));
-    let store = open(&home, &keeper).await;
+async fn a_backup_is_restored_with_a_provider_key() {
+    let (home, provider) = (Home::new(), Arc::new(TestProvider::default()));
+    let store = open(&home, &provider).await;
     let planted = vim("v1", "one");
     store
         .write(None, vec![Change::AddVim(planted.clone())])
@@ -308,14 +316,14 @@ async fn a_backup_is_restored_with_the_key_that_is_kept() {
     let file = home.folder.path().join("backup.zip");
     let at = crate::records::at();
     store.backup(&packages, &file, at).await.unwrap();
-    store.rotate().await.unwrap(); // the backup needs the key before
+    store.rotate().await.unwrap(); // the backup needs the previous key
     let new = tempfile::tempdir().unwrap();
     let without = restore(&file, new.path(), at).await;
     assert!(matches!(without, Err(StoreError::Broken(_))), "{without:?}");
-    restore_with(&file, new.path(), at, Some(keeper.clone()))
+    restore_with(&file, new.path(), at, Some(provider.clone()))
         .await
         .unwrap();
-    let keys = SecretKeys::with(&new.path().join("secrets.key"), keeper).unwrap();
+    let keys = SecretKeys::with(&new.path().join("secrets.key"), provider).unwrap();
     let restored = SqliteStore::open(&new.path().join("vnfm.db"), keys)
         .await
         .unwrap();
@@ -326,7 +334,7 @@ async fn a_backup_is_restored_with_the_key_that_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rotations_at_once_come_one_after_the_other() {
+async fn concurrent_rotations_are_serialised() {
     let home = of_file().await;
     let store = Arc::new(home.open().await);
     let rotations: Vec<_> = (0..4)

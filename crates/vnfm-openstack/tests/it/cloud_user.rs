@@ -1,19 +1,19 @@
-//! Somebody else's hands on a cloud: what happens to servers and stacks behind the driver's back.
+//! A user who changes servers behind the driver's back and reads stacks directly.
 
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use vnfm_types::VimConnectionInfo;
 
 /// A user of the cloud, logged in.
-pub(crate) struct Hands {
+pub(crate) struct CloudUser {
     client: Client,
     token: String,
     catalog: Value,
 }
 
-impl Hands {
-    /// The user of a connection, or another one whose project has the same name.
-    pub(crate) async fn of(info: &VimConnectionInfo, user: Option<(&str, &str)>) -> Self {
+impl CloudUser {
+    /// Logs in as the connection's user, or as `user`, whose project has the user's name.
+    pub(crate) async fn log_in(info: &VimConnectionInfo, user: Option<(&str, &str)>) -> Self {
         let endpoint = info.interface_info["endpoint"]
             .as_str()
             .unwrap()
@@ -76,22 +76,21 @@ impl Hands {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Deletes a server, and returns when it is gone.
+    /// Deletes a server and waits until Nova no longer has it.
     pub(crate) async fn delete_server(&self, id: &str) {
         let path = format!("/servers/{id}");
         self.call(Method::DELETE, ("compute", &path), Value::Null)
             .await;
-        let gone = async {
+        let deleted = async {
             while self.has_server(id).await {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_mins(1), gone)
+        tokio::time::timeout(std::time::Duration::from_mins(1), deleted)
             .await
             .unwrap();
     }
 
-    /// Whether Nova has it.
     pub(crate) async fn has_server(&self, id: &str) -> bool {
         let path = format!("/servers/{id}");
         self.call(Method::GET, ("compute", &path), Value::Null)
@@ -100,14 +99,14 @@ impl Hands {
             .is_some()
     }
 
-    /// Sets a server to ERROR, which only an administrator can.
+    /// Sets a server to ERROR; only an administrator may.
     pub(crate) async fn break_server(&self, id: &str) {
         let path = format!("/servers/{id}/action");
         let state = json!({"os-resetState": {"state": "error"}});
         self.call(Method::POST, ("compute", &path), state).await;
     }
 
-    /// The tags of a stack, and its status.
+    /// The tags and the status of a stack.
     pub(crate) async fn stack(&self, name: &str, id: &str) -> (Vec<String>, String) {
         let path = format!("/stacks/{name}/{id}");
         let stack = self
