@@ -248,10 +248,8 @@ async fn a_denying_policy_is_named_and_an_unavailable_webhook_is_tolerated() {
             .await;
         world.clean(&webhooks, &name).await;
     });
-    world
-        .terminate(&what, created.unwrap().handle)
-        .await
-        .unwrap();
+    let handle = created.unwrap().handle;
+    world.terminate(&what, handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
