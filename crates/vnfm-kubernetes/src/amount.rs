@@ -1,63 +1,63 @@
-//! How much a plan comes to: its objects, and what the cluster makes of them.
+//! Counts the resources of a plan: its objects, and those that the cluster creates for them.
 //!
 //! | object | counts as |
 //! |---|---|
 //! | each | itself |
-//! | with pods and `replicas` | so many pods; of a `StatefulSet` a claim more for each of its templates |
-//! | of any other kind with `replicas` | so many of whatever it makes |
+//! | with pods and `replicas` | that many pods; for a `StatefulSet` also one claim per replica and claim template |
+//! | of any other kind with `replicas` | that many resources |
 //! | `HorizontalPodAutoscaler` | `maxReplicas` pods |
-//! | `Job`, `CronJob` | the larger of `parallelism` and `completions`: pods that have ended are kept |
-//! | `DaemonSet`, `Pod` | one pod: how many nodes there are the plan does not tell |
+//! | `Job`, `CronJob` | the larger of `parallelism` and `completions`: completed pods are kept |
+//! | `DaemonSet`, `Pod` | one pod: the number of nodes is not known from the plan |
 //!
-//! A number that is none is refused: what a cluster makes of it is not known.
+//! An invalid number is refused: the cluster's interpretation is unknown.
 
 use crate::errors::MANIFEST;
 use crate::manifests::{Item, Plan};
-use crate::pod_security::pods;
+use crate::pod_security::pod_specs;
 use serde_json::Value;
 use vnfm_core::ports::{Budget, PortError};
 
-/// Refuses more objects, pods and claims, or more bytes, than the budget has.
+/// Refuses a plan with more resources (objects, pods, claims) or bytes than the budget allows.
 ///
 /// # Errors
 ///
-/// `Refused`, naming the limit and its setting, or an object whose number is none.
+/// `Refused`, naming the limit and its setting, or an object with an invalid number.
 pub(crate) fn check(plan: &Plan, budget: &Budget) -> Result<(), PortError> {
     let (mut resources, mut bytes) = (0, 0);
     for item in plan.items() {
-        resources = u64::saturating_add(resources, 1).saturating_add(made_of(item)?);
+        resources = u64::saturating_add(resources, 1).saturating_add(created_by(item)?);
         bytes += item.object.to_string().len() as u64;
     }
     budget.allows("plan the objects", resources, bytes)
 }
 
-/// How many pods an object has at a time.
-pub(crate) fn pods_at_a_time(item: &Item) -> u64 {
+/// How many pods an object runs at the same time.
+pub(crate) fn concurrent_pods(item: &Item) -> u64 {
     let number = |pointer: &str| match item.object.pointer(pointer) {
         None | Some(Value::Null) => 1,
-        // The plan is refused for it elsewhere; here it is more than any limit.
+        // Invalid: `check` refuses the plan for it; here it exceeds any limit.
         Some(number) => number.as_u64().unwrap_or(u64::MAX),
     };
     match item.kind.as_str() {
         "HorizontalPodAutoscaler" => number("/spec/maxReplicas"),
         "Job" => number("/spec/parallelism"),
         "CronJob" => number("/spec/jobTemplate/spec/parallelism"),
-        _ if pods(&item.object).is_empty() => 0,
+        _ if pod_specs(&item.object).is_empty() => 0,
         _ => number("/spec/replicas"),
     }
 }
 
-/// What a cluster makes of an object, in number.
-fn made_of(item: &Item) -> Result<u64, PortError> {
+/// How many resources the cluster creates for an object.
+fn created_by(item: &Item) -> Result<u64, PortError> {
     match item.kind.as_str() {
         "HorizontalPodAutoscaler" => number(item, "/spec/maxReplicas", 1),
         "Job" => pods_of_job(item, "/spec"),
         "CronJob" => pods_of_job(item, "/spec/jobTemplate/spec"),
         _ => {
-            let has_pods = !pods(&item.object).is_empty();
-            let of_each = 1 + claims_of_each(item);
+            let has_pods = !pod_specs(&item.object).is_empty();
+            let per_replica = 1 + claims_per_replica(item);
             let replicas = number(item, "/spec/replicas", u64::from(has_pods))?;
-            Ok(replicas.saturating_mul(of_each))
+            Ok(replicas.saturating_mul(per_replica))
         }
     }
 }
@@ -67,7 +67,7 @@ fn pods_of_job(item: &Item, spec: &str) -> Result<u64, PortError> {
     Ok(at_a_time.max(number(item, &format!("{spec}/completions"), 1)?))
 }
 
-fn claims_of_each(item: &Item) -> u64 {
+fn claims_per_replica(item: &Item) -> u64 {
     let templates = item
         .object
         .pointer("/spec/volumeClaimTemplates")
@@ -80,7 +80,7 @@ fn number(item: &Item, pointer: &str, otherwise: u64) -> Result<u64, PortError> 
         None | Some(Value::Null) => return Ok(otherwise),
         Some(value) => value,
     };
-    // In an object of somebody else's kind a member of that name may be anything.
+    // In a custom resource a member of that name may mean anything.
     let is_known = crate::policy::is_builtin(item);
     match value.as_u64() {
         Some(number) => Ok(number),
@@ -88,9 +88,9 @@ fn number(item: &Item, pointer: &str, otherwise: u64) -> Result<u64, PortError> 
         None => {
             let object = format!("{} `{}`", item.kind, item.name);
             let member = pointer.trim_start_matches('/').replace('/', ".");
-            let doing = format!("use {object} (`{}`) of the package", item.place);
-            let what = format!("`{member}` is not a whole number, 0 or more");
-            Err(PortError::new(&MANIFEST, doing, what).on(object))
+            let action = format!("use {object} (`{}`) of the package", item.location);
+            let detail = format!("`{member}` is not an integer of at least 0");
+            Err(PortError::new(&MANIFEST, action, detail).on(object))
         }
     }
 }
@@ -98,14 +98,14 @@ fn number(item: &Item, pointer: &str, otherwise: u64) -> Result<u64, PortError> 
 #[cfg(test)]
 mod tests {
     use super::check;
-    use crate::manifests::{Plan, for_test};
+    use crate::manifests::{Plan, item_for_test};
     use serde_json::{Value, json};
     use vnfm_core::ports::Budget;
 
     const POD: fn() -> Value = || json!({"spec": {"containers": [{"name": "a", "image": "b"}]}});
 
     fn refusal(objects: &[Value], resources: u64) -> Option<String> {
-        let items = objects.iter().cloned().map(for_test).collect();
+        let items = objects.iter().cloned().map(item_for_test).collect();
         let plan = Plan {
             namespace: "mine".into(),
             is_named: true,
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_fits_up_to_its_last_pod() {
+    fn a_plan_may_use_its_budget_completely() {
         let web = workload("apps/v1", "Deployment", json!({"replicas": 3}));
         let job = workload("batch/v1", "Job", json!({}));
         let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_is_none_is_refused_where_the_kind_is_known() {
+    fn an_invalid_replica_count_of_a_builtin_kind_is_refused() {
         for replicas in [json!(1e8), json!(-1), json!("100000000"), json!([1])] {
             let refusal = refusal(
                 &[workload(

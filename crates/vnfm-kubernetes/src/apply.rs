@@ -1,17 +1,17 @@
-//! Making it so: every object by server-side apply under our field manager, stage after stage, each ready before
-//! the next one starts. Twice is once: what is ours already is adopted.
+//! Applies the objects of a plan: server-side apply under our field manager, stage by stage; each stage must be ready
+//! before the next one starts. Idempotent: objects that are already ours are adopted.
 //!
-//! An object of that name that does not carry this instance's labels is refused by its name and stays untouched.
-//! The one exception is the namespace: an existing one is used, and left when the VNF goes.
+//! An existing object without this instance's labels is refused by name and not changed. The one exception is the
+//! namespace: an existing one is used, and kept when the VNF is terminated.
 
 use crate::catalog::{Catalog, Kind, Target};
 use crate::client::Session;
 use crate::errors::{self, FOREIGN, KIND, TERMINATING, VANISHED};
-use crate::labels::{self, MANAGER};
+use crate::labels::{self, FIELD_MANAGER};
 use crate::manifests::{Item, Plan};
 use crate::names::segment;
 use crate::policy;
-use crate::rollout::wait_ready;
+use crate::rollout::wait_until_ready;
 use kube::api::{Patch, PatchParams};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
@@ -20,66 +20,66 @@ use std::time::Duration;
 use vnfm_core::ports::{Ownership, PortError, VimCall, Waited, wait};
 use vnfm_types::VimPolicy;
 
-/// An object of the plan with its place on the cluster.
+/// An object of the plan whose kind was found on the cluster.
 #[derive(Debug, Clone)]
-pub(crate) struct Placed {
+pub(crate) struct ResolvedObject {
     pub(crate) item: Item,
     pub(crate) target: Target,
     pub(crate) watchable: bool,
 }
 
-/// How an object of ours is brought about.
+/// Distinguishes a heal from an instantiation.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct How<'a> {
-    /// What others did to our fields is undone; what is being deleted is waited for and made anew.
-    pub(crate) heal: bool,
-    /// UIDs of what is known to be ours, whatever its labels say.
-    pub(crate) known: Option<&'a BTreeSet<String>>,
+pub(crate) struct ApplyMode<'a> {
+    /// Overwrites foreign changes to our fields, and recreates objects that are being deleted.
+    pub(crate) is_heal: bool,
+    /// UIDs of objects that are ours whatever their labels say.
+    pub(crate) known_uids: Option<&'a BTreeSet<String>>,
 }
 
-impl How<'_> {
+impl ApplyMode<'_> {
     fn knows(self, metadata: &ObjectMeta) -> bool {
         let uid = metadata.uid.as_ref();
-        uid.is_some_and(|uid| self.known.is_some_and(|known| known.contains(uid)))
+        uid.is_some_and(|uid| self.known_uids.is_some_and(|known| known.contains(uid)))
     }
 }
 
-/// Whose the VNF's namespace is.
+/// Whether the VNF's namespace exists, and who created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamespaceState {
     Absent,
-    /// This instance made it.
+    /// Created by this instance.
     Ours,
-    /// It was there, or we may not look.
+    /// Existed before, or we may not read it.
     Shared,
 }
 
-/// Gives every object of the plan its place.
+/// Looks up the kind of every object of the plan.
 ///
 /// # Errors
 ///
-/// `Refused`, naming file and kind, where the cluster does not serve a kind.
-pub(crate) async fn place(
+/// `Refused`, naming file and kind, if the cluster does not serve a kind.
+pub(crate) async fn resolve_stages(
     plan: &Plan,
     catalog: &Catalog<'_>,
-) -> Result<Vec<Vec<Placed>>, PortError> {
+) -> Result<Vec<Vec<ResolvedObject>>, PortError> {
     let mut stages = Vec::new();
     for stage in &plan.stages {
-        let mut placed = Vec::new();
+        let mut resolved = Vec::new();
         for item in stage {
             let kind = catalog
                 .find(&item.api_version, &item.kind)
                 .await?
-                .ok_or_else(|| unknown(item))?;
-            placed.push(place_one(item, &kind, &plan.namespace));
+                .ok_or_else(|| unknown_kind(item))?;
+            resolved.push(resolve(item, &kind, &plan.namespace));
         }
-        stages.push(placed);
+        stages.push(resolved);
     }
     Ok(stages)
 }
 
-/// The place of one object of a known kind.
-pub(crate) fn place_one(item: &Item, kind: &Kind, namespace: &str) -> Placed {
+/// `namespace` is used if the kind is namespaced and the manifest names none.
+pub(crate) fn resolve(item: &Item, kind: &Kind, namespace: &str) -> ResolvedObject {
     let namespace = kind.namespaced.then(|| {
         item.namespace
             .clone()
@@ -90,23 +90,27 @@ pub(crate) fn place_one(item: &Item, kind: &Kind, namespace: &str) -> Placed {
         namespace,
         name: item.name.clone(),
     };
-    Placed {
+    ResolvedObject {
         item: item.clone(),
         target,
         watchable: kind.can("watch"),
     }
 }
 
-fn unknown(item: &Item) -> PortError {
+fn unknown_kind(item: &Item) -> PortError {
     let text = format!(
-        "the cluster serves no `{}` of `{}`",
+        "the cluster does not serve `{}` of `{}`",
         item.kind, item.api_version
     );
-    PortError::new(&KIND, format!("use `{}` of the package", item.place), text)
-        .on(format!("{} `{}`", item.kind, item.name))
+    PortError::new(
+        &KIND,
+        format!("use `{}` of the package", item.location),
+        text,
+    )
+    .on(format!("{} `{}`", item.kind, item.name))
 }
 
-/// Whose the namespace is.
+/// The state of namespace `name`; one that we may not read counts as shared.
 ///
 /// # Errors
 ///
@@ -116,8 +120,8 @@ pub(crate) async fn namespace_state(
     owner: &Ownership,
     name: &str,
 ) -> Result<NamespaceState, PortError> {
-    let target = Target::of_namespace(name);
-    let found = match look(session, &target).await {
+    let target = Target::namespace(name);
+    let found = match find_metadata(session, &target).await {
         Err(error) if error.code() == &errors::FORBIDDEN => return Ok(NamespaceState::Shared),
         found => found?,
     };
@@ -134,21 +138,21 @@ pub(crate) async fn namespace_state(
     }
 }
 
-/// The metadata of an object, if it is there.
+/// The metadata of an object; `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// Where the API server cannot be asked.
-pub(crate) async fn look(
+/// The call failed.
+pub(crate) async fn find_metadata(
     session: &Session<'_>,
     target: &Target,
 ) -> Result<Option<ObjectMeta>, PortError> {
     if !target.can_exist() {
         return Ok(None);
     }
-    let (doing, name) = (format!("look at {target}"), &segment(&target.name));
+    let (action, name) = (format!("look at {target}"), &segment(&target.name));
     let found = session
-        .find(&doing, |client| async move {
+        .find(&action, |client| async move {
             target.metadata(client).get(name).await
         })
         .await;
@@ -157,22 +161,22 @@ pub(crate) async fn look(
         .map(|object| object.metadata))
 }
 
-/// The metadata of an object of ours, if it is there.
+/// The metadata of an object of ours; `None` if it does not exist.
 ///
 /// # Errors
 ///
-/// `Refused`, where it is there and somebody else's.
-pub(crate) async fn look_for_ours(
+/// `Refused` if the object exists but is not ours.
+pub(crate) async fn find_ours(
     session: &Session<'_>,
     owner: &Ownership,
     target: &Target,
 ) -> Result<Option<ObjectMeta>, PortError> {
-    let found = look(session, target).await?;
+    let found = find_metadata(session, target).await?;
     match found {
         Some(metadata) if !labels::is_ours(&metadata, owner) => {
             let text = format!(
-                "{target} exists already and was not touched: {}",
-                labels::whose(&metadata, owner)
+                "{target} already exists and was not changed: {}",
+                labels::owner_description(&metadata, owner)
             );
             Err(PortError::new(&FOREIGN, format!("apply {target}"), text).on(target.to_string()))
         }
@@ -180,50 +184,50 @@ pub(crate) async fn look_for_ours(
     }
 }
 
-/// Applies everything and waits until it works. Returns the UIDs, in order.
+/// Applies all stages and waits for each to be ready. Returns the UIDs in order; `None` for a shared namespace.
 ///
 /// # Errors
 ///
-/// With the API server's words; what was made stays.
-pub(crate) async fn make(
+/// The API server's error; objects created so far remain.
+pub(crate) async fn apply_stages(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     namespace: &str,
-    stages: &[Vec<Placed>],
-    how: How<'_>,
+    stages: &[Vec<ResolvedObject>],
+    how: ApplyMode<'_>,
 ) -> Result<Vec<Vec<Option<String>>>, PortError> {
     let state = namespace_state(session, cx.ownership, namespace).await?;
     policy::permit_namespace(namespace, cx.vim.policy(), Some(state))?;
     let needed = stages
         .iter()
         .flatten()
-        .any(|placed| placed.target.namespace.as_deref() == Some(namespace));
-    if needed && state == NamespaceState::Absent && !brings(stages, namespace) {
-        make_namespace(cx, session, namespace).await?;
+        .any(|resolved| resolved.target.namespace.as_deref() == Some(namespace));
+    if needed && state == NamespaceState::Absent && !defines_namespace(stages, namespace) {
+        create_namespace(cx, session, namespace).await?;
     }
     let total = stages.iter().map(Vec::len).sum::<usize>().max(1);
     let (mut done, mut uids) = (0, Vec::new());
     for stage in stages {
-        let mut of_stage = Vec::new();
-        let mine: Vec<&Placed> = stage
+        let mut stage_uids = Vec::new();
+        let mine: Vec<&ResolvedObject> = stage
             .iter()
-            .filter(|placed| !is_shared(placed, namespace, state))
+            .filter(|resolved| !is_shared(resolved, namespace, state))
             .collect();
-        for placed in stage {
-            let shared = is_shared(placed, namespace, state);
-            of_stage.push(if shared {
+        for resolved in stage {
+            let shared = is_shared(resolved, namespace, state);
+            stage_uids.push(if shared {
                 None
             } else {
-                Some(apply(cx, session, placed, how).await?)
+                Some(apply(cx, session, resolved, how).await?)
             });
         }
         cx.watcher.progress(
             percent(done, total),
             &format!("{} of {total} objects applied", done + stage.len()),
         );
-        wait_ready(cx, session, &mine).await?;
+        wait_until_ready(cx, session, &mine).await?;
         done += stage.len();
-        uids.push(of_stage);
+        uids.push(stage_uids);
         cx.watcher.progress(
             percent(done, total),
             &format!("{done} of {total} objects ready"),
@@ -232,40 +236,40 @@ pub(crate) async fn make(
     Ok(uids)
 }
 
-/// Whether a manifest describes the VNF's namespace, which was there before the VNF: it is left as it is.
-fn is_shared(placed: &Placed, namespace: &str, state: NamespaceState) -> bool {
-    state == NamespaceState::Shared && placed.target == Target::of_namespace(namespace)
+/// Whether the object is the VNF's namespace and existed before the VNF: it is not changed.
+fn is_shared(resolved: &ResolvedObject, namespace: &str, state: NamespaceState) -> bool {
+    state == NamespaceState::Shared && resolved.target == Target::namespace(namespace)
 }
 
-fn brings(stages: &[Vec<Placed>], namespace: &str) -> bool {
+fn defines_namespace(stages: &[Vec<ResolvedObject>], namespace: &str) -> bool {
     stages
         .iter()
         .flatten()
-        .any(|placed| placed.target == Target::of_namespace(namespace))
+        .any(|resolved| resolved.target == Target::namespace(namespace))
 }
 
 fn percent(done: usize, total: usize) -> u8 {
     u8::try_from(done * 100 / total.max(1)).unwrap_or(100)
 }
 
-async fn make_namespace(
+async fn create_namespace(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     name: &str,
 ) -> Result<(), PortError> {
     let mut object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    secure(&mut object, cx.vim.policy());
+    add_policy_label(&mut object, cx.vim.policy());
     labels::stamp(&mut object, cx.ownership);
-    let target = Target::of_namespace(name);
+    let target = Target::namespace(name);
     patch(session, &target, (&object, ""), false)
         .await
         .map(drop)
 }
 
-/// The cluster holds to the policy as well, by labels of the namespace that we make.
-fn secure(namespace: &mut Value, policy: &VimPolicy) {
-    if let Some((label, level)) = policy::labels(policy)
-        && let Some(labels) = labels::of_object(namespace)
+/// Labels a namespace that we create so that the cluster enforces the policy too.
+fn add_policy_label(namespace: &mut Value, policy: &VimPolicy) {
+    if let Some((label, level)) = policy::namespace_label(policy)
+        && let Some(labels) = labels::labels_mut(namespace)
     {
         labels.entry(label).or_insert_with(|| level.into());
     }
@@ -275,26 +279,26 @@ fn secure(namespace: &mut Value, policy: &VimPolicy) {
 async fn apply(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    placed: &Placed,
-    how: How<'_>,
+    resolved: &ResolvedObject,
+    how: ApplyMode<'_>,
 ) -> Result<String, PortError> {
-    let target = &placed.target;
-    free(cx, session, target, how).await?;
-    let mut object = placed.item.object.clone();
-    if *target == Target::of_namespace(&target.name) {
-        secure(&mut object, cx.vim.policy());
+    let target = &resolved.target;
+    wait_until_free(cx, session, target, how).await?;
+    let mut object = resolved.item.object.clone();
+    if *target == Target::namespace(&target.name) {
+        add_policy_label(&mut object, cx.vim.policy());
     }
     labels::stamp(&mut object, cx.ownership);
     if let Some(namespace) = &target.namespace {
         object["metadata"]["namespace"] = namespace.as_str().into();
     }
-    let place = format!(" ({})", placed.item.place);
-    let defined = || async {
-        match patch(session, target, (&object, &place), how.heal).await {
+    let location = format!(" ({})", resolved.item.location);
+    let attempt = || async {
+        match patch(session, target, (&object, &location), how.is_heal).await {
             Err(error) if is_not_served_yet(&error) => {
                 Ok(Waited::NotYet(format!("the cluster to serve {target}")))
             }
-            answer => answer.map(Waited::Done),
+            result => result.map(Waited::Done),
         }
     };
     let seen = |reason: &str| cx.watcher.waiting(reason);
@@ -303,44 +307,44 @@ async fn apply(
         cx.deadline,
         Duration::from_millis(100),
         seen,
-        defined,
+        attempt,
     )
     .await?;
     let applied = applied.ok_or_else(|| {
         PortError::new(
             &KIND,
-            format!("apply {target}{place}"),
-            "its definition is there, but the cluster does not serve it",
+            format!("apply {target}{location}"),
+            "its CustomResourceDefinition exists, but the cluster does not serve it",
         )
         .on(target.to_string())
     })?;
     Ok(applied.uid.unwrap_or_default())
 }
 
-/// Looks whether the name is free or ours; a heal waits until what is being deleted is gone.
-async fn free(
+/// Checks that the object does not exist or is ours; a heal waits for a pending deletion to end.
+async fn wait_until_free(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     target: &Target,
-    how: How<'_>,
+    how: ApplyMode<'_>,
 ) -> Result<(), PortError> {
-    let going = || {
+    let terminating = || {
         let text = "it is being deleted";
         PortError::new(&VANISHED, format!("apply {target}"), text).on(target.to_string())
     };
-    let looked = || async {
-        let found = match look(session, target).await? {
+    let attempt = || async {
+        let found = match find_metadata(session, target).await? {
             Some(metadata) if how.knows(&metadata) => Some(metadata),
-            _ => look_for_ours(session, cx.ownership, target).await?,
+            _ => find_ours(session, cx.ownership, target).await?,
         };
         match found {
-            Some(metadata) if metadata.deletion_timestamp.is_some() && how.heal => {
-                let held = held_by(&metadata);
+            Some(metadata) if metadata.deletion_timestamp.is_some() && how.is_heal => {
+                let reason = finalizer_reason(&metadata);
                 Ok(Waited::NotYet(format!(
-                    "{target} to go, which is made anew then{held}"
+                    "{target} to be deleted before it is recreated{reason}"
                 )))
             }
-            Some(metadata) if metadata.deletion_timestamp.is_some() => Err(going()),
+            Some(metadata) if metadata.deletion_timestamp.is_some() => Err(terminating()),
             _ => Ok(Waited::Done(())),
         }
     };
@@ -350,20 +354,20 @@ async fn free(
         cx.deadline,
         Duration::from_millis(100),
         seen,
-        looked,
+        attempt,
     )
     .await?;
-    free.ok_or_else(going)
+    free.ok_or_else(terminating)
 }
 
-fn held_by(metadata: &ObjectMeta) -> String {
+fn finalizer_reason(metadata: &ObjectMeta) -> String {
     match metadata.finalizers.as_deref().unwrap_or_default() {
         [] => String::new(),
         all => format!(": finalizer `{}` holds it", all.join("`, `")),
     }
 }
 
-/// A definition that was just established is served a moment later.
+/// A new CustomResourceDefinition is served only a moment after it is established.
 fn is_not_served_yet(error: &PortError) -> bool {
     error.code() == &errors::REJECTED
         && error
@@ -374,15 +378,15 @@ fn is_not_served_yet(error: &PortError) -> bool {
 async fn patch(
     session: &Session<'_>,
     target: &Target,
-    (object, place): (&Value, &str),
+    (object, location): (&Value, &str),
     force: bool,
 ) -> Result<ObjectMeta, PortError> {
-    let doing = format!("apply {target}{place}");
-    let how = PatchParams::apply(MANAGER).validation_strict();
+    let action = format!("apply {target}{location}");
+    let how = PatchParams::apply(FIELD_MANAGER).validation_strict();
     let how = &if force { how.force() } else { how };
     let name = &segment(&target.name);
     let applied = session
-        .call(&doing, |client| async move {
+        .call(&action, |client| async move {
             target
                 .api(client)
                 .patch(name, how, &Patch::Apply(object))

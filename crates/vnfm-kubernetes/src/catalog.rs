@@ -1,5 +1,5 @@
-//! Which kinds the cluster serves, under which paths, and whether they live in a namespace: by discovery, so that
-//! any kind will do. A kind that a `CustomResourceDefinition` of the package brings is known before it is served.
+//! Discovery of the kinds that the cluster serves, so that any kind can be used. A kind that a
+//! `CustomResourceDefinition` of the package defines is known before it is served.
 
 use crate::client::Session;
 use crate::errors;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::PortError;
 
-/// A kind that is served.
+/// A kind that the cluster serves or will serve.
 #[derive(Debug, Clone)]
 pub(crate) struct Kind {
     pub(crate) resource: ApiResource,
@@ -23,13 +23,13 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Whether the API server does `verb` with it.
+    /// Whether the API server supports `verb` for it.
     pub(crate) fn can(&self, verb: &str) -> bool {
         self.verbs.iter().any(|known| known == verb)
     }
 }
 
-/// One object on the cluster: its kind, and where it is.
+/// Identifies one object on the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) resource: ApiResource,
@@ -38,18 +38,18 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The API of its kind, in its namespace.
+    /// The API of the object's kind, in its namespace.
     pub(crate) fn api(&self, client: Client) -> Api<DynamicObject> {
         api(client, &self.resource, self.namespace.as_deref())
     }
 
-    /// The same, for its metadata alone: what a Secret holds does not travel.
+    /// Like [`Self::api`] for metadata only, so that the data of a Secret is not transferred.
     pub(crate) fn metadata(&self, client: Client) -> Api<PartialObjectMeta<DynamicObject>> {
         api(client, &self.resource, self.namespace.as_deref())
     }
 
-    /// A namespace.
-    pub(crate) fn of_namespace(name: &str) -> Self {
+    /// The object of namespace `name`.
+    pub(crate) fn namespace(name: &str) -> Self {
         Self {
             resource: core("Namespace", "namespaces"),
             namespace: None,
@@ -67,7 +67,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// An API of a kind that is known by discovery.
+/// The API of a kind, in one namespace or in all.
 pub(crate) fn api<K>(client: Client, resource: &ApiResource, namespace: Option<&str>) -> Api<K>
 where
     K: kube::Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope>
@@ -79,64 +79,64 @@ where
     }
 }
 
-/// A kind of the core group.
+/// A kind of the core group, version `v1`.
 pub(crate) fn core(kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural)
 }
 
-/// Discovery, each group asked at most once.
+/// Discovery; each group version is read at most once.
 pub(crate) struct Catalog<'a> {
     session: &'a Session<'a>,
-    asked: Mutex<BTreeMap<String, Arc<Vec<Kind>>>>,
-    brought: Vec<Kind>,
+    groups: Mutex<BTreeMap<String, Arc<Vec<Kind>>>>,
+    defined: Vec<Kind>,
 }
 
 impl<'a> Catalog<'a> {
-    /// What `session`'s cluster serves, and what the package's `objects` bring.
+    /// The kinds of the session's cluster, and those that the package's `objects` define.
     pub(crate) fn new<'o>(
         session: &'a Session<'a>,
         objects: impl Iterator<Item = &'o Value>,
     ) -> Self {
         Self {
             session,
-            asked: Mutex::default(),
-            brought: objects.flat_map(brought_by).collect(),
+            groups: Mutex::default(),
+            defined: objects.flat_map(defined_kinds).collect(),
         }
     }
 
-    /// The kind, if there is one.
+    /// `None` if the kind is neither served nor defined.
     ///
     /// # Errors
     ///
-    /// Where the API server cannot be asked.
+    /// A call failed.
     pub(crate) async fn find(
         &self,
         api_version: &str,
         kind: &str,
     ) -> Result<Option<Kind>, PortError> {
         let served = self.group(api_version).await?;
-        let fits = |known: &&Kind| {
+        let matches = |known: &&Kind| {
             known.resource.kind == kind && known.resource.api_version == api_version
         };
         Ok(served
             .iter()
-            .find(fits)
-            .or_else(|| self.brought.iter().find(fits))
+            .find(matches)
+            .or_else(|| self.defined.iter().find(matches))
             .cloned())
     }
 
-    /// Every kind that can be listed and deleted, each group in its preferred version. A group whose own server is
-    /// away is left out.
+    /// Every kind that can be listed and deleted, each group in its preferred version. Omits a group whose API server is
+    /// unavailable.
     ///
     /// # Errors
     ///
-    /// Where the API server cannot be asked.
+    /// A call failed.
     pub(crate) async fn all(&self) -> Result<Vec<Kind>, PortError> {
-        let doing = "list the kinds that the cluster serves";
+        let action = "list the kinds that the cluster serves";
         let groups = self
             .session
             .call(
-                doing,
+                action,
                 |client| async move { client.list_api_groups().await },
             )
             .await?;
@@ -158,7 +158,7 @@ impl<'a> Catalog<'a> {
                         .cloned(),
                 ),
                 Err(error) if error.code() == &errors::SERVER => {
-                    tracing::warn!(group = version, %error, "kinds of a group are left out");
+                    tracing::warn!(group = version, %error, "kinds of a group omitted");
                 }
                 Err(error) => return Err(error),
             }
@@ -168,7 +168,7 @@ impl<'a> Catalog<'a> {
 
     async fn group(&self, api_version: &str) -> Result<Arc<Vec<Kind>>, PortError> {
         if let Some(known) = self
-            .asked
+            .groups
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .get(api_version)
@@ -178,10 +178,10 @@ impl<'a> Catalog<'a> {
         if !is_api_version(api_version) {
             return Ok(Arc::default()); // no cluster can serve it
         }
-        let doing = format!("look up the kinds of `{api_version}`");
+        let action = format!("look up the kinds of `{api_version}`");
         let served = self
             .session
-            .find(&doing, |client| async move {
+            .find(&action, |client| async move {
                 if api_version.contains('/') {
                     client.list_api_group_resources(api_version).await
                 } else {
@@ -190,7 +190,7 @@ impl<'a> Catalog<'a> {
             })
             .await?;
         let kinds = Arc::new(served.map(kinds).unwrap_or_default());
-        self.asked
+        self.groups
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(api_version.to_owned(), kinds.clone());
@@ -223,8 +223,8 @@ fn gvk(api_version: &str, kind: &str) -> GroupVersionKind {
     GroupVersionKind::gvk(group, version, kind)
 }
 
-/// The kinds that an object defines, if it is a `CustomResourceDefinition`.
-fn brought_by(object: &Value) -> Vec<Kind> {
+/// The kinds that a `CustomResourceDefinition` defines; empty for other objects.
+fn defined_kinds(object: &Value) -> Vec<Kind> {
     if object.get("kind").and_then(Value::as_str) != Some("CustomResourceDefinition") {
         return Vec::new();
     }
@@ -259,10 +259,10 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_definition_brings_its_versions() {
+    fn a_definition_defines_all_its_versions() {
         let definition = json!({"kind": "CustomResourceDefinition", "spec": {"group": "example.com", "scope": "Namespaced",
             "names": {"kind": "Thing", "plural": "things"}, "versions": [{"name": "v1"}, {"name": "v2"}]}});
-        let kinds = brought_by(&definition);
+        let kinds = defined_kinds(&definition);
         let versions: Vec<&str> = kinds
             .iter()
             .map(|kind| kind.resource.api_version.as_str())
@@ -273,12 +273,12 @@ mod tests {
                 .iter()
                 .all(|kind| kind.namespaced && kind.resource.plural == "things")
         );
-        assert!(brought_by(&json!({"kind": "ConfigMap"})).is_empty());
+        assert!(defined_kinds(&json!({"kind": "ConfigMap"})).is_empty());
     }
 
     #[test]
-    fn a_target_says_where_it_is() {
-        let mut target = Target::of_namespace("a");
+    fn a_target_displays_its_namespace() {
+        let mut target = Target::namespace("a");
         assert_eq!(target.to_string(), "Namespace `a`");
         target = Target {
             resource: core("Pod", "pods"),

@@ -1,7 +1,7 @@
-//! Calls on a VIM: a client in memory only, with no kubeconfig, no file and no environment.
+//! Calls on a VIM: the client is configured in memory only, without kubeconfig, files or environment.
 //!
-//! A [`Session`] asks the VIM for its connection at each call, so that an update reaches an operation in flight.
-//! Within an operation it bears an API server that is away or overloaded for [`PATIENCE`]: it says so, and asks again.
+//! A [`Session`] reads the VIM's connection at each call, so that an update reaches an operation in flight. Within an
+//! operation it retries calls for [`RETRY_PERIOD`] while the API server is unreachable or overloaded, and reports why.
 
 use crate::connection::{Connection, Trust};
 use crate::errors::{self, UNREACHABLE};
@@ -14,35 +14,35 @@ use std::time::Duration;
 use vnfm_core::ports::{Clock, PortError, Vim, VimCall, Watcher};
 use vnfm_outbound::Destinations;
 
-pub(crate) const CONNECT: Duration = Duration::from_secs(10);
-/// Longest silence of the API server; watches end before it ([`crate::watch`]).
-pub(crate) const SILENCE: Duration = Duration::from_secs(45);
-/// How long calls of an operation are repeated while nobody answers, or only 429 and 5xx come.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
-/// Pauses between such tries grow from the first to the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest silence of the API server; watches are renewed before it ends ([`crate::watch`]).
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(45);
+/// How long a call of an operation is retried without a response, or with 429 or 5xx.
+const RETRY_PERIOD: SignedDuration = SignedDuration::from_secs(60);
+/// The pause between attempts doubles from the minimum to the maximum.
+const MIN_BACKOFF: Duration = Duration::from_millis(200);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// Calls on one VIM, each with the connection that is valid at that moment.
+/// Calls on one VIM, each with the connection that is current at that moment.
 pub(crate) struct Session<'a> {
     vim: &'a dyn Vim,
     to: &'a Destinations,
-    limit: Option<Limit<'a>>,
-    /// As whom, where that is not whom the login is of.
+    limit: Option<OperationLimit<'a>>,
+    /// The user to impersonate, if the policy names one.
     user: Option<String>,
-    held: Mutex<Option<Held>>,
+    cached: Mutex<Option<CachedClient>>,
 }
 
-/// What the calls of an operation know of its time.
+/// The deadline of an operation, and who is notified of waits.
 #[derive(Clone, Copy)]
-struct Limit<'a> {
+struct OperationLimit<'a> {
     clock: &'a dyn Clock,
     deadline: Timestamp,
     watcher: &'a dyn Watcher,
 }
 
-impl Limit<'_> {
-    fn left(&self) -> Duration {
+impl OperationLimit<'_> {
+    fn remaining(&self) -> Duration {
         self.deadline
             .duration_since(self.clock.now())
             .try_into()
@@ -51,7 +51,7 @@ impl Limit<'_> {
 }
 
 #[derive(Clone)]
-struct Held {
+struct CachedClient {
     version: u64,
     client: Client,
     namespace: Option<String>,
@@ -59,29 +59,29 @@ struct Held {
 }
 
 impl<'a> Session<'a> {
-    /// Calls without a deadline but the client's own time limits.
+    /// Calls limited only by the client's own timeouts.
     pub(crate) fn new(vim: &'a dyn Vim, to: &'a Destinations) -> Self {
         Self {
             vim,
             to,
             limit: None,
             user: None,
-            held: Mutex::default(),
+            cached: Mutex::default(),
         }
     }
 
-    /// Calls that end at the deadline of `cx`, and are repeated while the API server is away for a moment.
+    /// Calls that end at the deadline of `cx`, and are retried during short outages.
     ///
     /// # Errors
     ///
-    /// Where the VIM's policy names no user that there can be.
-    pub(crate) fn within(cx: &VimCall<'a>, to: &'a Destinations) -> Result<Self, PortError> {
-        let limit = Limit {
+    /// The VIM's policy yields an invalid user name.
+    pub(crate) fn for_operation(cx: &VimCall<'a>, to: &'a Destinations) -> Result<Self, PortError> {
+        let limit = OperationLimit {
             clock: cx.clock,
             deadline: cx.deadline,
             watcher: cx.watcher,
         };
-        let user = crate::policy::user_of(cx.vim.policy(), &cx.ownership.tenant)?;
+        let user = crate::policy::impersonated_user(cx.vim.policy(), &cx.ownership.tenant)?;
         Ok(Self {
             limit: Some(limit),
             user,
@@ -94,31 +94,31 @@ impl<'a> Session<'a> {
         self.vim.name()
     }
 
-    /// The client for the connection that is valid now.
+    /// The client for the current connection.
     ///
     /// # Errors
     ///
-    /// Where the connection cannot be read.
+    /// The connection cannot be read.
     pub(crate) async fn client(&self) -> Result<Client, PortError> {
-        Ok(self.held().await?.client)
+        Ok(self.current().await?.client)
     }
 
-    /// The namespace that the VIM's record asks for.
+    /// The namespace that the VIM's record names, if any.
     ///
     /// # Errors
     ///
-    /// Where the connection cannot be read.
+    /// The connection cannot be read.
     pub(crate) async fn namespace(&self) -> Result<Option<String>, PortError> {
-        Ok(self.held().await?.namespace)
+        Ok(self.current().await?.namespace)
     }
 
-    /// An error of the client in the driver's words; without the API server's own, where those are not shown.
-    pub(crate) fn told(&self, doing: &str, error: &kube::Error) -> PortError {
-        let told = errors::told(doing, error);
+    /// Converts a client error; omits the API server's message if the VIM must not expose responses.
+    pub(crate) fn port_error(&self, action: &str, error: &kube::Error) -> PortError {
+        let converted = errors::port_error(action, error);
         if self.vim.exposes_responses() {
-            told
+            converted
         } else {
-            errors::hidden(told, error)
+            errors::without_response(converted, error)
         }
     }
 
@@ -126,136 +126,139 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     ///
-    /// Where the connection cannot be read.
+    /// The connection cannot be read.
     pub(crate) async fn is_verified(&self) -> Result<bool, PortError> {
-        Ok(self.held().await?.verified)
+        Ok(self.current().await?.verified)
     }
 
-    /// Whether the registry has another connection by now than the one used last.
+    /// Whether the connection has changed since the last call.
     pub(crate) async fn was_updated(&self) -> bool {
-        let used = self.lock().as_ref().map(|held| held.version);
+        let used = self.lock_cache().as_ref().map(|held| held.version);
         self.vim
             .connection()
             .await
             .is_ok_and(|login| Some(login.version) != used)
     }
 
-    /// One call. A refused login is tried once more where the connection was updated meanwhile.
+    /// Makes one call. A refused login is retried once if the connection was updated meanwhile.
     ///
     /// # Errors
     ///
-    /// In the driver's words.
-    pub(crate) async fn call<T, F, Fut>(&self, doing: &str, run: F) -> Result<T, PortError>
+    /// As [`errors::port_error`] classifies them.
+    pub(crate) async fn call<T, F, Fut>(&self, action: &str, run: F) -> Result<T, PortError>
     where
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
-        self.attempt(doing, run)
+        self.attempt(action, run)
             .await?
-            .map_err(|error| self.told(doing, &error))
+            .map_err(|error| self.port_error(action, &error))
     }
 
-    /// One call whose "there is no such thing" is `None`.
+    /// Makes one call; a 404 is `None`.
     ///
     /// # Errors
     ///
-    /// In the driver's words.
-    pub(crate) async fn find<T, F, Fut>(&self, doing: &str, run: F) -> Result<Option<T>, PortError>
+    /// As [`errors::port_error`] classifies them.
+    pub(crate) async fn find<T, F, Fut>(&self, action: &str, run: F) -> Result<Option<T>, PortError>
     where
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
-        match self.attempt(doing, run).await? {
+        match self.attempt(action, run).await? {
             Ok(found) => Ok(Some(found)),
             Err(error) if errors::status(&error) == 404 => Ok(None),
-            Err(error) => Err(self.told(doing, &error)),
+            Err(error) => Err(self.port_error(action, &error)),
         }
     }
 
-    async fn attempt<T, F, Fut>(&self, doing: &str, run: F) -> Result<kube::Result<T>, PortError>
+    async fn attempt<T, F, Fut>(&self, action: &str, run: F) -> Result<kube::Result<T>, PortError>
     where
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
         let Some(limit) = self.limit else {
-            return self.once(doing, &run).await;
+            return self.once(action, &run).await;
         };
-        let patient_until = limit.clock.now() + PATIENCE;
-        let mut pause = FIRST_PAUSE;
+        let retry_until = limit.clock.now() + RETRY_PERIOD;
+        let mut pause = MIN_BACKOFF;
         loop {
-            let answer = self.once(doing, &run).await?;
-            let Err(error) = &answer else {
-                return Ok(answer);
+            let response = self.once(action, &run).await?;
+            let Err(error) = &response else {
+                return Ok(response);
             };
-            let asked = errors::asked_to_wait(error);
-            let next = asked.unwrap_or(pause);
-            let too_late = limit.clock.now() + next >= patient_until || next >= limit.left();
-            if !errors::may_pass(error) || too_late {
-                return Ok(answer);
+            let next = errors::retry_after(error).unwrap_or(pause);
+            let too_late = limit.clock.now() + next >= retry_until || next >= limit.remaining();
+            if !errors::is_transient(error) || too_late {
+                return Ok(response);
             }
-            let told = self.told(doing, error);
-            let reason = format!("VIM `{}` to answer: {}", self.vim(), told.detail());
+            let cause = self.port_error(action, error);
+            let reason = format!("VIM `{}` to answer: {}", self.vim(), cause.detail());
             limit.watcher.waiting(&reason);
             limit.clock.sleep(next).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_BACKOFF);
         }
     }
 
-    async fn once<T, F, Fut>(&self, doing: &str, run: &F) -> Result<kube::Result<T>, PortError>
+    async fn once<T, F, Fut>(&self, action: &str, run: &F) -> Result<kube::Result<T>, PortError>
     where
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
-        let answer = self
-            .limited(doing, self.in_turn(doing, run(self.client().await?)))
+        let response = self
+            .within_deadline(action, self.with_slot(action, run(self.client().await?)))
             .await?;
-        match answer {
+        match response {
             Err(error) if errors::status(&error) == 401 && self.was_updated().await => {
-                self.limited(doing, self.in_turn(doing, run(self.client().await?)))
+                self.within_deadline(action, self.with_slot(action, run(self.client().await?)))
                     .await
             }
-            answer => Ok(answer),
+            response => Ok(response),
         }
     }
 
-    /// A call, made once it is its turn at the VIM.
-    async fn in_turn<T>(
+    /// Makes a call once the VIM has a free slot.
+    async fn with_slot<T>(
         &self,
-        doing: &str,
+        action: &str,
         call: impl Future<Output = kube::Result<T>>,
     ) -> kube::Result<T> {
-        let turn = self
+        let slot = self
             .vim
-            .acquire_slot(doing, self.limit.map(|limit| limit.watcher))
+            .acquire_slot(action, self.limit.map(|limit| limit.watcher))
             .await;
-        let answer = call.await;
-        let told = answer
+        let response = call.await;
+        let succeeded = response
             .as_ref()
             .err()
             .is_none_or(|error| errors::status(error) == 404);
-        turn.ended(told);
-        answer
+        slot.ended(succeeded);
+        response
     }
 
-    async fn limited<T>(&self, doing: &str, call: impl Future<Output = T>) -> Result<T, PortError> {
+    async fn within_deadline<T>(
+        &self,
+        action: &str,
+        call: impl Future<Output = T>,
+    ) -> Result<T, PortError> {
         let Some(limit) = self.limit else {
             return Ok(call.await);
         };
-        match select(pin!(call), limit.clock.sleep(limit.left())).await {
-            Either::Left((answer, _)) => Ok(answer),
+        match select(pin!(call), limit.clock.sleep(limit.remaining())).await {
+            Either::Left((response, _)) => Ok(response),
             Either::Right(_) => Err(PortError::new(
                 &UNREACHABLE,
-                doing,
-                "no answer before the deadline of the step",
+                action,
+                "no response before the deadline of the step",
             )
             .on(self.vim())),
         }
     }
 
-    async fn held(&self) -> Result<Held, PortError> {
+    async fn current(&self) -> Result<CachedClient, PortError> {
         let login = self.vim.connection().await?;
         if let Some(held) = self
-            .lock()
+            .lock_cache()
             .as_ref()
             .filter(|held| held.version == login.version)
         {
@@ -271,17 +274,17 @@ impl<'a> Session<'a> {
                 |to, proxy| to.and_host_of(&proxy),
             );
         }
-        let held = Held {
+        let held = CachedClient {
             version: login.version,
             client: connection.client(to, self.user.as_deref())?,
             verified: connection.trust != Trust::Unverified,
             namespace: connection.namespace,
         };
-        *self.lock() = Some(held.clone());
+        *self.lock_cache() = Some(held.clone());
         Ok(held)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_cache(&self) -> MutexGuard<'_, Option<CachedClient>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The connection data of a VIM, read once: address, trust, login, proxy.
+//! The connection data of a VIM: endpoint, trust, login, proxy.
 //!
 //! ```text
 //! VimConnectionInfo ── Connection::read ──> Connection ── client() ──> kube::Client
@@ -7,7 +7,7 @@
 //! extra          namespace, proxy (an HTTP proxy; the environment's proxy is not used for any VIM)
 //! ```
 
-use crate::client::{CONNECT, SILENCE};
+use crate::client::{CONNECT_TIMEOUT, READ_TIMEOUT};
 use crate::errors::{ADDRESS, CONNECTION};
 use crate::{expiry, http as wire, pem};
 use base64::Engine as _;
@@ -19,14 +19,14 @@ use std::net::IpAddr;
 use vnfm_core::ports::PortError;
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, Secret, VimConnectionInfo};
-const INTERFACE: &[&str] = &[
+const INTERFACE_MEMBERS: &[&str] = &[
     "endpoint",
     "ssl_ca_cert",
     "sslCaCert",
     "skipCertificateVerification",
     "tls_server_name",
 ];
-const ACCESS: &[&str] = &[
+const ACCESS_MEMBERS: &[&str] = &[
     "bearer_token",
     "bearerToken",
     "client_certificate",
@@ -44,18 +44,18 @@ const ACCESS: &[&str] = &[
     "namespace",
 ];
 
-/// Whose word about the API server's certificate counts.
+/// Which authorities may issue the API server's certificate.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Trust {
     /// The system's authorities.
     System,
-    /// These, as DER.
+    /// These certificates, as DER.
     Authorities(Vec<Vec<u8>>),
-    /// Nobody's: any certificate is taken.
+    /// Any certificate is accepted.
     Unverified,
 }
 
-/// Who we are.
+/// The credential.
 enum Login {
     Token(Secret),
     Certificate {
@@ -64,26 +64,26 @@ enum Login {
     },
 }
 
-/// A connection that was read and can be used.
+/// Connection data that was parsed and validated.
 pub(crate) struct Connection {
     pub(crate) endpoint: http::Uri,
     server_name: Option<String>,
     pub(crate) proxy: Option<http::Uri>,
     pub(crate) trust: Trust,
     login: Login,
-    /// The namespace that the VIM's own record names; `default` is what records say that do not care.
+    /// The namespace that the VIM's record names; `default` counts as none.
     pub(crate) namespace: Option<String>,
 }
 
 impl Connection {
-    /// Reads connection data.
+    /// Parses connection data.
     ///
     /// # Errors
     ///
-    /// `Refused`, naming the member that is missing, unknown or cannot be read.
+    /// `Refused`, naming the member that is missing, unknown or invalid.
     pub(crate) fn read(info: &VimConnectionInfo) -> Result<Self, PortError> {
-        known("interfaceInfo", &info.interface_info, INTERFACE)?;
-        known("accessInfo", &info.access_info, ACCESS)?;
+        check_members("interfaceInfo", &info.interface_info, INTERFACE_MEMBERS)?;
+        check_members("accessInfo", &info.access_info, ACCESS_MEMBERS)?;
         let endpoint = endpoint(&info.interface_info)?;
         let namespace = text(&info.extra, &["namespace", "project_name"])
             .or_else(|| {
@@ -104,24 +104,24 @@ impl Connection {
         })
     }
 
-    /// A client; it connects at its first call.
+    /// Creates a client that connects at its first call and impersonates `user`, if any.
     ///
     /// # Errors
     ///
-    /// `Refused` where certificate and key do not fit together, or the address must not be called.
+    /// `Refused` if certificate and key do not match, or the address must not be called.
     pub(crate) fn client(&self, to: Destinations, user: Option<&str>) -> Result<Client, PortError> {
         let proxy = self.proxy.iter().map(|proxy| ("extra.proxy", proxy));
         for (member, uri) in proxy.chain([("interfaceInfo.endpoint", &self.endpoint)]) {
-            to.check(&uri.to_string()).map_err(|why| {
-                let doing = format!("use `{member}` of the VIM connection");
-                PortError::new(&ADDRESS, doing, format!("`{uri}`: {why}")).on(member)
+            to.check(&uri.to_string()).map_err(|cause| {
+                let action = format!("use `{member}` of the VIM connection");
+                PortError::new(&ADDRESS, action, format!("`{uri}`: {cause}")).on(member)
             })?;
         }
         let mut config = Config::new(self.endpoint.clone());
-        config.connect_timeout = Some(CONNECT);
-        config.read_timeout = Some(SILENCE);
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(READ_TIMEOUT);
         config.reset_reader_on_write = true;
-        // Ours is said, and ends: the client's own goes on for minutes without a word.
+        // `Session` retries, reports why and stops in time; the client's own retries last minutes, silently.
         config.default_retry = false;
         config.tls_server_name.clone_from(&self.server_name);
         config.proxy_url.clone_from(&self.proxy);
@@ -136,58 +136,58 @@ impl Connection {
             Login::Certificate { chain, key } => {
                 let chain: String = chain
                     .iter()
-                    .map(|der| pem::proper("CERTIFICATE", der))
+                    .map(|der| pem::encode("CERTIFICATE", der))
                     .collect();
                 config.auth_info.client_certificate_data = Some(STANDARD.encode(chain));
-                let key = pem::proper(&key.label, &key.bytes);
+                let key = pem::encode(&key.label, &key.bytes);
                 config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
             }
         }
         wire::client(&config, to).map_err(|error| {
             PortError::new(
                 &CONNECTION,
-                "make a client from the connection data",
+                "create a client from the connection data",
                 error.to_string(),
             )
         })
     }
 
-    /// Looks into the certificates, which reading does not.
+    /// Parses the CA certificates, which [`Self::read`] does not.
     ///
     /// # Errors
     ///
-    /// `Refused`, where a certificate is none.
-    pub(crate) fn client_check(&self) -> Result<(), PortError> {
+    /// `Refused` if one is not X.509.
+    pub(crate) fn check_certificates(&self) -> Result<(), PortError> {
         let Trust::Authorities(certificates) = &self.trust else {
             return Ok(());
         };
-        let none = certificates
+        let is_invalid = certificates
             .iter()
-            .any(|der| expiry::of_certificate(der).is_none());
-        if none {
-            Err(wrong(
+            .any(|der| expiry::certificate_expiry(der).is_none());
+        if is_invalid {
+            Err(member_error(
                 "interfaceInfo.ssl_ca_cert",
-                "what it holds is no X.509 certificate",
+                "it contains something other than X.509 certificates",
             ))
         } else {
             Ok(())
         }
     }
 
-    /// When the credential or the certificate that ends first ends, and which that is.
-    pub(crate) fn ends(&self) -> Option<(Timestamp, &'static str)> {
+    /// The earliest expiry, and what expires then: token, client certificate or CA certificate.
+    pub(crate) fn earliest_expiry(&self) -> Option<(Timestamp, &'static str)> {
         let credential = match &self.login {
-            Login::Token(token) => expiry::of_token(token.reveal()).map(|at| (at, "token")),
+            Login::Token(token) => expiry::token_expiry(token.reveal()).map(|at| (at, "token")),
             Login::Certificate { chain, .. } => chain
                 .iter()
-                .filter_map(|der| expiry::of_certificate(der))
+                .filter_map(|der| expiry::certificate_expiry(der))
                 .min()
                 .map(|at| (at, "client certificate")),
         };
         let authority = match &self.trust {
             Trust::Authorities(all) => all
                 .iter()
-                .filter_map(|der| expiry::of_certificate(der))
+                .filter_map(|der| expiry::certificate_expiry(der))
                 .max(),
             Trust::System | Trust::Unverified => None,
         };
@@ -197,7 +197,7 @@ impl Connection {
             .min()
     }
 
-    /// How we log in, in a word.
+    /// The kind of credential, for reports.
     pub(crate) fn login_kind(&self) -> &'static str {
         match &self.login {
             Login::Token(_) => "bearer token",
@@ -208,14 +208,14 @@ impl Connection {
 
 fn endpoint(interface: &KeyValuePairs) -> Result<http::Uri, PortError> {
     let text = text(interface, &["endpoint"]).ok_or_else(|| {
-        wrong(
+        member_error(
             "interfaceInfo.endpoint",
             "it is missing; it looks like `https://192.0.2.1:6443`",
         )
     })?;
     let uri: http::Uri = text
         .parse()
-        .map_err(|_| wrong("interfaceInfo.endpoint", format!("`{text}` is no URL")))?;
+        .map_err(|_| member_error("interfaceInfo.endpoint", format!("`{text}` is not a URL")))?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let loopback = host == "localhost"
         || host
@@ -224,11 +224,11 @@ fn endpoint(interface: &KeyValuePairs) -> Result<http::Uri, PortError> {
     match uri.scheme_str() {
         Some("https") => Ok(uri),
         Some("http") if loopback => Ok(uri),
-        Some("http") => Err(wrong(
+        Some("http") => Err(member_error(
             "interfaceInfo.endpoint",
-            format!("`{text}` would send the credential in clear text: use `https`"),
+            format!("`{text}` would send the credential unencrypted; use `https`"),
         )),
-        _ => Err(wrong(
+        _ => Err(member_error(
             "interfaceInfo.endpoint",
             format!("`{text}` does not start with `https://`"),
         )),
@@ -247,8 +247,9 @@ fn proxy(extra: &KeyValuePairs) -> Result<Option<http::Uri>, PortError> {
         uri.scheme_str() == Some("http") && !login
     };
     let uri = uri.filter(plain);
-    let wanted = "it is no `http://` URL without a login";
-    uri.map(Some).ok_or_else(|| wrong("extra.proxy", wanted))
+    let reason = "it is not an `http://` URL without credentials";
+    uri.map(Some)
+        .ok_or_else(|| member_error("extra.proxy", reason))
 }
 
 fn trust(info: &VimConnectionInfo) -> Result<Trust, PortError> {
@@ -262,7 +263,7 @@ fn trust(info: &VimConnectionInfo) -> Result<Trust, PortError> {
     match given {
         Some(Value::String(pem)) if !matches!(pem.trim(), "" | "None" | "none") => {
             let certificates = pem::certificates(pem)
-                .map_err(|reason| wrong("interfaceInfo.ssl_ca_cert", reason))?;
+                .map_err(|reason| member_error("interfaceInfo.ssl_ca_cert", reason))?;
             Ok(if skip {
                 Trust::Unverified
             } else {
@@ -270,7 +271,10 @@ fn trust(info: &VimConnectionInfo) -> Result<Trust, PortError> {
             })
         }
         Some(Value::String(_) | Value::Null) => Ok(Trust::Unverified),
-        Some(_) => Err(wrong("interfaceInfo.ssl_ca_cert", "it is not a text")),
+        Some(_) => Err(member_error(
+            "interfaceInfo.ssl_ca_cert",
+            "it is not a string",
+        )),
         None if skip => Ok(Trust::Unverified),
         None => Ok(Trust::System),
     }
@@ -283,9 +287,9 @@ fn login(access: &KeyValuePairs) -> Result<Login, PortError> {
         return if sendable {
             Ok(Login::Token(Secret::new(token)))
         } else {
-            Err(wrong(
+            Err(member_error(
                 "accessInfo.bearer_token",
-                "it is empty or holds characters that no token has",
+                "it is empty or contains characters that are invalid in a token",
             ))
         };
     }
@@ -294,37 +298,38 @@ fn login(access: &KeyValuePairs) -> Result<Login, PortError> {
     match (certificate, key) {
         (Some(certificate), Some(key)) => Ok(Login::Certificate {
             chain: pem::certificates(certificate)
-                .map_err(|reason| wrong("accessInfo.client_certificate", reason))?,
-            key: pem::private_key(key).map_err(|reason| wrong("accessInfo.client_key", reason))?,
+                .map_err(|reason| member_error("accessInfo.client_certificate", reason))?,
+            key: pem::private_key(key)
+                .map_err(|reason| member_error("accessInfo.client_key", reason))?,
         }),
-        (Some(_), None) => Err(wrong(
+        (Some(_), None) => Err(member_error(
             "accessInfo.client_key",
-            "it is missing beside `client_certificate`",
+            "it is required with `client_certificate`",
         )),
-        (None, Some(_)) => Err(wrong(
+        (None, Some(_)) => Err(member_error(
             "accessInfo.client_certificate",
-            "it is missing beside `client_key`",
+            "it is required with `client_key`",
         )),
         (None, None) if access.contains_key("username") || access.contains_key("password") => {
-            Err(wrong(
+            Err(member_error(
                 "accessInfo.username",
-                "Kubernetes has no login by user name and password since 1.19: use `bearer_token`, or `client_certificate` and `client_key`",
+                "Kubernetes supports no login by user name and password since 1.19; use `bearer_token`, or `client_certificate` and `client_key`",
             ))
         }
-        (None, None) => Err(wrong(
+        (None, None) => Err(member_error(
             "accessInfo",
             "it has neither `bearer_token` nor `client_certificate` and `client_key`",
         )),
     }
 }
 
-fn known(what: &str, members: &KeyValuePairs, known: &[&str]) -> Result<(), PortError> {
+fn check_members(what: &str, members: &KeyValuePairs, known: &[&str]) -> Result<(), PortError> {
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),
         Some(name) => {
             let list: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-            Err(wrong(&format!("{what}.{name}"), "there is no such member")
-                .hint(format!("known are {}", list.join(", "))))
+            Err(member_error(&format!("{what}.{name}"), "unknown member")
+                .hint(format!("known members: {}", list.join(", "))))
         }
     }
 }
@@ -333,7 +338,7 @@ fn text<'a>(members: &'a KeyValuePairs, names: &[&str]) -> Option<&'a str> {
     names.iter().find_map(|name| members.get(*name)?.as_str())
 }
 
-fn wrong(member: &str, reason: impl Into<String>) -> PortError {
+fn member_error(member: &str, reason: impl Into<String>) -> PortError {
     PortError::new(
         &CONNECTION,
         format!("use `{member}` of the VIM connection"),
@@ -446,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_counts_before_a_password() {
+    fn a_token_takes_precedence_over_a_password() {
         let both = json!({"username": "u", "password": "p", "bearer_token": " t \n", "certificate_key": "k"});
         let read =
             read(&json!({"endpoint": "https://h:1"}), &both, &json!({})).expect("it is complete");
@@ -454,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn none_means_not_verified_and_absent_means_the_systems() {
+    fn a_ca_of_none_disables_verification_and_an_absent_one_means_the_system_cas() {
         let token = json!({"bearer_token": "t"});
         let trust = |interface: &Value| {
             read(interface, &token, &json!({}))
@@ -466,7 +471,7 @@ mod tests {
         );
         assert!(trust(&json!({"endpoint": "https://h", "ssl_ca_cert": null})) == Trust::Unverified);
         assert!(trust(&json!({"endpoint": "https://h"})) == Trust::System);
-        let folded = pem::proper("CERTIFICATE", &[1; 80]).replace('\n', " ");
+        let folded = pem::encode("CERTIFICATE", &[1; 80]).replace('\n', " ");
         assert!(
             trust(&json!({"endpoint": "https://h", "ssl_ca_cert": folded}))
                 == Trust::Authorities(vec![vec![1; 80]])
@@ -474,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_says_nothing_is_none() {
+    fn the_namespace_default_counts_as_none() {
         let namespace = |extra: &Value| {
             let endpoint = json!({"endpoint": "https://h"});
             read(&endpoint, &json!({"bearer_token": "t"}), extra)

@@ -1,18 +1,18 @@
-//! Making it not so: the stages in reverse, each gone before the next one goes; then the namespace, if we made it.
+//! Deletes the stages in reverse, each completely before the next one; then the namespace, if we created it.
 //!
-//! What was to be made and is not ours stays: it is never deleted by its name alone, always by its UID. A handle
-//! that was lost with a crash is made anew from the package. In a namespace that is not ours, whatever still
-//! carries our labels afterwards (a `StatefulSet`'s claims) is swept up.
+//! Objects that are not ours remain: nothing is deleted by its name alone, always by its UID. A handle that was lost in a
+//! crash is recomputed from the package. In a namespace that is not ours, everything that still carries our labels
+//! afterwards (a `StatefulSet`'s claims) is deleted as well.
 
-use crate::apply::{Placed, look};
+use crate::apply::{ResolvedObject, find_metadata};
 use crate::catalog::{Catalog, Target, api, core};
 use crate::client::Session;
 use crate::errors::{self, FINALIZER, STILL_THERE};
 use crate::labels;
 use crate::names::segment;
-use crate::owned::sweep;
+use crate::owned::list_labelled;
 use crate::ready::text;
-use crate::watch::{End, Feed, Scene, Verdict, uid, until};
+use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, uid, watch_until};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Preconditions,
     PropagationPolicy,
@@ -21,20 +21,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vnfm_core::ports::{PortError, VimCall};
 
-/// What `allocate` returns and `release` wants back.
+/// The objects of an instance: returned by `allocate`, passed to `release`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Handle {
     /// The VNF's namespace.
     pub(crate) namespace: String,
-    /// The objects, in the order in which they were made.
-    pub(crate) objects: Vec<Made>,
+    /// In the order of creation.
+    pub(crate) objects: Vec<CreatedObject>,
 }
 
-/// An object that was made.
+/// An object that was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Made {
+pub(crate) struct CreatedObject {
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) plural: String,
@@ -44,22 +44,22 @@ pub(crate) struct Made {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) uid: Option<String>,
     pub(crate) stage: usize,
-    /// False for a namespace that was there before.
+    /// False for a namespace that existed before.
     #[serde(rename = "madeByUs")]
     pub(crate) is_ours: bool,
 }
 
 impl Handle {
-    /// Of the placed objects and the UIDs that they got; without one it is not ours.
-    pub(crate) fn of(
+    /// Combines the objects with their UIDs; one without UID is not ours.
+    pub(crate) fn new(
         namespace: &str,
-        stages: &[Vec<Placed>],
+        stages: &[Vec<ResolvedObject>],
         uids: &[Vec<Option<String>>],
     ) -> Self {
         let mut objects = Vec::new();
-        for (stage, (placed, uids)) in stages.iter().zip(uids).enumerate() {
-            for (placed, uid) in placed.iter().zip(uids) {
-                objects.push(made(&placed.target, stage, uid.clone()));
+        for (stage, (resolved, uids)) in stages.iter().zip(uids).enumerate() {
+            for (resolved, uid) in resolved.iter().zip(uids) {
+                objects.push(created_object(&resolved.target, stage, uid.clone()));
             }
         }
         Self {
@@ -68,11 +68,11 @@ impl Handle {
         }
     }
 
-    /// What an earlier handle holds beyond this one is kept, to be released last.
+    /// Keeps the objects that only an earlier handle has; they are released last.
     #[must_use]
-    pub(crate) fn with(self, before: Self) -> Self {
+    pub(crate) fn with_previous(self, before: Self) -> Self {
         let now = &self.objects;
-        let is_same = |old: &Made, new: &Made| {
+        let is_same = |old: &CreatedObject, new: &CreatedObject| {
             (&old.kind, &old.namespace, &old.name) == (&new.kind, &new.namespace, &new.name)
                 && group(&old.api_version) == group(&new.api_version)
         };
@@ -86,7 +86,7 @@ impl Handle {
     }
 
     /// The stages, last one first, each in reverse.
-    pub(crate) fn reversed(&self) -> Vec<Vec<Target>> {
+    pub(crate) fn deletion_order(&self) -> Vec<Vec<Target>> {
         let mut stages: Vec<Vec<Target>> = Vec::new();
         let mut last = None;
         for made in self.objects.iter().rev().filter(|made| made.is_ours) {
@@ -107,8 +107,8 @@ fn group(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-fn made(target: &Target, stage: usize, uid: Option<String>) -> Made {
-    Made {
+fn created_object(target: &Target, stage: usize, uid: Option<String>) -> CreatedObject {
+    CreatedObject {
         api_version: target.resource.api_version.clone(),
         kind: target.resource.kind.clone(),
         plural: target.resource.plural.clone(),
@@ -120,7 +120,7 @@ fn made(target: &Target, stage: usize, uid: Option<String>) -> Made {
     }
 }
 
-impl Made {
+impl CreatedObject {
     fn target(&self) -> Target {
         let (group, version) = self
             .api_version
@@ -136,19 +136,19 @@ impl Made {
     }
 }
 
-/// Deletes `stages` one after the other, then the namespace if it is ours, else what is left in it.
+/// Deletes `stages` in order, then the namespace if it is ours, else our remaining objects in it.
 ///
 /// # Errors
 ///
-/// With the API server's words, or what holds an object at the deadline.
-pub(crate) async fn unmake(
+/// The API server's error, or what blocks a deletion at the deadline.
+pub(crate) async fn delete_stages(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     namespace: &str,
     stages: &[Vec<Target>],
     grace: Option<u32>,
 ) -> Result<(), PortError> {
-    let own = Target::of_namespace(namespace);
+    let own = Target::namespace(namespace);
     let total = stages.len() + 1;
     for (done, stage) in stages.iter().enumerate() {
         let stage: Vec<Target> = stage
@@ -156,41 +156,41 @@ pub(crate) async fn unmake(
             .filter(|target| **target != own)
             .cloned()
             .collect();
-        remove(cx, session, &stage, grace).await?;
+        delete_objects(cx, session, &stage, grace).await?;
         let percent = u8::try_from((done + 1) * 100 / total).unwrap_or(100);
         cx.watcher
             .progress(percent, &format!("{} of {total} stages deleted", done + 1));
     }
-    match look(session, &own).await {
+    match find_metadata(session, &own).await {
         Ok(Some(metadata)) if labels::is_ours(&metadata, cx.ownership) => {
-            remove_namespace(cx, session, &own).await
+            delete_namespace(cx, session, &own).await
         }
-        Ok(Some(_)) => remove_leftovers(cx, session, namespace, grace).await,
+        Ok(Some(_)) => delete_leftovers(cx, session, namespace, grace).await,
         Ok(None) => Ok(()),
         Err(error) if error.code() == &errors::FORBIDDEN => {
-            remove_leftovers(cx, session, namespace, grace).await
+            delete_leftovers(cx, session, namespace, grace).await
         }
         Err(error) => Err(error),
     }
 }
 
-/// A namespace of ours in which other instances live is handed to one of them.
-async fn remove_namespace(
+/// Deletes our namespace; if other instances use it, hands it over to one of them.
+async fn delete_namespace(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     own: &Target,
 ) -> Result<(), PortError> {
     if own.name != format!("vnf-{}", cx.ownership.instance_id)
-        && let Some(heir) = other_instance(cx, session, &own.name).await?
+        && let Some(new_owner) = other_instance(cx, session, &own.name).await?
     {
         cx.watcher.log(
             "info",
             "kubernetes",
-            &format!("{own} stays: instance `{heir}` lives in it and owns it now"),
+            &format!("{own} is kept: instance `{new_owner}` uses it and owns it now"),
         );
-        return hand_over(session, own, &heir).await;
+        return hand_over(session, own, &new_owner).await;
     }
-    remove(cx, session, std::slice::from_ref(own), None).await
+    delete_objects(cx, session, std::slice::from_ref(own), None).await
 }
 
 async fn other_instance(
@@ -206,7 +206,7 @@ async fn other_instance(
         labels::INSTANCE,
         owner.instance_id
     );
-    let found = sweep(
+    let found = list_labelled(
         session,
         &Catalog::new(session, std::iter::empty()),
         &others,
@@ -215,39 +215,39 @@ async fn other_instance(
     .await?;
     Ok(found
         .iter()
-        .find_map(|(_, metadata)| labels::of(metadata, labels::INSTANCE).cloned()))
+        .find_map(|(_, metadata)| labels::label_of(metadata, labels::INSTANCE).cloned()))
 }
 
-async fn hand_over(session: &Session<'_>, own: &Target, heir: &str) -> Result<(), PortError> {
-    let change = serde_json::json!({"metadata": {"labels": {labels::INSTANCE: heir}}});
+async fn hand_over(session: &Session<'_>, own: &Target, new_owner: &str) -> Result<(), PortError> {
+    let change = serde_json::json!({"metadata": {"labels": {labels::INSTANCE: new_owner}}});
     let change = kube::api::Patch::Merge(&change);
     let (how, change) = (
         &kube::api::PatchParams {
-            field_manager: Some(labels::MANAGER.to_owned()),
+            field_manager: Some(labels::FIELD_MANAGER.to_owned()),
             ..Default::default()
         },
         &change,
     );
-    let (doing, name) = (
-        format!("hand {own} over to instance `{heir}`"),
+    let (action, name) = (
+        format!("hand {own} over to instance `{new_owner}`"),
         &segment(&own.name),
     );
     session
-        .call(&doing, |client| async move {
+        .call(&action, |client| async move {
             own.api(client).patch(name, how, change).await
         })
         .await
         .map(drop)
 }
 
-async fn remove_leftovers(
+async fn delete_leftovers(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     namespace: &str,
     grace: Option<u32>,
 ) -> Result<(), PortError> {
     let catalog = Catalog::new(session, std::iter::empty());
-    let found = sweep(
+    let found = list_labelled(
         session,
         &catalog,
         &labels::selector(cx.ownership),
@@ -256,40 +256,40 @@ async fn remove_leftovers(
     .await?;
     let targets: Vec<Target> = found.into_iter().map(|(target, _)| target).collect();
     for target in &targets {
-        cx.watcher.log(
-            "info",
-            "kubernetes",
-            &format!("{target} is left over and deleted"),
-        );
+        cx.watcher
+            .log("info", "kubernetes", &format!("deleting leftover {target}"));
     }
-    remove(cx, session, &targets, grace).await
+    delete_objects(cx, session, &targets, grace).await
 }
 
-/// Deletes what of `targets` is there and ours, and waits until it is gone.
-async fn remove(
+/// Deletes those of `targets` that exist and are ours, and waits for their deletion.
+async fn delete_objects(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     targets: &[Target],
     grace: Option<u32>,
 ) -> Result<(), PortError> {
-    let mut going = Vec::new();
+    let mut deleting = Vec::new();
     for target in targets {
-        let Some(metadata) = look(session, target).await? else {
+        let Some(metadata) = find_metadata(session, target).await? else {
             continue;
         };
         if !labels::is_ours(&metadata, cx.ownership) {
-            let text = format!("{target} stays: {}", labels::whose(&metadata, cx.ownership));
+            let text = format!(
+                "{target} is kept: {}",
+                labels::owner_description(&metadata, cx.ownership)
+            );
             cx.watcher.log("warn", "kubernetes", &text);
             continue;
         }
         let uid = metadata.uid.unwrap_or_default();
         delete(session, target, &uid).await?;
-        going.push((target.clone(), uid));
+        deleting.push((target.clone(), uid));
     }
     if let Some(grace) = grace {
-        hurry(cx, session, &going, grace).await?;
+        shorten_grace(cx, session, &deleting, grace).await?;
     }
-    wait_gone(cx, session, &going).await
+    wait_until_deleted(cx, session, &deleting).await
 }
 
 async fn delete(session: &Session<'_>, target: &Target, uid: &str) -> Result<(), PortError> {
@@ -308,9 +308,9 @@ async fn delete(session: &Session<'_>, target: &Target, uid: &str) -> Result<(),
         ..DeleteParams::default()
     };
     let params = &params;
-    let (doing, name) = (format!("delete {target}"), &segment(&target.name));
+    let (action, name) = (format!("delete {target}"), &segment(&target.name));
     let deleted = session
-        .find(&doing, |client| async move {
+        .find(&action, |client| async move {
             target.api(client).delete(name, params).await
         })
         .await;
@@ -319,7 +319,7 @@ async fn delete(session: &Session<'_>, target: &Target, uid: &str) -> Result<(),
         .map_err(|error| error.on(target.to_string()))
 }
 
-/// Whether others are to be gone before it: the pods of a workload, whatever a custom resource makes.
+/// Whether its dependents must be deleted first: the pods of a workload, the objects of a custom resource.
 fn has_dependents(target: &Target) -> bool {
     match target.resource.group.as_str() {
         "" => target.resource.kind == "ReplicationController",
@@ -328,14 +328,14 @@ fn has_dependents(target: &Target) -> bool {
     }
 }
 
-/// Gives the pods of workloads that are going `grace` seconds to end, however many their templates give.
-async fn hurry(
+/// Gives the pods of deleted workloads `grace` seconds to terminate, instead of what their templates state.
+async fn shorten_grace(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    going: &[(Target, String)],
+    deleting: &[(Target, String)],
     grace: u32,
 ) -> Result<(), PortError> {
-    let mut namespaces: Vec<&str> = going
+    let mut namespaces: Vec<&str> = deleting
         .iter()
         .filter(|(target, _)| has_dependents(target))
         .filter_map(|(target, _)| target.namespace.as_deref())
@@ -347,7 +347,7 @@ async fn hurry(
         let (params, listed) = (&DeleteParams::default().grace_period(grace), &of_instance);
         session
             .call(
-                &format!("end the pods in namespace `{namespace}`"),
+                &format!("delete the pods in namespace `{namespace}`"),
                 |client| async move {
                     let pods: Api<DynamicObject> =
                         api(client, &core("Pod", "pods"), Some(namespace));
@@ -366,31 +366,31 @@ async fn hurry(
     Ok(())
 }
 
-async fn wait_gone(
+async fn wait_until_deleted(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    going: &[(Target, String)],
+    deleting: &[(Target, String)],
 ) -> Result<(), PortError> {
-    if going.is_empty() {
+    if deleting.is_empty() {
         return Ok(());
     }
     let selector = labels::selector(cx.ownership);
     let mut feeds: Vec<Feed> = Vec::new();
-    for (target, _) in going {
+    for (target, _) in deleting {
         let feed = Feed::labelled(&target.resource, target.namespace.as_deref(), &selector);
         if !feeds.contains(&feed) {
             feeds.push(feed);
         }
     }
-    match until(cx, session, &feeds, |scene| judge(scene, going)).await? {
-        End::Done(()) => Ok(()),
-        End::Late { scene, reason } => Err(late(&scene, going, reason)),
+    match watch_until(cx, session, &feeds, |cache| check_deleted(cache, deleting)).await? {
+        WaitEnd::Done(()) => Ok(()),
+        WaitEnd::Expired { cache, reason } => Err(deadline_error(&cache, deleting, reason)),
     }
 }
 
-fn judge(scene: &Scene, going: &[(Target, String)]) -> Verdict<()> {
-    let left: Vec<String> = left(scene, going)
-        .map(|(target, object)| format!("{target} to go{}", held(object)))
+fn check_deleted(cache: &ObjectCache, deleting: &[(Target, String)]) -> Verdict<()> {
+    let left: Vec<String> = remaining(cache, deleting)
+        .map(|(target, object)| format!("{target} to be deleted{}", blockers(object)))
         .collect();
     match left.len() {
         0 => Verdict::Done(()),
@@ -399,22 +399,22 @@ fn judge(scene: &Scene, going: &[(Target, String)]) -> Verdict<()> {
     }
 }
 
-fn left<'a>(
-    scene: &'a Scene,
-    going: &'a [(Target, String)],
+fn remaining<'a>(
+    cache: &'a ObjectCache,
+    deleting: &'a [(Target, String)],
 ) -> impl Iterator<Item = (&'a Target, &'a Value)> {
-    going.iter().filter_map(|(target, uid_then)| {
-        let object = scene.get(&target.resource, target.namespace.as_deref(), &target.name)?;
+    deleting.iter().filter_map(|(target, uid_then)| {
+        let object = cache.get(&target.resource, target.namespace.as_deref(), &target.name)?;
         (uid(object) == uid_then).then_some((target, object))
     })
 }
 
-fn late(scene: &Scene, going: &[(Target, String)], reason: String) -> PortError {
-    let Some((target, object)) = left(scene, going).next() else {
+fn deadline_error(cache: &ObjectCache, deleting: &[(Target, String)], reason: String) -> PortError {
+    let Some((target, object)) = remaining(cache, deleting).next() else {
         return PortError::new(&STILL_THERE, "delete the objects", reason);
     };
     let finalizers = finalizers(object);
-    let doing = format!("delete {target}");
+    let action = format!("delete {target}");
     let code = if finalizers.is_empty() && !namespace_is_held(object) {
         &STILL_THERE
     } else {
@@ -422,14 +422,14 @@ fn late(scene: &Scene, going: &[(Target, String)], reason: String) -> PortError 
     };
     PortError::new(
         code,
-        doing,
-        format!("at the deadline it is still there{}", held(object)),
+        action,
+        format!("it still exists at the deadline{}", blockers(object)),
     )
     .on(target.to_string())
 }
 
-/// What holds an object, in words.
-fn held(object: &Value) -> String {
+/// What blocks the deletion of an object, as `: reason; reason`; empty if nothing is known.
+fn blockers(object: &Value) -> String {
     let finalizers = finalizers(object);
     let conditions = object
         .pointer("/status/conditions")
@@ -453,7 +453,7 @@ fn held(object: &Value) -> String {
     }
 }
 
-/// The finalizers that are not the API server's own.
+/// Finalizers other than the API server's own.
 fn finalizers(object: &Value) -> Vec<String> {
     let all = object
         .pointer("/metadata/finalizers")
@@ -483,20 +483,20 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn object(name: &str, stage: usize, is_ours: bool) -> Made {
+    fn object(name: &str, stage: usize, is_ours: bool) -> CreatedObject {
         let target = Target {
             resource: core("ConfigMap", "configmaps"),
             namespace: Some("a".into()),
             name: name.into(),
         };
-        Made {
+        CreatedObject {
             is_ours,
-            ..made(&target, stage, Some("u".into()))
+            ..created_object(&target, stage, Some("u".into()))
         }
     }
 
     #[test]
-    fn stages_come_in_reverse_without_what_was_there() {
+    fn stages_are_deleted_in_reverse_without_foreign_objects() {
         let objects = vec![
             object("a", 0, false),
             object("b", 0, true),
@@ -508,7 +508,7 @@ mod tests {
             objects,
         };
         let names: Vec<Vec<String>> = handle
-            .reversed()
+            .deletion_order()
             .into_iter()
             .map(|stage| stage.into_iter().map(|target| target.name).collect())
             .collect();
@@ -521,9 +521,10 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_an_object_is_named() {
-        let held_by =
-            |metadata: Value, status: Value| held(&json!({"metadata": metadata, "status": status}));
+    fn what_blocks_a_deletion_is_named() {
+        let held_by = |metadata: Value, status: Value| {
+            blockers(&json!({"metadata": metadata, "status": status}))
+        };
         assert_eq!(held_by(json!({}), json!({})), "");
         assert_eq!(
             held_by(json!({"finalizers": ["foregroundDeletion"]}), json!({})),

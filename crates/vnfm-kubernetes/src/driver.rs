@@ -1,14 +1,16 @@
-//! [`KubernetesDriver`]: the port, one short function per method.
+//! [`KubernetesDriver`]: implements the port `InfraDriver`.
 
 use crate::amount;
-use crate::apply::{self, How, NamespaceState, Placed, look_for_ours, namespace_state, place};
+use crate::apply::{
+    self, ApplyMode, NamespaceState, ResolvedObject, find_ours, namespace_state, resolve_stages,
+};
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::connection::{Connection, Trust};
-use crate::delete::{Handle, unmake};
+use crate::delete::{Handle, delete_stages};
 use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
-use crate::heal::{heal, wait_whole};
-use crate::inventory::{inventory, is_short};
+use crate::heal::{heal, wait_until_complete};
+use crate::inventory::{inventory, is_incomplete};
 use crate::manifests::Plan;
 use crate::names;
 use crate::owned::owned;
@@ -24,14 +26,14 @@ use vnfm_core::ports::{
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
 
-/// The driver of Kubernetes clusters. It holds nothing: every call logs in with what the VIM says then.
+/// The driver of Kubernetes clusters. It has no state: every call logs in with the VIM's current connection.
 #[derive(Debug, Clone)]
 pub struct KubernetesDriver {
     to: Destinations,
 }
 
 impl KubernetesDriver {
-    /// A driver for clusters that are where `to` allows, as are their proxies.
+    /// Creates a driver that connects only to clusters and proxies that `to` allows.
     pub fn new(to: Destinations) -> Self {
         Self { to }
     }
@@ -44,7 +46,7 @@ impl InfraDriver for KubernetesDriver {
     }
 
     fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
-        Connection::read(connection)?.client_check()
+        Connection::read(connection)?.check_certificates()
     }
 
     fn validate_request(&self, allocation: &Allocation) -> Result<(), PortError> {
@@ -53,7 +55,7 @@ impl InfraDriver for KubernetesDriver {
             let text = format!("the VNFD has no flavour `{flavour}`");
             return Err(PortError::new(&MANIFEST, "use the request", text).on("flavourId"));
         }
-        checked(allocation, &Plan::read(allocation, "0", None)?)
+        check_plan(allocation, &Plan::read(allocation, "0", None)?)
     }
 
     fn permit(&self, allocation: &Allocation, policy: &VimPolicy) -> Result<(), PortError> {
@@ -67,21 +69,21 @@ impl InfraDriver for KubernetesDriver {
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
         let session = Session::new(vim, &self.to);
         let version = session
-            .call("ask the API server for its version", |client| async move {
+            .call("read the API server's version", |client| async move {
                 client.apiserver_version().await
             })
             .await?;
-        let identity = apply::look(&session, &Target::of_namespace("kube-system")).await;
+        let identity = apply::find_metadata(&session, &Target::namespace("kube-system")).await;
         let connection = Connection::read(&vim.connection().await?.info)?;
         let mut detail = KeyValuePairs::new();
         detail.insert("version".into(), version.git_version.into());
         detail.insert("login".into(), connection.login_kind().into());
-        let ends = connection.ends();
-        if let Some((_, what)) = ends {
-            detail.insert("expires".into(), what.into());
+        let ends = connection.earliest_expiry();
+        if let Some((_, allocation)) = ends {
+            detail.insert("expires".into(), allocation.into());
         }
         if connection.trust == Trust::Unverified {
-            detail.insert("warning".into(), UNVERIFIED.into());
+            detail.insert("warning".into(), UNVERIFIED_WARNING.into());
         }
         let identity = match identity {
             Ok(namespace) => namespace.and_then(|metadata| metadata.uid),
@@ -98,20 +100,20 @@ impl InfraDriver for KubernetesDriver {
         })
     }
 
-    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
-        honoured(&what.deployment.placement)?;
-        let session = Session::within(cx, &self.to)?;
-        let plan = planned(cx, what, session.namespace().await?).await?;
-        checked(what, &plan)?;
-        let stages = placed(&session, &plan).await?;
+    async fn prepare(&self, cx: &VimCall<'_>, allocation: &Allocation) -> Result<Value, PortError> {
+        check_supported(&allocation.deployment.placement)?;
+        let session = Session::for_operation(cx, &self.to)?;
+        let plan = read_plan(cx, allocation, session.namespace().await?).await?;
+        check_plan(allocation, &plan)?;
+        let stages = resolve_plan(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
-        policy::permit_placed(&plan, &stages, cx.vim.policy(), Some(state))?;
-        for placed in stages.iter().flatten() {
-            let target = &placed.target;
+        policy::permit_resolved(&plan, &stages, cx.vim.policy(), Some(state))?;
+        for resolved in stages.iter().flatten() {
+            let target = &resolved.target;
             let is_new = state == NamespaceState::Absent
                 && target.namespace.as_deref() == Some(&plan.namespace);
-            if !is_new && *target != Target::of_namespace(&plan.namespace) {
-                look_for_ours(&session, cx.ownership, target).await?;
+            if !is_new && *target != Target::namespace(&plan.namespace) {
+                find_ours(&session, cx.ownership, target).await?;
             }
         }
         warn_if_unverified(cx, &session).await?;
@@ -121,29 +123,29 @@ impl InfraDriver for KubernetesDriver {
     async fn allocate(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
+        allocation: &Allocation,
         prepared: &Value,
     ) -> Result<Allocated, PortError> {
-        let session = Session::within(cx, &self.to)?;
-        let wanted = prepared
+        let session = Session::for_operation(cx, &self.to)?;
+        let namespace = prepared
             .get("namespace")
             .and_then(Value::as_str)
             .map(str::to_owned);
-        let wanted = if wanted.is_some() {
-            wanted
+        let namespace = if namespace.is_some() {
+            namespace
         } else {
             session.namespace().await?
         };
-        let plan = planned(cx, what, wanted).await?;
-        checked(what, &plan)?;
+        let plan = read_plan(cx, allocation, namespace).await?;
+        check_plan(allocation, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
-        let stages = place(&plan, &catalog).await?;
-        policy::permit_placed(&plan, &stages, cx.vim.policy(), None)?;
-        let how = How::default();
-        let uids = apply::make(cx, &session, &plan.namespace, &stages, how).await?;
-        let inventory = whole(cx, &session, &catalog, (what, &stages)).await?;
-        let handle = Handle::of(&plan.namespace, &stages, &uids);
-        let handle = serde_json::to_value(handle).map_err(|error| unwritable(&error))?;
+        let stages = resolve_stages(&plan, &catalog).await?;
+        policy::permit_resolved(&plan, &stages, cx.vim.policy(), None)?;
+        let how = ApplyMode::default();
+        let uids = apply::apply_stages(cx, &session, &plan.namespace, &stages, how).await?;
+        let inventory = complete_inventory(cx, &session, &catalog, (allocation, &stages)).await?;
+        let handle = Handle::new(&plan.namespace, &stages, &uids);
+        let handle = serde_json::to_value(handle).map_err(|error| unserializable(&error))?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), plan.namespace.into());
         Ok(Allocated {
@@ -156,39 +158,39 @@ impl InfraDriver for KubernetesDriver {
     async fn release(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
+        allocation: &Allocation,
         how: &Release,
     ) -> Result<(), PortError> {
-        let session = Session::within(cx, &self.to)?;
+        let session = Session::for_operation(cx, &self.to)?;
         let (namespace, stages) = match serde_json::from_value::<Handle>(how.handle.clone()) {
-            Ok(handle) => (handle.namespace.clone(), handle.reversed()),
-            Err(_) => recomputed(cx, &session, what).await?,
+            Ok(handle) => (handle.namespace.clone(), handle.deletion_order()),
+            Err(_) => targets_from_package(cx, &session, allocation).await?,
         };
-        unmake(cx, &session, &namespace, &stages, how.grace_seconds).await
+        delete_stages(cx, &session, &namespace, &stages, how.grace_seconds).await
     }
 
     async fn heal(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
+        allocation: &Allocation,
         repair: &Repair,
     ) -> Result<Allocated, PortError> {
-        let session = Session::within(cx, &self.to)?;
+        let session = Session::for_operation(cx, &self.to)?;
         let handle = serde_json::from_value::<Handle>(repair.handle.clone()).ok();
-        let wanted = match &handle {
+        let namespace = match &handle {
             Some(handle) => Some(handle.namespace.clone()),
             None => session.namespace().await?,
         };
-        let plan = planned(cx, what, wanted).await?;
-        checked(what, &plan)?;
+        let plan = read_plan(cx, allocation, namespace).await?;
+        check_plan(allocation, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
-        let stages = place(&plan, &catalog).await?;
-        policy::permit_placed(&plan, &stages, cx.vim.policy(), None)?;
+        let stages = resolve_stages(&plan, &catalog).await?;
+        policy::permit_resolved(&plan, &stages, cx.vim.policy(), None)?;
         let before = handle.unwrap_or_default();
         let uids = heal(cx, &session, (&plan.namespace, &stages), (&before, repair)).await?;
-        let inventory = whole(cx, &session, &catalog, (what, &stages)).await?;
-        let handle = Handle::of(&plan.namespace, &stages, &uids).with(before);
-        let handle = serde_json::to_value(handle).map_err(|error| unwritable(&error))?;
+        let inventory = complete_inventory(cx, &session, &catalog, (allocation, &stages)).await?;
+        let handle = Handle::new(&plan.namespace, &stages, &uids).with_previous(before);
+        let handle = serde_json::to_value(handle).map_err(|error| unserializable(&error))?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), plan.namespace.into());
         Ok(Allocated {
@@ -201,25 +203,28 @@ impl InfraDriver for KubernetesDriver {
     async fn observe(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
+        allocation: &Allocation,
         handle: &Value,
     ) -> Result<Allocated, PortError> {
-        let session = Session::within(cx, &self.to)?;
+        let session = Session::for_operation(cx, &self.to)?;
         let (namespace, stages) = match serde_json::from_value::<Handle>(handle.clone()) {
-            Ok(handle) => (handle.namespace.clone(), handle.reversed()),
-            Err(_) => recomputed(cx, &session, what).await?,
+            Ok(handle) => (handle.namespace.clone(), handle.deletion_order()),
+            Err(_) => targets_from_package(cx, &session, allocation).await?,
         };
         let targets = stages.iter().flatten();
-        let mut places: BTreeSet<String> = targets
+        let mut namespaces: BTreeSet<String> = targets
             .filter_map(|target| target.namespace.clone())
             .collect();
-        places.insert(namespace.clone());
+        namespaces.insert(namespace.clone());
         let catalog = Catalog::new(&session, std::iter::empty());
-        let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
-        let inventory = inventory(cx, &session, &catalog, flavour, &places).await?;
+        let flavour = allocation
+            .package
+            .vnfd()
+            .flavour(&allocation.deployment.flavour_id);
+        let inventory = inventory(cx, &session, &catalog, flavour, &namespaces).await?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), namespace.into());
-        // A handle that is lost stays so: release then looks for everything that the package describes.
+        // A lost handle stays lost: release then searches for everything that the package describes.
         Ok(Allocated {
             handle: handle.clone(),
             inventory,
@@ -236,27 +241,27 @@ impl InfraDriver for KubernetesDriver {
     }
 }
 
-const UNVERIFIED: &str = "the API server's certificate is not verified (`ssl_ca_cert` is `None`): anybody on the way can read the credential";
+const UNVERIFIED_WARNING: &str = "the API server's certificate is not verified (`ssl_ca_cert` is `None`): an attacker on the network can read the credential";
 
 async fn warn_if_unverified(cx: &VimCall<'_>, session: &Session<'_>) -> Result<(), PortError> {
     if !session.is_verified().await? {
         cx.watcher.log(
             "warn",
             "kubernetes",
-            &format!("VIM `{}`: {UNVERIFIED}", session.vim()),
+            &format!("VIM `{}`: {UNVERIFIED_WARNING}", session.vim()),
         );
     }
     Ok(())
 }
 
-/// The objects of the package. It is a matter of processor time alone, and nobody else is to wait for that.
-async fn planned(
+/// Reads the objects of the package, on a blocking thread: this needs processor time only.
+async fn read_plan(
     cx: &VimCall<'_>,
-    what: &Allocation,
+    allocation: &Allocation,
     namespace: Option<String>,
 ) -> Result<Plan, PortError> {
-    let (what, instance) = (what.clone(), cx.ownership.instance_id.clone());
-    let planning = spawn_blocking(move || Plan::read(&what, &instance, namespace.as_deref()));
+    let (allocation, instance) = (allocation.clone(), cx.ownership.instance_id.clone());
+    let planning = spawn_blocking(move || Plan::read(&allocation, &instance, namespace.as_deref()));
     planning.await.unwrap_or_else(|error| {
         Err(PortError::new(
             &UNEXPECTED,
@@ -266,65 +271,71 @@ async fn planned(
     })
 }
 
-/// Refuses a plan with a name that no cluster stores, or that comes to more than the budget has.
-fn checked(what: &Allocation, plan: &Plan) -> Result<(), PortError> {
+/// Refuses a plan with an invalid name, or one that exceeds the budget.
+fn check_plan(allocation: &Allocation, plan: &Plan) -> Result<(), PortError> {
     names::check(plan)?;
-    amount::check(plan, &what.budget)
+    amount::check(plan, &allocation.budget)
 }
 
-async fn placed(session: &Session<'_>, plan: &Plan) -> Result<Vec<Vec<Placed>>, PortError> {
-    place(
+async fn resolve_plan(
+    session: &Session<'_>,
+    plan: &Plan,
+) -> Result<Vec<Vec<ResolvedObject>>, PortError> {
+    resolve_stages(
         plan,
         &Catalog::new(session, plan.items().map(|item| &item.object)),
     )
     .await
 }
 
-/// The namespaces in which the VNF's objects are.
-fn namespaces(stages: &[Vec<Placed>]) -> BTreeSet<String> {
+/// The namespaces of the VNF's objects.
+fn namespaces(stages: &[Vec<ResolvedObject>]) -> BTreeSet<String> {
     stages
         .iter()
         .flatten()
-        .filter_map(|placed| placed.target.namespace.clone())
+        .filter_map(|resolved| resolved.target.namespace.clone())
         .collect()
 }
 
-/// What is there, once all of it is. A pod that somebody drains between the last look and the list is in neither: where
-/// the list is short of one, its successor is waited for.
-async fn whole(
+/// The inventory, once it is complete. A pod that is drained between the wait and the list is in neither: if one is
+/// missing, waits for its successor.
+async fn complete_inventory(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     catalog: &Catalog<'_>,
-    (what, stages): (&Allocation, &[Vec<Placed>]),
+    (allocation, stages): (&Allocation, &[Vec<ResolvedObject>]),
 ) -> Result<Inventory, PortError> {
-    let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
-    let places = namespaces(stages);
-    let found = inventory(cx, session, catalog, flavour, &places).await?;
+    let flavour = allocation
+        .package
+        .vnfd()
+        .flavour(&allocation.deployment.flavour_id);
+    let namespaces = namespaces(stages);
+    let found = inventory(cx, session, catalog, flavour, &namespaces).await?;
     let objects = stages
         .iter()
         .flatten()
-        .map(|placed| (&placed.target, &placed.item.object));
-    if !is_short(&found, flavour, objects) {
+        .map(|resolved| (&resolved.target, &resolved.item.object));
+    if !is_incomplete(&found, flavour, objects) {
         return Ok(found);
     }
-    wait_whole(cx, session, stages, &[]).await?;
-    inventory(cx, session, catalog, flavour, &places).await
+    wait_until_complete(cx, session, stages, &[]).await?;
+    inventory(cx, session, catalog, flavour, &namespaces).await
 }
 
-/// What a lost handle said: the package's objects, last stage first. A kind that is not served has no objects.
-async fn recomputed(
+/// Replaces a lost handle by the package's objects, last stage first. A kind that is not served has no objects.
+async fn targets_from_package(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    what: &Allocation,
+    allocation: &Allocation,
 ) -> Result<(String, Vec<Vec<Target>>), PortError> {
-    let plan = planned(cx, what, session.namespace().await?).await?;
+    let plan = read_plan(cx, allocation, session.namespace().await?).await?;
     let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
     let mut stages = Vec::new();
     for stage in plan.stages.iter().rev() {
         let mut targets = Vec::new();
         for item in stage.iter().rev() {
             if let Some(kind) = catalog.find(&item.api_version, &item.kind).await? {
-                targets.push(apply::place_one(item, &kind, &plan.namespace).target);
+                targets.push(apply::resolve(item, &kind, &plan.namespace).target);
             }
         }
         stages.push(targets);
@@ -332,12 +343,16 @@ async fn recomputed(
     Ok((plan.namespace, stages))
 }
 
-fn unwritable(error: &serde_json::Error) -> PortError {
-    PortError::new(&UNEXPECTED, "write down what was made", error.to_string())
+fn unserializable(error: &serde_json::Error) -> PortError {
+    PortError::new(
+        &UNEXPECTED,
+        "write down allocation was made",
+        error.to_string(),
+    )
 }
 
-/// Of what an NFVO may prescribe a cluster knows nothing: refused by name.
-fn honoured(granted: &Granted) -> Result<(), PortError> {
+/// Refuses, by name, what a grant prescribes: a cluster supports none of it.
+fn check_supported(granted: &Granted) -> Result<(), PortError> {
     let Granted {
         zones,
         flavours,
@@ -364,23 +379,23 @@ fn honoured(granted: &Granted) -> Result<(), PortError> {
         .map(|group| format!("resource group `{group}`"));
     match first.or(group) {
         None => Ok(()),
-        Some(what) => {
-            let what = format!("it prescribes {what}, which objects of a package do not take");
-            Err(PortError::new(&GRANT, "do what the grant prescribes", what))
+        Some(item) => {
+            let detail = format!("it prescribes {item}, which Kubernetes objects do not support");
+            Err(PortError::new(&GRANT, "apply the grant", detail))
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::honoured;
+    use super::check_supported;
     use vnfm_core::ports::Granted;
 
     #[test]
-    fn what_a_cluster_cannot_do_is_refused_by_name() {
-        honoured(&Granted::default()).unwrap();
+    fn a_grant_that_a_cluster_cannot_honour_is_refused_by_name() {
+        check_supported(&Granted::default()).unwrap();
         let zones = [("compute/web/0".to_owned(), "edge".to_owned())].into();
-        let error = honoured(&Granted {
+        let error = check_supported(&Granted {
             zones,
             ..Granted::default()
         })
@@ -392,7 +407,7 @@ mod tests {
             "{error}"
         );
         let resource_groups = ["nfv".to_owned()].into();
-        let error = honoured(&Granted {
+        let error = check_supported(&Granted {
             resource_groups,
             ..Granted::default()
         })

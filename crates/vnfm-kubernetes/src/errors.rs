@@ -1,12 +1,11 @@
-//! The ways in which a cluster fails, named, and what becomes of the client's own errors. No text here ever
-//! holds a credential.
+//! Error codes of this driver, and the conversion of client errors. No text here ever contains a credential.
 //!
-//! | the API server says | error | kind |
+//! | the API server returns | error | kind |
 //! |---|---|---|
 //! | nothing | [`UNREACHABLE`], or [`CERTIFICATE`] where TLS failed | Unavailable, Refused |
 //! | 401 | [`LOGIN_REFUSED`] | Refused |
-//! | 403 | [`QUOTA`] where it speaks of one, else [`FORBIDDEN`] | Refused |
-//! | any, in a webhook's or a policy's words | [`DENIED`] | Refused |
+//! | 403 | [`QUOTA`] if it mentions one, else [`FORBIDDEN`] | Refused |
+//! | any status, from an admission webhook or policy | [`DENIED`] | Refused |
 //! | 409 | [`CONFLICT`] | Refused |
 //! | 429, 5xx | [`SERVER`] (an unknown field: [`REJECTED`]) | Unavailable |
 //! | any other | [`REJECTED`] | Refused |
@@ -27,27 +26,27 @@ pub const ADDRESS: Code = Code {
     name: "kubernetes.address",
     kind: ErrorKind::Refused,
     means: "the cluster is at an address that this server must not call",
-    next: "have whoever runs the server name the address in `vims.networks` of its configuration, then retry",
+    next: "have the operator add the address to `vims.networks` in the server's configuration, then retry",
 };
-/// The answer is too large.
+/// The response is too large.
 pub const ANSWER: Code = Code {
     name: "kubernetes.answer-too-large",
     kind: ErrorKind::Refused,
-    means: "the API server's answer is larger than any that is read; nothing of it was used",
-    next: "see whether the endpoint is the cluster's, then retry",
+    means: "the API server's response exceeds the size limit; it was discarded",
+    next: "check that the endpoint is the cluster's API server, then retry",
 };
-/// Nobody answers.
+/// No response.
 pub const UNREACHABLE: Code = Code {
     name: "kubernetes.unreachable",
     kind: ErrorKind::Unavailable,
-    means: "the API server does not answer",
-    next: "check that the cluster runs and that its endpoint can be reached from here",
+    means: "the API server does not respond",
+    next: "check that the cluster runs and that this server can reach its endpoint",
 };
 /// TLS failed.
 pub const CERTIFICATE: Code = Code {
     name: "kubernetes.certificate",
     kind: ErrorKind::Refused,
-    means: "the API server's certificate is not one that `ssl_ca_cert` vouches for",
+    means: "the API server's certificate was not issued by a CA in `ssl_ca_cert`",
     next: "compare `ssl_ca_cert` with the cluster's own CA certificate, and the endpoint with the names in its certificate",
 };
 /// 401.
@@ -55,56 +54,56 @@ pub const LOGIN_REFUSED: Code = Code {
     name: "kubernetes.login-refused",
     kind: ErrorKind::Refused,
     means: "the API server does not know the token or the client certificate, or it has expired",
-    next: "bring a valid one with `vnfmctl vim update`",
+    next: "set a valid credential with `vnfmctl vim update`",
 };
 /// 403.
 pub const FORBIDDEN: Code = Code {
     name: "kubernetes.forbidden",
     kind: ErrorKind::Refused,
-    means: "the login may not do that",
-    next: "give the account the right that is named, by a Role or ClusterRole",
+    means: "the account lacks a permission",
+    next: "grant the account the named permission by a Role or ClusterRole",
 };
 /// 403 by a `ResourceQuota`.
 pub const QUOTA: Code = Code {
     name: "kubernetes.quota",
     kind: ErrorKind::Refused,
-    means: "a `ResourceQuota` or `LimitRange` of the namespace does not let it in",
-    next: "raise the quota or ask for less, then retry",
+    means: "a `ResourceQuota` or `LimitRange` of the namespace is exceeded",
+    next: "raise the quota or request less, then retry",
 };
 /// An admission webhook or policy.
 pub const DENIED: Code = Code {
     name: "kubernetes.denied",
     kind: ErrorKind::Refused,
-    means: "an admission webhook or policy of the cluster does not let it in",
-    next: "ask whoever runs the one that is named to let it in, or correct the manifest, then retry",
+    means: "an admission webhook or policy of the cluster denied the request",
+    next: "ask the owner of the named webhook or policy to allow the object, or correct the manifest, then retry",
 };
 /// 400, 422.
 pub const REJECTED: Code = Code {
     name: "kubernetes.rejected",
     kind: ErrorKind::Refused,
-    means: "the API server does not take the object",
+    means: "the API server rejected the object",
     next: "correct the manifest in the package, or the variables in the request",
 };
 /// 429, 5xx.
 pub const SERVER: Code = Code {
     name: "kubernetes.server-error",
     kind: ErrorKind::Unavailable,
-    means: "the API server is overloaded or in trouble",
-    next: "look at the control plane, then retry",
+    means: "the API server is overloaded or failing",
+    next: "check the control plane, then retry",
 };
-/// The package has no order file, or a manifest is not one.
+/// The package has no order file, or a manifest is invalid.
 pub const MANIFEST: Code = Code {
     name: "kubernetes.manifest-invalid",
     kind: ErrorKind::Refused,
     means: "a manifest or the order file of the package cannot be used",
-    next: "correct the package at the place that is named and onboard it anew",
+    next: "correct the package at the named location and onboard it again",
 };
-/// The NFVO prescribes what objects of a package do not take.
+/// The grant prescribes something that Kubernetes objects do not support.
 pub const GRANT: Code = Code {
     name: "kubernetes.grant",
     kind: ErrorKind::Refused,
-    means: "the NFVO's grant prescribes something that is not possible on a cluster; nothing was made",
-    next: "let the NFVO grant without it",
+    means: "the NFVO's grant prescribes something that a cluster does not support; nothing was created",
+    next: "have the NFVO grant the request without it",
 };
 /// A declared variable has no value.
 pub const VARIABLE: Code = Code {
@@ -113,99 +112,99 @@ pub const VARIABLE: Code = Code {
     means: "a variable of the order file has neither a value in the request nor a default",
     next: "give it in the request's `additionalParams`",
 };
-/// A value does not fit where its variable stands.
+/// A value has the wrong type for its variable.
 pub const VALUE: Code = Code {
     name: "kubernetes.value-unfit",
     kind: ErrorKind::Refused,
-    means: "a value in the request is not of the type that its variable takes",
-    next: "give the variable that is named a value of the type in the message",
+    means: "a value in the request does not have the type of its variable",
+    next: "give the named variable a value of the expected type",
 };
-/// The policy of the VIM.
+/// The policy of the VIM or of the caller's role forbids an object.
 pub const POLICY: Code = Code {
     name: "kubernetes.policy",
     kind: ErrorKind::Refused,
-    means: "the policy of the VIM, or of the caller's role, does not allow an object of the package; nothing was made",
-    next: "leave it out of the package, or ask the owner of the VIM to allow it: `vnfmctl vim update VIM --policy FILE`",
+    means: "the policy of the VIM, or of the caller's role, does not allow an object of the package; nothing was created",
+    next: "remove it from the package, or ask the owner of the VIM to allow it: `vnfmctl vim update VIM --policy FILE`",
 };
 /// The cluster does not serve a kind.
 pub const KIND: Code = Code {
     name: "kubernetes.kind-unknown",
     kind: ErrorKind::Refused,
     means: "the cluster does not serve a kind that the package uses",
-    next: "install what serves it, or put its CustomResourceDefinition into the package with a lower `order`",
+    next: "install the operator that provides it, or put its CustomResourceDefinition into the package with a lower `order`",
 };
-/// Somebody else's object.
+/// The object exists but is not ours.
 pub const FOREIGN: Code = Code {
     name: "kubernetes.foreign-object",
     kind: ErrorKind::Refused,
-    means: "an object of that name exists and is not this instance's; it was not touched",
-    next: "use another namespace or name, or remove the object if nobody needs it",
+    means: "an object of that name exists and does not belong to this instance; it was not changed",
+    next: "use another namespace or name, or delete the object if it is no longer needed",
 };
-/// Another field manager.
+/// 409, usually because of another field manager.
 pub const CONFLICT: Code = Code {
     name: "kubernetes.conflict",
     kind: ErrorKind::Refused,
-    means: "somebody else manages a field of the object, or changed it at the same time",
-    next: "let the other manager give the field up, or leave it out of the manifest",
+    means: "another field manager owns a field of the object, or changed it at the same time",
+    next: "have the other manager give up the field, or remove it from the manifest",
 };
-/// The namespace is going away.
+/// The namespace is being deleted.
 pub const TERMINATING: Code = Code {
     name: "kubernetes.namespace-terminating",
     kind: ErrorKind::Unavailable,
     means: "the namespace is being deleted",
-    next: "wait until it is gone, or use another one",
+    next: "wait until it is deleted, or use another one",
 };
 /// The deadline passed while objects were not ready.
 pub const NOT_READY: Code = Code {
     name: "kubernetes.not-ready",
     kind: ErrorKind::Refused,
     means: "objects were applied but were not ready in time",
-    next: "look at what the object or pod that is named waits for, then retry",
+    next: "check what the named object or pod is waiting for, then retry",
 };
 /// A pod hangs in Terminating.
 pub const HANGING: Code = Code {
     name: "kubernetes.pod-hangs",
     kind: ErrorKind::Refused,
-    means: "a pod was deleted, but the node that it is on does not answer, and whether it still runs there is not known",
+    means: "a pod was deleted, but its node does not respond, so the pod may still be running",
     next: "make sure that the node is off, then delete it or taint it `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, and retry",
 };
-/// An object says that it failed for good.
+/// The status of an object reports a permanent failure.
 pub const FAILED: Code = Code {
     name: "kubernetes.workload-failed",
     kind: ErrorKind::Refused,
-    means: "a workload says that it failed",
-    next: "look at the object that is named and its events, then retry or roll back",
+    means: "a workload reports that it failed",
+    next: "check the named object and its events, then retry or roll back",
 };
-/// Somebody deleted it while we waited.
+/// An object was deleted while we waited for it.
 pub const VANISHED: Code = Code {
     name: "kubernetes.object-vanished",
     kind: ErrorKind::Unavailable,
-    means: "somebody deleted an object while we waited for it",
-    next: "retry: it is made again",
+    means: "an object was deleted while we waited for it",
+    next: "retry: it is recreated",
 };
-/// A finalizer holds it.
+/// A finalizer blocks a deletion.
 pub const FINALIZER: Code = Code {
     name: "kubernetes.finalizer",
     kind: ErrorKind::Refused,
-    means: "an object is marked for deletion, but a finalizer holds it",
-    next: "bring back the controller that serves the finalizer, or remove the finalizer by hand, then retry",
+    means: "an object is marked for deletion, but a finalizer blocks it",
+    next: "restore the controller that handles the finalizer, or remove the finalizer by hand, then retry",
 };
-/// Still there, for no reason that the API server tells.
+/// A deletion did not complete, for no reason that the API server reports.
 pub const STILL_THERE: Code = Code {
     name: "kubernetes.still-there",
     kind: ErrorKind::Unavailable,
-    means: "objects were deleted but were not gone in time",
-    next: "look at what still runs there, then retry",
+    means: "deleted objects still existed at the deadline",
+    next: "check what still uses them, then retry",
 };
-/// Something that is not as the API describes it.
+/// A response that violates the API.
 pub const UNEXPECTED: Code = Code {
     name: "kubernetes.unexpected",
     kind: ErrorKind::Broken,
-    means: "the API server answered in a way that its API does not describe",
-    next: "report it with the text of the error",
+    means: "the API server sent a response that violates its API",
+    next: "report a bug with the text of the error",
 };
 
-/// Every way in which this driver fails, for `docs/errors.md`.
+/// All error codes of this driver, for `docs/errors.md`.
 pub const CODES: &[&Code] = &[
     &CONNECTION,
     &ADDRESS,
@@ -236,7 +235,7 @@ pub const CODES: &[&Code] = &[
     &UNEXPECTED,
 ];
 
-/// The HTTP status of an error, 0 where the API server did not answer.
+/// The HTTP status of an error; 0 without a response.
 pub(crate) fn status(error: &kube::Error) -> u16 {
     match error {
         kube::Error::Api(status) => status.code,
@@ -244,14 +243,14 @@ pub(crate) fn status(error: &kube::Error) -> u16 {
     }
 }
 
-/// Whether the same call may succeed in a moment: nobody answered, or the API server is overloaded or in trouble.
-pub(crate) fn may_pass(error: &kube::Error) -> bool {
-    let told = told("", error);
-    told.code() == &UNREACHABLE || told.code() == &SERVER
+/// Whether a retry may succeed soon: there was no response, or the API server is overloaded or failing.
+pub(crate) fn is_transient(error: &kube::Error) -> bool {
+    let converted = port_error("", error);
+    converted.code() == &UNREACHABLE || converted.code() == &SERVER
 }
 
-/// How long the API server asks to wait before the next try.
-pub(crate) fn asked_to_wait(error: &kube::Error) -> Option<Duration> {
+/// The server's `Retry-After`, if any.
+pub(crate) fn retry_after(error: &kube::Error) -> Option<Duration> {
     let kube::Error::Api(status) = error else {
         return None;
     };
@@ -259,8 +258,8 @@ pub(crate) fn asked_to_wait(error: &kube::Error) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
 
-/// Puts the client's error into the driver's words.
-pub(crate) fn told(doing: &str, error: &kube::Error) -> PortError {
+/// Converts a client error; the code follows the table at the top.
+pub(crate) fn port_error(action: &str, error: &kube::Error) -> PortError {
     match error {
         kube::Error::Api(status) => {
             let text = if status.message.is_empty() {
@@ -268,18 +267,18 @@ pub(crate) fn told(doing: &str, error: &kube::Error) -> PortError {
             } else {
                 &status.message
             };
-            PortError::new(code_of(status.code, text), doing, text.clone())
+            PortError::new(code_for(status.code, text), action, text.clone())
         }
         kube::Error::SerdeError(_) | kube::Error::BuildRequest(_) | kube::Error::HttpError(_) => {
-            PortError::new(&UNEXPECTED, doing, chain(error))
+            PortError::new(&UNEXPECTED, action, root_cause(error))
         }
         _ if is_forbidden(error) => {
-            let what = "the name of its endpoint leads to no address that is allowed";
-            PortError::new(&ADDRESS, doing, what)
+            let detail = "its endpoint resolves to no allowed address";
+            PortError::new(&ADDRESS, action, detail)
         }
-        _ if is_too_large(error) => PortError::new(&ANSWER, doing, chain(error)),
+        _ if is_too_large(error) => PortError::new(&ANSWER, action, root_cause(error)),
         _ => {
-            let text = chain(error);
+            let text = root_cause(error);
             let tls = [
                 "certificate",
                 "UnknownIssuer",
@@ -291,23 +290,23 @@ pub(crate) fn told(doing: &str, error: &kube::Error) -> PortError {
             } else {
                 &UNREACHABLE
             };
-            PortError::new(code, doing, text)
+            PortError::new(code, action, text)
         }
     }
 }
 
-/// The same for somebody who brought the connection with a request: what answers there, and how, is not told.
-pub(crate) fn hidden(told: PortError, error: &kube::Error) -> PortError {
-    let what = match error {
-        kube::Error::Api(status) => format!("it answers {}", status.code),
-        _ if told.code() == &UNREACHABLE => "no answer".to_owned(),
-        _ if told.code() == &UNEXPECTED => "it answers otherwise than an API server".to_owned(),
-        _ => return told,
+/// Omits what the server returned, for a connection from a request: otherwise a caller could probe addresses with it.
+pub(crate) fn without_response(converted: PortError, error: &kube::Error) -> PortError {
+    let detail = match error {
+        kube::Error::Api(status) => format!("it responds with status {}", status.code),
+        _ if converted.code() == &UNREACHABLE => "no response".to_owned(),
+        _ if converted.code() == &UNEXPECTED => "it does not respond like an API server".to_owned(),
+        _ => return converted,
     };
-    PortError::new(told.code(), told.action(), what)
+    PortError::new(converted.code(), converted.action(), detail)
 }
 
-/// Whether the answer ended at the limit of its size.
+/// Whether the response was cut off at the size limit.
 fn is_too_large(error: &kube::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -319,7 +318,7 @@ fn is_too_large(error: &kube::Error) -> bool {
     false
 }
 
-fn code_of(status: u16, text: &str) -> &'static Code {
+fn code_for(status: u16, text: &str) -> &'static Code {
     match status {
         401 => &LOGIN_REFUSED,
         403 if text.contains("exceeded quota") || text.contains("failed quota") => &QUOTA,
@@ -327,20 +326,20 @@ fn code_of(status: u16, text: &str) -> &'static Code {
         403 if text.contains("is being terminated") => &TERMINATING,
         403 => &FORBIDDEN,
         409 => &CONFLICT,
-        // An unknown field in an applied object is a 500 to the API server.
+        // The API server responds to an unknown field in an applied object with 500.
         500 if text.contains("typed patch object") => &REJECTED,
         429 | 500..=599 => &SERVER,
         _ => &REJECTED,
     }
 }
 
-/// Whether a webhook (`admission webhook "x" denied the request: …`) or a policy said no.
+/// Whether an admission webhook (`admission webhook "x" denied the request: …`) or policy denied the request.
 fn is_denied(text: &str) -> bool {
     text.contains("denied the request") || text.contains("denied request: ")
 }
 
-/// The innermost cause, which is what says something: the layers above repeat it or add nothing.
-fn chain(error: &dyn std::error::Error) -> String {
+/// The text of the innermost cause; the outer errors only repeat it.
+fn root_cause(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(cause) = innermost.source() {
         innermost = cause;
@@ -354,7 +353,7 @@ mod tests {
     use kube::core::Status;
 
     #[test]
-    fn each_status_has_its_error() {
+    fn each_status_maps_to_its_error_code() {
         for (status, text, name) in [
             (401, "Unauthorized", "kubernetes.login-refused"),
             (
@@ -397,13 +396,13 @@ mod tests {
             (503, "etcd is not there", "kubernetes.server-error"),
         ] {
             let error = kube::Error::Api(Box::new(Status::failure(text, "").with_code(status)));
-            let told = told("apply it", &error);
-            assert_eq!((told.name(), told.detail()), (name, text));
+            let converted = port_error("apply it", &error);
+            assert_eq!((converted.name(), converted.detail()), (name, text));
         }
     }
 
     #[test]
-    fn names_are_unique_and_ours() {
+    fn code_names_are_unique_and_have_our_prefix() {
         let mut names: Vec<&str> = CODES.iter().map(|code| code.name).collect();
         assert!(names.iter().all(|name| name.starts_with("kubernetes.")));
         names.sort_unstable();

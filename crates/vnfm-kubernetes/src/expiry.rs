@@ -1,21 +1,26 @@
-//! When a credential ends: a token by its `exp` claim, a certificate by its `notAfter`. Nothing is verified
-//! here; the API server does that.
+//! When a credential expires: a token by its `exp` claim, a certificate by its `notAfter`. Nothing is verified here; the
+//! API server does that.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 
-/// The `exp` claim of a JWT; `None` for an opaque token or one without end.
-pub(crate) fn of_token(token: &str) -> Option<Timestamp> {
+/// The `exp` claim of a JWT; `None` for an opaque token or one that does not expire.
+pub(crate) fn token_expiry(token: &str) -> Option<Timestamp> {
     let claims = token.split('.').nth(1)?;
     let claims = URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
     let claims: serde_json::Value = serde_json::from_slice(&claims).ok()?;
     let seconds = claims.get("exp")?;
-    Timestamp::from_second(seconds.as_i64().or_else(|| whole(seconds.as_f64()?))?).ok()
+    Timestamp::from_second(
+        seconds
+            .as_i64()
+            .or_else(|| whole_seconds(seconds.as_f64()?))?,
+    )
+    .ok()
 }
 
-/// The `notAfter` of a certificate in DER.
-pub(crate) fn of_certificate(der: &[u8]) -> Option<Timestamp> {
+/// The `notAfter` of a certificate in DER; `None` if it cannot be parsed.
+pub(crate) fn certificate_expiry(der: &[u8]) -> Option<Timestamp> {
     let (_, certificate) = x509_parser::parse_x509_certificate(der).ok()?;
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
@@ -24,7 +29,7 @@ pub(crate) fn of_certificate(der: &[u8]) -> Option<Timestamp> {
     clippy::cast_possible_truncation,
     reason = "a fraction of a second does not matter"
 )]
-fn whole(seconds: f64) -> Option<i64> {
+fn whole_seconds(seconds: f64) -> Option<i64> {
     (seconds.is_finite() && seconds.abs() < 1e15).then_some(seconds as i64)
 }
 
@@ -37,10 +42,10 @@ mod tests {
     }
 
     #[test]
-    fn tokens_say_when_they_end() {
+    fn a_token_expires_at_its_exp_claim() {
         let end = Timestamp::from_second(1_900_000_000).ok();
-        assert_eq!(of_token(&token(r#"{"exp":1900000000}"#)), end);
-        assert_eq!(of_token(&token(r#"{"exp":1.9e9}"#)), end);
+        assert_eq!(token_expiry(&token(r#"{"exp":1900000000}"#)), end);
+        assert_eq!(token_expiry(&token(r#"{"exp":1.9e9}"#)), end);
         for endless in [
             token(r#"{"sub":"x"}"#),
             token("[]"),
@@ -48,25 +53,25 @@ mod tests {
             "a.!.c".to_owned(),
             String::new(),
         ] {
-            assert_eq!(of_token(&endless), None, "{endless}");
+            assert_eq!(token_expiry(&endless), None, "{endless}");
         }
     }
 
     #[test]
-    fn certificates_say_when_they_end() {
+    fn a_certificate_expires_at_not_after() {
         let mut parameters = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
         parameters.not_after = rcgen::date_time_ymd(2031, 2, 3);
         let certificate = parameters
             .self_signed(&rcgen::KeyPair::generate().unwrap())
             .unwrap();
         assert_eq!(
-            of_certificate(certificate.der()),
+            certificate_expiry(certificate.der()),
             "2031-02-03T00:00:00Z".parse().ok()
         );
     }
 
     #[test]
-    fn what_is_no_certificate_has_no_end() {
-        assert_eq!(of_certificate(&[1, 2, 3]), None);
+    fn invalid_der_has_no_expiry() {
+        assert_eq!(certificate_expiry(&[1, 2, 3]), None);
     }
 }

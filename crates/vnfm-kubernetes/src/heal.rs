@@ -1,33 +1,33 @@
-//! Healing: the pods meant go and come again, and what of the manifests is missing or was edited comes back.
+//! Heals: replaces the requested pods, and restores objects of the manifests that are missing or were edited.
 //!
 //! ```text
-//! end    each pod meant, by its UID; one that is gone, or has a successor under its name, is left alone
-//! gone   until none of them is there
-//! make   every manifest in order, by force where it is about our fields; each stage ready before the next
-//! whole  until every workload has as many Ready pods as it wants, and none of those meant
+//! delete   each requested pod by its UID; skips one that is missing or has a successor of the same name
+//! wait     until all of them are deleted
+//! apply    every manifest in order, overwriting foreign changes to our fields; each stage ready before the next
+//! wait     until every workload has its desired number of Ready pods, none of them a replaced one
 //! ```
-//! Twice is once: the UIDs are those of the record from before the operation, so that a successor is never meant.
-//! With storage the claims that only those pods mount go as well, and are made again.
+//! Idempotent: the UIDs come from the record from before the operation, so a successor is never replaced. With storage,
+//! claims that only those pods mount are deleted and recreated too.
 //!
-//! A pod whose node does not answer never ends by itself:
+//! A pod whose node does not respond never terminates by itself:
 //!
-//! | the node | a pod that any other stands in for | a pod with an identity (of a `StatefulSet`, or bare) |
+//! | the node | an interchangeable pod | a pod with an identity (of a `StatefulSet`, or bare) |
 //! |---|---|---|
-//! | was deleted, or is tainted `out-of-service` | is taken out by force | is taken out by force |
-//! | is not Ready | is taken out by force when its grace is over | stays, for it may still run: [`HANGING`] says what to do |
-//! | is Ready, or may not be looked at | is waited for | is waited for |
+//! | was deleted, or is tainted `out-of-service` | is force-deleted | is force-deleted |
+//! | is not Ready | is force-deleted after its grace period | is kept, as it may still run: see [`HANGING`] |
+//! | is Ready, or we may not read it | is waited for | is waited for |
 
-use crate::apply::{self, How, Placed, namespace_state};
+use crate::apply::{self, ApplyMode, ResolvedObject, namespace_state};
 use crate::catalog::{Target, core};
 use crate::client::Session;
 use crate::delete::Handle;
+use crate::diagnostics::{controller, is_pod_of};
 use crate::errors::{self, HANGING, NOT_READY, STILL_THERE, TERMINATING};
 use crate::labels;
 use crate::names::segment;
 use crate::ready::{condition_is, text};
-use crate::rollout::{self, judge, with_trouble};
-use crate::trouble::{belongs, controller};
-use crate::watch::{End, Feed, Scene, Verdict, uid, until};
+use crate::rollout::{self, check_stage, with_diagnostics};
+use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, uid, watch_until};
 use jiff::SignedDuration;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions};
 use serde_json::Value;
@@ -35,59 +35,59 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use vnfm_core::ports::{PortError, Repair, VimCall, Waited, wait};
 
-/// What a pod gets beyond its grace before its node is looked at.
-const MARGIN: SignedDuration = SignedDuration::from_secs(2);
-/// What the API server gives a pod that states nothing.
-const GRACE: i64 = 30;
+/// How long after a pod's grace period its node is checked.
+const GRACE_MARGIN: SignedDuration = SignedDuration::from_secs(2);
+/// Seconds of grace that the API server gives a pod that states none.
+const DEFAULT_GRACE: i64 = 30;
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// A pod that is to be replaced.
+/// A pod to be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Meant {
+pub(crate) struct PodToReplace {
     target: Target,
     uid: String,
 }
 
-/// Heals, and returns the UIDs of the manifests' objects, in order.
+/// Heals and returns the UIDs of the manifests' objects in order.
 ///
 /// # Errors
 ///
-/// With the API server's words, or what was not whole at the deadline; the same call again goes on.
+/// The API server's error, or what was incomplete at the deadline; the same call resumes.
 pub(crate) async fn heal(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    (namespace, stages): (&str, &[Vec<Placed>]),
+    (namespace, stages): (&str, &[Vec<ResolvedObject>]),
     (handle, repair): (&Handle, &Repair),
 ) -> Result<Vec<Vec<Option<String>>>, PortError> {
-    free_namespace(cx, session, namespace).await?;
-    let mut meant = named(repair, namespace);
-    meant.extend(failed(session, stages).await?);
-    let grace = end(cx, session, &meant, repair.with_storage).await?;
-    wait_gone(cx, session, &meant, grace).await?;
+    wait_for_namespace_deletion(cx, session, namespace).await?;
+    let mut to_replace = requested_pods(repair, namespace);
+    to_replace.extend(failed_bare_pods(session, stages).await?);
+    let grace = delete_pods(cx, session, &to_replace, repair.with_storage).await?;
+    wait_until_deleted(cx, session, &to_replace, grace).await?;
     let known: BTreeSet<String> = handle
         .objects
         .iter()
         .filter_map(|made| made.uid.clone())
         .collect();
-    let how = How {
-        heal: true,
-        known: Some(&known),
+    let how = ApplyMode {
+        is_heal: true,
+        known_uids: Some(&known),
     };
-    let uids = apply::make(cx, session, namespace, stages, how).await?;
-    wait_whole(cx, session, stages, &meant).await?;
+    let uids = apply::apply_stages(cx, session, namespace, stages, how).await?;
+    wait_until_complete(cx, session, stages, &to_replace).await?;
     Ok(uids)
 }
 
-/// Waits until a namespace that somebody deleted is gone.
-async fn free_namespace(
+/// Waits while the namespace is being deleted.
+async fn wait_for_namespace_deletion(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     namespace: &str,
 ) -> Result<(), PortError> {
-    let looked = || async {
+    let attempt = || async {
         match namespace_state(session, cx.ownership, namespace).await {
             Err(error) if error.code() == &TERMINATING => Ok(Waited::NotYet(format!(
-                "namespace `{namespace}` to go, which is made anew then"
+                "namespace `{namespace}` to be deleted before it is recreated"
             ))),
             state => state.map(|_| Waited::Done(())),
         }
@@ -98,11 +98,11 @@ async fn free_namespace(
         cx.deadline,
         Duration::from_millis(200),
         seen,
-        looked,
+        attempt,
     )
     .await?;
     free.ok_or_else(|| {
-        let target = Target::of_namespace(namespace);
+        let target = Target::namespace(namespace);
         PortError::new(
             &TERMINATING,
             format!("use {target}"),
@@ -112,14 +112,14 @@ async fn free_namespace(
     })
 }
 
-/// The pods that the request is about.
-fn named(repair: &Repair, namespace: &str) -> Vec<Meant> {
+/// The pods of the VNFCs that the request names.
+fn requested_pods(repair: &Repair, namespace: &str) -> Vec<PodToReplace> {
     let all = repair.inventory.vnfc_resource_info.iter();
     let wanted = all.filter(|vnfc| repair.vnfcs.contains(&vnfc.id));
     wanted
         .map(|vnfc| {
             let stated = |name: &str| vnfc.metadata.get(name).and_then(Value::as_str);
-            Meant {
+            PodToReplace {
                 target: Target {
                     resource: core("Pod", "pods"),
                     namespace: Some(stated("namespace").unwrap_or(namespace).to_owned()),
@@ -131,11 +131,14 @@ fn named(repair: &Repair, namespace: &str) -> Vec<Meant> {
         .collect()
 }
 
-/// Bare pods of the manifests that failed: nobody but us makes them again.
-async fn failed(session: &Session<'_>, stages: &[Vec<Placed>]) -> Result<Vec<Meant>, PortError> {
+/// Bare pods of the manifests that failed: only we recreate them.
+async fn failed_bare_pods(
+    session: &Session<'_>,
+    stages: &[Vec<ResolvedObject>],
+) -> Result<Vec<PodToReplace>, PortError> {
     let mut found = Vec::new();
-    for placed in stages.iter().flatten() {
-        let target = &placed.target;
+    for resolved in stages.iter().flatten() {
+        let target = &resolved.target;
         if target.resource != core("Pod", "pods") {
             continue;
         }
@@ -143,7 +146,7 @@ async fn failed(session: &Session<'_>, stages: &[Vec<Placed>]) -> Result<Vec<Mea
             && text(&pod.data, "/status/phase") == "Failed"
         {
             let uid = pod.metadata.uid.unwrap_or_default();
-            found.push(Meant {
+            found.push(PodToReplace {
                 target: target.clone(),
                 uid,
             });
@@ -156,24 +159,24 @@ async fn get(session: &Session<'_>, target: &Target) -> Result<Option<DynamicObj
     if !target.can_exist() {
         return Ok(None);
     }
-    let (doing, name) = (format!("look at {target}"), &segment(&target.name));
+    let (action, name) = (format!("look at {target}"), &segment(&target.name));
     let found = session
-        .find(&doing, |client| async move {
+        .find(&action, |client| async move {
             target.api(client).get(name).await
         })
         .await;
     found.map_err(|error| error.on(target.to_string()))
 }
 
-/// Deletes the pods that are meant and still there; the longest grace that one of them gets.
-async fn end(
+/// Deletes those of the pods that still exist; returns the longest grace period among them.
+async fn delete_pods(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    meant: &[Meant],
+    to_replace: &[PodToReplace],
     with_storage: bool,
 ) -> Result<SignedDuration, PortError> {
     let mut longest = 0;
-    for one in meant {
+    for one in to_replace {
         let Some(pod) = get(session, &one.target).await? else {
             continue;
         };
@@ -181,21 +184,21 @@ async fn end(
             continue;
         }
         if with_storage {
-            end_claims(cx, session, meant, &pod).await?;
+            delete_claims(cx, session, to_replace, &pod).await?;
         }
         let stated = pod
             .data
             .pointer("/spec/terminationGracePeriodSeconds")
             .and_then(Value::as_i64);
-        longest = longest.max(stated.unwrap_or(GRACE));
+        longest = longest.max(stated.unwrap_or(DEFAULT_GRACE));
         cx.watcher
-            .log("info", "kubernetes", &format!("{} is replaced", one.target));
+            .log("info", "kubernetes", &format!("replacing {}", one.target));
         delete(session, &one.target, &one.uid, None).await?;
     }
     Ok(SignedDuration::from_secs(longest))
 }
 
-/// Deletes an object by its UID. One that is gone, or has a successor under its name, is left alone.
+/// Deletes an object by its UID. One that is missing or has a successor of the same name is skipped.
 async fn delete(
     session: &Session<'_>,
     target: &Target,
@@ -224,11 +227,11 @@ async fn delete(
     }
 }
 
-/// Deletes the claims of ours that a pod mounts and that no pod mounts which stays.
-async fn end_claims(
+/// Deletes our claims that the pod mounts, unless a pod that is kept mounts them too.
+async fn delete_claims(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    meant: &[Meant],
+    to_replace: &[PodToReplace],
     pod: &DynamicObject,
 ) -> Result<(), PortError> {
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
@@ -243,7 +246,7 @@ async fn end_claims(
         )
         .await?;
     let stays = |other: &&DynamicObject| {
-        meant
+        to_replace
             .iter()
             .all(|one| other.metadata.uid.as_deref() != Some(&one.uid))
     };
@@ -256,16 +259,16 @@ async fn end_claims(
         let mut others = all.items.iter().filter(stays);
         if let Some(other) = others.find(|other| claims(&other.data).any(|one| one == claim)) {
             let other = other.metadata.name.as_deref().unwrap_or_default();
-            let text = format!("{target} stays: pod `{other}` mounts it too");
+            let text = format!("{target} is kept: pod `{other}` also mounts it");
             cx.watcher.log("info", "kubernetes", &text);
             continue;
         }
-        let Some(metadata) = apply::look(session, &target).await? else {
+        let Some(metadata) = apply::find_metadata(session, &target).await? else {
             continue;
         };
         if labels::is_ours(&metadata, cx.ownership) {
             cx.watcher
-                .log("info", "kubernetes", &format!("{target} is replaced"));
+                .log("info", "kubernetes", &format!("replacing {target}"));
             delete(
                 session,
                 &target,
@@ -278,7 +281,7 @@ async fn end_claims(
     Ok(())
 }
 
-/// Names of the claims that a pod mounts.
+/// Names of the `PersistentVolumeClaim`s that a pod mounts.
 fn claims(pod: &Value) -> impl Iterator<Item = &str> {
     let volumes = pod
         .pointer("/spec/volumes")
@@ -290,18 +293,18 @@ fn claims(pod: &Value) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
-/// Waits until the pods are gone; those that hang on a dead node are taken out, or said.
-async fn wait_gone(
+/// Waits until the pods are deleted; after their grace period, handles those on dead nodes.
+async fn wait_until_deleted(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    meant: &[Meant],
+    to_replace: &[PodToReplace],
     grace: SignedDuration,
 ) -> Result<(), PortError> {
-    if meant.is_empty() {
+    if to_replace.is_empty() {
         return Ok(());
     }
     let mut feeds: Vec<Feed> = Vec::new();
-    for one in meant {
+    for one in to_replace {
         let selector = labels::selector(cx.ownership);
         let target = &one.target;
         let feed = Feed::labelled(&target.resource, target.namespace.as_deref(), &selector);
@@ -309,40 +312,48 @@ async fn wait_gone(
             feeds.push(feed);
         }
     }
-    let patient_until = (cx.clock.now() + grace + MARGIN).min(cx.deadline);
+    let first_deadline = (cx.clock.now() + grace + GRACE_MARGIN).min(cx.deadline);
     let first = VimCall {
-        deadline: patient_until,
+        deadline: first_deadline,
         ..*cx
     };
-    let End::Late { scene, .. } = until(&first, session, &feeds, |s| judge_gone(s, meant)).await?
+    let WaitEnd::Expired { cache, .. } =
+        watch_until(&first, session, &feeds, |s| check_deleted(s, to_replace)).await?
     else {
         return Ok(());
     };
-    for (one, pod) in left(&scene, meant) {
-        take_out(cx, session, one, pod).await?;
+    for (one, pod) in remaining(&cache, to_replace) {
+        force_delete_if_node_is_dead(cx, session, one, pod).await?;
     }
-    match until(cx, session, &feeds, |scene| judge_gone(scene, meant)).await? {
-        End::Done(()) => Ok(()),
-        End::Late { scene, reason } => {
-            let what = left(&scene, meant)
+    match watch_until(cx, session, &feeds, |cache| {
+        check_deleted(cache, to_replace)
+    })
+    .await?
+    {
+        WaitEnd::Done(()) => Ok(()),
+        WaitEnd::Expired { cache, reason } => {
+            let object = remaining(&cache, to_replace)
                 .next()
                 .map(|(one, _)| one.target.to_string());
-            let what = what.unwrap_or_default();
-            Err(PortError::new(&STILL_THERE, format!("replace {what}"), reason).on(what))
+            let object = object.unwrap_or_default();
+            Err(PortError::new(&STILL_THERE, format!("replace {object}"), reason).on(object))
         }
     }
 }
 
-fn left<'a>(scene: &'a Scene, meant: &'a [Meant]) -> impl Iterator<Item = (&'a Meant, &'a Value)> {
-    meant.iter().filter_map(|one| {
+fn remaining<'a>(
+    cache: &'a ObjectCache,
+    to_replace: &'a [PodToReplace],
+) -> impl Iterator<Item = (&'a PodToReplace, &'a Value)> {
+    to_replace.iter().filter_map(|one| {
         let target = &one.target;
-        let pod = scene.get(&target.resource, target.namespace.as_deref(), &target.name)?;
+        let pod = cache.get(&target.resource, target.namespace.as_deref(), &target.name)?;
         (uid(pod) == one.uid).then_some((one, pod))
     })
 }
 
-fn judge_gone(scene: &Scene, meant: &[Meant]) -> Verdict<()> {
-    let mut left = left(scene, meant);
+fn check_deleted(cache: &ObjectCache, to_replace: &[PodToReplace]) -> Verdict<()> {
+    let mut left = remaining(cache, to_replace);
     let Some((one, pod)) = left.next() else {
         return Verdict::Done(());
     };
@@ -353,14 +364,17 @@ fn judge_gone(scene: &Scene, meant: &[Meant]) -> Verdict<()> {
     } else {
         format!("; and {more} more")
     };
-    Verdict::NotYet(format!("{} to go from node `{node}`{more}", one.target))
+    Verdict::NotYet(format!(
+        "{} to be deleted from node `{node}`{more}",
+        one.target
+    ))
 }
 
-/// What becomes of a pod that does not go though its grace is over: the table at the top.
-async fn take_out(
+/// Handles a pod that outlives its grace period, by the table at the top.
+async fn force_delete_if_node_is_dead(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    one: &Meant,
+    one: &PodToReplace,
     pod: &Value,
 ) -> Result<(), PortError> {
     let node = text(pod, "/spec/nodeName");
@@ -374,7 +388,7 @@ async fn take_out(
         found => found?,
     };
     let state = match &found {
-        None => "is gone",
+        None => "was deleted",
         Some(node) if is_out_of_service(&node.data) => "is out of service",
         Some(node) if condition_is(&node.data, "Ready", "True") => return Ok(()),
         Some(_) if has_identity(pod) => {
@@ -385,10 +399,7 @@ async fn take_out(
         }
         Some(_) => "is not Ready",
     };
-    let text = format!(
-        "{} is taken out by force: node `{node}` {state}",
-        one.target
-    );
+    let text = format!("force-deleting {}: node `{node}` {state}", one.target);
     cx.watcher.log("warn", "kubernetes", &text);
     delete(session, &one.target, &one.uid, Some(0)).await
 }
@@ -405,7 +416,7 @@ fn is_out_of_service(node: &Value) -> bool {
         && !condition_is(node, "Ready", "True")
 }
 
-/// Whether no other pod can stand in for it: two of them at once would be one too many.
+/// Whether the pod is not interchangeable, so that two of it must never run at once.
 fn has_identity(pod: &Value) -> bool {
     !matches!(
         controller(pod),
@@ -416,67 +427,71 @@ fn has_identity(pod: &Value) -> bool {
     )
 }
 
-/// Waits until every workload has its pods: what it says of itself may be from before.
-pub(crate) async fn wait_whole(
+/// Waits until every workload has its pods; its own status may be outdated.
+pub(crate) async fn wait_until_complete(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    stages: &[Vec<Placed>],
-    meant: &[Meant],
+    stages: &[Vec<ResolvedObject>],
+    to_replace: &[PodToReplace],
 ) -> Result<(), PortError> {
-    let watched: Vec<&Placed> = stages
+    let watched: Vec<&ResolvedObject> = stages
         .iter()
         .flatten()
-        .filter(|placed| rollout::makes_pods(&placed.target))
+        .filter(|resolved| rollout::makes_pods(&resolved.target))
         .collect();
     if watched.is_empty() {
         return Ok(());
     }
     let feeds = rollout::feeds(&watched, cx.ownership);
     let none = BTreeSet::new();
-    let whole = |scene: &Scene| match (
-        judge(scene, &watched, &none),
-        lacking(scene, &watched, meant),
+    let check = |cache: &ObjectCache| match (
+        check_stage(cache, &watched, &none),
+        incomplete_workload(cache, &watched, to_replace),
     ) {
-        (Verdict::Done(()), Some((target, why))) => Verdict::NotYet(format!("{target}: {why}")),
+        (Verdict::Done(()), Some((target, reason))) => {
+            Verdict::NotYet(format!("{target}: {reason}"))
+        }
         (verdict, _) => verdict,
     };
-    match until(cx, session, &feeds, whole).await? {
-        End::Done(()) => Ok(()),
-        End::Late { scene, reason } => {
-            let (what, why) = match lacking(&scene, &watched, meant) {
-                Some((target, why)) => (target.to_string(), with_trouble(&scene, target, why)),
+    match watch_until(cx, session, &feeds, check).await? {
+        WaitEnd::Done(()) => Ok(()),
+        WaitEnd::Expired { cache, reason } => {
+            let (object, reason) = match incomplete_workload(&cache, &watched, to_replace) {
+                Some((target, reason)) => {
+                    (target.to_string(), with_diagnostics(&cache, target, reason))
+                }
                 None => ("the VNF".to_owned(), reason),
             };
-            let text = format!("at the deadline: {why}");
-            Err(PortError::new(&NOT_READY, format!("heal {what}"), text).on(what))
+            let text = format!("at the deadline: {reason}");
+            Err(PortError::new(&NOT_READY, format!("heal {object}"), text).on(object))
         }
     }
 }
 
-/// The first workload that has fewer Ready pods than it wants.
-fn lacking<'a>(
-    scene: &Scene,
-    watched: &[&'a Placed],
-    meant: &[Meant],
+/// The first workload with fewer Ready pods than desired.
+fn incomplete_workload<'a>(
+    cache: &ObjectCache,
+    watched: &[&'a ResolvedObject],
+    to_replace: &[PodToReplace],
 ) -> Option<(&'a Target, String)> {
-    watched.iter().find_map(|placed| {
-        let target = &placed.target;
+    watched.iter().find_map(|resolved| {
+        let target = &resolved.target;
         let namespace = target.namespace.as_deref();
-        let object = scene.get(&target.resource, namespace, &target.name)?;
-        let place = match target.resource.kind.as_str() {
+        let object = cache.get(&target.resource, namespace, &target.name)?;
+        let pointer = match target.resource.kind.as_str() {
             "Deployment" | "StatefulSet" | "ReplicaSet" => "/spec/replicas",
             "DaemonSet" => "/status/desiredNumberScheduled",
             _ => return None,
         };
-        let wanted = object.pointer(place).and_then(Value::as_u64).unwrap_or(1);
+        let wanted = object.pointer(pointer).and_then(Value::as_u64).unwrap_or(1);
         let works = |pod: &&Value| {
             text(pod, "/metadata/namespace") == namespace.unwrap_or_default()
-                && belongs(pod, &target.resource.kind, &target.name)
+                && is_pod_of(pod, &target.resource.kind, &target.name)
                 && pod.pointer("/metadata/deletionTimestamp").is_none()
                 && condition_is(pod, "Ready", "True")
-                && meant.iter().all(|one| one.uid != uid(pod))
+                && to_replace.iter().all(|one| one.uid != uid(pod))
         };
-        let there = scene.all("Pod").filter(works).count() as u64;
+        let there = cache.all("Pod").filter(works).count() as u64;
         (there < wanted).then(|| (target, format!("{there} of {wanted} pods are ready")))
     })
 }
@@ -489,7 +504,7 @@ mod tests {
     use vnfm_types::{ResourceHandle, VnfcResourceInfo};
 
     #[test]
-    fn the_pods_meant_are_those_of_the_record() {
+    fn requested_pods_are_read_from_the_record() {
         let vnfc = |id: &str, name: &str, metadata: Value| VnfcResourceInfo {
             id: id.to_owned(),
             compute_resource: ResourceHandle {
@@ -512,7 +527,7 @@ mod tests {
             vnfcs: vec!["u-1".to_owned(), "u-3".to_owned()],
             ..Repair::default()
         };
-        let found: Vec<(String, String, String)> = named(&repair, "a")
+        let found: Vec<(String, String, String)> = requested_pods(&repair, "a")
             .into_iter()
             .map(|one| (one.target.namespace.unwrap(), one.target.name, one.uid))
             .collect();
@@ -521,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_be_taken_out_by_force() {
+    fn interchangeable_pods_and_nodes_out_of_service_are_recognised() {
         let of = |kind: &str| json!({"metadata": {"ownerReferences": [{"kind": kind, "name": "a", "controller": true}]}});
         assert!(!has_identity(&of("ReplicaSet")) && !has_identity(&of("DaemonSet")));
         assert!(has_identity(&of("StatefulSet")) && has_identity(&of("Wonder")));

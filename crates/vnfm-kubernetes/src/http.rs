@@ -1,4 +1,4 @@
-//! The HTTP below the client: addresses that were checked, answers that are measured, a proxy where the VIM names one.
+//! The HTTP client below `kube`: checks addresses, limits responses, uses the VIM's proxy if there is one.
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -17,22 +17,22 @@ use tower_service::Service;
 use vnfm_outbound::hyper::{Measured, Resolver};
 use vnfm_outbound::{Destinations, Policy};
 
-/// A client of `config` that connects to what `to` allows; hosts that are addresses were checked before.
+/// Builds a client that connects only to what `to` allows; the caller has checked hosts that are IP addresses.
 ///
 /// # Errors
 ///
-/// Where certificate and key do not fit together.
+/// Certificate and key do not match.
 pub(crate) fn client(config: &Config, to: Destinations) -> Result<Client, Error> {
     let mut connector = HttpConnector::new_with_resolver(Resolver(to));
     connector.enforce_http(false);
     match &config.proxy_url {
-        Some(proxy) => over(config, Tunnel::new(proxy.clone(), connector)),
-        None => over(config, connector),
+        Some(proxy) => client_over(config, Tunnel::new(proxy.clone(), connector)),
+        None => client_over(config, connector),
     }
 }
 
-/// The client over a connector of TCP, or of a tunnel.
-fn over<C>(config: &Config, connector: C) -> Result<Client, Error>
+/// Builds the client over a TCP or tunnel connector.
+fn client_over<C>(config: &Config, connector: C) -> Result<Client, Error>
 where
     C: Service<http::Uri> + Clone + Send + Sync + 'static,
     C::Response: legacy::connect::Connection + hyper::rt::Read + hyper::rt::Write + Send + Unpin,
@@ -54,7 +54,7 @@ where
     Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
 }
 
-/// Answers with a measured body; of a watch, which has no end, each event is measured.
+/// Limits the size of response bodies; of a watch, which has no end, that of each event.
 #[derive(Clone)]
 struct Bounded<S>(S);
 
@@ -76,10 +76,10 @@ where
         let is_watch = query
             .split('&')
             .any(|pair| matches!(pair, "watch=true" | "watch=1"));
-        let answer = self.0.call(request);
+        let response = self.0.call(request);
         Box::pin(async move {
-            let answer = answer.await?;
-            Ok(answer.map(|body| Measured::new(body, &Policy::VIM, is_watch)))
+            let response = response.await?;
+            Ok(response.map(|body| Measured::new(body, &Policy::VIM, is_watch)))
         })
     }
 }

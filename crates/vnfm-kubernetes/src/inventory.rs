@@ -1,11 +1,11 @@
 //! The pods of the VNF as SOL003's VNFCs.
 //!
 //! ```text
-//! Pod ──owner──> ReplicaSet ──owner──> Deployment `web`        the workload is found by its owners,
+//! Pod ──owner──> ReplicaSet ──owner──> Deployment `web`        the workload is found by following owners
 //!                                          └─ VDU with properties.name `web` (or node template `web`)
 //! ```
-//! A pod's addresses are on the first connection point of its VDU. A pod whose workload is no VDU's is no VNFC;
-//! where the package has no VDUs (an ASD), the workload's name stands for one.
+//! A pod's addresses are on the first connection point of its VDU. A pod whose workload belongs to no VDU is not a VNFC;
+//! if the package has no VDUs (an ASD), each workload's name serves as one.
 
 use crate::catalog::{Catalog, Target, api, core};
 use crate::client::Session;
@@ -23,14 +23,14 @@ use vnfm_types::{
     VnfcResourceInfo,
 };
 
-/// Owners of owners that are followed.
-const DEPTH: usize = 5;
+/// Longest chain of owners that is followed.
+const MAX_OWNERS: usize = 5;
 
-/// The VNFCs of an instance by its pods in `namespaces`, the external CPs by its Services.
+/// Builds the VNFCs of an instance from its pods in `namespaces`, and its external CPs from its Services.
 ///
 /// # Errors
 ///
-/// Where the API server cannot be asked.
+/// A call failed.
 pub(crate) async fn inventory(
     cx: &VimCall<'_>,
     session: &Session<'_>,
@@ -42,41 +42,44 @@ pub(crate) async fn inventory(
     let Some(flavour) = flavour else {
         return Ok(inventory);
     };
-    let mut owners = Owners {
+    let mut owners = OwnerLookup {
         session,
         catalog,
         known: BTreeMap::new(),
     };
-    let mut of_vdus = Vec::new();
+    let mut vdu_pods = Vec::new();
     for namespace in namespaces {
         for pod in pods(session, namespace, &labels::selector(cx.ownership)).await? {
             let workload = owners.workload(namespace, &pod.metadata).await?;
             let vdu = vdu_of(flavour, &workload.0, &workload.1).map(|vdu| &vdu.name);
-            // An ASD has no VDUs: each workload is one.
+            // An ASD has no VDUs: each workload counts as one.
             let workload_itself = Some(&workload.1).filter(|_| flavour.vdus.is_empty());
             let Some(vdu) = vdu.or(workload_itself) else {
                 let name = pod.metadata.name.as_deref().unwrap_or_default();
-                let text = format!("pod `{name}` is no VNFC: no VDU is named `{}`", workload.1);
+                let text = format!(
+                    "pod `{name}` is not a VNFC: no VDU is named `{}`",
+                    workload.1
+                );
                 cx.watcher.log("info", "kubernetes", &text);
                 continue;
             };
             inventory
                 .vnfc_resource_info
                 .push(vnfc(cx, flavour, vdu, &pod));
-            of_vdus.push((vdu.clone(), pod));
+            vdu_pods.push((vdu.clone(), pod));
         }
     }
     inventory.vnfc_resource_info.sort_by(|a, b| {
         (&a.vdu_id, &a.compute_resource.resource_id)
             .cmp(&(&b.vdu_id, &b.compute_resource.resource_id))
     });
-    let behind = (&inventory, of_vdus.as_slice());
+    let behind = (&inventory, vdu_pods.as_slice());
     inventory.ext_cp_info = external_cps(cx, session, flavour, namespaces, behind).await?;
     Ok(inventory)
 }
 
-/// Whether a VDU has fewer VNFCs than the replicas that its manifest states.
-pub(crate) fn is_short<'a>(
+/// Whether a VDU has fewer VNFCs than its manifest states replicas.
+pub(crate) fn is_incomplete<'a>(
     inventory: &Inventory,
     flavour: Option<&Flavour>,
     mut objects: impl Iterator<Item = (&'a Target, &'a Value)>,
@@ -124,7 +127,7 @@ async fn pods(
         .collect())
 }
 
-/// The VDU whose workload this is.
+/// The VDU that a workload implements, if any.
 fn vdu_of<'a>(flavour: &'a Flavour, kind: &str, name: &str) -> Option<&'a Vdu> {
     let stated = |vdu: &&Vdu| {
         vdu.mcio
@@ -152,7 +155,7 @@ fn vnfc(cx: &VimCall<'_>, flavour: &Flavour, vdu: &str, pod: &DynamicObject) -> 
         .map(|cp| VnfcCpInfo {
             id: format!("{id}-{}", cp.name),
             cpd_id: cp.name.clone(),
-            cp_protocol_info: vec![protocol(&addresses)],
+            cp_protocol_info: vec![protocol_info(&addresses)],
             ..VnfcCpInfo::default()
         })
         .collect();
@@ -206,11 +209,11 @@ fn addresses(pod: &Value) -> Vec<String> {
     }
 }
 
-pub(crate) fn protocol(addresses: &[String]) -> CpProtocolInfo {
-    let of = |type_: &str, six: bool| {
+pub(crate) fn protocol_info(addresses: &[String]) -> CpProtocolInfo {
+    let group = |type_: &str, is_v6: bool| {
         let addresses: Vec<String> = addresses
             .iter()
-            .filter(|address| address.contains(':') == six)
+            .filter(|address| address.contains(':') == is_v6)
             .cloned()
             .collect();
         (!addresses.is_empty()).then(|| IpAddressesInfo {
@@ -223,24 +226,24 @@ pub(crate) fn protocol(addresses: &[String]) -> CpProtocolInfo {
     CpProtocolInfo {
         layer_protocol: "IP_OVER_ETHERNET".to_owned(),
         ip_over_ethernet: Some(IpOverEthernetAddressInfo {
-            ip_addresses: of("IPV4", false)
+            ip_addresses: group("IPV4", false)
                 .into_iter()
-                .chain(of("IPV6", true))
+                .chain(group("IPV6", true))
                 .collect(),
             ..IpOverEthernetAddressInfo::default()
         }),
     }
 }
 
-/// Who made what, each owner asked once.
-struct Owners<'a, 's> {
+/// Looks up owners; reads each at most once.
+struct OwnerLookup<'a, 's> {
     session: &'a Session<'s>,
     catalog: &'a Catalog<'s>,
     known: BTreeMap<String, Option<ObjectMeta>>,
 }
 
-impl Owners<'_, '_> {
-    /// Kind and name of the object at the end of the chain of owners.
+impl OwnerLookup<'_, '_> {
+    /// Kind and name of the last object in the chain of owners.
     async fn workload(
         &mut self,
         namespace: &str,
@@ -248,7 +251,7 @@ impl Owners<'_, '_> {
     ) -> Result<(String, String), PortError> {
         let mut at = ("Pod".to_owned(), pod.name.clone().unwrap_or_default());
         let mut owners = pod.owner_references.clone();
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_OWNERS {
             let Some(owner) = owners
                 .unwrap_or_default()
                 .into_iter()
@@ -259,7 +262,7 @@ impl Owners<'_, '_> {
             at = (owner.kind.clone(), owner.name.clone());
             if !self.known.contains_key(&owner.uid) {
                 let found = self
-                    .look(namespace, &owner.api_version, &owner.kind, &owner.name)
+                    .find_owner(namespace, &owner.api_version, &owner.kind, &owner.name)
                     .await?;
                 self.known.insert(owner.uid.clone(), found);
             }
@@ -273,7 +276,7 @@ impl Owners<'_, '_> {
         Ok(at)
     }
 
-    async fn look(
+    async fn find_owner(
         &self,
         namespace: &str,
         api_version: &str,
@@ -284,7 +287,7 @@ impl Owners<'_, '_> {
             return Ok(None);
         };
         let namespace = kind.namespaced.then(|| namespace.to_owned());
-        crate::apply::look(
+        crate::apply::find_metadata(
             self.session,
             &Target {
                 resource: kind.resource,
@@ -301,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_short_where_a_vdu_has_fewer_pods_than_replicas() {
+    fn an_inventory_is_incomplete_if_a_vdu_has_fewer_pods_than_replicas() {
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-b-cnf").as_ref();
         let package = vnfm_descriptor::Package::open(sample, &vnfm_descriptor::Limits::default());
         let package = package.unwrap();
@@ -333,15 +336,15 @@ mod tests {
             ("Deployment", "no-vdu", &two, 0, false),
         ] {
             let target = target(kind, name);
-            let found = is_short(&of(pods), flavour, std::iter::once((&target, object)));
+            let found = is_incomplete(&of(pods), flavour, std::iter::once((&target, object)));
             assert_eq!(found, short, "{kind} {name} {object} with {pods}");
         }
     }
 
     #[test]
-    fn addresses_are_sorted_by_their_kind() {
+    fn addresses_are_grouped_by_ip_version() {
         let pod = json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}});
-        let protocol = protocol(&addresses(&pod));
+        let protocol = protocol_info(&addresses(&pod));
         let found: Vec<(String, Vec<String>)> = protocol
             .ip_over_ethernet
             .unwrap()

@@ -1,4 +1,4 @@
-//! What we write onto every object: whose it is.
+//! Labels and annotations that record the owner of every object that we apply.
 //!
 //! | mark | value |
 //! |---|---|
@@ -7,31 +7,30 @@
 //! | label `vnfm.dev/instance` | `VnfInstance.id` |
 //! | annotation `vnfm.dev/operation` | the operation occurrence that applied it last |
 //!
-//! The labels go onto what a workload makes as well (pods, claims), so that everything of an instance is found
-//! by one selector.
+//! Templates of pods and claims get the labels too, so that one selector finds everything of an instance.
 
 use kube::core::ObjectMeta;
 use serde_json::{Map, Value};
 use vnfm_core::ports::Ownership;
 
 /// The field manager of everything that we apply.
-pub(crate) const MANAGER: &str = "vnfm";
+pub(crate) const FIELD_MANAGER: &str = "vnfm";
 pub(crate) const INSTALLATION: &str = "vnfm.dev/installation";
 pub(crate) const INSTANCE: &str = "vnfm.dev/instance";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const OPERATION: &str = "vnfm.dev/operation";
 
-/// Where workloads describe what they make.
+/// The templates of a workload.
 const TEMPLATES: &[&str] = &[
     "/spec/template",
     "/spec/jobTemplate",
     "/spec/jobTemplate/spec/template",
 ];
 
-/// Writes the marks onto an object and onto what it describes.
+/// Marks an object and its templates.
 pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
-    label(object, owner);
-    annotate(object, owner);
+    add_labels(object, owner);
+    add_annotation(object, owner);
     if object
         .get("apiVersion")
         .and_then(Value::as_str)
@@ -39,7 +38,7 @@ pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
     {
         for template in TEMPLATES {
             if let Some(template) = object.pointer_mut(template) {
-                label(template, owner);
+                add_labels(template, owner);
             }
         }
         if let Some(claims) = object
@@ -47,38 +46,39 @@ pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
             .and_then(Value::as_array_mut)
         {
             for claim in claims {
-                label(claim, owner);
+                add_labels(claim, owner);
             }
         }
     }
 }
 
-fn label(object: &mut Value, owner: &Ownership) {
-    if let Some(labels) = member(object, "metadata").and_then(|metadata| member(metadata, "labels"))
+fn add_labels(object: &mut Value, owner: &Ownership) {
+    if let Some(labels) =
+        member_mut(object, "metadata").and_then(|metadata| member_mut(metadata, "labels"))
     {
-        labels[MANAGED_BY] = MANAGER.into();
+        labels[MANAGED_BY] = FIELD_MANAGER.into();
         labels[INSTALLATION] = owner.installation_id.as_str().into();
         labels[INSTANCE] = owner.instance_id.as_str().into();
     }
 }
 
-/// The labels of an object, made where there are none.
-pub(crate) fn of_object(object: &mut Value) -> Option<&mut Map<String, Value>> {
-    member(object, "metadata")
-        .and_then(|metadata| member(metadata, "labels"))?
+/// The labels of an object, created if absent.
+pub(crate) fn labels_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    member_mut(object, "metadata")
+        .and_then(|metadata| member_mut(metadata, "labels"))?
         .as_object_mut()
 }
 
-fn annotate(object: &mut Value, owner: &Ownership) {
+fn add_annotation(object: &mut Value, owner: &Ownership) {
     if let Some(notes) =
-        member(object, "metadata").and_then(|metadata| member(metadata, "annotations"))
+        member_mut(object, "metadata").and_then(|metadata| member_mut(metadata, "annotations"))
     {
         notes[OPERATION] = owner.op_id.as_str().into();
     }
 }
 
-/// A member that is an object, made where it is missing or null.
-fn member<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+/// An object member, created if missing or null; `None` if it is something else.
+fn member_mut<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     let member = object.as_object_mut()?.entry(name).or_insert(Value::Null);
     if member.is_null() {
         *member = Value::Object(Map::new());
@@ -86,15 +86,15 @@ fn member<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     member.is_object().then_some(member)
 }
 
-/// Whether an object is this instance's.
+/// Whether the labels name this installation and this instance.
 pub(crate) fn is_ours(metadata: &ObjectMeta, owner: &Ownership) -> bool {
-    of(metadata, INSTANCE) == Some(&owner.instance_id)
-        && of(metadata, INSTALLATION) == Some(&owner.installation_id)
+    label_of(metadata, INSTANCE) == Some(&owner.instance_id)
+        && label_of(metadata, INSTALLATION) == Some(&owner.installation_id)
 }
 
-/// Whom an object belongs to, in words that name no instance: it may be another tenant's.
-pub(crate) fn whose(metadata: &ObjectMeta, owner: &Ownership) -> String {
-    match of(metadata, INSTALLATION) {
+/// Describes the owner of a foreign object without naming an instance, which may be another tenant's.
+pub(crate) fn owner_description(metadata: &ObjectMeta, owner: &Ownership) -> String {
+    match label_of(metadata, INSTALLATION) {
         Some(installation) if *installation == owner.installation_id => {
             "it belongs to another instance".to_owned()
         }
@@ -103,12 +103,12 @@ pub(crate) fn whose(metadata: &ObjectMeta, owner: &Ownership) -> String {
     }
 }
 
-/// The label `name`.
-pub(crate) fn of<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a String> {
+/// The value of label `name`, if present.
+pub(crate) fn label_of<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a String> {
     metadata.labels.as_ref()?.get(name)
 }
 
-/// Selects everything of an instance.
+/// The label selector of everything that belongs to an instance.
 pub(crate) fn selector(owner: &Ownership) -> String {
     format!(
         "{INSTANCE}={},{INSTALLATION}={}",
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_and_what_it_makes_are_marked() {
+    fn a_workload_and_its_templates_are_labelled() {
         let mut object = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a", "labels": {"mine": "1"}, "annotations": null},
             "spec": {"template": {"spec": {}}, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}});
         stamp(&mut object, &owner());
@@ -154,14 +154,14 @@ mod tests {
     }
 
     #[test]
-    fn strangers_templates_stay_as_they_are() {
+    fn templates_of_custom_resources_are_not_changed() {
         let mut object = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"template": {"x": 1}}});
         stamp(&mut object, &owner());
         assert_eq!(object["spec"], json!({"template": {"x": 1}}));
     }
 
     #[test]
-    fn ours_is_what_carries_both_ids() {
+    fn an_object_is_ours_if_its_labels_name_installation_and_instance() {
         let marked = |installation: &str, instance: &str| ObjectMeta {
             labels: Some(
                 [
@@ -174,15 +174,15 @@ mod tests {
         };
         assert!(is_ours(&marked("inst-1", "vnf-1"), &owner()));
         assert_eq!(
-            whose(&marked("inst-1", "vnf-2"), &owner()),
+            owner_description(&marked("inst-1", "vnf-2"), &owner()),
             "it belongs to another instance"
         );
         assert_eq!(
-            whose(&marked("inst-2", "vnf-1"), &owner()),
+            owner_description(&marked("inst-2", "vnf-1"), &owner()),
             "it belongs to another vnfm"
         );
         assert_eq!(
-            whose(&ObjectMeta::default(), &owner()),
+            owner_description(&ObjectMeta::default(), &owner()),
             "it does not carry our labels"
         );
         assert!(

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! VimConnectionInfo ── connection  read once: address, trust, login, proxy
-//!                      client      in memory only, asked anew at each call; below it http: checked addresses, bounded answers
+//!                      client      in memory only, reads the connection at each call; over http: checked addresses, bounded responses
 //! package + request ── manifests   order file, variables, namespace ──> objects in stages
 //!                      catalog     any kind, by discovery
-//!                      policy      what VIM and role allow, or refused before anything is made
-//!                      apply       ours by label, or refused untouched     labels
-//!                      watch ───── ready: does it work?  trouble: why not?
+//!                      policy      what VIM and role allow, checked before anything is created
+//!                      apply       creates or adopts objects with our labels, refuses others
+//!                      rollout     waits for a stage: watch ── ready (is it ready?), diagnostics (why not?)
 //!                      inventory   pods as VNFCs, services as external CPs
-//!                      heal        pods replaced, what others deleted or edited brought back
-//!                      delete      in reverse, until gone
-//!                      owned       what carries our labels
+//!                      heal        replaces pods, restores objects that were deleted or edited
+//!                      delete      in reverse order, waits for each stage
+//!                      owned       objects that carry our labels
 //! ```
 //! [`KubernetesDriver`] puts them together, one short function per method of the port.
 
@@ -21,6 +21,7 @@ mod catalog;
 mod client;
 mod connection;
 mod delete;
+mod diagnostics;
 mod driver;
 pub mod errors;
 mod expiry;
@@ -38,7 +39,6 @@ mod ready;
 mod rollout;
 mod services;
 mod template;
-mod trouble;
 mod watch;
 
 pub use driver::KubernetesDriver;

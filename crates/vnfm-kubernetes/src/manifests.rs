@@ -1,16 +1,16 @@
-//! From the package and the request to the objects that make the VNF, without a call to anybody.
+//! Reads the objects of the VNF from the package and the request, without any call.
 //!
 //! ```text
 //! order file ──┬─ variables   request's additionalParams > default > 422
 //!              ├─ namespace   additionalParams.namespace > order file > the VIM's > vnf-<instance id>
 //!              └─ manifests   text ──> documents ── $variables as scalars ──> objects, in stages by `order`
 //! ```
-//! Every error names the file and the line. `$namespace` is always declared. No value makes an object, a list or a
+//! Every error names the file and the line. `$namespace` is always declared. A value never adds an object, a list or a
 //! member: see [`crate::template`].
 
 use crate::errors::{MANIFEST, VALUE, VARIABLE};
 use crate::names::is_label;
-use crate::template::{self, BytesLeft, Unfilled};
+use crate::template::{self, BytesLeft, TemplateError};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use vnfm_core::ports::{Allocation, PortError};
@@ -18,15 +18,15 @@ use vnfm_descriptor::{
     Marked, MissingVariable, ORDER_FILE, OrderFile, Package, UnfitValue, Variables,
 };
 
-/// What a plan that is too large was for.
-const PLANNING: &str = "plan the objects";
+/// The action in the error of a plan that exceeds the budget.
+const PLAN_ACTION: &str = "plan the objects";
 
 /// The objects of a VNF.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
-    /// Where its namespaced objects go that do not say themselves.
+    /// The namespace of objects whose manifest names none.
     pub(crate) namespace: String,
-    /// Whether request or package name it.
+    /// Whether the request or the package names it.
     pub(crate) is_named: bool,
     /// Objects in stages; a stage starts when the one before is ready.
     pub(crate) stages: Vec<Vec<Item>>,
@@ -38,39 +38,40 @@ pub(crate) struct Item {
     pub(crate) api_version: String,
     pub(crate) kind: String,
     pub(crate) name: String,
-    /// As the manifest says it.
+    /// As in the manifest; `None` if it names none.
     pub(crate) namespace: Option<String>,
-    /// The whole object.
+    /// The complete manifest.
     pub(crate) object: Value,
     /// `file:line` of its document.
-    pub(crate) place: String,
+    pub(crate) location: String,
 }
 
 impl Plan {
-    /// Reads the package with the values of the request.
+    /// Reads the package and inserts the values of the request.
     ///
     /// # Errors
     ///
-    /// `Refused`, naming the variable, or the file and line of what cannot be used.
+    /// `Refused`, naming the variable, or the file and line of an invalid manifest.
     pub(crate) fn read(
-        what: &Allocation,
+        allocation: &Allocation,
         instance: &str,
         vim_namespace: Option<&str>,
     ) -> Result<Self, PortError> {
-        let order = what
+        let order = allocation
             .package
             .order_file()
-            .ok_or_else(|| no_manifests(what))?;
+            .ok_or_else(|| no_manifests(allocation))?;
         let default = vim_namespace.map_or_else(|| format!("vnf-{instance}"), str::to_owned);
-        let (namespace, values) = values(order, what, &default)?;
-        let mut left = BytesLeft::of(what.budget.bytes);
+        let (namespace, values) = values(order, allocation, &default)?;
+        let mut left = BytesLeft::new(allocation.budget.bytes);
         let (mut stages, mut count) = (Vec::new(), 0);
         for stage in order.stages() {
             let mut items = Vec::new();
             for manifest in stage {
-                items.extend(read_file(what, &manifest.path, (&values, &mut left))?);
-                what.budget
-                    .allows(PLANNING, (count + items.len()) as u64, 0)?;
+                items.extend(read_file(allocation, &manifest.path, (&values, &mut left))?);
+                allocation
+                    .budget
+                    .allows(PLAN_ACTION, (count + items.len()) as u64, 0)?;
             }
             count += items.len();
             stages.push(items);
@@ -81,7 +82,7 @@ impl Plan {
             is_named,
             stages,
         };
-        plan.refuse_twins()?;
+        plan.refuse_duplicates()?;
         Ok(plan)
     }
 
@@ -90,19 +91,19 @@ impl Plan {
         self.stages.iter().flatten()
     }
 
-    fn refuse_twins(&self) -> Result<(), PortError> {
+    fn refuse_duplicates(&self) -> Result<(), PortError> {
         let mut seen: BTreeMap<(String, &str, &str, &str), &str> = BTreeMap::new();
         for item in self.items() {
             let namespace = item.namespace.as_deref().unwrap_or(&self.namespace);
             if let Some(first) = seen.insert(
                 (item.group(), &item.kind, namespace, &item.name),
-                &item.place,
+                &item.location,
             ) {
                 let text = format!(
                     "{} `{}` is described at {first} already",
                     item.kind, item.name
                 );
-                return Err(unusable(&item.place, text));
+                return Err(manifest_error(&item.location, text));
             }
         }
         Ok(())
@@ -110,7 +111,7 @@ impl Plan {
 }
 
 impl Item {
-    /// Its API group; the core group is empty.
+    /// The API group; empty for the core group.
     pub(crate) fn group(&self) -> String {
         self.api_version
             .rsplit_once('/')
@@ -118,34 +119,34 @@ impl Item {
     }
 }
 
-/// The namespace, and the variables with their values.
+/// Returns the namespace, and the variables with their values.
 fn values(
     order: &OrderFile,
-    what: &Allocation,
+    allocation: &Allocation,
     default: &str,
 ) -> Result<(String, Variables), PortError> {
-    let given = &what.deployment.additional_params;
+    let given = &allocation.deployment.additional_params;
     let mut values = order
         .values(|name| given.get(name))
-        .map_err(|unfit| unfit_value(&unfit))?;
-    let asked = given
+        .map_err(|unfit| value_error(&unfit))?;
+    let requested = given
         .get("namespace")
         .and_then(Value::as_str)
         .map(str::to_owned);
     let declared = values.get("namespace").and_then(Option::as_ref);
     let declared = declared.map(|value| vnfm_descriptor::text_of(value).into_owned());
-    let fallback = asked
+    let fallback = requested
         .clone()
         .or(declared)
         .unwrap_or_else(|| default.to_owned());
     values.insert("namespace".to_owned(), Some(fallback.clone().into()));
     let ordered = order
         .namespace(&values)
-        .map_err(|missing| no_value(&what.package, &order.path, &missing))?;
-    let namespace = asked.or(ordered).unwrap_or(fallback);
+        .map_err(|missing| missing_value(&allocation.package, &order.path, &missing))?;
+    let namespace = requested.or(ordered).unwrap_or(fallback);
     if !is_label(&namespace) {
         let text = format!(
-            "`{namespace}` cannot be the name of one: lower-case letters, digits and `-`, at most 63"
+            "`{namespace}` is not a valid name: lower-case letters, digits and `-`, at most 63 characters"
         );
         return Err(PortError::new(&MANIFEST, "choose the namespace", text)
             .on("additionalParams.namespace"));
@@ -155,41 +156,50 @@ fn values(
 }
 
 fn read_file(
-    what: &Allocation,
+    allocation: &Allocation,
     path: &str,
     (values, left): (&Variables, &mut BytesLeft),
 ) -> Result<Vec<Item>, PortError> {
-    let bytes = what
+    let bytes = allocation
         .package
         .read(path)
-        .map_err(|error| unusable(path, error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| unusable(path, "it is not UTF-8"))?;
+        .map_err(|error| manifest_error(path, error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| manifest_error(path, "it is not UTF-8"))?;
     let marked = Marked::new(&text, |name| values.contains_key(name));
     let mut items = Vec::new();
     for (line, document) in documents(marked.text()) {
         let object = template::parse(document, &marked, values, left)
-            .map_err(|unfilled| unfilled_at(what, (path, line), unfilled))?;
+            .map_err(|unfilled| template_error(allocation, (path, line), unfilled))?;
         collect(object, &format!("{path}:{line}"), &mut items)?;
     }
     Ok(items)
 }
 
-/// Why the document that begins on a line of a file cannot be used.
-fn unfilled_at(what: &Allocation, (path, line): (&str, usize), unfilled: Unfilled) -> PortError {
-    let place = format!("{path}:{line}");
+/// The error for the document that begins at `line` of file `path`.
+fn template_error(
+    allocation: &Allocation,
+    (path, line): (&str, usize),
+    unfilled: TemplateError,
+) -> PortError {
+    let location = format!("{path}:{line}");
     match unfilled {
-        Unfilled::Text(inner, reason) => unusable(&format!("{path}:{}", line + inner), reason),
-        Unfilled::Missing(missing) => no_value(&what.package, path, &missing),
-        Unfilled::NoScalar { name, given } => no_scalar(&place, &name, given),
-        Unfilled::Twin(key) => unusable(
-            &place,
-            format!("with the values of the request two of its keys are `{key}`"),
+        TemplateError::Yaml(inner, reason) => {
+            manifest_error(&format!("{path}:{}", line + inner), reason)
+        }
+        TemplateError::Missing(missing) => missing_value(&allocation.package, path, &missing),
+        TemplateError::NotScalar { name, given } => scalar_error(&location, &name, given),
+        TemplateError::DuplicateKey(key) => manifest_error(
+            &location,
+            format!("the values of the request make two of its keys `{key}`"),
         ),
-        Unfilled::TooMuch => {
-            let over = what.budget.bytes.saturating_add(1);
-            let told = what.budget.allows(&format!("fill `{place}`"), 0, over);
-            told.err()
-                .unwrap_or_else(|| unusable(&place, "it is too large with its values"))
+        TemplateError::TooLarge => {
+            let over = allocation.budget.bytes.saturating_add(1);
+            let exceeded = allocation
+                .budget
+                .allows(&format!("fill `{location}`"), 0, over);
+            exceeded
+                .err()
+                .unwrap_or_else(|| manifest_error(&location, "it is too large with its values"))
         }
     }
 }
@@ -212,19 +222,19 @@ fn documents(text: &str) -> Vec<(usize, &str)> {
         at += line.len();
     }
     found.push((first, &text[start..]));
-    let says_something = |document: &str| {
+    let has_content = |document: &str| {
         document
             .lines()
             .map(str::trim)
             .any(|line| !line.is_empty() && !line.starts_with(['#', '%']))
     };
-    found.retain(|(_, document)| says_something(document));
-    found.iter_mut().for_each(skip_blank);
+    found.retain(|(_, document)| has_content(document));
+    found.iter_mut().for_each(skip_blank_lines);
     found
 }
 
-/// Moves the start to the first line that says something.
-fn skip_blank(document: &mut (usize, &str)) {
+/// Skips leading blank lines and comments.
+fn skip_blank_lines(document: &mut (usize, &str)) {
     while let Some((line, rest)) = document.1.split_once('\n') {
         let line = line.trim();
         if !line.is_empty() && !line.starts_with('#') {
@@ -234,7 +244,7 @@ fn skip_blank(document: &mut (usize, &str)) {
     }
 }
 
-fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), PortError> {
+fn collect(object: Value, location: &str, items: &mut Vec<Item>) -> Result<(), PortError> {
     if object.is_null() {
         return Ok(());
     }
@@ -246,11 +256,14 @@ fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), Port
             .map(str::to_owned)
     };
     if !object.is_object() {
-        return Err(unusable(place, "it is not an object but a text or a list"));
+        return Err(manifest_error(
+            location,
+            "it is a scalar or a list, not an object",
+        ));
     }
-    let api_version =
-        text("/apiVersion").ok_or_else(|| unusable(place, "an object without `apiVersion`"))?;
-    let kind = text("/kind").ok_or_else(|| unusable(place, "an object without `kind`"))?;
+    let api_version = text("/apiVersion")
+        .ok_or_else(|| manifest_error(location, "an object without `apiVersion`"))?;
+    let kind = text("/kind").ok_or_else(|| manifest_error(location, "an object without `kind`"))?;
     if kind == "List" && api_version == "v1" {
         let inner = object
             .get("items")
@@ -259,7 +272,7 @@ fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), Port
             .unwrap_or_default();
         return inner
             .into_iter()
-            .try_for_each(|object| collect(object, place, items));
+            .try_for_each(|object| collect(object, location, items));
     }
     let Some(name) = text("/metadata/name") else {
         let hint = if object.pointer("/metadata/generateName").is_some() {
@@ -267,8 +280,8 @@ fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), Port
         } else {
             ""
         };
-        return Err(unusable(
-            place,
+        return Err(manifest_error(
+            location,
             format!("a {kind} without `metadata.name`{hint}"),
         ));
     };
@@ -278,35 +291,40 @@ fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), Port
         kind,
         name,
         namespace,
-        place: place.to_owned(),
+        location: location.to_owned(),
         object,
     });
     Ok(())
 }
 
-fn no_scalar(place: &str, name: &str, given: &str) -> PortError {
+fn scalar_error(location: &str, name: &str, given: &str) -> PortError {
     let text = format!(
-        "variable `{name}` is {given}, and a placeholder takes one text, number or boolean"
+        "variable `{name}` is {given}, but a placeholder requires a string, number or boolean"
     );
-    PortError::new(&VALUE, format!("fill `{place}`"), text)
+    PortError::new(&VALUE, format!("fill `{location}`"), text)
         .on(format!("additionalParams.{name}"))
-        .hint("quote the placeholder (`\"$name\"`) where JSON text is wanted; else give each part a variable of its own")
+        .hint("quote the placeholder (`\"$name\"`) to insert JSON text; otherwise use one variable per part")
 }
 
-fn unfit_value(unfit: &UnfitValue) -> PortError {
+fn value_error(unfit: &UnfitValue) -> PortError {
     PortError::new(&VALUE, "use the request", unfit.to_string())
         .on(format!("additionalParams.{}", unfit.name))
 }
 
-fn unusable(place: &str, reason: impl Into<String>) -> PortError {
-    PortError::new(&MANIFEST, format!("use `{place}` of the package"), reason).on(place)
+fn manifest_error(location: &str, reason: impl Into<String>) -> PortError {
+    PortError::new(
+        &MANIFEST,
+        format!("use `{location}` of the package"),
+        reason,
+    )
+    .on(location)
 }
 
-/// Why a package without manifests cannot be deployed: what it has in their place, if anything.
-fn no_manifests(what: &Allocation) -> PortError {
-    let doing = "deploy the package on Kubernetes";
+/// Why a package without an order file cannot be deployed: names what it has instead, if anything.
+fn no_manifests(allocation: &Allocation) -> PortError {
+    let action = "deploy the package on Kubernetes";
     let hint = format!("list the package's manifests in `{ORDER_FILE}`");
-    let mut items = what
+    let mut items = allocation
         .package
         .asd()
         .into_iter()
@@ -314,35 +332,38 @@ fn no_manifests(what: &Allocation) -> PortError {
     if let Some(item) = items.find(|item| !item.is_manifest()) {
         let (id, kind) = (&item.deployment_item_id, &item.artifact_type);
         let text = format!(
-            "deployment item `{id}` is a `{kind}` (`{}`), which is not deployed yet",
+            "deployment item `{id}` is a `{kind}` (`{}`), which is not supported yet",
             item.file
         );
-        let hint = "bring its objects as a YAML file, `artifact_type: kubernetes_manifest`";
-        return PortError::new(&MANIFEST, doing, text).hint(hint);
+        let hint = "provide its objects as a YAML file, `artifact_type: kubernetes_manifest`";
+        return PortError::new(&MANIFEST, action, text).hint(hint);
     }
-    let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
+    let flavour = allocation
+        .package
+        .vnfd()
+        .flavour(&allocation.deployment.flavour_id);
     if let Some(chart) = flavour.and_then(|flavour| flavour.mciops.values().next()) {
         let files: Vec<&str> = chart.files.values().map(String::as_str).collect();
         let text = format!(
-            "its Mciop `{}` (`{}`) is not deployed yet, and it has no `{ORDER_FILE}`",
+            "its Mciop `{}` (`{}`) is not supported yet, and it has no `{ORDER_FILE}`",
             chart.name,
             files.join("`, `")
         );
-        return PortError::new(&MANIFEST, doing, text).hint(hint);
+        return PortError::new(&MANIFEST, action, text).hint(hint);
     }
-    PortError::new(&MANIFEST, doing, format!("it has no `{ORDER_FILE}`")).hint(hint)
+    PortError::new(&MANIFEST, action, format!("it has no `{ORDER_FILE}`")).hint(hint)
 }
 
-fn no_value(package: &Package, file: &str, missing: &MissingVariable) -> PortError {
-    let place = format!("{file}:{}", missing.line);
-    // An ASD has no place for defaults.
+fn missing_value(package: &Package, file: &str, missing: &MissingVariable) -> PortError {
+    let location = format!("{file}:{}", missing.line);
+    // An ASD cannot define defaults.
     let default = match package.asd() {
         Some(_) => String::new(),
         None => format!(", or a default in `{ORDER_FILE}`"),
     };
     PortError::new(
         &VARIABLE,
-        format!("fill `{place}`"),
+        format!("fill `{location}`"),
         format!("variable `{}` has no value", missing.name),
     )
     .on(format!("additionalParams.{}", missing.name))
@@ -354,7 +375,7 @@ fn no_value(package: &Package, file: &str, missing: &MissingVariable) -> PortErr
 
 /// An object of a plan, at `f:1`.
 #[cfg(test)]
-pub(crate) fn for_test(object: Value) -> Item {
+pub(crate) fn item_for_test(object: Value) -> Item {
     let text = |pointer: &str| {
         object
             .pointer(pointer)
@@ -366,7 +387,7 @@ pub(crate) fn for_test(object: Value) -> Item {
         kind: text("/kind").unwrap(),
         name: text("/metadata/name").unwrap_or("it".into()),
         namespace: text("/metadata/namespace"),
-        place: "f:1".into(),
+        location: "f:1".into(),
         object,
     }
 }
@@ -380,11 +401,11 @@ mod tests {
         let marked = Marked::new(text, |_| false);
         let values = Variables::new();
         for (line, document) in documents(marked.text()) {
-            let object = template::parse(document, &marked, &values, &mut BytesLeft::of(1 << 20))
+            let object = template::parse(document, &marked, &values, &mut BytesLeft::new(1 << 20))
                 .map_err(|unfilled| match unfilled {
-                Unfilled::Text(inner, reason) => format!("{}: {reason}", line + inner),
-                other => format!("{other:?}"),
-            })?;
+                    TemplateError::Yaml(inner, reason) => format!("{}: {reason}", line + inner),
+                    other => format!("{other:?}"),
+                })?;
             collect(object, &format!("f:{line}"), &mut items).map_err(|error| error.to_string())?;
         }
         Ok(items)
@@ -396,7 +417,7 @@ mod tests {
         let places: Vec<(String, String)> = items(text)
             .unwrap()
             .into_iter()
-            .map(|item| (item.name, item.place))
+            .map(|item| (item.name, item.location))
             .collect();
         assert_eq!(
             places,
@@ -408,14 +429,14 @@ mod tests {
     }
 
     #[test]
-    fn a_block_text_may_hold_dashes() {
+    fn a_block_scalar_may_contain_dashes() {
         let text =
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n";
         assert_eq!(items(text).unwrap()[0].object["data"]["x"], "---\ny\n");
     }
 
     #[test]
-    fn lists_are_opened_and_merges_done() {
+    fn lists_are_expanded_and_merge_keys_applied() {
         let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: a}\n  base: &b {x: 1}\n  data: {<<: *b, y: 2}\n";
         let found = items(text).unwrap();
         assert_eq!(
@@ -425,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused_with_its_line() {
+    fn an_invalid_document_is_refused_with_its_line() {
         for (text, expected) in [
             (
                 "- a\n",
@@ -455,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_namespaces() {
+    fn a_namespace_is_an_rfc_1123_label() {
         for (name, fits) in [
             ("a", true),
             ("vnf-1", true),

@@ -1,6 +1,6 @@
-//! Names of objects: which ones a cluster can store, and how a name is written into the path of a request.
+//! Names of objects: which are valid, and how a name is encoded in the path of a request.
 //!
-//! | what | rule |
+//! | name | rule |
 //! |---|---|
 //! | objects of Kubernetes itself, custom resources of `*.k8s.io` | RFC 1123 subdomain |
 //! | Namespaces and Services | RFC 1123 label |
@@ -9,8 +9,8 @@
 //! | keys of labels and annotations | qualified name: `[SUBDOMAIN/]NAME` |
 //!
 //! <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>. [`check`] refuses a plan before anything
-//! is created. What an earlier version recorded without a check never fails a request: [`segment`] encodes it, and an
-//! object that no cluster can store ([`Target::can_exist`]) is absent.
+//! is created. Names that earlier versions recorded unchecked never fail a request: [`segment`] encodes them, and an
+//! object with an invalid name ([`Target::can_exist`]) counts as absent.
 
 use crate::catalog::Target;
 use crate::errors::MANIFEST;
@@ -20,11 +20,11 @@ use std::fmt::Write as _;
 use vnfm_core::ports::PortError;
 
 /// Longest name of an object.
-const LONGEST: usize = 253;
+const MAX_NAME_LEN: usize = 253;
 /// Longest RFC 1123 label.
-const LABEL: usize = 63;
-/// How much of a wrong name an error repeats.
-const SHOWN: usize = 80;
+const MAX_LABEL_LEN: usize = 63;
+/// Characters of an invalid name that an error quotes.
+const MAX_QUOTED_CHARS: usize = 80;
 
 /// What the name of an object may look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,8 @@ impl Rule {
         }
     }
 
-    /// What is allowed, in words.
-    const fn words(self) -> &'static str {
+    /// The rule as text for an error.
+    const fn description(self) -> &'static str {
         match self {
             Self::Label => {
                 "at most 63 lower-case letters, digits and `-`, a letter or digit at both ends"
@@ -68,48 +68,48 @@ impl Rule {
     }
 }
 
-/// Refuses a plan in which a name is none that a cluster can store.
+/// Refuses a plan with an invalid name.
 ///
 /// # Errors
 ///
 /// `Refused`, naming file, object and rule.
 pub(crate) fn check(plan: &Plan) -> Result<(), PortError> {
     plan.items().try_for_each(|item| {
-        let wrong = wrong_version(item)
-            .or_else(|| wrong_name(item))
-            .or_else(|| wrong_keys(item))
-            .or_else(|| wrong_definition(item));
-        wrong.map_or(Ok(()), |wrong| Err(refused(item, &wrong)))
+        let wrong = version_error(item)
+            .or_else(|| name_error(item))
+            .or_else(|| key_error(item))
+            .or_else(|| definition_error(item));
+        wrong.map_or(Ok(()), |wrong| Err(manifest_error(item, &wrong)))
     })
 }
 
-fn refused(item: &Item, wrong: &str) -> PortError {
-    let object = format!("{} `{}`", shown(&item.kind), shown(&item.name));
-    let doing = format!("use {object} (`{}`) of the package", item.place);
-    PortError::new(&MANIFEST, doing, wrong).on(object)
+fn manifest_error(item: &Item, wrong: &str) -> PortError {
+    let object = format!("{} `{}`", quoted(&item.kind), quoted(&item.name));
+    let action = format!("use {object} (`{}`) of the package", item.location);
+    PortError::new(&MANIFEST, action, wrong).on(object)
 }
 
-fn wrong_version(item: &Item) -> Option<String> {
+fn version_error(item: &Item) -> Option<String> {
     (!is_api_version(&item.api_version)).then(|| {
         format!(
             "`apiVersion: {}` is not of the form `GROUP/VERSION`",
-            shown(&item.api_version)
+            quoted(&item.api_version)
         )
     })
 }
 
-fn wrong_name(item: &Item) -> Option<String> {
+fn name_error(item: &Item) -> Option<String> {
     let rule = Rule::of(item);
     if !rule.allows(&item.name) {
-        let (name, words) = (shown(&item.name), rule.words());
+        let (name, words) = (quoted(&item.name), rule.description());
         return Some(format!("`metadata.name` cannot be `{name}`: {words}"));
     }
     let namespace = item.namespace.as_deref().filter(|name| !is_label(name))?;
-    let (name, words) = (shown(namespace), Rule::Label.words());
+    let (name, words) = (quoted(namespace), Rule::Label.description());
     Some(format!("`metadata.namespace` cannot be `{name}`: {words}"))
 }
 
-fn wrong_keys(item: &Item) -> Option<String> {
+fn key_error(item: &Item) -> Option<String> {
     let members = |name: &str| {
         item.object
             .get("metadata")?
@@ -118,7 +118,7 @@ fn wrong_keys(item: &Item) -> Option<String> {
             .map(|all| all.iter().collect::<Vec<_>>())
     };
     for member in ["labels", "annotations"] {
-        // Of annotations the case of a prefix does not matter.
+        // The prefix of an annotation key is case-insensitive.
         let lower = |key: &str| {
             if member == "labels" {
                 key.to_owned()
@@ -131,21 +131,21 @@ fn wrong_keys(item: &Item) -> Option<String> {
             return Some(format!(
                 "`metadata.{member}` cannot have the key `{}`: at most 63 letters, digits, `-`, `_` and `.`, a letter or \
                  digit at both ends, with or without `SUBDOMAIN/` before them",
-                shown(key)
+                quoted(key)
             ));
         }
     }
     let labels = members("labels").into_iter().flatten();
     let mut texts = labels.filter_map(|(key, value)| Some((key, value.as_str()?)));
-    let (key, value) = texts.find(|(_, value)| !value.is_empty() && !is_plain(value))?;
+    let (key, value) = texts.find(|(_, value)| !value.is_empty() && !is_label_value(value))?;
     Some(format!(
         "label `{key}` cannot be `{}`: at most 63 letters, digits, `-`, `_` and `.`, a letter or digit at both ends",
-        shown(value)
+        quoted(value)
     ))
 }
 
-/// What a definition of custom resources would add to the paths of the cluster.
-fn wrong_definition(item: &Item) -> Option<String> {
+/// Checks the names by which a `CustomResourceDefinition` extends the paths of the API.
+fn definition_error(item: &Item) -> Option<String> {
     if item.group() != "apiextensions.k8s.io" || item.kind != "CustomResourceDefinition" {
         return None;
     }
@@ -171,13 +171,13 @@ fn wrong_definition(item: &Item) -> Option<String> {
         })?;
     Some(format!(
         "`{member}` cannot be `{}`: {}",
-        shown(value),
-        rule.words()
+        quoted(value),
+        rule.description()
     ))
 }
 
 impl Target {
-    /// Whether a cluster can hold such an object: it cannot where its name is no name.
+    /// False if a name is invalid, so that no cluster can store the object.
     pub(crate) fn can_exist(&self) -> bool {
         is_segment(&self.name)
             && self.namespace.as_deref().is_none_or(is_label)
@@ -186,7 +186,7 @@ impl Target {
     }
 }
 
-/// A name as a segment of a path: whatever it is, the path stays one.
+/// Percent-encodes a name as one path segment.
 pub(crate) fn segment(name: &str) -> String {
     const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@";
     let mut written = String::with_capacity(name.len());
@@ -194,13 +194,13 @@ pub(crate) fn segment(name: &str) -> String {
         if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
             written.push(char::from(byte));
         } else {
-            let _ = write!(written, "%{byte:02X}"); // a String takes all
+            let _ = write!(written, "%{byte:02X}"); // writing to a String cannot fail
         }
     }
     written
 }
 
-/// Whether it is `VERSION` or `GROUP/VERSION`.
+/// Whether `text` is `VERSION` or `GROUP/VERSION`.
 pub(crate) fn is_api_version(text: &str) -> bool {
     match text.split_once('/') {
         Some((group, version)) => is_subdomain(group) && is_label(version),
@@ -208,16 +208,16 @@ pub(crate) fn is_api_version(text: &str) -> bool {
     }
 }
 
-/// Whether it is an RFC 1123 label.
+/// Whether `name` is an RFC 1123 label: 1 to 63 characters.
 pub(crate) fn is_label(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=LABEL).contains(&name.len())
+    (1..=MAX_LABEL_LEN).contains(&name.len())
         && name.chars().all(inner)
         && !name.starts_with('-')
         && !name.ends_with('-')
 }
 
-/// Whether it is an RFC 1123 subdomain as Kubernetes reads it: its parts may be longer than a label.
+/// An RFC 1123 subdomain as Kubernetes defines it: its parts may be longer than a label.
 fn is_subdomain(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_part = |part: &str| {
@@ -226,11 +226,11 @@ fn is_subdomain(name: &str) -> bool {
             && !part.starts_with('-')
             && !part.ends_with('-')
     };
-    name.len() <= LONGEST && name.split('.').all(is_part)
+    name.len() <= MAX_NAME_LEN && name.split('.').all(is_part)
 }
 
 fn is_segment(name: &str) -> bool {
-    (1..=LONGEST).contains(&name.len())
+    (1..=MAX_NAME_LEN).contains(&name.len())
         && !matches!(name, "." | "..")
         && !name.contains(['/', '%'])
         && !name.contains(char::is_control)
@@ -238,42 +238,42 @@ fn is_segment(name: &str) -> bool {
 
 fn is_qualified(key: &str) -> bool {
     match key.split_once('/') {
-        Some((prefix, name)) => is_subdomain(prefix) && is_plain(name),
-        None => is_plain(key),
+        Some((prefix, name)) => is_subdomain(prefix) && is_label_value(name),
+        None => is_label_value(key),
     }
 }
 
-/// Whether it is the name in a qualified name, or the value of a label.
-fn is_plain(name: &str) -> bool {
+/// The value of a label, or the name part of a qualified name.
+fn is_label_value(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_end = |c: char| c.is_ascii_alphanumeric();
-    (1..=LABEL).contains(&name.len())
+    (1..=MAX_LABEL_LEN).contains(&name.len())
         && name.chars().all(inner)
         && name.starts_with(is_end)
         && name.ends_with(is_end)
 }
 
-/// What an error shows of a text that somebody else wrote.
-fn shown(text: &str) -> String {
-    let mut shown: String = text.escape_debug().take(SHOWN).collect();
-    if text.escape_debug().nth(SHOWN).is_some() {
-        shown.push('…');
+/// Escapes and truncates foreign text for an error.
+fn quoted(text: &str) -> String {
+    let mut quoted: String = text.escape_debug().take(MAX_QUOTED_CHARS).collect();
+    if text.escape_debug().nth(MAX_QUOTED_CHARS).is_some() {
+        quoted.push('…');
     }
-    shown
+    quoted
 }
 
 #[cfg(test)]
 mod tests {
     use super::{check, is_segment, is_subdomain, segment};
     use crate::catalog::{Target, core};
-    use crate::manifests::{Plan, for_test};
+    use crate::manifests::{Plan, item_for_test};
     use serde_json::{Value, json};
 
     fn refusal(object: Value) -> Option<String> {
         let plan = Plan {
             namespace: "mine".into(),
             is_named: true,
-            stages: vec![vec![for_test(object)]],
+            stages: vec![vec![item_for_test(object)]],
         };
         check(&plan).err().map(|error| {
             assert_eq!(error.name(), "kubernetes.manifest-invalid");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_cluster_stores_are_refused_by_object_and_rule() {
+    fn an_invalid_name_is_refused_by_object_and_rule() {
         for (api, kind, name) in [
             ("v1", "ConfigMap", "{{ 7 * 7 }}{% x %}"),
             ("v1", "ConfigMap", "a/../../secrets/b"),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_clusters_store_are_taken() {
+    fn a_valid_name_is_accepted() {
         for (api, kind, name) in [
             ("v1", "ConfigMap", "kube-root-ca.crt"),
             ("v1", "Service", "web"),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_namespaces_keys_and_definitions_are_checked_too() {
+    fn versions_namespaces_keys_and_definitions_are_checked() {
         let with =
             |metadata: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
         let definition = |spec: Value| {
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_name_is_a_path_stays_a_path() {
+    fn any_name_is_encoded_as_one_path_segment() {
         for (name, written) in [
             ("web-0", "web-0"),
             ("system:web", "system:web"),
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_cluster_stores_does_not_exist() {
+    fn an_object_with_an_invalid_name_cannot_exist() {
         let target = |plural: &str, namespace: &str, name: &str| Target {
             resource: core("Thing", plural),
             namespace: Some(namespace.to_owned()),

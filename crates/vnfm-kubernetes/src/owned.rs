@@ -1,7 +1,7 @@
-//! What on a cluster carries our labels: every kind that can be listed and deleted is asked, metadata alone.
+//! Objects on a cluster that carry our labels, of every kind that can be listed and deleted; reads only their metadata.
 //!
-//! Not counted: what another object of the list makes and takes along (it has a controller), and Endpoints, which
-//! copy the labels of their Service.
+//! Not counted: objects with a controller, which are created and deleted by it, and Endpoints, which copy the labels of
+//! their Service.
 
 use crate::catalog::{Catalog, Kind, Target, api};
 use crate::client::Session;
@@ -14,15 +14,15 @@ use kube::core::ObjectMeta;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{OwnedResource, PortError};
 
-/// Lists at once.
-const TOGETHER: usize = 8;
+/// How many lists run concurrently.
+const CONCURRENT_LISTS: usize = 8;
 
-/// Every object that `selector` selects, in one namespace or in all.
+/// Lists every object that matches `selector`, in one namespace or in all.
 ///
 /// # Errors
 ///
-/// Where the API server cannot be asked. A kind that we may not list is left out.
-pub(crate) async fn sweep(
+/// A call failed. A kind that we may not list is omitted.
+pub(crate) async fn list_labelled(
     session: &Session<'_>,
     catalog: &Catalog<'_>,
     selector: &str,
@@ -31,27 +31,27 @@ pub(crate) async fn sweep(
     let kinds = catalog.all().await?;
     let mut lists = Vec::new();
     for kind in &kinds {
-        if counts(kind) && (namespace.is_none() || kind.namespaced) {
+        if is_counted(kind) && (namespace.is_none() || kind.namespaced) {
             lists.push(list(session, kind, selector, namespace).boxed());
         }
     }
     let lists: Vec<Vec<(Target, ObjectMeta)>> = futures::stream::iter(lists)
-        .buffered(TOGETHER)
+        .buffered(CONCURRENT_LISTS)
         .try_collect()
         .await?;
     let mut seen = BTreeSet::new();
     let mut found: Vec<(Target, ObjectMeta)> = lists.into_iter().flatten().collect();
     found.retain(|(_, metadata)| {
-        !is_made_by_another(metadata) && metadata.uid.clone().is_none_or(|uid| seen.insert(uid))
+        !has_controller(metadata) && metadata.uid.clone().is_none_or(|uid| seen.insert(uid))
     });
     Ok(found)
 }
 
-fn counts(kind: &Kind) -> bool {
+fn is_counted(kind: &Kind) -> bool {
     !matches!(kind.resource.kind.as_str(), "Event" | "Endpoints")
 }
 
-fn is_made_by_another(metadata: &ObjectMeta) -> bool {
+fn has_controller(metadata: &ObjectMeta) -> bool {
     metadata
         .owner_references
         .iter()
@@ -65,23 +65,23 @@ async fn list(
     selector: &str,
     namespace: Option<&str>,
 ) -> Result<Vec<(Target, ObjectMeta)>, PortError> {
-    let doing = format!("list what is ours of `{}`", kind.resource.kind);
+    let action = format!("list our objects of kind `{}`", kind.resource.kind);
     let params = ListParams::default().labels(selector);
     let params = &params;
     let listed = session
-        .find(&doing, |client: Client| async move {
+        .find(&action, |client: Client| async move {
             let all: Api<PartialObjectMeta<DynamicObject>> = api(client, &kind.resource, namespace);
             all.list(params).await
         })
         .await;
     let listed = match listed {
         Err(error) if error.code() == &errors::FORBIDDEN || error.code() == &errors::REJECTED => {
-            tracing::debug!(kind = kind.resource.kind, %error, "a kind is left out");
+            tracing::debug!(kind = kind.resource.kind, %error, "kind omitted");
             None
         }
         listed => listed?,
     };
-    let place = |metadata: ObjectMeta| {
+    let with_target = |metadata: ObjectMeta| {
         let target = Target {
             resource: kind.resource.clone(),
             namespace: metadata.namespace.clone(),
@@ -92,21 +92,21 @@ async fn list(
     Ok(listed
         .into_iter()
         .flatten()
-        .map(|object| place(object.metadata))
+        .map(|object| with_target(object.metadata))
         .collect())
 }
 
-/// What the installation owns on the cluster: its namespaces, and what it has in those of others.
+/// What the installation owns on the cluster: its namespaces, and its objects in other namespaces.
 ///
 /// # Errors
 ///
-/// Where the API server cannot be asked.
+/// A call failed.
 pub(crate) async fn owned(
     session: &Session<'_>,
     installation: &str,
 ) -> Result<Vec<OwnedResource>, PortError> {
     let catalog = Catalog::new(session, std::iter::empty());
-    let found = sweep(
+    let found = list_labelled(
         session,
         &catalog,
         &format!("{}={installation}", labels::INSTALLATION),
@@ -135,7 +135,7 @@ pub(crate) async fn owned(
                 || target.name.clone(),
                 |namespace| format!("{namespace}/{}", target.name),
             ),
-            instance_id: labels::of(&metadata, labels::INSTANCE).cloned(),
+            instance_id: labels::label_of(&metadata, labels::INSTANCE).cloned(),
             kind: target.resource.kind,
         })
         .collect();

@@ -1,27 +1,27 @@
-//! PEM as it arrives: proper, folded into one line by YAML, or wrapped in base64 once more as in a kubeconfig.
+//! PEM in the forms that clients send: regular, folded into one line by YAML, or base64-encoded again as in a kubeconfig.
 //!
-//! A block is found by its `BEGIN` and `END` lines; what lies between is base64 with any white space in it.
+//! A block is delimited by its `BEGIN` and `END` lines; its base64 may contain any white space.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// One block: its label, such as `CERTIFICATE`, and its bytes.
+/// One block: its label, such as `CERTIFICATE`, and its decoded bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) label: String,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The blocks of a text.
+/// Parses the blocks of a text.
 ///
 /// # Errors
 ///
-/// What is wrong, without a word of the text: it may be a key.
+/// What is wrong, without quoting the text: it may be a key.
 pub(crate) fn blocks(text: &str) -> Result<Vec<Block>, String> {
     let unwrapped;
     let mut rest = text.trim();
     if !rest.contains("-----BEGIN ") {
-        unwrapped = unwrap(rest).ok_or("it has no `-----BEGIN …-----` line")?;
+        unwrapped = decode_wrapped(rest).ok_or("it has no `-----BEGIN …-----` line")?;
         rest = &unwrapped;
     }
     let mut found = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn blocks(text: &str) -> Result<Vec<Block>, String> {
         let packed: String = body.chars().filter(|c| !c.is_whitespace()).collect();
         let bytes = STANDARD
             .decode(packed)
-            .map_err(|_| format!("what lies in `{label}` is not base64"))?;
+            .map_err(|_| format!("the content of `{label}` is not base64"))?;
         found.push(Block {
             label: label.to_owned(),
             bytes,
@@ -46,7 +46,7 @@ pub(crate) fn blocks(text: &str) -> Result<Vec<Block>, String> {
     Ok(found)
 }
 
-/// Certificates of a text, as DER.
+/// The certificates of a text, as DER; at least one.
 pub(crate) fn certificates(text: &str) -> Result<Vec<Vec<u8>>, String> {
     let found: Vec<Vec<u8>> = blocks(text)?
         .into_iter()
@@ -54,13 +54,13 @@ pub(crate) fn certificates(text: &str) -> Result<Vec<Vec<u8>>, String> {
         .map(|block| block.bytes)
         .collect();
     if found.is_empty() {
-        Err("it holds no certificate".to_owned())
+        Err("it contains no certificate".to_owned())
     } else {
         Ok(found)
     }
 }
 
-/// The private key of a text.
+/// The only private key of a text.
 pub(crate) fn private_key(text: &str) -> Result<Block, String> {
     let mut keys = blocks(text)?
         .into_iter()
@@ -70,13 +70,13 @@ pub(crate) fn private_key(text: &str) -> Result<Block, String> {
             Err("the key is encrypted".to_owned())
         }
         (Some(key), None) => Ok(key),
-        (None, _) => Err("it holds no private key".to_owned()),
-        (Some(_), Some(_)) => Err("it holds more than one private key".to_owned()),
+        (None, _) => Err("it contains no private key".to_owned()),
+        (Some(_), Some(_)) => Err("it contains more than one private key".to_owned()),
     }
 }
 
-/// A block in the form that every reader takes.
-pub(crate) fn proper(label: &str, bytes: &[u8]) -> String {
+/// Encodes a block with 64 characters a line, which every parser accepts.
+pub(crate) fn encode(label: &str, bytes: &[u8]) -> String {
     let packed = STANDARD.encode(bytes);
     let mut text = format!("-----BEGIN {label}-----\n");
     let mut rest = packed.as_str();
@@ -89,7 +89,7 @@ pub(crate) fn proper(label: &str, bytes: &[u8]) -> String {
     text + "-----END " + label + "-----\n"
 }
 
-fn unwrap(text: &str) -> Option<String> {
+fn decode_wrapped(text: &str) -> Option<String> {
     let packed: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let text = String::from_utf8(STANDARD.decode(packed).ok()?).ok()?;
     text.contains("-----BEGIN ").then_some(text)
@@ -102,8 +102,8 @@ mod tests {
     const BYTES: &[u8] = &[7; 100];
 
     #[test]
-    fn proper_folded_and_wrapped_are_the_same() {
-        let text = proper("CERTIFICATE", BYTES);
+    fn regular_folded_and_wrapped_pem_are_equivalent() {
+        let text = encode("CERTIFICATE", BYTES);
         let folded = text.replace('\n', " ");
         let glued = text.replace('\n', "");
         let windows = text.replace('\n', "\r\n");
@@ -120,24 +120,24 @@ mod tests {
 
     #[test]
     fn a_chain_keeps_its_order() {
-        let text = proper("CERTIFICATE", &[1]) + &proper("CERTIFICATE", &[2]);
+        let text = encode("CERTIFICATE", &[1]) + &encode("CERTIFICATE", &[2]);
         assert_eq!(certificates(&text), Ok(vec![vec![1], vec![2]]));
     }
 
     #[test]
-    fn a_key_is_one_key() {
-        let key = proper("EC PRIVATE KEY", BYTES);
+    fn exactly_one_unencrypted_key_is_accepted() {
+        let key = encode("EC PRIVATE KEY", BYTES);
         assert!(private_key(&key).is_ok_and(|key| key.label == "EC PRIVATE KEY"));
         assert_eq!(
             private_key(&format!("{key}{key}")).err().as_deref(),
-            Some("it holds more than one private key")
+            Some("it contains more than one private key")
         );
         assert_eq!(
-            private_key(&proper("CERTIFICATE", BYTES)).err().as_deref(),
-            Some("it holds no private key")
+            private_key(&encode("CERTIFICATE", BYTES)).err().as_deref(),
+            Some("it contains no private key")
         );
         assert_eq!(
-            private_key(&proper("ENCRYPTED PRIVATE KEY", BYTES))
+            private_key(&encode("ENCRYPTED PRIVATE KEY", BYTES))
                 .err()
                 .as_deref(),
             Some("the key is encrypted")
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_text() {
+    fn errors_do_not_quote_the_text() {
         for (text, reason) in [
             ("topsecret", "it has no `-----BEGIN …-----` line"),
             (
@@ -154,7 +154,7 @@ mod tests {
             ),
             (
                 "-----BEGIN CERTIFICATE-----top!secret-----END CERTIFICATE-----",
-                "what lies in `CERTIFICATE` is not base64",
+                "the content of `CERTIFICATE` is not base64",
             ),
         ] {
             assert_eq!(blocks(text).err().as_deref(), Some(reason));

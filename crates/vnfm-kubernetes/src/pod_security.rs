@@ -1,11 +1,11 @@
-//! Pod Security Standards, level `baseline`: what leads out of a pod, wherever an object describes pods.
+//! Pod Security Standards, level `baseline`: finds pods that access their host, in any object that describes pods.
 //!
-//! Whatever has `containers` is read as a pod's spec, in any kind, so that a workload of a custom resource is looked at
-//! like a Deployment. <https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline>
+//! Everything with `containers` counts as a pod spec, in any kind, so that custom workloads are checked like Deployments.
+//! <https://kubernetes.io/docs/concepts/security/pod-security-standards/#baseline>
 
 use serde_json::{Map, Value};
 
-const LISTS: &[&str] = &["containers", "initContainers", "ephemeralContainers"];
+const CONTAINER_LISTS: &[&str] = &["containers", "initContainers", "ephemeralContainers"];
 const CAPABILITIES: &[&str] = &[
     "AUDIT_WRITE",
     "CHOWN",
@@ -44,18 +44,18 @@ const SELINUX_TYPES: &[&str] = &[
 ];
 const PROFILES: &[&str] = &["RuntimeDefault", "Localhost"];
 
-/// A pod's spec somewhere in an object, with the way to it.
+/// A pod spec in an object, with its path.
 pub(crate) struct PodSpec<'a> {
     pub(crate) path: String,
     pub(crate) spec: &'a Map<String, Value>,
 }
 
-/// Every pod that an object describes.
-pub(crate) fn pods(object: &Value) -> Vec<PodSpec<'_>> {
+/// Every pod spec in an object.
+pub(crate) fn pod_specs(object: &Value) -> Vec<PodSpec<'_>> {
     let mut found = Vec::new();
     if !is_data(object) {
-        look(object, "", &mut |path, members| {
-            if LISTS
+        walk(object, "", &mut |path, members| {
+            if CONTAINER_LISTS
                 .iter()
                 .any(|list| members.get(*list).is_some_and(Value::is_array))
             {
@@ -69,38 +69,38 @@ pub(crate) fn pods(object: &Value) -> Vec<PodSpec<'_>> {
     found
 }
 
-/// The member of an object that `baseline` does not allow, as `path: value`.
-pub(crate) fn beyond_baseline(object: &Value) -> Option<String> {
-    let of_pods = pods(object)
+/// The first member that `baseline` does not allow, as `path: value`.
+pub(crate) fn baseline_violation(object: &Value) -> Option<String> {
+    let violation = pod_specs(object)
         .into_iter()
-        .find_map(|pod| of_pod(pod.spec, &pod.path));
-    of_pods.or_else(|| of_annotations(object))
+        .find_map(|pod| pod_violation(pod.spec, &pod.path));
+    violation.or_else(|| annotation_violation(object))
 }
 
-/// What `ConfigMap`s and Secrets hold describes nothing.
+/// `ConfigMap`s and Secrets contain data, not pod specs.
 fn is_data(object: &Value) -> bool {
     let is = |kind: &str| object["apiVersion"] == "v1" && object["kind"] == kind;
     is("ConfigMap") || is("Secret")
 }
 
-fn look<'a>(value: &'a Value, path: &str, see: &mut impl FnMut(&str, &'a Map<String, Value>)) {
+fn walk<'a>(value: &'a Value, path: &str, see: &mut impl FnMut(&str, &'a Map<String, Value>)) {
     match value {
         Value::Object(members) => {
             see(path, members);
             for (name, member) in members {
-                look(member, &below(path, name), see);
+                walk(member, &member_path(path, name), see);
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                look(item, &format!("{path}[{index}]"), see);
+                walk(item, &format!("{path}[{index}]"), see);
             }
         }
         _ => {}
     }
 }
 
-fn below(path: &str, name: &str) -> String {
+fn member_path(path: &str, name: &str) -> String {
     if path.is_empty() {
         name.to_owned()
     } else {
@@ -108,28 +108,32 @@ fn below(path: &str, name: &str) -> String {
     }
 }
 
-fn said(path: &str, value: &Value) -> String {
+fn describe(path: &str, value: &Value) -> String {
     let value = value.to_string();
     let short = if value.len() > 100 { "…" } else { &value };
     format!("{path}: {short}")
 }
 
-/// Anything but false, null and absent.
-fn on(members: &Map<String, Value>, name: &str, path: &str) -> Option<String> {
+/// Reports a member unless it is absent, null or false.
+fn enabled(members: &Map<String, Value>, name: &str, path: &str) -> Option<String> {
     let value = members.get(name)?;
-    let off = value.is_null() || *value == Value::Bool(false);
-    if off {
+    let is_off = value.is_null() || *value == Value::Bool(false);
+    if is_off {
         None
     } else {
-        Some(said(&below(path, name), value))
+        Some(describe(&member_path(path, name), value))
     }
 }
 
-/// A text that is there and not one of `known`.
-fn other(value: Option<&Value>, known: &[&str], path: &str) -> Option<String> {
+/// Reports a value unless it is absent, null or one of `known`.
+fn unless_allowed(value: Option<&Value>, known: &[&str], path: &str) -> Option<String> {
     let value = value.filter(|value| !value.is_null())?;
     let fits = value.as_str().is_some_and(|text| known.contains(&text));
-    if fits { None } else { Some(said(path, value)) }
+    if fits {
+        None
+    } else {
+        Some(describe(path, value))
+    }
 }
 
 fn items<'a>(
@@ -144,53 +148,58 @@ fn items<'a>(
         .enumerate()
 }
 
-fn of_pod(spec: &Map<String, Value>, path: &str) -> Option<String> {
+fn pod_violation(spec: &Map<String, Value>, path: &str) -> Option<String> {
     let host = ["hostNetwork", "hostPID", "hostIPC"]
         .into_iter()
-        .find_map(|one| on(spec, one, path));
+        .find_map(|one| enabled(spec, one, path));
     host.or_else(|| {
         items(spec, "volumes").find_map(|(index, volume)| {
-            let path = below(path, &format!("volumes[{index}].hostPath"));
+            let path = member_path(path, &format!("volumes[{index}].hostPath"));
             volume
                 .get("hostPath")
                 .filter(|one| !one.is_null())
-                .map(|one| said(&path, one))
+                .map(|one| describe(&path, one))
         })
     })
-    .or_else(|| of_context(spec.get("securityContext"), &below(path, "securityContext")))
     .or_else(|| {
-        LISTS.iter().find_map(|list| {
+        context_violation(
+            spec.get("securityContext"),
+            &member_path(path, "securityContext"),
+        )
+    })
+    .or_else(|| {
+        CONTAINER_LISTS.iter().find_map(|list| {
             items(spec, list).find_map(|(index, container)| {
-                of_container(
+                container_violation(
                     container.as_object()?,
-                    &below(path, &format!("{list}[{index}]")),
+                    &member_path(path, &format!("{list}[{index}]")),
                 )
             })
         })
     })
 }
 
-fn of_container(container: &Map<String, Value>, path: &str) -> Option<String> {
-    of_context(
+fn container_violation(container: &Map<String, Value>, path: &str) -> Option<String> {
+    context_violation(
         container.get("securityContext"),
-        &below(path, "securityContext"),
+        &member_path(path, "securityContext"),
     )
     .or_else(|| {
         items(container, "ports").find_map(|(index, port)| {
             let taken = port
                 .get("hostPort")
                 .filter(|one| !one.is_null() && **one != 0)?;
-            Some(said(
-                &below(path, &format!("ports[{index}].hostPort")),
+            Some(describe(
+                &member_path(path, &format!("ports[{index}].hostPort")),
                 taken,
             ))
         })
     })
-    .or_else(|| of_probes(container, path))
+    .or_else(|| probe_violation(container, path))
 }
 
-/// Probes and handlers are done by the host's kubelet: to the pod, and to nobody else.
-fn of_probes(container: &Map<String, Value>, path: &str) -> Option<String> {
+/// The kubelet runs probes and handlers from the host, so they may only target the pod itself.
+fn probe_violation(container: &Map<String, Value>, path: &str) -> Option<String> {
     let probes = [
         "livenessProbe",
         "readinessProbe",
@@ -199,14 +208,14 @@ fn of_probes(container: &Map<String, Value>, path: &str) -> Option<String> {
     ];
     probes.iter().find_map(|probe| {
         let mut found = None;
-        look(
+        walk(
             container.get(*probe)?,
-            &below(path, probe),
+            &member_path(path, probe),
             &mut |path, members| {
                 for action in ["httpGet", "tcpSocket"] {
                     let host = members.get(action).and_then(|action| action.get("host"));
-                    let path = below(path, &format!("{action}.host"));
-                    found = found.take().or_else(|| other(host, &[""], &path));
+                    let path = member_path(path, &format!("{action}.host"));
+                    found = found.take().or_else(|| unless_allowed(host, &[""], &path));
                 }
             },
         );
@@ -214,60 +223,71 @@ fn of_probes(container: &Map<String, Value>, path: &str) -> Option<String> {
     })
 }
 
-/// The security context of a pod or of a container.
-fn of_context(context: Option<&Value>, path: &str) -> Option<String> {
+/// Checks the security context of a pod or container.
+fn context_violation(context: Option<&Value>, path: &str) -> Option<String> {
     let context = context?.as_object()?;
     let profile = |name: &str| {
         let kind = context.get(name).and_then(|profile| profile.get("type"));
-        other(kind, PROFILES, &below(path, &format!("{name}.type")))
+        unless_allowed(kind, PROFILES, &member_path(path, &format!("{name}.type")))
     };
     let windows = context.get("windowsOptions").and_then(Value::as_object);
-    on(context, "privileged", path)
-        .or_else(|| windows.and_then(|one| on(one, "hostProcess", &below(path, "windowsOptions"))))
-        .or_else(|| of_capabilities(context, path))
+    enabled(context, "privileged", path)
         .or_else(|| {
-            other(
+            windows
+                .and_then(|one| enabled(one, "hostProcess", &member_path(path, "windowsOptions")))
+        })
+        .or_else(|| capability_violation(context, path))
+        .or_else(|| {
+            unless_allowed(
                 context.get("procMount"),
                 &["Default"],
-                &below(path, "procMount"),
+                &member_path(path, "procMount"),
             )
         })
         .or_else(|| profile("seccompProfile"))
         .or_else(|| profile("appArmorProfile"))
         .or_else(|| {
-            of_selinux(
+            selinux_violation(
                 context.get("seLinuxOptions")?,
-                &below(path, "seLinuxOptions"),
+                &member_path(path, "seLinuxOptions"),
             )
         })
         .or_else(|| {
             items(context, "sysctls").find_map(|(index, sysctl)| {
-                let path = below(path, &format!("sysctls[{index}].name"));
-                other(sysctl.get("name"), SYSCTLS, &path)
+                let path = member_path(path, &format!("sysctls[{index}].name"));
+                unless_allowed(sysctl.get("name"), SYSCTLS, &path)
             })
         })
 }
 
-fn of_capabilities(context: &Map<String, Value>, path: &str) -> Option<String> {
+fn capability_violation(context: &Map<String, Value>, path: &str) -> Option<String> {
     let added = context.get("capabilities")?.get("add")?.as_array()?;
-    added
-        .iter()
-        .find_map(|one| other(Some(one), CAPABILITIES, &below(path, "capabilities.add")))
+    added.iter().find_map(|one| {
+        unless_allowed(
+            Some(one),
+            CAPABILITIES,
+            &member_path(path, "capabilities.add"),
+        )
+    })
 }
 
-fn of_selinux(options: &Value, path: &str) -> Option<String> {
-    other(options.get("type"), SELINUX_TYPES, &below(path, "type"))
-        .or_else(|| other(options.get("user"), &[""], &below(path, "user")))
-        .or_else(|| other(options.get("role"), &[""], &below(path, "role")))
+fn selinux_violation(options: &Value, path: &str) -> Option<String> {
+    unless_allowed(
+        options.get("type"),
+        SELINUX_TYPES,
+        &member_path(path, "type"),
+    )
+    .or_else(|| unless_allowed(options.get("user"), &[""], &member_path(path, "user")))
+    .or_else(|| unless_allowed(options.get("role"), &[""], &member_path(path, "role")))
 }
 
-/// The older way to say it of `AppArmor` and seccomp.
-fn of_annotations(object: &Value) -> Option<String> {
+/// Checks the older annotations for `AppArmor` and seccomp.
+fn annotation_violation(object: &Value) -> Option<String> {
     let mut found = None;
     if is_data(object) {
         return None;
     }
-    look(object, "", &mut |path, members| {
+    walk(object, "", &mut |path, members| {
         for (name, value) in members
             .get("annotations")
             .and_then(Value::as_object)
@@ -281,7 +301,10 @@ fn of_annotations(object: &Value) -> Option<String> {
             let fits = matches!(text, "runtime/default" | "docker/default")
                 || text.starts_with("localhost/");
             if (apparmor || seccomp) && !fits && found.is_none() {
-                found = Some(said(&below(path, &format!("annotations.{name}")), value));
+                found = Some(describe(
+                    &member_path(path, &format!("annotations.{name}")),
+                    value,
+                ));
             }
         }
     });
@@ -290,10 +313,10 @@ fn of_annotations(object: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::beyond_baseline;
+    use super::baseline_violation;
     use serde_json::{Value, json};
 
-    /// The object of `kind` whose pods have this spec.
+    /// An object of `kind` with this pod spec.
     fn of(kind: &str, spec: &Value) -> Value {
         let template = json!({"metadata": {"labels": {}}, "spec": spec});
         match kind {
@@ -323,18 +346,18 @@ mod tests {
     ];
 
     fn with(container: &Value) -> Value {
-        let mut whole = json!({"name": "a", "image": "b"});
-        whole
+        let mut complete = json!({"name": "a", "image": "b"});
+        complete
             .as_object_mut()
             .unwrap()
             .extend(container.as_object().unwrap().clone());
-        json!({"containers": [whole]})
+        json!({"containers": [complete]})
     }
 
     fn assert_found(cases: &[(Value, &str)]) {
         for (spec, expected) in cases {
             for kind in KINDS {
-                let found = beyond_baseline(&of(kind, spec)).unwrap_or_default();
+                let found = baseline_violation(&of(kind, spec)).unwrap_or_default();
                 assert!(found.contains(expected), "{kind}: {expected} in {found:?}");
             }
         }
@@ -421,20 +444,20 @@ mod tests {
         ]);
         let old = json!({"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/a": "unconfined"}},
             "spec": {"containers": [{}]}});
-        assert!(beyond_baseline(&old).unwrap().contains("unconfined"));
+        assert!(baseline_violation(&old).unwrap().contains("unconfined"));
     }
 
     #[test]
-    fn what_baseline_allows_passes() {
+    fn pods_that_baseline_allows_pass() {
         let spec = json!({"hostNetwork": false, "hostPID": null, "volumes": [{"emptyDir": {}}, {"hostPath": null}],
             "securityContext": {"sysctls": [{"name": "net.ipv4.tcp_syncookies"}], "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [{"securityContext": {"privileged": false, "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]},
                 "allowPrivilegeEscalation": true, "runAsUser": 0, "procMount": "Default"},
                 "ports": [{"hostPort": 0}], "readinessProbe": {"httpGet": {"path": "/", "port": 80}}}]});
         for kind in KINDS {
-            assert_eq!(beyond_baseline(&of(kind, &spec)), None, "{kind}");
+            assert_eq!(baseline_violation(&of(kind, &spec)), None, "{kind}");
         }
         let data = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"containers": [{"securityContext": {"privileged": true}}]}});
-        assert_eq!(beyond_baseline(&data), None);
+        assert_eq!(baseline_violation(&data), None);
     }
 }

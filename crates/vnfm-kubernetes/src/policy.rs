@@ -1,34 +1,37 @@
-//! What the plan of an instance would create, against the policy of its VIM or of the caller's role.
+//! Checks the plan of an instance against the policy of its VIM or of the caller's role.
 //!
 //! | rule | refuses |
 //! |---|---|
 //! | `namespaces` | objects in, and instances that use, another namespace |
 //! | `kinds` | objects of other kinds |
-//! | `clusterScoped: false` | objects outside of namespaces, but for the instance's own namespace |
-//! | `podSecurity: baseline` | pods that ask for their host, in whatever kind ([`crate::pod_security`]) |
-//! | `serviceAccounts: own` | pods that run as an account which the package does not bring, Secrets that ask for tokens |
+//! | `clusterScoped: false` | cluster-scoped objects except the instance's own namespace |
+//! | `podSecurity: baseline` | pods that access their host, in any kind ([`crate::pod_security`]) |
+//! | `serviceAccounts: own` | pods that run as an account that the package does not contain, Secrets that request tokens |
 //! | `externalIps: false` | Services with `externalIPs` |
 //! | `limits` | more objects or pods |
 //!
-//! Most of it a request can tell. Whether a namespace is the instance's own, and whether a kind of somebody else's is
-//! outside of namespaces, only the cluster knows: [`permit_placed`] looks at the same plan with its answers.
+//! Most rules can be checked without the cluster. Only the cluster knows whether a namespace is the instance's own and
+//! whether a custom kind is cluster-scoped: [`permit_resolved`] checks the plan again with that knowledge.
 
-use crate::amount::pods_at_a_time;
-use crate::apply::{NamespaceState, Placed};
+use crate::amount::concurrent_pods;
+use crate::apply::{NamespaceState, ResolvedObject};
 use crate::errors::POLICY;
 use crate::manifests::{Item, Plan};
-use crate::pod_security::{beyond_baseline, pods};
+use crate::pod_security::{baseline_violation, pod_specs};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use vnfm_core::ports::PortError;
 use vnfm_types::policy::BUILTIN;
 use vnfm_types::{PodSecurity, ServiceAccounts, VimPolicy};
 
-/// The label by which the API server enforces the same.
+const CLUSTER_SCOPED_REFUSED: &str =
+    "it is cluster-scoped, and the rule `clusterScoped: false` allows no such object";
+
+/// The namespace label that makes the API server enforce a pod security level.
 pub(crate) const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 
-/// Namespaced kinds of Kubernetes, without those that grant rights (`rbac.authorization.k8s.io`, …), lead traffic past
-/// network policies (`Endpoints`, `EndpointSlice`), or are made by the cluster itself.
+/// Namespaced kinds of Kubernetes, except those that grant permissions (`rbac.authorization.k8s.io`, …), bypass network
+/// policies (`Endpoints`, `EndpointSlice`), or are created by the cluster itself.
 const BUILTINS: &[(&str, &[&str])] = &[
     (
         "",
@@ -55,8 +58,8 @@ const BUILTINS: &[(&str, &[&str])] = &[
     ("policy", &["PodDisruptionBudget"]),
 ];
 
-/// Kinds of Kubernetes outside of namespaces, so that a request tells already. Of others the cluster knows.
-const OUTSIDE: &[(&str, &[&str])] = &[
+/// Cluster-scoped kinds of Kubernetes, to check requests early. For other kinds the cluster is asked.
+const CLUSTER_SCOPED: &[(&str, &[&str])] = &[
     (
         "",
         &["ComponentStatus", "Namespace", "Node", "PersistentVolume"],
@@ -105,8 +108,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Whether the plan fits, as far as package and request tell. Where neither names a namespace, the VIM's record or the
-/// instance does.
+/// Checks the plan as far as package and request determine it. `named`: they name the namespace; otherwise it comes from
+/// the VIM's record or the instance.
 ///
 /// # Errors
 ///
@@ -128,35 +131,36 @@ pub(crate) fn permit(plan: &Plan, named: bool, policy: &VimPolicy) -> Result<(),
     permit_amount(plan, policy)
 }
 
-/// The same with what the cluster says.
+/// Checks the plan with what the cluster knows about its kinds and namespace.
 ///
 /// # Errors
 ///
 /// As [`permit`].
-pub(crate) fn permit_placed(
+pub(crate) fn permit_resolved(
     plan: &Plan,
-    stages: &[Vec<Placed>],
+    stages: &[Vec<ResolvedObject>],
     policy: &VimPolicy,
     state: Option<NamespaceState>,
 ) -> Result<(), PortError> {
     permit(plan, false, policy)?;
     permit_namespace(&plan.namespace, policy, state)?;
-    for placed in stages.iter().flatten() {
-        let outside = placed.target.namespace.is_none();
-        if outside && policy.cluster_scoped == Some(false) && !is_own_namespace(&placed.item, plan)
+    for resolved in stages.iter().flatten() {
+        let outside = resolved.target.namespace.is_none();
+        if outside
+            && policy.cluster_scoped == Some(false)
+            && !is_own_namespace(&resolved.item, plan)
         {
-            let what = "it is outside of namespaces, and the rule `clusterScoped: false` allows no such object";
-            return Err(refused(&placed.item, what));
+            return Err(policy_error(&resolved.item, CLUSTER_SCOPED_REFUSED));
         }
     }
     Ok(())
 }
 
-/// Whether an instance may use a namespace; `state` where the cluster was asked whose it is.
+/// Checks whether an instance may use a namespace; `state` is known once the cluster was asked.
 ///
 /// # Errors
 ///
-/// `Refused`, naming it and the rule.
+/// `Refused`, naming the namespace and the rule.
 pub(crate) fn permit_namespace(
     name: &str,
     policy: &VimPolicy,
@@ -174,21 +178,19 @@ pub(crate) fn permit_namespace(
         "the rule `namespaces` allows {}",
         allowed.collect::<Vec<_>>().join(", ")
     );
-    let clusters = name == "default" || name.starts_with("kube-");
-    let why = match state {
+    let is_system = name == "default" || name.starts_with("kube-");
+    let detail = match state {
         _ if !policy.allows_own_namespace() => rule,
-        _ if clusters => {
-            format!("it is the cluster's, and {rule}, the one that is made for the instance")
+        _ if is_system => {
+            format!("it belongs to the cluster, and {rule}, the one created for the instance")
         }
         Some(NamespaceState::Shared) => {
-            format!(
-                "it was there before the VNF, and {rule}, the one that is made for the instance"
-            )
+            format!("it existed before the VNF, and {rule}, the one created for the instance")
         }
         _ => return Ok(()),
     };
     Err(
-        PortError::new(&POLICY, format!("use namespace `{name}`"), why)
+        PortError::new(&POLICY, format!("use namespace `{name}`"), detail)
             .on(format!("Namespace `{name}`")),
     )
 }
@@ -196,9 +198,8 @@ pub(crate) fn permit_namespace(
 fn permit_object(item: &Item, plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
     let own = is_own_namespace(item, plan);
     permit_kind(item, own, policy)?;
-    if policy.cluster_scoped == Some(false) && !own && is_in(OUTSIDE, item) {
-        let what = "it is outside of namespaces, and the rule `clusterScoped: false` allows no such object";
-        return Err(refused(item, what));
+    if policy.cluster_scoped == Some(false) && !own && is_in(CLUSTER_SCOPED, item) {
+        return Err(policy_error(item, CLUSTER_SCOPED_REFUSED));
     }
     if let Some(namespace) = item
         .namespace
@@ -206,10 +207,9 @@ fn permit_object(item: &Item, plan: &Plan, policy: &VimPolicy) -> Result<(), Por
         .filter(|name| **name != *plan.namespace)
         && !policy.allows_namespace(namespace)
     {
-        let what = format!(
-            "it is to be in namespace `{namespace}`, which the rule `namespaces` does not allow"
-        );
-        return Err(refused(item, &what));
+        let detail =
+            format!("its namespace is `{namespace}`, which the rule `namespaces` does not allow");
+        return Err(policy_error(item, &detail));
     }
     if policy.pod_security == Some(PodSecurity::Baseline) {
         let label = item
@@ -217,15 +217,15 @@ fn permit_object(item: &Item, plan: &Plan, policy: &VimPolicy) -> Result<(), Por
             .pointer("/metadata/labels")
             .and_then(|labels| labels.get(ENFORCE));
         let label = label.filter(|level| *level != "baseline" && *level != "restricted");
-        let found = beyond_baseline(&item.object);
+        let found = baseline_violation(&item.object);
         let found = found.or_else(|| {
             own.then_some(label)
                 .flatten()
                 .map(|one| format!("label {ENFORCE}: {one}"))
         });
         if let Some(found) = found {
-            let what = format!("the rule `podSecurity: baseline` does not allow `{found}`");
-            return Err(refused(item, &what));
+            let detail = format!("the rule `podSecurity: baseline` does not allow `{found}`");
+            return Err(policy_error(item, &detail));
         }
     }
     let external = item
@@ -237,7 +237,7 @@ fn permit_object(item: &Item, plan: &Plan, policy: &VimPolicy) -> Result<(), Por
         && is_service
         && external.is_some_and(|all| !all.is_empty())
     {
-        return Err(refused(
+        return Err(policy_error(
             item,
             "the rule `externalIps: false` does not allow `spec.externalIPs`",
         ));
@@ -249,18 +249,21 @@ fn permit_kind(item: &Item, own: bool, policy: &VimPolicy) -> Result<(), PortErr
     let Some(kinds) = &policy.kinds else {
         return Ok(());
     };
-    match kinds.check(|entry| (own && entry == BUILTIN) || names(entry, item)) {
+    match kinds.check(|entry| (own && entry == BUILTIN) || entry_matches(entry, item)) {
         Ok(()) => Ok(()),
-        Err(Some(entry)) => Err(refused(item, &format!("the rule `kinds` denies `{entry}`"))),
+        Err(Some(entry)) => Err(policy_error(
+            item,
+            &format!("the rule `kinds` denies `{entry}`"),
+        )),
         Err(None) => {
-            let what = format!("the rule `kinds` does not allow `{}`", full_kind(item));
-            Err(refused(item, &what))
+            let detail = format!("the rule `kinds` does not allow `{}`", full_kind(item));
+            Err(policy_error(item, &detail))
         }
     }
 }
 
-/// Whether an entry of `kinds` is about an object.
-fn names(entry: &str, item: &Item) -> bool {
+/// Whether an entry of the rule `kinds` matches an object.
+fn entry_matches(entry: &str, item: &Item) -> bool {
     let group = item.group();
     match entry.rsplit_once('/') {
         _ if entry == "*" => true,
@@ -289,17 +292,17 @@ fn full_kind(item: &Item) -> String {
     }
 }
 
-/// Whether it is of a kind that Kubernetes itself defines, and what it means is known.
+/// Whether Kubernetes itself defines the kind, so that its members are known.
 pub(crate) fn is_builtin(item: &Item) -> bool {
     is_in(BUILTINS, item)
 }
 
-/// Whether it is the namespace that is made for the instance.
+/// Whether it is the namespace created for the instance.
 fn is_own_namespace(item: &Item, plan: &Plan) -> bool {
     item.group().is_empty() && item.kind == "Namespace" && item.name == plan.namespace
 }
 
-/// The service accounts that the package brings, with `default`.
+/// The service accounts that the package contains, and `default`.
 fn accounts(plan: &Plan) -> BTreeSet<&str> {
     let brought = plan
         .items()
@@ -311,23 +314,24 @@ fn accounts(plan: &Plan) -> BTreeSet<&str> {
 }
 
 fn permit_accounts(item: &Item, accounts: &BTreeSet<&str>) -> Result<(), PortError> {
-    for pod in pods(&item.object) {
+    for pod in pod_specs(&item.object) {
         for member in ["serviceAccountName", "serviceAccount"] {
             let name = pod.spec.get(member).filter(|name| !name.is_null());
             let name = name.map(|name| name.as_str().unwrap_or("?"));
             if let Some(name) = name.filter(|name| !accounts.contains(name)) {
-                let what = format!(
-                    "the rule `serviceAccounts: own` does not allow `{}.{member}: {name}`, which the package does not bring",
+                let detail = format!(
+                    "the rule `serviceAccounts: own` does not allow `{}.{member}: {name}`, which the package does not contain",
                     pod.path
                 );
-                return Err(refused(item, &what));
+                return Err(policy_error(item, &detail));
             }
         }
     }
     let is_secret = item.group().is_empty() && item.kind == "Secret";
     if is_secret && item.object["type"] == "kubernetes.io/service-account-token" {
-        let what = "the rule `serviceAccounts: own` does not allow a Secret that asks for a token";
-        return Err(refused(item, what));
+        let detail =
+            "the rule `serviceAccounts: own` does not allow a Secret that requests a token";
+        return Err(policy_error(item, detail));
     }
     Ok(())
 }
@@ -337,37 +341,47 @@ fn permit_amount(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
     let objects = plan.items().count() as u64;
     let pods = plan
         .items()
-        .map(pods_at_a_time)
+        .map(concurrent_pods)
         .fold(0, u64::saturating_add);
     for (name, limit, count) in [
         ("objects", limits.objects, objects),
         ("pods", limits.pods, pods),
     ] {
         if let Some(limit) = limit.filter(|limit| count > *limit) {
-            let what =
+            let detail =
                 format!("it has {count} {name}, and the rule `limits.{name}` allows {limit}");
-            return Err(PortError::new(&POLICY, "make the VNF", what).on(format!("limits.{name}")));
+            return Err(
+                PortError::new(&POLICY, "create the VNF", detail).on(format!("limits.{name}"))
+            );
         }
     }
     Ok(())
 }
 
-fn refused(item: &Item, what: &str) -> PortError {
+fn policy_error(item: &Item, detail: &str) -> PortError {
     let object = format!("{} `{}`", item.kind, item.name);
-    PortError::new(&POLICY, format!("make {object} (`{}`)", item.place), what).on(object)
+    PortError::new(
+        &POLICY,
+        format!("create {object} (`{}`)", item.location),
+        detail,
+    )
+    .on(object)
 }
 
-/// The rules that a plan for `policy` is held to by the cluster itself: labels of the namespace that we make.
-pub(crate) fn labels(policy: &VimPolicy) -> Option<(&'static str, &'static str)> {
+/// The label of a namespace that we create by which the cluster itself enforces `policy`.
+pub(crate) fn namespace_label(policy: &VimPolicy) -> Option<(&'static str, &'static str)> {
     (policy.pod_security == Some(PodSecurity::Baseline)).then_some((ENFORCE, "baseline"))
 }
 
-/// The user as whom an operation of `tenant` calls the cluster.
+/// The user that operations of `tenant` impersonate on the cluster.
 ///
 /// # Errors
 ///
-/// `Refused` where no service account can have the name.
-pub(crate) fn user_of(policy: &VimPolicy, tenant: &str) -> Result<Option<String>, PortError> {
+/// `Refused` if the result is not a valid service account.
+pub(crate) fn impersonated_user(
+    policy: &VimPolicy,
+    tenant: &str,
+) -> Result<Option<String>, PortError> {
     let Some(user) = &policy.impersonate else {
         return Ok(None);
     };
@@ -375,19 +389,19 @@ pub(crate) fn user_of(policy: &VimPolicy, tenant: &str) -> Result<Option<String>
     let account = user
         .strip_prefix("system:serviceaccount:")
         .and_then(|rest| rest.split_once(':'));
-    let fits = |name: &str| {
+    let is_valid = |name: &str| {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
         !name.is_empty() && name.len() <= 253 && name.chars().all(plain)
     };
     match account {
-        Some((namespace, name)) if fits(namespace) && fits(name) => Ok(Some(user)),
+        Some((namespace, name)) if is_valid(namespace) && is_valid(name) => Ok(Some(user)),
         _ => {
-            let what = format!(
-                "no service account can be `{user}`: lower-case letters, digits, `-` and `.`"
+            let detail = format!(
+                "`{user}` is not a valid service account: namespace and name consist of lower-case letters, digits, `-` and `.`"
             );
-            Err(PortError::new(&POLICY, "act as the tenant's service account", what)
+            Err(PortError::new(&POLICY, "act as the tenant's service account", detail)
                 .on("policy.impersonate")
-                .hint("name an account in `policy.impersonate` that does not hold `{tenant}`, or rename the tenant"))
+                .hint("name an account without `{tenant}` in `policy.impersonate`, or rename the tenant"))
         }
     }
 }

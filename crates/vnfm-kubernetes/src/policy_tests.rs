@@ -1,13 +1,13 @@
-//! Plans held to policies: what is refused by which rule, and what is not.
+//! Which objects the rules of a policy refuse, and which they allow.
 
-use super::{permit, permit_namespace, user_of};
+use super::{impersonated_user, permit, permit_namespace};
 use crate::apply::NamespaceState;
-use crate::manifests::{Plan, for_test};
+use crate::manifests::{Plan, item_for_test};
 use serde_json::{Value, json};
 use vnfm_types::{InstanceLimits, Selection, VimPolicy};
 
 fn plan(objects: &[Value]) -> Plan {
-    let items = objects.iter().cloned().map(for_test).collect();
+    let items = objects.iter().cloned().map(item_for_test).collect();
     Plan {
         namespace: "mine".into(),
         is_named: true,
@@ -19,7 +19,7 @@ fn of(api: &str, kind: &str) -> Value {
     json!({"apiVersion": api, "kind": kind, "metadata": {"name": "it"}})
 }
 
-/// What the policy says to one object.
+/// The error if `policy` refuses the object.
 fn refusal(object: &Value, policy: &VimPolicy) -> Option<String> {
     permit(&plan(std::slice::from_ref(object)), true, policy)
         .err()
@@ -158,17 +158,17 @@ fn a_policy_may_allow_more_and_less() {
     );
     let denied = refusal(&of("v1", "Secret"), &kinds(&["BUILTIN"], &["core/Secret"])).unwrap();
     assert!(denied.contains("denies `core/Secret`"), "{denied}");
-    // What is allowed by its kind is still outside of namespaces.
+    // What is allowed by its kind is still cluster-scoped.
     let role = of("rbac.authorization.k8s.io/v1", "ClusterRole");
-    let told = refusal(&role, &kinds(&["*"], &[])).unwrap();
-    assert!(told.contains("clusterScoped: false"), "{told}");
+    let error = refusal(&role, &kinds(&["*"], &[])).unwrap();
+    assert!(error.contains("clusterScoped: false"), "{error}");
     for object in [role, thing, of("v1", "Node")] {
         assert_eq!(refusal(&object, &VimPolicy::OPEN), None);
     }
 }
 
 #[test]
-fn an_account_that_the_package_brings_may_be_used() {
+fn an_account_of_the_package_may_be_used() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [], "serviceAccountName": "own"}});
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own"}});
@@ -178,7 +178,7 @@ fn an_account_that_the_package_brings_may_be_used() {
 }
 
 #[test]
-fn whose_a_namespace_is_decides() {
+fn the_state_of_a_namespace_decides_whether_it_may_be_used() {
     let borrower = VimPolicy::for_borrowers();
     let ask = |name: &str, state, policy: &VimPolicy| {
         permit_namespace(name, policy, state).map_err(|error| error.to_string())
@@ -191,12 +191,12 @@ fn whose_a_namespace_is_decides() {
         assert_eq!(ask("mine", state, &borrower), Ok(()));
     }
     let there = ask("mine", Some(NamespaceState::Shared), &borrower).unwrap_err();
-    assert!(there.contains("it was there before the VNF"), "{there}");
+    assert!(there.contains("it existed before the VNF"), "{there}");
     for name in ["kube-system", "default"] {
         assert!(
             ask(name, None, &borrower)
                 .unwrap_err()
-                .contains("it is the cluster's")
+                .contains("it belongs to the cluster")
         );
     }
     let narrowed = VimPolicy::for_namespaces(&["web".into()]);
@@ -209,7 +209,7 @@ fn whose_a_namespace_is_decides() {
 }
 
 #[test]
-fn an_instance_is_as_large_as_its_policy_lets_it() {
+fn the_limits_of_a_policy_bound_an_instance() {
     let limits = InstanceLimits {
         objects: Some(2),
         pods: Some(5),
@@ -230,24 +230,24 @@ fn an_instance_is_as_large_as_its_policy_lets_it() {
         vec![web(json!("many"))],
         vec![of("v1", "Secret"), of("v1", "Secret"), of("v1", "Secret")],
     ] {
-        let told = permit(&plan(&objects), true, &policy).unwrap_err();
-        assert!(told.resource().unwrap().starts_with("limits."), "{told}");
+        let error = permit(&plan(&objects), true, &policy).unwrap_err();
+        assert!(error.resource().unwrap().starts_with("limits."), "{error}");
     }
 }
 
 #[test]
-fn a_tenant_s_user_is_a_service_account() {
+fn the_impersonated_user_must_be_a_valid_service_account() {
     let policy = |user: &str| VimPolicy {
         impersonate: Some(user.into()),
         ..VimPolicy::OPEN
     };
     let mine = policy("system:serviceaccount:tenants:{tenant}");
     assert_eq!(
-        user_of(&mine, "acme").unwrap().unwrap(),
+        impersonated_user(&mine, "acme").unwrap().unwrap(),
         "system:serviceaccount:tenants:acme"
     );
-    assert_eq!(user_of(&VimPolicy::OPEN, "acme").unwrap(), None);
+    assert_eq!(impersonated_user(&VimPolicy::OPEN, "acme").unwrap(), None);
     for tenant in ["a_b", "ACME", ""] {
-        assert!(user_of(&mine, tenant).is_err(), "{tenant}");
+        assert!(impersonated_user(&mine, tenant).is_err(), "{tenant}");
     }
 }

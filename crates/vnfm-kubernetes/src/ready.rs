@@ -1,14 +1,14 @@
-//! Whether an object works: a pure function of what the API server says about it.
+//! Whether an object is ready: a pure function of its manifest and status.
 //!
 //! | kind | ready when |
 //! |---|---|
-//! | Deployment | all replicas are updated and available, none of an older template is left |
-//! | StatefulSet, `ReplicaSet` | all replicas are ready (and updated, as far as the partition reaches) |
-//! | `DaemonSet` | every node that should has an updated, available pod |
+//! | Deployment | all replicas are updated and available, none of an older template remains |
+//! | StatefulSet, `ReplicaSet` | all replicas are ready (and updated, above the partition) |
+//! | `DaemonSet` | every scheduled node has an updated, available pod |
 //! | Pod | its condition `Ready` is true, or it succeeded |
 //! | Job | it is complete |
 //! | PersistentVolumeClaim | it is bound |
-//! | Service | it has an address; a load balancer's from outside |
+//! | Service | it has an address; for a load balancer an external one |
 //! | Namespace | it is active |
 //! | CustomResourceDefinition | it is established and its names are accepted |
 //! | `APIService` | it is available |
@@ -16,20 +16,19 @@
 
 use serde_json::Value;
 
-/// What an object says of itself.
+/// The readiness of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Readiness {
-    /// It works.
     Ready,
-    /// It may come.
+    /// It may become ready; why it is not.
     NotYet(String),
-    /// It will not come.
+    /// It will not become ready; why.
     Failed(String),
 }
 
 use Readiness::{Failed, NotYet, Ready};
 
-/// Judges an object as the API server shows it.
+/// Determines the readiness of an object as returned by the API server.
 pub(crate) fn readiness(object: &Value) -> Readiness {
     if object.pointer("/metadata/deletionTimestamp").is_some() {
         return NotYet("it is being deleted".to_owned());
@@ -49,13 +48,13 @@ pub(crate) fn readiness(object: &Value) -> Readiness {
         ("", "Namespace") => phase(object, &["Active"], &[]),
         ("", "Service") => service(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
-        ("apiregistration.k8s.io", "APIService") => required(object, "Available"),
+        ("apiregistration.k8s.io", "APIService") => condition_readiness(object, "Available"),
         _ => generic(object),
     }
 }
 
 fn deployment(object: &Value) -> Readiness {
-    if let Some(waiting) = unobserved(object) {
+    if let Some(waiting) = not_observed(object) {
         return waiting;
     }
     if object.pointer("/spec/paused") == Some(&Value::Bool(true)) {
@@ -63,31 +62,31 @@ fn deployment(object: &Value) -> Readiness {
     }
     if let Some((reason, message)) = condition(object, "Progressing")
         .filter(|c| c.is("False"))
-        .map(Condition::words)
+        .map(Condition::reason_and_message)
         && reason == "ProgressDeadlineExceeded"
     {
         return Failed(join(&reason, &message));
     }
-    let wanted = wanted(object);
+    let wanted = desired_replicas(object);
     let (updated, total, available) = (
         count(object, "/status/updatedReplicas"),
         count(object, "/status/replicas"),
         count(object, "/status/availableReplicas"),
     );
     if updated < wanted {
-        return NotYet(with_failure(
+        return NotYet(with_replica_failure(
             object,
             format!("{updated} of {wanted} replicas updated"),
         ));
     }
     if total > updated {
         return NotYet(format!(
-            "{} replicas of an older template are left",
+            "{} replicas of an older template remain",
             total - updated
         ));
     }
     if available < wanted {
-        return NotYet(with_failure(
+        return NotYet(with_replica_failure(
             object,
             format!("{available} of {wanted} replicas available"),
         ));
@@ -96,10 +95,13 @@ fn deployment(object: &Value) -> Readiness {
 }
 
 fn stateful_set(object: &Value) -> Readiness {
-    if let Some(waiting) = unobserved(object) {
+    if let Some(waiting) = not_observed(object) {
         return waiting;
     }
-    let (wanted, ready) = (wanted(object), count(object, "/status/readyReplicas"));
+    let (wanted, ready) = (
+        desired_replicas(object),
+        count(object, "/status/readyReplicas"),
+    );
     if ready < wanted {
         return NotYet(format!("{ready} of {wanted} replicas ready"));
     }
@@ -123,7 +125,7 @@ fn stateful_set(object: &Value) -> Readiness {
 }
 
 fn daemon_set(object: &Value) -> Readiness {
-    if let Some(waiting) = unobserved(object) {
+    if let Some(waiting) = not_observed(object) {
         return waiting;
     }
     let wanted = count(object, "/status/desiredNumberScheduled");
@@ -141,12 +143,15 @@ fn daemon_set(object: &Value) -> Readiness {
 }
 
 fn replica_set(object: &Value) -> Readiness {
-    if let Some(waiting) = unobserved(object) {
+    if let Some(waiting) = not_observed(object) {
         return waiting;
     }
-    let (wanted, ready) = (wanted(object), count(object, "/status/readyReplicas"));
+    let (wanted, ready) = (
+        desired_replicas(object),
+        count(object, "/status/readyReplicas"),
+    );
     if ready < wanted {
-        NotYet(with_failure(
+        NotYet(with_replica_failure(
             object,
             format!("{ready} of {wanted} replicas ready"),
         ))
@@ -157,7 +162,7 @@ fn replica_set(object: &Value) -> Readiness {
 
 fn job(object: &Value) -> Readiness {
     if let Some(failed) = condition(object, "Failed").filter(|c| c.is("True")) {
-        let (reason, message) = failed.words();
+        let (reason, message) = failed.reason_and_message();
         return Failed(join(&reason, &message));
     }
     if condition(object, "Complete").is_some_and(|c| c.is("True")) {
@@ -172,7 +177,7 @@ fn job(object: &Value) -> Readiness {
         count(object, "/status/failed"),
     );
     let tries = if failed > 0 {
-        format!(", {failed} failed tries")
+        format!(", {failed} failed attempts")
     } else {
         String::new()
     };
@@ -182,19 +187,18 @@ fn job(object: &Value) -> Readiness {
 fn pod(object: &Value) -> Readiness {
     match text(object, "/status/phase") {
         "Succeeded" => Ready,
-        "Failed" => Failed(join(text(object, "/status/reason"), &pod_end(object))),
+        "Failed" => Failed(join(text(object, "/status/reason"), &pod_failure(object))),
         _ if condition(object, "Ready").is_some_and(|c| c.is("True")) => Ready,
         _ => {
-            NotYet(pod_trouble(object).unwrap_or_else(|| "its containers are not ready".to_owned()))
+            NotYet(pod_problem(object).unwrap_or_else(|| "its containers are not ready".to_owned()))
         }
     }
 }
 
-/// What keeps a pod from being ready, in its own words: why it is not scheduled, what a container waits for, how
-/// the last try ended.
-pub(crate) fn pod_trouble(pod: &Value) -> Option<String> {
+/// Why a pod is not ready, from its status: why it is not scheduled, what a container waits for, how it last terminated.
+pub(crate) fn pod_problem(pod: &Value) -> Option<String> {
     if let Some(unscheduled) = condition(pod, "PodScheduled").filter(|c| c.is("False")) {
-        let (reason, message) = unscheduled.words();
+        let (reason, message) = unscheduled.reason_and_message();
         return Some(join(&reason, &message));
     }
     let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
@@ -204,10 +208,10 @@ pub(crate) fn pod_trouble(pod: &Value) -> Option<String> {
         .flatten();
     containers
         .filter(|container| container.get("ready") != Some(&Value::Bool(true)))
-        .find_map(container_trouble)
+        .find_map(container_problem)
 }
 
-fn container_trouble(container: &Value) -> Option<String> {
+fn container_problem(container: &Value) -> Option<String> {
     let waiting = container.pointer("/state/waiting").filter(|waiting| {
         !matches!(
             text(waiting, "/reason"),
@@ -218,7 +222,9 @@ fn container_trouble(container: &Value) -> Option<String> {
     if let Some(waiting) = waiting {
         let last = container
             .pointer("/lastState/terminated")
-            .map_or_else(String::new, |end| format!(" (last try: {})", ended(end)));
+            .map_or_else(String::new, |end| {
+                format!(" (last attempt: {})", termination(end))
+            });
         return Some(format!(
             "container `{name}`: {}{last}",
             join(text(waiting, "/reason"), text(waiting, "/message"))
@@ -227,19 +233,19 @@ fn container_trouble(container: &Value) -> Option<String> {
     let end = container
         .pointer("/state/terminated")
         .filter(|end| end.get("exitCode") != Some(&Value::from(0)))?;
-    Some(format!("container `{name}`: {}", ended(end)))
+    Some(format!("container `{name}`: {}", termination(end)))
 }
 
-fn pod_end(pod: &Value) -> String {
+fn pod_failure(pod: &Value) -> String {
     let message = text(pod, "/status/message");
     if message.is_empty() {
-        pod_trouble(pod).unwrap_or_else(|| "the pod failed".to_owned())
+        pod_problem(pod).unwrap_or_else(|| "the pod failed".to_owned())
     } else {
         message.to_owned()
     }
 }
 
-fn ended(end: &Value) -> String {
+fn termination(end: &Value) -> String {
     let message = text(end, "/message");
     let message = if message.is_empty() {
         String::new()
@@ -267,7 +273,7 @@ fn service(object: &Value) -> Readiness {
         _ if text(object, "/spec/clusterIP").is_empty() => {
             NotYet("it has no address yet".to_owned())
         }
-        "LoadBalancer" if empty(object, "/status/loadBalancer/ingress") => {
+        "LoadBalancer" if is_empty(object, "/status/loadBalancer/ingress") => {
             NotYet("its load balancer has no address yet".to_owned())
         }
         _ => Ready,
@@ -277,25 +283,25 @@ fn service(object: &Value) -> Readiness {
 fn definition(object: &Value) -> Readiness {
     match condition(object, "NamesAccepted").filter(|c| c.is("False")) {
         Some(refused) => {
-            let (reason, message) = refused.words();
+            let (reason, message) = refused.reason_and_message();
             Failed(join(&reason, &message))
         }
-        None => required(object, "Established"),
+        None => condition_readiness(object, "Established"),
     }
 }
 
 fn generic(object: &Value) -> Readiness {
     if object.pointer("/status/observedGeneration").is_some()
-        && let Some(waiting) = unobserved(object)
+        && let Some(waiting) = not_observed(object)
     {
         return waiting;
     }
     if let Some(stalled) = condition(object, "Stalled").filter(|c| c.is("True")) {
-        let (reason, message) = stalled.words();
+        let (reason, message) = stalled.reason_and_message();
         return Failed(join(&reason, &message));
     }
     if condition(object, "Ready").is_some() {
-        required(object, "Ready")
+        condition_readiness(object, "Ready")
     } else {
         Ready
     }
@@ -312,30 +318,30 @@ fn phase(object: &Value, ready: &[&str], failed: &[&str]) -> Readiness {
     }
 }
 
-/// Ready when the condition is true.
-fn required(object: &Value, name: &str) -> Readiness {
+/// Ready if the condition `name` is true.
+fn condition_readiness(object: &Value, name: &str) -> Readiness {
     match condition(object, name) {
         Some(condition) if condition.is("True") => Ready,
         Some(condition) => {
-            let (reason, message) = condition.words();
+            let (reason, message) = condition.reason_and_message();
             NotYet(join(&reason, &message))
         }
-        None => NotYet(format!("condition `{name}` is not there yet")),
+        None => NotYet(format!("condition `{name}` is not set yet")),
     }
 }
 
-/// `NotYet` while the controller has not seen the newest version.
-fn unobserved(object: &Value) -> Option<Readiness> {
+/// `NotYet` while the controller has not observed the current generation.
+fn not_observed(object: &Value) -> Option<Readiness> {
     let behind =
         count(object, "/status/observedGeneration") < count(object, "/metadata/generation");
-    behind.then(|| NotYet("its controller has not looked at it yet".to_owned()))
+    behind.then(|| NotYet("its controller has not observed it yet".to_owned()))
 }
 
-/// Adds why replicas cannot be made, such as a quota.
-fn with_failure(object: &Value, text: String) -> String {
+/// Appends why replicas cannot be created, such as an exceeded quota.
+fn with_replica_failure(object: &Value, text: String) -> String {
     match condition(object, "ReplicaFailure").filter(|c| c.is("True")) {
         Some(failure) => {
-            let (reason, message) = failure.words();
+            let (reason, message) = failure.reason_and_message();
             format!("{text}: {}", join(&reason, &message))
         }
         None => text,
@@ -350,7 +356,7 @@ impl Condition<'_> {
         text(self.0, "/status") == status
     }
 
-    fn words(self) -> (String, String) {
+    fn reason_and_message(self) -> (String, String) {
         (
             text(self.0, "/reason").to_owned(),
             text(self.0, "/message").to_owned(),
@@ -373,7 +379,7 @@ fn join(reason: &str, message: &str) -> String {
     }
 }
 
-fn wanted(object: &Value) -> u64 {
+fn desired_replicas(object: &Value) -> u64 {
     object
         .pointer("/spec/replicas")
         .and_then(Value::as_u64)
@@ -384,23 +390,23 @@ fn count(object: &Value, pointer: &str) -> u64 {
     object.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn empty(object: &Value, pointer: &str) -> bool {
+fn is_empty(object: &Value, pointer: &str) -> bool {
     object
         .pointer(pointer)
         .and_then(Value::as_array)
         .is_none_or(Vec::is_empty)
 }
 
-/// Whether an object's condition `name` has this status.
+/// Whether the condition `name` exists and has this status.
 pub(crate) fn condition_is(object: &Value, name: &str, status: &str) -> bool {
     condition(object, name).is_some_and(|condition| condition.is(status))
 }
 
-/// When a Deployment gave up, if it did.
-pub(crate) fn gave_up(object: &Value) -> Option<String> {
+/// Identifies the failure of a Deployment that exceeded its progress deadline: UID and time.
+pub(crate) fn progress_failure(object: &Value) -> Option<String> {
     let progressing = condition(object, "Progressing").filter(|c| c.is("False"))?;
     let is_deployment = text(object, "/kind") == "Deployment";
-    (is_deployment && progressing.words().0 == "ProgressDeadlineExceeded").then(|| {
+    (is_deployment && progressing.reason_and_message().0 == "ProgressDeadlineExceeded").then(|| {
         format!(
             "{} {}",
             text(object, "/metadata/uid"),
@@ -409,7 +415,7 @@ pub(crate) fn gave_up(object: &Value) -> Option<String> {
     })
 }
 
-/// The text at a place, or none.
+/// The string at a JSON pointer; empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)

@@ -1,4 +1,4 @@
-//! One row per way in which an object is ready, not ready or broken.
+//! One row per state in which an object is ready, not ready or failed.
 
 use super::*;
 use serde_json::json;
@@ -19,7 +19,7 @@ fn check(rows: Vec<(Value, Readiness)>) {
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "what `json!` makes is used once"
+    reason = "each `json!` value is used once"
 )]
 fn object(api_version: &str, kind: &str, spec: Value, status: Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "metadata": {"generation": 2}, "spec": spec, "status": status})
@@ -43,11 +43,11 @@ fn deployments() {
         (deployment(good.clone()), Ready),
         (
             deployment(json!({})),
-            not_yet("its controller has not looked at it yet"),
+            not_yet("its controller has not observed it yet"),
         ),
         (
             with(json!({"observedGeneration": 1})),
-            not_yet("its controller has not looked at it yet"),
+            not_yet("its controller has not observed it yet"),
         ),
         (
             with(json!({"updatedReplicas": 1})),
@@ -55,7 +55,7 @@ fn deployments() {
         ),
         (
             with(json!({"replicas": 3})),
-            not_yet("1 replicas of an older template are left"),
+            not_yet("1 replicas of an older template remain"),
         ),
         (
             with(json!({"availableReplicas": 0})),
@@ -99,11 +99,11 @@ fn a_deployment_of_zero_replicas_is_ready_and_a_paused_one_is_not() {
 }
 
 #[test]
-fn an_object_that_is_going_is_not_ready() {
-    let mut going = object("v1", "ConfigMap", Value::Null, Value::Null);
-    assert_eq!(readiness(&going), Ready);
-    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    assert_eq!(readiness(&going), not_yet("it is being deleted"));
+fn an_object_that_is_being_deleted_is_not_ready() {
+    let mut deleting = object("v1", "ConfigMap", Value::Null, Value::Null);
+    assert_eq!(readiness(&deleting), Ready);
+    deleting["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    assert_eq!(readiness(&deleting), not_yet("it is being deleted"));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn daemon_and_replica_sets() {
 }
 
 #[test]
-fn pods_say_what_keeps_them() {
+fn a_pod_reports_why_it_is_not_ready() {
     let pod = |status: Value| object("v1", "Pod", json!({}), status);
     let waiting = |reason: &str| json!({"phase": "Pending", "containerStatuses": [{"name": "web", "ready": false, "state": {"waiting": {"reason": reason, "message": "why"}}}]});
     check(vec![
@@ -227,7 +227,7 @@ fn pods_say_what_keeps_them() {
                 "lastState": {"terminated": {"reason": "Error", "exitCode": 3}}}]}),
             ),
             not_yet(
-                "container `web`: CrashLoopBackOff: back-off 10s (last try: Error with exit code 3)",
+                "container `web`: CrashLoopBackOff: back-off 10s (last attempt: Error with exit code 3)",
             ),
         ),
         (
@@ -259,7 +259,7 @@ fn jobs() {
         ),
         (
             job(json!({"succeeded": 1, "failed": 2})),
-            not_yet("1 of 2 completions, 2 failed tries"),
+            not_yet("1 of 2 completions, 2 failed attempts"),
         ),
         (
             job(
@@ -372,7 +372,7 @@ fn claims_volumes_and_namespaces() {
 }
 
 #[test]
-fn definitions_and_whatever_else_there_is() {
+fn definitions_and_other_kinds() {
     let definition = |conditions: Value| {
         object(
             "apiextensions.k8s.io/v1",
@@ -389,7 +389,7 @@ fn definitions_and_whatever_else_there_is() {
         ),
         (
             definition(json!([])),
-            not_yet("condition `Established` is not there yet"),
+            not_yet("condition `Established` is not set yet"),
         ),
         (
             definition(
@@ -400,7 +400,7 @@ fn definitions_and_whatever_else_there_is() {
         (thing(json!({})), Ready),
         (
             thing(json!({"observedGeneration": 1})),
-            not_yet("its controller has not looked at it yet"),
+            not_yet("its controller has not observed it yet"),
         ),
         (
             thing(

@@ -1,55 +1,55 @@
-//! Waiting until a stage is ready: its objects, their pods and the warnings about them, followed by watch.
+//! Waits until the objects of a stage are ready; watches them, their pods and the warning events about them.
 
-use crate::apply::Placed;
+use crate::apply::ResolvedObject;
 use crate::catalog::{Target, core};
 use crate::client::Session;
+use crate::diagnostics;
 use crate::errors::{FAILED, NOT_READY, VANISHED};
 use crate::labels;
-use crate::ready::{Readiness, gave_up, readiness};
-use crate::trouble;
-use crate::watch::{End, Feed, Scene, Verdict, until};
+use crate::ready::{Readiness, progress_failure, readiness};
+use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, watch_until};
 use std::collections::BTreeSet;
 use vnfm_core::ports::{Ownership, PortError, VimCall};
 
-/// Waits until every object of a stage is ready.
-pub(crate) async fn wait_ready(
+/// Objects whose kind cannot be watched count as ready.
+pub(crate) async fn wait_until_ready(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    stage: &[&Placed],
+    stage: &[&ResolvedObject],
 ) -> Result<(), PortError> {
-    let watched: Vec<&Placed> = stage
+    let watched: Vec<&ResolvedObject> = stage
         .iter()
         .copied()
-        .filter(|placed| placed.watchable)
+        .filter(|resolved| resolved.watchable)
         .collect();
     if watched.is_empty() {
         return Ok(());
     }
     let mut stale = None;
-    let ready = |scene: &Scene| {
-        let stale = stale.get_or_insert_with(|| given_up(scene, &watched));
-        judge(scene, &watched, stale)
+    let ready = |cache: &ObjectCache| {
+        let stale = stale.get_or_insert_with(|| failed_before(cache, &watched));
+        check_stage(cache, &watched, stale)
     };
-    match until(cx, session, &feeds(&watched, cx.ownership), ready).await? {
-        End::Done(()) => Ok(()),
-        End::Late { scene, reason } => {
+    match watch_until(cx, session, &feeds(&watched, cx.ownership), ready).await? {
+        WaitEnd::Done(()) => Ok(()),
+        WaitEnd::Expired { cache, reason } => {
             let late = watched
                 .iter()
-                .find_map(|placed| Some((&placed.target, unready(&scene, placed)?)));
-            let (what, text) = late.map_or(("the VNF".to_owned(), reason), |(target, why)| {
-                (target.to_string(), why)
+                .find_map(|resolved| Some((&resolved.target, pending_reason(&cache, resolved)?)));
+            let (object, text) = late.map_or(("the VNF".to_owned(), reason), |(target, reason)| {
+                (target.to_string(), reason)
             });
             Err(PortError::new(
                 &NOT_READY,
-                format!("wait until {what} is ready"),
+                format!("wait until {object} is ready"),
                 format!("at the deadline: {text}"),
             )
-            .on(what))
+            .on(object))
         }
     }
 }
 
-pub(crate) fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
+pub(crate) fn feeds(watched: &[&ResolvedObject], owner: &Ownership) -> Vec<Feed> {
     let selector = labels::selector(owner);
     let mut feeds: Vec<Feed> = Vec::new();
     let mut add = |feed: Feed| {
@@ -57,8 +57,8 @@ pub(crate) fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
             feeds.push(feed);
         }
     };
-    for placed in watched {
-        let target = &placed.target;
+    for resolved in watched {
+        let target = &resolved.target;
         add(Feed::labelled(
             &target.resource,
             target.namespace.as_deref(),
@@ -67,7 +67,7 @@ pub(crate) fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
         if let Some(namespace) = target
             .namespace
             .as_deref()
-            .filter(|_| makes_pods(&placed.target))
+            .filter(|_| makes_pods(&resolved.target))
         {
             add(Feed::labelled(
                 &core("Pod", "pods"),
@@ -93,37 +93,41 @@ pub(crate) fn makes_pods(target: &Target) -> bool {
         )
 }
 
-/// Deployments that gave up before we began to wait: what they wait for may come all the same after a retry.
-fn given_up(scene: &Scene, watched: &[&Placed]) -> BTreeSet<String> {
-    let objects = watched.iter().filter_map(|placed| {
-        let target = &placed.target;
-        scene.get(&target.resource, target.namespace.as_deref(), &target.name)
+/// Deployments that had exceeded their progress deadline before this wait began: after a retry they may still succeed.
+fn failed_before(cache: &ObjectCache, watched: &[&ResolvedObject]) -> BTreeSet<String> {
+    let objects = watched.iter().filter_map(|resolved| {
+        let target = &resolved.target;
+        cache.get(&target.resource, target.namespace.as_deref(), &target.name)
     });
-    objects.filter_map(gave_up).collect()
+    objects.filter_map(progress_failure).collect()
 }
 
-/// Whether all of a stage is ready; a failure that is as old as one of `stale` is waited out.
-pub(crate) fn judge(scene: &Scene, watched: &[&Placed], stale: &BTreeSet<String>) -> Verdict<()> {
+/// Whether all objects of a stage are ready; a failure listed in `stale` does not end the wait.
+pub(crate) fn check_stage(
+    cache: &ObjectCache,
+    watched: &[&ResolvedObject],
+    stale: &BTreeSet<String>,
+) -> Verdict<()> {
     let mut waiting = Vec::new();
-    for placed in watched {
-        let target = &placed.target;
-        let Some(object) = scene.get(&target.resource, target.namespace.as_deref(), &target.name)
+    for resolved in watched {
+        let target = &resolved.target;
+        let Some(object) = cache.get(&target.resource, target.namespace.as_deref(), &target.name)
         else {
-            let text = format!("{target} is gone: somebody deleted it, or took our labels away");
+            let text = format!("{target} is missing: it was deleted, or lost our labels");
             return Verdict::Failed(
                 PortError::new(&VANISHED, format!("wait until {target} is ready"), text)
                     .on(target.to_string()),
             );
         };
-        let stale = gave_up(object).is_some_and(|when| stale.contains(&when));
+        let stale = progress_failure(object).is_some_and(|when| stale.contains(&when));
         if let (Readiness::Failed(reason), false) = (readiness(object), stale) {
-            let reason = with_trouble(scene, target, reason);
+            let reason = with_diagnostics(cache, target, reason);
             return Verdict::Failed(
                 PortError::new(&FAILED, format!("wait until {target} is ready"), reason)
                     .on(target.to_string()),
             );
         }
-        waiting.extend(unready(scene, placed).map(|reason| format!("{target}: {reason}")));
+        waiting.extend(pending_reason(cache, resolved).map(|reason| format!("{target}: {reason}")));
     }
     match waiting.len() {
         0 => Verdict::Done(()),
@@ -137,29 +141,29 @@ pub(crate) fn judge(scene: &Scene, watched: &[&Placed], stale: &BTreeSet<String>
     }
 }
 
-/// Why an object is not ready yet; `None` if it is.
-fn unready(scene: &Scene, placed: &Placed) -> Option<String> {
-    let target = &placed.target;
+/// Why an object is not ready yet; `None` if it is ready.
+fn pending_reason(cache: &ObjectCache, resolved: &ResolvedObject) -> Option<String> {
+    let target = &resolved.target;
     let namespace = target.namespace.as_deref().unwrap_or_default();
-    let object = scene.get(&target.resource, target.namespace.as_deref(), &target.name)?;
+    let object = cache.get(&target.resource, target.namespace.as_deref(), &target.name)?;
     match readiness(object) {
         Readiness::Ready => None,
-        // Many classes bind a claim when its first pod comes, which may be in a later stage.
+        // Many storage classes bind a claim only when its first pod is scheduled, which may happen in a later stage.
         Readiness::NotYet(_)
             if target.resource.kind == "PersistentVolumeClaim"
-                && !trouble::is_used(scene, namespace, &target.name) =>
+                && !diagnostics::is_mounted(cache, namespace, &target.name) =>
         {
             None
         }
         Readiness::NotYet(reason) | Readiness::Failed(reason) => {
-            Some(with_trouble(scene, target, reason))
+            Some(with_diagnostics(cache, target, reason))
         }
     }
 }
 
-pub(crate) fn with_trouble(scene: &Scene, target: &Target, reason: String) -> String {
+pub(crate) fn with_diagnostics(cache: &ObjectCache, target: &Target, reason: String) -> String {
     let namespace = target.namespace.as_deref().unwrap_or_default();
-    match trouble::of_workload(scene, &target.resource.kind, namespace, &target.name) {
+    match diagnostics::workload_problem(cache, &target.resource.kind, namespace, &target.name) {
         Some(more) if !more.contains(&reason) => format!("{reason} ({more})"),
         Some(more) => more,
         None => reason,

@@ -1,13 +1,13 @@
 //! The Services of the VNF as SOL003's external connection points.
 //!
-//! A `VirtualCp` of the VNFD stands for the Services of ours that bear its name or, where none does, that select the
-//! pods of the VDU it targets. The address is the load balancer's where there is one, else the cluster's; type,
-//! ports and the other addresses are in the metadata. SOL003 V3.7.1 knows no virtual CP: the external CP is
-//! associated with the first VNFC CP behind it.
+//! A `VirtualCp` of the VNFD represents our Service of the same name or, if there is none, our Services that select the
+//! pods of its target VDU. The address is the load balancer's if there is one, else the cluster IP; type, ports and other
+//! addresses are in the metadata. SOL003 V3.7.1 has no virtual CP: the external CP is associated with the first VNFC CP
+//! behind it.
 
 use crate::catalog::{api, core};
 use crate::client::Session;
-use crate::inventory::{protocol, without_nulls};
+use crate::inventory::{protocol_info, without_nulls};
 use crate::labels;
 use crate::ready::text;
 use kube::api::{DynamicObject, ListParams};
@@ -17,20 +17,20 @@ use vnfm_core::ports::{Inventory, PortError, VimCall};
 use vnfm_descriptor::{Cp, CpKind, Flavour};
 use vnfm_types::VnfExtCpInfo;
 
-/// A pod that is a VNFC, and of which VDU.
-pub(crate) type OfVdu = (String, DynamicObject);
+/// The VDU of a VNFC, and its pod.
+pub(crate) type VduPod = (String, DynamicObject);
 
-/// The external CPs, by the Services in `namespaces`.
+/// Builds the external CPs from the Services in `namespaces`.
 ///
 /// # Errors
 ///
-/// Where the API server cannot be asked.
+/// A call failed.
 pub(crate) async fn external_cps(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     flavour: &Flavour,
     namespaces: &BTreeSet<String>,
-    (inventory, pods): (&Inventory, &[OfVdu]),
+    (inventory, pods): (&Inventory, &[VduPod]),
 ) -> Result<Vec<VnfExtCpInfo>, PortError> {
     let virtual_cps: Vec<&Cp> = flavour
         .cps
@@ -57,7 +57,7 @@ pub(crate) async fn external_cps(
             .iter()
             .filter(|vnfc| vnfc.vdu_id == vdu);
         let vnfc_cp = vnfcs.flat_map(|vnfc| &vnfc.vnfc_cp_info).next();
-        for service in of_cp(&services, &cp.name, &behind) {
+        for service in services_of_cp(&services, &cp.name, &behind) {
             let mut info = external_cp(&cp.name, service);
             info.associated_vnfc_cp_id = vnfc_cp.map(|cp| cp.id.clone());
             found.push(info);
@@ -84,12 +84,12 @@ async fn list(
             },
         )
         .await?;
-    let stays = |service: &DynamicObject| service.metadata.deletion_timestamp.is_none();
-    Ok(listed.items.into_iter().filter(stays).collect())
+    let is_kept = |service: &DynamicObject| service.metadata.deletion_timestamp.is_none();
+    Ok(listed.items.into_iter().filter(is_kept).collect())
 }
 
-/// The Services that a virtual CP stands for.
-fn of_cp<'a>(
+/// The Services that a virtual CP represents.
+fn services_of_cp<'a>(
     services: &'a [DynamicObject],
     name: &str,
     pods: &[&DynamicObject],
@@ -136,7 +136,7 @@ fn external_cp(cpd: &str, service: &DynamicObject) -> VnfExtCpInfo {
         id: service.metadata.uid.clone().unwrap_or_default(),
         cpd_id: cpd.to_owned(),
         cp_config_id: cpd.to_owned(),
-        cp_protocol_info: vec![protocol(&addresses)],
+        cp_protocol_info: vec![protocol_info(&addresses)],
         metadata: without_nulls(metadata),
         ..VnfExtCpInfo::default()
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_cp_stands_for_the_service_of_its_name_or_that_selects_its_pods() {
+    fn a_virtual_cp_represents_the_service_of_its_name_or_those_that_select_its_pods() {
         let services = [
             service("front", &json!({"app": "web"})),
             service("other", &json!({"app": "db"})),
@@ -178,19 +178,23 @@ mod tests {
             json!({"metadata": {"name": "p", "namespace": "a", "labels": {"app": "web", "x": "y"}}}),
         );
         let names = |cp: &str| -> Vec<String> {
-            let of = of_cp(&services, cp, &[&pod]);
+            let of = services_of_cp(&services, cp, &[&pod]);
             of.into_iter()
                 .filter_map(|service| service.metadata.name.clone())
                 .collect()
         };
         assert_eq!(names("webService"), ["front"]);
-        assert_eq!(names("other"), ["other"], "a name counts before a selector");
+        assert_eq!(
+            names("other"),
+            ["other"],
+            "a name takes precedence over a selector"
+        );
     }
 
     #[test]
-    fn the_address_is_the_one_from_outside_where_there_is_one() {
+    fn the_load_balancer_address_takes_precedence_over_the_cluster_ip() {
         let mut service = service("front", &json!({}));
-        let shown = |service: &DynamicObject| {
+        let cp_of = |service: &DynamicObject| {
             let info = external_cp("webService", service);
             let ethernet = info.cp_protocol_info[0].ip_over_ethernet.clone().unwrap();
             (
@@ -199,14 +203,14 @@ mod tests {
                 info.metadata,
             )
         };
-        let (id, addresses, metadata) = shown(&service);
+        let (id, addresses, metadata) = cp_of(&service);
         assert_eq!(
             (id.as_str(), addresses),
             ("u-front", vec!["10.96.0.7".to_owned()])
         );
         assert_eq!(metadata["ports"], json!([{"port": 80}]));
         service.data["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}});
-        let (_, addresses, metadata) = shown(&service);
+        let (_, addresses, metadata) = cp_of(&service);
         assert_eq!(addresses, ["192.0.2.9"]);
         assert_eq!(metadata["clusterIps"], json!(["10.96.0.7"]));
         service.data["spec"]["clusterIPs"] = json!(["None"]);

@@ -1,5 +1,5 @@
-//! One document of a manifest with the values of its variables: the document is parsed first, with a plain word in
-//! place of each placeholder, and then values replace words in its scalars.
+//! Inserts the values of variables into one document of a manifest: the document is parsed with a plain word for each
+//! placeholder, then values replace the words in its scalars.
 //!
 //! | where the placeholder stands | what is inserted |
 //! |---|---|
@@ -8,59 +8,66 @@
 //! | among other characters: `image: registry/$name:1` | the value as text |
 //! | in a key | the value as text; two equal keys are refused |
 //!
-//! The tree with values has the same lists, objects and members as the tree without.
+//! Inserting values never changes the structure: lists, objects and their members stay the same.
 
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_descriptor::{Marked, MissingVariable, Variables, type_of};
 
-/// Why a document cannot be used with these values.
+/// Why the values cannot be inserted into a document.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Unfilled {
-    /// It is not YAML: the line within it, from 0, and what is wrong there.
-    Text(usize, String),
+pub(crate) enum TemplateError {
+    /// Invalid YAML: line within the document, from 0, and the reason.
+    Yaml(usize, String),
     /// A variable has no value.
     Missing(MissingVariable),
-    /// The value is a list or an object.
-    NoScalar { name: String, given: &'static str },
-    /// Two keys of one object become equal.
-    Twin(String),
-    /// More bytes than are left of the budget.
-    TooMuch,
+    /// An unquoted placeholder whose value is a list or an object.
+    NotScalar { name: String, given: &'static str },
+    /// Two keys of one object became equal.
+    DuplicateKey(String),
+    /// The result exceeds the remaining budget.
+    TooLarge,
 }
 
-/// Bytes that may still be written.
+/// The remaining budget of inserted bytes.
 #[derive(Debug)]
 pub(crate) struct BytesLeft(u64);
 
 impl BytesLeft {
-    pub(crate) fn of(bytes: u64) -> Self {
+    pub(crate) fn new(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    fn spend(&mut self, bytes: usize) -> Result<(), Unfilled> {
-        self.0 = self.0.checked_sub(bytes as u64).ok_or(Unfilled::TooMuch)?;
+    fn spend(&mut self, bytes: usize) -> Result<(), TemplateError> {
+        self.0 = self
+            .0
+            .checked_sub(bytes as u64)
+            .ok_or(TemplateError::TooLarge)?;
         Ok(())
     }
 }
 
-/// Placeholders that are a whole scalar get numbers from here on: YAML reads one without quotes as a number.
-const NUMBERS: u64 = 9_100_000_000_000_000_000;
+/// Placeholders that are a complete scalar are numbered from here: YAML parses an unquoted one as a number.
+const FIRST_NUMBER: u64 = 9_100_000_000_000_000_000;
 
-/// One document as JSON, with its values.
+/// Parses one document and inserts its values.
 pub(crate) fn parse(
     document: &str,
     marked: &Marked,
     values: &Variables,
     left: &mut BytesLeft,
-) -> Result<Value, Unfilled> {
+) -> Result<Value, TemplateError> {
     let tree = read(document, marked)?;
-    let mut places = Places::default();
-    places.look(&tree, marked);
-    let alone: Vec<usize> = places.alone.difference(&places.in_keys).copied().collect();
-    let bare = bare(document, marked, (&tree, &alone))?;
-    Filling {
+    let mut placeholders = Placeholders::default();
+    placeholders.collect(&tree, marked);
+    let alone: Vec<usize> = placeholders
+        .alone
+        .difference(&placeholders.in_keys)
+        .copied()
+        .collect();
+    let bare = find_unquoted(document, marked, (&tree, &alone))?;
+    Template {
         marked,
         values,
         bare,
@@ -69,34 +76,34 @@ pub(crate) fn parse(
     .fill(tree)
 }
 
-fn read(document: &str, marked: &Marked) -> Result<Value, Unfilled> {
+fn read(document: &str, marked: &Marked) -> Result<Value, TemplateError> {
     let wrong = |error: serde_yaml::Error| {
         let line = error
             .location()
-            .map_or(0, |place| place.line().saturating_sub(1));
-        Unfilled::Text(line, marked.as_written(&error.to_string()))
+            .map_or(0, |position| position.line().saturating_sub(1));
+        TemplateError::Yaml(line, marked.as_written(&error.to_string()))
     };
     let mut value: serde_yaml::Value = serde_yaml::from_str(document).map_err(wrong)?;
     value.apply_merge().map_err(wrong)?;
     Value::deserialize(value).map_err(wrong)
 }
 
-/// Which placeholders are a whole scalar, and which stand in a key.
+/// Which placeholders are a complete scalar, and which are in a key.
 #[derive(Default)]
-struct Places {
+struct Placeholders {
     alone: BTreeSet<usize>,
     in_keys: BTreeSet<usize>,
 }
 
-impl Places {
-    fn look(&mut self, value: &Value, marked: &Marked) {
+impl Placeholders {
+    fn collect(&mut self, value: &Value, marked: &Marked) {
         match value {
             Value::String(text) => self.alone.extend(marked.whole(text)),
-            Value::Array(items) => items.iter().for_each(|item| self.look(item, marked)),
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item, marked)),
             Value::Object(members) => {
                 for (key, member) in members {
                     self.in_keys.extend(marked.whole(key));
-                    self.look(member, marked);
+                    self.collect(member, marked);
                 }
             }
             _ => {}
@@ -104,16 +111,16 @@ impl Places {
     }
 }
 
-/// Those of `alone` that stand without quotes: with a number in its place, such a scalar is a number.
-fn bare(
+/// Those of `alone` that are unquoted: replaced by a number, such a scalar parses as a number.
+fn find_unquoted(
     document: &str,
     marked: &Marked,
     (tree, alone): (&Value, &[usize]),
-) -> Result<BTreeSet<usize>, Unfilled> {
+) -> Result<BTreeSet<usize>, TemplateError> {
     if alone.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let word = |number: usize| (NUMBERS + number as u64).to_string();
+    let word = |number: usize| (FIRST_NUMBER + number as u64).to_string();
     let words: BTreeMap<usize, String> = alone
         .iter()
         .map(|number| (*number, word(*number)))
@@ -124,7 +131,7 @@ fn bare(
     Ok(bare)
 }
 
-/// Walks the same document with words and with numbers.
+/// Compares the document parsed with words and parsed with numbers.
 fn compare((worded, numbered): (&Value, &Value), marked: &Marked, bare: &mut BTreeSet<usize>) {
     match (worded, numbered) {
         (Value::String(text), Value::Number(_)) => bare.extend(marked.whole(text)),
@@ -143,15 +150,15 @@ fn compare((worded, numbered): (&Value, &Value), marked: &Marked, bare: &mut BTr
     }
 }
 
-struct Filling<'a> {
+struct Template<'a> {
     marked: &'a Marked,
     values: &'a Variables,
     bare: BTreeSet<usize>,
     left: &'a mut BytesLeft,
 }
 
-impl Filling<'_> {
-    fn fill(&mut self, value: Value) -> Result<Value, Unfilled> {
+impl Template<'_> {
+    fn fill(&mut self, value: Value) -> Result<Value, TemplateError> {
         match value {
             Value::String(text) => self.scalar(&text),
             Value::Array(items) => items
@@ -164,7 +171,7 @@ impl Filling<'_> {
                     let key = self.text(&key)?;
                     let member = self.fill(member)?;
                     if filled.contains_key(&key) {
-                        return Err(Unfilled::Twin(key));
+                        return Err(TemplateError::DuplicateKey(key));
                     }
                     filled.insert(key, member);
                 }
@@ -174,7 +181,7 @@ impl Filling<'_> {
         }
     }
 
-    fn scalar(&mut self, text: &str) -> Result<Value, Unfilled> {
+    fn scalar(&mut self, text: &str) -> Result<Value, TemplateError> {
         let Some(number) = self
             .marked
             .whole(text)
@@ -185,9 +192,9 @@ impl Filling<'_> {
         let value = self
             .marked
             .value(number, self.values)
-            .map_err(Unfilled::Missing)?;
+            .map_err(TemplateError::Missing)?;
         match value {
-            Value::Array(_) | Value::Object(_) => Err(Unfilled::NoScalar {
+            Value::Array(_) | Value::Object(_) => Err(TemplateError::NotScalar {
                 name: self.marked.name(number).to_owned(),
                 given: type_of(value),
             }),
@@ -199,11 +206,11 @@ impl Filling<'_> {
         }
     }
 
-    fn text(&mut self, text: &str) -> Result<String, Unfilled> {
+    fn text(&mut self, text: &str) -> Result<String, TemplateError> {
         let filled = self
             .marked
             .fill(text, self.values)
-            .map_err(Unfilled::Missing)?;
+            .map_err(TemplateError::Missing)?;
         self.left.spend(filled.len())?;
         Ok(filled)
     }
@@ -211,12 +218,12 @@ impl Filling<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{BytesLeft, Unfilled, parse};
+    use super::{BytesLeft, TemplateError, parse};
     use proptest::prelude::*;
     use serde_json::{Value, json};
     use vnfm_descriptor::{Marked, Variables};
 
-    fn filled(document: &str, values: Value) -> Result<Value, Unfilled> {
+    fn filled(document: &str, values: Value) -> Result<Value, TemplateError> {
         let Value::Object(values) = values else {
             panic!("no object")
         };
@@ -224,10 +231,15 @@ mod tests {
             |(name, value): (String, Value)| (name, Some(value).filter(|one| !one.is_null()));
         let values: Variables = values.into_iter().map(value).collect();
         let marked = Marked::new(document, |name| values.contains_key(name));
-        parse(marked.text(), &marked, &values, &mut BytesLeft::of(1 << 20))
+        parse(
+            marked.text(),
+            &marked,
+            &values,
+            &mut BytesLeft::new(1 << 20),
+        )
     }
 
-    /// What of a tree is no scalar, with the types of scalars left out.
+    /// The structure of a tree: its lists and objects, with every scalar replaced by null.
     fn shape(value: &Value) -> Value {
         match value {
             Value::Array(items) => items.iter().map(shape).collect(),
@@ -245,7 +257,7 @@ mod tests {
         list: [$v, \"$v\", 1, ${v}]\nbare: $v\nbraced: ${v}\nsingle: '$v'\nlong: a $v b ${v}\nliteral: |-\n  $v\nfolded: >\n  $v\n  and $v\n\
         anchor: &a $v\nalias: *a\nbase: &b {k: $v}\nmerged: {<<: *b, m: '$$v'} # $v\n";
 
-    /// What has a meaning in YAML, JSON, shells or templates, or is hard to show.
+    /// Values with a meaning in YAML, JSON, shells or templates, or that are hard to display.
     const EVIL: &[&str] = &[
         "x\n---\napiVersion: v1\nkind: Secret\n#",
         "x\n  y: z",
@@ -332,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_something_to_a_parser_stays_a_value() {
+    fn a_value_with_syntax_stays_a_value() {
         for value in EVIL {
             stays_a_value(value);
         }
@@ -370,13 +382,13 @@ mod tests {
     }
 
     #[test]
-    fn a_list_or_an_object_is_text_or_refused() {
+    fn a_list_or_an_object_is_inserted_as_text_or_refused() {
         for value in [json!([1, {"a": "b"}]), json!({"kind": "Secret"})] {
             let given = vnfm_descriptor::type_of(&value);
             let refused = filled("a: $v", json!({"v": value})).unwrap_err();
             assert_eq!(
                 refused,
-                Unfilled::NoScalar {
+                TemplateError::NotScalar {
                     name: "v".into(),
                     given
                 }
@@ -387,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_texts_and_differ() {
+    fn keys_become_strings_and_must_differ() {
         assert_eq!(filled("$v: 1", json!({"v": 5})), Ok(json!({"5": 1})));
         assert_eq!(
             filled("{$v: 1}", json!({"v": "a: {b"})),
@@ -398,12 +410,12 @@ mod tests {
             Ok(json!({"<<": 1, "c": 2}))
         );
         let twin = filled("{$v: 1, a: 2}", json!({"v": "a"})).unwrap_err();
-        assert_eq!(twin, Unfilled::Twin("a".into()));
+        assert_eq!(twin, TemplateError::DuplicateKey("a".into()));
     }
 
     #[test]
-    fn a_value_that_is_missing_is_named_with_its_line() {
-        let Unfilled::Missing(missing) =
+    fn a_missing_value_is_reported_with_name_and_line() {
+        let TemplateError::Missing(missing) =
             filled("# $v\na: 1\nb: \"${v}\"\n", json!({"v": null})).unwrap_err()
         else {
             panic!("something else is wrong");
@@ -416,19 +428,22 @@ mod tests {
     }
 
     #[test]
-    fn what_values_multiply_to_is_bounded() {
+    fn the_size_of_repeated_values_is_limited() {
         let big = "x".repeat(1 << 19);
         assert_eq!(
             filled("[$v, $v, $v]", json!({"v": big})),
-            Err(Unfilled::TooMuch)
+            Err(TemplateError::TooLarge)
         );
         let aliases = "a: &a $v\nb: [*a, *a, *a, *a]";
-        assert_eq!(filled(aliases, json!({"v": big})), Err(Unfilled::TooMuch));
+        assert_eq!(
+            filled(aliases, json!({"v": big})),
+            Err(TemplateError::TooLarge)
+        );
     }
 
     #[test]
-    fn what_is_no_yaml_is_said_as_its_author_wrote_it() {
-        let Unfilled::Text(line, reason) =
+    fn a_yaml_error_quotes_the_original_text() {
+        let TemplateError::Yaml(line, reason) =
             filled("a: 1\n$v: 1\n$v: 2\n: :", json!({"v": 1})).unwrap_err()
         else {
             panic!("something else is wrong");

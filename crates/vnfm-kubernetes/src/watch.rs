@@ -1,12 +1,12 @@
-//! Waiting without polling: a scene of objects is kept current by watches, and a judge looks at it at each change.
+//! Waiting without polling: watches keep a cache of objects current, and a check runs on it at each change.
 //!
 //! ```text
-//! feeds ── list + watch ──> Scene ── judge ──> Done | NotYet(reason) ──> Watcher::waiting
-//!    ^                                └──────> Failed
-//!    └── anew, with the connection that is valid then, after 401, a broken stream, 5xx
+//! feeds ── list + watch ──> ObjectCache ── check ──> Done | NotYet(reason) ──> Watcher::waiting
+//!    ^                                       └─────> Failed
+//!    └── restarted with the current connection after 401, 5xx or a broken stream
 //! ```
-//! A wait ends at the deadline of the step; what the scene shows then goes into the error. A refused login does
-//! not end it: a `vim update` may bring a new credential.
+//! A wait ends at the deadline of the step; the error describes the cache at that time. A refused login does not end it:
+//! a `vim update` may bring a new credential.
 
 use crate::catalog::api;
 use crate::client::Session;
@@ -24,13 +24,12 @@ use std::time::Duration;
 use tracing::Instrument as _;
 use vnfm_core::ports::{ErrorKind, PortError, VimCall};
 
-/// Seconds after which the API server ends a watch and it is begun anew; shorter than the longest silence that a
-/// client bears.
-const WATCH: u32 = 20;
-/// Pause after trouble.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Seconds after which the API server ends a watch and it is restarted; less than the client's read timeout.
+const WATCH_SECONDS: u32 = 20;
+/// The pause before the watches are restarted after an error.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is watched: the objects of one kind in one place.
+/// What is watched: the objects of one kind, in one namespace or in all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Feed {
     pub(crate) resource: ApiResource,
@@ -40,7 +39,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Everything of a kind that carries labels.
+    /// The objects of a kind that match the label selector `labels`.
     pub(crate) fn labelled(resource: &ApiResource, namespace: Option<&str>, labels: &str) -> Self {
         Self {
             resource: resource.clone(),
@@ -51,32 +50,32 @@ impl Feed {
     }
 }
 
-/// The objects of all feeds, as they are now.
+/// The current objects of all feeds.
 #[derive(Debug, Default)]
-pub(crate) struct Scene {
-    feeds: Vec<Seen>,
+pub(crate) struct ObjectCache {
+    feeds: Vec<FeedObjects>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct FeedObjects {
     resource: Option<ApiResource>,
     listed: bool,
     objects: BTreeMap<(String, String), Value>,
-    arriving: BTreeMap<(String, String), Value>,
+    listing: BTreeMap<(String, String), Value>,
 }
 
-impl Scene {
+impl ObjectCache {
     fn new(feeds: &[Feed]) -> Self {
-        let seen = |feed: &Feed| Seen {
+        let seen = |feed: &Feed| FeedObjects {
             resource: Some(feed.resource.clone()),
-            ..Seen::default()
+            ..FeedObjects::default()
         };
         Self {
             feeds: feeds.iter().map(seen).collect(),
         }
     }
 
-    /// An object, if it is there.
+    /// `None` if the object does not exist or is not watched.
     pub(crate) fn get(
         &self,
         resource: &ApiResource,
@@ -84,23 +83,24 @@ impl Scene {
         name: &str,
     ) -> Option<&Value> {
         let key = (namespace.unwrap_or_default().to_owned(), name.to_owned());
-        self.of(resource).find_map(|seen| seen.objects.get(&key))
+        self.feeds_of(resource)
+            .find_map(|seen| seen.objects.get(&key))
     }
 
     /// Every object of a kind of the core group.
     pub(crate) fn all(&self, kind: &str) -> impl Iterator<Item = &Value> {
-        let fits = move |seen: &&Seen| {
+        let is_kind = move |seen: &&FeedObjects| {
             seen.resource
                 .as_ref()
                 .is_some_and(|r| r.kind == kind && r.group.is_empty())
         };
         self.feeds
             .iter()
-            .filter(fits)
+            .filter(is_kind)
             .flat_map(|seen| seen.objects.values())
     }
 
-    fn of(&self, resource: &ApiResource) -> impl Iterator<Item = &Seen> {
+    fn feeds_of(&self, resource: &ApiResource) -> impl Iterator<Item = &FeedObjects> {
         self.feeds
             .iter()
             .filter(move |seen| seen.resource.as_ref() == Some(resource))
@@ -110,34 +110,34 @@ impl Scene {
         self.feeds.iter().all(|seen| seen.listed)
     }
 
-    fn take(&mut self, feed: usize, event: Event<DynamicObject>) {
+    fn apply_event(&mut self, feed: usize, event: Event<DynamicObject>) {
         let Some(seen) = self.feeds.get_mut(feed) else {
             return;
         };
         match event {
-            Event::Init => seen.arriving.clear(),
+            Event::Init => seen.listing.clear(),
             Event::InitApply(object) => {
                 drop(
-                    seen.arriving
-                        .insert(key(&object), shown(seen.resource.as_ref(), object)),
+                    seen.listing
+                        .insert(key(&object), typed_json(seen.resource.as_ref(), object)),
                 );
             }
             Event::InitDone => {
-                seen.objects = std::mem::take(&mut seen.arriving);
+                seen.objects = std::mem::take(&mut seen.listing);
                 seen.listed = true;
             }
             Event::Apply(object) => {
                 drop(
                     seen.objects
-                        .insert(key(&object), shown(seen.resource.as_ref(), object)),
+                        .insert(key(&object), typed_json(seen.resource.as_ref(), object)),
                 );
             }
             Event::Delete(object) => drop(seen.objects.remove(&key(&object))),
         }
     }
 
-    /// The kind is not served (any more): there is nothing of it.
-    fn take_nothing(&mut self, feed: usize) {
+    /// For a kind that is not (or no longer) served: it has no objects.
+    fn clear_feed(&mut self, feed: usize) {
         if let Some(seen) = self.feeds.get_mut(feed) {
             seen.objects.clear();
             seen.listed = true;
@@ -145,55 +145,55 @@ impl Scene {
     }
 }
 
-/// What a judge says of a scene.
+/// The result of a check.
 pub(crate) enum Verdict<T> {
     Done(T),
     NotYet(String),
     Failed(PortError),
 }
 
-/// How a wait ended that did not fail.
-pub(crate) enum End<T> {
+/// How a wait without an error ended.
+pub(crate) enum WaitEnd<T> {
     Done(T),
     /// The deadline passed.
-    Late {
-        scene: Scene,
+    Expired {
+        cache: ObjectCache,
         reason: String,
     },
 }
 
-/// Watches `feeds` until `judge` is content, at most until the deadline of `cx`.
+/// Watches `feeds` until `check` is done, at most until the deadline of `cx`.
 ///
 /// # Errors
 ///
-/// What the judge says, and what the API server refuses for good.
-pub(crate) async fn until<T>(
+/// Those of `check`, and permanent errors of the API server.
+pub(crate) async fn watch_until<T>(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     feeds: &[Feed],
-    mut judge: impl FnMut(&Scene) -> Verdict<T>,
-) -> Result<End<T>, PortError> {
-    let mut wait = Wait {
+    mut check: impl FnMut(&ObjectCache) -> Verdict<T>,
+) -> Result<WaitEnd<T>, PortError> {
+    let mut wait = WatchLoop {
         cx,
         session,
-        scene: Scene::new(feeds),
+        cache: ObjectCache::new(feeds),
         reason: String::new(),
-        gone: vec![false; feeds.len()],
+        not_served: vec![false; feeds.len()],
     };
-    wait.say("the API server's first answer");
+    wait.report("the first response of the API server");
     let watching = async {
         loop {
             let client = session.client().await?;
-            let mut stream = streams(&client, feeds, &wait.gone);
-            match wait.follow(&mut stream, &mut judge).await? {
-                Turn::Done(value) => return Ok(End::Done(value)),
-                Turn::Late => {
-                    return Ok(End::Late {
-                        scene: wait.scene,
+            let mut stream = streams(&client, feeds, &wait.not_served);
+            match wait.follow(&mut stream, &mut check).await? {
+                StreamEnd::Done(value) => return Ok(WaitEnd::Done(value)),
+                StreamEnd::Expired => {
+                    return Ok(WaitEnd::Expired {
+                        cache: wait.cache,
                         reason: wait.reason,
                     });
                 }
-                Turn::Anew => {}
+                StreamEnd::Restart => {}
             }
         }
     };
@@ -204,13 +204,13 @@ pub(crate) async fn until<T>(
 
 type Events = BoxStream<'static, (usize, watcher::Result<Event<DynamicObject>>)>;
 
-fn streams(client: &Client, feeds: &[Feed], gone: &[bool]) -> Events {
+fn streams(client: &Client, feeds: &[Feed], not_served: &[bool]) -> Events {
     let open = feeds
         .iter()
         .enumerate()
-        .filter(|(index, _)| gone.get(*index) != Some(&true));
+        .filter(|(index, _)| not_served.get(*index) != Some(&true));
     let streams = open.map(|(index, feed)| {
-        let mut config = watcher::Config::default().timeout(WATCH);
+        let mut config = watcher::Config::default().timeout(WATCH_SECONDS);
         config.label_selector.clone_from(&feed.labels);
         config.field_selector.clone_from(&feed.fields);
         let objects = api(client.clone(), &feed.resource, feed.namespace.as_deref());
@@ -221,68 +221,70 @@ fn streams(client: &Client, feeds: &[Feed], gone: &[bool]) -> Events {
     select_all(streams).boxed()
 }
 
-enum Turn<T> {
+enum StreamEnd<T> {
     Done(T),
-    Late,
-    Anew,
+    Expired,
+    Restart,
 }
 
-struct Wait<'a, 'b> {
+struct WatchLoop<'a, 'b> {
     cx: &'a VimCall<'b>,
     session: &'a Session<'b>,
-    scene: Scene,
+    cache: ObjectCache,
     reason: String,
-    gone: Vec<bool>,
+    not_served: Vec<bool>,
 }
 
-impl Wait<'_, '_> {
+impl WatchLoop<'_, '_> {
     async fn follow<T>(
         &mut self,
         stream: &mut Events,
-        judge: &mut impl FnMut(&Scene) -> Verdict<T>,
-    ) -> Result<Turn<T>, PortError> {
+        check: &mut impl FnMut(&ObjectCache) -> Verdict<T>,
+    ) -> Result<StreamEnd<T>, PortError> {
         loop {
-            if self.scene.is_complete() {
-                match judge(&self.scene) {
-                    Verdict::Done(value) => return Ok(Turn::Done(value)),
+            if self.cache.is_complete() {
+                match check(&self.cache) {
+                    Verdict::Done(value) => return Ok(StreamEnd::Done(value)),
                     Verdict::Failed(error) => return Err(error),
-                    Verdict::NotYet(reason) => self.say(&reason),
+                    Verdict::NotYet(reason) => self.report(&reason),
                 }
             }
-            let event = match select(stream.next(), self.cx.clock.sleep(self.left())).await {
+            let event = match select(stream.next(), self.cx.clock.sleep(self.remaining())).await {
                 Either::Left((event, _)) => event,
-                Either::Right(_) => return Ok(Turn::Late),
+                Either::Right(_) => return Ok(StreamEnd::Expired),
             };
             match event {
-                Some((feed, Ok(event))) => self.scene.take(feed, event),
-                Some((feed, Err(error))) => return self.trouble(feed, &error).await,
+                Some((feed, Ok(event))) => self.cache.apply_event(feed, event),
+                Some((feed, Err(error))) => return self.tolerate(feed, &error).await,
                 None => std::future::pending().await,
             }
         }
     }
 
-    /// Bears what may pass; says so.
-    async fn trouble<T>(
+    /// Reports an error that may be transient and waits; returns any other.
+    async fn tolerate<T>(
         &mut self,
         feed: usize,
         error: &watcher::Error,
-    ) -> Result<Turn<T>, PortError> {
-        let told = match error {
+    ) -> Result<StreamEnd<T>, PortError> {
+        let error = match error {
             watcher::Error::InitialListFailed(error)
             | watcher::Error::WatchStartFailed(error)
             | watcher::Error::WatchFailed(error) => match errors::status(error) {
-                410 => return Ok(Turn::Anew),
+                410 => return Ok(StreamEnd::Restart),
                 404 => {
-                    self.scene.take_nothing(feed);
-                    self.gone[feed] = true;
-                    return Ok(Turn::Anew);
+                    self.cache.clear_feed(feed);
+                    self.not_served[feed] = true;
+                    return Ok(StreamEnd::Restart);
                 }
-                _ => self.session.told("watch the objects", error),
+                _ => self.session.port_error("watch the objects", error),
             },
-            watcher::Error::WatchError(status) if status.code == 410 => return Ok(Turn::Anew),
+            watcher::Error::WatchError(status) if status.code == 410 => {
+                return Ok(StreamEnd::Restart);
+            }
             watcher::Error::WatchError(status) => self
                 .session
-                .told("watch the objects", &kube::Error::Api(status.clone())),
+                .port_error("watch the objects", &kube::Error::Api(status.clone())),
             watcher::Error::NoResourceVersion => PortError::new(
                 &errors::UNEXPECTED,
                 "watch the objects",
@@ -290,30 +292,30 @@ impl Wait<'_, '_> {
             ),
         };
         let vim = self.session.vim();
-        if told.code() == &errors::LOGIN_REFUSED {
-            self.say(&format!("VIM `{vim}` refuses the login; `vnfmctl vim update {vim}` with a new credential goes on"));
-        } else if told.kind() == ErrorKind::Unavailable {
-            self.say(&format!("VIM `{vim}` to answer: {}", told.detail()));
+        if error.code() == &errors::LOGIN_REFUSED {
+            self.report(&format!("VIM `{vim}` refuses the login; `vnfmctl vim update {vim}` with a new credential lets it continue"));
+        } else if error.kind() == ErrorKind::Unavailable {
+            self.report(&format!("VIM `{vim}` to answer: {}", error.detail()));
         } else {
-            return Err(told);
+            return Err(error);
         }
-        let left = self.left();
-        self.cx.clock.sleep(PAUSE.min(left)).await;
+        let left = self.remaining();
+        self.cx.clock.sleep(RETRY_INTERVAL.min(left)).await;
         Ok(if left.is_zero() {
-            Turn::Late
+            StreamEnd::Expired
         } else {
-            Turn::Anew
+            StreamEnd::Restart
         })
     }
 
-    fn say(&mut self, reason: &str) {
+    fn report(&mut self, reason: &str) {
         if self.reason != reason {
             reason.clone_into(&mut self.reason);
             self.cx.watcher.waiting(reason);
         }
     }
 
-    fn left(&self) -> Duration {
+    fn remaining(&self) -> Duration {
         self.cx
             .deadline
             .duration_since(self.cx.clock.now())
@@ -330,8 +332,8 @@ fn key(object: &DynamicObject) -> (String, String) {
     )
 }
 
-/// An object as JSON with its type, which lists leave out.
-fn shown(resource: Option<&ApiResource>, mut object: DynamicObject) -> Value {
+/// Converts to JSON and adds `apiVersion` and `kind`, which lists omit.
+fn typed_json(resource: Option<&ApiResource>, mut object: DynamicObject) -> Value {
     object.metadata.managed_fields = None;
     let mut value = serde_json::to_value(object).unwrap_or_default();
     if let (Some(resource), true) = (resource, value.is_object()) {
@@ -341,7 +343,7 @@ fn shown(resource: Option<&ApiResource>, mut object: DynamicObject) -> Value {
     value
 }
 
-/// The UID of an object.
+/// `metadata.uid`; empty if absent.
 pub(crate) fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }

@@ -1,12 +1,12 @@
-//! Hashes and ways to sign: from the identifiers of CMS to what computes them.
+//! Hash and signature algorithms: maps the identifiers of CMS to implementations.
 //!
-//! | | taken |
+//! | | supported |
 //! |---|---|
 //! | hash | SHA-256, SHA-384, SHA-512 |
 //! | RSA, 2048 to 8192 bits | PKCS #1 v1.5; PSS with any salt, MGF1 with the same hash |
 //! | ECDSA | P-256, P-384, P-521 |
 //!
-//! What is weaker (SHA-1, RSA of 1024 bits) is refused by name.
+//! Weaker algorithms (SHA-1, RSA of 1024 bits) are refused by name.
 
 use crate::fault::Fault;
 use aws_lc_rs::digest::{self, Digest};
@@ -16,7 +16,7 @@ use const_oid::ObjectIdentifier;
 use const_oid::db::{DB, rfc5912};
 use der::{Decode as _, Encode as _, Sequence};
 
-/// A hash that is strong enough.
+/// A supported hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hash {
     Sha256,
@@ -25,13 +25,13 @@ pub(crate) enum Hash {
 }
 
 impl Hash {
-    /// The hash of this identifier.
-    pub(crate) fn of(oid: ObjectIdentifier) -> Result<Self, Fault> {
+    /// The hash with this identifier.
+    pub(crate) fn from_oid(oid: ObjectIdentifier) -> Result<Self, Fault> {
         match oid {
             rfc5912::ID_SHA_256 => Ok(Hash::Sha256),
             rfc5912::ID_SHA_384 => Ok(Hash::Sha384),
             rfc5912::ID_SHA_512 => Ok(Hash::Sha512),
-            other => Err(Fault::Hash(name(other))),
+            other => Err(Fault::Hash(oid_name(other))),
         }
     }
 
@@ -60,11 +60,11 @@ impl Hash {
     }
 }
 
-/// A way to sign.
+/// A signature scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Pkcs1,
-    /// With so many bytes of salt.
+    /// With the length of the salt in bytes.
     Pss(u16),
     Ecdsa,
 }
@@ -79,7 +79,7 @@ impl Scheme {
     }
 }
 
-/// `RSASSA-PSS-params` (RFC 4055 3.1); what is absent means SHA-1 and a salt of 20 bytes.
+/// `RSASSA-PSS-params` (RFC 4055 3.1); absent members mean SHA-1 and a salt of 20 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Sequence)]
 pub(crate) struct PssParameters {
     #[asn1(context_specific = "0", tag_mode = "EXPLICIT", optional = "true")]
@@ -92,7 +92,7 @@ pub(crate) struct PssParameters {
     pub(crate) trailer: Option<u8>,
 }
 
-/// The way to sign that a CMS names; `hash` is the one of its digest, which has to be the same.
+/// The scheme that a CMS names; its hash must equal `hash`, that of the digest.
 pub(crate) fn scheme(named: &AlgorithmIdentifierOwned, hash: Hash) -> Result<Scheme, Fault> {
     use rfc5912::{
         ECDSA_WITH_SHA_256, ECDSA_WITH_SHA_384, ECDSA_WITH_SHA_512, ID_RSASSA_PSS, RSA_ENCRYPTION,
@@ -106,12 +106,12 @@ pub(crate) fn scheme(named: &AlgorithmIdentifierOwned, hash: Hash) -> Result<Sch
         ECDSA_WITH_SHA_256 => (Scheme::Ecdsa, Hash::Sha256),
         ECDSA_WITH_SHA_384 => (Scheme::Ecdsa, Hash::Sha384),
         ECDSA_WITH_SHA_512 => (Scheme::Ecdsa, Hash::Sha512),
-        ID_RSASSA_PSS => pss(named)?,
-        other => return Err(Fault::Algorithm(name(other))),
+        ID_RSASSA_PSS => pss_scheme(named)?,
+        other => return Err(Fault::Algorithm(oid_name(other))),
     };
     if own != hash {
         return Err(Fault::Hash(format!(
-            "{} for the content, {} to sign",
+            "{} for the content, {} for the signature",
             hash.name(),
             own.name()
         )));
@@ -119,17 +119,17 @@ pub(crate) fn scheme(named: &AlgorithmIdentifierOwned, hash: Hash) -> Result<Sch
     Ok(scheme)
 }
 
-fn pss(named: &AlgorithmIdentifierOwned) -> Result<(Scheme, Hash), Fault> {
-    let wrong = |why: &str| Fault::Algorithm(format!("RSA-PSS {why}"));
+fn pss_scheme(named: &AlgorithmIdentifierOwned) -> Result<(Scheme, Hash), Fault> {
+    let wrong = |problem: &str| Fault::Algorithm(format!("RSA-PSS {problem}"));
     let given = named
         .parameters
         .as_ref()
         .ok_or_else(|| wrong("without parameters"))?;
     let given: PssParameters = given
         .decode_as()
-        .map_err(|_| wrong("with parameters that cannot be read"))?;
+        .map_err(|_| wrong("with invalid parameters"))?;
     let hash = given.hash.as_ref().ok_or_else(|| wrong("with SHA-1"))?;
-    let hash = Hash::of(hash.oid)?;
+    let hash = Hash::from_oid(hash.oid)?;
     let mask = given
         .mask
         .as_ref()
@@ -137,7 +137,7 @@ fn pss(named: &AlgorithmIdentifierOwned) -> Result<(Scheme, Hash), Fault> {
     let inner = mask.and_then(|mask| mask.parameters.as_ref()?.to_der().ok());
     let inner = inner.and_then(|der| AlgorithmIdentifierOwned::from_der(&der).ok());
     if inner.is_none_or(|inner| inner.oid != hash.oid()) {
-        return Err(wrong("with another mask than MGF1 of the same hash"));
+        return Err(wrong("with a mask other than MGF1 of the same hash"));
     }
     if given.trailer.is_some_and(|trailer| trailer != 1) {
         return Err(wrong("with an unknown trailer"));
@@ -145,7 +145,7 @@ fn pss(named: &AlgorithmIdentifierOwned) -> Result<(Scheme, Hash), Fault> {
     Ok((Scheme::Pss(given.salt.unwrap_or(20)), hash))
 }
 
-/// Whether `signature` is one of `digest` by the key.
+/// Whether `signature` is a valid signature of `digest` by the key.
 pub(crate) fn verify(
     key: &SubjectPublicKeyInfoOwned,
     (scheme, hash): (Scheme, Hash),
@@ -176,26 +176,27 @@ pub(crate) fn verify(
             };
             fits(&algorithm.with_pss_salt_length(RsaPssSaltLength::Custom(salt)))
         }
-        Scheme::Ecdsa if key.algorithm.oid == rfc5912::ID_EC_PUBLIC_KEY => fits(ecdsa(key, hash)?),
+        Scheme::Ecdsa if key.algorithm.oid == rfc5912::ID_EC_PUBLIC_KEY => {
+            fits(ecdsa_algorithm(key, hash)?)
+        }
         _ => {
-            let what = format!(
+            let combination = format!(
                 "{} with a key of {}",
                 scheme.name(),
-                name(key.algorithm.oid)
+                oid_name(key.algorithm.oid)
             );
-            return Err(Fault::Algorithm(what));
+            return Err(Fault::Algorithm(combination));
         }
     })
 }
 
-fn ecdsa(
+fn ecdsa_algorithm(
     key: &SubjectPublicKeyInfoOwned,
     hash: Hash,
 ) -> Result<&'static dyn VerificationAlgorithm, Fault> {
     let parameters = key.algorithm.parameters.as_ref();
     let curve = parameters.and_then(|curve| curve.decode_as::<ObjectIdentifier>().ok());
-    let curve =
-        curve.ok_or_else(|| Fault::Algorithm("ECDSA on a curve without a name".to_owned()))?;
+    let curve = curve.ok_or_else(|| Fault::Algorithm("ECDSA on an unnamed curve".to_owned()))?;
     Ok(match (curve, hash) {
         (rfc5912::SECP_256_R_1, Hash::Sha256) => &lc::ECDSA_P256_SHA256_ASN1,
         (rfc5912::SECP_256_R_1, Hash::Sha384) => &lc::ECDSA_P256_SHA384_ASN1,
@@ -206,12 +207,12 @@ fn ecdsa(
         (rfc5912::SECP_521_R_1, Hash::Sha256) => &lc::ECDSA_P521_SHA256_ASN1,
         (rfc5912::SECP_521_R_1, Hash::Sha384) => &lc::ECDSA_P521_SHA384_ASN1,
         (rfc5912::SECP_521_R_1, Hash::Sha512) => &lc::ECDSA_P521_SHA512_ASN1,
-        (other, _) => return Err(Fault::Algorithm(format!("ECDSA on {}", name(other)))),
+        (other, _) => return Err(Fault::Algorithm(format!("ECDSA on {}", oid_name(other)))),
     })
 }
 
-/// What people call an identifier, or its numbers.
-pub(crate) fn name(oid: ObjectIdentifier) -> String {
+/// The name of an identifier, or its numbers if unknown.
+pub(crate) fn oid_name(oid: ObjectIdentifier) -> String {
     DB.by_oid(&oid)
         .map_or_else(|| oid.to_string(), str::to_owned)
 }

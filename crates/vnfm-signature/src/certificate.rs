@@ -1,4 +1,4 @@
-//! Certificates, out of files that hold one or several, as PEM or DER.
+//! Certificates, from PEM or DER files with one or several.
 
 use crate::fault::Fault;
 use cms::cert::{CertificateChoices, IssuerAndSerialNumber};
@@ -6,8 +6,8 @@ use cms::signed_data::SignerIdentifier;
 use der::{Decode as _, Encode as _};
 use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, SubjectKeyIdentifier};
 
-/// A file of certificates is not larger.
-const LARGEST: usize = 1 << 20;
+/// Maximum size of a certificate file in bytes.
+const MAX_FILE_LEN: usize = 1 << 20;
 
 /// A certificate (RFC 5280).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,14 +17,14 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// The certificates of a file, PEM or DER; what else a PEM file holds is left out.
+    /// Parses the certificates of a PEM or DER file; ignores other PEM blocks.
     ///
     /// # Errors
-    /// It holds none, or one that cannot be read.
+    /// The file contains no certificate, or an invalid one.
     pub fn read(bytes: &[u8]) -> Result<Vec<Self>, Fault> {
-        if bytes.len() > LARGEST {
+        if bytes.len() > MAX_FILE_LEN {
             return Err(Fault::File(format!(
-                "a file of certificates has {} bytes, more than the {LARGEST} that are read",
+                "a certificate file has {} bytes; at most {MAX_FILE_LEN} are allowed",
                 bytes.len()
             )));
         }
@@ -54,8 +54,8 @@ impl Certificate {
         })
     }
 
-    /// The certificate in a CMS; other forms than X.509 are left out.
-    pub(crate) fn in_cms(choice: &CertificateChoices) -> Option<Self> {
+    /// A certificate from a CMS; `None` for forms other than X.509.
+    pub(crate) fn from_cms(choice: &CertificateChoices) -> Option<Self> {
         let CertificateChoices::Certificate(parsed) = choice else {
             return None;
         };
@@ -65,27 +65,27 @@ impl Certificate {
         })
     }
 
-    /// Its bytes.
+    /// The certificate as DER.
     pub fn der(&self) -> &[u8] {
         &self.der
     }
 
-    /// As PEM.
+    /// The certificate as one PEM block.
     pub fn to_pem(&self) -> String {
         crate::sign::to_pem("CERTIFICATE", &self.der)
     }
 
-    /// Whose it is, such as `CN=Vendor,O=Example`.
+    /// Its subject, such as `CN=Vendor,O=Example`.
     pub fn subject(&self) -> String {
         self.parsed.tbs_certificate().subject().to_string()
     }
 
-    /// Who vouches for it.
+    /// The subject of the authority that issued it.
     pub fn issuer(&self) -> String {
         self.parsed.tbs_certificate().issuer().to_string()
     }
 
-    /// The last second at which it is valid, in seconds since 1970.
+    /// The last second of its validity, since 1970.
     pub fn not_after(&self) -> u64 {
         self.parsed
             .tbs_certificate()
@@ -95,8 +95,8 @@ impl Certificate {
             .as_secs()
     }
 
-    /// Why it cannot be used at this time, in seconds since 1970.
-    pub(crate) fn out_of_time(&self, at: u64) -> Option<String> {
+    /// Why it is not valid at `at`, in seconds since 1970; `None` if it is.
+    pub(crate) fn validity_error(&self, at: u64) -> Option<String> {
         let validity = self.parsed.tbs_certificate().validity();
         let (from, to) = (validity.not_before, validity.not_after);
         if at < from.to_unix_duration().as_secs() {
@@ -108,13 +108,13 @@ impl Certificate {
         }
     }
 
-    /// What its key may be used for; `None` where the certificate does not restrict it.
+    /// The permitted uses of its key; `None` if unrestricted.
     pub(crate) fn key_usage(&self) -> Result<Option<KeyUsage>, der::Error> {
         let found = self.parsed.tbs_certificate().get_extension::<KeyUsage>()?;
         Ok(found.map(|(_, usage)| usage))
     }
 
-    /// Whether it is an authority's, as `basicConstraints` has it.
+    /// Whether `basicConstraints` marks it as an authority.
     pub(crate) fn is_authority(&self) -> bool {
         let found = self
             .parsed
@@ -123,7 +123,7 @@ impl Certificate {
         matches!(found, Ok(Some((_, BasicConstraints { ca: true, .. }))))
     }
 
-    /// How many authorities may stand between it and a signer; `None` where it does not say.
+    /// How many intermediates it allows between itself and a signer; `None` if unlimited.
     pub(crate) fn path_length(&self) -> Option<u8> {
         let found = self
             .parsed
@@ -135,8 +135,8 @@ impl Certificate {
             .and_then(|(_, constraints)| constraints.path_len_constraint)
     }
 
-    /// Whether a CMS means this one.
-    pub(crate) fn is(&self, signer: &SignerIdentifier) -> bool {
+    /// Whether a CMS identifies its signer by this certificate.
+    pub(crate) fn matches(&self, signer: &SignerIdentifier) -> bool {
         let own = self.parsed.tbs_certificate();
         match signer {
             SignerIdentifier::IssuerAndSerialNumber(wanted) => {
@@ -149,7 +149,7 @@ impl Certificate {
         }
     }
 
-    /// How a CMS names it.
+    /// Identifies this certificate in a CMS, by issuer and serial number.
     pub(crate) fn identifier(&self) -> SignerIdentifier {
         let own = self.parsed.tbs_certificate();
         SignerIdentifier::IssuerAndSerialNumber(IssuerAndSerialNumber {
@@ -159,13 +159,13 @@ impl Certificate {
     }
 }
 
-/// Whether these bytes are PEM.
+/// Whether the bytes contain a PEM block.
 pub(crate) fn is_pem(bytes: &[u8]) -> bool {
     const MARK: &[u8] = b"-----BEGIN ";
     bytes.windows(MARK.len()).any(|window| window == MARK)
 }
 
-/// The contents of the PEM blocks that have one of these labels.
+/// Decodes the PEM blocks with one of `labels`.
 pub(crate) fn blocks(bytes: &[u8], labels: &[&str]) -> Result<Vec<Vec<u8>>, Fault> {
     let all = pem::parse_many(bytes)
         .map_err(|error| Fault::File(format!("the PEM cannot be read: {error}")))?;

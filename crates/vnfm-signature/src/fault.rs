@@ -1,6 +1,6 @@
 //! Errors of signatures, classified by who can fix them.
 
-use crate::signature::{LARGEST, SIGNERS};
+use crate::signature::{MAX_SIGNATURE_LEN, MAX_SIGNERS};
 
 /// Who can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +18,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// There is no signature.
+    /// The manifest or file has no signature.
     #[error("the package is not signed")]
     Unsigned,
     /// The manifest is signed but does not cover this file.
@@ -30,7 +30,7 @@ pub enum Fault {
     #[error("cannot be read: {0}")]
     Unreadable(String),
     /// The signature exceeds the size limit.
-    #[error("the signature has {0} bytes; at most {LARGEST} are allowed")]
+    #[error("the signature has {0} bytes; at most {MAX_SIGNATURE_LEN} are allowed")]
     TooLarge(usize),
     /// The signature is not CMS.
     #[error("the signature is not valid CMS: {0}")]
@@ -45,7 +45,7 @@ pub enum Fault {
     #[error("the signature has no signer")]
     NoSigner,
     /// The CMS exceeds the limit of signers.
-    #[error("the signature has {0} signers; at most {SIGNERS} are allowed")]
+    #[error("the signature has {0} signers; at most {MAX_SIGNERS} are allowed")]
     TooManySigners(usize),
     /// The hash algorithm is weak or unknown.
     #[error("the hash `{0}` is not supported; use SHA-256, SHA-384 or SHA-512")]
@@ -72,7 +72,7 @@ pub enum Fault {
     Untrusted {
         /// Subject of the certificate.
         subject: String,
-        /// Why it is not trusted.
+        /// The reason, without a full stop.
         why: String,
     },
     /// A file of certificates, keys or revocation lists is invalid.

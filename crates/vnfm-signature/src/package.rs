@@ -1,11 +1,11 @@
-//! All signatures of a package, and the files that none of them covers (SOL004 5.1 to 5.3).
+//! Verifies all signatures of a package, and finds files that none covers (SOL004 5.1 to 5.3).
 //!
 //! ```text
 //! option 1   CMS at the end of the manifest ─► its hashes ─► the files    (hashes: when the package is opened)
 //!            `Signature:` of a file         ─────────────► that file
-//! option 2   CMS beside the package         ─────────────► every byte of it
+//! option 2   CMS next to the package        ─────────────► every byte of it
 //! ```
-//! Everything is looked at, and everything that is wrong is said.
+//! Everything is checked, and every fault is reported.
 
 use crate::certificate::{Certificate, is_pem};
 use crate::fault::{Fault, Kind};
@@ -16,43 +16,43 @@ use std::fmt;
 use std::io::{self, Write};
 use vnfm_descriptor::{ManifestSource, Outer, Package, ReadError, normalise};
 
-/// Something that was signed, and by whom.
+/// A verified signature.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SignedFile {
     /// The manifest, a file of the package, or the package itself.
     pub file: String,
-    /// Who signed it.
+    /// Its signer; not necessarily trusted.
     pub signer: Signer,
 }
 
-/// What the signatures of a package say.
+/// The result of verifying a package.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// What fits.
+    /// The valid signatures.
     pub signed: Vec<SignedFile>,
-    /// What does not, with the file that it is about.
+    /// The faults, each with its file.
     pub faults: Vec<(String, Fault)>,
 }
 
 impl Report {
-    /// Whether the package is signed, every file of it covered, and nothing wrong.
+    /// Whether the package is signed, all its files are covered, and there is no fault.
     pub fn is_fine(&self) -> bool {
         self.faults.is_empty() && !self.signed.is_empty()
     }
 
-    /// The least and the gravest fault.
+    /// The kinds of all faults, to find the gravest.
     pub fn kinds(&self) -> impl Iterator<Item = Kind> {
         self.faults.iter().map(|(_, fault)| fault.kind())
     }
 
-    fn fault(&mut self, file: &str, fault: Fault) {
+    fn add_fault(&mut self, file: &str, fault: Fault) {
         self.faults.push((file.to_owned(), fault));
     }
 
-    /// Takes a verdict in, and asks whether the signers are trusted. True where the signature fits.
-    fn take(
+    /// Adds the result of one verification, and checks whether the signers are trusted. True if the signature is valid.
+    fn add_result(
         &mut self,
         file: &str,
         verdict: Result<Vec<Signer>, Fault>,
@@ -61,7 +61,7 @@ impl Report {
         let signers = match verdict {
             Ok(signers) => signers,
             Err(fault) => {
-                self.fault(file, fault);
+                self.add_fault(file, fault);
                 return false;
             }
         };
@@ -69,7 +69,7 @@ impl Report {
             if let Some((trust, at)) = trust
                 && let Err(fault) = trust.check(&signer, at)
             {
-                self.fault(file, fault);
+                self.add_fault(file, fault);
             }
             self.signed.push(SignedFile {
                 file: file.to_owned(),
@@ -80,7 +80,7 @@ impl Report {
     }
 }
 
-/// What is wrong, a line each.
+/// One line per fault.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (file, fault)) in self.faults.iter().enumerate() {
@@ -91,30 +91,30 @@ impl fmt::Display for Report {
     }
 }
 
-/// Verifies option 1: the manifest's signature, signatures of single files, and that nothing is left out. `trust` is
-/// asked about the signers at a time, in seconds since 1970; without it, only what was signed is compared.
+/// Verifies option 1: the manifest's signature, signatures of single files, and that every file is covered. `trust` checks
+/// the signers at a time in seconds since 1970; without it only the signatures are verified.
 pub fn check(package: &Package, trust: Option<(&Trust, u64)>) -> Report {
     let mut report = Report::default();
     let Some(manifest) = package.manifest() else {
-        report.fault(package.entry(), Fault::Unsigned);
+        report.add_fault(package.entry(), Fault::Unsigned);
         return report;
     };
-    let beside = match package
+    let extra = match package
         .certificate()
         .map(|path| certificates(package, path))
     {
         Some(Ok(found)) => found,
         Some(Err((path, fault))) => {
-            report.fault(&path, fault);
+            report.add_fault(&path, fault);
             Vec::new()
         }
         None => Vec::new(),
     };
     let verdict = package
         .read(&manifest.path)
-        .map_err(|error| unread(&error))
-        .and_then(|bytes| signed_manifest(&bytes, &beside));
-    let is_signed = report.take(&manifest.path, verdict, trust);
+        .map_err(|error| unreadable(&error))
+        .and_then(|bytes| signed_manifest(&bytes, &extra));
+    let is_signed = report.add_result(&manifest.path, verdict, trust);
     let mut covered: BTreeSet<String> = [manifest.path.clone()].into();
     covered.extend(package.certificate().map(str::to_owned));
     for source in &manifest.sources {
@@ -122,8 +122,8 @@ pub fn check(package: &Package, trust: Option<(&Trust, u64)>) -> Report {
             continue;
         };
         if source.signature.is_some() && package.has(&path) {
-            let verdict = signed_file(package, &path, source, &beside);
-            if report.take(&path, verdict, trust) {
+            let verdict = signed_file(package, &path, source, &extra);
+            if report.add_result(&path, verdict, trust) {
                 let named = [&source.signature, &source.certificate];
                 covered.extend(
                     named
@@ -147,46 +147,46 @@ pub fn check(package: &Package, trust: Option<(&Trust, u64)>) -> Report {
     report
 }
 
-/// Verifies option 2 while the package is copied out of its outer archive, if it has at most `most` bytes.
+/// Verifies option 2 while copying the package out of its outer archive; it may have at most `max_bytes`.
 ///
 /// # Errors
-/// The package cannot be copied; what is wrong with the signature is in the report.
+/// The package cannot be copied. Faults of the signature are in the report.
 pub fn check_outer(
     outer: &Outer,
-    (most, to): (u64, &mut dyn Write),
+    (max_bytes, to): (u64, &mut dyn Write),
     trust: Option<(&Trust, u64)>,
 ) -> Result<Report, ReadError> {
     let mut report = Report::default();
-    let signature = outer.signature().map_err(|error| unread(&error));
+    let signature = outer.signature().map_err(|error| unreadable(&error));
     let signature = signature.and_then(|bytes| Signature::read(&bytes));
-    let certificates = outer.certificate().map_err(|error| unread(&error));
-    let beside =
+    let certificates = outer.certificate().map_err(|error| unreadable(&error));
+    let extra =
         certificates.and_then(|found| found.map_or(Ok(Vec::new()), |b| Certificate::read(&b)));
-    let parts = signature.and_then(|signature| Ok((signature, beside?)));
+    let parts = signature.and_then(|signature| Ok((signature, extra?)));
     let verdict = match &parts {
-        Ok((signature, beside)) => match signature.verifier() {
+        Ok((signature, extra)) => match signature.verifier() {
             Ok(mut verifier) => {
-                outer.copy_package(most, &mut Both(to, &mut verifier))?;
-                verifier.finish(beside)
+                outer.copy_package(max_bytes, &mut Tee(to, &mut verifier))?;
+                verifier.finish(extra)
             }
             Err(fault) => {
-                outer.copy_package(most, to)?;
+                outer.copy_package(max_bytes, to)?;
                 Err(fault)
             }
         },
         Err(fault) => {
-            outer.copy_package(most, to)?;
+            outer.copy_package(max_bytes, to)?;
             Err(fault.clone())
         }
     };
-    report.take(outer.package(), verdict, trust);
+    report.add_result(outer.package(), verdict, trust);
     Ok(report)
 }
 
-/// Writes twice.
-struct Both<'a>(&'a mut dyn Write, &'a mut dyn Write);
+/// Writes to both.
+struct Tee<'a>(&'a mut dyn Write, &'a mut dyn Write);
 
-impl Write for Both<'_> {
+impl Write for Tee<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write_all(bytes)?;
         self.1.write_all(bytes)?;
@@ -198,7 +198,7 @@ impl Write for Both<'_> {
     }
 }
 
-/// Where the manifest ends and its signature begins: all bytes before it are signed.
+/// The offset at which the signature begins; all bytes before it are signed.
 fn signature_at(manifest: &[u8]) -> Option<usize> {
     const MARKS: [&[u8]; 2] = [b"-----BEGIN CMS-----", b"-----BEGIN PKCS7-----"];
     let begins = |at: &usize| {
@@ -208,17 +208,17 @@ fn signature_at(manifest: &[u8]) -> Option<usize> {
     (0..manifest.len()).find(begins)
 }
 
-fn signed_manifest(bytes: &[u8], beside: &[Certificate]) -> Result<Vec<Signer>, Fault> {
+fn signed_manifest(bytes: &[u8], extra: &[Certificate]) -> Result<Vec<Signer>, Fault> {
     let at = signature_at(bytes).ok_or(Fault::Unsigned)?;
     let (content, signature) = bytes.split_at(at);
-    if !ends(signature) {
-        return Err(Fault::NotCms("something follows its end".to_owned()));
+    if !is_last(signature) {
+        return Err(Fault::NotCms("data follows its end".to_owned()));
     }
-    Signature::read(signature)?.verify(content, beside)
+    Signature::read(signature)?.verify(content, extra)
 }
 
-/// Nothing but blanks may follow the signature: nobody would have signed it.
-fn ends(signature: &[u8]) -> bool {
+/// Only white space may follow the signature, as anything else would be unsigned.
+fn is_last(signature: &[u8]) -> bool {
     is_pem(signature) && signature.trim_ascii_end().ends_with(b"-----") && {
         const MARK: &[u8] = b"-----END ";
         signature
@@ -233,31 +233,31 @@ fn signed_file(
     package: &Package,
     path: &str,
     source: &ManifestSource,
-    beside: &[Certificate],
+    extra: &[Certificate],
 ) -> Result<Vec<Signer>, Fault> {
     let Some(named) = &source.signature else {
         return Err(Fault::Unsigned);
     };
-    let unreadable =
+    let unreadable_signature =
         |error: ReadError| Fault::Unreadable(format!("its signature `{named}`: {error}"));
-    let signature = Signature::read(&package.read(named).map_err(unreadable)?)?;
-    let mut known = beside.to_vec();
+    let signature = Signature::read(&package.read(named).map_err(unreadable_signature)?)?;
+    let mut known = extra.to_vec();
     if let Some(named) = &source.certificate {
         known.extend(certificates(package, named).map_err(|(_, fault)| fault)?);
     }
     let mut verifier = signature.verifier()?;
     package
         .copy(path, &mut verifier)
-        .map_err(|error| unread(&error))?;
+        .map_err(|error| unreadable(&error))?;
     verifier.finish(&known)
 }
 
 fn certificates(package: &Package, path: &str) -> Result<Vec<Certificate>, (String, Fault)> {
-    let read = package.read(path).map_err(|error| unread(&error));
+    let read = package.read(path).map_err(|error| unreadable(&error));
     read.and_then(|bytes| Certificate::read(&bytes))
         .map_err(|fault| (path.to_owned(), fault))
 }
 
-fn unread(error: &ReadError) -> Fault {
+fn unreadable(error: &ReadError) -> Fault {
     Fault::Unreadable(error.to_string())
 }

@@ -1,7 +1,7 @@
-//! Signatures are made, as SOL004 wants them: detached, with signed attributes, certificates inside or beside.
+//! Creates signatures as SOL004 requires: detached, with signed attributes, certificates included or separate.
 //!
-//! No time is in it, so that RSA gives the same bytes for the same content. What comes out is verified before it is
-//! given away: a key that does not belong to the certificate is noticed here and not by a customer.
+//! They contain no time, so that RSA gives the same bytes for the same content. Each signature is verified before it is
+//! returned, so that a key that does not match the certificate is noticed here and not by a customer.
 
 use crate::algorithm::{Hash, PssParameters, Scheme, verify};
 use crate::certificate::{Certificate, is_pem};
@@ -21,17 +21,17 @@ use der::asn1::{Any, OctetString, SetOfVec};
 use der::{Decode as _, Encode};
 use std::io::{self, Write};
 
-/// How an RSA key signs.
+/// The padding of RSA signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Padding {
-    /// PKCS #1 v1.5, which everybody reads.
+    /// PKCS #1 v1.5, which every verifier supports.
     #[default]
     Pkcs1,
     /// PSS, with a salt as long as the hash.
     Pss,
 }
 
-/// A private key that signs.
+/// A private key for signing.
 pub struct Key {
     pair: Pair,
     hash: Hash,
@@ -49,10 +49,10 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// A key as PEM or DER: PKCS #8, `RSA PRIVATE KEY` or `EC PRIVATE KEY`; RSA, P-256, P-384 or P-521.
+    /// Parses a key from PEM or DER: PKCS #8, `RSA PRIVATE KEY` or `EC PRIVATE KEY`; RSA, P-256, P-384 or P-521.
     ///
     /// # Errors
-    /// It is encrypted, of another kind, or RSA of less than 2048 bits.
+    /// The key is encrypted, of another kind, or RSA of less than 2048 bits.
     pub fn read(bytes: &[u8], padding: Padding) -> Result<Self, Fault> {
         let der = if is_pem(bytes) {
             private(bytes)?
@@ -79,7 +79,7 @@ impl Key {
         });
         found.next().ok_or_else(|| {
             Fault::File(
-                "the private key is none that signs here: RSA of 2048 bits or more, or P-256, P-384, P-521"
+                "the private key is not supported; use RSA of 2048 bits or more, or P-256, P-384, P-521"
                     .to_owned(),
             )
         })
@@ -93,9 +93,9 @@ impl Key {
         }
     }
 
-    /// How it signs, such as `RSA with SHA-256`.
+    /// The signature algorithm, such as `RSA with SHA-256`.
     pub fn algorithm(&self) -> String {
-        crate::signature::described(self.scheme(), self.hash)
+        crate::signature::algorithm_name(self.scheme(), self.hash)
     }
 
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>, Fault> {
@@ -158,7 +158,7 @@ fn pss(hash: Hash, salt: u16) -> Result<AlgorithmIdentifierOwned, der::Error> {
     })
 }
 
-/// The one private key of a PEM file.
+/// The first private key of a PEM file.
 fn private(bytes: &[u8]) -> Result<Vec<u8>, Fault> {
     const LABELS: &[&str] = &["PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"];
     let all = pem::parse_many(bytes)
@@ -168,7 +168,7 @@ fn private(bytes: &[u8]) -> Result<Vec<u8>, Fault> {
     });
     if encrypted {
         return Err(Fault::File(
-            "the private key is encrypted; `openssl pkey -in KEY -out PLAIN` writes it in the clear"
+            "the private key is encrypted; `openssl pkey -in KEY -out PLAIN` decrypts it"
                 .to_owned(),
         ));
     }
@@ -177,7 +177,7 @@ fn private(bytes: &[u8]) -> Result<Vec<u8>, Fault> {
     Ok(key.into_contents())
 }
 
-/// Takes content, by [`Write`], and signs it.
+/// Signs the content that is written to it.
 pub struct Signing<'a> {
     key: &'a Key,
     chain: &'a [Certificate],
@@ -185,7 +185,7 @@ pub struct Signing<'a> {
 }
 
 impl<'a> Signing<'a> {
-    /// Signs with a key; `chain` begins with its certificate and leads towards an authority.
+    /// Signs with a key; `chain` starts with its certificate and leads to an authority.
     pub fn new(key: &'a Key, chain: &'a [Certificate]) -> Self {
         Self {
             key,
@@ -194,10 +194,10 @@ impl<'a> Signing<'a> {
         }
     }
 
-    /// The signature of what was written, as DER, with the chain in it or not.
+    /// Returns the signature as DER; it includes the certificates if `with_chain`.
     ///
     /// # Errors
-    /// The key is not the certificate's, or cannot sign.
+    /// The key does not match the certificate, or cannot sign.
     pub fn finish(self, with_chain: bool) -> Result<Vec<u8>, Fault> {
         let Self {
             key,
@@ -206,17 +206,17 @@ impl<'a> Signing<'a> {
         } = self;
         let own = chain
             .first()
-            .ok_or_else(|| Fault::File("there is no certificate to sign with".to_owned()))?;
+            .ok_or_else(|| Fault::File("signing requires a certificate".to_owned()))?;
         let content = context.finish();
         let written =
-            |error: der::Error| Fault::File(format!("the signature cannot be written: {error}"));
+            |error: der::Error| Fault::File(format!("the signature cannot be encoded: {error}"));
         let attributes = attributes(content.as_ref()).map_err(written)?;
         let signed = digest(key.hash.algorithm(), &attributes.to_der().map_err(written)?);
         let signature = key.sign(&signed)?;
         let public = own.parsed.tbs_certificate().subject_public_key_info();
         if !verify(public, (key.scheme(), key.hash), &signed, &signature)? {
             let what = format!(
-                "the private key is not that of the certificate `{}`",
+                "the private key does not match the certificate `{}`",
                 own.subject()
             );
             return Err(Fault::File(what));
@@ -248,7 +248,7 @@ impl Write for Signing<'_> {
     }
 }
 
-/// What is signed: the content's type and its hash.
+/// The signed attributes: the content's type and hash.
 fn attributes(content: &[u8]) -> Result<SetOfVec<Attribute>, der::Error> {
     let one = |oid, value: Any| -> Result<Attribute, der::Error> {
         Ok(Attribute {
@@ -298,13 +298,13 @@ fn any(value: &impl Encode) -> Result<Any, der::Error> {
     Any::from_der(&value.to_der()?)
 }
 
-/// As PEM, with line ends of one character.
+/// Encodes as PEM with LF line ends.
 pub(crate) fn to_pem(label: &str, der: &[u8]) -> String {
     let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     pem::encode_config(&pem::Pem::new(label, der), config)
 }
 
-/// A signature as PEM, with the label `CMS`.
+/// Encodes a signature as PEM with the label `CMS`.
 pub fn signature_pem(der: &[u8]) -> String {
     to_pem("CMS", der)
 }

@@ -1,11 +1,11 @@
-//! A detached CMS signature (RFC 5652): read, then compared with what it signs.
+//! Detached CMS signatures (RFC 5652): parsing, and verification against the content.
 //!
 //! ```text
 //! Signature::read ─► verifier() ─► write the content ─► finish(certificates) ─► Signer
-//!                                  (any length,          each of them: hash, attributes, certificate, key
+//!                                  (any length,          for each signer: hash, attributes, certificate, key
 //!                                   constant memory)
 //! ```
-//! All signers of a signature have to fit. Whether anybody trusts them is asked afterwards, of [`crate::Trust`].
+//! All signers of a signature must match. [`crate::Trust`] checks afterwards whether they are trusted.
 
 use crate::algorithm::{self, Hash, Scheme};
 use crate::certificate::{Certificate, blocks, is_pem};
@@ -19,14 +19,14 @@ use der::asn1::{Any, OctetString, SetOfVec};
 use der::{Decode as _, Encode as _, EncodingRules};
 use std::io::{self, Write};
 
-/// Bytes of the largest signature; one with a chain of certificates has a tenth.
-pub(crate) const LARGEST: usize = 256 << 10;
-/// The most signers of one signature.
-pub(crate) const SIGNERS: usize = 8;
+/// Maximum size of a signature in bytes; ten times that of a typical one with a certificate chain.
+pub(crate) const MAX_SIGNATURE_LEN: usize = 256 << 10;
+/// Maximum number of signers of one signature.
+pub(crate) const MAX_SIGNERS: usize = 8;
 
 const LABELS: &[&str] = &["CMS", "PKCS7", "PKCS #7 SIGNED DATA"];
 
-/// A signature, without what it signs.
+/// A parsed signature.
 #[derive(Debug, Clone)]
 pub struct Signature {
     signers: Vec<SignerInfo>,
@@ -34,25 +34,25 @@ pub struct Signature {
     certificates: Vec<Certificate>,
 }
 
-/// Who signed.
+/// A signer whose signature was verified.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Signer {
-    /// Whose key it was.
+    /// The certificate of the key that signed.
     pub certificate: Certificate,
-    /// How, such as `RSA-PSS with SHA-256`.
+    /// The algorithm, such as `RSA-PSS with SHA-256`.
     pub algorithm: String,
-    /// Certificates that came with it, which may lead to an authority.
+    /// Certificates supplied with it, which may lead to an authority.
     pub(crate) others: Vec<Certificate>,
 }
 
 impl Signature {
-    /// Reads a signature: PEM, DER, or BER of indefinite length.
+    /// Parses a signature: PEM, DER, or BER of indefinite length.
     ///
     /// # Errors
-    /// It is no detached signature, or larger than any that is meant well.
+    /// It is not a detached signature, or exceeds a limit.
     pub fn read(bytes: &[u8]) -> Result<Self, Fault> {
-        if bytes.len() > LARGEST {
+        if bytes.len() > MAX_SIGNATURE_LEN {
             return Err(Fault::TooLarge(bytes.len()));
         }
         let mut found = if is_pem(bytes) {
@@ -73,35 +73,35 @@ impl Signature {
             Err(_) => signed_data(&der, EncodingRules::Ber)
                 .map_err(|error| Fault::NotCms(error.to_string()))??,
         };
-        Self::of(signed)
+        Self::from_signed_data(signed)
     }
 
-    fn of(signed: SignedData) -> Result<Self, Fault> {
+    fn from_signed_data(signed: SignedData) -> Result<Self, Fault> {
         if signed.encap_content_info.econtent.is_some() {
             return Err(Fault::Attached);
         }
         let signers = signed.signer_infos.0.into_vec();
         match signers.len() {
             0 => return Err(Fault::NoSigner),
-            many if many > SIGNERS => return Err(Fault::TooManySigners(many)),
+            many if many > MAX_SIGNERS => return Err(Fault::TooManySigners(many)),
             _ => {}
         }
         let certificates = signed.certificates.iter().flat_map(|all| all.0.iter());
         Ok(Self {
             signers,
             content: signed.encap_content_info.econtent_type,
-            certificates: certificates.filter_map(Certificate::in_cms).collect(),
+            certificates: certificates.filter_map(Certificate::from_cms).collect(),
         })
     }
 
-    /// Takes the content, by [`Write`], and tells who signed it.
+    /// A writer for the content, which then verifies the signature.
     ///
     /// # Errors
-    /// A hash is too weak or not known.
+    /// A hash is weak or unknown.
     pub fn verifier(&self) -> Result<Verifier<'_>, Fault> {
         let mut hashes: Vec<(Hash, Context)> = Vec::new();
         for signer in &self.signers {
-            let hash = Hash::of(signer.digest_alg.oid)?;
+            let hash = Hash::from_oid(signer.digest_alg.oid)?;
             if hashes.iter().all(|(known, _)| *known != hash) {
                 hashes.push((hash, Context::new(hash.algorithm())));
             }
@@ -112,14 +112,14 @@ impl Signature {
         })
     }
 
-    /// Verifies a signature of something that is in memory.
+    /// Verifies the signature of content in memory.
     ///
     /// # Errors
-    /// As [`Verifier::finish`] says.
-    pub fn verify(&self, content: &[u8], beside: &[Certificate]) -> Result<Vec<Signer>, Fault> {
+    /// As [`Verifier::finish`].
+    pub fn verify(&self, content: &[u8], extra: &[Certificate]) -> Result<Vec<Signer>, Fault> {
         let mut verifier = self.verifier()?;
         verifier.update(content);
-        verifier.finish(beside)
+        verifier.finish(extra)
     }
 }
 
@@ -130,13 +130,15 @@ fn signed_data(der: &[u8], rules: EncodingRules) -> Result<Result<SignedData, Fa
         ContentInfo::from_ber(der)?
     };
     if info.content_type != rfc5911::ID_SIGNED_DATA {
-        return Ok(Err(Fault::NotSigned(algorithm::name(info.content_type))));
+        return Ok(Err(Fault::NotSigned(algorithm::oid_name(
+            info.content_type,
+        ))));
     }
     let content = der::asn1::AnyRef::from(&info.content);
     content.decode_as_encoding::<SignedData>(rules).map(Ok)
 }
 
-/// Hashes the content of a signature.
+/// Hashes content and verifies its signature.
 pub struct Verifier<'a> {
     signature: &'a Signature,
     hashes: Vec<(Hash, Context)>,
@@ -149,11 +151,11 @@ impl Verifier<'_> {
             .for_each(|(_, context)| context.update(bytes));
     }
 
-    /// Who signed what was written; `beside` are certificates that do not lie in the signature.
+    /// Verifies the signature of what was written; `extra` are certificates from outside the signature.
     ///
     /// # Errors
-    /// The content is not what was signed, a certificate is missing, or an algorithm is not taken.
-    pub fn finish(self, beside: &[Certificate]) -> Result<Vec<Signer>, Fault> {
+    /// The content was changed, a certificate is missing, or an algorithm is not supported.
+    pub fn finish(self, extra: &[Certificate]) -> Result<Vec<Signer>, Fault> {
         let Self { signature, hashes } = self;
         let digests: Vec<(Hash, Digest)> = hashes
             .into_iter()
@@ -162,14 +164,14 @@ impl Verifier<'_> {
         let known: Vec<Certificate> = signature
             .certificates
             .iter()
-            .chain(beside)
+            .chain(extra)
             .cloned()
             .collect();
         let one = |signer: &SignerInfo| {
-            let hash = Hash::of(signer.digest_alg.oid)?;
+            let hash = Hash::from_oid(signer.digest_alg.oid)?;
             let content = digests.iter().find(|(known, _)| *known == hash);
             let (_, content) = content.ok_or(Fault::Content)?;
-            fits(signer, signature.content, (hash, content), &known)
+            verify_signer(signer, signature.content, (hash, content), &known)
         };
         signature.signers.iter().map(one).collect()
     }
@@ -186,16 +188,18 @@ impl Write for Verifier<'_> {
     }
 }
 
-/// Whether one signer signed the content.
-fn fits(
+/// Verifies that one signer signed the content.
+fn verify_signer(
     signer: &SignerInfo,
     content_type: ObjectIdentifier,
     (hash, content): (Hash, &Digest),
     known: &[Certificate],
 ) -> Result<Signer, Fault> {
     let scheme = algorithm::scheme(&signer.signature_algorithm, hash)?;
-    let certificate = known.iter().find(|certificate| certificate.is(&signer.sid));
-    let certificate = certificate.ok_or_else(|| Fault::NoCertificate(named(&signer.sid)))?;
+    let certificate = known
+        .iter()
+        .find(|certificate| certificate.matches(&signer.sid));
+    let certificate = certificate.ok_or_else(|| Fault::NoCertificate(signer_name(&signer.sid)))?;
     let signed = signed_digest(signer, content_type, (hash, content))?;
     let key = certificate
         .parsed
@@ -209,7 +213,7 @@ fn fits(
         .filter(|other| *other != certificate)
         .cloned()
         .collect();
-    let algorithm = described(scheme, hash);
+    let algorithm = algorithm_name(scheme, hash);
     Ok(Signer {
         certificate: certificate.clone(),
         algorithm,
@@ -217,7 +221,7 @@ fn fits(
     })
 }
 
-/// What the key signed: the content, or attributes that name its hash (RFC 5652 5.4).
+/// The digest that the key signed: of the content, or of attributes that contain the content's (RFC 5652 5.4).
 fn signed_digest(
     signer: &SignerInfo,
     content_type: ObjectIdentifier,
@@ -226,7 +230,7 @@ fn signed_digest(
     let Some(attributes) = &signer.signed_attrs else {
         if content_type != rfc5911::ID_DATA {
             return Err(Fault::Attributes(
-                "there are none, and the content is not plain data",
+                "they are absent, and the content is not plain data",
             ));
         }
         return Ok(*content);
@@ -238,9 +242,7 @@ fn signed_digest(
     };
     let stated = one(rfc5911::ID_CONTENT_TYPE).and_then(|value| value.decode_as().ok());
     if stated != Some(content_type) {
-        return Err(Fault::Attributes(
-            "the type of the content is absent, or another one",
-        ));
+        return Err(Fault::Attributes("the content type is absent or wrong"));
     }
     let stated = one(rfc5911::ID_MESSAGE_DIGEST);
     let stated: Option<OctetString> = stated.and_then(|value| value.decode_as().ok());
@@ -248,19 +250,19 @@ fn signed_digest(
     if stated.as_bytes() != content.as_ref() {
         return Err(Fault::Content);
     }
-    // Signed is the DER of the set, whatever the signature itself is written in.
+    // The DER of the set is signed, whatever the encoding of the signature itself.
     let sorted = SetOfVec::try_from(attributes.iter().cloned().collect::<Vec<_>>());
     let der = sorted.and_then(|set| set.to_der());
-    let der = der.map_err(|_| Fault::Attributes("they cannot be written as DER"))?;
+    let der = der.map_err(|_| Fault::Attributes("they cannot be encoded as DER"))?;
     Ok(digest(hash.algorithm(), &der))
 }
 
-/// How something was signed.
-pub(crate) fn described(scheme: Scheme, hash: Hash) -> String {
+/// The scheme and hash, such as `ECDSA with SHA-256`.
+pub(crate) fn algorithm_name(scheme: Scheme, hash: Hash) -> String {
     format!("{} with {}", scheme.name(), hash.name())
 }
 
-fn named(signer: &SignerIdentifier) -> String {
+fn signer_name(signer: &SignerIdentifier) -> String {
     match signer {
         SignerIdentifier::IssuerAndSerialNumber(one) => {
             format!("{} of {}", one.serial_number, one.issuer)

@@ -1,13 +1,13 @@
-//! From a signer's certificate to an authority that somebody trusts (RFC 5280 6).
+//! Validates the chain from a signer's certificate to a trusted authority (RFC 5280 6).
 //!
-//! | looked at | by |
+//! | checked | by |
 //! |---|---|
-//! | names, signatures, length of the chain, name constraints, `basicConstraints`, validity, extended key usage | `webpki` |
-//! | revocation, by lists of the authorities | `webpki` |
-//! | `keyUsage` of signer and authorities; validity of the root, and the length of a chain that it allows | here |
-//! | the certificate itself is among the trusted ones | here |
+//! | names, signatures, path length, name constraints, `basicConstraints`, validity, extended key usage | `webpki` |
+//! | revocation, by the authorities' lists | `webpki` |
+//! | `keyUsage` of signer and authorities; validity and path length constraint of the root | this file |
+//! | whether the certificate itself is trusted | this file |
 //!
-//! An authority without a revocation list revokes nothing; a list that is out of date refuses what it speaks of.
+//! Certificates of an authority without a revocation list are not checked for revocation; an expired list is an error.
 
 use crate::certificate::{Certificate, blocks, is_pem};
 use crate::fault::Fault;
@@ -20,7 +20,7 @@ use webpki::{
     UnknownStatusPolicy, VerifiedPath,
 };
 
-/// The certificates that are trusted, and what was revoked.
+/// The trusted certificates, and the revocation lists.
 #[derive(Debug)]
 pub struct Trust {
     trusted: Vec<Certificate>,
@@ -28,11 +28,11 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Trusts the certificates of a file (PEM or DER), of authorities or of vendors themselves; `revocations` is a
-    /// file of revocation lists (PEM or DER).
+    /// Trusts the certificates of a file (PEM or DER), of authorities or of the vendors themselves; `revocations` is a file
+    /// of revocation lists (PEM or DER).
     ///
     /// # Errors
-    /// One of the files holds nothing, or what cannot be read.
+    /// A file contains no certificate or list, or an invalid one.
     pub fn new(certificates: &[u8], revocations: Option<&[u8]>) -> Result<Self, Fault> {
         let trusted = Certificate::read(certificates)?;
         let lists = match revocations {
@@ -49,7 +49,7 @@ impl Trust {
                 .map_err(|error| {
                     Fault::File(format!(
                         "a revocation list cannot be read: {}",
-                        reason(&error)
+                        describe(&error)
                     ))
                 })
         };
@@ -59,10 +59,10 @@ impl Trust {
         })
     }
 
-    /// Whether a signer is trusted at the time `at`, in seconds since 1970.
+    /// Checks that a signer is trusted at the time `at`, in seconds since 1970.
     ///
     /// # Errors
-    /// Why not.
+    /// [`Fault::Untrusted`] with the reason.
     pub fn check(&self, signer: &Signer, at: u64) -> Result<(), Fault> {
         let own = &signer.certificate;
         let untrusted = |why: String| Fault::Untrusted {
@@ -76,7 +76,7 @@ impl Trust {
                 "its key is not for signatures (keyUsage)".to_owned(),
             ));
         }
-        if let Some(why) = own.out_of_time(at) {
+        if let Some(why) = own.validity_error(at) {
             return Err(untrusted(why));
         }
         if self.trusted.contains(own) {
@@ -85,9 +85,9 @@ impl Trust {
         self.chain(signer, at).map_err(untrusted)
     }
 
-    /// Builds a chain to one of the authorities.
+    /// Builds and verifies a chain to one of the trusted authorities.
     fn chain(&self, signer: &Signer, at: u64) -> Result<(), String> {
-        let fit = |trusted: &&Certificate| unfit(trusted, at).is_none();
+        let fit = |trusted: &&Certificate| authority_error(trusted, at).is_none();
         let roots: Vec<CertificateDer<'_>> = self
             .trusted
             .iter()
@@ -104,7 +104,7 @@ impl Trust {
             .map(|one| CertificateDer::from(one.der()))
             .collect();
         let own = CertificateDer::from(signer.certificate.der());
-        let own = EndEntityCert::try_from(&own).map_err(|error| reason(&error))?;
+        let own = EndEntityCert::try_from(&own).map_err(|error| describe(&error))?;
         let lists: Vec<&CertRevocationList<'_>> = self.revoked.iter().collect();
         let revocation = RevocationOptionsBuilder::new(&lists).ok().map(|options| {
             options
@@ -114,24 +114,26 @@ impl Trust {
                 .build()
         });
         let time = UnixTime::since_unix_epoch(Duration::from_secs(at));
-        let whole = |path: &VerifiedPath<'_>| signs(path).and_then(|()| self.reaches(path));
+        let path_check = |path: &VerifiedPath<'_>| {
+            check_key_usages(path).and_then(|()| self.check_root_path_length(path))
+        };
         let built = own.verify_for_usage(
             webpki::ALL_VERIFICATION_ALGS,
             &anchors,
             &between,
             time,
-            Purpose,
+            SigningPurpose,
             revocation,
-            Some(&whole),
+            Some(&path_check),
         );
         built.map(drop).map_err(|error| match error {
-            Error::UnknownIssuer => self.nobody(signer, at),
-            other => reason(&other),
+            Error::UnknownIssuer => self.no_chain_reason(signer, at),
+            other => describe(&other),
         })
     }
 
-    /// No more authorities stand below the root than it allows: `webpki` asks those between alone.
-    fn reaches(&self, path: &VerifiedPath<'_>) -> Result<(), Error> {
+    /// Checks the root's path length constraint: `webpki` checks only those of the intermediates.
+    fn check_root_path_length(&self, path: &VerifiedPath<'_>) -> Result<(), Error> {
         let between = path.intermediate_certificates().count();
         let is_root = |one: &&Certificate| {
             let der = CertificateDer::from(one.der());
@@ -149,33 +151,33 @@ impl Trust {
         }
     }
 
-    /// Why no authority was found.
-    fn nobody(&self, signer: &Signer, at: u64) -> String {
+    /// The reason why no chain was found; names a trusted but unsuitable issuer.
+    fn no_chain_reason(&self, signer: &Signer, at: u64) -> String {
         let others = signer.others.iter().map(Certificate::issuer);
         let wanted: Vec<String> = others.chain([signer.certificate.issuer()]).collect();
         let unfit = self.trusted.iter().find_map(|one| {
-            let why = unfit(one, at).filter(|_| wanted.contains(&one.subject()))?;
+            let why = authority_error(one, at).filter(|_| wanted.contains(&one.subject()))?;
             Some(format!("; `{}` is trusted, but {why}", one.subject()))
         });
         let issuer = signer.certificate.issuer();
         let unfit = unfit.unwrap_or_default();
-        format!("no chain leads from its issuer `{issuer}` to an authority that is trusted{unfit}")
+        format!("no chain leads from its issuer `{issuer}` to a trusted authority{unfit}")
     }
 }
 
-/// Why a trusted certificate cannot vouch for others.
-fn unfit(trusted: &Certificate, at: u64) -> Option<String> {
+/// Why a trusted certificate may not issue others; `None` if it may.
+fn authority_error(trusted: &Certificate, at: u64) -> Option<String> {
     if !trusted.is_authority() {
-        return Some("it is no authority (basicConstraints)".to_owned());
+        return Some("it is not an authority (basicConstraints)".to_owned());
     }
     match trusted.key_usage() {
-        Ok(usage) if usage.is_none_or(|usage| usage.key_cert_sign()) => trusted.out_of_time(at),
+        Ok(usage) if usage.is_none_or(|usage| usage.key_cert_sign()) => trusted.validity_error(at),
         _ => Some("its key is not for certificates (keyUsage)".to_owned()),
     }
 }
 
-/// Every authority between may sign certificates: `webpki` does not look at their key usage.
-fn signs(path: &VerifiedPath<'_>) -> Result<(), Error> {
+/// Checks that every intermediate may sign certificates: `webpki` does not check their key usage.
+fn check_key_usages(path: &VerifiedPath<'_>) -> Result<(), Error> {
     for between in path.intermediate_certificates() {
         let read = Certificate::read(&between.der()).map_err(|_| Error::BadDer)?;
         let usage = read.first().and_then(|one| one.key_usage().ok());
@@ -186,14 +188,14 @@ fn signs(path: &VerifiedPath<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// For which purposes a certificate may sign packages (RFC 5280 4.2.1.12), where it names any.
-struct Purpose;
+/// The extended key usages that may sign packages (RFC 5280 4.2.1.12); a certificate without any may sign too.
+struct SigningPurpose;
 
 const ANY: &[usize] = &[2, 5, 29, 37, 0];
 const CODE_SIGNING: &[usize] = &[1, 3, 6, 1, 5, 5, 7, 3, 3];
 const EMAIL_PROTECTION: &[usize] = &[1, 3, 6, 1, 5, 5, 7, 3, 4];
 
-impl ExtendedKeyUsageValidator for Purpose {
+impl ExtendedKeyUsageValidator for SigningPurpose {
     fn validate(&self, named: KeyPurposeIdIter<'_, '_>) -> Result<(), Error> {
         let mut restricted = false;
         for purpose in named {
@@ -211,26 +213,24 @@ impl ExtendedKeyUsageValidator for Purpose {
     }
 }
 
-/// In words.
-fn reason(error: &Error) -> String {
+/// The error as text that names the problem with the certificate.
+fn describe(error: &Error) -> String {
     let known = match error {
         Error::CertExpired { .. } => "an authority of its chain is no longer valid",
         Error::CertNotValidYet { .. } => "an authority of its chain is not valid yet",
         Error::CertRevoked => "it was revoked, or an authority of its chain was",
         Error::CrlExpired { .. } => "the revocation list of its issuer is out of date",
-        Error::InvalidCrlSignatureForPublicKey => "a revocation list is not its issuer's",
+        Error::InvalidCrlSignatureForPublicKey => "a revocation list was not signed by its issuer",
         Error::IssuerNotCrlSigner => "its issuer may not revoke (keyUsage)",
-        Error::UnsupportedCrlVersion => "it is of version 1; version 2 is read",
-        Error::CaUsedAsEndEntity => {
-            "it is an authority's own, and not among the certificates that are trusted"
-        }
-        Error::EndEntityUsedAsCa => "a certificate of its chain is no authority's",
+        Error::UnsupportedCrlVersion => "a revocation list has version 1; version 2 is required",
+        Error::CaUsedAsEndEntity => "it is an authority's own certificate and not a trusted one",
+        Error::EndEntityUsedAsCa => "a certificate of its chain is not an authority's",
         Error::EmptyEkuExtension => {
             "it is not for signing: its extended key usage names neither codeSigning nor emailProtection"
         }
         Error::PathLenConstraintViolated => "its chain is longer than an authority allows",
-        Error::NameConstraintViolation => "an authority of its chain may not vouch for its name",
-        Error::InvalidSignatureForPublicKey => "a signature of its chain does not fit",
+        Error::NameConstraintViolation => "an authority of its chain may not certify its name",
+        Error::InvalidSignatureForPublicKey => "a signature in its chain is invalid",
         other => return format!("{other}"),
     };
     known.to_owned()

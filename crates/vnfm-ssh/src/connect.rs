@@ -1,7 +1,9 @@
-//! One connection: TCP or through a jump host, the host key checked, logged in.
+//! Opens one connection, by TCP or through a jump host; checks the host key and logs in.
 
-use crate::errors::{self, ADDRESS, BAD_KEY, HOST_KEY_CHANGED, LOGIN_REFUSED, UNREACHABLE, login};
-use crate::host_keys::{HostKeys, fingerprint, parse, remembered};
+use crate::errors::{
+    self, ADDRESS, BAD_KEY, HOST_KEY_CHANGED, LOGIN_REFUSED, UNREACHABLE, login_error,
+};
+use crate::host_keys::{HostKeys, fingerprint, parse, to_openssh};
 use russh::client::{self, AuthResult, Handle, KeyboardInteractiveAuthResponse};
 use russh::keys::{
     HashAlg, PrivateKeyWithHashAlg, PublicKey, PublicKeyOrCertificate, decode_secret_key,
@@ -15,77 +17,84 @@ use tokio::time::{Instant, timeout};
 use vnfm_core::ports::{PortError, SshTarget};
 use vnfm_outbound::{Destinations, is_forbidden};
 
-/// How long connecting and logging in may take.
-const CONNECT: Duration = Duration::from_secs(30);
-/// How often a silent host is asked whether it is there; three times in vain end the connection.
-const ALIVE: Duration = Duration::from_secs(10);
-/// How many rounds of questions keyboard-interactive may have.
-const ROUNDS: usize = 5;
+/// Timeout for connecting and logging in.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The keepalive interval on a silent connection; three missing replies end it.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// Rounds of prompts that keyboard-interactive may have.
+const MAX_PROMPT_ROUNDS: usize = 5;
 
-/// A connection that is logged in.
+/// A logged-in connection.
 pub(crate) struct Connection {
     /// The library's handle.
-    pub(crate) handle: Handle<Checker>,
-    /// Commands that run on it.
-    busy: AtomicUsize,
+    pub(crate) handle: Handle<HostKeyChecker>,
+    /// How many commands run on it.
+    users: AtomicUsize,
     /// When the last one ended.
-    used: Mutex<Instant>,
-    /// The connection that carries it.
+    last_used: Mutex<Instant>,
+    /// The jump host's connection, kept open as long as this one.
     _jump: Option<Arc<Connection>>,
 }
 
 impl Connection {
-    /// Counts a command until the guard is dropped.
-    pub(crate) fn begin(self: &Arc<Self>) -> Busy {
-        self.busy.fetch_add(1, Ordering::AcqRel);
-        Busy(self.clone())
+    /// Counts as in use until the guard is dropped.
+    pub(crate) fn acquire(self: &Arc<Self>) -> InUse {
+        self.users.fetch_add(1, Ordering::AcqRel);
+        InUse(self.clone())
     }
 
-    /// Whether nobody has used it for `time`.
+    /// Whether it has been unused for at least `time`.
     pub(crate) fn idle_for(&self, time: Duration) -> bool {
-        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        self.busy.load(Ordering::Acquire) == 0 && used.elapsed() >= time
+        let used = *self
+            .last_used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.users.load(Ordering::Acquire) == 0 && used.elapsed() >= time
     }
 }
 
-/// A command in flight on a connection.
-pub(crate) struct Busy(Arc<Connection>);
+/// Marks a connection as in use.
+pub(crate) struct InUse(Arc<Connection>);
 
-impl Busy {
+impl InUse {
     /// The connection.
     pub(crate) fn connection(&self) -> &Connection {
         &self.0
     }
 
-    /// The connection, to be held by another that goes through it.
+    /// A shared reference, for a connection that goes through this one.
     pub(crate) fn shared(&self) -> Arc<Connection> {
         self.0.clone()
     }
 }
 
-impl Drop for Busy {
+impl Drop for InUse {
     fn drop(&mut self) {
-        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        self.0.busy.fetch_sub(1, Ordering::AcqRel);
+        *self
+            .0
+            .last_used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.users.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Connects to `target`, through `jump` where given, and logs in.
+/// Connects to `target`, through `jump` if given, and logs in.
 pub(crate) async fn connect(
     target: &SshTarget,
     jump: Option<Arc<Connection>>,
     trust: (&dyn HostKeys, &Destinations),
 ) -> Result<Connection, PortError> {
-    match timeout(CONNECT, connect_unbounded(target, jump, trust)).await {
+    match timeout(CONNECT_TIMEOUT, connect_and_log_in(target, jump, trust)).await {
         Ok(result) => result,
-        Err(_) => Err(errors::too_slow(
+        Err(_) => Err(errors::deadline_error(
             &format!("log in to `{}`", target.address),
-            CONNECT,
+            CONNECT_TIMEOUT,
         )),
     }
 }
 
-async fn connect_unbounded(
+async fn connect_and_log_in(
     target: &SshTarget,
     jump: Option<Arc<Connection>>,
     trust: (&dyn HostKeys, &Destinations),
@@ -93,10 +102,10 @@ async fn connect_unbounded(
     let (host_keys, to) = trust;
     let pinned = host_keys.known(target).await?;
     let trusted = pinned.as_deref().map(parse).unwrap_or_default();
-    let shown = Arc::new(Mutex::new(None));
-    let checker = Checker {
+    let presented = Arc::new(Mutex::new(None));
+    let checker = HostKeyChecker {
         trusted: trusted.clone(),
-        shown: shown.clone(),
+        presented: presented.clone(),
     };
     let config = Arc::new(config(&trusted));
     let connected = match &jump {
@@ -107,25 +116,32 @@ async fn connect_unbounded(
                 .handle
                 .channel_open_direct_tcpip(target.address.clone(), port, "127.0.0.1", 0)
                 .await
-                .map_err(|e| login(&UNREACHABLE, target, format!("through the jump host: {e}")))?;
+                .map_err(|e| {
+                    login_error(&UNREACHABLE, target, format!("through the jump host: {e}"))
+                })?;
             client::connect_stream(config, channel.into_stream(), checker).await
         }
     };
-    let shown = || shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let mut handle = connected.map_err(|error| match shown() {
-        Some(key) if !trusted.is_empty() && !trusts(&trusted, &key) => {
-            changed(target, &trusted, &key)
+    let presented = || {
+        presented
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    };
+    let mut handle = connected.map_err(|error| match presented() {
+        Some(key) if !trusted.is_empty() && !is_trusted(&trusted, &key) => {
+            host_key_changed(target, &trusted, &key)
         }
-        _ => login(&UNREACHABLE, target, error.to_string()),
+        _ => login_error(&UNREACHABLE, target, error.to_string()),
     })?;
     log_in(&mut handle, target).await?;
-    if let (true, Some(key)) = (trusted.is_empty(), shown()) {
-        host_keys.learn(target, &remembered(&key)).await?;
+    if let (true, Some(key)) = (trusted.is_empty(), presented()) {
+        host_keys.learn(target, &to_openssh(&key)).await?;
     }
     Ok(Connection {
         handle,
-        busy: AtomicUsize::new(0),
-        used: Mutex::new(Instant::now()),
+        users: AtomicUsize::new(0),
+        last_used: Mutex::new(Instant::now()),
         _jump: jump,
     })
 }
@@ -137,7 +153,7 @@ async fn tcp(target: &SshTarget, to: &Destinations) -> Result<TcpStream, PortErr
         } else {
             &UNREACHABLE
         };
-        login(code, target, error.to_string())
+        login_error(code, target, error.to_string())
     };
     let stream = to
         .connect(&target.address, target.port)
@@ -147,7 +163,7 @@ async fn tcp(target: &SshTarget, to: &Destinations) -> Result<TcpStream, PortErr
     Ok(stream)
 }
 
-/// Our side of the protocol; the algorithms of keys that we know come first, so that the host shows one of them.
+/// Client settings; prefers the algorithms of pinned keys, so that the host presents one of them.
 fn config(trusted: &[PublicKey]) -> client::Config {
     let mut preferred = russh::Preferred::DEFAULT;
     if !trusted.is_empty() {
@@ -163,77 +179,80 @@ fn config(trusted: &[PublicKey]) -> client::Config {
     }
     client::Config {
         preferred,
-        keepalive_interval: Some(ALIVE),
+        keepalive_interval: Some(KEEPALIVE_INTERVAL),
         keepalive_max: 3,
         nodelay: true,
         ..client::Config::default()
     }
 }
 
-/// Compares the host's key with the pinned ones and keeps it for the error or the memory.
-pub(crate) struct Checker {
+/// Compares the host's key with the pinned ones, and stores it for the error or for pinning.
+pub(crate) struct HostKeyChecker {
     trusted: Vec<PublicKey>,
-    shown: Arc<Mutex<Option<PublicKey>>>,
+    presented: Arc<Mutex<Option<PublicKey>>>,
 }
 
-impl client::Handler for Checker {
+impl client::Handler for HostKeyChecker {
     type Error = russh::Error;
 
     async fn check_server_key(
         &mut self,
-        shown: &PublicKeyOrCertificate,
+        presented: &PublicKeyOrCertificate,
     ) -> Result<bool, russh::Error> {
-        let PublicKeyOrCertificate::PublicKey { key, .. } = shown else {
+        let PublicKeyOrCertificate::PublicKey { key, .. } = presented else {
             return Ok(false);
         };
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
-        Ok(self.trusted.is_empty() || trusts(&self.trusted, key))
+        *self
+            .presented
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(key.clone());
+        Ok(self.trusted.is_empty() || is_trusted(&self.trusted, key))
     }
 }
 
-fn trusts(trusted: &[PublicKey], key: &PublicKey) -> bool {
+fn is_trusted(trusted: &[PublicKey], key: &PublicKey) -> bool {
     trusted
         .iter()
         .any(|known| known.key_data() == key.key_data())
 }
 
-fn changed(target: &SshTarget, trusted: &[PublicKey], shown: &PublicKey) -> PortError {
+fn host_key_changed(target: &SshTarget, trusted: &[PublicKey], presented: &PublicKey) -> PortError {
     let pinned: Vec<_> = trusted.iter().map(fingerprint).collect();
     let detail = format!(
-        "the host key of server `{}` is {}, pinned is {}",
+        "the host key of server `{}` is {}, but {} is pinned",
         target.server_id,
-        fingerprint(shown),
+        fingerprint(presented),
         pinned.join(" or "),
     );
-    login(&HOST_KEY_CHANGED, target, detail)
+    login_error(&HOST_KEY_CHANGED, target, detail)
 }
 
-/// Tries key, password and keyboard-interactive, what there is of them, in this order.
-async fn log_in(handle: &mut Handle<Checker>, target: &SshTarget) -> Result<(), PortError> {
-    let broke = |e: russh::Error| login(&UNREACHABLE, target, e.to_string());
+/// Tries private key, password and keyboard-interactive in this order, as far as given.
+async fn log_in(handle: &mut Handle<HostKeyChecker>, target: &SshTarget) -> Result<(), PortError> {
+    let broken = |e: russh::Error| login_error(&UNREACHABLE, target, e.to_string());
     let user = target.username.as_str();
     let mut tried = Vec::new();
     if let Some(pem) = &target.private_key {
         tried.push("publickey");
         let key = decode_secret_key(pem.reveal(), None).map_err(|e| {
-            login(
+            login_error(
                 &BAD_KEY,
                 target,
                 format!("the private key cannot be read: {e}"),
             )
         })?;
         let hash = if key.algorithm().is_rsa() {
-            let told = handle.best_supported_rsa_hash().await.map_err(broke)?;
-            told.unwrap_or(Some(HashAlg::Sha512))
+            let supported = handle.best_supported_rsa_hash().await.map_err(broken)?;
+            supported.unwrap_or(Some(HashAlg::Sha512))
         } else {
             None
         };
         let key = PrivateKeyWithHashAlg::new(Arc::new(key), hash);
-        if succeeded(
+        if is_success(
             &handle
                 .authenticate_publickey(user, key)
                 .await
-                .map_err(broke)?,
+                .map_err(broken)?,
         ) {
             return Ok(());
         }
@@ -241,17 +260,17 @@ async fn log_in(handle: &mut Handle<Checker>, target: &SshTarget) -> Result<(), 
     if let Some(password) = &target.password {
         tried.extend(["password", "keyboard-interactive"]);
         let password = password.reveal();
-        if succeeded(
+        if is_success(
             &handle
                 .authenticate_password(user, password)
                 .await
-                .map_err(broke)?,
+                .map_err(broken)?,
         ) {
             return Ok(());
         }
         if answer_questions(handle, user, password)
             .await
-            .map_err(broke)?
+            .map_err(broken)?
         {
             return Ok(());
         }
@@ -261,23 +280,23 @@ async fn log_in(handle: &mut Handle<Checker>, target: &SshTarget) -> Result<(), 
     } else {
         format!("the host refused {}", tried.join(", "))
     };
-    Err(login(&LOGIN_REFUSED, target, detail))
+    Err(login_error(&LOGIN_REFUSED, target, detail))
 }
 
-fn succeeded(result: &AuthResult) -> bool {
+fn is_success(result: &AuthResult) -> bool {
     matches!(result, AuthResult::Success)
 }
 
-/// Keyboard-interactive: the password is the answer to every question that does not echo.
+/// Keyboard-interactive: answers every prompt that does not echo with the password.
 async fn answer_questions(
-    handle: &mut Handle<Checker>,
+    handle: &mut Handle<HostKeyChecker>,
     user: &str,
     password: &str,
 ) -> Result<bool, russh::Error> {
     let mut state = handle
         .authenticate_keyboard_interactive_start(user, None)
         .await?;
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_PROMPT_ROUNDS {
         let prompts = match state {
             KeyboardInteractiveAuthResponse::Success => return Ok(true),
             KeyboardInteractiveAuthResponse::Failure { .. } => return Ok(false),

@@ -1,4 +1,4 @@
-//! Whom to trust: the host keys that are pinned to servers.
+//! The host keys that are pinned to servers.
 
 use async_trait::async_trait;
 use russh::keys::{HashAlg, PublicKey};
@@ -6,25 +6,25 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use vnfm_core::ports::{PortError, SshTarget};
 
-/// The memory of host keys.
+/// Storage of pinned host keys.
 #[async_trait]
 pub trait HostKeys: Send + Sync {
-    /// The keys of the host, one OpenSSH public key (`ssh-ed25519 AAAA…`) a line; `None` where none is known.
+    /// The pinned keys of the host, one OpenSSH public key (`ssh-ed25519 AAAA…`) per line; `None` if none is pinned.
     ///
     /// # Errors
     ///
-    /// Where the memory cannot be read.
+    /// The storage cannot be read.
     async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError>;
 
-    /// Pins `key` to the host; called after the first login that worked.
+    /// Pins `key` to the host; called after the first successful login.
     ///
     /// # Errors
     ///
-    /// Where the memory cannot be written.
+    /// The storage cannot be written.
     async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError>;
 }
 
-/// Host keys in memory, by the VIM's id of the server, for tests and embedders that keep none.
+/// Host keys in memory, by the VIM's id of the server: for tests, and for embedders without storage.
 #[derive(Debug, Default)]
 pub struct RememberedHostKeys(Mutex<BTreeMap<String, String>>);
 
@@ -47,7 +47,7 @@ impl HostKeys for RememberedHostKeys {
     }
 }
 
-/// The keys that [`HostKeys::known`] told; lines that are no keys are left out.
+/// Parses the keys that [`HostKeys::known`] returned; ignores invalid lines.
 pub(crate) fn parse(lines: &str) -> Vec<PublicKey> {
     lines
         .lines()
@@ -55,21 +55,21 @@ pub(crate) fn parse(lines: &str) -> Vec<PublicKey> {
         .collect()
 }
 
-/// A key as it is remembered.
-pub(crate) fn remembered(key: &PublicKey) -> String {
+/// The key in OpenSSH form without comment, as it is stored.
+pub(crate) fn to_openssh(key: &PublicKey) -> String {
     let mut key = key.clone();
     key.set_comment("");
     key.to_openssh().unwrap_or_default()
 }
 
-/// A key as people compare it.
+/// SHA-256 fingerprint and algorithm, for people to compare.
 pub(crate) fn fingerprint(key: &PublicKey) -> String {
     format!("{} ({})", key.fingerprint(HashAlg::Sha256), key.algorithm())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{fingerprint, parse, remembered};
+    use super::{fingerprint, parse, to_openssh};
 
     const KEY: &str =
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
@@ -78,7 +78,7 @@ mod tests {
     fn keys_are_compared_without_their_comments() {
         let keys = parse(&format!("# a console log\n{KEY} root@host\n\n"));
         assert_eq!(keys.len(), 1);
-        assert_eq!(remembered(&keys[0]), KEY);
+        assert_eq!(to_openssh(&keys[0]), KEY);
         assert!(fingerprint(&keys[0]).starts_with("SHA256:"));
     }
 }

@@ -1,19 +1,19 @@
-//! SSH for hooks: connect, run, put, wait; host keys pinned.
+//! SSH for hooks: runs commands, writes files and waits for hosts; pins host keys.
 //!
 //! ```text
 //! Ssh::run ─┐                 ┌─ jump host (another pooled connection)
-//! Ssh::put ─┼─ pool ─ connect ┼─ host key: pinned to the server's id, learnt at the first login
+//! Ssh::put ─┼─ pool ─ connect ┼─ host key: pinned to the server's id, learned at the first login
 //! Ssh::wait ┘                 └─ login: key, password, keyboard-interactive
 //! ```
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | `connect.rs` | one connection: TCP or through a jump host, host key, login |
-//! | `pool.rs` | connections that live on between calls |
-//! | `run.rs` | one command: output apart and bounded, exit code, deadline, cancel by drop |
-//! | `put.rs` | one file, there whole or not at all |
+//! | `pool.rs` | connections that are reused between calls |
+//! | `run.rs` | one command: separate, bounded outputs, exit code, deadline, cancellation by drop |
+//! | `put.rs` | one file, written atomically |
 //!
-//! Types of the SSH library stay inside; errors are the core's. Who may log in where, and HTTP, are not here.
+//! Types of the SSH library are private; errors are those of the core. Authorization and HTTP are not here.
 
 mod connect;
 mod errors;
@@ -45,32 +45,32 @@ impl std::fmt::Debug for Ssh {
     }
 }
 
-/// The command that [`Ssh::wait`] tries.
-const NOTHING: &str = "true";
-/// How long one try of [`Ssh::wait`] may take.
-const TRY: Duration = Duration::from_secs(10);
-/// The pause between two tries of [`Ssh::wait`].
-const PAUSE: Duration = Duration::from_millis(250);
-/// How long a refused login is taken for a host that is still setting up its users.
-const SETTING_UP: Duration = Duration::from_secs(30);
-/// How long a file may take.
-const PUT: Duration = Duration::from_mins(10);
+/// The command that [`Ssh::wait`] runs.
+const PROBE_COMMAND: &str = "true";
+/// Timeout of one attempt of [`Ssh::wait`].
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The interval between attempts of [`Ssh::wait`].
+const PROBE_INTERVAL: Duration = Duration::from_millis(250);
+/// How long a refused login is attributed to a booting host that has not created its users yet.
+const LOGIN_SETUP_PERIOD: Duration = Duration::from_secs(30);
+/// Timeout for writing one file.
+const PUT_TIMEOUT: Duration = Duration::from_mins(10);
 
 impl Ssh {
-    /// A client that asks `host_keys` whom to trust, and connects to what `to` allows. What lies behind a jump host is the
-    /// jump host's to reach.
+    /// Creates a client that verifies hosts by `host_keys` and connects only to what `to` allows. `to` does not restrict
+    /// hosts behind a jump host.
     pub fn new(host_keys: Arc<dyn HostKeys>, to: Destinations) -> Self {
         Self {
             pool: Arc::new(Pool::new(host_keys, to)),
         }
     }
 
-    /// Runs `command` on `target`. An exit code other than 0 is no error. Dropping the future ends the command.
+    /// Runs `command` on `target`. A non-zero exit code is not an error. Dropping the future ends the command.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the host does not answer, the connection is lost or the deadline passes;
-    /// `Refused` where the login or the host key is.
+    /// `Unavailable` if the host does not respond, the connection is lost or the deadline passes; `Refused` if the login
+    /// or the host key is.
     pub async fn run(
         &self,
         target: &SshTarget,
@@ -78,60 +78,60 @@ impl Ssh {
     ) -> Result<CommandOutput, PortError> {
         let line = run::command_line(target, &command.command, command.sudo);
         let job = run::Job {
-            doing: format!(
+            action: format!(
                 "run `{}` on `{}`",
-                run::brief(&command.command),
+                run::summary(&command.command),
                 target.address
             ),
             line,
             stdin: command.stdin.reveal().as_bytes().to_vec(),
         };
         let limit = Duration::from_secs(u64::from(command.deadline_seconds));
-        run::within(&self.pool, target, job, limit).await
+        run::run_within(&self.pool, target, job, limit).await
     }
 
-    /// Puts `file` on `target`: the old content or the new one is there, never a part.
+    /// Writes `file` on `target` atomically: it has the old content or the new one, never a part.
     ///
     /// # Errors
     ///
-    /// As [`Ssh::run`], and `Refused` where the host cannot write it.
+    /// As [`Ssh::run`], and `Refused` if the host cannot write the file.
     pub async fn put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
-        put::put(&self.pool, target, file, PUT).await
+        put::put(&self.pool, target, file, PUT_TIMEOUT).await
     }
 
-    /// Completes once a command runs on `target`.
+    /// Waits until a command can be run on `target`.
     ///
     /// # Errors
     ///
-    /// The last error where none did within `deadline_seconds`; another host key at once; a refused login
-    /// after half a minute, which a booting host may need to set up its users.
+    /// The last error after `deadline_seconds`; a changed host key at once; a refused login after half a minute, which a
+    /// booting host may need to create its users.
     pub async fn wait(&self, target: &SshTarget, deadline_seconds: u32) -> Result<(), PortError> {
         let deadline = Instant::now() + Duration::from_secs(u64::from(deadline_seconds));
         let mut refused_since = None;
-        let mut pace = interval(PAUSE);
+        let mut pace = interval(PROBE_INTERVAL);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             pace.tick().await;
             let job = run::Job {
-                doing: format!("log in to `{}`", target.address),
-                line: NOTHING.into(),
+                action: format!("log in to `{}`", target.address),
+                line: PROBE_COMMAND.into(),
                 stdin: Vec::new(),
             };
-            let limit = TRY.min(
+            let limit = PROBE_TIMEOUT.min(
                 deadline
                     .saturating_duration_since(Instant::now())
-                    .max(PAUSE),
+                    .max(PROBE_INTERVAL),
             );
-            let Err(error) = run::within(&self.pool, target, job, limit).await else {
+            let Err(error) = run::run_within(&self.pool, target, job, limit).await else {
                 return Ok(());
             };
-            tracing::debug!(host = %target.address, %error, "not yet");
-            self.pool.forget(target);
+            tracing::debug!(host = %target.address, %error, "host not ready yet");
+            self.pool.remove(target);
             let since = *refused_since.get_or_insert(Instant::now());
             if error.is_unavailable() {
                 refused_since = None;
             } else if error.code().name != errors::LOGIN_REFUSED.name
-                || since.elapsed() > SETTING_UP
+                || since.elapsed() > LOGIN_SETUP_PERIOD
             {
                 return Err(error);
             }
@@ -141,7 +141,7 @@ impl Ssh {
         }
     }
 
-    /// Checks that `target` shows its pinned host key and lets us in, within `limit`.
+    /// Checks within `limit` that `target` has its pinned host key and accepts the login.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Ssh {
     pub async fn check(&self, target: &SshTarget, limit: Duration) -> Result<(), PortError> {
         match timeout(limit, self.pool.connection(target)).await {
             Ok(connected) => connected.map(drop),
-            Err(_) => Err(errors::too_slow(
+            Err(_) => Err(errors::deadline_error(
                 &format!("log in to `{}`", target.address),
                 limit,
             )),

@@ -1,6 +1,6 @@
-//! Connections that live on between calls, one per host and login.
+//! Connections that are reused between calls, one per host and login.
 
-use crate::connect::{Busy, Connection, connect};
+use crate::connect::{Connection, InUse, connect};
 use crate::host_keys::HostKeys;
 use std::future::Future;
 use std::pin::Pin;
@@ -10,13 +10,13 @@ use tokio::time::{Instant, interval_at};
 use vnfm_core::ports::{PortError, SshTarget};
 use vnfm_outbound::Destinations;
 
-/// How long a connection stays without use.
-const IDLE: Duration = Duration::from_mins(1);
+/// How long an unused connection stays open.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The place of one connection; whoever connects holds its lock, so that a host sees one login and not many.
+/// One connection; locked while connecting, so that a host gets one login instead of many.
 type Slot = Arc<tokio::sync::Mutex<Option<Arc<Connection>>>>;
 
-/// All connections.
+/// All connections of a client.
 pub(crate) struct Pool {
     host_keys: Arc<dyn HostKeys>,
     to: Destinations,
@@ -32,7 +32,7 @@ impl Pool {
         }
     }
 
-    /// How many hosts it knows.
+    /// The number of connections, including those being opened.
     pub(crate) fn len(&self) -> usize {
         self.slots
             .lock()
@@ -40,46 +40,47 @@ impl Pool {
             .len()
     }
 
-    /// A living connection to `target`, made where there is none.
+    /// The open connection to `target`, or a new one.
     pub(crate) fn connection<'a>(
         self: &'a Arc<Self>,
         target: &'a SshTarget,
-    ) -> Pin<Box<dyn Future<Output = Result<Busy, PortError>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<InUse, PortError>> + Send + 'a>> {
         Box::pin(async move {
             let slot = self.slot(target);
-            let mut place = slot.lock().await;
-            if let Some(alive) = place.as_ref().filter(|held| !held.handle.is_closed()) {
-                return Ok(alive.begin());
+            let mut connection = slot.lock().await;
+            if let Some(alive) = connection.as_ref().filter(|open| !open.handle.is_closed()) {
+                return Ok(alive.acquire());
             }
             let jump = match &target.jump {
                 Some(jump) => Some(self.connection(jump).await?.shared()),
                 None => None,
             };
-            let made = Arc::new(connect(target, jump, (self.host_keys.as_ref(), &self.to)).await?);
-            *place = Some(made.clone());
-            self.close_when_idle();
-            Ok(made.begin())
+            let opened =
+                Arc::new(connect(target, jump, (self.host_keys.as_ref(), &self.to)).await?);
+            *connection = Some(opened.clone());
+            self.spawn_idle_closer();
+            Ok(opened.acquire())
         })
     }
 
-    /// Forgets the connection to `target`; commands on it run to their end.
-    pub(crate) fn forget(&self, target: &SshTarget) {
+    /// Removes the connection to `target`; commands on it run to their end.
+    pub(crate) fn remove(&self, target: &SshTarget) {
         self.slots
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .retain(|(known, _)| known != target);
     }
 
-    /// Drops what is closed or was not used for `idle`.
-    pub(crate) fn sweep(&self, idle: Duration) {
+    /// Drops connections that are closed or have been unused for `idle`.
+    pub(crate) fn close_idle(&self, idle: Duration) {
         self.slots
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .retain(|(_, slot)| {
-                let Ok(place) = slot.try_lock() else {
+                let Ok(connection) = slot.try_lock() else {
                     return true;
                 };
-                place.as_ref().is_some_and(|held| {
+                connection.as_ref().is_some_and(|held| {
                     !held.handle.is_closed()
                         && (Arc::strong_count(held) > 1 || !held.idle_for(idle))
                 })
@@ -96,15 +97,15 @@ impl Pool {
         slot
     }
 
-    /// Sweeps until nothing is left; ends with the pool.
-    fn close_when_idle(self: &Arc<Self>) {
+    /// Spawns a task that closes idle connections; it ends with the last connection, or with the pool.
+    fn spawn_idle_closer(self: &Arc<Self>) {
         let pool = Arc::downgrade(self);
         tokio::spawn(async move {
-            let mut pace = interval_at(Instant::now() + IDLE, IDLE);
+            let mut pace = interval_at(Instant::now() + IDLE_TIMEOUT, IDLE_TIMEOUT);
             loop {
                 pace.tick().await;
                 let Some(pool) = pool.upgrade() else { return };
-                pool.sweep(IDLE);
+                pool.close_idle(IDLE_TIMEOUT);
                 if pool.len() == 0 {
                     return;
                 }

@@ -1,8 +1,8 @@
-//! One command: output apart and bounded, exit code, deadline, cancel by drop.
+//! Runs one command: separate, bounded outputs, exit code, deadline, cancellation by drop.
 
-use crate::connect::Busy;
+use crate::connect::InUse;
 use crate::errors::{self, LOST, NO_COMMANDS};
-use crate::output::Bounded;
+use crate::output::BoundedOutput;
 use crate::pool::Pool;
 use russh::client::Msg;
 use russh::{Channel, ChannelMsg, ChannelReadHalf, ChannelWriteHalf, Sig};
@@ -14,20 +14,20 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use vnfm_core::ports::{CommandOutput, PortError, SshTarget};
 
-/// The number of the channel for standard error.
+/// SSH's extended data type of standard error (RFC 4254 5.2).
 const STDERR: u32 = 1;
 
-/// What to run.
+/// A command line with its input.
 pub(crate) struct Job {
-    /// For errors.
-    pub(crate) doing: String,
+    /// The action named in errors.
+    pub(crate) action: String,
     /// The line for the login shell.
     pub(crate) line: String,
-    /// What it reads.
+    /// Sent to its standard input.
     pub(crate) stdin: Vec<u8>,
 }
 
-/// The line for the login shell that runs `command`, as root where `sudo` is asked for.
+/// The command line that runs `command`, as root if `sudo` is set.
 pub(crate) fn command_line(target: &SshTarget, command: &str, sudo: bool) -> String {
     if sudo && target.username != "root" {
         format!("sudo -n -- sh -c {}", quote(command))
@@ -36,27 +36,27 @@ pub(crate) fn command_line(target: &SshTarget, command: &str, sudo: bool) -> Str
     }
 }
 
-/// A command for an error's text: its first line, not too long.
-pub(crate) fn brief(command: &str) -> String {
+/// Shortens a command for an error: its first line, at most 80 characters.
+pub(crate) fn summary(command: &str) -> String {
     let line = command.lines().next().unwrap_or_default();
-    let mut brief: String = line.chars().take(80).collect();
-    if brief.len() < command.len() {
-        brief.push('…');
+    let mut summary: String = line.chars().take(80).collect();
+    if summary.len() < command.len() {
+        summary.push('…');
     }
-    brief
+    summary
 }
 
-/// Runs `job` on `target`, given up after `limit`.
-pub(crate) async fn within(
+/// Runs `job` on `target` for at most `limit`.
+pub(crate) async fn run_within(
     pool: &Arc<Pool>,
     target: &SshTarget,
     job: Job,
     limit: Duration,
 ) -> Result<CommandOutput, PortError> {
-    let doing = job.doing.clone();
+    let action = job.action.clone();
     match timeout(limit, execute(pool, target, job)).await {
         Ok(result) => result.map_err(|e| e.on(target.server_id.clone())),
-        Err(_) => Err(errors::too_slow(&doing, limit).on(target.server_id.clone())),
+        Err(_) => Err(errors::deadline_error(&action, limit).on(target.server_id.clone())),
     }
 }
 
@@ -65,11 +65,11 @@ async fn execute(
     target: &SshTarget,
     job: Job,
 ) -> Result<CommandOutput, PortError> {
-    let (busy, channel) = open(pool, target, &job.doing).await?;
-    let doing = job.doing.clone();
+    let (busy, channel) = open(pool, target, &job.action).await?;
+    let action = job.action.clone();
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(async move {
-        let result = drive(channel, job, stopped).await;
+        let result = run_on_channel(channel, job, stopped).await;
         drop(busy);
         result
     });
@@ -77,70 +77,74 @@ async fn execute(
     drop(stop);
     match joined {
         Ok(result) => result,
-        Err(panicked) => Err(PortError::new(&LOST, doing, panicked.to_string())),
+        Err(panicked) => Err(PortError::new(&LOST, action, panicked.to_string())),
     }
 }
 
-/// A channel on the pooled connection; a connection that turns out to be dead is replaced once, since nothing ran on it.
+/// Opens a channel on the pooled connection. A dead connection is replaced once: nothing ran on it yet.
 async fn open(
     pool: &Arc<Pool>,
     target: &SshTarget,
-    doing: &str,
-) -> Result<(Busy, Channel<Msg>), PortError> {
+    action: &str,
+) -> Result<(InUse, Channel<Msg>), PortError> {
     let busy = pool.connection(target).await?;
     if let Ok(channel) = busy.connection().handle.channel_open_session().await {
         return Ok((busy, channel));
     }
-    pool.forget(target);
+    pool.remove(target);
     let busy = pool.connection(target).await?;
     let channel = busy
         .connection()
         .handle
         .channel_open_session()
         .await
-        .map_err(|e| PortError::new(&LOST, doing, e.to_string()))?;
+        .map_err(|e| PortError::new(&LOST, action, e.to_string()))?;
     Ok((busy, channel))
 }
 
-/// Runs `job` on `channel`; when the other end of `stopped` is dropped first, the command is told to end.
-async fn drive(
+/// Runs `job` on `channel`; sends SIGTERM to the command if the sender of `stopped` is dropped first.
+async fn run_on_channel(
     channel: Channel<Msg>,
     job: Job,
     stopped: oneshot::Receiver<Infallible>,
 ) -> Result<CommandOutput, PortError> {
-    let Job { doing, line, stdin } = job;
-    let lost = |e: russh::Error| PortError::new(&LOST, doing.clone(), e.to_string());
+    let Job {
+        action,
+        line,
+        stdin,
+    } = job;
+    let lost = |e: russh::Error| PortError::new(&LOST, action.clone(), e.to_string());
     let (mut read, write) = channel.split();
     let work = async {
         write.exec(true, line).await.map_err(lost)?;
         tokio::select! {
-            output = collect(&mut read, &doing) => output,
-            never = feed(&write, &stdin) => match never {},
+            output = collect(&mut read, &action) => output,
+            never = send_stdin(&write, &stdin) => match never {},
         }
     };
     let result = tokio::select! {
         output = work => output,
         _ = stopped => {
-            // The command is told to end; whether it hears is its own affair, so failures here say nothing.
+            // Best effort: the command may ignore SIGTERM, so a failure here does not matter.
             let _ = write.signal(Sig::TERM).await;
-            Err(PortError::new(&LOST, doing.clone(), "given up"))
+            Err(PortError::new(&LOST, action.clone(), "cancelled"))
         }
     };
     let _ = write.close().await;
     result
 }
 
-/// Sends what the command reads, then stays pending: the command's end is what counts.
-async fn feed(write: &ChannelWriteHalf<Msg>, stdin: &[u8]) -> Infallible {
-    // A command may end without reading everything; that is no error.
+/// Sends the command's input, then stays pending: only the end of the command matters.
+async fn send_stdin(write: &ChannelWriteHalf<Msg>, stdin: &[u8]) -> Infallible {
+    // A command may end without reading all its input; that is not an error.
     if stdin.is_empty() || write.data(stdin).await.is_ok() {
         let _ = write.eof().await;
     }
     std::future::pending().await
 }
 
-async fn collect(read: &mut ChannelReadHalf, doing: &str) -> Result<CommandOutput, PortError> {
-    let (mut stdout, mut stderr) = (Bounded::default(), Bounded::default());
+async fn collect(read: &mut ChannelReadHalf, action: &str) -> Result<CommandOutput, PortError> {
+    let (mut stdout, mut stderr) = (BoundedOutput::default(), BoundedOutput::default());
     let mut exit_code = None;
     while let Some(message) = read.wait().await {
         match message {
@@ -150,12 +154,12 @@ async fn collect(read: &mut ChannelReadHalf, doing: &str) -> Result<CommandOutpu
                 exit_code = Some(i32::try_from(exit_status).unwrap_or(i32::MAX));
             }
             ChannelMsg::ExitSignal { signal_name, .. } => {
-                exit_code = Some(128 + number(&signal_name));
+                exit_code = Some(128 + signal_number(&signal_name));
             }
             ChannelMsg::Failure => {
                 return Err(PortError::new(
                     &NO_COMMANDS,
-                    doing,
+                    action,
                     "the host refused to run a command",
                 ));
             }
@@ -166,7 +170,7 @@ async fn collect(read: &mut ChannelReadHalf, doing: &str) -> Result<CommandOutpu
     let Some(exit_code) = exit_code else {
         return Err(PortError::new(
             &LOST,
-            doing,
+            action,
             "the connection ended before the command did",
         ));
     };
@@ -178,8 +182,8 @@ async fn collect(read: &mut ChannelReadHalf, doing: &str) -> Result<CommandOutpu
     })
 }
 
-/// The number of a signal; 0 for one that has no usual number.
-fn number(signal: &Sig) -> i32 {
+/// The number of a signal; 0 for a custom one.
+fn signal_number(signal: &Sig) -> i32 {
     match signal {
         Sig::HUP => 1,
         Sig::INT => 2,
@@ -199,7 +203,7 @@ fn number(signal: &Sig) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::{brief, command_line};
+    use super::{command_line, summary};
     use vnfm_core::ports::{HostPin, SshTarget};
 
     fn target(username: &str) -> SshTarget {
@@ -216,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn sudo_covers_the_whole_line() {
+    fn sudo_applies_to_the_entire_command_line() {
         let line = command_line(&target("ubuntu"), "echo 'a b' && id", true);
         assert_eq!(line, r"sudo -n -- sh -c 'echo '\''a b'\'' && id'");
         assert_eq!(command_line(&target("root"), "id", true), "id");
@@ -224,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn long_commands_are_cut_in_errors() {
-        assert_eq!(brief("id"), "id");
-        assert_eq!(brief("a\nb"), "a…");
-        assert_eq!(brief(&"x".repeat(200)).chars().count(), 81);
+    fn long_commands_are_truncated_in_errors() {
+        assert_eq!(summary("id"), "id");
+        assert_eq!(summary("a\nb"), "a…");
+        assert_eq!(summary(&"x".repeat(200)).chars().count(), 81);
     }
 }

@@ -268,7 +268,7 @@ fn a_helm_chart_is_refused_before_anything_is_created() {
     for part in [
         "Mciop `chart`",
         "web-1.0.0.tgz",
-        "not deployed yet",
+        "not supported yet",
         "order.yaml",
     ] {
         assert!(detail.contains(part), "no `{part}` in {detail}");

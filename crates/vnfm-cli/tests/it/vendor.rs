@@ -208,7 +208,7 @@ async fn a_package_that_cannot_be_signed_is_reported_with_the_cause() {
     for (line, why) in [
         (
             "sign @web --key @other.key --cert @vendor.pem --out @a",
-            "is not that of the certificate `CN=vendor`",
+            "does not match the certificate `CN=vendor`",
         ),
         (
             "sign @web --key @vendor.pem --cert @vendor.pem --out @a",

@@ -1,4 +1,4 @@
-//! Making it so: the whole VNF, twice as once, and what is not ours stays.
+//! Instantiation: idempotent, and without changes to foreign objects.
 
 use crate::support::{CONFIG, SERVICE, World, deployment, package, sample};
 use kube::api::{Patch, PatchParams};
@@ -57,17 +57,17 @@ async fn instantiation_is_idempotent_and_termination_deletes_everything() {
         json!({"greeting": "hello"}),
     );
     world.driver.validate_request(&what).unwrap();
-    let made = world.instantiate(&what, 60).await.unwrap();
+    let created = world.instantiate(&what, 60).await.unwrap();
     let name = world.namespace();
     assert_eq!(
         world.config_maps(&name).get("page").await.unwrap().data["data"]["x"],
         "hello $HOME"
     );
-    assert_vnfcs_are_pods(&world, &made.inventory).await;
+    assert_vnfcs_are_pods(&world, &created.inventory).await;
     let again = world.instantiate(&what, 60).await.unwrap();
     assert_eq!(
         (again.handle, &again.inventory),
-        (made.handle.clone(), &made.inventory)
+        (created.handle.clone(), &created.inventory)
     );
     let owned = world
         .driver
@@ -84,14 +84,17 @@ async fn instantiation_is_idempotent_and_termination_deletes_everything() {
         Some(world.owner.instance_id.as_str())
     );
     assert!(world.has_any().await);
-    world.terminate(&what, made.handle.clone()).await.unwrap();
+    world
+        .terminate(&what, created.handle.clone())
+        .await
+        .unwrap();
     world.assert_nothing_left().await;
     assert!(world.namespaces().get_opt(&name).await.unwrap().is_none());
-    world.terminate(&what, made.handle).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
 }
 
 #[tokio::test]
-async fn somebody_elses_object_is_refused_by_name_and_untouched() {
+async fn a_foreign_object_is_refused_by_name_and_not_changed() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -146,12 +149,12 @@ async fn somebody_elses_object_is_refused_by_name_and_untouched() {
 }
 
 #[tokio::test]
-async fn another_manager_of_a_field_is_named() {
+async fn a_conflict_names_the_other_field_manager() {
     let Some(world) = World::start().await else {
         return;
     };
     let what = package(&[(1, CONFIG)], "", json!({}));
-    let made = world.instantiate(&what, 20).await.unwrap();
+    let created = world.instantiate(&what, 20).await.unwrap();
     let maps = world.config_maps(&world.namespace());
     let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "page"}, "data": {"x": "2"}});
     maps.patch(
@@ -171,12 +174,12 @@ async fn another_manager_of_a_field_is_named() {
         "{conflict}"
     );
     assert_eq!(maps.get("page").await.unwrap().data["data"]["x"], "2");
-    world.terminate(&what, made.handle).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn a_namespace_that_is_going_is_not_used() {
+async fn a_terminating_namespace_is_not_used() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -201,15 +204,15 @@ async fn a_namespace_that_is_going_is_not_used() {
 }
 
 #[tokio::test]
-async fn the_sample_comes_up_and_goes() {
+async fn the_sample_is_instantiated_and_terminated() {
     let Some(world) = World::start().await else {
         return;
     };
     let what = sample();
     world.driver.validate_request(&what).unwrap();
-    let made = world.instantiate(&what, 60).await.unwrap();
-    assert_eq!(made.inventory.vnfc_resource_info.len(), 2);
-    assert_eq!(made.metadata["namespace"], json!(world.namespace()));
-    world.terminate(&what, made.handle).await.unwrap();
+    let created = world.instantiate(&what, 60).await.unwrap();
+    assert_eq!(created.inventory.vnfc_resource_info.len(), 2);
+    assert_eq!(created.metadata["namespace"], json!(world.namespace()));
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }

@@ -1,4 +1,4 @@
-//! Healing: exactly what is meant is replaced, what was taken away or changed comes back, twice is once.
+//! Heal: replaces only the requested pods, restores deleted and edited objects, and is idempotent.
 
 use crate::support::{CONFIG, SERVICE, World, deployment, package, sample};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -8,19 +8,20 @@ use vnfm_core::ports::{Allocated, InfraDriver as _, Repair};
 
 const BARE: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {terminationGracePeriodSeconds: 0, containers: [{name: one, image: 'localhost/busybox:1'}]}\n";
 
-/// The whole of it, or the VNFCs at these places.
-pub(crate) fn repair(made: &Allocated, which: &[usize]) -> Repair {
-    let all = &made.inventory.vnfc_resource_info;
+/// Heals the VNFCs with these indices, or the instance without any.
+pub(crate) fn repair(created: &Allocated, which: &[usize]) -> Repair {
+    let all = &created.inventory.vnfc_resource_info;
     Repair {
-        handle: made.handle.clone(),
-        inventory: made.inventory.clone(),
+        handle: created.handle.clone(),
+        inventory: created.inventory.clone(),
         vnfcs: which.iter().map(|place| all[*place].id.clone()).collect(),
         with_storage: false,
     }
 }
 
-pub(crate) fn ids(made: &Allocated) -> BTreeSet<String> {
-    made.inventory
+pub(crate) fn ids(created: &Allocated) -> BTreeSet<String> {
+    created
+        .inventory
         .vnfc_resource_info
         .iter()
         .map(|vnfc| vnfc.id.clone())
@@ -28,7 +29,7 @@ pub(crate) fn ids(made: &Allocated) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn exactly_the_pods_meant_are_replaced_and_twice_is_once() {
+async fn only_the_requested_pods_are_replaced_and_heal_is_idempotent() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -38,18 +39,18 @@ async fn exactly_the_pods_meant_are_replaced_and_twice_is_once() {
         "",
         json!({}),
     );
-    let made = world.instantiate(&what, 60).await.unwrap();
-    let repair = repair(&made, &[1]);
+    let created = world.instantiate(&what, 60).await.unwrap();
+    let repair = repair(&created, &[1]);
     let healed = world
         .driver
         .heal(&world.cx(60), &what, &repair)
         .await
         .unwrap();
-    let (before, after) = (ids(&made), ids(&healed));
+    let (before, after) = (ids(&created), ids(&healed));
     assert_eq!(after.len(), 3);
     let gone: Vec<&String> = before.difference(&after).collect();
     assert_eq!(gone, [&repair.vnfcs[0]], "the others kept their UIDs");
-    assert_eq!(healed.handle, made.handle);
+    assert_eq!(healed.handle, created.handle);
     let pods = world.api("v1", "Pod", "pods", Some(&world.namespace()));
     let there = pods.list(&ListParams::default()).await.unwrap();
     let there: BTreeSet<String> = there
@@ -58,7 +59,7 @@ async fn exactly_the_pods_meant_are_replaced_and_twice_is_once() {
         .filter_map(|p| p.metadata.uid)
         .collect();
     assert_eq!(there, after);
-    // As after a crash: the record still names the pod that is gone.
+    // As after a crash: the record still names the deleted pod.
     let again = world
         .driver
         .heal(&world.cx(60), &what, &repair)
@@ -70,7 +71,7 @@ async fn exactly_the_pods_meant_are_replaced_and_twice_is_once() {
 }
 
 #[tokio::test]
-async fn what_somebody_deleted_or_edited_comes_back() {
+async fn deleted_and_edited_objects_are_restored() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -79,7 +80,7 @@ async fn what_somebody_deleted_or_edited_comes_back() {
         "",
         json!({}),
     );
-    let made = world.instantiate(&what, 60).await.unwrap();
+    let created = world.instantiate(&what, 60).await.unwrap();
     let namespace = world.namespace();
     let maps = world.config_maps(&namespace);
     maps.delete("page", &DeleteParams::default()).await.unwrap();
@@ -100,7 +101,7 @@ async fn what_somebody_deleted_or_edited_comes_back() {
 
     let healed = world
         .driver
-        .heal(&world.cx(60), &what, &repair(&made, &[]))
+        .heal(&world.cx(60), &what, &repair(&created, &[]))
         .await
         .unwrap();
     assert_eq!(maps.get("page").await.unwrap().data["data"]["x"], "1");
@@ -120,24 +121,24 @@ async fn what_somebody_deleted_or_edited_comes_back() {
             .contains_key("vnfm.dev/instance")
     );
     assert_eq!(healed.inventory.vnfc_resource_info.len(), 2);
-    assert_ne!(healed.handle, made.handle, "the map has another UID");
+    assert_ne!(healed.handle, created.handle, "the map has another UID");
     world.terminate(&what, healed.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn a_bare_pod_that_is_gone_or_has_failed_is_made_again() {
+async fn a_missing_or_failed_bare_pod_is_recreated() {
     let Some(world) = World::start().await else {
         return;
     };
     let what = package(&[(1, BARE)], "", json!({}));
-    let made = world.instantiate(&what, 60).await.unwrap();
+    let created = world.instantiate(&what, 60).await.unwrap();
     let pods = world.api("v1", "Pod", "pods", Some(&world.namespace()));
     let first = pods.get("one").await.unwrap().metadata.uid;
     pods.delete("one", &DeleteParams::default()).await.unwrap();
     world
         .driver
-        .heal(&world.cx(60), &what, &repair(&made, &[]))
+        .heal(&world.cx(60), &what, &repair(&created, &[]))
         .await
         .unwrap();
     let second = pods.get("one").await.unwrap().metadata.uid;
@@ -148,7 +149,7 @@ async fn a_bare_pod_that_is_gone_or_has_failed_is_made_again() {
         .unwrap();
     let healed = world
         .driver
-        .heal(&world.cx(60), &what, &repair(&made, &[]))
+        .heal(&world.cx(60), &what, &repair(&created, &[]))
         .await
         .unwrap();
     let third = pods.get("one").await.unwrap();
@@ -159,19 +160,19 @@ async fn a_bare_pod_that_is_gone_or_has_failed_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_somebody_deletes_comes_back_with_everything() {
+async fn a_deleted_namespace_is_recreated_with_its_objects() {
     let Some(world) = World::start().await else {
         return;
     };
     let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
-    let made = world.instantiate(&what, 60).await.unwrap();
+    let created = world.instantiate(&what, 60).await.unwrap();
     world.clean(&world.namespaces(), &world.namespace()).await;
     let healed = world
         .driver
-        .heal(&world.cx(60), &what, &repair(&made, &[0]))
+        .heal(&world.cx(60), &what, &repair(&created, &[0]))
         .await
         .unwrap();
-    assert!(ids(&healed).is_disjoint(&ids(&made)) && ids(&healed).len() == 1);
+    assert!(ids(&healed).is_disjoint(&ids(&created)) && ids(&healed).len() == 1);
     assert!(
         world
             .config_maps(&world.namespace())
@@ -185,7 +186,7 @@ async fn a_namespace_that_somebody_deletes_comes_back_with_everything() {
 }
 
 #[tokio::test]
-async fn what_is_there_is_seen_in_whatever_state() {
+async fn observe_lists_pods_in_any_state() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -201,14 +202,14 @@ async fn what_is_there_is_seen_in_whatever_state() {
         observe(&Value::Null).await.inventory,
         vnfm_core::ports::Inventory::default()
     );
-    let made = world.instantiate(&what, 60).await.unwrap();
-    assert_eq!(observe(&made.handle).await, made);
+    let created = world.instantiate(&what, 60).await.unwrap();
+    assert_eq!(observe(&created.handle).await, created);
     let lost = observe(&Value::Null).await;
     assert_eq!(
         (&lost.inventory, &lost.handle),
-        (&made.inventory, &Value::Null)
+        (&created.inventory, &Value::Null)
     );
-    // One that no node takes is there all the same.
+    // An unschedulable pod is listed too.
     let deployments = world.api(
         "apps/v1",
         "Deployment",
@@ -217,13 +218,13 @@ async fn what_is_there_is_seen_in_whatever_state() {
     );
     let nowhere = json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}, "template": {"spec": {"nodeSelector": {"no": "such"}}}}});
     world.change(&deployments, "web", nowhere).await;
-    let mut seen = observe(&made.handle).await;
+    let mut seen = observe(&created.handle).await;
     while seen.inventory.vnfc_resource_info.len() <= 2 {
         tokio::task::yield_now().await;
-        seen = observe(&made.handle).await;
+        seen = observe(&created.handle).await;
     }
-    assert!(ids(&made).is_subset(&ids(&seen)));
-    world.terminate(&what, made.handle).await.unwrap();
+    assert!(ids(&created).is_subset(&ids(&seen)));
+    world.terminate(&what, created.handle).await.unwrap();
     assert_eq!(
         observe(&Value::Null).await.inventory,
         vnfm_core::ports::Inventory::default()
@@ -231,16 +232,16 @@ async fn what_is_there_is_seen_in_whatever_state() {
 }
 
 #[tokio::test]
-async fn the_sample_shows_its_service_as_an_external_connection_point() {
+async fn the_service_of_the_sample_is_an_external_connection_point() {
     let Some(world) = World::start().await else {
         return;
     };
     let what = sample();
-    let made = world.instantiate(&what, 60).await.unwrap();
+    let created = world.instantiate(&what, 60).await.unwrap();
     let services = world.api("v1", "Service", "services", Some(&world.namespace()));
     let service = services.get("web").await.unwrap();
-    let [shown] = made.inventory.ext_cp_info.as_slice() else {
-        panic!("{:?}", made.inventory.ext_cp_info)
+    let [shown] = created.inventory.ext_cp_info.as_slice() else {
+        panic!("{:?}", created.inventory.ext_cp_info)
     };
     assert_eq!(shown.cpd_id, "webService");
     assert_eq!(Some(&shown.id), service.metadata.uid.as_ref());
@@ -250,11 +251,11 @@ async fn the_sample_shows_its_service_as_an_external_connection_point() {
         service.data["spec"]["clusterIP"]
     );
     assert_eq!(shown.metadata["ports"][0]["port"], 80);
-    let vnfc = &made.inventory.vnfc_resource_info[0];
+    let vnfc = &created.inventory.vnfc_resource_info[0];
     assert_eq!(
         shown.associated_vnfc_cp_id.as_ref(),
         Some(&vnfc.vnfc_cp_info[0].id)
     );
-    world.terminate(&what, made.handle).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }

@@ -1,4 +1,4 @@
-//! Logging in: who is there, until when, and what is wrong if nobody lets us in.
+//! Logins: what a check reports, and how login errors are distinguished.
 
 use crate::support::{World, deployment, package};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -9,7 +9,7 @@ use serde_json::json;
 use vnfm_core::ports::{ErrorKind, InfraDriver as _};
 
 #[tokio::test]
-async fn a_check_says_who_is_there_and_until_when() {
+async fn a_check_reports_version_login_and_expiry() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -28,7 +28,7 @@ async fn a_check_says_who_is_there_and_until_when() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_login_is_told_apart() {
+async fn login_errors_are_distinguished() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -62,11 +62,11 @@ async fn what_is_wrong_with_a_login_is_told_apart() {
                 .insert("endpoint".into(), "https://127.0.0.1:1".into()),
         );
     });
-    let nobody = world.driver.check(&world.vim).await.unwrap_err();
+    let unreachable_error = world.driver.check(&world.vim).await.unwrap_err();
     assert_eq!(
-        (nobody.name(), nobody.kind()),
+        (unreachable_error.name(), unreachable_error.kind()),
         ("kubernetes.unreachable", ErrorKind::Unavailable),
-        "{nobody}"
+        "{unreachable_error}"
     );
     world.vim.update(|vim| {
         *vim = proper;
@@ -80,12 +80,12 @@ async fn what_is_wrong_with_a_login_is_told_apart() {
             .unwrap()
             .contains("not verified")
     );
-    for error in [refused, stranger, nobody] {
+    for error in [refused, stranger, unreachable_error] {
         assert!(!format!("{error} {error:?}").contains("hunter2"));
     }
 }
 
-/// A service account that may do everything, and a token of it.
+/// A service account with the role `cluster-admin`, and a token of it.
 async fn account(world: &World, name: &str) -> (Api<ServiceAccount>, String) {
     let accounts: Api<ServiceAccount> = Api::namespaced(world.client.clone(), "default");
     create_account(&accounts, name).await;
@@ -158,7 +158,7 @@ async fn a_new_token_reaches_an_operation_that_waits() {
         (&report.detail["login"], &report.detail["expires"]),
         (&json!("bearer token"), &json!("token"))
     );
-    // Kept from being ready by a gate that only the test opens.
+    // Not ready until the test removes the scheduling gate.
     let gate = "      schedulingGates: [{name: example.com/gate}]\n";
     let what = package(&[(1, &deployment(1, gate))], "", json!({}));
     let prepared = world.driver.prepare(&world.cx(60), &what).await.unwrap();

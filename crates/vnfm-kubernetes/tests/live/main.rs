@@ -1,5 +1,5 @@
 //! The driver against a real API server with controllers, scheduler and simulated nodes, named by
-//! `VNFM_LIVE_KUBECONFIG`. Without one the tests are skipped, loudly, and fail where `VNFM_REQUIRE_LIVE=1`.
+//! `VNFM_LIVE_KUBECONFIG`. Without one the tests are skipped with a message, and fail if `VNFM_REQUIRE_LIVE=1`.
 
 #[cfg(test)]
 mod deploy;

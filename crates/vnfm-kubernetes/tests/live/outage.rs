@@ -1,4 +1,4 @@
-//! The API server goes away in the middle of an operation, and the cluster's own policies say no: on a real one.
+//! Outages of a real API server during an operation, and denials by the cluster's own policies.
 
 use crate::KUBECONFIG;
 use crate::support::{CONFIG, RealClock, SERVICE, World, deployment, package};
@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use vnfm_core::ports::{Clock as _, ErrorKind, InfraDriver as _};
 
-/// How long it is away.
+/// The duration of an outage.
 const AWAY: Duration = Duration::from_secs(20);
 
-/// The API server's process, as the stack started it; it runs again when this is dropped.
+/// The API server's process, as the stack started it; dropping this restarts it.
 struct Process {
     pid_file: PathBuf,
     pid: String,
@@ -52,7 +52,7 @@ impl Process {
             .is_ok_and(|line| line.starts_with(self.line[0].as_bytes()))
     }
 
-    /// Starts it again, as a process of its own, if it does not run.
+    /// Restarts it as a separate process if it does not run.
     #[expect(clippy::zombie_processes, reason = "it is to outlive this test")]
     fn start(&mut self) {
         if self.runs() {
@@ -95,21 +95,21 @@ async fn an_api_server_that_is_killed_or_halts_for_20_seconds_is_lived_through()
     // Killed before the first object is applied.
     process.signal("-KILL");
     let cx = world.cx(120);
-    let (made, ()) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
+    let (created, ()) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
         world.seen.wait_for("VIM `cluster` to answer").await;
         RealClock.sleep(AWAY).await;
         process.start();
     });
-    let made = made.unwrap();
-    assert_eq!(made.inventory.vnfc_resource_info.len(), 2);
-    world.terminate(&what, made.handle).await.unwrap();
+    let created = created.unwrap();
+    assert_eq!(created.inventory.vnfc_resource_info.len(), 2);
+    world.terminate(&what, created.handle).await.unwrap();
 
-    // Halted while the pods are waited for.
+    // Paused while the driver waits for the pods.
     let nowhere = deployment(1, &format!("      nodeSelector: {}\n", selector(&world)));
     let what = package(&[(1, &nowhere), (2, CONFIG)], "", json!({}));
     let prepared = world.driver.prepare(&world.cx(20), &what).await.unwrap();
     let cx = world.cx(120);
-    let (made, node) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
+    let (created, node) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
         world.seen.wait_for("Unschedulable").await;
         process.signal("-STOP");
         RealClock.sleep(AWAY).await;
@@ -117,7 +117,10 @@ async fn an_api_server_that_is_killed_or_halts_for_20_seconds_is_lived_through()
         label_a_node(&world).await
     });
     unlabel(&world, &node).await;
-    world.terminate(&what, made.unwrap().handle).await.unwrap();
+    world
+        .terminate(&what, created.unwrap().handle)
+        .await
+        .unwrap();
     world.assert_nothing_left().await;
 }
 
@@ -125,7 +128,7 @@ fn selector(world: &World) -> Value {
     json!({format!("vnfm-test-{}", world.owner.instance_id): "yes"})
 }
 
-/// Lets a simulated node be the one that is selected.
+/// Labels a simulated node so that the node selector matches it.
 async fn label_a_node(world: &World) -> String {
     let nodes = world.api("v1", "Node", "nodes", None);
     let all = nodes
@@ -152,7 +155,7 @@ async fn unlabel(world: &World, node: &str) {
 }
 
 #[tokio::test]
-async fn a_deployment_that_gave_up_is_waited_for_again_by_a_retry() {
+async fn a_retry_waits_for_a_deployment_past_its_progress_deadline() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -174,17 +177,20 @@ async fn a_deployment_that_gave_up_is_waited_for_again_by_a_retry() {
     world.seen.waits.lock().unwrap().clear();
     let prepared = json!({"namespace": world.namespace()});
     let cx = world.cx(60);
-    let (made, node) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
+    let (created, node) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
         world.seen.wait_for("Deployment `web`").await;
         label_a_node(&world).await
     });
     unlabel(&world, &node).await;
-    world.terminate(&what, made.unwrap().handle).await.unwrap();
+    world
+        .terminate(&what, created.unwrap().handle)
+        .await
+        .unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn a_policy_that_denies_is_named_and_a_webhook_that_is_away_is_borne() {
+async fn a_denying_policy_is_named_and_an_unavailable_webhook_is_tolerated() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -235,18 +241,19 @@ async fn a_policy_that_denies_is_named_and_a_webhook_that_is_away_is_borne() {
     admits(&world, false).await;
     let cx = world.cx(60);
     let prepared = json!({"namespace": world.namespace()});
-    let (made, ()) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
+    let (created, ()) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
         world
             .seen
             .wait_for("failed calling webhook \"policy.example.com\"")
             .await;
         world.clean(&webhooks, &name).await;
     });
-    world.terminate(&what, made.unwrap().handle).await.unwrap();
+    let handle = created.unwrap().handle;
+    world.terminate(&what, handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
-/// Waits until the API server takes (or does not take) a map of ours, without making one.
+/// Waits until the API server accepts (or denies) a ConfigMap, by dry run.
 async fn admits(world: &World, wanted: bool) {
     let maps = world.config_maps("default");
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap",

@@ -1,4 +1,4 @@
-//! Values and policies on the API server: what is text to us is text to it, and what is refused never reaches it.
+//! Values and policies on the API server: it reads values as text, and refused objects never reach it.
 
 use crate::support::{CONFIG, World, deployment, package};
 use kube::Api;
@@ -13,13 +13,13 @@ const BINDING: &str = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRo
     subjects: [{kind: ServiceAccount, name: default, namespace: default}]\n";
 
 #[tokio::test]
-async fn a_value_is_text_to_the_api_server_as_well() {
+async fn values_reach_the_api_server_as_text() {
     let Some(world) = World::start().await else {
         return;
     };
     let evil = format!("x\n---\n{BINDING}# {{{{ .x }}}} &a *a !!int $v \u{202e}é");
     let what = package(&[(1, PAGE)], "variables: {v: }", json!({"v": evil}));
-    let made = world.instantiate(&what, 20).await.unwrap();
+    let created = world.instantiate(&what, 20).await.unwrap();
     let page = world
         .config_maps(&world.namespace())
         .get("page")
@@ -29,7 +29,7 @@ async fn a_value_is_text_to_the_api_server_as_well() {
     let expected = json!({"plain": evil, "quoted": evil, "mixed": format!("a{evil}b")});
     assert_eq!(*data, expected);
     assert!(binding(&world).await.is_none());
-    world.terminate(&what, made.handle).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
@@ -41,24 +41,24 @@ async fn binding(world: &World) -> Option<DynamicObject> {
 }
 
 #[tokio::test]
-async fn a_borrower_s_namespace_is_its_own_and_secured() {
+async fn the_namespace_of_a_borrower_is_its_own_and_has_the_policy_label() {
     let Some(mut world) = World::start().await else {
         return;
     };
     world.vim.policy = VimPolicy::for_borrowers();
     let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
-    let made = world.instantiate(&what, 60).await.unwrap();
+    let created = world.instantiate(&what, 60).await.unwrap();
     let namespace = world.namespaces().get(&world.namespace()).await.unwrap();
     let labels = namespace.metadata.labels.unwrap();
     assert_eq!(labels["pod-security.kubernetes.io/enforce"], "baseline");
-    // Twice is once: the namespace is the instance's own by now.
+    // Repeated: now the namespace is the instance's own.
     world.instantiate(&what, 60).await.unwrap();
-    world.terminate(&what, made.handle).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn what_a_policy_refuses_is_not_made() {
+async fn a_refused_object_is_not_created() {
     let Some(mut world) = World::start().await else {
         return;
     };
@@ -85,7 +85,7 @@ async fn what_a_policy_refuses_is_not_made() {
             .map(drop),
     );
     assert!(binding(&world).await.is_none());
-    // Nor is a namespace used that was there before.
+    // A namespace that existed before is not used either.
     let there = package(&[(1, CONFIG)], "namespace: kube-public", json!({}));
     let error = world
         .driver

@@ -1,5 +1,5 @@
-//! What only a real cluster does: quotas, the scheduler, strict validation, definitions that are served, volumes,
-//! the namespace controller's own words.
+//! Behaviour that only a real cluster has: quotas, the scheduler, strict validation, custom resources, volumes, and
+//! messages of the namespace controller.
 
 use crate::support::{CONFIG, World, deployment, package};
 use kube::api::ListParams;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vnfm_core::ports::ErrorKind;
 
 #[tokio::test]
-async fn a_quota_is_the_reason_that_is_given() {
+async fn an_exceeded_quota_is_reported_as_the_reason() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -45,7 +45,7 @@ async fn a_quota_is_the_reason_that_is_given() {
 }
 
 #[tokio::test]
-async fn a_pod_that_nobody_takes_says_why() {
+async fn an_unschedulable_pod_is_reported_with_the_reason() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -65,7 +65,7 @@ async fn a_pod_that_nobody_takes_says_why() {
 }
 
 #[tokio::test]
-async fn what_the_api_server_does_not_take_is_said_with_its_place() {
+async fn an_object_that_the_api_server_rejects_is_reported_with_its_location() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -109,7 +109,7 @@ async fn what_the_api_server_does_not_take_is_said_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_definition_and_its_objects_come_in_one_package() {
+async fn one_package_may_contain_a_definition_and_its_objects() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -121,7 +121,7 @@ async fn a_definition_and_its_objects_come_in_one_package() {
         format!("apiVersion: {group}/v1\nkind: Thing\nmetadata: {{name: one}}\nspec: {{a: 1}}\n");
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'role-$namespace'}\nrules: []\n";
     let what = package(&[(1, &definition), (2, &thing), (1, role)], "", json!({}));
-    let made = world.instantiate(&what, 30).await.unwrap();
+    let created = world.instantiate(&what, 30).await.unwrap();
     let things = world.api(
         &format!("{group}/v1"),
         "Thing",
@@ -130,22 +130,22 @@ async fn a_definition_and_its_objects_come_in_one_package() {
     );
     assert_eq!(things.get("one").await.unwrap().data["spec"]["a"], 1);
     let again = world.instantiate(&what, 30).await.unwrap();
-    assert_eq!(again.handle, made.handle);
-    world.terminate(&what, made.handle).await.unwrap();
+    assert_eq!(again.handle, created.handle);
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn a_namespace_that_somebody_else_keeps_alive_says_what_is_in_it() {
+async fn a_namespace_blocked_by_foreign_objects_names_them() {
     let Some(world) = World::start().await else {
         return;
     };
     let what = package(&[(1, CONFIG)], "", json!({}));
-    let made = world.instantiate(&what, 20).await.unwrap();
+    let created = world.instantiate(&what, 20).await.unwrap();
     let maps = world.config_maps(&world.namespace());
     world.make(&maps, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "guest", "finalizers": ["example.com/hold"]}})).await;
     let stuck = world
-        .terminate_within(&what, made.handle.clone(), 8)
+        .terminate_within(&what, created.handle.clone(), 8)
         .await
         .unwrap_err();
     assert_eq!(stuck.name(), "kubernetes.finalizer", "{stuck}");
@@ -153,12 +153,12 @@ async fn a_namespace_that_somebody_else_keeps_alive_says_what_is_in_it() {
     world
         .change(&maps, "guest", json!({"metadata": {"finalizers": null}}))
         .await;
-    world.terminate(&what, made.handle).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn claims_of_a_stateful_set_are_swept_from_a_shared_namespace() {
+async fn claims_of_a_stateful_set_are_deleted_from_a_shared_namespace() {
     let Some(world) = World::start().await else {
         return;
     };

@@ -1,20 +1,20 @@
-//! Making it not so: what holds an object, what an interrupted call left, and whose namespace it is.
+//! Termination: blocked deletions, objects of interrupted calls, and shared namespaces.
 
 use crate::support::{CONFIG, World, deployment, package};
 use serde_json::{Value, json};
 use vnfm_core::ports::ErrorKind;
 
 #[tokio::test]
-async fn a_finalizer_that_holds_an_object_is_named() {
+async fn a_finalizer_that_blocks_a_deletion_is_named() {
     let Some(world) = World::start().await else {
         return;
     };
     let held =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: held, finalizers: [example.com/hold]}\n";
     let what = package(&[(1, held), (2, CONFIG)], "", json!({}));
-    let made = world.instantiate(&what, 20).await.unwrap();
+    let created = world.instantiate(&what, 20).await.unwrap();
     let stuck = world
-        .terminate_within(&what, made.handle.clone(), 3)
+        .terminate_within(&what, created.handle.clone(), 3)
         .await
         .unwrap_err();
     assert_eq!(
@@ -34,12 +34,12 @@ async fn a_finalizer_that_holds_an_object_is_named() {
     world
         .change(&maps, "held", json!({"metadata": {"finalizers": null}}))
         .await;
-    world.terminate(&what, made.handle).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn what_an_interrupted_call_made_goes_without_a_handle() {
+async fn objects_of_an_interrupted_call_are_deleted_without_a_handle() {
     let Some(world) = World::start().await else {
         return;
     };
@@ -57,7 +57,7 @@ async fn what_an_interrupted_call_made_goes_without_a_handle() {
 }
 
 #[tokio::test]
-async fn a_namespace_of_two_instances_goes_with_the_last() {
+async fn a_namespace_of_two_instances_is_deleted_with_the_last_one() {
     let Some(first) = World::start().await else {
         return;
     };
@@ -69,10 +69,10 @@ async fn a_namespace_of_two_instances_goes_with_the_last() {
         "",
         json!({"namespace": namespace}),
     );
-    let made = first.instantiate(&one, 20).await.unwrap();
+    let created = first.instantiate(&one, 20).await.unwrap();
     let other = second.instantiate(&two, 30).await.unwrap();
     assert_eq!(other.inventory.vnfc_resource_info.len(), 1);
-    first.terminate(&one, made.handle).await.unwrap();
+    first.terminate(&one, created.handle).await.unwrap();
     let left = first.namespaces().get(&namespace).await.unwrap();
     assert_eq!(
         left.metadata.labels.unwrap()["vnfm.dev/instance"],

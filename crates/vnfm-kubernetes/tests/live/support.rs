@@ -1,5 +1,5 @@
-//! What the tests need: a cluster by its kubeconfig, a clock, a VIM, packages made on the spot,
-//! and a look at the cluster that does not go through the driver.
+//! Test support: a cluster from its kubeconfig, a clock, a VIM, generated packages, and access to the cluster that
+//! bypasses the driver.
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -24,7 +24,7 @@ use vnfm_kubernetes::KubernetesDriver;
 use vnfm_outbound::Destinations;
 use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, VimConnectionInfo, VimPolicy};
 
-/// One instance on the cluster, as the engine would hold it.
+/// One instance on the cluster, from the engine's point of view.
 pub(crate) struct World {
     pub(crate) vim: TestVim,
     pub(crate) owner: Ownership,
@@ -34,17 +34,17 @@ pub(crate) struct World {
     keep: Keep,
 }
 
-/// What lives as long as the cluster is used.
+/// Kept alive as long as the cluster is used.
 pub(crate) type Keep = Arc<dyn std::any::Any + Send + Sync>;
 
 impl World {
-    /// On the cluster that this test program is for; `None`, said loudly, where there is none.
+    /// On the cluster of this test program; `None`, with a message, if there is none.
     pub(crate) async fn start() -> Option<Self> {
         let (file, keep) = crate::cluster().await?;
         Some(Self::on(file, keep).await)
     }
 
-    /// On the cluster of a kubeconfig.
+    /// On the cluster that a kubeconfig describes.
     pub(crate) async fn on(file: Kubeconfig, keep: Keep) -> Self {
         let connection = connection(&file);
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// The namespace that an instance gets which asks for none.
+    /// The default namespace of the instance.
     pub(crate) fn namespace(&self) -> String {
         format!("vnf-{}", self.owner.instance_id)
     }
@@ -159,7 +159,7 @@ impl World {
         self.api("v1", "Namespace", "namespaces", None)
     }
 
-    /// Makes an object as somebody else would.
+    /// Creates an object without our labels, as another user would.
     pub(crate) async fn make(&self, api: &Api<DynamicObject>, object: Value) -> DynamicObject {
         let object: DynamicObject = serde_json::from_value(object).expect("it is an object");
         api.create(&PostParams::default(), &object)
@@ -181,7 +181,7 @@ impl World {
             .expect("the cluster takes the change");
     }
 
-    /// Deletes what the test itself made; not waited for.
+    /// Deletes an object that the test created; does not wait.
     pub(crate) async fn clean(&self, api: &Api<DynamicObject>, name: &str) {
         let gone = api
             .delete(name, &kube::api::DeleteParams::background())
@@ -193,7 +193,7 @@ impl World {
         );
     }
 
-    /// Asserts that nothing of the instance is left, by the driver and by the namespace.
+    /// Asserts that nothing of the instance remains, according to the driver and to the cluster.
     pub(crate) async fn assert_nothing_left(&self) {
         let left = self
             .driver
@@ -204,7 +204,7 @@ impl World {
         assert!(!self.has_any().await);
     }
 
-    /// Whether the cluster has anything that is labelled as the instance's, asked past the driver.
+    /// Whether the cluster has any object with the instance's labels; bypasses the driver.
     pub(crate) async fn has_any(&self) -> bool {
         let of_instance =
             ListParams::default().labels(&format!("vnfm.dev/instance={}", self.owner.instance_id));
@@ -266,19 +266,19 @@ impl Vim for TestVim {
     }
 }
 
-/// Remembers what the driver told.
+/// Records the driver's messages.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) waits: Mutex<Vec<String>>,
     pub(crate) logs: Mutex<Vec<String>>,
-    pub(crate) news: tokio::sync::Notify,
+    pub(crate) changed: tokio::sync::Notify,
 }
 
 impl Heard {
-    /// Returns when the driver waits for something that holds `text`.
+    /// Returns once the driver reports a wait whose reason contains `text`.
     pub(crate) async fn wait_for(&self, text: &str) {
         loop {
-            let news = self.news.notified();
+            let changed = self.changed.notified();
             if self
                 .waits
                 .lock()
@@ -288,7 +288,7 @@ impl Heard {
             {
                 return;
             }
-            news.await;
+            changed.await;
         }
     }
 }
@@ -296,8 +296,8 @@ impl Heard {
 impl Watcher for Heard {
     fn waiting(&self, what: &str) {
         self.waits.lock().unwrap().push(what.to_owned());
-        self.news.notify_waiters();
-        self.news.notify_one();
+        self.changed.notify_waiters();
+        self.changed.notify_one();
     }
 
     fn progress(&self, _percent: u8, _message: &str) {}
@@ -379,7 +379,7 @@ topology_template:
       requirements: [virtual_binding: WebServer]
 ";
 
-/// A package of manifests with their order, and the request's parameters.
+/// A package of manifests with their order, with the request's parameters.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "what `json!` makes is used once"
@@ -417,7 +417,7 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
     Allocation::requested("package", Arc::new(package), request).expect("levels")
 }
 
-/// VNF-B as users get it.
+/// The sample VNF-B.
 pub(crate) fn sample() -> Allocation {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
     let package =

@@ -1,4 +1,4 @@
-//! What goes wrong between us and the API server, and what a VNF does not notice of it.
+//! Faults between driver and API server that an operation survives.
 
 use crate::support::{CONFIG, Keep, World, deployment, package};
 use kube::config::Kubeconfig;
@@ -26,7 +26,7 @@ async fn start(faults: Arc<Faults>) -> (Kubeconfig, Keep) {
     (file, Arc::new(clusters))
 }
 
-/// A world on a cluster that the test holds in its hands.
+/// A world on a cluster that the test controls.
 pub(crate) async fn faulty_cluster() -> (World, Arc<Cluster>, Arc<Faults>) {
     let faults = Faults::new();
     let (file, keep) = start(faults.clone()).await;
@@ -44,20 +44,20 @@ async fn faulty() -> (World, Arc<Faults>) {
 }
 
 #[tokio::test]
-async fn watches_that_break_are_begun_anew() {
+async fn broken_watches_are_restarted() {
     let (world, faults) = faulty().await;
     faults.arm(Rule::new("kubernetes.watch", Fault::Status { status: 500 }).nth(1, 2));
     faults.arm(Rule::new("kubernetes.list", Fault::Drop { drop: When::Before }).on("deployments"));
     let what = package(&[(1, CONFIG), (2, &deployment(2, ""))], "", json!({}));
-    let made = world.instantiate(&what, 30).await.unwrap();
-    assert_eq!(made.inventory.vnfc_resource_info.len(), 2);
+    let created = world.instantiate(&what, 30).await.unwrap();
+    assert_eq!(created.inventory.vnfc_resource_info.len(), 2);
     faults.arm(Rule::new("kubernetes.watch", Fault::Status { status: 410 }).nth(1, 2));
-    world.terminate(&what, made.handle).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn what_was_made_before_the_answer_was_lost_is_adopted() {
+async fn objects_whose_response_was_lost_are_adopted() {
     let (world, faults) = faulty().await;
     let lost = Fault::Drop { drop: When::After };
     faults.arm(
@@ -74,29 +74,29 @@ async fn what_was_made_before_the_answer_was_lost_is_adopted() {
         .get("page")
         .await
         .unwrap();
-    let made = world.instantiate(&what, 20).await.unwrap();
+    let created = world.instantiate(&what, 20).await.unwrap();
     let after = world
         .config_maps(&world.namespace())
         .get("page")
         .await
         .unwrap();
     assert_eq!(before.metadata.uid, after.metadata.uid);
-    world.terminate(&what, made.handle).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn a_delete_whose_answer_is_lost_is_repeated() {
+async fn a_delete_whose_response_is_lost_is_retried() {
     let (world, faults) = faulty().await;
     let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
-    let made = world.instantiate(&what, 20).await.unwrap();
+    let created = world.instantiate(&what, 20).await.unwrap();
     faults.arm(Rule::new("kubernetes.delete", Fault::Drop { drop: When::After }).on("deployments"));
-    world.terminate(&what, made.handle).await.unwrap();
+    world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn an_image_that_is_not_there_is_named_while_we_wait_and_at_the_end() {
+async fn a_missing_image_is_reported_during_the_wait_and_in_the_error() {
     let (world, _) = faulty().await;
     let web = deployment(1, "").replace("localhost/busybox:1", "localhost/no-such:1");
     let what = package(&[(1, &web)], "", json!({}));
@@ -120,7 +120,7 @@ async fn an_image_that_is_not_there_is_named_while_we_wait_and_at_the_end() {
 }
 
 #[tokio::test]
-async fn no_word_of_ours_holds_the_token() {
+async fn no_message_contains_the_token() {
     let (world, _) = faulty().await;
     let planted = "hunter2hunter2";
     world.vim.update(|vim| {

@@ -1,4 +1,4 @@
-//! API servers that lie: endless answers, and a proxy inside. Packages whose manifests no cluster can take.
+//! Hostile API servers (endless responses, internal proxies), and packages with invalid manifests.
 
 use crate::faults::faulty_cluster;
 use crate::support::{CONFIG, deployment, package};
@@ -10,11 +10,11 @@ use vnfm_outbound::{Destinations, Networks};
 use vnfm_sim::liar::{Liar, Lie};
 use vnfm_types::VimConnectionInfo;
 
-/// A connection that came with a request, or is kept from before.
+/// A connection that came with a request, or that was stored earlier.
 struct Given {
     info: VimConnectionInfo,
-    shown: bool,
-    kept: bool,
+    exposes_responses: bool,
+    keeps_address: bool,
 }
 
 impl Given {
@@ -23,8 +23,8 @@ impl Given {
             "accessInfo": {"bearer_token": "planted-token"}});
         Self {
             info: serde_json::from_value(info).unwrap(),
-            shown: false,
-            kept: false,
+            exposes_responses: false,
+            keeps_address: false,
         }
     }
 }
@@ -44,10 +44,10 @@ impl Vim for Given {
         })
     }
     fn exposes_responses(&self) -> bool {
-        self.shown
+        self.exposes_responses
     }
     fn keeps_unchecked_address(&self, _: &VimConnectionInfo) -> bool {
-        self.kept
+        self.keeps_address
     }
 }
 
@@ -58,7 +58,7 @@ async fn check(networks: &[&str], vim: &Given) -> PortError {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_is_an_error_that_lasts() {
+async fn an_endless_response_is_a_permanent_error() {
     for lie in [Lie::Endless, Lie::Huge, Lie::Values(1_000_000)] {
         let cluster = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
         let error = check(&["127.0.0.1"], &Given::at(&cluster.url())).await;
@@ -80,7 +80,7 @@ async fn an_answer_without_an_end_is_an_error_that_lasts() {
 }
 
 #[tokio::test]
-async fn loopback_is_refused_by_default_also_as_a_proxy() {
+async fn loopback_is_refused_by_default_as_endpoint_and_as_proxy() {
     let inner = Liar::start("127.0.0.1", Lie::Plain(404, "inner".into()))
         .await
         .unwrap();
@@ -100,7 +100,7 @@ async fn loopback_is_refused_by_default_also_as_a_proxy() {
 }
 
 #[tokio::test]
-async fn what_answers_is_shown_for_registered_vims_alone() {
+async fn responses_are_exposed_for_registered_vims_only() {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "AKIA password=inner", "reason": "NotFound", "code": 404});
     let inner = Liar::start("127.0.0.1", Lie::Plain(404, status.to_string()))
@@ -109,11 +109,11 @@ async fn what_answers_is_shown_for_registered_vims_alone() {
     let given = Given::at(&inner.url());
     let error = check(&["127.0.0.1"], &given).await.to_string();
     assert!(
-        error.contains("it answers 404") && !error.contains("AKIA"),
+        error.contains("it responds with status 404") && !error.contains("AKIA"),
         "{error}"
     );
     let registered = Given {
-        shown: true,
+        exposes_responses: true,
         ..given
     };
     let error = check(&["127.0.0.1"], &registered).await.to_string();
@@ -121,20 +121,20 @@ async fn what_answers_is_shown_for_registered_vims_alone() {
 }
 
 #[tokio::test]
-async fn a_cluster_from_before_keeps_its_address() {
+async fn a_cluster_registered_earlier_keeps_its_address() {
     let cluster = Liar::start("127.0.0.1", Lie::Plain(404, String::new()))
         .await
         .unwrap();
-    let kept = Given {
-        kept: true,
+    let keeps_address = Given {
+        keeps_address: true,
         ..Given::at(&cluster.url())
     };
-    let error = check(&[], &kept).await;
+    let error = check(&[], &keeps_address).await;
     assert_ne!(error.name(), "kubernetes.address", "{error}");
     assert!(!cluster.seen().is_empty());
 }
 
-/// A ConfigMap whose metadata are these, between two that are well.
+/// A ConfigMap with this metadata between two valid ones.
 fn with_metadata(metadata: &str) -> Allocation {
     let odd = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}\n");
     let last = CONFIG.replace("page", "last");
@@ -142,7 +142,7 @@ fn with_metadata(metadata: &str) -> Allocation {
 }
 
 #[tokio::test]
-async fn a_name_that_no_cluster_stores_is_refused_before_anything_is_made() {
+async fn an_invalid_name_is_refused_before_anything_is_created() {
     let (world, cluster, _) = faulty_cluster().await;
     for (metadata, object) in [
         (
@@ -154,9 +154,9 @@ async fn a_name_that_no_cluster_stores_is_refused_before_anything_is_made() {
         ("{name: a, labels: {'{{ k }}': v}}", "ConfigMap `a`"),
     ] {
         let what = with_metadata(metadata);
-        let asked = world.driver.validate_request(&what).unwrap_err();
+        let refused = world.driver.validate_request(&what).unwrap_err();
         let planned = world.instantiate(&what, 20).await.unwrap_err();
-        for refusal in [asked, planned] {
+        for refusal in [refused, planned] {
             assert_eq!(refusal.name(), "kubernetes.manifest-invalid", "{refusal}");
             assert!(
                 refusal.to_string().contains("Files/kubernetes/1.yaml:1"),
@@ -174,21 +174,21 @@ async fn a_name_that_no_cluster_stores_is_refused_before_anything_is_made() {
 }
 
 #[tokio::test]
-async fn what_was_begun_under_a_name_that_no_cluster_stores_is_released() {
+async fn an_instance_with_an_invalid_object_name_can_be_released() {
     for metadata in [
         "{name: '{{ 7 * 7 }}{% x %}'}",
         "{name: '{{ 7 * 7 }}'}",
         "{name: a, namespace: '{{ ns }}'}",
     ] {
         let (world, _, _) = faulty_cluster().await;
-        let made = world
+        let created = world
             .instantiate(&with_metadata("{name: odd}"), 20)
             .await
             .unwrap();
-        // An earlier version stopped in the middle: there is no handle, or one with the name in it.
+        // An earlier version was interrupted: the handle is missing, or contains the name.
         let what = with_metadata(metadata);
         world.terminate(&what, Value::Null).await.unwrap();
-        let mut handle = made.handle;
+        let mut handle = created.handle;
         handle["objects"][1]["name"] = "{{ 7 * 7 }}{% x %}".into();
         handle["objects"][1]["namespace"] = "{{ ns }}".into();
         world
@@ -202,13 +202,13 @@ async fn what_was_begun_under_a_name_that_no_cluster_stores_is_released() {
 }
 
 #[tokio::test]
-async fn what_a_cluster_would_make_of_a_manifest_is_counted_before_anything_is_made() {
+async fn resources_that_a_cluster_would_create_are_counted_before_anything_is_created() {
     let (world, cluster, _) = faulty_cluster().await;
     let many = deployment(100_000_000, "");
     let what = package(&[(1, CONFIG), (2, &many)], "", json!({}));
-    let asked = world.driver.validate_request(&what).unwrap_err();
+    let refused = world.driver.validate_request(&what).unwrap_err();
     let planned = world.instantiate(&what, 20).await.unwrap_err();
-    for refusal in [asked, planned] {
+    for refusal in [refused, planned] {
         assert_eq!(refusal.name(), "plan.too-large", "{refusal}");
         assert!(
             refusal.to_string().contains("`limits.resources` is 10000"),

@@ -1,5 +1,5 @@
-//! The driver against the simulated cluster, by the same tests as against a real one: what it cannot tell apart,
-//! the simulation has right. And what only a simulation does on demand: faults.
+//! The driver against the simulated cluster, with the same tests as against a real one, which validates the simulation;
+//! and with faults that only a simulation can inject.
 
 #[cfg(test)]
 #[path = "../live/deploy.rs"]

@@ -1,5 +1,5 @@
-//! Troubles by name: each is said with object, reason and last words, and the same call again works once the cause
-//! is gone. Those that a real API server has on its own are in the tests against one.
+//! Each problem is reported with its object and reason, and the same call succeeds once the cause is fixed. Problems that
+//! a real API server can produce are tested against one.
 
 use crate::faults::faulty_cluster;
 use crate::heal::{ids, repair};
@@ -17,15 +17,15 @@ async fn allocate(world: &World, what: &Allocation, seconds: i64) -> Result<(), 
         .map(drop)
 }
 
-/// It goes well now, and leaves nothing.
+/// Asserts that the instance can now be instantiated and terminated without leftovers.
 async fn works_again(world: &World, what: &Allocation) {
-    let made = world.instantiate(what, 20).await.unwrap();
-    world.terminate(what, made.handle).await.unwrap();
+    let created = world.instantiate(what, 20).await.unwrap();
+    world.terminate(what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
 
 #[tokio::test]
-async fn a_login_that_ends_in_the_middle_is_waited_for_or_said() {
+async fn an_expired_login_is_waited_for_or_reported() {
     let (world, cluster, faults) = faulty_cluster().await;
     let what = package(&[(1, CONFIG)], "", json!({}));
     faults.arm(Rule::new("kubernetes.apply", Fault::Status { status: 401 }).on("configmaps"));
@@ -43,7 +43,7 @@ async fn a_login_that_ends_in_the_middle_is_waited_for_or_said() {
         "{}",
         refused.next()
     );
-    // In a wait it is said, and a new credential goes on.
+    // During a wait it is reported, and a new credential lets the wait continue.
     faults.arm(
         Rule::new("kubernetes.list", Fault::Status { status: 401 })
             .on("configmaps")
@@ -51,13 +51,13 @@ async fn a_login_that_ends_in_the_middle_is_waited_for_or_said() {
     );
     let cx = world.cx(20);
     let prepared = json!({"namespace": world.namespace()});
-    let (made, ()) = tokio::join!(
+    let (created, ()) = tokio::join!(
         world.driver.allocate(&cx, &what, &prepared),
         world
             .seen
             .wait_for("refuses the login; `vnfmctl vim update cluster`")
     );
-    made.unwrap();
+    created.unwrap();
     assert!(
         cluster
             .get_json(&format!(
@@ -70,7 +70,7 @@ async fn a_login_that_ends_in_the_middle_is_waited_for_or_said() {
 }
 
 #[tokio::test]
-async fn what_the_login_may_not_do_is_said_with_the_object() {
+async fn a_missing_permission_is_reported_with_the_object() {
     let (world, _, faults) = faulty_cluster().await;
     let what = package(&[(1, CONFIG)], "", json!({}));
     faults.arm(Rule::new("kubernetes.apply", Fault::Status { status: 403 }).on("configmaps"));
@@ -87,7 +87,7 @@ async fn what_the_login_may_not_do_is_said_with_the_object() {
 }
 
 #[tokio::test]
-async fn an_api_server_that_is_overloaded_is_borne_and_said() {
+async fn an_overloaded_api_server_is_tolerated_and_reported() {
     for status in [429, 503] {
         let (world, _, faults) = faulty_cluster().await;
         let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
@@ -96,14 +96,14 @@ async fn an_api_server_that_is_overloaded_is_borne_and_said() {
                 .on("configmaps")
                 .nth(1, 2),
         );
-        let made = world.instantiate(&what, 20).await.unwrap();
+        let created = world.instantiate(&what, 20).await.unwrap();
         let said = world.seen.waits.lock().unwrap().join("\n");
         assert!(
             said.contains("VIM `cluster` to answer: the server"),
             "{said}"
         );
-        world.terminate(&what, made.handle).await.unwrap();
-        // For good: the API server's words at the deadline, not that there was none.
+        world.terminate(&what, created.handle).await.unwrap();
+        // Permanently: the error at the deadline has the API server's message.
         faults.arm(Rule::new("kubernetes.apply", Fault::Status { status }).nth(1, 1000));
         let late = world.instantiate(&what, 2).await.unwrap_err();
         assert_eq!(
@@ -116,7 +116,7 @@ async fn an_api_server_that_is_overloaded_is_borne_and_said() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_denies_is_named_with_its_words() {
+async fn a_denying_webhook_is_reported_with_its_message() {
     let (world, cluster, _) = faulty_cluster().await;
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/policy";
     let webhook = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -141,7 +141,7 @@ async fn a_webhook_that_denies_is_named_with_its_words() {
 }
 
 #[tokio::test]
-async fn an_image_that_comes_and_a_crash_that_ends_are_lived_through() {
+async fn a_late_image_and_a_temporary_crash_loop_are_waited_for() {
     for (image, parts) in [
         (
             "localhost/no-such:1",
@@ -182,7 +182,7 @@ async fn an_image_that_comes_and_a_crash_that_ends_are_lived_through() {
     }
 }
 
-/// A VNF of one workload on a second node, whose machine is gone.
+/// A VNF of one workload on a second node, whose machine has failed.
 async fn on_a_dead_node(
     kind: &str,
 ) -> (
@@ -196,18 +196,18 @@ async fn on_a_dead_node(
     let brief = "      terminationGracePeriodSeconds: 1\n";
     let workload = deployment(2, brief).replace("kind: Deployment", &format!("kind: {kind}"));
     let what = package(&[(1, &workload)], "", json!({}));
-    let made = world.instantiate(&what, 20).await.unwrap();
-    let all = &made.inventory.vnfc_resource_info;
+    let created = world.instantiate(&what, 20).await.unwrap();
+    let all = &created.inventory.vnfc_resource_info;
     let lost = all
         .iter()
         .position(|vnfc| vnfc.metadata["node"] == "node-2")
         .unwrap();
     assert!(cluster.cut_node("node-2", true));
-    (world, cluster, what, repair(&made, &[lost]))
+    (world, cluster, what, repair(&created, &[lost]))
 }
 
 #[tokio::test]
-async fn a_pod_on_a_dead_node_is_taken_out_where_another_stands_in_for_it() {
+async fn an_interchangeable_pod_on_a_dead_node_is_force_deleted() {
     let (world, _, what, repair) = on_a_dead_node("Deployment").await;
     let healed = world
         .driver
@@ -224,7 +224,7 @@ async fn a_pod_on_a_dead_node_is_taken_out_where_another_stands_in_for_it() {
     );
     let logs = world.seen.logs.lock().unwrap().join("\n");
     assert!(
-        logs.contains("is taken out by force: node `node-2` is not Ready"),
+        logs.contains("force-deleting Pod") && logs.contains(": node `node-2` is not Ready"),
         "{logs}"
     );
     world.terminate(&what, healed.handle).await.unwrap();
@@ -232,7 +232,7 @@ async fn a_pod_on_a_dead_node_is_taken_out_where_another_stands_in_for_it() {
 }
 
 #[tokio::test]
-async fn a_pod_with_an_identity_stays_until_its_node_is_known_to_be_off() {
+async fn a_pod_with_an_identity_is_kept_until_its_node_is_known_to_be_off() {
     let (world, cluster, what, repair) = on_a_dead_node("StatefulSet").await;
     let hangs = world
         .driver
@@ -265,7 +265,7 @@ async fn a_pod_with_an_identity_stays_until_its_node_is_known_to_be_off() {
 }
 
 #[tokio::test]
-async fn claims_go_with_their_pods_where_the_request_says_so() {
+async fn claims_are_deleted_with_their_pods_on_request() {
     let (world, cluster, _) = faulty_cluster().await;
     let claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n";
     let web = deployment(
@@ -273,7 +273,7 @@ async fn claims_go_with_their_pods_where_the_request_says_so() {
         "      volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]\n",
     );
     let what = package(&[(1, claim), (2, &web)], "", json!({}));
-    let made = world.instantiate(&what, 20).await.unwrap();
+    let created = world.instantiate(&what, 20).await.unwrap();
     let path = format!(
         "/api/v1/namespaces/{}/persistentvolumeclaims/data",
         world.namespace()
@@ -282,7 +282,7 @@ async fn claims_go_with_their_pods_where_the_request_says_so() {
     let first = claim();
     let kept = world
         .driver
-        .heal(&world.cx(20), &what, &repair(&made, &[0]))
+        .heal(&world.cx(20), &what, &repair(&created, &[0]))
         .await
         .unwrap();
     assert_eq!(claim(), first);
@@ -302,11 +302,11 @@ async fn claims_go_with_their_pods_where_the_request_says_so() {
 }
 
 #[tokio::test]
-async fn a_heal_whose_answers_are_lost_replaces_each_pod_once() {
+async fn a_heal_with_lost_responses_replaces_each_pod_once() {
     let (world, _, faults) = faulty_cluster().await;
     let what = package(&[(1, CONFIG), (2, &deployment(2, ""))], "", json!({}));
-    let made = world.instantiate(&what, 20).await.unwrap();
-    let repair = repair(&made, &[0]);
+    let created = world.instantiate(&what, 20).await.unwrap();
+    let repair = repair(&created, &[0]);
     let after = vnfm_sim::faults::When::After;
     faults.arm(
         Rule::new("kubernetes.delete", Fault::Drop { drop: after })
@@ -320,8 +320,8 @@ async fn a_heal_whose_answers_are_lost_replaces_each_pod_once() {
         .heal(&world.cx(20), &what, &repair)
         .await
         .unwrap();
-    let stayed: Vec<String> = ids(&made).intersection(&ids(&healed)).cloned().collect();
-    assert_eq!(stayed, [made.inventory.vnfc_resource_info[1].id.clone()]);
+    let stayed: Vec<String> = ids(&created).intersection(&ids(&healed)).cloned().collect();
+    assert_eq!(stayed, [created.inventory.vnfc_resource_info[1].id.clone()]);
     if let Ok(first) = late {
         assert_eq!(ids(&first), ids(&healed), "a successor was replaced");
     }

@@ -289,7 +289,7 @@ async fn a_tenant_on_the_vim_of_another_does_not_move_in_with_a_third() {
     };
     assert_eq!(ended["operationState"], "ROLLED_BACK", "{ended:#}");
     let told = ended["error"]["detail"].as_str().unwrap();
-    assert!(told.contains("it was there before the VNF"), "{told}");
+    assert!(told.contains("it existed before the VNF"), "{told}");
     assert!(
         !ended.to_string().contains(&first),
         "no other tenant's instance is named: {ended:#}"

@@ -1,4 +1,4 @@
-//! Signatures that mean harm: absurd lengths, endless nesting, and every byte changed.
+//! Malicious signatures: absurd lengths, endless nesting, and changes of every byte.
 
 use crate::pki::{Pki, now};
 use rustix::time::{ClockId, clock_gettime};
@@ -12,7 +12,7 @@ fn signature(pki: &Pki) -> Vec<u8> {
     pki.bytes("signature")
 }
 
-/// For how long this thread has computed so far; a busy machine makes that no longer.
+/// The processor time of this thread; independent of the machine's load.
 fn computed() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
@@ -30,10 +30,10 @@ fn refused(bytes: &[u8]) -> Fault {
 
 #[test]
 fn absurd_lengths_are_refused_at_once() {
-    let whole = signature(&Pki::chain("P-256"));
+    let complete = signature(&Pki::chain("P-256"));
     // A length of four bytes that says two gigabytes, at every place where a length could stand.
-    for at in 1..whole.len().min(400) {
-        let mut absurd = whole.clone();
+    for at in 1..complete.len().min(400) {
+        let mut absurd = complete.clone();
         absurd.splice(at..=at, [0x84, 0x7f, 0xff, 0xff, 0xff]);
         if let Ok(read) = Signature::read(&absurd) {
             assert!(read.verify(b"content", &[]).is_err(), "at {at}");
@@ -66,7 +66,7 @@ fn endless_nesting_is_refused_at_once() {
 }
 
 #[test]
-fn what_is_too_large_is_not_read() {
+fn an_oversized_signature_is_not_parsed() {
     assert!(matches!(
         refused(&vec![0x30; 300 << 10]),
         Fault::TooLarge(_)
@@ -75,31 +75,31 @@ fn what_is_too_large_is_not_read() {
 }
 
 #[test]
-fn half_a_signature_is_none() {
-    let whole = signature(&Pki::chain("P-256"));
-    for end in 0..whole.len() {
+fn a_truncated_signature_is_refused() {
+    let complete = signature(&Pki::chain("P-256"));
+    for end in 0..complete.len() {
         assert!(
-            Signature::read(&whole[..end]).is_err(),
+            Signature::read(&complete[..end]).is_err(),
             "the first {end} bytes"
         );
     }
 }
 
 #[test]
-fn no_byte_makes_it_panic_and_none_of_the_signed_ones_may_change() {
+fn no_changed_byte_causes_a_panic_and_no_signed_byte_may_change() {
     let pki = Pki::chain("P-256");
-    let whole = signature(&pki);
+    let complete = signature(&pki);
     let trust = Trust::new(&pki.bytes("middle.pem"), None).unwrap();
     let own = pki.certificates(&["vendor"]).remove(0);
-    for at in 0..whole.len() {
+    for at in 0..complete.len() {
         for bit in [0x01, 0x80, 0xff] {
-            let mut changed = whole.clone();
+            let mut changed = complete.clone();
             changed[at] ^= bit;
             let Ok(read) = Signature::read(&changed) else {
                 continue;
             };
             assert!(read.verify(b"other content", &[]).is_err(), "byte {at}");
-            // What nobody signs, such as the list of hashes, may change. The certificate is signed by its authority.
+            // Unsigned parts, such as the list of hashes, may change. The certificate is signed by its authority.
             if let Ok(signers) = read.verify(b"content", &[]) {
                 let trusted = trust.check(&signers[0], now()).is_ok();
                 assert_eq!(trusted, signers[0].certificate == own, "byte {at}");
@@ -108,14 +108,14 @@ fn no_byte_makes_it_panic_and_none_of_the_signed_ones_may_change() {
     }
 }
 
-/// The target of fuzzing: CMS, then what it says of a content.
+/// The fuzz target: parses a CMS, then verifies content with it.
 fn cms(bytes: &[u8]) {
     if let Ok(read) = Signature::read(bytes) {
         let _ = read.verify(b"content", &[]);
     }
 }
 
-/// Numbers that are the same in each run (xorshift64*).
+/// Reproducible random numbers (xorshift64*).
 fn dice(state: &mut u64, bound: usize) -> usize {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -123,9 +123,9 @@ fn dice(state: &mut u64, bound: usize) -> usize {
     usize::try_from(state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33).unwrap() % bound.max(1)
 }
 
-/// `VNFM_FUZZ_SECONDS=600 VNFM_FUZZ_SEED=7` makes it long, and another one.
+/// `VNFM_FUZZ_SECONDS=600 VNFM_FUZZ_SEED=7` sets duration and seed.
 #[test]
-fn a_signature_that_is_nearly_right_is_read_or_refused() {
+fn a_nearly_valid_signature_is_parsed_or_refused() {
     let number = |name: &str| {
         std::env::var(name)
             .ok()

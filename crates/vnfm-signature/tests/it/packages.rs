@@ -1,4 +1,4 @@
-//! Signed packages of both options, made with `openssl`, and what is said where something is missing.
+//! Packages signed by both options with `openssl`, and the faults reported when something is missing.
 
 use crate::pki::{Pki, now};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ fn manifest(package: &Package) -> (String, String) {
     (path, whole)
 }
 
-/// A signature of `content` by openssl, as PEM.
+/// A signature of `content`, created by openssl, as PEM.
 fn cms(pki: &Pki, content: &[u8], options: &str) -> String {
     pki.write("content", content);
     pki.openssl(&format!(
@@ -31,7 +31,7 @@ fn cms(pki: &Pki, content: &[u8], options: &str) -> String {
     String::from_utf8(pki.bytes("signature")).unwrap()
 }
 
-/// The package with other files, opened.
+/// Opens the package with some files replaced.
 fn with(package: &Package, files: &[(&str, &[u8])]) -> Package {
     let files: BTreeMap<String, Vec<u8>> = files
         .iter()
@@ -42,7 +42,7 @@ fn with(package: &Package, files: &[(&str, &[u8])]) -> Package {
     Package::from_bytes(bytes.into_inner(), &Limits::default()).unwrap()
 }
 
-/// Signed by option 1, the chain inside.
+/// The package signed by option 1, with the chain in the signature.
 fn signed(pki: &Pki) -> Package {
     let package = sample();
     let (path, text) = manifest(&package);
@@ -84,14 +84,11 @@ fn a_signed_manifest_covers_every_file_that_it_names() {
     let other = Trust::new(&stranger.bytes("root.pem"), None).unwrap();
     let report = check(&package, Some((&other, now())));
     assert_eq!(report.kinds().collect::<Vec<_>>(), [Kind::Untrusted]);
-    assert!(
-        check(&package, None).is_fine(),
-        "nobody was asked about trust"
-    );
+    assert!(check(&package, None).is_fine(), "trust was not checked");
 }
 
 #[test]
-fn the_certificate_may_be_named_by_tosca_meta_or_lie_beside_the_manifest() {
+fn the_certificate_may_be_named_in_tosca_meta_or_be_next_to_the_manifest() {
     let pki = Pki::chain("P-384");
     let package = sample();
     let (path, text) = manifest(&package);
@@ -131,7 +128,7 @@ fn the_certificate_may_be_named_by_tosca_meta_or_lie_beside_the_manifest() {
 }
 
 #[test]
-fn a_manifest_that_was_edited_is_noticed() {
+fn an_edited_manifest_is_detected() {
     let pki = Pki::chain("P-256");
     let package = signed(&pki);
     let path = package.manifest().unwrap().path.clone();
@@ -143,7 +140,7 @@ fn a_manifest_that_was_edited_is_noticed() {
     assert_eq!(faults(&edit(&crlf)), [(path.as_str(), &Fault::Content)]);
     let report = edit(&format!("{text}\nSource: more\n"));
     assert!(
-        report.to_string().contains("something follows its end"),
+        report.to_string().contains("data follows its end"),
         "{report}"
     );
     let (unsigned, _) = text.split_once("-----BEGIN").unwrap();
@@ -155,7 +152,7 @@ fn a_manifest_that_was_edited_is_noticed() {
 }
 
 #[test]
-fn a_signature_cannot_carry_hashes_of_its_own() {
+fn hashes_after_the_signature_are_refused() {
     let pki = Pki::chain("P-256");
     let package = signed(&pki);
     let path = package.manifest().unwrap().path.clone();
@@ -182,7 +179,7 @@ fn a_signature_cannot_carry_hashes_of_its_own() {
 }
 
 #[test]
-fn a_file_may_have_a_signature_of_its_own() {
+fn a_file_may_have_a_separate_signature() {
     let pki = Pki::chain("P-256");
     let package = sample();
     let (path, text) = manifest(&package);
@@ -215,7 +212,7 @@ fn a_file_may_have_a_signature_of_its_own() {
     );
 }
 
-/// An outer archive with the sample, signed; then what `change` makes of its parts.
+/// A signed outer archive with the sample, after `change` modified its files.
 fn outer(pki: &Pki, options: &str, certificate: bool) -> PathBuf {
     let inner = pki.path("web.csar");
     repack(
@@ -282,7 +279,7 @@ fn option_2_signs_every_byte_of_the_package() {
 }
 
 #[test]
-fn a_package_is_no_outer_archive() {
+fn a_package_is_not_an_outer_archive() {
     let pki = Pki::new();
     let path = pki.path("package.csar");
     repack(
@@ -296,7 +293,7 @@ fn a_package_is_no_outer_archive() {
 }
 
 #[test]
-fn the_same_files_give_the_same_bytes() {
+fn signing_is_reproducible() {
     let pki = Pki::new();
     let bytes = |name: &str| {
         let path = pki.path(name);

@@ -1,4 +1,4 @@
-//! Keys and certificates, made by `openssl` for one test.
+//! Keys and certificates, created by `openssl` for one test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,13 +36,13 @@ impl Pki {
         fs::write(self.path(name), bytes).unwrap();
     }
 
-    /// Runs `openssl`, in the folder; gives what it said.
+    /// Runs `openssl` in the folder; returns its output.
     pub(crate) fn openssl(&self, line: &str) -> Result<String, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         run(self.folder.path(), &words)
     }
 
-    /// A key: `rsa`, `rsa1024`, `P-256`, `P-384`, `P-521`.
+    /// Creates a key: `rsa`, `rsa1024`, `P-256`, `P-384` or `P-521`.
     pub(crate) fn key(&self, name: &str, kind: &str) {
         let how = match kind {
             "rsa" => "-algorithm RSA -pkeyopt rsa_keygen_bits:2048".to_owned(),
@@ -53,7 +53,7 @@ impl Pki {
             .unwrap();
     }
 
-    /// A certificate for the key of the same name, by `issuer` or by itself.
+    /// Creates a certificate for the key of the same name, issued by `issuer` or self-signed.
     pub(crate) fn certificate(
         &self,
         name: &str,
@@ -79,7 +79,7 @@ impl Pki {
         .unwrap();
     }
 
-    /// A root, an authority between, and a signer with a key of this kind: `root`, `middle`, `vendor`.
+    /// A root, an intermediate authority and a signer with a key of this kind: `root`, `middle`, `vendor`.
     pub(crate) fn chain(kind: &str) -> Self {
         let pki = Self::new();
         for name in ["root", "middle"] {
@@ -103,7 +103,7 @@ impl Pki {
         Key::read(&self.bytes(&format!("{name}.key")), padding).unwrap()
     }
 
-    /// What `vendor` signs, with `middle` in it.
+    /// A signature by `vendor` that includes `middle`.
     pub(crate) fn signer(&self) -> Signer {
         self.write("content", b"content");
         self.openssl(

@@ -1,4 +1,4 @@
-//! What `openssl cms` signs is verified here, and what is signed here is verified by `openssl cms`.
+//! Interoperability: we verify signatures of `openssl cms`, and it verifies ours.
 
 use crate::pki::{Pki, SIGNER};
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use vnfm_signature::{Fault, Key, Padding, Signature, Signing, signature_pem};
 const CONTENT: &[u8] = b"metadata:\r\n  vnf_product_name: Web\r\n\r\nSource: vnfd.yaml\r\n";
 const KEYS: [&str; 4] = ["rsa", "P-256", "P-384", "P-521"];
 
-/// What `openssl cms -sign` gives with these options.
+/// The output of `openssl cms -sign` with these options.
 fn signed(pki: &Pki, options: &str) -> Vec<u8> {
     pki.write("content", CONTENT);
     pki.openssl(&format!(
@@ -18,7 +18,7 @@ fn signed(pki: &Pki, options: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_openssl_signs_is_verified() {
+fn signatures_of_openssl_are_verified() {
     for kind in KEYS {
         let pki = Pki::chain(kind);
         for options in [
@@ -47,7 +47,7 @@ fn what_openssl_signs_is_verified() {
 }
 
 #[test]
-fn a_signature_of_indefinite_length_is_read() {
+fn a_signature_of_indefinite_length_is_parsed() {
     let pki = Pki::chain("P-256");
     let der = signed(&pki, "-outform DER -md sha256");
     assert_eq!(der[..2], [0x30, 0x82], "a length of two bytes");
@@ -85,7 +85,7 @@ fn rsa_pss_is_verified_with_any_salt() {
 }
 
 #[test]
-fn a_certificate_may_lie_beside_the_signature() {
+fn a_certificate_may_be_outside_the_signature() {
     let pki = Pki::chain("P-256");
     let signature = Signature::read(&signed(&pki, "-outform PEM -md sha256 -nocerts")).unwrap();
     let error = signature.verify(CONTENT, &[]).unwrap_err();
@@ -99,7 +99,7 @@ fn a_certificate_may_lie_beside_the_signature() {
 }
 
 #[test]
-fn what_is_weak_or_of_another_kind_is_refused_by_name() {
+fn weak_and_unsupported_algorithms_are_refused_by_name() {
     let pki = Pki::chain("rsa");
     let weak = Signature::read(&signed(&pki, "-outform DER -md sha1")).unwrap();
     assert!(
@@ -128,7 +128,7 @@ fn what_is_weak_or_of_another_kind_is_refused_by_name() {
 }
 
 #[test]
-fn every_signer_has_to_fit() {
+fn every_signer_must_match() {
     let pki = Pki::chain("P-256");
     pki.key("second", "rsa");
     pki.certificate("second", Some("middle"), SIGNER, 100);
@@ -142,7 +142,7 @@ fn every_signer_has_to_fit() {
 }
 
 #[test]
-fn what_is_signed_here_is_verified_by_openssl() {
+fn openssl_verifies_our_signatures() {
     for kind in KEYS {
         let pki = Pki::chain(kind);
         let chain = pki.certificates(&["vendor", "middle"]);
@@ -195,7 +195,7 @@ fn what_is_signed_here_is_verified_by_openssl() {
 }
 
 #[test]
-fn rsa_signs_the_same_bytes_twice() {
+fn rsa_signatures_are_reproducible() {
     let pki = Pki::chain("rsa");
     let (key, chain) = (
         pki.signing_key("vendor", Padding::Pkcs1),
@@ -210,7 +210,7 @@ fn rsa_signs_the_same_bytes_twice() {
 }
 
 #[test]
-fn a_key_that_cannot_sign_is_told_why() {
+fn an_unsuitable_key_is_refused_with_the_reason() {
     let pki = Pki::chain("rsa");
     pki.key("other", "rsa");
     let (other, chain) = (
@@ -221,7 +221,7 @@ fn a_key_that_cannot_sign_is_told_why() {
     assert!(
         error
             .to_string()
-            .contains("is not that of the certificate `CN=vendor,O=vnfm`")
+            .contains("does not match the certificate `CN=vendor,O=vnfm`")
     );
     pki.openssl("pkcs8 -topk8 -in vendor.key -passout pass:secret -out locked.key")
         .unwrap();

@@ -1,4 +1,4 @@
-//! From the signer to an authority: each link that can be missing or wrong.
+//! The chain from a signer to an authority: everything in it that can be missing or wrong.
 
 use crate::pki::{AUTHORITY, DAY, Pki, SIGNER, now};
 use vnfm_signature::{Fault, Kind, Signer, Trust};
@@ -44,7 +44,7 @@ fn a_chain_leads_to_a_trusted_authority() {
 }
 
 #[test]
-fn a_missing_link_is_missed() {
+fn a_chain_with_a_missing_certificate_is_refused() {
     let pki = Pki::chain("P-256");
     pki.write("content", b"content");
     pki.openssl("cms -sign -binary -in content -signer vendor.pem -inkey vendor.key -outform DER -out signature")
@@ -60,7 +60,7 @@ fn a_missing_link_is_missed() {
 }
 
 #[test]
-fn certificates_hold_from_their_first_day_to_their_last() {
+fn a_certificate_is_accepted_only_during_its_validity() {
     let pki = Pki::chain("P-256");
     let signer = pki.signer();
     let root = trust(&pki, "root");
@@ -83,7 +83,7 @@ fn certificates_hold_from_their_first_day_to_their_last() {
     );
 }
 
-/// The signer, after its certificate, or the one of `middle`, was made anew.
+/// A PKI with one certificate recreated with `extensions`, and its signer.
 fn with(name: &str, extensions: &str) -> (Pki, Signer) {
     let pki = Pki::chain("P-256");
     pki.certificate(
@@ -97,7 +97,7 @@ fn with(name: &str, extensions: &str) -> (Pki, Signer) {
 }
 
 #[test]
-fn keys_are_for_what_their_certificates_say() {
+fn key_usages_are_enforced() {
     for (name, extensions, why) in [
         (
             "vendor",
@@ -115,11 +115,11 @@ fn keys_are_for_what_their_certificates_say() {
             "basicConstraints=critical,CA:true\n",
             "it is an authority's own",
         ),
-        ("middle", SIGNER, "is no authority's"),
+        ("middle", SIGNER, "is not an authority's"),
         (
             "middle",
             "basicConstraints=critical,CA:true\nkeyUsage=critical,cRLSign\n",
-            "is no authority's",
+            "is not an authority's",
         ),
         (
             "middle",
@@ -141,7 +141,7 @@ fn keys_are_for_what_their_certificates_say() {
 }
 
 #[test]
-fn a_chain_is_no_longer_than_its_root_allows() {
+fn the_path_length_constraint_of_the_root_is_enforced() {
     let pki = Pki::chain("P-256");
     let with = |length: u8| {
         let extensions = format!(
@@ -156,7 +156,7 @@ fn a_chain_is_no_longer_than_its_root_allows() {
 }
 
 #[test]
-fn who_is_no_authority_vouches_for_itself_alone() {
+fn a_trusted_certificate_that_is_not_an_authority_issues_no_others() {
     let pki = Pki::chain("P-256");
     pki.certificate("root", None, "basicConstraints=CA:false\n", 1000);
     refused(
@@ -165,7 +165,7 @@ fn who_is_no_authority_vouches_for_itself_alone() {
     );
 }
 
-/// A revocation list of `middle`, with these serial numbers, for so many days.
+/// A revocation list of `middle` with these serial numbers, valid for `days`.
 fn revocations(pki: &Pki, revoked: &[&str], days: u32) -> Vec<u8> {
     let config = "[ca]\ndefault_ca=a\n[a]\ndatabase=index\ncrlnumber=number\ndefault_md=sha256\ncrl_extensions=x\n\
                   [x]\nauthorityKeyIdentifier=keyid\n";
@@ -186,7 +186,7 @@ fn revocations(pki: &Pki, revoked: &[&str], days: u32) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_revoked_is_not_trusted() {
+fn a_revoked_certificate_is_not_trusted() {
     let pki = Pki::chain("P-256");
     let signer = pki.signer();
     let with = |list: &[u8]| Trust::new(&pki.bytes("root.pem"), Some(list)).unwrap();
@@ -203,7 +203,7 @@ fn what_was_revoked_is_not_trusted() {
 }
 
 #[test]
-fn files_that_are_none_are_told() {
+fn invalid_trust_files_are_refused() {
     let pki = Pki::chain("P-256");
     let root = pki.bytes("root.pem");
     for (certificates, list, why) in [

@@ -1,4 +1,4 @@
-//! Hosts that answer badly: not at all, late, with nonsense, with too much, or with a `sudo` that asks.
+//! Misbehaving hosts: no response, late, garbage or too much output, or a `sudo` that asks for a password.
 
 use crate::sshd::Sshd;
 use russh::keys::PrivateKey;
@@ -45,7 +45,7 @@ fn command(line: &str, deadline_seconds: u32) -> SshCommand {
     }
 }
 
-/// Named, about this server, for an operator who may act on it; and without the password.
+/// Asserts code, kind and server of the error, and that it has a hint but no password.
 fn says(error: &PortError, kind: ErrorKind, name: &str, words: &str) {
     assert_eq!((error.kind(), error.name()), (kind, name), "{error}");
     assert_eq!(error.resource(), Some("server-1"), "{error}");
@@ -56,7 +56,7 @@ fn says(error: &PortError, kind: ErrorKind, name: &str, words: &str) {
     );
 }
 
-/// A server that does this with each connection.
+/// A server that handles each connection with `serve`.
 async fn serve<F>(each: impl Fn(TcpStream) -> F + Send + 'static) -> u16
 where
     F: Future<Output = ()> + Send + 'static,
@@ -71,7 +71,7 @@ where
     port
 }
 
-/// Lets everybody in; `sudo` asks for a password there.
+/// Accepts every login; its `sudo` asks for a password.
 struct Asking;
 
 const ASKS: &str = "sudo: a password is required\n";
@@ -115,14 +115,14 @@ async fn converse(stream: TcpStream) {
         keys: vec![key],
         ..Config::default()
     });
-    // A client that goes away in the middle is its own affair.
+    // The client may disconnect at any time.
     if let Ok(session) = run_stream(config, stream, Asking).await {
         let _ = session.await;
     }
 }
 
 #[tokio::test]
-async fn a_port_where_nobody_listens_is_said_at_once() {
+async fn a_closed_port_is_reported_at_once() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
@@ -139,7 +139,7 @@ async fn a_port_where_nobody_listens_is_said_at_once() {
 }
 
 #[tokio::test]
-async fn a_banner_that_comes_late_is_waited_for_until_the_deadline() {
+async fn a_late_banner_is_waited_for_until_the_deadline() {
     let (open, door) = watch::channel(false);
     let port = serve(move |stream| {
         let mut door = door.clone();
@@ -159,7 +159,7 @@ async fn a_banner_that_comes_late_is_waited_for_until_the_deadline() {
         &error,
         ErrorKind::Unavailable,
         "ssh.deadline",
-        "not done after 1 s",
+        "not completed after 1 s",
     );
     let waiting = tokio::spawn({
         let (ssh, target, patient) = (ssh.clone(), target.clone(), plain(60));
@@ -170,9 +170,9 @@ async fn a_banner_that_comes_late_is_waited_for_until_the_deadline() {
 }
 
 #[tokio::test]
-async fn whoever_is_no_ssh_server_is_unreachable() {
+async fn another_kind_of_server_is_unreachable() {
     let port = serve(|mut stream| async move {
-        // The client may have gone by then.
+        // The client may have disconnected by then.
         let _ = stream
             .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n\xff\x00\xfe")
             .await;
@@ -191,7 +191,7 @@ async fn whoever_is_no_ssh_server_is_unreachable() {
 }
 
 #[tokio::test]
-async fn an_endless_flood_in_place_of_a_banner_is_given_up() {
+async fn an_endless_banner_is_an_error() {
     let port = serve(|mut stream| async move {
         let nonsense = [b'x'; 4096];
         while stream.write_all(&nonsense).await.is_ok() {}
@@ -211,7 +211,7 @@ async fn an_endless_flood_in_place_of_a_banner_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_sudo_that_asks_for_a_password_is_said_in_its_words() {
+async fn a_sudo_that_asks_for_a_password_is_reported_with_its_message() {
     let port = serve(converse).await;
     let (ssh, target) = (client(), target(port));
     let output = ssh.run(&target, &command("id", 20)).await.unwrap();
@@ -237,14 +237,14 @@ async fn a_sudo_that_asks_for_a_password_is_said_in_its_words() {
 }
 
 #[tokio::test]
-async fn a_hundred_megabytes_of_garbage_are_cut_and_do_no_harm() {
+async fn a_hundred_megabytes_of_garbage_are_truncated() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
     let line = "head -c 100000000 /dev/urandom; printf '\\nthe end\\n'; exit 4";
     let output = ssh.run(&target, &command(line, 300)).await.unwrap();
     assert_eq!((output.exit_code, output.truncated), (4, true));
     assert!(output.stdout.ends_with("\nthe end\n") && output.stdout.contains("bytes left out]"));
-    // What is no text is replaced, by three bytes at the most for each.
+    // Each invalid byte is replaced by at most three bytes.
     assert!(
         output.stdout.len() < 4 << 20,
         "{} bytes are kept",
@@ -255,7 +255,7 @@ async fn a_hundred_megabytes_of_garbage_are_cut_and_do_no_harm() {
 }
 
 #[tokio::test]
-async fn an_upload_that_is_cut_leaves_no_half_file() {
+async fn an_interrupted_upload_leaves_no_partial_file() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
     let place = sshd.folder.path().join("files");
@@ -291,7 +291,7 @@ async fn an_upload_that_is_cut_leaves_no_half_file() {
     assert_eq!(std::fs::read(place.join("big")).unwrap(), b"whole");
 }
 
-/// Looks until `done`, for a minute at most.
+/// Polls until `done`, for at most a minute.
 async fn eventually(what: &str, done: impl Fn() -> bool) {
     let start = Instant::now();
     let mut pace = interval(Duration::from_millis(2));

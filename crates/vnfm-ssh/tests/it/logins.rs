@@ -1,4 +1,4 @@
-//! Logins that need accounts of their own: a server that knows one password and asks one question.
+//! Password logins: against a server that accepts one password, also by keyboard-interactive.
 
 use russh::keys::PrivateKey;
 use russh::keys::ssh_key::private::Ed25519Keypair;
@@ -16,7 +16,7 @@ use vnfm_types::Secret;
 
 const PASSWORD: &str = "open sesame";
 
-/// Which door it opens.
+/// The login method that the server accepts.
 #[derive(Clone, Copy)]
 enum Door {
     Password,
@@ -112,7 +112,7 @@ fn target(port: u16, password: &str) -> SshTarget {
 }
 
 #[tokio::test]
-async fn a_password_opens_both_doors_and_a_wrong_one_neither() {
+async fn a_password_works_for_both_methods_and_a_wrong_one_for_neither() {
     let command = SshCommand {
         command: "true".into(),
         stdin: Secret::default(),
@@ -141,7 +141,7 @@ async fn a_password_opens_both_doors_and_a_wrong_one_neither() {
 }
 
 #[tokio::test]
-async fn without_credentials_nothing_is_tried() {
+async fn without_credentials_no_login_is_attempted() {
     let port = serve(Door::Password).await;
     let ssh = Ssh::new(
         Arc::new(RememberedHostKeys::default()),

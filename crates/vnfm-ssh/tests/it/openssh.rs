@@ -31,7 +31,7 @@ async fn run(ssh: &Ssh, target: &SshTarget, line: &str) -> Result<CommandOutput,
     ssh.run(target, &command(line)).await
 }
 
-/// Looks until `done`, for ten seconds at most.
+/// Polls until `done`, for at most ten seconds.
 async fn eventually(what: &str, done: impl Fn() -> bool) {
     let start = Instant::now();
     let mut pace = interval(Duration::from_millis(10));
@@ -42,7 +42,7 @@ async fn eventually(what: &str, done: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn output_is_kept_apart_and_the_exit_code_is_no_error() {
+async fn outputs_are_separate_and_an_exit_code_is_not_an_error() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
     let output = run(&ssh, &target, "echo out; echo err >&2; exit 3")
@@ -58,7 +58,7 @@ async fn output_is_kept_apart_and_the_exit_code_is_no_error() {
 }
 
 #[tokio::test]
-async fn input_arrives_whole_and_may_be_left_unread() {
+async fn input_arrives_completely_and_may_remain_unread() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
     let much = SshCommand {
@@ -77,7 +77,7 @@ async fn input_arrives_whole_and_may_be_left_unread() {
 }
 
 #[tokio::test]
-async fn much_output_is_cut_in_the_middle() {
+async fn long_output_is_truncated_in_the_middle() {
     let Some(sshd) = Sshd::start() else { return };
     let output = run(&client(), &sshd.target(), "seq 1 600000")
         .await
@@ -87,10 +87,10 @@ async fn much_output_is_cut_in_the_middle() {
 }
 
 #[tokio::test]
-async fn a_command_past_its_deadline_is_told_to_end() {
+async fn a_command_past_its_deadline_is_terminated() {
     let Some(sshd) = Sshd::start() else { return };
     let mark = sshd.folder.path().join("ended");
-    // OpenSSH hands signals on for ordinary users only; for root the broken output has to do.
+    // OpenSSH forwards signals only for unprivileged users; for root the closed output must suffice.
     let end = format!("touch {}; exit", mark.display());
     let line = format!("trap '{end}' TERM; trap '' PIPE; while echo on; do sleep 0.1; done; {end}");
     let slow = SshCommand {
@@ -106,7 +106,7 @@ async fn a_command_past_its_deadline_is_told_to_end() {
 }
 
 #[tokio::test]
-async fn a_file_is_there_whole_with_its_mode() {
+async fn a_file_is_written_completely_with_its_mode() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
     let path = sshd.folder.path().join("a folder").join("it's a file");
@@ -129,12 +129,12 @@ async fn a_file_is_there_whole_with_its_mode() {
     assert_eq!(
         std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
         1,
-        "nothing is left beside it"
+        "no temporary file remains"
     );
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_refused_with_the_hosts_words() {
+async fn a_file_that_cannot_be_written_is_reported_with_the_hosts_message() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
     for (path, mode, words) in [
@@ -158,7 +158,7 @@ async fn what_cannot_be_written_is_refused_with_the_hosts_words() {
 }
 
 #[tokio::test]
-async fn another_host_key_is_refused_with_both_fingerprints() {
+async fn a_changed_host_key_is_refused_with_both_fingerprints() {
     let Some(sshd) = Sshd::start() else { return };
     let memory = Arc::new(RememberedHostKeys::default());
     let target = sshd.target();
@@ -214,7 +214,7 @@ async fn keys_of_every_usual_kind_log_in() {
 }
 
 #[tokio::test]
-async fn a_refused_login_says_what_was_tried_and_no_secret() {
+async fn a_refused_login_names_the_methods_and_no_secret() {
     let Some(sshd) = Sshd::start() else { return };
     let stranger = Sshd::start()
         .unwrap()
@@ -274,7 +274,7 @@ async fn a_jump_host_carries_the_connection() {
 }
 
 #[tokio::test]
-async fn waiting_ends_when_the_host_is_up() {
+async fn a_wait_ends_once_the_host_is_up() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
     sshd.booting.store(true, Ordering::SeqCst);
@@ -289,7 +289,7 @@ async fn waiting_ends_when_the_host_is_up() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_said_and_then_replaced() {
+async fn a_lost_connection_is_reported_and_then_replaced() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
     let mark = sshd.folder.path().join("began");

@@ -1,4 +1,4 @@
-//! A real OpenSSH server per test: we accept, and hand each connection to an `sshd -i` of its own.
+//! A real OpenSSH server per test: accepts connections and passes each to a separate `sshd -i`.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -12,13 +12,13 @@ use vnfm_types::Secret;
 
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// The server; its folder goes when it is dropped.
+/// The server; dropping it deletes its folder.
 pub(crate) struct Sshd {
     pub(crate) port: u16,
     pub(crate) folder: TempDir,
     pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) children: Arc<Mutex<Vec<Child>>>,
-    /// While set, connections are cut at once, as by a host that still boots.
+    /// While set, connections are closed at once, as by a booting host.
     pub(crate) booting: Arc<AtomicBool>,
 }
 
@@ -32,7 +32,7 @@ impl Drop for Sshd {
 }
 
 impl Sshd {
-    /// Starts one; `None`, loudly, where the machine has no OpenSSH server.
+    /// Starts a server; `None`, with a message, if OpenSSH is not installed.
     pub(crate) fn start() -> Option<Self> {
         if !Path::new(SSHD).exists() {
             eprintln!("skipped: no `{SSHD}` (Debian: apt-get install openssh-server)");
@@ -46,7 +46,7 @@ impl Sshd {
         let at = |name: &str| folder.path().join(name);
         keygen(&at("host"), &["-t", "ed25519"]);
         std::fs::write(at("authorized"), "").unwrap();
-        // A home of its own: what the shell of the one who tests reads at a login is no part of a test.
+        // A separate home, so that the login files of the user who runs the tests have no effect.
         let config = format!(
             "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\nAllowTcpForwarding yes\n\
@@ -93,7 +93,7 @@ impl Sshd {
         });
     }
 
-    /// Makes a key of the given kind that may log in, and returns it as PEM.
+    /// Creates and authorizes a key of the given kind; returns it as PEM.
     pub(crate) fn login_key(&self, name: &str, kind: &[&str]) -> String {
         let path = self.folder.path().join(name);
         keygen(&path, kind);
@@ -104,9 +104,9 @@ impl Sshd {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// Cuts the first connection, as a host that loses its power does.
+    /// Cuts the first connection, as a host that loses power does.
     pub(crate) fn cut(&self) {
-        // The connection's own sshd may have one of its own, which holds the socket, too. What they run sees its end.
+        // The sshd of the connection may have a child that also holds the socket. Their command sees the end of its input.
         let id = self.children.lock().unwrap()[0].id().to_string();
         let line = "ps -o pid=,comm= --ppid $1 | while read -r c name; do \
                     case $name in sshd*) kill -9 $c;; esac; done; kill -9 $1";
@@ -119,7 +119,7 @@ impl Sshd {
         );
     }
 
-    /// Gives the server another host key.
+    /// Replaces the server's host key.
     pub(crate) fn rebuild(&self) {
         let host = self.folder.path().join("host");
         std::fs::remove_file(&host).unwrap();

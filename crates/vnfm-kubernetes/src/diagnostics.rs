@@ -1,28 +1,28 @@
-//! Why a workload is not ready: its own words, those of its pods, and the last warning about any of them.
+//! Why a workload is not ready: the state of its pods, and the last warning event about it or them.
 
-use crate::ready::{pod_trouble, text};
-use crate::watch::Scene;
+use crate::ready::{pod_problem, text};
+use crate::watch::ObjectCache;
 use serde_json::Value;
 
-/// What is known about the trouble of the workload `kind` `name` in `namespace`, beyond its own status.
-pub(crate) fn of_workload(
-    scene: &Scene,
+/// The problem of the workload `kind` `name` in `namespace` beyond its own status; `None` if none is known.
+pub(crate) fn workload_problem(
+    cache: &ObjectCache,
     kind: &str,
     namespace: &str,
     name: &str,
 ) -> Option<String> {
-    let pods: Vec<&Value> = scene
+    let pods: Vec<&Value> = cache
         .all("Pod")
-        .filter(|pod| is_in(pod, namespace) && belongs(pod, kind, name))
+        .filter(|pod| is_in(pod, namespace) && is_pod_of(pod, kind, name))
         .collect();
     let pod = pods.iter().find_map(|pod| {
         Some(format!(
             "pod `{}`: {}",
             text(pod, "/metadata/name"),
-            pod_trouble(pod)?
+            pod_problem(pod)?
         ))
     });
-    let warning = last_warning(scene, namespace, &|about_kind, about| {
+    let warning = last_warning(cache, namespace, &|about_kind, about| {
         (about_kind == kind && about == name)
             || (about_kind == "Pod" && pods.iter().any(|pod| text(pod, "/metadata/name") == about))
             || (about_kind == "ReplicaSet" && kind == "Deployment" && is_of_deployment(about, name))
@@ -33,8 +33,8 @@ pub(crate) fn of_workload(
     }
 }
 
-/// Whether a pod was made by a workload.
-pub(crate) fn belongs(pod: &Value, kind: &str, name: &str) -> bool {
+/// Whether a workload controls the pod, or is the pod itself.
+pub(crate) fn is_pod_of(pod: &Value, kind: &str, name: &str) -> bool {
     if kind == "Pod" {
         return text(pod, "/metadata/name") == name;
     }
@@ -45,14 +45,14 @@ pub(crate) fn belongs(pod: &Value, kind: &str, name: &str) -> bool {
         return true;
     }
     let hash = text(pod, "/metadata/labels/pod-template-hash");
-    let of = |prefix: &str| prefix.strip_suffix('-') == Some(name);
+    let is_prefix = |prefix: &str| prefix.strip_suffix('-') == Some(name);
     kind == "Deployment"
         && owner_kind == "ReplicaSet"
         && !hash.is_empty()
-        && owner.strip_suffix(hash).is_some_and(of)
+        && owner.strip_suffix(hash).is_some_and(is_prefix)
 }
 
-/// Kind and name of the controller that made an object.
+/// Kind and name of the controller that owns an object.
 pub(crate) fn controller(object: &Value) -> Option<(&str, &str)> {
     let owners = object.pointer("/metadata/ownerReferences")?.as_array()?;
     let owner = owners
@@ -61,9 +61,9 @@ pub(crate) fn controller(object: &Value) -> Option<(&str, &str)> {
     Some((text(owner, "/kind"), text(owner, "/name")))
 }
 
-/// Whether a pod in the scene mounts the claim.
-pub(crate) fn is_used(scene: &Scene, namespace: &str, claim: &str) -> bool {
-    scene
+/// Whether a cached pod mounts the claim.
+pub(crate) fn is_mounted(cache: &ObjectCache, namespace: &str, claim: &str) -> bool {
+    cache
         .all("Pod")
         .filter(|pod| is_in(pod, namespace))
         .any(|pod| {
@@ -79,7 +79,7 @@ pub(crate) fn is_used(scene: &Scene, namespace: &str, claim: &str) -> bool {
 }
 
 fn last_warning(
-    scene: &Scene,
+    cache: &ObjectCache,
     namespace: &str,
     about: &dyn Fn(&str, &str) -> bool,
 ) -> Option<String> {
@@ -91,10 +91,10 @@ fn last_warning(
                 text(event, "/involvedObject/name"),
             )
     };
-    let last = scene
+    let last = cache
         .all("Event")
         .filter(concerns)
-        .max_by_key(|event| when(event))?;
+        .max_by_key(|event| event_time(event))?;
     Some(format!(
         "{}: {}",
         text(last, "/reason"),
@@ -102,16 +102,16 @@ fn last_warning(
     ))
 }
 
-fn when(event: &Value) -> String {
-    let places = [
+fn event_time(event: &Value) -> String {
+    let pointers = [
         "/series/lastObservedTime",
         "/lastTimestamp",
         "/eventTime",
         "/metadata/creationTimestamp",
     ];
-    places
+    pointers
         .iter()
-        .map(|place| text(event, place))
+        .map(|pointer| text(event, pointer))
         .find(|time| !time.is_empty())
         .unwrap_or_default()
         .to_owned()
@@ -121,7 +121,7 @@ fn is_in(object: &Value, namespace: &str) -> bool {
     text(object, "/metadata/namespace") == namespace
 }
 
-/// `web-5d9c` is of `web`; `web-api-5d9c` is not.
+/// `web-5d9c` belongs to `web`; `web-api-5d9c` does not.
 fn is_of_deployment(replica_set: &str, deployment: &str) -> bool {
     replica_set
         .rsplit_once('-')
@@ -139,26 +139,34 @@ mod tests {
     }
 
     #[test]
-    fn pods_know_their_workload() {
-        assert!(belongs(
+    fn a_pod_is_matched_to_its_workload() {
+        assert!(is_pod_of(
             &pod("ReplicaSet", "web-5d9c", "5d9c"),
             "Deployment",
             "web"
         ));
-        assert!(!belongs(
+        assert!(!is_pod_of(
             &pod("ReplicaSet", "web-api-5d9c", "5d9c"),
             "Deployment",
             "web"
         ));
-        assert!(!belongs(
+        assert!(!is_pod_of(
             &pod("ReplicaSet", "web-5d9c", ""),
             "Deployment",
             "web"
         ));
-        assert!(belongs(&pod("StatefulSet", "db", ""), "StatefulSet", "db"));
-        assert!(!belongs(&pod("StatefulSet", "db", ""), "Job", "db"));
-        assert!(belongs(&json!({"metadata": {"name": "one"}}), "Pod", "one"));
-        assert!(!belongs(
+        assert!(is_pod_of(
+            &pod("StatefulSet", "db", ""),
+            "StatefulSet",
+            "db"
+        ));
+        assert!(!is_pod_of(&pod("StatefulSet", "db", ""), "Job", "db"));
+        assert!(is_pod_of(
+            &json!({"metadata": {"name": "one"}}),
+            "Pod",
+            "one"
+        ));
+        assert!(!is_pod_of(
             &json!({"metadata": {"name": "one"}}),
             "Deployment",
             "one"
@@ -166,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn replica_sets_know_their_deployment() {
+    fn a_replica_set_is_matched_to_its_deployment() {
         assert!(is_of_deployment("web-5d9c", "web") && !is_of_deployment("web-api-5d9c", "web"));
     }
 }
