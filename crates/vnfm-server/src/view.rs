@@ -1,4 +1,4 @@
-//! Records as the standard shows them: with `_links`, without secrets, in the version that was asked.
+//! Records in the standard's form: with `_links`, without secrets, in the requested API version.
 
 use axum::http::HeaderMap;
 use serde::Serialize;
@@ -11,24 +11,24 @@ use vnfm_types::{
     VnfInstanceLinks, VnfLcmOpOcc, VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
 };
 
-/// Where this server is, as the client sees it: configured, or from the request's `Host`.
+/// The server's public URL, configured or derived from the request's `Host`.
 #[derive(Debug, Clone)]
 pub struct Root {
-    /// What stands before every path.
+    /// Base URL of all paths.
     pub url: String,
-    /// The same at the NFVO, where there is one.
+    /// API root of the NFVO, if there is one.
     pub nfvo: Option<String>,
-    /// The version of VNF LCM that the client speaks.
+    /// The client's version of VNF LCM.
     pub api_version: ApiVersion,
 }
 
-/// A resource in the version that was asked.
+/// A resource in the requested version.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Shown<T> {
-    /// As its type spells it.
+    /// In the form of its type.
     Now(T),
-    /// As `vnflcm/v1` spells it.
+    /// In the form of `vnflcm/v1`.
     V1(Value),
 }
 
@@ -49,13 +49,13 @@ impl Root {
         }
     }
 
-    /// What stands before the paths of VNF LCM.
+    /// Base URL of VNF LCM.
     pub fn lcm(&self) -> String {
         format!("{}{}", self.url, self.api_version.prefix())
     }
 
-    /// Where this server is for a subscriber; see [`SubscriptionRecord::root`].
-    pub fn of_subscriber(&self) -> String {
+    /// Base URL of this server for a subscriber; see [`SubscriptionRecord::root`].
+    pub fn for_subscriber(&self) -> String {
         match self.api_version {
             ApiVersion::V1 => self.lcm(),
             ApiVersion::V2 => self.url.clone(),
@@ -104,7 +104,7 @@ impl Root {
     }
 }
 
-/// An instance; a task's link is there while the task is possible.
+/// An instance; it has links only to the tasks that are currently possible.
 pub fn instance(record: InstanceRecord, root: &Root) -> Shown<VnfInstance> {
     let mut vnf = record.vnf;
     for connection in vnf.vim_connection_info.values_mut() {
@@ -124,7 +124,7 @@ pub fn instance(record: InstanceRecord, root: &Root) -> Shown<VnfInstance> {
     root.shown(vnf, |vnf| v1::vnf_instance(vnf, &record.vnf_pkg_id))
 }
 
-/// An operation occurrence; a task's link is there while the task is allowed.
+/// An operation occurrence; it has links only to the tasks that are currently allowed.
 pub fn op(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
     let mut op = record.op;
     let path = format!("/vnf_lcm_op_occs/{}", op.id);

@@ -1,13 +1,13 @@
-//! What keeps a server well over the years: backups, pruning, room on the disk, and recovery after a restore.
+//! Maintenance: backups, pruning, disk space, and recovery after a restore.
 //!
 //! ```text
-//! restored database ──► recovery: reads answer, changes are 503, nothing is driven
-//!                       └─ GET recovery (how the VIMs differ) ─ confirm ──► as usual
+//! restored database ──► recovery: reads work, changes get 503, operations do not run
+//!                       └─ GET recovery (how the VIMs differ) ─ confirm ──► normal operation
 //! ```
 
 use crate::config;
 use crate::probes::Part;
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use crate::state::App;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
@@ -21,36 +21,36 @@ use tokio::sync::Notify;
 use vnfm_core::ports::{Clock, StoreError};
 use vnfm_store::{KeyLocation, PackageDir, Pruned, Recovery, Retention, SqliteStore, Statistics};
 
-/// Where [`guard`] lets changes through in recovery.
+/// The path that [`guard`] lets through in recovery.
 pub const CONFIRM: &str = "/vnfm/v1/recovery/confirm";
-/// The least free bytes where nothing else is configured: room for what is in flight.
-const LEAST_FREE: u64 = 128 * 1024 * 1024;
-/// How long after its start a server prunes for the first time.
-const FIRST_PRUNING: Duration = Duration::from_mins(1);
+/// Default minimum of free bytes, for operations in progress.
+const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
+/// Delay of the first pruning after the start.
+const FIRST_PRUNE_DELAY: Duration = Duration::from_mins(1);
 
-/// The database and its folder, as their caretaker sees them.
-pub struct Upkeep {
+/// Maintenance of the database and its folder.
+pub struct Maintenance {
     store: Arc<SqliteStore>,
     packages: Arc<PackageDir>,
     data: PathBuf,
     retention: Retention,
-    least_free: AtomicU64,
+    min_free: AtomicU64,
     clock: Arc<dyn Clock>,
     recovery: Option<Recovery>,
     recovering: AtomicBool,
     confirmed: Notify,
 }
 
-impl Upkeep {
-    /// Of the database in the folder `data`, which is in recovery if its restoration was not confirmed.
+impl Maintenance {
+    /// For the database in the folder `data`; in recovery if a restore is not confirmed yet.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     pub async fn new(
         (store, packages): (Arc<SqliteStore>, Arc<PackageDir>),
         data: &Path,
-        (retention, least_free): (Retention, Option<u64>),
+        (retention, min_free): (Retention, Option<u64>),
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
         let recovery = store.recovery().await?;
@@ -61,24 +61,24 @@ impl Upkeep {
             packages,
             data: data.to_owned(),
             retention,
-            least_free: least_free.unwrap_or(LEAST_FREE).into(),
+            min_free: min_free.unwrap_or(MIN_FREE_BYTES).into(),
             clock,
             confirmed: Notify::new(),
         })
     }
 
-    /// What was restored and not confirmed yet.
+    /// The restore that is not confirmed yet.
     pub fn recovery(&self) -> Option<&Recovery> {
         self.recovery
             .as_ref()
             .filter(|_| self.recovering.load(Ordering::SeqCst))
     }
 
-    /// Ends the recovery: operations are taken and driven from now on.
+    /// Ends the recovery: operations are accepted and driven again.
     ///
     /// # Errors
     ///
-    /// Where the database does not take it.
+    /// If the database cannot be written.
     pub async fn confirm(&self) -> Result<(), StoreError> {
         self.store.end_recovery().await?;
         self.recovering.store(false, Ordering::SeqCst);
@@ -87,30 +87,31 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Completes once nothing is in recovery.
-    pub async fn is_confirmed(&self) {
+    /// Completes when the database is not in recovery.
+    pub async fn recovery_confirmed(&self) {
         while self.recovering.load(Ordering::SeqCst) {
             self.confirmed.notified().await;
         }
     }
 
-    /// A backup, in a file that is gone when it is closed.
+    /// Creates a backup in an unlinked file, which disappears when it is closed.
     ///
     /// # Errors
     ///
-    /// Where the disk does not take it.
-    pub async fn backup(&self) -> Answer<tokio::fs::File> {
-        let made = self
+    /// If the disk cannot be written.
+    pub async fn backup(&self) -> HandlerResult<tokio::fs::File> {
+        let backup = self
             .store
             .nameless_backup(&self.packages, &self.data, self.clock.now());
-        Ok(tokio::fs::File::from_std(made.await?))
+        Ok(tokio::fs::File::from_std(backup.await?))
     }
 
-    /// Removes what is older than it is kept, or only counts it; with that, how many parsed packages were forgotten.
+    /// Removes data older than its retention, or only counts it; also returns the number of parsed packages dropped
+    /// from memory.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     pub async fn prune(&self, dry_run: bool) -> Result<(Pruned, usize), StoreError> {
         let pruned = self
             .store
@@ -119,53 +120,53 @@ impl Upkeep {
         Ok((pruned, self.packages.forget_idle(dry_run)))
     }
 
-    /// Prunes now and then, for ever; `every` zero hours: never.
-    pub async fn prune_every(&self, every: Duration) {
-        if every.is_zero() {
+    /// Prunes at an interval; an interval of zero disables pruning.
+    pub async fn prune_every(&self, interval: Duration) {
+        if interval.is_zero() {
             return;
         }
-        self.clock.sleep(FIRST_PRUNING).await;
+        self.clock.sleep(FIRST_PRUNE_DELAY).await;
         loop {
             match self.prune(false).await {
                 Ok((pruned, packages)) => tracing::info!(?pruned, packages, "pruned"),
                 Err(error) => tracing::warn!(%error, "cannot prune"),
             }
-            self.clock.sleep(every).await;
+            self.clock.sleep(interval).await;
         }
     }
 
-    /// Other limits from now on.
-    pub fn set_least_free(&self, least_free: Option<u64>) {
-        self.least_free
-            .store(least_free.unwrap_or(LEAST_FREE), Ordering::SeqCst);
+    /// Changes the minimum of free bytes.
+    pub fn set_min_free(&self, min_free: Option<u64>) {
+        self.min_free
+            .store(min_free.unwrap_or(MIN_FREE_BYTES), Ordering::SeqCst);
     }
 
-    /// How much there is of what.
+    /// Numbers of objects and sizes.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
-    pub async fn figures(&self) -> Result<Statistics, StoreError> {
+    /// If the database does not respond.
+    pub async fn statistics(&self) -> Result<Statistics, StoreError> {
         self.store.figures().await
     }
 
-    /// Which of its parts can do their work.
-    pub async fn parts(&self) -> Vec<Part> {
+    /// The state of each component.
+    pub async fn health(&self) -> Vec<Part> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let database = self.store.probe().await.map_err(|error| text(&error));
         let keys = match self.store.key_place() {
             KeyLocation::File => tokio::fs::read(self.data.join("secrets.key"))
                 .await
                 .map(drop),
-            // They are in memory: who keeps them may be away.
+            // The keys are in memory; the key provider may be unreachable meanwhile.
             KeyLocation::Sealer => Ok(()),
         };
         let keys = keys.map_err(|error| text(&error));
         let disk = self
-            .room()
+            .check_disk()
             .map_err(|problem| problem.details().detail.clone());
         let recovery = match self.recovery() {
-            Some(_) => Err("in recovery, until somebody confirms it".to_owned()),
+            Some(_) => Err("in recovery until it is confirmed".to_owned()),
             None => Ok(()),
         };
         vec![
@@ -178,19 +179,19 @@ impl Upkeep {
         ]
     }
 
-    /// Refuses where the disk has less room than what is in flight may need.
-    pub(crate) fn room(&self) -> Answer<()> {
-        let least_free = self.least_free.load(Ordering::SeqCst);
+    /// Fails if the disk has less free space than operations in progress may need.
+    pub(crate) fn check_disk(&self) -> HandlerResult<()> {
+        let min_free = self.min_free.load(Ordering::SeqCst);
         let Ok(disk) = rustix::fs::statvfs(&self.data) else {
             return Ok(());
         };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        if free >= least_free {
+        if free >= min_free {
             return Ok(());
         }
         let what = format!(
-            "the disk of `{}` has {free} bytes left, and nothing new is begun below {least_free}; operations in flight go on; \
-             next: make room (`vnfmctl prune`, older backups, packages that are not in use), then try again",
+            "the disk of `{}` has {free} bytes left; below {min_free}, nothing new is started; operations in progress continue; \
+             hint: free space (`vnfmctl prune`, delete old backups and unused packages), then try again",
             self.data.display(),
         );
         Err(Problem::new(
@@ -201,20 +202,20 @@ impl Upkeep {
     }
 }
 
-/// Keeps changes out during recovery, and what is new where the disk is low.
+/// Rejects changes during recovery, and new work if the disk is low.
 pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     match app
-        .upkeep
+        .maintenance
         .as_deref()
-        .map_or(Ok(()), |upkeep| upkeep.allows(&request))
+        .map_or(Ok(()), |maintenance| maintenance.check(&request))
     {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
 }
 
-impl Upkeep {
-    fn allows(&self, request: &Request) -> Answer<()> {
+impl Maintenance {
+    fn check(&self, request: &Request) -> HandlerResult<()> {
         let path = request.uri().path();
         if matches!(
             *request.method(),
@@ -224,42 +225,42 @@ impl Upkeep {
         }
         if let Some(recovery) = self.recovery().filter(|_| path != CONFIRM) {
             let what = format!(
-                "the database was restored at {} and shows {}; nothing is changed before somebody has seen how the \
-                 VIMs differ",
+                "the database was restored at {} from a backup of {}; changes are refused until an operator has checked how the \
+                 VIMs differ and confirmed the recovery",
                 recovery.restored_at, recovery.backup_at
             );
             let unavailable = StatusCode::SERVICE_UNAVAILABLE;
             return Err(Problem::new(unavailable, "server.recovery", what)
-                .next("`vnfmctl recovery show`, then `vnfmctl recovery confirm`"));
+                .hint("`vnfmctl recovery show`, then `vnfmctl recovery confirm`"));
         }
-        self.is_sound()?;
-        if begins_something(request.method(), path) {
-            self.room()
+        self.check_database()?;
+        if needs_disk_space(request.method(), path) {
+            self.check_disk()
         } else {
             Ok(())
         }
     }
 }
 
-impl Upkeep {
-    /// Refuses what would be written into a database that is damaged, or that nobody finds any more.
-    fn is_sound(&self) -> Answer<()> {
-        let refused = |code, what| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, what);
-        self.store.in_place().map_err(|why| {
-            let what = format!("{why}: a change would be lost with this process");
-            refused("server.files-lost", what)
-                .next("bring it back as it was, or stop the server and restore a backup")
+impl Maintenance {
+    /// Rejects changes if the database is damaged, or its files were removed or replaced.
+    fn check_database(&self) -> HandlerResult<()> {
+        let unavailable = |code, what| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, what);
+        self.store.in_place().map_err(|error| {
+            let what = format!("{error}: changes would be lost");
+            unavailable("server.files-lost", what)
+                .hint("restore the files, or stop the server and restore a backup")
         })?;
-        self.store.integrity().map_err(|why| {
-            refused("server.damaged", format!("the database is damaged: {why}")).next(
+        self.store.integrity().map_err(|error| {
+            unavailable("server.damaged", format!("the database is damaged: {error}")).hint(
                 "stop the server, check the disk, then restore a backup (`vnfm-server restore FILE`)",
             )
         })
     }
 }
 
-/// False for what ends something, or makes room.
-fn begins_something(method: &Method, path: &str) -> bool {
+/// False for requests that end something or free space.
+fn needs_disk_space(method: &Method, path: &str) -> bool {
     const ENDS: &[&str] = &[
         "/terminate",
         "/retry",
@@ -271,65 +272,65 @@ fn begins_something(method: &Method, path: &str) -> bool {
         "/confirm",
         "/check",
     ];
-    // A package is disabled before it is deleted.
-    let is_change_of_a_package =
+    // Disabling a package precedes its deletion.
+    let is_package_change =
         *method == Method::PATCH && path.starts_with("/vnfpkgm/v2/vnf_packages/");
-    let makes_room = *method == Method::DELETE || is_change_of_a_package;
-    !makes_room && !ENDS.iter().any(|end| path.ends_with(end))
+    let frees_space = *method == Method::DELETE || is_package_change;
+    !frees_space && !ENDS.iter().any(|end| path.ends_with(end))
 }
 
-/// How long each kind is kept, as configured.
+/// The configured retention of each kind of data.
 pub fn retention(days: &config::Retention) -> Retention {
     let default = Retention::default();
-    let kept = |days: Option<u32>, default| {
+    let retention = |days: Option<u32>, default| {
         days.map_or(default, |days| Duration::from_hours(24 * u64::from(days)))
     };
     Retention {
-        op_occs: kept(days.op_occ_days, default.op_occs),
-        journal: kept(days.journal_days, default.journal),
-        logs: kept(days.log_days, default.logs),
-        outbox: kept(days.outbox_days, default.outbox),
-        audit: kept(days.audit_days, default.audit),
+        op_occs: retention(days.op_occ_days, default.op_occs),
+        journal: retention(days.journal_days, default.journal),
+        logs: retention(days.log_days, default.logs),
+        outbox: retention(days.outbox_days, default.outbox),
+        audit: retention(days.audit_days, default.audit),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::begins_something;
+    use super::needs_disk_space;
     use axum::http::Method;
 
     #[test]
-    fn what_ends_something_or_makes_room_needs_none() {
+    fn requests_that_end_something_or_free_space_need_no_disk_space() {
         let vnf = "/vnflcm/v2/vnf_instances";
-        assert!(begins_something(&Method::POST, vnf));
-        assert!(begins_something(
+        assert!(needs_disk_space(&Method::POST, vnf));
+        assert!(needs_disk_space(
             &Method::POST,
             &format!("{vnf}/i/instantiate")
         ));
-        assert!(begins_something(&Method::POST, &format!("{vnf}/i/heal")));
-        assert!(begins_something(
+        assert!(needs_disk_space(&Method::POST, &format!("{vnf}/i/heal")));
+        assert!(needs_disk_space(
             &Method::PUT,
             "/vnfpkgm/v2/vnf_packages/p/package_content"
         ));
         assert!(
-            begins_something(&Method::POST, "/vnfm/v1/backup"),
-            "it is made on that disk"
+            needs_disk_space(&Method::POST, "/vnfm/v1/backup"),
+            "it is written to that disk"
         );
-        assert!(!begins_something(&Method::DELETE, &format!("{vnf}/i")));
-        assert!(!begins_something(
+        assert!(!needs_disk_space(&Method::DELETE, &format!("{vnf}/i")));
+        assert!(!needs_disk_space(
             &Method::POST,
             &format!("{vnf}/i/terminate")
         ));
-        assert!(!begins_something(
+        assert!(!needs_disk_space(
             &Method::POST,
             "/vnflcm/v2/vnf_lcm_op_occs/o/rollback"
         ));
-        assert!(!begins_something(&Method::POST, "/vnfm/v1/prune"));
+        assert!(!needs_disk_space(&Method::POST, "/vnfm/v1/prune"));
         let package = "/vnfpkgm/v2/vnf_packages/p";
         assert!(
-            !begins_something(&Method::PATCH, package),
-            "it is disabled, then deleted"
+            !needs_disk_space(&Method::PATCH, package),
+            "disabling precedes deletion"
         );
-        assert!(begins_something(&Method::PATCH, &format!("{vnf}/i")));
+        assert!(needs_disk_space(&Method::PATCH, &format!("{vnf}/i")));
     }
 }

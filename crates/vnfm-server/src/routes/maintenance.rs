@@ -1,9 +1,9 @@
-//! Backup, pruning, recovery, and whether the server is well.
+//! Backup, pruning, recovery and health.
 
 use crate::body;
-use crate::problem::{Answer, Problem};
+use crate::maintenance::Maintenance;
+use crate::problem::{HandlerResult, Problem};
 use crate::state::App;
-use crate::upkeep::Upkeep;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -18,9 +18,9 @@ use tokio::io::AsyncReadExt as _;
 
 const CHUNK: usize = 64 * 1024;
 
-/// A backup, as it is made: database and packages, without keys.
-pub(super) async fn backup(State(app): State<App>) -> Answer {
-    let file = of(&app)?.backup().await?;
+/// Streams a new backup: database and packages, without keys.
+pub(super) async fn backup(State(app): State<App>) -> HandlerResult {
+    let file = maintenance(&app)?.backup().await?;
     let length = file
         .metadata()
         .await
@@ -39,16 +39,16 @@ pub(super) async fn backup(State(app): State<App>) -> Answer {
     Ok((headers, Body::from_stream(chunks)).into_response())
 }
 
-/// What `prune` is asked for.
+/// The request body of `prune`.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct Prune {
     dry_run: bool,
 }
 
-pub(super) async fn prune(State(app): State<App>, request: Bytes) -> Answer<Json<Value>> {
-    let Prune { dry_run } = asked(&request)?;
-    let (pruned, packages) = of(&app)?.prune(dry_run).await?;
+pub(super) async fn prune(State(app): State<App>, request: Bytes) -> HandlerResult<Json<Value>> {
+    let Prune { dry_run } = parse_optional(&request)?;
+    let (pruned, packages) = maintenance(&app)?.prune(dry_run).await?;
     Ok(Json(json!({
         "dryRun": dry_run,
         "opOccs": pruned.op_occs,
@@ -60,30 +60,30 @@ pub(super) async fn prune(State(app): State<App>, request: Bytes) -> Answer<Json
     })))
 }
 
-/// How the world differs from the database; `recovering` where that has to be confirmed.
-pub(super) async fn recovery(State(app): State<App>) -> Answer<Json<Value>> {
-    let mut shown = serde_json::to_value(app.engine.compare_all().await?).unwrap_or_default();
-    let recovery = app.upkeep.as_deref().and_then(Upkeep::recovery);
-    shown["recovering"] = recovery.is_some().into();
+/// How the VIMs differ from the database; `recovering`: whether a confirmation is required.
+pub(super) async fn recovery(State(app): State<App>) -> HandlerResult<Json<Value>> {
+    let mut response = serde_json::to_value(app.engine.compare_all().await?).unwrap_or_default();
+    let recovery = app.maintenance.as_deref().and_then(Maintenance::recovery);
+    response["recovering"] = recovery.is_some().into();
     if let Some(recovery) = recovery {
-        shown["restoredAt"] = recovery.restored_at.to_string().into();
-        shown["backupAt"] = recovery.backup_at.to_string().into();
+        response["restoredAt"] = recovery.restored_at.to_string().into();
+        response["backupAt"] = recovery.backup_at.to_string().into();
     }
-    Ok(Json(shown))
+    Ok(Json(response))
 }
 
-/// What `confirm` is asked for.
+/// The request body of `confirm`.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Confirm {
     force: bool,
 }
 
-/// Refused while a VIM could not be asked, unless forced: nobody has seen what is there.
-pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> Answer<Json<Value>> {
-    let Confirm { force } = asked(&request)?;
-    let upkeep = of(&app)?;
-    if upkeep.recovery().is_none() {
+/// Refused while a VIM is unreachable, unless forced: its state is unknown.
+pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> HandlerResult<Json<Value>> {
+    let Confirm { force } = parse_optional(&request)?;
+    let maintenance = maintenance(&app)?;
+    if maintenance.recovery().is_none() {
         let what = "the server is not in recovery";
         return Err(Problem::new(
             StatusCode::CONFLICT,
@@ -92,39 +92,39 @@ pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> Answer<Js
         ));
     }
     let comparison = app.engine.compare_all().await?;
-    let silent: Vec<_> = comparison
+    let unreachable: Vec<_> = comparison
         .not_asked
         .iter()
-        .map(|silent| silent.vim.as_str())
+        .map(|vim| vim.vim.as_str())
         .collect();
-    if !silent.is_empty() && !force {
-        let what = format!("these VIMs could not be asked: {}", silent.join(", "));
+    if !unreachable.is_empty() && !force {
+        let what = format!("these VIMs are unreachable: {}", unreachable.join(", "));
         let problem = Problem::new(StatusCode::CONFLICT, "request.wrong-state", what);
-        return Err(problem.next(
-            "make sure that they answer, or confirm with `force`: an operation that goes on looks at its VIM first \
+        return Err(problem.hint(
+            "make sure that they are reachable, or confirm with `force`: a resumed operation checks its VIM first \
              in any case",
         ));
     }
-    upkeep.confirm().await?;
+    maintenance.confirm().await?;
     tracing::warn!(
         orphans = comparison.orphans.len(),
         in_flight = comparison.in_flight.len(),
         force,
-        "the recovery was confirmed"
+        "recovery confirmed"
     );
     Ok(Json(serde_json::to_value(comparison).unwrap_or_default()))
 }
 
 pub(super) async fn health(State(app): State<App>) -> Json<Value> {
     let recovering = app
-        .upkeep
+        .maintenance
         .as_deref()
-        .is_some_and(|upkeep| upkeep.recovery().is_some());
+        .is_some_and(|maintenance| maintenance.recovery().is_some());
     Json(json!({"status": if recovering { "recovery" } else { "ok" }}))
 }
 
-/// A body that may be left out.
-fn asked<T: Default + serde::de::DeserializeOwned>(request: &Bytes) -> Answer<T> {
+/// Parses an optional body.
+fn parse_optional<T: Default + serde::de::DeserializeOwned>(request: &Bytes) -> HandlerResult<T> {
     if request.is_empty() {
         Ok(T::default())
     } else {
@@ -132,8 +132,10 @@ fn asked<T: Default + serde::de::DeserializeOwned>(request: &Bytes) -> Answer<T>
     }
 }
 
-fn of(app: &App) -> Answer<&Upkeep> {
-    app.upkeep.as_deref().ok_or_else(|| {
-        Problem::not_found("this server has no database of its own: its embedder looks after it")
+fn maintenance(app: &App) -> HandlerResult<&Maintenance> {
+    app.maintenance.as_deref().ok_or_else(|| {
+        Problem::not_found(
+            "this server is embedded in another application, which manages the database",
+        )
     })
 }
