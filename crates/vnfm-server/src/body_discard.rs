@@ -1,7 +1,7 @@
 //! A request that is refused before its body was read: the rest of the body is read and dropped, so that a client that
 //! is still sending gets the response and not a broken connection (RFC 9112, 9.6).
 //!
-//! At most [`MAX_DISCARDED`] bytes; a longer body, or one that the client holds back until it is told to continue
+//! At most [`MAX_DISCARDED`] bytes; a longer body, or one that the client holds back until a `100 Continue`
 //! (`Expect`), is not read: then the connection closes after the response. The listener's timeouts apply.
 
 use axum::body::{Body, Bytes, HttpBody};

@@ -202,7 +202,7 @@ async fn build_app(
     Ok((app, notifier, unfinished))
 }
 
-/// The work that goes on independently of requests.
+/// Tasks that run independently of requests.
 struct BackgroundTasks {
     app: App,
     clock: Arc<dyn Clock>,

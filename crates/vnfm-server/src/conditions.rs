@@ -48,7 +48,7 @@ impl Conditions {
     }
 
     /// Whether an instance meets the conditions.
-    pub fn hold(&self, record: &InstanceRecord) -> bool {
+    pub fn are_met_by(&self, record: &InstanceRecord) -> bool {
         let tag = instance_tag(record);
         let matched = |tags: &Vec<String>| tags.is_empty() || tags.contains(&tag);
         let unchanged =
@@ -98,7 +98,7 @@ fn knows(lists: &[String], tag: &str) -> bool {
 
 impl Conditions {
     /// Whether a resource without a modification date meets the conditions, by its tag.
-    pub fn hold_for(&self, tag: &str) -> bool {
+    pub fn are_met_by_tag(&self, tag: &str) -> bool {
         let named = |tags: &Vec<String>| tags.is_empty() || tags.iter().any(|one| one == tag);
         self.tags.as_ref().is_none_or(named)
     }
@@ -145,8 +145,8 @@ pub fn of_instance(record: &InstanceRecord) -> HeaderMap {
 }
 
 /// A JSON response with a tag computed from its content.
-pub fn tagged<T: Serialize>(shown: &T, changed: Option<Timestamp>) -> Response {
-    let text = serde_json::to_vec(shown).unwrap_or_default();
+pub fn json_with_tag<T: Serialize>(resource: &T, changed: Option<Timestamp>) -> Response {
+    let text = serde_json::to_vec(resource).unwrap_or_default();
     let kind = HeaderValue::from_static("application/json");
     (
         [(header::CONTENT_TYPE, kind)],
@@ -157,8 +157,8 @@ pub fn tagged<T: Serialize>(shown: &T, changed: Option<Timestamp>) -> Response {
 }
 
 /// The tag of a resource, computed from its content.
-pub fn tag<T: Serialize>(shown: &T) -> String {
-    tag_of(&serde_json::to_vec(shown).unwrap_or_default())
+pub fn tag<T: Serialize>(resource: &T) -> String {
+    tag_of(&serde_json::to_vec(resource).unwrap_or_default())
 }
 
 fn tag_of(text: &[u8]) -> String {
@@ -199,7 +199,7 @@ mod tests {
     fn holds(name: &'static str, value: &str) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_str(value).unwrap());
-        Conditions::of(&headers).unwrap().hold(&record())
+        Conditions::of(&headers).unwrap().are_met_by(&record())
     }
 
     #[test]
@@ -236,6 +236,6 @@ mod tests {
             "Wed, 04 Mar 2026 05:06:06 GMT"
         ));
         assert!(holds("if-unmodified-since", "yesterday"));
-        assert!(Conditions::default().hold(&record()));
+        assert!(Conditions::default().are_met_by(&record()));
     }
 }

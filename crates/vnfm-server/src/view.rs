@@ -25,9 +25,9 @@ pub struct Root {
 /// A resource in the requested version.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Shown<T> {
+pub enum Versioned<T> {
     /// In the form of its type.
-    Now(T),
+    Current(T),
     /// In the form of `vnflcm/v1`.
     V1(Value),
 }
@@ -62,13 +62,13 @@ impl Root {
         }
     }
 
-    fn shown<T: Serialize>(&self, resource: T, convert: impl Fn(&mut Value)) -> Shown<T> {
+    fn in_version<T: Serialize>(&self, resource: T, convert: impl Fn(&mut Value)) -> Versioned<T> {
         if self.api_version == ApiVersion::V2 {
-            return Shown::Now(resource);
+            return Versioned::Current(resource);
         }
         let mut value = serde_json::to_value(&resource).unwrap_or_default();
         convert(&mut value);
-        Shown::V1(value)
+        Versioned::V1(value)
     }
 
     fn lcm_link(&self, path: &str) -> Link {
@@ -105,7 +105,7 @@ impl Root {
 }
 
 /// An instance; it has links only to the tasks that are currently possible.
-pub fn instance(record: InstanceRecord, root: &Root) -> Shown<VnfInstance> {
+pub fn instance(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
     let mut vnf = record.vnf;
     for connection in vnf.vim_connection_info.values_mut() {
         connection.access_info.clear();
@@ -121,11 +121,11 @@ pub fn instance(record: InstanceRecord, root: &Root) -> Shown<VnfInstance> {
         terminate: task("terminate", free && instantiated),
         heal: task("heal", free && instantiated),
     });
-    root.shown(vnf, |vnf| v1::vnf_instance(vnf, &record.vnf_pkg_id))
+    root.in_version(vnf, |vnf| v1::vnf_instance(vnf, &record.vnf_pkg_id))
 }
 
 /// An operation occurrence; it has links only to the tasks that are currently allowed.
-pub fn op(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
+pub fn op(record: OpRecord, root: &Root) -> Versioned<VnfLcmOpOcc> {
     let mut op = record.op;
     let path = format!("/vnf_lcm_op_occs/{}", op.id);
     let stopped = op.operation_state == FailedTemp;
@@ -146,18 +146,18 @@ pub fn op(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
         rollback: task("rollback", stopped && record.point_of_no_return.is_none()),
         fail: task("fail", stopped),
     });
-    root.shown(op, v1::vnf_lcm_op_occ)
+    root.in_version(op, v1::vnf_lcm_op_occ)
 }
 
 /// A subscription.
-pub fn subscription(record: SubscriptionRecord, root: &Root) -> Shown<LccnSubscription> {
-    let mut shown = record.subscription;
-    shown.links = Some(LccnSubscriptionLinks {
+pub fn subscription(record: SubscriptionRecord, root: &Root) -> Versioned<LccnSubscription> {
+    let mut subscription = record.subscription;
+    subscription.links = Some(LccnSubscriptionLinks {
         this: Link {
-            href: root.subscription(&shown.id),
+            href: root.subscription(&subscription.id),
         },
     });
-    root.shown(shown, v1::subscription)
+    root.in_version(subscription, v1::subscription)
 }
 
 /// A package.

@@ -109,7 +109,7 @@ impl Attempts {
     /// # Errors
     ///
     /// As [`Self::check`]; it is not counted then.
-    pub fn refused(&self, source: Source) -> Result<(), u64> {
+    pub fn record_refusal(&self, source: Source) -> Result<(), u64> {
         self.check(source)?;
         let now = self.clock.now();
         let mut sources = locked(&self.sources);
@@ -136,7 +136,7 @@ impl Attempts {
     /// # Errors
     ///
     /// The seconds to wait after too many wrong ones.
-    pub fn may_try(&self, account: &[u8; 32], source: Source) -> Result<(), u64> {
+    pub fn check_password_allowed(&self, account: &[u8; 32], source: Source) -> Result<(), u64> {
         let failures = locked(&self.accounts).get(&(*account, source)).copied();
         let Some(Failures { count, at }) =
             failures.filter(|failures| failures.count >= FREE_FAILURES)
@@ -237,7 +237,7 @@ pub(super) mod tests {
         let (clock, attempts) = attempts(3);
         let (here, there) = (source("192.0.2.1"), source("192.0.2.2"));
         assert_eq!(
-            [(); 4].map(|()| attempts.refused(here)),
+            [(); 4].map(|()| attempts.record_refusal(here)),
             [Ok(()), Ok(()), Ok(()), Err(1)]
         );
         assert_eq!(
@@ -246,7 +246,7 @@ pub(super) mod tests {
         );
         clock.0.fetch_add(1, Ordering::SeqCst);
         assert_eq!(
-            [(); 3].map(|()| attempts.refused(here)),
+            [(); 3].map(|()| attempts.record_refusal(here)),
             [Ok(()), Ok(()), Err(1)]
         );
     }
@@ -256,33 +256,37 @@ pub(super) mod tests {
         let (clock, attempts) = attempts(100);
         let (here, there, account) = (source("192.0.2.1"), source("192.0.2.2"), [7; 32]);
         for _ in 0..3 {
-            assert_eq!(attempts.may_try(&account, here), Ok(()));
+            assert_eq!(attempts.check_password_allowed(&account, here), Ok(()));
             attempts.record(account, here, false);
         }
-        assert_eq!(attempts.may_try(&account, here), Err(1));
+        assert_eq!(attempts.check_password_allowed(&account, here), Err(1));
         assert_eq!(
-            attempts.may_try(&account, there),
+            attempts.check_password_allowed(&account, there),
             Ok(()),
             "other addresses are not locked out"
         );
-        assert_eq!(attempts.may_try(&[8; 32], here), Ok(()));
+        assert_eq!(attempts.check_password_allowed(&[8; 32], here), Ok(()));
         clock.0.fetch_add(1, Ordering::SeqCst);
-        assert_eq!(attempts.may_try(&account, here), Ok(()));
+        assert_eq!(attempts.check_password_allowed(&account, here), Ok(()));
         attempts.record(account, here, false);
-        assert_eq!(attempts.may_try(&account, here), Err(2));
+        assert_eq!(attempts.check_password_allowed(&account, here), Err(2));
         for _ in 0..100 {
             attempts.record(account, here, false);
         }
         assert_eq!(
-            attempts.may_try(&account, here),
+            attempts.check_password_allowed(&account, here),
             Err(64),
             "the delay is bounded"
         );
         clock.0.fetch_sub(1_000, Ordering::SeqCst);
-        assert_eq!(attempts.may_try(&account, here), Ok(()), "a clock set back");
+        assert_eq!(
+            attempts.check_password_allowed(&account, here),
+            Ok(()),
+            "a clock set back"
+        );
         attempts.record(account, here, true);
         attempts.record(account, here, false);
-        assert_eq!(attempts.may_try(&account, here), Ok(()));
+        assert_eq!(attempts.check_password_allowed(&account, here), Ok(()));
     }
 
     #[test]
@@ -293,7 +297,7 @@ pub(super) mod tests {
             account[..4].copy_from_slice(&number.to_le_bytes());
             attempts.record(account, source("192.0.2.1"), false);
             let address = IpAddr::from(number.to_be_bytes());
-            let _ = attempts.refused(Source::of(Some(address)));
+            let _ = attempts.record_refusal(Source::of(Some(address)));
         }
         assert_eq!(super::locked(&attempts.accounts).len(), MAX_ENTRIES);
         assert!(super::locked(&attempts.sources).len() <= MAX_ENTRIES);

@@ -163,7 +163,7 @@ impl Access {
 
     /// The total number of connections limits waiting requests.
     pub(crate) fn set_connections(&self, connections: usize) {
-        self.quotas.on_connections(connections);
+        self.quotas.set_connections(connections);
     }
 
     /// The quotas of tenants, which the store enforces.
@@ -183,7 +183,7 @@ impl Access {
         tenant: &str,
     ) -> HandlerResult<Option<u64>> {
         self.quotas
-            .left(app, tenant, vnfm_core::ports::QuotaResource::PackageBytes)
+            .remaining(app, tenant, vnfm_core::ports::QuotaResource::PackageBytes)
             .await
     }
 
@@ -192,7 +192,7 @@ impl Access {
     /// # Errors
     ///
     /// 403 if the quota is used up.
-    pub(crate) fn watch(&self, tenant: &str) -> HandlerResult<quota::Watching> {
+    pub(crate) fn watch(&self, tenant: &str) -> HandlerResult<quota::WatchGuard> {
         self.quotas.watch(tenant)
     }
 
@@ -301,7 +301,7 @@ impl Access {
             LoginError::TooManyAttempts(_) | LoginError::Unavailable(_) => refused,
             other => self
                 .attempts
-                .refused(source)
+                .record_refusal(source)
                 .map_or_else(LoginError::TooManyAttempts, |()| other),
         }
     }

@@ -188,8 +188,8 @@ mod tests {
     fn the_configured_tenant_overrides_that_of_the_login() {
         let own = gets("{tenant: acme, role: read}").principal("a", "basic", Some("other"));
         assert_eq!(own.unwrap().tenant, "acme");
-        let said = gets("{role: read}").principal("a", "basic", Some("other"));
-        assert_eq!(said.unwrap().tenant, "other");
+        let from_login = gets("{role: read}").principal("a", "basic", Some("other"));
+        assert_eq!(from_login.unwrap().tenant, "other");
         assert_eq!(
             gets("{role: read}")
                 .principal("a", "basic", None)

@@ -79,12 +79,12 @@ pub struct Quotas {
 }
 
 /// A request that waits for events; counted until it is dropped.
-pub struct Watching {
+pub struct WatchGuard {
     quotas: Arc<Quotas>,
     tenant: String,
 }
 
-impl Drop for Watching {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         let mut watching = self
             .quotas
@@ -112,7 +112,7 @@ impl Quotas {
     }
 
     /// Limits each tenant's waiting requests to half of the connections.
-    pub fn on_connections(&self, connections: usize) {
+    pub fn set_connections(&self, connections: usize) {
         let half = u64::try_from(connections / 2).unwrap_or(u64::MAX);
         let _ = self.connections.set(half.max(1));
     }
@@ -140,7 +140,7 @@ impl Quotas {
         (method, path): (&Method, &str),
     ) -> HandlerResult<()> {
         match resource_added_by(method, path) {
-            Some(what) => self.left(app, tenant, what).await.map(drop),
+            Some(what) => self.remaining(app, tenant, what).await.map(drop),
             None => Ok(()),
         }
     }
@@ -151,7 +151,7 @@ impl Quotas {
     ///
     /// 403 if the audit quota is used up.
     pub async fn has_room_for_audit(&self, app: &AppState, tenant: &str) -> HandlerResult<()> {
-        self.left(app, tenant, QuotaResource::AuditBytes)
+        self.remaining(app, tenant, QuotaResource::AuditBytes)
             .await
             .map(drop)
     }
@@ -161,7 +161,7 @@ impl Quotas {
     /// # Errors
     ///
     /// 403 if the quota is used up.
-    pub async fn left(
+    pub async fn remaining(
         &self,
         app: &AppState,
         tenant: &str,
@@ -189,7 +189,7 @@ impl Quotas {
     /// # Errors
     ///
     /// 403 if the quota is used up.
-    pub fn watch(self: &Arc<Self>, tenant: &str) -> HandlerResult<Watching> {
+    pub fn watch(self: &Arc<Self>, tenant: &str) -> HandlerResult<WatchGuard> {
         let limit = self.of(tenant).watchers.unwrap_or(WATCHERS);
         let limit = self
             .connections
@@ -207,7 +207,7 @@ impl Quotas {
             );
         }
         watching.insert(tenant.to_owned(), own + 1);
-        Ok(Watching {
+        Ok(WatchGuard {
             quotas: self.clone(),
             tenant: tenant.to_owned(),
         })

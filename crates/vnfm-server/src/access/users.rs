@@ -162,7 +162,7 @@ impl Users {
             .check(source)
             .map_err(LoginError::TooManyAttempts)?;
         attempts
-            .may_try(&account, source)
+            .check_password_allowed(&account, source)
             .map_err(LoginError::TooManyAttempts)?;
         // For an unknown user, another user's hash is checked, so that the response time reveals nothing.
         let checked = known.or_else(|| self.known.values().next());

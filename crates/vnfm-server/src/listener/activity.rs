@@ -146,7 +146,7 @@ impl Busy {
     /// Wraps the response so that this and the permit end with its body.
     pub(super) fn until_sent(self, response: Response, permit: Option<Permit>) -> Response {
         response.map(|inner| {
-            Body::new(Sent {
+            Body::new(TrackedBody {
                 inner,
                 _until: (self, permit),
             })
@@ -162,12 +162,12 @@ impl Drop for Busy {
 }
 
 /// The body of a response.
-struct Sent {
+struct TrackedBody {
     inner: Body,
     _until: (Busy, Option<Permit>),
 }
 
-impl http_body::Body for Sent {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

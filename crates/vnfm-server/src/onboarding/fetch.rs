@@ -142,7 +142,7 @@ impl Onboarding {
         };
         match outcome {
             Ok(()) => {
-                tracing::info!(id, state = ?record.info.onboarding_state, "uploaded from a URI")
+                tracing::info!(id, state = ?record.info.onboarding_state, "uploaded from a URI");
             }
             Err(problem) => {
                 let reason = &problem.details().detail;

@@ -5,7 +5,7 @@ use crate::access::Principal;
 use crate::problem::HandlerResult;
 use crate::query::ListQuery;
 use crate::state::App;
-use crate::view::{self, Root, Shown};
+use crate::view::{self, Root, Versioned};
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, header};
@@ -51,7 +51,7 @@ pub(super) struct Instances;
 
 impl ListResource for Instances {
     type Record = InstanceRecord;
-    type Shown = Shown<VnfInstance>;
+    type Shown = Versioned<VnfInstance>;
 
     fn resource(api_version: ApiVersion) -> &'static Resource {
         match api_version {
@@ -69,7 +69,7 @@ impl ListResource for Instances {
     ) -> Result<Vec<InstanceRecord>, StoreError> {
         app.engine.store().instances(tenant, query).await
     }
-    fn show(record: InstanceRecord, root: &Root) -> Shown<VnfInstance> {
+    fn show(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
         view::instance(record, root)
     }
     fn id(record: &InstanceRecord) -> &str {
@@ -82,7 +82,7 @@ pub(super) struct Ops;
 
 impl ListResource for Ops {
     type Record = OpRecord;
-    type Shown = Shown<VnfLcmOpOcc>;
+    type Shown = Versioned<VnfLcmOpOcc>;
 
     fn resource(api_version: ApiVersion) -> &'static Resource {
         match api_version {
@@ -96,7 +96,7 @@ impl ListResource for Ops {
     async fn read(app: &App, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
         app.engine.store().ops(tenant, query).await
     }
-    fn show(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
+    fn show(record: OpRecord, root: &Root) -> Versioned<VnfLcmOpOcc> {
         view::op(record, root)
     }
     fn id(record: &OpRecord) -> &str {
@@ -137,7 +137,7 @@ pub(super) struct Subscriptions;
 
 impl ListResource for Subscriptions {
     type Record = SubscriptionRecord;
-    type Shown = Shown<LccnSubscription>;
+    type Shown = Versioned<LccnSubscription>;
 
     fn resource(_: ApiVersion) -> &'static Resource {
         &LCCN_SUBSCRIPTIONS
@@ -152,7 +152,7 @@ impl ListResource for Subscriptions {
     ) -> Result<Vec<SubscriptionRecord>, StoreError> {
         app.engine.store().subscriptions(tenant, query).await
     }
-    fn show(record: SubscriptionRecord, root: &Root) -> Shown<LccnSubscription> {
+    fn show(record: SubscriptionRecord, root: &Root) -> Versioned<LccnSubscription> {
         view::subscription(record, root)
     }
     fn id(record: &SubscriptionRecord) -> &str {
@@ -215,8 +215,8 @@ async fn read_matching<L: ListResource>(
         return L::read(app, tenant, &query).await;
     }
     let matches = |record: &L::Record| {
-        let shown = serde_json::to_value(L::show(record.clone(), root)).unwrap_or_default();
-        served.holds(&shown)
+        let value = serde_json::to_value(L::show(record.clone(), root)).unwrap_or_default();
+        served.holds(&value)
     };
     let requested = query.limit;
     let mut query = Query {

@@ -1,7 +1,7 @@
 //! Our own view of an operation: its progress, what it waits for and its log, as JSON and as server-sent events.
 
 use crate::access::Tenant;
-use crate::access::quota::Watching;
+use crate::access::quota::WatchGuard;
 use crate::problem::{HandlerResult, Problem};
 use crate::query;
 use crate::state::App;
@@ -64,7 +64,7 @@ struct StreamState {
     last: Option<Progress>,
     next: Option<Progress>,
     /// Counts against the tenant's quota for waiting requests.
-    _watching: Watching,
+    _watching: WatchGuard,
 }
 
 async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>, StreamState)> {

@@ -1,4 +1,4 @@
-//! All MgmtDrivers that can serve hooks, with their declaration, or the reason why one cannot be used.
+//! All `MgmtDriver`s that can serve hooks, with their declaration, or the reason why one cannot be used.
 
 use crate::access::Principal;
 use crate::problem::{HandlerResult, Problem};

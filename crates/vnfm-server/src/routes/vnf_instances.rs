@@ -51,7 +51,7 @@ pub(super) async fn delete(
 ) -> HandlerResult<StatusCode> {
     let conditions = Conditions::of(&headers)?;
     app.engine
-        .delete_if(&tenant, &id, &|record| conditions.hold(record))
+        .delete_if(&tenant, &id, &|record| conditions.are_met_by(record))
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -67,7 +67,9 @@ pub(super) async fn modify(
     let op_id = app
         .engine
         .with_api_version(root.api_version)
-        .modify(&tenant, &id, request, &|record| conditions.hold(record))
+        .modify(&tenant, &id, request, &|record| {
+            conditions.are_met_by(record)
+        })
         .await?;
     Ok(accepted(&app, &root, &op_id))
 }

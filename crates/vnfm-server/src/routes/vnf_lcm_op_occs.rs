@@ -20,7 +20,10 @@ pub(super) async fn show(
 ) -> HandlerResult {
     let record = app.engine.store().op(&tenant, &id).await?;
     let changed = record.op.state_entered_time;
-    Ok(conditions::tagged(&view::op(record, &root), Some(changed)))
+    Ok(conditions::json_with_tag(
+        &view::op(record, &root),
+        Some(changed),
+    ))
 }
 
 pub(super) async fn retry(
@@ -66,12 +69,12 @@ pub(super) async fn cancel(
         CancelMode::Graceful => {
             app.engine
                 .cancel(&tenant, &id, CancelMode::Graceful)
-                .await?
+                .await?;
         }
         mode @ CancelMode::Forceful => {
             app.engine
                 .cancel_by(&tenant, &id, mode, headers.act)
-                .await?
+                .await?;
         }
     }
     Ok(StatusCode::ACCEPTED)

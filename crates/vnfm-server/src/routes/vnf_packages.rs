@@ -49,7 +49,10 @@ pub(super) async fn show(
     Path(id): Path<String>,
 ) -> HandlerResult {
     let record = app.engine.store().package_record(&tenant, &id).await?;
-    Ok(conditions::tagged(&view::package(record, &root), None))
+    Ok(conditions::json_with_tag(
+        &view::package(record, &root),
+        None,
+    ))
 }
 
 /// Enables, disables, merges `userDefinedData` (SOL005 9.4.3.3.4); responds with the changes.
@@ -63,7 +66,7 @@ pub(super) async fn modify(
     let conditions = Conditions::of(&headers)?;
     let tag = |record| conditions::tag(&view::package(record, &root));
     let expected =
-        |record: &vnfm_core::ports::PackageRecord| conditions.hold_for(&tag(record.clone()));
+        |record: &vnfm_core::ports::PackageRecord| conditions.are_met_by_tag(&tag(record.clone()));
     let (record, changed) = app
         .onboarding
         .modify((&tenant, &id), patch, expected)
