@@ -51,8 +51,8 @@ impl Selection {
             sets: sets.map(Iterator::collect),
         };
         if selection.exclude_non_mano && selection.sets.is_some() {
-            let what = format!("`{NO_NON_MANO}` and `{SETS}` contradict each other");
-            return Err(Problem::bad_request(what));
+            let detail = format!("`{NO_NON_MANO}` and `{SETS}` contradict each other");
+            return Err(Problem::bad_request(detail));
         }
         Ok(selection)
     }
@@ -68,9 +68,9 @@ pub fn flag(query: &BTreeMap<String, String>, name: &str) -> HandlerResult<bool>
         None => Ok(false),
         Some("") => Ok(true),
         Some(value) => {
-            let what =
+            let detail =
                 format!("query parameter `{name}` is a flag; it must not have the value `{value}`");
-            Err(Problem::bad_request(what))
+            Err(Problem::bad_request(detail))
         }
     }
 }
@@ -285,7 +285,7 @@ mod tests {
     use std::path::PathBuf;
     use vnfm_descriptor::{Limits, Package, pack};
 
-    /// A sample, its manifest with these lines at its end and with these files more.
+    /// A sample with lines appended to its manifest and with additional files.
     fn package(sample: &str, lines: &str, more: &[&str]) -> Package {
         let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
         let limits = Limits::default();
@@ -318,7 +318,7 @@ mod tests {
                         acme_papers:\n    Source: Papers/manual.txt\n";
 
     #[test]
-    fn what_is_no_vnfd_manifest_or_image_is_an_artifact_of_one_kind_or_the_other() {
+    fn all_other_files_are_mano_or_non_mano_artifacts() {
         let package = package("vnf-b-cnf", SETS, &["Tests/smoke.sh", "Papers/manual.txt"]);
         let manifests =
             ["order", "page", "service", "web"].map(|name| format!("Files/kubernetes/{name}.yaml"));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_make_no_sense_are_refused() {
+    fn contradictory_parameters_are_refused() {
         for wrong in [
             "include_signatures=true",
             "everything",
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vnfd_is_all_the_files_where_its_main_file_is() {
+    fn a_vnfd_has_all_files_in_the_folder_of_its_entry() {
         let package = package("vnf-a-k8s-cluster", "", &[]);
         let files: Vec<_> = of_vnfd(&package, false).into_keys().collect();
         let vnfd = [

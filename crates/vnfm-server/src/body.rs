@@ -34,14 +34,14 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
             essence.as_deref(),
             None | Some("application/json" | "application/merge-patch+json")
         ) {
-            let what = format!(
+            let detail = format!(
                 "content type `{}` is not application/json",
                 essence.unwrap_or_default()
             );
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "request.media-type",
-                what,
+                detail,
             ));
         }
         let api_version = ApiVersion::of_path(request.uri().path());
@@ -70,8 +70,8 @@ async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
         if let Some(problem) = listener::too_slow(&error) {
             return problem;
         }
-        let what = format!("the body is larger than {LARGEST} bytes, or incomplete");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what)
+        let detail = format!("the body is larger than {LARGEST} bytes, or incomplete");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", detail)
     })
 }
 
@@ -83,9 +83,9 @@ async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // serde would read a list as the members of an object, in order.
     if bytes.trim_ascii_start().starts_with(b"[") {
-        let what =
+        let detail =
             "the body does not match the resource's data type: it is a list instead of an object";
-        return Err(problem(is_json(bytes), what));
+        return Err(problem(is_json(bytes), detail));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer)
@@ -137,14 +137,14 @@ fn problem(is_json: bool, what: impl Into<String>) -> Problem {
 /// Describes an error with the path of the member but without its value, which may be a misplaced secret.
 fn describe(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let inner = error.inner();
-    let what = match inner.classify() {
+    let detail = match inner.classify() {
         Category::Data => without_value(&inner.to_string()),
         // Contains position and cause, but none of the text.
         _ => inner.to_string(),
     };
     match error.path().to_string().as_str() {
-        "." => format!("the body does not match the resource's data type: {what}"),
-        path => format!("`{}`: {what}", cut(path, MAX_LOGGED_CHARS)),
+        "." => format!("the body does not match the resource's data type: {detail}"),
+        path => format!("`{}`: {detail}", cut(path, MAX_LOGGED_CHARS)),
     }
 }
 

@@ -27,8 +27,8 @@ pub async fn add_challenge(request: Request, next: Next) -> Response {
     match response.status() {
         StatusCode::UNAUTHORIZED if !accepts_bearer(&response) => response,
         StatusCode::UNAUTHORIZED if !is_well_formed => {
-            let what = "the token in `Authorization: Bearer` is malformed (RFC 6750)";
-            let problem = Problem::bad_request(what).into_response();
+            let detail = "the token in `Authorization: Bearer` is malformed (RFC 6750)";
+            let problem = Problem::bad_request(detail).into_response();
             let mut problem = gate::with_version(&path, problem);
             set_error(problem.headers_mut(), "invalid_request");
             problem

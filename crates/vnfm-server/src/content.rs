@@ -82,8 +82,8 @@ impl Content {
             (header::ETAG, tag),
         ];
         if status == StatusCode::PARTIAL_CONTENT {
-            let what = format!("bytes {}-{}/{}", range.start, range.end - 1, self.size);
-            fields.push((header::CONTENT_RANGE, what));
+            let value = format!("bytes {}-{}/{}", range.start, range.end - 1, self.size);
+            fields.push((header::CONTENT_RANGE, value));
         }
         let mut response = (status, self.source.read(range).await?).into_response();
         for (name, value) in fields {
@@ -97,8 +97,8 @@ impl Content {
 
 /// 416: the size is in `Content-Range` and in the message.
 fn unsatisfiable(size: u64) -> Response {
-    let what = format!("the range starts beyond the end: the size is {size} bytes");
-    let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "request.range", what);
+    let detail = format!("the range starts beyond the end: the size is {size} bytes");
+    let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "request.range", detail);
     let mut response = problem.into_response();
     if let Ok(value) = HeaderValue::from_str(&format!("bytes */{size}")) {
         response.headers_mut().insert(header::CONTENT_RANGE, value);

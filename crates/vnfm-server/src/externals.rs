@@ -71,8 +71,8 @@ impl Externals {
         let address = request.address_information.clone();
         let login = login(request)?;
         let refused = |member: &str, reason: String| {
-            let what = format!("`{member}`: {reason}");
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "package.address", what)
+            let detail = format!("`{member}`: {reason}");
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "package.address", detail)
                 .hint("allow it in `packages.external` in the configuration")
         };
         self.allowed(&address)

@@ -32,19 +32,19 @@ pub async fn version(request: Request, next: Next) -> Response {
             return add_version(Some(version), next.run(request).await);
         }
         Supported::Malformed => {
-            let what = match requested {
+            let detail = match requested {
                 Some(requested) => format!("`Version: {requested}` is malformed"),
                 None => "the header `Version` is missing".to_owned(),
             };
-            let what = format!("{what}; send one of {}", api.versions.join(", "));
-            Problem::new(StatusCode::BAD_REQUEST, "request.no-version", what).into_response()
+            let detail = format!("{detail}; send one of {}", api.versions.join(", "));
+            Problem::new(StatusCode::BAD_REQUEST, "request.no-version", detail).into_response()
         }
         Supported::No(requested) => {
-            let what = format!(
+            let detail = format!(
                 "API version `{requested}` is not supported; supported: {}",
                 api.versions.join(", ")
             );
-            Problem::new(StatusCode::NOT_ACCEPTABLE, "request.version", what).into_response()
+            Problem::new(StatusCode::NOT_ACCEPTABLE, "request.version", detail).into_response()
         }
     };
     add_newest_version(api, response)
@@ -110,8 +110,8 @@ pub async fn accept(request: Request, next: Next) -> Response {
     let json = path.starts_with("/vnf") && !has_other_type(path);
     match accept {
         Some(accept) if json && !accept.trim().is_empty() && !accepts_json(accept) => {
-            let what = format!("`Accept: {accept}` does not include application/json");
-            Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", what).into_response()
+            let detail = format!("`Accept: {accept}` does not include application/json");
+            Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", detail).into_response()
         }
         _ => next.run(request).await,
     }
@@ -201,25 +201,25 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// 404 for paths without a route.
 pub async fn unknown(request: Request) -> Response {
-    let what = format!("no resource at `{}`", request.uri().path());
-    Problem::not_found(what).into_response()
+    let detail = format!("no resource at `{}`", request.uri().path());
+    Problem::not_found(detail).into_response()
 }
 
 /// 405 for methods that the resource does not support.
 pub async fn not_allowed(request: Request) -> Response {
-    let what = format!(
+    let detail = format!(
         "`{}` does not support {}",
         request.uri().path(),
         request.method()
     );
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "request.method", what).into_response()
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "request.method", detail).into_response()
 }
 
 /// 500 for a handler that panicked.
 pub fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
     tracing::error!("a handler panicked");
-    let what = "internal error; see the server's log";
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", what).into_response()
+    let detail = "internal error; see the server's log";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", detail).into_response()
 }
 
 #[cfg(test)]

@@ -85,18 +85,18 @@ fn filter(config: &Config) -> anyhow::Result<EnvFilter> {
 }
 
 fn sender(collector: &str) -> anyhow::Result<SdkTracerProvider> {
-    let what = || format!("cannot send spans to `{collector}`");
+    let context = || format!("cannot send spans to `{collector}`");
     let client = reqwest::blocking::Client::builder()
         .no_proxy()
         .timeout(COLLECTOR_TIMEOUT)
         .build();
     let exporter = SpanExporter::builder()
         .with_http()
-        .with_http_client(client.with_context(what)?)
+        .with_http_client(client.with_context(context)?)
         .with_protocol(Protocol::HttpJson)
         .with_endpoint(format!("{}/v1/traces", collector.trim_end_matches('/')))
         .build()
-        .with_context(what)?;
+        .with_context(context)?;
     let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let resource = Resource::builder()
         .with_service_name("vnfm")

@@ -224,13 +224,13 @@ impl Maintenance {
             return Ok(());
         }
         if let Some(recovery) = self.recovery().filter(|_| path != CONFIRM) {
-            let what = format!(
+            let detail = format!(
                 "the database was restored at {} from a backup of {}; changes are refused until an operator has checked how the \
                  VIMs differ and confirmed the recovery",
                 recovery.restored_at, recovery.backup_at
             );
             let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-            return Err(Problem::new(unavailable, "server.recovery", what)
+            return Err(Problem::new(unavailable, "server.recovery", detail)
                 .hint("`vnfmctl recovery show`, then `vnfmctl recovery confirm`"));
         }
         self.check_database()?;
@@ -245,10 +245,11 @@ impl Maintenance {
 impl Maintenance {
     /// Rejects changes if the database is damaged, or its files were removed or replaced.
     fn check_database(&self) -> HandlerResult<()> {
-        let unavailable = |code, what| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, what);
+        let unavailable =
+            |code, detail| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail);
         self.store.in_place().map_err(|error| {
-            let what = format!("{error}: changes would be lost");
-            unavailable("server.files-lost", what)
+            let detail = format!("{error}: changes would be lost");
+            unavailable("server.files-lost", detail)
                 .hint("restore the files, or stop the server and restore a backup")
         })?;
         self.store.integrity().map_err(|error| {

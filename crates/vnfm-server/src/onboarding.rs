@@ -240,11 +240,11 @@ impl Onboarding {
             })?;
             size += chunk.len() as u64;
             if size > max_bytes {
-                let what = format!("the package is larger than {max_bytes} bytes");
+                let detail = format!("the package is larger than {max_bytes} bytes");
                 return Err(Problem::new(
                     StatusCode::PAYLOAD_TOO_LARGE,
                     "request.too-large",
-                    what,
+                    detail,
                 ));
             }
             if size >= reservation.bytes() + RESERVATION_STEP {
@@ -305,8 +305,8 @@ impl Onboarding {
         let info = self.store.package_record(tenant, id).await?.info;
         let is_enabled = info.operational_state == PackageOperationalState::Enabled;
         if is_enabled && info.usage_state == PackageUsageState::NotInUse {
-            let what = format!("package `{id}` is ENABLED");
-            let problem = Problem::new(StatusCode::CONFLICT, "request.wrong-state", what);
+            let detail = format!("package `{id}` is ENABLED");
+            let problem = Problem::new(StatusCode::CONFLICT, "request.wrong-state", detail);
             return Err(problem.hint("set its operationalState to DISABLED, then delete it"));
         }
         self.remove(tenant, id).await

@@ -67,8 +67,8 @@ impl Problem {
     /// 500: a bug of ours. The error text goes only into the log.
     pub fn bug(error: &dyn std::error::Error) -> Self {
         tracing::error!(%error, "internal error");
-        let what = "internal error; see the server's log";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", what)
+        let detail = "internal error; see the server's log";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", detail)
     }
 
     /// The body of the response.

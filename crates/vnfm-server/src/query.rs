@@ -33,8 +33,8 @@ fn is_known(name: &str, known: &[&str]) -> HandlerResult<()> {
     } else {
         known.join(", ")
     };
-    let what = format!("query parameter `{name}` is not supported here; supported: {known}");
-    Err(Problem::bad_request(what))
+    let detail = format!("query parameter `{name}` is not supported here; supported: {known}");
+    Err(Problem::bad_request(detail))
 }
 
 /// Whether a request has `force=true`, the only parameter that it may have.
@@ -48,8 +48,8 @@ pub fn force(query: &BTreeMap<String, String>) -> HandlerResult<bool> {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
         Some(other) => {
-            let what = format!("query parameter `force` is `true` or `false`, not `{other}`");
-            Err(Problem::bad_request(what))
+            let detail = format!("query parameter `force` is `true` or `false`, not `{other}`");
+            Err(Problem::bad_request(detail))
         }
     }
 }
@@ -101,8 +101,8 @@ impl ListQuery {
                 .insert(name.clone().into_owned(), value.into_owned())
                 .is_some()
             {
-                let what = format!("query parameter `{name}` is given twice");
-                return Err(Problem::bad_request(what));
+                let detail = format!("query parameter `{name}` is given twice");
+                return Err(Problem::bad_request(detail));
             }
         }
         let filter = given.get(FILTER).map(|text| Filter::parse(resource, text));
@@ -114,8 +114,8 @@ impl ListQuery {
             .as_ref()
             .filter(|marker| Uuid::parse_str(marker).is_err())
         {
-            let what = format!("invalid `{MARKER}`: `{marker}`");
-            return Err(Problem::bad_request(what));
+            let detail = format!("invalid `{MARKER}`: `{marker}`");
+            return Err(Problem::bad_request(detail));
         }
         let selector = selector(resource, &given)?;
         let (filter, served) = filter.unwrap_or_default().split_links();
@@ -153,9 +153,9 @@ fn selector(resource: &Resource, given: &BTreeMap<String, String>) -> HandlerRes
     let value = |name: &str| given.get(name).map(String::as_str);
     for flag in [ALL_FIELDS, EXCLUDE_DEFAULT] {
         if let Some(value) = value(flag).filter(|value| !value.is_empty()) {
-            let what =
+            let detail =
                 format!("query parameter `{flag}` is a flag; it must not have the value `{value}`");
-            return Err(Problem::bad_request(what));
+            return Err(Problem::bad_request(detail));
         }
     }
     match (
@@ -176,9 +176,9 @@ fn selector(resource: &Resource, given: &BTreeMap<String, String>) -> HandlerRes
             Selector::without(resource, names).map_err(|error| malformed(EXCLUDE_FIELDS, &error))
         }
         _ => {
-            let what = "give only one of `all_fields`, `fields`, `exclude_fields` and `exclude_default`, or `fields` together \
+            let detail = "give only one of `all_fields`, `fields`, `exclude_fields` and `exclude_default`, or `fields` together \
                         with `exclude_default`";
-            Err(Problem::bad_request(what))
+            Err(Problem::bad_request(detail))
         }
     }
 }

@@ -105,8 +105,9 @@ impl Rotate for UnsupportedRotation {
 }
 
 fn unsupported() -> StoreError {
-    let what = "this server is embedded in another application, which manages the encryption keys";
-    StoreError::Unavailable(what.to_owned())
+    let detail =
+        "this server is embedded in another application, which manages the encryption keys";
+    StoreError::Unavailable(detail.to_owned())
 }
 
 /// Metrics, probes and supervision.

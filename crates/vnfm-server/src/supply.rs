@@ -132,11 +132,11 @@ impl Supply {
         tokio::time::timeout(self.max_wait, fetch)
             .await
             .unwrap_or_else(|_| {
-                let what = format!(
+                let detail = format!(
                     "the package with vnfdId `{vnfd_id}` is still being fetched from the NFVO"
                 );
                 let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-                Err(Problem::new(unavailable, "package.on-its-way", what).hint("try again later"))
+                Err(Problem::new(unavailable, "package.on-its-way", detail).hint("try again later"))
             })
     }
 

@@ -88,14 +88,14 @@ async fn authorize(
     let routed = request.extensions().get::<MatchedPath>().is_some();
     let needs = roles::needed(&method, &path, routed);
     if !needs.met_by(principal) {
-        let what = format!(
+        let detail = format!(
             "`{}` has the role `{}` in the tenant `{}`; {method} {path} needs {needs}",
             principal.name, principal.role, principal.tenant
         );
         return Err(Problem::new(
             StatusCode::FORBIDDEN,
             "access.forbidden",
-            what,
+            detail,
         ));
     }
     let request = scope::check(app, principal, request).await?;
@@ -111,8 +111,8 @@ async fn authorize(
 }
 
 pub(super) fn too_many(subject: &str, seconds: u64) -> Response {
-    let what = format!("too many {subject}; try again in {seconds} s");
-    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", what);
+    let detail = format!("too many {subject}; try again in {seconds} s");
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", detail);
     let mut response = problem.into_response();
     response
         .headers_mut()

@@ -267,21 +267,23 @@ impl Access {
 
     /// The response to a refused login.
     fn login_response(&self, refused: LoginError) -> Response {
-        let (status, code, what) = match refused {
+        let (status, code, detail) = match refused {
             LoginError::TooManyAttempts(seconds) => return too_many("wrong logins", seconds),
             LoginError::NoCredentials => {
-                let what = format!("this server needs {}", self.login_methods().join(" or "));
-                (StatusCode::UNAUTHORIZED, "request.unauthorized", what)
+                let detail = format!("this server needs {}", self.login_methods().join(" or "));
+                (StatusCode::UNAUTHORIZED, "request.unauthorized", detail)
             }
-            LoginError::BadCredentials(what) => {
-                (StatusCode::UNAUTHORIZED, "request.unauthorized", what)
+            LoginError::BadCredentials(detail) => {
+                (StatusCode::UNAUTHORIZED, "request.unauthorized", detail)
             }
-            LoginError::NoRole(what) => (StatusCode::FORBIDDEN, "access.no-role", what),
-            LoginError::Unavailable(what) => {
-                (StatusCode::SERVICE_UNAVAILABLE, "access.unavailable", what)
-            }
+            LoginError::NoRole(detail) => (StatusCode::FORBIDDEN, "access.no-role", detail),
+            LoginError::Unavailable(detail) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "access.unavailable",
+                detail,
+            ),
         };
-        let mut response = Problem::new(status, code, what).into_response();
+        let mut response = Problem::new(status, code, detail).into_response();
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().remove(header::WWW_AUTHENTICATE);
             for challenge in self.challenges() {
@@ -384,8 +386,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Principal {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         parts.extensions.get::<Self>().cloned().ok_or_else(|| {
             tracing::error!("a route is not behind `access::admit`");
-            let what = "internal error; see the server's log";
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", what)
+            let detail = "internal error; see the server's log";
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", detail)
         })
     }
 }

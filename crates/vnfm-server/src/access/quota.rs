@@ -198,10 +198,10 @@ impl Quotas {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         let own = watching.get(tenant).copied().unwrap_or_default();
         if own >= limit {
-            let what = format!(
+            let detail = format!(
                 "the quota `watchers` of the tenant `{tenant}` is {limit}, and that many requests already wait for events"
             );
-            let problem = Problem::new(axum::http::StatusCode::FORBIDDEN, "access.quota", what);
+            let problem = Problem::new(axum::http::StatusCode::FORBIDDEN, "access.quota", detail);
             return Err(
                 problem.hint("use fewer waiting requests, or ask the operator for a larger quota")
             );

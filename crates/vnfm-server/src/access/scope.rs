@@ -66,8 +66,8 @@ pub(super) async fn check(
     }
     match target {
         Target::Package(_) | Target::Vim(_) | Target::Other => {
-            let what = "your role is limited to certain VIMs, namespaces or vendors; this change needs an unlimited role";
-            Err(refused(principal, what))
+            let detail = "your role is limited to certain VIMs, namespaces or vendors; this change needs an unlimited role";
+            Err(refused(principal, detail))
         }
         Target::NewInstance | Target::NewSubscription | Target::Subscription(_) => Ok(request),
         Target::Instance(id) => check_body(app, principal, (request, Some(&id))).await,
@@ -83,18 +83,19 @@ async fn check_body(
 ) -> HandlerResult<Request> {
     let (parts, content) = request.into_parts();
     let bytes = to_bytes(content, body::LARGEST).await.map_err(|_| {
-        let what = format!(
+        let detail = format!(
             "the body is larger than {} bytes, or incomplete",
             body::LARGEST
         );
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what)
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", detail)
     })?;
     let value = if bytes.trim_ascii().is_empty() {
         Value::Null
     } else {
         read(&bytes)?
     };
-    check_vims_and_namespace(&principal.only, &value).map_err(|what| refused(principal, &what))?;
+    check_vims_and_namespace(&principal.only, &value)
+        .map_err(|detail| refused(principal, &detail))?;
     if let Some(instance) = instance.filter(|_| parts.uri.path().ends_with("/instantiate")) {
         check_plan(app, principal, (instance, parts.uri.path(), &bytes)).await?;
     }
@@ -114,8 +115,8 @@ async fn check_plan(
     let request: InstantiateVnfRequest = body::parse_as(ApiVersion::of_path(path), body)?;
     if request.vim_connection_info.is_empty() {
         // The NFVO would choose the VIM in its grant, and the plan depends on the VIM.
-        let what = "your role is limited to namespaces, so `vimConnectionInfo` must name a VIM";
-        return Err(refused(principal, what));
+        let detail = "your role is limited to namespaces, so `vimConnectionInfo` must name a VIM";
+        return Err(refused(principal, detail));
     }
     let policy = VimPolicy::for_namespaces(&principal.only.namespaces);
     Ok(app
@@ -268,8 +269,8 @@ fn check_vims_and_namespace(only: &Only, request: &Value) -> ScopeResult {
             .is_none_or(Vec::is_empty);
     if instantiates && names_no_vim && !only.vims.is_empty() {
         // The NFVO would choose the VIM in its grant.
-        let what = "your role is limited to certain VIMs, so `vimConnectionInfo` must name one";
-        return Err(what.to_owned());
+        let detail = "your role is limited to certain VIMs, so `vimConnectionInfo` must name one";
+        return Err(detail.to_owned());
     }
     check_vims(only, request)?;
     if instantiates {

@@ -114,8 +114,8 @@ pub fn too_slow(error: &(dyn Error + 'static)) -> Option<Problem> {
     let mut at = Some(error);
     while let Some(error) = at {
         if error.is::<TooSlow>() {
-            let what = "the request body is too slow";
-            let problem = Problem::new(StatusCode::REQUEST_TIMEOUT, "request.too-slow", what);
+            let detail = "the request body is too slow";
+            let problem = Problem::new(StatusCode::REQUEST_TIMEOUT, "request.too-slow", detail);
             return Some(
                 problem.hint("send it faster, or raise `limits.body_seconds` in the configuration"),
             );

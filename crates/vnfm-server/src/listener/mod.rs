@@ -315,8 +315,8 @@ async fn respond(
 }
 
 fn too_many() -> Response {
-    let what = "too many concurrent requests from one address";
-    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", what)
+    let detail = "too many concurrent requests from one address";
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", detail)
         .hint("wait until other requests have finished");
     let mut response = problem.into_response();
     response

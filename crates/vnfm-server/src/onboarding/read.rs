@@ -179,11 +179,11 @@ impl Onboarding {
         if record.info.onboarding_state == PackageOnboardingState::Onboarded {
             return Ok(record);
         }
-        let what = format!("package `{id}` is not ONBOARDED");
+        let detail = format!("package `{id}` is not ONBOARDED");
         Err(Problem::new(
             StatusCode::CONFLICT,
             "request.wrong-state",
-            what,
+            detail,
         ))
     }
 
@@ -203,11 +203,11 @@ impl Onboarding {
         let file = writing.map_err(|error| Problem::bug(&error))?;
         let file = file.map_err(|error| {
             tracing::error!(%error, "cannot write an archive for a client");
-            let what = format!("cannot write the archive: {error}");
+            let detail = format!("cannot write the archive: {error}");
             Problem::new(
                 StatusCode::INSUFFICIENT_STORAGE,
                 "package.not-written",
-                what,
+                detail,
             )
         })?;
         let size = file.metadata().map_err(|error| Problem::bug(&error))?.len();
@@ -263,6 +263,7 @@ fn is_tosca(path: &str) -> bool {
 }
 
 fn unacceptable(kind: &str) -> Problem {
-    let what = format!("the resource is available only as {kind}, which `Accept` does not include");
-    Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", what)
+    let detail =
+        format!("the resource is available only as {kind}, which `Accept` does not include");
+    Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", detail)
 }

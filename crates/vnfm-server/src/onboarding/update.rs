@@ -23,17 +23,17 @@ impl Onboarding {
         let _writing = self.writing.lock().await;
         let mut record = self.store.package_record(tenant, id).await?;
         if patch == VnfPkgInfoModifications::default() {
-            let what = "the patch has neither `operationalState` nor `userDefinedData`";
-            return Err(Problem::schema_mismatch(what));
+            let detail = "the patch has neither `operationalState` nor `userDefinedData`";
+            return Err(Problem::schema_mismatch(detail));
         }
         if !expected(&record) {
-            let what = format!(
+            let detail = format!(
                 "package `{id}` has changed since the version in `If-Match`; read it again"
             );
             return Err(Problem::new(
                 StatusCode::PRECONDITION_FAILED,
                 "request.stale",
-                what,
+                detail,
             ));
         }
         let mut changed = patch.clone();
@@ -83,7 +83,7 @@ impl Onboarding {
 
 fn check_transition(record: &PackageRecord, state: PackageOperationalState) -> HandlerResult<()> {
     let info = &record.info;
-    let what = if info.onboarding_state != PackageOnboardingState::Onboarded {
+    let detail = if info.onboarding_state != PackageOnboardingState::Onboarded {
         format!("package `{}` is not ONBOARDED", info.id)
     } else if info.operational_state == state {
         let word = serde_json::to_value(state).unwrap_or_default();
@@ -98,6 +98,6 @@ fn check_transition(record: &PackageRecord, state: PackageOperationalState) -> H
     Err(Problem::new(
         StatusCode::CONFLICT,
         "request.wrong-state",
-        what,
+        detail,
     ))
 }

@@ -165,11 +165,11 @@ fn event(row: &OutboxRow) -> Value {
 fn number(query: &BTreeMap<String, String>, name: &str, max: u64) -> HandlerResult<u64> {
     let given = query.get(name).map_or(Ok(0), |given| given.parse());
     given.ok().filter(|number| *number <= max).ok_or_else(|| {
-        let what = if max == u64::MAX {
+        let detail = if max == u64::MAX {
             format!("query parameter `{name}` must be the number of an event")
         } else {
             format!("query parameter `{name}` must be a number up to {max}")
         };
-        Problem::bad_request(what)
+        Problem::bad_request(detail)
     })
 }

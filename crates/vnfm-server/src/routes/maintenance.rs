@@ -84,11 +84,11 @@ pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> HandlerRe
     let Confirm { force } = parse_optional(&request)?;
     let maintenance = maintenance(&app)?;
     if maintenance.recovery().is_none() {
-        let what = "the server is not in recovery";
+        let detail = "the server is not in recovery";
         return Err(Problem::new(
             StatusCode::CONFLICT,
             "request.wrong-state",
-            what,
+            detail,
         ));
     }
     let comparison = app.engine.compare_all().await?;
@@ -98,8 +98,8 @@ pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> HandlerRe
         .map(|vim| vim.vim.as_str())
         .collect();
     if !unreachable.is_empty() && !force {
-        let what = format!("these VIMs are unreachable: {}", unreachable.join(", "));
-        let problem = Problem::new(StatusCode::CONFLICT, "request.wrong-state", what);
+        let detail = format!("these VIMs are unreachable: {}", unreachable.join(", "));
+        let problem = Problem::new(StatusCode::CONFLICT, "request.wrong-state", detail);
         return Err(problem.hint(
             "make sure that they are reachable, or confirm with `force`: a resumed operation checks its VIM first \
              in any case",

@@ -27,11 +27,12 @@ pub(super) async fn take(
         .as_ref()
         .is_some_and(|maintenance| maintenance.recovery().is_some())
     {
-        let what = "the database was restored; changes are refused until the recovery is confirmed";
+        let detail =
+            "the database was restored; changes are refused until the recovery is confirmed";
         return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "server.recovery",
-            what,
+            detail,
         ));
     }
     supply.handle(&app, notification);
@@ -47,11 +48,11 @@ fn authenticate(app: &App, headers: &HeaderMap) -> HandlerResult<Arc<Supply>> {
     {
         return Ok(supply);
     }
-    let what =
+    let detail =
         "only the NFVO may send these notifications, with the credentials from our subscription";
     Err(Problem::new(
         StatusCode::UNAUTHORIZED,
         "request.unauthorized",
-        what,
+        detail,
     ))
 }

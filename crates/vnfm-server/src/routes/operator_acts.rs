@@ -43,8 +43,12 @@ pub(super) async fn audit(
     Query(query): Query<BTreeMap<String, String>>,
 ) -> HandlerResult<axum::Json<Vec<AuditEntry>>> {
     if !principal.only.is_unlimited() {
-        let what = "your role is limited to certain VIMs, namespaces or vendors, but the audit log covers the whole tenant";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "access.narrowed", what));
+        let detail = "your role is limited to certain VIMs, namespaces or vendors, but the audit log covers the whole tenant";
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "access.narrowed",
+            detail,
+        ));
     }
     query::known(&query, &["after"])?;
     let after = query

@@ -53,8 +53,8 @@ pub(super) async fn register(
     let tenant = &principal.tenant;
     let vim = if let Some(instance) = new.from_vnf_instance_id {
         if new.shared.is_some() || new.policy.is_some() {
-            let what = "`shared` and `policy` are only for a VIM with a `connection`; set them after the registration";
-            return Err(Problem::schema_mismatch(what));
+            let detail = "`shared` and `policy` are only for a VIM with a `connection`; set them after the registration";
+            return Err(Problem::schema_mismatch(detail));
         }
         check_visible(&app, &principal, &instance).await?;
         app.engine
@@ -112,14 +112,14 @@ fn check_may_share(principal: &Principal, shared: Option<bool>) -> HandlerResult
     if shared.is_none() || principal.is_operator() {
         return Ok(());
     }
-    let what = format!(
+    let detail = format!(
         "`shared` concerns all tenants and needs {}",
         Needs::Operator
     );
     Err(Problem::new(
         StatusCode::FORBIDDEN,
         "access.forbidden",
-        what,
+        detail,
     ))
 }
 

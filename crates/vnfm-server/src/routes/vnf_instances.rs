@@ -159,14 +159,14 @@ pub(super) async fn not_supported(
 ) -> HandlerResult {
     let record = app.engine.store().instance(&tenant, &id).await?;
     let task = uri.path().rsplit('/').next().unwrap_or_default();
-    let what = format!(
+    let detail = format!(
         "VNF `{}` does not support the task `{task}`: this VNFM does not implement it",
         record.vnf.id
     );
     Err(Problem::new(
         StatusCode::NOT_FOUND,
         "request.not-supported",
-        what,
+        detail,
     ))
 }
 

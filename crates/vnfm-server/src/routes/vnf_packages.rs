@@ -103,14 +103,14 @@ pub(super) async fn upload(
         .and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     if let Some(other) = kind.filter(|kind| !ARCHIVE.contains(kind)) {
-        let what = format!(
+        let detail = format!(
             "content type `{other}` is not one of {}",
             ARCHIVE.join(", ")
         );
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "request.media-type",
-            what,
+            detail,
         ));
     }
     app.onboarding.upload(&tenant, &id, body).await?;
@@ -244,6 +244,7 @@ fn accepts(headers: &HeaderMap) -> Accepts {
 }
 
 fn archive_not_acceptable() -> Problem {
-    let what = "the resource is available only as application/zip, which `Accept` does not include";
-    Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", what)
+    let detail =
+        "the resource is available only as application/zip, which `Accept` does not include";
+    Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", detail)
 }
