@@ -1,4 +1,6 @@
-//! SOL003 as a part of another application: nested below a path of it, behind its own login, over its own engine.
+//! The SOL003 API embedded in another application: nested below a path, behind the application's login, on its own
+//! engine.
+//!
 //! `cargo run -p vnfm-server --example nested`
 
 use axum::Router;
@@ -20,13 +22,13 @@ use vnfm_server::state::AppState;
 use vnfm_server::{drive, onboarding::Onboarding, routes};
 use vnfm_store::PackageDir;
 
-/// The application's own login: here a header that anybody can send. What it says of somebody is a `Principal`.
+/// The application's own login, here just a header. It identifies the caller as a `Principal`.
 async fn login(mut request: Request, next: Next) -> Response {
-    let who = request
+    let user = request
         .headers()
         .get("x-user")
         .and_then(|user| user.to_str().ok());
-    let Some(name) = who.map(ToOwned::to_owned) else {
+    let Some(name) = user.map(ToOwned::to_owned) else {
         return StatusCode::UNAUTHORIZED.into_response();
     };
     let (way, tenant, only) = ("own", format!("{name}-inc"), Only::default());
@@ -40,8 +42,8 @@ async fn login(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
+/// Starts the application and returns the URL of its VNF instances.
+async fn start() -> anyhow::Result<String> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let (clock, folder) = (
         Arc::new(SystemClock),
@@ -55,7 +57,7 @@ async fn main() -> anyhow::Result<()> {
     let packages = Arc::new(MemoryPackages::default());
     let engine = Engine::new(EngineParts::new(store.clone(), packages, clock.clone()));
 
-    // The facade: uploads go into a folder, notifications to callbacks; links are as its clients see them.
+    // The API: uploads go into a folder, notifications to callbacks; links use the public URL.
     let uploads = Arc::new(PackageDir::open(
         &folder,
         vnfm::descriptor::Limits::default(),
@@ -66,19 +68,19 @@ async fn main() -> anyhow::Result<()> {
     );
     let hooks = Arc::new(StaticPlugins::default());
     let onboarding = Onboarding::new(store, uploads, hooks, trusted, 1 << 30);
-    let answer = Duration::from_secs(10);
-    let callbacks = Callbacks::new(Networks::default(), answer, &Tls::default(), clock.clone())?;
-    let mut facade = AppState::embedded(engine.clone(), onboarding, Arc::new(callbacks))?;
-    facade.public_url = Some("http://orchestrator.example.com/nfv".to_owned());
-    let facade = Arc::new(facade);
-    // What is accepted is driven on this runtime.
+    let timeout = Duration::from_secs(10);
+    let callbacks = Callbacks::new(Networks::default(), timeout, &Tls::default(), clock.clone())?;
+    let mut state = AppState::embedded(engine.clone(), onboarding, Arc::new(callbacks))?;
+    state.public_url = Some("http://orchestrator.example.com/nfv".to_owned());
+    let state = Arc::new(state);
+    // Accepted operations are driven on this runtime.
     tokio::spawn(drive::run(
         engine,
         clock,
-        facade.wake.clone(),
+        state.wake.clone(),
         std::future::pending(),
     ));
-    let sol003 = routes::router(facade).layer(from_fn(login));
+    let sol003 = routes::router(state).layer(from_fn(login));
     let application = Router::new().nest("/nfv", sol003);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let instances = format!(
@@ -86,7 +88,12 @@ async fn main() -> anyhow::Result<()> {
         listener.local_addr()?
     );
     tokio::spawn(async move { axum::serve(listener, application).await });
+    Ok(instances)
+}
 
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let instances = start().await?;
     let client = reqwest::Client::builder().no_proxy().build()?;
     let list = || client.get(&instances).header("version", "2.3.0");
     println!(
@@ -100,13 +107,13 @@ async fn main() -> anyhow::Result<()> {
         .json()
         .await?;
     println!("alice sees {} instances", seen.len());
-    let make = client
+    let request = client
         .post(&instances)
         .header("version", "2.3.0")
         .header("x-user", "alice");
-    let made = make.json(&json!({"vnfdId": "a-vnfd"})).send().await?;
-    println!("alice makes one: {}", made.status().as_u16());
-    println!("it is at {}", made.headers()["location"].to_str()?);
+    let response = request.json(&json!({"vnfdId": "a-vnfd"})).send().await?;
+    println!("alice makes one: {}", response.status().as_u16());
+    println!("it is at {}", response.headers()["location"].to_str()?);
     let seen: Vec<Value> = list().header("x-user", "bob").send().await?.json().await?;
     println!("bob, of another tenant, sees {} instances", seen.len());
     Ok(())

@@ -1,31 +1,31 @@
-//! Which files of a package are what, for those who fetch a part of it (SOL005 9.4.4, 9.4.4b, 9.4.5a; SOL004 4.3).
+//! Selects files of a package for clients (SOL005 9.4.4, 9.4.4b, 9.4.5a; SOL004 4.3).
 //!
 //! ```text
-//! package ─┬ VNFD            the YAML files where its main file is, and TOSCA.meta
+//! package ─┬ VNFD            the YAML files in the folder of its entry file, and TOSCA.meta
 //!          ├ manifest        and the certificate of its signature
 //!          ├ software images
 //!          ├ signatures      and certificates of single files, which the manifest names
-//!          └ artifacts       all the rest: non-MANO ones are in a set of the manifest, the others are MANO artifacts
+//!          └ artifacts       everything else: non-MANO artifacts are in a set of the manifest, the others are MANO artifacts
 //! ```
-//! An external artifact is named here by its URI without the scheme.
+//! External artifacts are named by their URI without the scheme.
 
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_descriptor::{Package, SwImage};
 
-/// Which artifacts are wanted (SOL005 9.4.5a.3.2).
+/// The requested artifacts (SOL005 9.4.5a.3.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     exclude_mano: bool,
     exclude_non_mano: bool,
     externals: bool,
-    /// With the signatures of single files.
+    /// Includes signatures of single files.
     signatures: bool,
-    /// Sets of non-MANO artifacts; all where absent.
+    /// Sets of non-MANO artifacts; all if absent.
     sets: Option<BTreeSet<String>>,
 }
 
-/// The flag that asks for what is signed together with its signatures.
+/// Query parameter: include signatures and certificates.
 pub const SIGNATURES: &str = "include_signatures";
 const NO_MANO: &str = "exclude_all_mano_artifacts";
 const NO_NON_MANO: &str = "exclude_all_non_mano_artifacts";
@@ -33,12 +33,12 @@ const EXTERNALS: &str = "include_external_artifacts";
 const SETS: &str = "select_non_mano_artifact_sets";
 
 impl Selection {
-    /// What the parameters of a request select.
+    /// Parses the query parameters.
     ///
     /// # Errors
     ///
-    /// 400 for a parameter that is not known, a flag with a value, and two that contradict each other.
-    pub fn of(query: &BTreeMap<String, String>) -> Answer<Self> {
+    /// 400 for an unknown parameter, a flag with a value, or contradictory parameters.
+    pub fn of(query: &BTreeMap<String, String>) -> HandlerResult<Self> {
         crate::query::known(query, &[SIGNATURES, NO_MANO, NO_NON_MANO, EXTERNALS, SETS])?;
         let sets = query
             .get(SETS)
@@ -51,78 +51,78 @@ impl Selection {
             sets: sets.map(Iterator::collect),
         };
         if selection.exclude_non_mano && selection.sets.is_some() {
-            let what = format!("`{NO_NON_MANO}` and `{SETS}` contradict each other");
-            return Err(Problem::bad_request(what));
+            let detail = format!("`{NO_NON_MANO}` and `{SETS}` contradict each other");
+            return Err(Problem::bad_request(detail));
         }
         Ok(selection)
     }
 }
 
-/// Whether a flag is there: a parameter without a value.
+/// Whether a flag, which is a parameter without a value, is present.
 ///
 /// # Errors
 ///
-/// 400 where it has one.
-pub fn flag(query: &BTreeMap<String, String>, name: &str) -> Answer<bool> {
+/// 400 if it has a value.
+pub fn flag(query: &BTreeMap<String, String>, name: &str) -> HandlerResult<bool> {
     match query.get(name).map(String::as_str) {
         None => Ok(false),
         Some("") => Ok(true),
         Some(value) => {
-            let what =
-                format!("query parameter `{name}` is a flag and takes no value, not `{value}`");
-            Err(Problem::bad_request(what))
+            let detail =
+                format!("query parameter `{name}` is a flag; it must not have the value `{value}`");
+            Err(Problem::bad_request(detail))
         }
     }
 }
 
-/// Files for an archive: by their name there, what the package has them by.
+/// Files for an archive: name in the archive to path or URI in the package.
 pub type Files = BTreeMap<String, String>;
 
-/// The files of the VNFD; with `signatures` what vouches for them, too.
+/// The files of the VNFD; with `signatures`, also the signatures and certificates.
 pub fn of_vnfd(package: &Package, signatures: bool) -> Files {
     let entry = package.entry();
     let folder = entry.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let is_beside = |path: &str| match folder {
+    let is_in_folder = |path: &str| match folder {
         "" => !path.contains('/'),
         folder => path
             .strip_prefix(folder)
             .is_some_and(|rest| rest.starts_with('/')),
     };
-    let yaml = |path: &&str| is_yaml(path) && is_beside(path);
+    let yaml = |path: &&str| is_yaml(path) && is_in_folder(path);
     let mut paths: BTreeSet<&str> = package.paths().filter(yaml).collect();
     paths.insert(entry);
     paths.extend(package.paths().filter(|path| is_meta(path)));
     if signatures {
-        let of_files: Vec<_> = paths
+        let signatures: Vec<_> = paths
             .iter()
             .flat_map(|path| signatures_of(package, path))
             .collect();
-        paths.extend(of_files);
-        paths.extend(vouching(package));
+        paths.extend(signatures);
+        paths.extend(manifest_and_certificate(package));
     }
     named(paths)
 }
 
 /// The manifest and the certificate of its signature.
 pub fn of_manifest(package: &Package) -> Files {
-    named(vouching(package))
+    named(manifest_and_certificate(package))
 }
 
-/// One file and what vouches for it.
+/// One file, with its signature and certificate.
 pub fn of_file(package: &Package, path: &str) -> Files {
     let mut files = named(signatures_of(package, path));
     files.insert(name_of(path), path.to_owned());
     files
 }
 
-/// The artifacts that are selected.
+/// The requested artifacts.
 ///
 /// # Errors
 ///
-/// The manifest cannot be read.
+/// If the manifest cannot be read.
 pub fn selected(package: &Package, selection: &Selection) -> Result<Files, String> {
     let sets = sets(package)?;
-    let is_wanted = |path: &str| match sets.get(path) {
+    let is_requested = |path: &str| match sets.get(path) {
         None => !selection.exclude_mano,
         Some(set) => {
             let chosen = selection.sets.as_ref();
@@ -130,7 +130,7 @@ pub fn selected(package: &Package, selection: &Selection) -> Result<Files, Strin
         }
     };
     let mut files = Files::new();
-    for path in artifacts(package).filter(|path| is_wanted(path)) {
+    for path in artifacts(package).filter(|path| is_requested(path)) {
         files.insert(name_of(path), path.to_owned());
     }
     if selection.externals {
@@ -139,23 +139,23 @@ pub fn selected(package: &Package, selection: &Selection) -> Result<Files, Strin
             .iter()
             .map(|external| external.uri.as_str());
         files.extend(
-            uris.filter(|uri| is_wanted(uri))
+            uris.filter(|uri| is_requested(uri))
                 .map(|uri| (name_of(uri), uri.to_owned())),
         );
     }
     if selection.signatures {
-        let of_files: Vec<_> = files
+        let signatures: Vec<_> = files
             .values()
             .flat_map(|path| signatures_of(package, path))
             .collect();
-        files.extend(named(of_files));
+        files.extend(named(signatures));
     }
     Ok(files)
 }
 
-/// What is neither VNFD nor manifest, image or signature.
+/// All files except VNFD, manifest, images and signatures.
 pub fn artifacts(package: &Package) -> impl Iterator<Item = &str> {
-    let mut others: BTreeSet<&str> = vouching(package).collect();
+    let mut others: BTreeSet<&str> = manifest_and_certificate(package).collect();
     let sources = package
         .manifest()
         .map(|manifest| manifest.sources.as_slice());
@@ -170,7 +170,7 @@ pub fn artifacts(package: &Package) -> impl Iterator<Item = &str> {
         .filter(move |path| !vnfd.contains_key(*path) && !others.contains(path))
 }
 
-/// The images of all flavours, by the VDU, storage or container that is made of them.
+/// The images of all flavours, with the VDU, storage or container that uses each.
 pub fn images(package: &Package) -> impl Iterator<Item = (&str, &SwImage)> {
     package.vnfd().flavours.values().flat_map(|flavour| {
         let containers = flavour.containers.values();
@@ -180,8 +180,8 @@ pub fn images(package: &Package) -> impl Iterator<Item = (&str, &SwImage)> {
     })
 }
 
-/// What vouches for the package as a whole.
-fn vouching(package: &Package) -> impl Iterator<Item = &str> {
+/// The manifest, whose signature covers the package, and its certificate.
+fn manifest_and_certificate(package: &Package) -> impl Iterator<Item = &str> {
     let manifest = package.manifest().map(|manifest| manifest.path.as_str());
     manifest.into_iter().chain(package.certificate())
 }
@@ -212,7 +212,7 @@ fn signatures_of<'a>(package: &'a Package, path: &str) -> Vec<&'a str> {
 ///
 /// # Errors
 ///
-/// The manifest cannot be read.
+/// If the manifest cannot be read.
 pub fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
     let Some(manifest) = package.manifest() else {
         return Ok(BTreeMap::new());
@@ -222,7 +222,7 @@ pub fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
         .map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&text).into_owned();
     let mut sets = BTreeMap::new();
-    let (mut inside, mut set) = (false, String::new());
+    let (mut in_sets, mut set) = (false, String::new());
     for line in text
         .lines()
         .take_while(|line| !line.starts_with("-----BEGIN"))
@@ -233,11 +233,11 @@ pub fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
         };
         let (key, value) = (key.trim(), value.trim());
         if is_top {
-            inside = value.is_empty() && key.eq_ignore_ascii_case("non_mano_artifact_sets");
+            in_sets = value.is_empty() && key.eq_ignore_ascii_case("non_mano_artifact_sets");
             set.clear();
-        } else if inside && value.is_empty() {
+        } else if in_sets && value.is_empty() {
             key.clone_into(&mut set);
-        } else if inside && key.eq_ignore_ascii_case("source") && !set.is_empty() {
+        } else if in_sets && key.eq_ignore_ascii_case("source") && !set.is_empty() {
             let path = vnfm_descriptor::normalise(value).unwrap_or_else(|_| value.to_owned());
             sets.insert(
                 if value.contains("://") {
@@ -259,7 +259,7 @@ fn named<'a>(paths: impl IntoIterator<Item = &'a str>) -> Files {
         .collect()
 }
 
-/// The name of a file in an archive.
+/// The name of a file in an archive: the path, or the URI without the scheme.
 fn name_of(path: &str) -> String {
     path.split_once("://")
         .map_or(path, |(_, rest)| rest)
@@ -285,7 +285,7 @@ mod tests {
     use std::path::PathBuf;
     use vnfm_descriptor::{Limits, Package, pack};
 
-    /// A sample, its manifest with these lines at its end and with these files more.
+    /// A sample with lines appended to its manifest and with additional files.
     fn package(sample: &str, lines: &str, more: &[&str]) -> Package {
         let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
         let limits = Limits::default();
@@ -318,7 +318,7 @@ mod tests {
                         acme_papers:\n    Source: Papers/manual.txt\n";
 
     #[test]
-    fn what_is_no_vnfd_manifest_or_image_is_an_artifact_of_one_kind_or_the_other() {
+    fn all_other_files_are_mano_or_non_mano_artifacts() {
         let package = package("vnf-b-cnf", SETS, &["Tests/smoke.sh", "Papers/manual.txt"]);
         let manifests =
             ["order", "page", "service", "web"].map(|name| format!("Files/kubernetes/{name}.yaml"));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_make_no_sense_are_refused() {
+    fn contradictory_parameters_are_refused() {
         for wrong in [
             "include_signatures=true",
             "everything",
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_vnfd_is_all_the_files_where_its_main_file_is() {
+    fn a_vnfd_has_all_files_in_the_folder_of_its_entry() {
         let package = package("vnf-a-k8s-cluster", "", &[]);
         let files: Vec<_> = of_vnfd(&package, false).into_keys().collect();
         let vnfd = [

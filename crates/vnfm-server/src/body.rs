@@ -1,7 +1,7 @@
-//! Request bodies: JSON of a known type, in the version that the client speaks. What is no JSON is 400; JSON that does
-//! not fit the type is 422, with the place (SOL013 6.4).
+//! Request bodies: JSON of a known type, in the API version of the client. Malformed JSON is 400; JSON that does not
+//! match the type is 422, with the path of the member (SOL013 6.4).
 
-use crate::access::LOGGED;
+use crate::access::MAX_LOGGED_CHARS;
 use crate::listener;
 use crate::logs::cut;
 use crate::problem::Problem;
@@ -15,10 +15,10 @@ use vnfm_types::v1::{self, ApiVersion};
 
 mod objects;
 
-/// The largest JSON body, in bytes.
+/// Maximum size of a JSON body, in bytes.
 pub const LARGEST: usize = 1024 * 1024;
 
-/// A JSON body, read whole.
+/// A JSON body, fully read.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
@@ -34,32 +34,32 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
             essence.as_deref(),
             None | Some("application/json" | "application/merge-patch+json")
         ) {
-            let what = format!(
+            let detail = format!(
                 "content type `{}` is not application/json",
                 essence.unwrap_or_default()
             );
             return Err(Problem::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "request.media-type",
-                what,
+                detail,
             ));
         }
-        let edition = ApiVersion::of_path(request.uri().path());
+        let api_version = ApiVersion::of_path(request.uri().path());
         let bytes = read(request.into_body()).await?;
-        parse_as(edition, &bytes).map(Self)
+        parse_as(api_version, &bytes).map(Self)
     }
 }
 
-/// Parses a body in the version that the client speaks.
+/// Parses a body in the client's API version.
 ///
 /// # Errors
 ///
-/// 400 where it is not JSON or not of this type.
+/// 400 if it is malformed; 422 if it does not match the type.
 pub(crate) fn parse_as<T: DeserializeOwned>(
-    edition: ApiVersion,
+    api_version: ApiVersion,
     bytes: &[u8],
 ) -> Result<T, Problem> {
-    match edition {
+    match api_version {
         ApiVersion::V1 => parse_v1(bytes),
         ApiVersion::V2 => parse(bytes),
     }
@@ -70,8 +70,8 @@ async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
         if let Some(problem) = listener::too_slow(&error) {
             return problem;
         }
-        let what = format!("the body is larger than {LARGEST} bytes, or did not arrive whole");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what)
+        let detail = format!("the body is larger than {LARGEST} bytes, or incomplete");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", detail)
     })
 }
 
@@ -79,83 +79,87 @@ async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
 ///
 /// # Errors
 ///
-/// 400 where it is not JSON, 422 where it is not of this type.
+/// 400 if it is malformed; 422 if it does not match the type.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // A list would be read as the members of an object, in order.
+    // serde would read a list as the members of an object, in order.
     if bytes.trim_ascii_start().starts_with(b"[") {
-        let what = "the body is not what this resource takes: it is a list instead of an object";
-        return Err(problem(is_json(bytes), what));
+        let detail =
+            "the body does not match the resource's data type: it is a list instead of an object";
+        return Err(problem(is_json(bytes), detail));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer)
-        .map_err(|error| problem(error.inner().is_data() && is_json(bytes), placed(&error)))?;
+        .map_err(|error| problem(error.inner().is_data() && is_json(bytes), describe(&error)))?;
     deserializer.end().map_err(|error| {
-        Problem::bad_request(format!("there is something after the JSON body: {error}"))
+        Problem::bad_request(format!("unexpected text after the JSON body: {error}"))
     })?;
-    let again = serde_json::from_slice(bytes).ok();
-    refuse_lists::<T>(again.as_ref())?;
+    let body = serde_json::from_slice(bytes).ok();
+    refuse_lists::<T>(body.as_ref())?;
     Ok(value)
 }
 
-/// Refuses a list where a `T` has an object, at any depth.
+/// Refuses a list where `T` expects an object, at any depth.
 fn refuse_lists<T: DeserializeOwned>(body: Option<&Value>) -> Result<(), Problem> {
     match body.and_then(objects::list_for_object::<T>) {
-        Some((place, what)) => Err(problem(true, format!("`{}`: {what}", cut(&place, LOGGED)))),
+        Some((path, what)) => Err(problem(
+            true,
+            format!("`{}`: {what}", cut(&path, MAX_LOGGED_CHARS)),
+        )),
         None => Ok(()),
     }
 }
 
-/// The same for a body of `vnflcm/v1`.
+/// As [`parse`], for a body of `vnflcm/v1`.
 fn parse_v1<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut body = parse::<Map<String, Value>>(bytes)?;
     v1::request(&mut body).map_err(|what| problem(true, what))?;
     let body = Value::Object(body);
     let value =
-        serde_path_to_error::deserialize(&body).map_err(|error| problem(true, placed(&error)))?;
+        serde_path_to_error::deserialize(&body).map_err(|error| problem(true, describe(&error)))?;
     refuse_lists::<T>(Some(&body))?;
     Ok(value)
 }
 
-/// Whether all of a body is JSON. One whose first member has the wrong type may be cut off behind it.
+/// Whether the entire body is JSON: it may be truncated after a member with a wrong type.
 fn is_json(bytes: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
 }
 
-/// 422 for JSON that the resource does not take, 400 for what is no JSON.
+/// 422 for JSON that does not match the type, 400 for malformed JSON.
 fn problem(is_json: bool, what: impl Into<String>) -> Problem {
     if is_json {
-        Problem::unfit(what)
+        Problem::schema_mismatch(what)
     } else {
         Problem::bad_request(what)
     }
 }
 
-/// An error with the member that it is about, and without its value: that may be a secret that was put in the wrong place.
-fn placed(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+/// Describes an error with the path of the member but without its value, which may be a misplaced secret.
+fn describe(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let inner = error.inner();
-    let what = match inner.classify() {
+    let detail = match inner.classify() {
         Category::Data => without_value(&inner.to_string()),
-        // It tells the place and what is wrong there, and nothing of the text.
+        // Contains position and cause, but none of the text.
         _ => inner.to_string(),
     };
     match error.path().to_string().as_str() {
-        "." => format!("the body is not what this resource takes: {what}"),
-        place => format!("`{}`: {what}", cut(place, LOGGED)),
+        "." => format!("the body does not match the resource's data type: {detail}"),
+        path => format!("`{}`: {detail}", cut(path, MAX_LOGGED_CHARS)),
     }
 }
 
-/// What serde says of a value, without the value: of `invalid type: string "…", expected a map` the type alone. What is
-/// expected is ours, and stands behind the last `expected`, whatever the value is.
-fn without_value(said: &str) -> String {
+/// Removes the value from serde's message: of `invalid type: string "…", expected a map`, only the type remains. What
+/// is expected is our own text, after the last `, expected `, whatever the value is.
+fn without_value(message: &str) -> String {
     const NAMED: &[&str] = &["unknown field `", "missing field `", "duplicate field `"];
-    let (what, place) = said.rsplit_once(" at line ").unwrap_or((said, ""));
-    let place = if place.is_empty() {
+    let (what, position) = message.rsplit_once(" at line ").unwrap_or((message, ""));
+    let position = if position.is_empty() {
         String::new()
     } else {
-        format!(" at line {place}")
+        format!(" at line {position}")
     };
     if NAMED.iter().any(|start| what.starts_with(start)) {
-        return format!("{}{place}", cut(what, LOGGED));
+        return format!("{}{position}", cut(what, MAX_LOGGED_CHARS));
     }
     let expected = what
         .rsplit_once(", expected ")
@@ -169,16 +173,16 @@ fn without_value(said: &str) -> String {
                 .rsplit_once(", expected ")
                 .map_or(value, |(value, _)| value);
             let kind: Vec<_> = value.split(' ').take_while(|word| is_word(word)).collect();
-            format!("{start}{}, expected {expected}{place}", kind.join(" "))
+            format!("{start}{}, expected {expected}{position}", kind.join(" "))
         }
         (None, Some(expected)) if what.starts_with("unknown variant `") => {
-            format!("unknown value, expected {expected}{place}")
+            format!("unknown value, expected {expected}{position}")
         }
-        _ => format!("it is not what this member takes{place}"),
+        _ => format!("the value is not valid for this member{position}"),
     }
 }
 
-/// Whether it is a word of serde's own before a value: `string`, `floating`, `byte`.
+/// Whether a word is part of serde's description of a value: `string`, `floating`, `byte`.
 fn is_word(word: &str) -> bool {
     const WORDS: &[&str] = &[
         "string",
@@ -222,10 +226,10 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_never_repeated() {
+    fn error_messages_never_contain_the_value() {
         #[derive(Debug, serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
-        #[expect(dead_code, reason = "only what is said of them counts")]
+        #[expect(dead_code, reason = "only the error messages matter")]
         struct Body {
             map: Option<std::collections::BTreeMap<String, String>>,
             number: Option<u8>,
@@ -233,17 +237,17 @@ mod tests {
             at: Option<jiff::Timestamp>,
         }
         let secret = "PLANTED\\\", expected PLANTED at line 1";
-        for (member, says) in [
+        for (member, expected) in [
             ("map", "invalid type: string, expected a map"),
             ("number", "invalid type: string, expected u8"),
             ("kind", "unknown value, expected "),
-            ("at", "it is not what this member takes"),
+            ("at", "the value is not valid for this member"),
         ] {
             let body = format!(r#"{{"{member}": "{secret}"}}"#);
             let problem = parse::<Body>(body.as_bytes()).unwrap_err();
             let detail = &problem.details().detail;
             assert!(
-                detail.starts_with(&format!("`{member}`: {says}")),
+                detail.starts_with(&format!("`{member}`: {expected}")),
                 "{detail}"
             );
             assert!(!detail.contains("PLANTED"), "{detail}");
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_no_object() {
+    fn a_list_is_not_accepted_as_an_object() {
         let problem = parse::<VnfInfoModificationRequest>(b" []").unwrap_err();
         assert!(
             problem.details().detail.contains("a list"),
@@ -275,8 +279,8 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_no_object_at_any_depth() {
-        for (body, place) in [
+    fn a_list_is_not_accepted_as_an_object_at_any_depth() {
+        for (body, path) in [
             (
                 r#"{"flavourId": "f", "vimConnectionInfo": {"vim1": []}}"#,
                 "`vimConnectionInfo.vim1`",
@@ -293,7 +297,7 @@ mod tests {
             let problem = parse::<InstantiateVnfRequest>(body.as_bytes()).unwrap_err();
             let details = problem.details();
             assert_eq!(details.status, 422, "{details:?}");
-            assert!(details.detail.starts_with(place), "{details:?}");
+            assert!(details.detail.starts_with(path), "{details:?}");
         }
         for policy in [
             "[]",
@@ -314,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_json_is_400_and_json_of_another_type_is_422() {
+    fn malformed_json_is_400_and_mismatching_json_is_422() {
         for (body, status) in [
             (&b"{\"flavourId\": 7}"[..], 422),
             (b"{\"flavourId\": 7", 400),
@@ -340,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_said_with_line_and_column() {
+    fn malformed_json_is_reported_with_line_and_column() {
         let problem = parse::<InstantiateVnfRequest>(b"{flavourId}").unwrap_err();
         assert!(
             problem.details().detail.contains("line 1 column 2"),

@@ -1,8 +1,8 @@
-//! Conditional requests (RFC 9110 13, SOL013 5.7): `ETag` and `Last-Modified` of what is served, `If-None-Match` of what
-//! is read, `If-Match` and `If-Unmodified-Since` of what is changed. The engine looks at them in the version that it then writes, so of two who
-//! read the same and change it one gets 412.
+//! Conditional requests (RFC 9110 13, SOL013 5.7): `ETag` and `Last-Modified` in responses, `If-None-Match` for reads,
+//! `If-Match` and `If-Unmodified-Since` for changes. The engine checks the conditions on the version that it then
+//! overwrites, so of two clients that change the same version, one gets 412.
 
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -14,21 +14,21 @@ use serde::Serialize;
 use std::hash::{DefaultHasher, Hasher as _};
 use vnfm_core::ports::InstanceRecord;
 
-/// What a request says of the resource as it has seen it.
+/// The conditions of a request on the resource's state.
 #[derive(Debug, Default)]
 pub struct Conditions {
-    /// `If-Match`; `None` where it does not say so, empty for `*`.
+    /// `If-Match`; `None` if absent, empty for `*`.
     tags: Option<Vec<String>>,
     since: Option<Timestamp>,
 }
 
 impl Conditions {
-    /// Reads the headers.
+    /// Parses the headers.
     ///
     /// # Errors
     ///
-    /// 400 where `If-Match` is no list of tags.
-    pub fn of(headers: &HeaderMap) -> Answer<Self> {
+    /// 400 if `If-Match` is not a list of tags.
+    pub fn of(headers: &HeaderMap) -> HandlerResult<Self> {
         let text = |name| {
             headers
                 .get(name)
@@ -41,14 +41,14 @@ impl Conditions {
                 Problem::bad_request(format!("`If-Match` is `*` or tags in quotes, not `{list}`"))
             })?),
         };
-        // A date that is none is as if it were not there (RFC 9110 13.1.4).
+        // An invalid date is ignored (RFC 9110 13.1.4).
         let since = text(header::IF_UNMODIFIED_SINCE).filter(|_| tags.is_none());
         let since = since.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
         Ok(Self { tags, since })
     }
 
-    /// Whether an instance is as the request has seen it.
-    pub fn hold(&self, record: &InstanceRecord) -> bool {
+    /// Whether an instance meets the conditions.
+    pub fn are_met_by(&self, record: &InstanceRecord) -> bool {
         let tag = instance_tag(record);
         let matched = |tags: &Vec<String>| tags.is_empty() || tags.contains(&tag);
         let unchanged =
@@ -57,8 +57,8 @@ impl Conditions {
     }
 }
 
-/// Answers 304 to a client that has what is served: its `If-None-Match` names the tag of the answer (RFC 9110 13.1.2).
-/// Whatever has a tag is looked at here, so no handler has to.
+/// Responds with 304 if `If-None-Match` has the tag of the response (RFC 9110 13.1.2). Applies to every response with
+/// a tag, so handlers need not check it.
 pub async fn unchanged(request: Request, next: Next) -> Response {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let lines = request.headers().get_all(header::IF_NONE_MATCH).iter();
@@ -87,7 +87,7 @@ pub async fn unchanged(request: Request, next: Next) -> Response {
     response
 }
 
-/// Whether one of these lists of tags has `tag`, weakly compared (RFC 9110 8.8.3.2).
+/// Whether one of the lists has `tag`, by weak comparison (RFC 9110 8.8.3.2).
 fn knows(lists: &[String], tag: &str) -> bool {
     let strong = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
     lists.iter().any(|list| {
@@ -97,14 +97,14 @@ fn knows(lists: &[String], tag: &str) -> bool {
 }
 
 impl Conditions {
-    /// Whether something that has no date is as the request has seen it: its tag is one of those that are named.
-    pub fn hold_for(&self, tag: &str) -> bool {
+    /// Whether a resource without a modification date meets the conditions, by its tag.
+    pub fn are_met_by_tag(&self, tag: &str) -> bool {
         let named = |tags: &Vec<String>| tags.is_empty() || tags.iter().any(|one| one == tag);
         self.tags.as_ref().is_none_or(named)
     }
 }
 
-/// `"a", "b"` as its parts; a weak tag matches nothing.
+/// Parses `"a", "b"`; weak tags match nothing.
 fn tags(list: &str) -> Option<Vec<String>> {
     let mut found = Vec::new();
     let mut rest = list;
@@ -120,12 +120,12 @@ fn tags(list: &str) -> Option<Vec<String>> {
             None => return None,
         }
     }
-    // One that nothing has, where only weak ones were given.
+    // If there were only weak tags: one that matches nothing.
     found.extend(found.is_empty().then(String::new));
     Some(found)
 }
 
-/// An instance's tag: each write of it gives another one, and so does whether it is busy, for its links say so.
+/// An instance's tag changes with each write, and with whether it is busy, because that changes its links.
 fn instance_tag(record: &InstanceRecord) -> String {
     let busy = if record.active_op.is_some() {
         "-busy"
@@ -139,14 +139,14 @@ fn changed(record: &InstanceRecord) -> Option<Timestamp> {
     record.changed_at.or(record.created_at)
 }
 
-/// The headers of an instance.
+/// `ETag` and `Last-Modified` of an instance.
 pub fn of_instance(record: &InstanceRecord) -> HeaderMap {
     headers(&instance_tag(record), changed(record))
 }
 
-/// Something by its content, with the tag of that content.
-pub fn tagged<T: Serialize>(shown: &T, changed: Option<Timestamp>) -> Response {
-    let text = serde_json::to_vec(shown).unwrap_or_default();
+/// A JSON response with a tag computed from its content.
+pub fn json_with_tag<T: Serialize>(resource: &T, changed: Option<Timestamp>) -> Response {
+    let text = serde_json::to_vec(resource).unwrap_or_default();
     let kind = HeaderValue::from_static("application/json");
     (
         [(header::CONTENT_TYPE, kind)],
@@ -156,9 +156,9 @@ pub fn tagged<T: Serialize>(shown: &T, changed: Option<Timestamp>) -> Response {
         .into_response()
 }
 
-/// The tag of something by its content.
-pub fn tag<T: Serialize>(shown: &T) -> String {
-    tag_of(&serde_json::to_vec(shown).unwrap_or_default())
+/// The tag of a resource, computed from its content.
+pub fn tag<T: Serialize>(resource: &T) -> String {
+    tag_of(&serde_json::to_vec(resource).unwrap_or_default())
 }
 
 fn tag_of(text: &[u8]) -> String {
@@ -199,11 +199,11 @@ mod tests {
     fn holds(name: &'static str, value: &str) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_str(value).unwrap());
-        Conditions::of(&headers).unwrap().hold(&record())
+        Conditions::of(&headers).unwrap().are_met_by(&record())
     }
 
     #[test]
-    fn tags_are_read_as_they_are_written() {
+    fn tag_lists_are_parsed() {
         assert_eq!(tags(r#""a""#), Some(vec![r#""a""#.into()]));
         assert_eq!(
             tags(r#""a,b" , W/"c","d""#),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_holds_or_not() {
+    fn conditions_compare_tag_and_date() {
         assert!(
             holds("if-match", "\"7\"")
                 && holds("if-match", "*")
@@ -236,6 +236,6 @@ mod tests {
             "Wed, 04 Mar 2026 05:06:06 GMT"
         ));
         assert!(holds("if-unmodified-since", "yesterday"));
-        assert!(Conditions::default().hold(&record()));
+        assert!(Conditions::default().are_met_by(&record()));
     }
 }

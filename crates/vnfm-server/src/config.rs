@@ -1,14 +1,17 @@
-//! What the server is configured with: flag > `VNFM_*` > YAML file > default.
+//! The server's configuration. Precedence: flag > `VNFM_*` > YAML file > default.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
+//! | `config/flags.rs` | command-line flags and commands |
 //! | `config/schema.rs` | the JSON Schema of the file, and the environment variable of each member |
-//! | `config/source.rs` | file and environment as one value, each mistake with its place |
-//! | `config/limits.rs` | `limits`, with what is so where nothing is configured |
+//! | `config/source.rs` | file and environment as one value, each mistake with its position |
+//! | `config/limits.rs` | `limits`, with the defaults |
+//! | `config/plugins.rs` | `plugins` |
 //! | `config/check.rs` | `vnfm-server check-config` |
-//! | `config/reload.rs` | what a changed file changes while the server runs |
+//! | `config/reload.rs` | which changes apply while the server runs |
 
 mod check;
+mod flags;
 mod limits;
 mod plugins;
 mod reload;
@@ -16,6 +19,7 @@ mod schema;
 mod source;
 
 pub use check::{Checked, check, example_mistakes};
+pub use flags::{Command, Flags};
 pub use limits::Limits;
 pub use plugins::{Plugins, Process, RUNNER_MODE};
 pub use reload::{Differences, differences};
@@ -27,7 +31,6 @@ use crate::nfvo::Nfvo;
 use crate::secrets::Secrets;
 use crate::signatures::Packages;
 use anyhow::{Context as _, bail};
-use clap::{Parser, Subcommand};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -37,301 +40,240 @@ use std::path::{Path, PathBuf};
 use vnfm_outbound::{Destinations, Networks};
 use vnfm_types::Secret;
 
-/// SOL003 VNF Manager: one binary, one folder of data.
-#[derive(Debug, Clone, Parser)]
-#[command(name = "vnfm-server", version, about, after_help = AFTER_HELP)]
-pub struct Flags {
-    /// Address and port to listen at; port 0 takes a free one
-    #[arg(long, env = "VNFM_LISTEN", value_name = "ADDRESS:PORT")]
-    pub listen: Option<SocketAddr>,
-    /// Folder of the database, packages, plugins and the key file
-    #[arg(long, global = true, env = "VNFM_DATA", value_name = "DIR")]
-    pub data: Option<PathBuf>,
-    /// Configuration file, YAML
-    #[arg(long, global = true, env = "VNFM_CONFIG", value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Folder of MgmtDriver plugins; `plugins` in the data folder where absent
-    #[arg(long, env = "VNFM_PLUGINS", value_name = "DIR")]
-    pub plugins: Option<PathBuf>,
-    /// Where clients find this server, for links
-    #[arg(long, env = "VNFM_PUBLIC_URL", value_name = "URL")]
-    pub public_url: Option<String>,
-    /// File that holds the bearer token that each request needs
-    #[arg(long, env = "VNFM_TOKEN_FILE", value_name = "FILE")]
-    pub token_file: Option<PathBuf>,
-    /// Certificate chain, PEM
-    #[arg(long, env = "VNFM_TLS_CERT", value_name = "FILE")]
-    pub tls_cert: Option<PathBuf>,
-    /// Its private key, PEM
-    #[arg(long, env = "VNFM_TLS_KEY", value_name = "FILE")]
-    pub tls_key: Option<PathBuf>,
-    /// Log lines as JSON
-    #[arg(long, env = "VNFM_LOG_JSON")]
-    pub log_json: bool,
-    /// Instead of serving
-    #[command(subcommand)]
-    pub command: Option<Command>,
-}
-
-/// What to do instead of serving.
-#[derive(Debug, Clone, Subcommand)]
-pub enum Command {
-    /// Read a password from standard input and print its hash, for `access.users` of the configuration
-    HashPassword,
-    /// Say every mistake of a configuration, and whether the files that it names can be read; changes nothing
-    CheckConfig {
-        /// The file; what --config names where absent
-        file: Option<PathBuf>,
-    },
-    /// Bring a backup into the data folder; the key file that belongs to it has to be there
-    Restore {
-        /// What `vnfmctl backup` wrote
-        file: PathBuf,
-    },
-    /// Give up what was lost of the data folder, where a start is refused for it: a write-ahead log, or the database
-    AcceptLoss,
-}
-
-const AFTER_HELP: &str = "\
-On loopback the server needs no credential. At any other address it demands TLS (--tls-cert, --tls-key) and a \
-bearer token (--token-file) or another way to log in (`access` of the configuration), or it does not start.
-
-VNFM_LOG sets what is logged, such as `info` or `vnfm_core=debug`; logs go to standard error. SIGHUP reads the \
-configuration again: what is logged and `limits` change at once, the log names what waits for a restart.";
-
-/// The configuration of `vnfm-server`. Every member may be absent.
+/// The configuration file of `vnfm-server`. Every member is optional.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "snake_case")]
 #[schemars(title = "vnfm-server configuration")]
-struct Written {
-    /// Address and port to listen at; others than loopback need `tls`, and `token_file` or a way to log in
-    /// under `access`. `127.0.0.1:9890` where absent.
+struct ConfigFile {
+    /// Address and port to listen on; an address other than loopback needs `tls`, and either `token_file` or a login
+    /// method under `access`. Default: `127.0.0.1:9890`.
     #[schemars(extend("format" = "socket-address"))]
     listen: Option<SocketAddr>,
-    /// Folder of the database, packages, plugins and the key file. `/var/lib/vnfm` for root where absent.
+    /// Data folder: database, packages, plugins and the key file. Default for root: `/var/lib/vnfm`.
     data: Option<PathBuf>,
-    /// Where clients find this server, for links; taken from each request where absent.
+    /// Base URL of this server for clients, used in links; derived from each request if absent.
     #[schemars(extend("format" = "http-url"))]
     public_url: Option<String>,
-    /// Networks of the proxies whose `Forwarded` and `X-Forwarded-*` headers say where clients find this server.
+    /// Networks of the proxies whose `Forwarded` and `X-Forwarded-*` headers are trusted for this server's public URL.
     #[schemars(with = "Vec<schema::Network>")]
     trusted_proxies: Vec<String>,
-    /// File that holds the bearer token that each request needs.
+    /// File with the bearer token that every request must carry.
     #[schemars(extend("format" = "file"))]
     token_file: Option<PathBuf>,
-    /// The server's own certificate.
+    /// The server's certificate.
     tls: Option<Tls>,
-    /// What is logged, and how.
+    /// Logging.
     log: Log,
-    /// Health and metrics at an address of their own.
+    /// A separate address for health and metrics, and tracing.
     monitoring: Monitoring,
     /// Plugins.
     plugins: Plugins,
     /// Time and size limits.
     limits: Limits,
-    /// How long what is over is kept.
+    /// How long finished operations, their logs and audit entries are retained.
     retention: Retention,
-    /// How subscribers are told of lifecycle changes.
+    /// Delivery of notifications to subscribers.
     notifications: Notifications,
-    /// Where VIMs may be.
+    /// Addresses at which VIMs are allowed.
     vims: Vims,
-    /// What hooks may reach.
+    /// Addresses that hooks may reach.
     hooks: Hooks,
-    /// What is asked of packages when they are onboarded.
+    /// Requirements on packages at onboarding.
     packages: Packages,
-    /// The NFVO that grants operations, and may be a source of packages; where absent, a local policy grants.
+    /// The NFVO that grants operations and may supply packages; without it, a local policy grants.
     nfvo: Option<Nfvo>,
-    /// Who may do what; where absent, whoever has the token, or anybody on loopback.
+    /// Logins, roles and quotas; without it, the token is the only login, and on loopback none is needed.
     access: Option<access::Settings>,
-    /// Where the key lies that seals secrets.
+    /// Location of the key that encrypts secrets.
     secrets: Secrets,
 }
 
-/// What is logged, and how.
+/// Logging.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// What is logged, such as `info` or `vnfm_core=debug`; `VNFM_LOG` is said before it. `info` where absent.
+    /// Log filter, such as `info` or `vnfm_core=debug`; `VNFM_LOG` overrides it. Default: `info`.
     #[schemars(extend("format" = "log-filter"))]
     pub level: Option<String>,
-    /// Lines as JSON.
+    /// Write log lines as JSON.
     pub json: bool,
 }
 
-/// Health and metrics at an address of their own, and where traces go.
+/// A separate address for health and metrics, and the trace collector.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Monitoring {
-    /// Address and port where `/healthz`, `/readyz` and `/metrics` are served, and nothing else; without a login on
-    /// loopback, else over TLS and with one. They are served with the rest as well.
+    /// Address and port that serve only `/healthz`, `/readyz` and `/metrics`: without a login on loopback, otherwise over
+    /// TLS and with a login. The main address serves them as well.
     #[schemars(extend("format" = "socket-address"))]
     pub listen: Option<SocketAddr>,
-    /// URL of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; it is sent a span
-    /// for each request, operation, step and call. None where absent.
+    /// URL of an OpenTelemetry collector that accepts OTLP over HTTP, such as `http://127.0.0.1:4318`; it receives a span
+    /// for each request, operation, step and call. No traces if absent.
     #[schemars(extend("format" = "http-url"))]
     pub traces: Option<String>,
 }
 
-/// Where the certificate is.
+/// A certificate and its key.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// Certificate chain, PEM.
     #[schemars(extend("format" = "file"))]
     pub cert: PathBuf,
-    /// Its private key, PEM.
+    /// Private key of the certificate, PEM.
     #[schemars(extend("format" = "file"))]
     pub key: PathBuf,
 }
 
-/// How long what is over is kept.
+/// How long finished operations, their logs and audit entries are retained.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// Days for operation occurrences that are ended; the last of an instance stays. 365 where absent.
+    /// Days to keep finished operation occurrences; the last one of an instance is always kept. Default: 365.
     pub op_occ_days: Option<u32>,
-    /// Days for journals of ended operations; 90 where absent.
+    /// Days to keep journals of finished operations. Default: 90.
     pub journal_days: Option<u32>,
-    /// Days for logs of ended operations; 30 where absent.
+    /// Days to keep logs of finished operations. Default: 30.
     pub log_days: Option<u32>,
-    /// Days for notifications; 30 where absent.
+    /// Days to keep notifications. Default: 30.
     pub outbox_days: Option<u32>,
-    /// Days for entries of the audit; 365 where absent.
+    /// Days to keep audit entries. Default: 365.
     pub audit_days: Option<u32>,
-    /// Hours between two prunings; 0 for none, 24 where absent.
+    /// Hours between two prunings; 0 disables pruning. Default: 24.
     pub every_hours: Option<u32>,
 }
 
-/// How subscribers are told of lifecycle changes.
+/// Delivery of notifications to subscribers.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Notifications {
-    /// Networks that callbacks and token endpoints of subscribers may lie in, such as `10.0.0.0/8`; `default` among them adds
-    /// what counts where none is named: every address but this machine's own, link-local ones and those of metadata services.
+    /// Networks allowed for callbacks and token endpoints of subscribers, such as `10.0.0.0/8`. The entry `default` stands
+    /// for what an empty list allows: every address except this machine's own, link-local ones and metadata services.
     #[schemars(with = "Vec<schema::Destination>")]
     pub networks: Vec<String>,
-    /// Seconds that a subscriber may take to answer; 10 where absent.
+    /// Timeout in seconds for a subscriber's response. Default: 10.
     pub answer_seconds: Option<u64>,
-    /// Hours after which a notification that is not taken is given up; 24 where absent.
+    /// Hours after which an undelivered notification is dropped. Default: 24.
     pub give_up_hours: Option<u64>,
-    /// Minutes after which a notification that is refused (4xx but 408, 425, 429) is given up; 10 where absent.
+    /// Minutes after which a notification that the subscriber rejects (4xx except 408, 425, 429) is dropped. Default: 10.
     pub refused_minutes: Option<u64>,
-    /// Our certificate, for subscribers that want one (`TLS_CERT`).
+    /// Client certificate for subscribers that require one (`TLS_CERT`).
     pub certificate: Option<Tls>,
-    /// PEM file of the authorities that a subscriber's certificate may be of; those of the machine where absent.
+    /// PEM file of the CAs for subscribers' certificates; the system's CAs if absent.
     #[schemars(extend("format" = "file"))]
     pub authorities_file: Option<PathBuf>,
 }
 
-/// Where VIMs may be.
+/// Addresses at which VIMs are allowed.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Vims {
-    /// Networks that VIMs, the services of their catalogs and their proxies may lie in, such as `10.0.0.0/8`; `default` among
-    /// them adds what counts where none is named: every address but this machine's own, link-local ones and those of metadata
-    /// services. A server at loopback without a login, and without networks here, reaches every address.
+    /// Networks allowed for VIMs, the services in their catalogs and their proxies, such as `10.0.0.0/8`. The entry `default`
+    /// stands for what an empty list allows: every address except this machine's own, link-local ones and metadata services.
+    /// With an empty list, a server on loopback without a login may reach every address.
     #[schemars(with = "Vec<schema::Destination>")]
     pub networks: Vec<String>,
 }
 
-/// What hooks may reach.
+/// Addresses that hooks may reach.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hooks {
-    /// Networks that hooks reach over SSH and HTTP, jump hosts included; written, and meant where absent, as `vims.networks`.
+    /// Networks that hooks may reach over SSH and HTTP, jump hosts included; same syntax and default as `vims.networks`.
     #[schemars(with = "Vec<schema::Destination>")]
     pub networks: Vec<String>,
 }
 
-/// The whole configuration.
+/// The effective configuration: flags, environment, file and defaults combined.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where to listen.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Folder of data.
+    /// Data folder.
     pub data: PathBuf,
-    /// Where clients find this server.
+    /// Base URL of this server for clients; derived from each request if absent.
     pub public_url: Option<String>,
-    /// The bearer token.
+    /// The bearer token; the content of `token_file`.
     pub token: Option<Secret>,
-    /// The certificate.
+    /// The server's certificate; plain HTTP without it.
     pub tls: Option<Tls>,
-    /// Plugins.
+    /// Plugins and how their hooks run.
     pub plugins: Plugins,
-    /// Limits.
+    /// Time and size limits.
     pub limits: Limits,
-    /// Retention.
+    /// How long finished operations, their logs and audit entries are retained.
     pub retention: Retention,
-    /// Notifications.
+    /// Delivery of notifications to subscribers.
     pub notifications: Notifications,
-    /// Where VIMs may be.
+    /// Addresses at which VIMs are allowed.
     pub vims: Vims,
-    /// What hooks may reach.
+    /// Addresses that hooks may reach.
     pub hooks: Hooks,
-    /// Whose packages are taken.
+    /// Requirements on packages at onboarding.
     pub packages: Packages,
-    /// The NFVO that grants operations; a local policy grants where absent.
+    /// The NFVO that grants operations; without it, a local policy grants.
     pub nfvo: Option<Nfvo>,
-    /// Who may do what; whoever has the token, or anybody on loopback, where absent.
+    /// Logins, roles and quotas; without it, the token is the only login, and on loopback none is needed.
     pub access: Option<access::Settings>,
-    /// Where the key lies that seals secrets.
+    /// Location of the key that encrypts secrets.
     pub secrets: Secrets,
-    /// What is logged, and how.
+    /// Logging.
     pub log: Log,
-    /// Health and metrics at an address of their own.
+    /// A separate address for health and metrics, and the trace collector.
     pub monitoring: Monitoring,
-    /// The proxies whose word about where this server is counts; none where empty.
+    /// Networks of the proxies whose forwarding headers are trusted; none if empty.
     pub trusted_proxies: Vec<String>,
-    /// What file and environment say, member by member; to see what has changed.
-    said: Value,
+    /// File and environment as one JSON value, for detecting changes at a reload.
+    source: Value,
 }
 
-/// What calls are for that tenants and packages cause.
+/// Why tenants or packages cause the server to call an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// VIMs, the services of their catalogs, and their proxies.
+    /// VIMs, the services in their catalogs, and their proxies.
     Vims,
-    /// Hosts and URLs that hooks name.
+    /// Hosts and URLs that hooks use.
     Hooks,
 }
 
-/// The port that nobody else has registered.
-const PORT: u16 = 9890;
+/// Not registered for any other service.
+const DEFAULT_PORT: u16 = 9890;
 
-/// What [`Plugins::implementations`] holds where the configuration names none.
-const IMPLEMENTATIONS: &[(&str, &str)] = &[("mgmt-drivers-kubernetes", "kubernetes-cluster")];
+/// Default of [`Plugins::implementations`].
+const DEFAULT_IMPLEMENTATIONS: &[(&str, &str)] =
+    &[("mgmt-drivers-kubernetes", "kubernetes-cluster")];
 
 impl Config {
-    /// Puts flags, environment and file together.
+    /// Combines flags, environment, file and defaults.
     ///
     /// # Errors
     ///
-    /// Where the file cannot be read or has a member that is not known, with line and column; where the server
-    /// would be open to others without TLS and a credential.
+    /// If the file cannot be read or has mistakes (all of them, with line and column), or if the server would be open to
+    /// others without TLS and a credential.
     pub fn load(flags: Flags) -> anyhow::Result<Self> {
         let mut source = Source::read(flags.config.as_deref(), &environment())?;
-        let Some(written) = source.written()? else {
+        let Some(file) = source.parse()? else {
             let all: Vec<_> = source.mistakes.iter().map(ToString::to_string).collect();
-            bail!("the configuration is wrong:\n  {}", all.join("\n  "));
+            bail!("invalid configuration:\n  {}", all.join("\n  "));
         };
-        let mut config = Self::together(flags, written)?;
-        config.said = source.value;
-        config.guarded()?;
-        config.guarded_monitoring()?;
+        let mut config = Self::combine(flags, file)?;
+        config.source = source.value;
+        config.check_exposure()?;
+        config.check_monitoring_exposure()?;
         Ok(config)
     }
 
-    /// Flags over what is written, and defaults below.
-    fn together(flags: Flags, file: Written) -> anyhow::Result<Self> {
+    /// Flags override the file; defaults fill the rest.
+    fn combine(flags: Flags, file: ConfigFile) -> anyhow::Result<Self> {
         let tls = match (flags.tls_cert, flags.tls_key) {
             (Some(cert), Some(key)) => Some(Tls { cert, key }),
             (None, None) => file.tls,
-            _ => bail!("--tls-cert and --tls-key go together"),
+            _ => bail!("--tls-cert and --tls-key must be given together"),
         };
         let mut plugins = file.plugins;
         plugins.dir = flags.plugins.or(plugins.dir);
         if plugins.implementations.is_empty() {
-            let ours = IMPLEMENTATIONS.iter();
+            let ours = DEFAULT_IMPLEMENTATIONS.iter();
             plugins.implementations = ours
                 .map(|(name, plugin)| ((*name).to_owned(), (*plugin).to_owned()))
                 .collect();
@@ -341,7 +283,7 @@ impl Config {
             listen: flags
                 .listen
                 .or(file.listen)
-                .unwrap_or(([127, 0, 0, 1], PORT).into()),
+                .unwrap_or(([127, 0, 0, 1], DEFAULT_PORT).into()),
             data: flags.data.or(file.data).map_or_else(default_data, Ok)?,
             public_url: flags.public_url.or(file.public_url),
             token: token.as_deref().map(read_token).transpose()?,
@@ -362,17 +304,20 @@ impl Config {
             },
             monitoring: file.monitoring,
             trusted_proxies: file.trusted_proxies,
-            said: Value::Null,
+            source: Value::Null,
         })
     }
 
-    /// The certificates that are configured, by the name of their member.
+    /// Configured certificate files, with the names of their members.
     pub fn certificates(&self) -> Vec<(String, PathBuf)> {
-        let (told, nfvo) = (&self.notifications, self.nfvo.as_ref());
+        let (notifications, nfvo) = (&self.notifications, self.nfvo.as_ref());
         let barbican = self.secrets.barbican.as_ref();
         let pairs = [
             ("tls.cert", self.tls.as_ref()),
-            ("notifications.certificate.cert", told.certificate.as_ref()),
+            (
+                "notifications.certificate.cert",
+                notifications.certificate.as_ref(),
+            ),
             (
                 "nfvo.certificate.cert",
                 nfvo.and_then(|nfvo| nfvo.certificate.as_ref()),
@@ -381,7 +326,7 @@ impl Config {
         let files = [
             (
                 "notifications.authorities_file",
-                told.authorities_file.clone(),
+                notifications.authorities_file.clone(),
             ),
             (
                 "nfvo.authorities_file",
@@ -403,29 +348,30 @@ impl Config {
             .collect()
     }
 
-    /// From now on what changes while the server runs is as in `new`.
-    pub(crate) fn take_over(&mut self, new: Self) {
+    /// Applies the settings of `new` that can change while the server runs.
+    pub(crate) fn apply_live(&mut self, new: Self) {
         self.limits = new.limits;
         self.log.level = new.log.level;
-        reload::note(&mut self.said, &new.said);
+        reload::apply_live(&mut self.source, &new.source);
     }
 
-    /// Refuses to show figures to others.
-    fn guarded_monitoring(&self) -> anyhow::Result<()> {
+    /// Requires TLS and a login if metrics are served on an address other than loopback.
+    pub(super) fn check_monitoring_exposure(&self) -> anyhow::Result<()> {
         match self.monitoring.listen {
             Some(address) if !address.ip().is_loopback() && !self.is_guarded() => bail!(
-                "{address} is not a loopback address: figures are shown to others only over TLS and with a login; \
-                 give `tls` and `token_file`, or a way to log in under `access`, or listen at 127.0.0.1"
+                "{address} is not a loopback address: metrics are served there only over TLS and with a login; \
+                 configure `tls`, and `token_file` or a login method under `access`, or listen on 127.0.0.1"
             ),
             _ => Ok(()),
         }
     }
 
-    /// Where a purpose may call: what its networks allow; without any, a server that trusts its one user calls anywhere.
+    /// The destinations that `purpose` may call. Without configured networks, a server on loopback without a login may call
+    /// every address: it trusts its only user.
     ///
     /// # Errors
     ///
-    /// Names the text that is no network.
+    /// Names the entry that is not a network.
     pub fn destinations(&self, purpose: Purpose) -> anyhow::Result<Destinations> {
         let (member, networks) = match purpose {
             Purpose::Vims => ("vims", &self.vims.networks),
@@ -435,8 +381,8 @@ impl Config {
             return Ok(Destinations::anywhere());
         }
         let networks = Networks::parse(networks);
-        let networks = networks.map_err(|why| {
-            anyhow::anyhow!("the configuration is wrong: {member}.networks: {why}")
+        let networks = networks.map_err(|error| {
+            anyhow::anyhow!("invalid configuration: {member}.networks: {error}")
         })?;
         Ok(Destinations::within(networks))
     }
@@ -447,17 +393,17 @@ impl Config {
 
     fn has_login(&self) -> bool {
         let access = self.access.as_ref();
-        self.token.is_some() || access.is_some_and(access::Settings::has_a_way)
+        self.token.is_some() || access.is_some_and(access::Settings::has_login_method)
     }
 
-    /// Refuses to be open to others.
-    fn guarded(&self) -> anyhow::Result<()> {
+    /// Requires TLS and a login if the server listens on an address other than loopback.
+    pub(super) fn check_exposure(&self) -> anyhow::Result<()> {
         let certificates = self
             .access
             .as_ref()
             .is_some_and(|access| access.certificates.is_some());
         if self.tls.is_none() && certificates {
-            bail!("access.certificates needs `tls`: there are no client certificates without it");
+            bail!("access.certificates needs `tls`: client certificates exist only with TLS");
         }
         if self.listen.ip().is_loopback() || self.is_guarded() {
             return Ok(());
@@ -465,11 +411,11 @@ impl Config {
         let missing = match (&self.tls, self.has_login()) {
             (None, false) => "--tls-cert, --tls-key and --token-file",
             (None, true) => "--tls-cert and --tls-key",
-            _ => "--token-file, or a way to log in under `access` of the configuration",
+            _ => "--token-file, or a login method under `access` in the configuration",
         };
         bail!(
             "{} is not a loopback address: others could use this server without a login; give {missing}, or \
-             listen at 127.0.0.1",
+             listen on 127.0.0.1",
             self.listen
         )
     }
@@ -501,7 +447,7 @@ fn default_data() -> anyhow::Result<PathBuf> {
     Ok(base.join("vnfm"))
 }
 
-/// True where the process belongs to root: `/proc/self` does.
+/// Whether the process runs as root, judged by the owner of `/proc/self`.
 fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
@@ -518,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_others_reach_needs_tls_and_a_token() {
+    fn a_server_on_a_public_address_needs_tls_and_a_token() {
         let error = load(&["--listen", "0.0.0.0:0", "--data", "d"])
             .unwrap_err()
             .to_string();
@@ -530,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_vnfms_drivers_are_known_unless_others_are_given() {
+    fn tacker_driver_names_are_the_default_implementations() {
         let known = load(&["--data", "d"]).unwrap().plugins.implementations;
         assert_eq!(known["mgmt-drivers-kubernetes"], "kubernetes-cluster");
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -547,14 +493,14 @@ mod tests {
     }
 
     #[test]
-    fn plugins_of_others_run_in_processes_unless_it_is_said_otherwise() {
+    fn third_party_plugins_run_in_processes_unless_configured_otherwise() {
         use vnfm_plugin_host::Runner::{InProcess, Process};
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let text = "plugins: {runners: {acme: in-process, kubernetes-cluster: process}, config: {other: {a: 1}}, \
                     process: {limits: {memory_mib: 100}}}";
         writeln!(file, "{text}").unwrap();
         let path = file.path().to_str().unwrap();
-        let of = |arguments: &[&str]| {
+        let host_config = |arguments: &[&str]| {
             load(&[arguments, &["--data", "d"]].concat())
                 .unwrap()
                 .plugin_host()
@@ -566,10 +512,10 @@ mod tests {
                 .map(|plugin| plugin.runner)
                 .unwrap_or_default()
         };
-        let default = of(&[]);
+        let default = host_config(&[]);
         assert_eq!(runner(&default, "kubernetes-cluster"), InProcess);
         assert_eq!(runner(&default, "acme"), Process);
-        let given = of(&["--config", path]);
+        let given = host_config(&["--config", path]);
         assert_eq!(runner(&given, "kubernetes-cluster"), Process);
         assert_eq!(
             (runner(&given, "acme"), runner(&given, "other")),
@@ -585,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_an_end() {
+    fn page_entries_are_at_most_1000() {
         let page = |entries: &str| {
             let mut file = tempfile::NamedTempFile::new().unwrap();
             writeln!(file, "limits: {{page_entries: {entries}}}").unwrap();
@@ -603,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_member_is_named_with_its_place() {
+    fn an_unknown_member_is_reported_with_its_position() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "listen: 127.0.0.1:1\nplugin: {{}}").unwrap();
         let path = file.path().to_str().unwrap();
@@ -612,7 +558,7 @@ mod tests {
             load(&["--config", path, "--data", "d"]).unwrap_err()
         );
         assert!(
-            error.contains(&format!("{path}:2:1: there is no member `plugin`")),
+            error.contains(&format!("{path}:2:1: unknown member `plugin`")),
             "{error}"
         );
         assert!(error.contains("did you mean `plugins`?"), "{error}");

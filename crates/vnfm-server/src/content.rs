@@ -1,15 +1,15 @@
-//! Bytes that are served whole or in part: archives, and files in them (RFC 9110 13.1.5, 14; SOL005 9.4.5.3.2).
+//! Full and partial content: archives and files in them (RFC 9110 13.1.5, 14; SOL005 9.4.5.3.2).
 //!
-//! | `Range` | answer |
+//! | `Range` | response |
 //! |---|---|
-//! | none, another unit than bytes, several ranges, no range at all | 200, all of it |
+//! | none, a unit other than bytes, several ranges, malformed | 200, everything |
 //! | `bytes=5-9`, `bytes=5-`, `bytes=-5` | 206 with `Content-Range` |
 //! | beyond the end | 416 with the size |
 //!
-//! With `If-Range` the part is sent only of what has that tag; of anything else all of it. A tag stands for the bytes
-//! themselves, so a client may go on after any time, and after a restart of this server.
+//! With `If-Range`, the part is sent only if the tag matches; otherwise everything. The tag identifies the exact
+//! bytes, so a client may resume at any time, even after a restart of this server.
 
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -23,70 +23,70 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio::sync::mpsc;
 use vnfm_descriptor::Package;
 
-/// How much is read at once.
-const PIECE: usize = 64 * 1024;
-/// Pieces of a file in an archive that wait for a slow client.
-const AHEAD: usize = 4;
+/// Bytes per read.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Chunks of a file in an archive that wait for a slow client.
+const MAX_QUEUED_CHUNKS: usize = 4;
 
-/// Where bytes come from.
+/// The source of the bytes.
 pub enum Source {
-    /// A file.
+    /// A file on disk.
     File(File),
     /// A file in a package, or an external artifact of it by its URI.
     Inside {
-        /// The package.
+        /// The opened package.
         package: Arc<Package>,
-        /// Its path.
+        /// Path in the package, or URI.
         path: String,
     },
 }
 
-/// Something that can be served in parts.
+/// Content that can be served in parts.
 pub struct Content {
-    /// Where it is.
+    /// The source of the bytes.
     pub source: Source,
-    /// How large it is, in bytes.
+    /// Total size in bytes.
     pub size: u64,
-    /// Its media type.
+    /// Media type.
     pub kind: &'static str,
-    /// What stands for these very bytes; without quotes.
+    /// Entity tag of these exact bytes, without quotes.
     pub tag: String,
 }
 
-/// What of it is to be sent.
+/// The range to send.
 #[derive(Debug, PartialEq, Eq)]
-enum Wanted {
-    Whole,
+enum Requested {
+    All,
     Part(Range<u64>),
-    Beyond,
+    Unsatisfiable,
 }
 
 impl Content {
-    /// The answer to a request with these headers.
+    /// The response to a request with these headers.
     ///
     /// # Errors
     ///
-    /// 500 where it cannot be read.
-    pub async fn served(self, headers: &HeaderMap) -> Answer {
+    /// 500 if the content cannot be read.
+    pub async fn into_response(self, headers: &HeaderMap) -> HandlerResult {
         let tag = format!("\"{}\"", self.tag);
-        let (status, range) = match wanted(headers, self.size, &tag) {
-            Wanted::Beyond => return Ok(beyond(self.size)),
-            Wanted::Whole => (StatusCode::OK, 0..self.size),
-            Wanted::Part(range) => (StatusCode::PARTIAL_CONTENT, range),
+        let (status, range) = match requested_range(headers, self.size, &tag) {
+            Requested::Unsatisfiable => return Ok(unsatisfiable(self.size)),
+            Requested::All => (StatusCode::OK, 0..self.size),
+            Requested::Part(range) => (StatusCode::PARTIAL_CONTENT, range),
         };
         let length = range.end - range.start;
-        let mut said = vec![
+        let mut fields = vec![
             (header::CONTENT_TYPE, self.kind.to_owned()),
             (header::CONTENT_LENGTH, length.to_string()),
             (header::ACCEPT_RANGES, "bytes".to_owned()),
             (header::ETAG, tag),
         ];
         if status == StatusCode::PARTIAL_CONTENT {
-            let what = format!("bytes {}-{}/{}", range.start, range.end - 1, self.size);
-            said.push((header::CONTENT_RANGE, what));
+            let value = format!("bytes {}-{}/{}", range.start, range.end - 1, self.size);
+            fields.push((header::CONTENT_RANGE, value));
         }
         let mut response = (status, self.source.read(range).await?).into_response();
-        for (name, value) in said {
+        for (name, value) in fields {
             if let Ok(value) = HeaderValue::from_str(&value) {
                 response.headers_mut().insert(name, value);
             }
@@ -95,10 +95,10 @@ impl Content {
     }
 }
 
-/// 416: the size is in `Content-Range`, and in the words.
-fn beyond(size: u64) -> Response {
-    let what = format!("the range begins beyond the end: there are {size} bytes");
-    let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "request.range", what);
+/// 416: the size is in `Content-Range` and in the message.
+fn unsatisfiable(size: u64) -> Response {
+    let detail = format!("the range starts beyond the end: the size is {size} bytes");
+    let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "request.range", detail);
     let mut response = problem.into_response();
     if let Ok(value) = HeaderValue::from_str(&format!("bytes */{size}")) {
         response.headers_mut().insert(header::CONTENT_RANGE, value);
@@ -106,25 +106,25 @@ fn beyond(size: u64) -> Response {
     response
 }
 
-fn wanted(headers: &HeaderMap, size: u64, tag: &str) -> Wanted {
+fn requested_range(headers: &HeaderMap, size: u64, tag: &str) -> Requested {
     let text = |name| {
         headers
             .get(name)
             .and_then(|value: &HeaderValue| value.to_str().ok())
     };
     let Some(range) = text(header::RANGE) else {
-        return Wanted::Whole;
+        return Requested::All;
     };
-    // A date stands for nothing here: none is served.
+    // A date never matches: no dates are served.
     if headers.contains_key(header::IF_RANGE) && text(header::IF_RANGE).map(str::trim) != Some(tag)
     {
-        return Wanted::Whole;
+        return Requested::All;
     }
-    part(range, size).unwrap_or(Wanted::Whole)
+    part(range, size).unwrap_or(Requested::All)
 }
 
-/// `bytes=5-9`; `None` for what is to be answered as if it were not there.
-fn part(range: &str, size: u64) -> Option<Wanted> {
+/// Parses `bytes=5-9`; `None` if the header is to be ignored.
+fn part(range: &str, size: u64) -> Option<Requested> {
     let (unit, range) = range.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
         return None;
@@ -132,7 +132,7 @@ fn part(range: &str, size: u64) -> Option<Wanted> {
     let (first, last) = range.trim().split_once('-')?;
     let number = |text: &str| -> Option<u64> {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // One that is too large for us is beyond every end.
+        // A number that overflows is beyond every end.
         is_number.then(|| text.parse().unwrap_or(u64::MAX))
     };
     let range = match (first.trim(), last.trim()) {
@@ -147,85 +147,85 @@ fn part(range: &str, size: u64) -> Option<Wanted> {
         }
     };
     Some(if range.start < range.end {
-        Wanted::Part(range)
+        Requested::Part(range)
     } else {
-        Wanted::Beyond
+        Requested::Unsatisfiable
     })
 }
 
 impl Source {
-    async fn read(self, range: Range<u64>) -> Answer<Body> {
+    async fn read(self, range: Range<u64>) -> HandlerResult<Body> {
         match self {
-            Self::File(file) => of_file(file, range).await,
-            Self::Inside { package, path } => Ok(of_package(package, path, range)),
+            Self::File(file) => file_body(file, range).await,
+            Self::Inside { package, path } => Ok(package_body(package, path, range)),
         }
     }
 }
 
-async fn of_file(mut file: File, range: Range<u64>) -> Answer<Body> {
+async fn file_body(mut file: File, range: Range<u64>) -> HandlerResult<Body> {
     let seek = file.seek(SeekFrom::Start(range.start)).await;
     seek.map_err(|error| Problem::bug(&error))?;
     let file = file.take(range.end - range.start);
-    let pieces = stream::try_unfold(file, |mut file| async move {
-        let mut piece = vec![0; PIECE];
-        let read = file.read(&mut piece).await?;
-        piece.truncate(read);
-        Ok::<_, io::Error>((read > 0).then_some((piece, file)))
+    let chunks = stream::try_unfold(file, |mut file| async move {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let read = file.read(&mut chunk).await?;
+        chunk.truncate(read);
+        Ok::<_, io::Error>((read > 0).then_some((chunk, file)))
     });
-    Ok(Body::from_stream(pieces))
+    Ok(Body::from_stream(chunks))
 }
 
-/// It is unpacked in a thread of its own, as fast as it is taken; whoever hangs up ends it.
-fn of_package(package: Arc<Package>, path: String, range: Range<u64>) -> Body {
-    let (sender, receiver) = mpsc::channel(AHEAD);
+/// Unpacks in a blocking thread, as fast as the client reads; a disconnect ends it.
+fn package_body(package: Arc<Package>, path: String, range: Range<u64>) -> Body {
+    let (sender, receiver) = mpsc::channel(MAX_QUEUED_CHUNKS);
     tokio::task::spawn_blocking(move || {
-        let left = range.end - range.start;
+        let remaining = range.end - range.start;
         let mut slice = Slice {
             skip: range.start,
-            left,
+            remaining,
             sender: sender.clone(),
         };
         if let Err(error) = package.copy(&path, &mut slice).map(drop)
-            && slice.left > 0
+            && slice.remaining > 0
         {
-            tracing::warn!(path, %error, "a file of a package is not sent to its end");
-            let cut = io::Error::other("it cannot be read to its end");
-            let _ = sender.blocking_send(Err(cut)); // the client may have gone
+            tracing::warn!(path, %error, "cannot send a file of a package completely");
+            let error = io::Error::other("cannot read the rest of the file");
+            let _ = sender.blocking_send(Err(error)); // the client may have disconnected
         }
     });
-    let pieces = stream::unfold(receiver, |mut receiver| async move {
-        receiver.recv().await.map(|piece| (piece, receiver))
+    let chunks = stream::unfold(receiver, |mut receiver| async move {
+        receiver.recv().await.map(|chunk| (chunk, receiver))
     });
-    Body::from_stream(pieces)
+    Body::from_stream(chunks)
 }
 
-/// Sends a part of what is written into it.
+/// A writer that sends a range of the bytes written.
 struct Slice {
-    /// Bytes before it.
+    /// Bytes before the range.
     skip: u64,
-    /// Bytes of it.
-    left: u64,
+    /// Bytes of the range that are not sent yet.
+    remaining: u64,
     sender: mpsc::Sender<io::Result<Bytes>>,
 }
 
 impl Write for Slice {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            return Err(io::Error::other("it has come to its end"));
+        if self.remaining == 0 {
+            return Err(io::Error::other("the range is complete"));
         }
         let skipped = usize::try_from(self.skip)
             .unwrap_or(usize::MAX)
             .min(bytes.len());
         self.skip -= skipped as u64;
         let rest = &bytes[skipped..];
-        let taken = usize::try_from(self.left)
+        let taken = usize::try_from(self.remaining)
             .unwrap_or(usize::MAX)
             .min(rest.len());
         if taken > 0 {
-            let piece = Bytes::copy_from_slice(&rest[..taken]);
-            let sent = self.sender.blocking_send(Ok(piece));
-            sent.map_err(|_| io::Error::other("the client has gone"))?;
-            self.left -= taken as u64;
+            let chunk = Bytes::copy_from_slice(&rest[..taken]);
+            let sent = self.sender.blocking_send(Ok(chunk));
+            sent.map_err(|_| io::Error::other("the client has disconnected"))?;
+            self.remaining -= taken as u64;
         }
         Ok(bytes.len())
     }
@@ -237,12 +237,12 @@ impl Write for Slice {
 
 #[cfg(test)]
 mod tests {
-    use super::{Wanted, part, wanted};
+    use super::{Requested, part, requested_range};
     use axum::http::{HeaderMap, HeaderValue};
 
     #[test]
-    fn a_range_is_read_as_http_has_it() {
-        for (range, is) in [
+    fn ranges_are_parsed_as_in_http() {
+        for (range, expected) in [
             ("bytes=0-0", 0..1),
             ("bytes=5-9", 5..10),
             ("Bytes = 5-9", 5..10),
@@ -251,7 +251,7 @@ mod tests {
             ("bytes=-3", 7..10),
             ("bytes=-99", 0..10),
         ] {
-            assert_eq!(part(range, 10), Some(Wanted::Part(is)), "{range}");
+            assert_eq!(part(range, 10), Some(Requested::Part(expected)), "{range}");
         }
         for range in [
             "bytes=10-",
@@ -259,12 +259,12 @@ mod tests {
             "bytes=-0",
             "bytes=99999999999999999999-",
         ] {
-            assert_eq!(part(range, 10), Some(Wanted::Beyond), "{range}");
+            assert_eq!(part(range, 10), Some(Requested::Unsatisfiable), "{range}");
         }
         assert_eq!(
             part("bytes=0-", 0),
-            Some(Wanted::Beyond),
-            "of nothing there is no part"
+            Some(Requested::Unsatisfiable),
+            "empty content has no parts"
         );
         for range in [
             "",
@@ -289,19 +289,19 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_sent_only_of_what_it_was_begun_with() {
-        let of = |if_range: Option<&'static str>| {
+    fn a_part_is_sent_only_if_the_tag_matches() {
+        let requested = |if_range: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             headers.insert("range", HeaderValue::from_static("bytes=5-"));
             if let Some(value) = if_range {
                 headers.insert("if-range", HeaderValue::from_static(value));
             }
-            wanted(&headers, 10, "\"a\"")
+            requested_range(&headers, 10, "\"a\"")
         };
-        assert_eq!(of(None), Wanted::Part(5..10));
-        assert_eq!(of(Some("\"a\"")), Wanted::Part(5..10));
+        assert_eq!(requested(None), Requested::Part(5..10));
+        assert_eq!(requested(Some("\"a\"")), Requested::Part(5..10));
         for other in ["\"b\"", "W/\"a\"", "Wed, 04 Mar 2026 05:06:07 GMT", ""] {
-            assert_eq!(of(Some(other)), Wanted::Whole, "{other}");
+            assert_eq!(requested(Some(other)), Requested::All, "{other}");
         }
     }
 }

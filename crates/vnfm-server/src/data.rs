@@ -1,4 +1,4 @@
-//! The data folder: for its owner alone, and what is done where files of it are lost.
+//! The data folder: private to its owner, and repairable if files are lost.
 
 use anyhow::Context as _;
 use std::fs::{self, DirBuilder, Metadata, Permissions};
@@ -6,69 +6,70 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::Path;
 use vnfm_core::ports::Clock;
 
-/// What only a data folder of ours has.
+/// Files that only a data folder of this server has.
 const OURS: [&str; 3] = ["vnfm.db", "secrets.key", "vnfm.db.lock"];
-/// What those may do who are neither the owner nor of the group.
+/// Permissions of users who are neither the owner nor in the group.
 const OTHERS: u32 = 0o007;
-/// The bit of folders that everybody writes to, such as `/tmp`.
+/// The sticky bit, which shared folders such as `/tmp` have.
 const STICKY: u32 = 0o1000;
 
-/// A folder that only its owner reads and writes, made where there is none; one that is there stays as it is.
+/// Creates a folder that only its owner can access; an existing folder stays unchanged.
 ///
 /// # Errors
 ///
-/// Where it cannot be made.
+/// If it cannot be created.
 pub fn make_private(dir: &Path) -> anyhow::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .with_context(|| format!("cannot make the folder `{}`", dir.display()))
+        .with_context(|| format!("cannot create the folder `{}`", dir.display()))
 }
 
-/// The data folder, made where there is none. What others may do in it is taken away; only its owner can do that. A folder
-/// that others seem to use as well (it has folders that are not ours, or everybody writes to it) stays as it is, and so does
-/// one that root made for our group.
+/// Creates the data folder if it is missing, and removes other users' permissions, which only the owner can do. A
+/// folder that others seem to use too (it has unrelated folders, or the sticky bit) stays unchanged, and so does one
+/// that root created for our group.
 ///
 /// # Errors
 ///
-/// Where it cannot be made, or others can read or write it and that is not for us to change: with the command to run.
+/// If it cannot be created, or others can access it and this process cannot change that; the error has the command to
+/// run.
 pub fn claim(data: &Path) -> anyhow::Result<()> {
     make_private(data)?;
-    let looked = || format!("cannot look at the data folder `{}`", data.display());
-    let found = data.metadata().with_context(looked)?;
+    let context = || format!("cannot access the data folder `{}`", data.display());
+    let found = data.metadata().with_context(context)?;
     let mode = found.permissions().mode() & 0o7777;
     let others = mode & 0o077;
     if others == 0 {
         return Ok(());
     }
     let has_folders = fs::read_dir(data)
-        .with_context(looked)?
+        .with_context(context)?
         .any(|entry| entry.is_ok_and(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())));
     let is_ours = !has_folders || OURS.iter().any(|name| data.join(name).exists());
     let is_ours = is_ours && mode & STICKY == 0;
     let folder = data.display();
     if is_ours && fs::set_permissions(data, Permissions::from_mode(0o700)).is_ok() {
         tracing::warn!(
-            "the data folder `{folder}` had mode {mode:04o}; it is for its owner alone now"
+            "the data folder `{folder}` had mode {mode:04o}; now only its owner has access"
         );
         return Ok(());
     }
     if mode & OTHERS == 0 && is_of_our_group(&found) {
         tracing::info!(
-            "the data folder `{folder}` is root's and group {}'s, which this process is in; each file is for its owner alone",
+            "the data folder `{folder}` belongs to root and to group {} of this process; each file is accessible only to its owner",
             found.gid()
         );
         return Ok(());
     }
     anyhow::bail!(
-        "cannot use the data folder `{folder}`: it has mode {mode:04o}, so others get at the keys and the database; hint: give \
-         the server a folder of its own (`--data DIR`), or run `chmod 700 {folder}` as its owner"
+        "cannot use the data folder `{folder}`: it has mode {mode:04o}, so others can access the keys and the database; hint: give \
+         the server its own folder (`--data DIR`), or run `chmod 700 {folder}` as its owner"
     );
 }
 
-/// Whether root made the folder for our group, as Kubernetes makes a volume with `fsGroup` (`root:GID`, mode 2770). Its mode
-/// is not ours to change, and whoever shares the group was let in by root.
+/// Whether root created the folder for our group, like a Kubernetes volume with `fsGroup` (`root:GID`, mode 2770). We
+/// cannot change its mode, and root chose the members of the group.
 fn is_of_our_group(folder: &Metadata) -> bool {
     use rustix::process::{getegid, geteuid, getgroups};
     let is_in = |gid| getgroups().is_ok_and(|groups| groups.iter().any(|one| one.as_raw() == gid));
@@ -77,18 +78,18 @@ fn is_of_our_group(folder: &Metadata) -> bool {
         && (getegid().as_raw() == folder.gid() || is_in(folder.gid()))
 }
 
-/// `vnfm-server accept-loss`: gives up what was lost of the data folder, so that the server starts again.
+/// `vnfm-server accept-loss`: gives up the lost files of the data folder, so that the server can start.
 ///
 /// # Errors
 ///
-/// Where a server runs on the folder, or the disk does not take it.
+/// If a server is running on the folder, or the disk cannot be written.
 pub fn accept_loss(data: &Path, clock: &dyn Clock) -> anyhow::Result<()> {
     let moved = vnfm_store::accept_loss(data, clock.now())?;
-    #[expect(clippy::print_stdout, reason = "what was done is for whoever did it")]
+    #[expect(clippy::print_stdout, reason = "output of the command")]
     {
         if moved.is_empty() {
             println!(
-                "nothing is missing in `{}`, and nothing was changed",
+                "nothing is missing in `{}`; nothing was changed",
                 data.display()
             );
         }
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_folder_that_others_could_read_is_for_its_owner_alone_once_it_is_used() {
+    fn a_data_folder_readable_by_others_becomes_private() {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         fs::create_dir(&data).unwrap();
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_use_is_refused_and_stays_as_it_is() {
+    fn a_shared_folder_is_refused_and_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         for (inside, before) in [("", 0o1777), ("letters", 0o755)] {
             fs::create_dir_all(folder.path().join(inside)).unwrap();

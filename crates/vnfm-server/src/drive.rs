@@ -1,4 +1,4 @@
-//! Drives accepted operations on this process's runtime, and takes over those that nobody drives.
+//! Drives accepted operations on this process's runtime, and takes over those that no process drives.
 
 use opentelemetry::Context;
 use opentelemetry::context::FutureExt as _;
@@ -12,27 +12,26 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use vnfm_core::Engine;
 use vnfm_core::ports::{Clock, StoreError};
 
-/// Tells the loop that drives which operations were accepted.
+/// Passes accepted operations to the driving loop.
 #[derive(Clone, Default)]
 pub struct Wake(Arc<Accepted>);
 
 #[derive(Default)]
 struct Accepted {
-    /// Each with the trace of what began it.
+    /// Ids, each with the trace context of the request.
     ops: Mutex<Vec<(String, Context)>>,
-    some: Notify,
+    added: Notify,
 }
 
 impl Wake {
-    /// This operation is to be driven.
+    /// Starts driving an operation.
     pub fn drive(&self, op_id: &str) {
         self.ops()
             .push((op_id.to_owned(), Span::current().context()));
-        self.0.some.notify_one();
+        self.0.added.notify_one();
     }
 
-    /// Those that were told since the last time.
-    fn taken(&self) -> Vec<(String, Context)> {
+    fn take(&self) -> Vec<(String, Context)> {
         std::mem::take(&mut *self.ops())
     }
 
@@ -41,17 +40,17 @@ impl Wake {
     }
 }
 
-/// How long after the last look the loop looks again for operations that another process left.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Interval between two searches for operations that another process has left.
+const TAKE_OVER_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long running steps may take to reach the journal, once everything is to stop.
-const TO_THE_JOURNAL: Duration = Duration::from_secs(4);
-/// How long operations may take after that to be left in order.
-const LEAVE: Duration = Duration::from_secs(3);
+/// Grace period at shutdown for running steps to reach the journal.
+const STEP_GRACE: Duration = Duration::from_secs(4);
+/// How long operations may then take to release their leases.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Drives everything until `stop` completes. Then no step begins any more, and those that run may end; what has not
-/// ended within some seconds is left in order, and what takes too long to leave is dropped, which means what a crash
-/// means. The next start goes on with all of it.
+/// Drives operations until `stop` completes. Then no new steps start, and running ones may finish for a few seconds.
+/// Remaining operations are released in order; those that take too long are dropped, which has the effect of a crash.
+/// The next start resumes all of them.
 pub async fn run(
     engine: Engine,
     clock: Arc<dyn Clock>,
@@ -60,63 +59,66 @@ pub async fn run(
 ) {
     let mut driven = JoinSet::new();
     let mut stop = pin!(stop);
-    take_all(&engine, &mut driven).await;
-    let mut look_again = clock.sleep(LOOK_AGAIN);
+    take_over_all(&engine, &mut driven).await;
+    let mut take_over = clock.sleep(TAKE_OVER_INTERVAL);
     loop {
         tokio::select! {
             () = &mut stop => break,
-            () = wake.0.some.notified() => {
-                for (op_id, cause) in wake.taken() {
+            () = wake.0.added.notified() => {
+                for (op_id, cause) in wake.take() {
                     let engine = engine.clone();
-                    let driving = async move { ended(engine.drive(&op_id).await) };
+                    let driving = async move { log_error(engine.drive(&op_id).await) };
                     driven.spawn(driving.with_context(cause));
                 }
             }
-            () = &mut look_again => {
-                take_all(&engine, &mut driven).await;
-                look_again = clock.sleep(LOOK_AGAIN);
+            () = &mut take_over => {
+                take_over_all(&engine, &mut driven).await;
+                take_over = clock.sleep(TAKE_OVER_INTERVAL);
             }
-            Some(ended) = driven.join_next() => {
-                if let Err(error) = ended {
-                    tracing::error!(%error, "the task of an operation ended badly; it is taken up again");
+            Some(finished) = driven.join_next() => {
+                if let Err(error) = finished {
+                    tracing::error!(%error, "the task of an operation panicked; the operation will be resumed");
                 }
             }
         }
     }
     engine.rest();
-    let ends = ended_within(TO_THE_JOURNAL, &mut driven);
-    let ((), in_time) = tokio::join!(engine.announce_shutdown(), ends);
+    let steps = wait_for_all(STEP_GRACE, &mut driven);
+    let ((), in_time) = tokio::join!(engine.announce_shutdown(), steps);
     if !in_time {
         engine.leave();
-        let left_in_time = ended_within(LEAVE, &mut driven).await;
-        tracing::info!(left_in_time, "operations are left for the next start");
+        let released_in_time = wait_for_all(RELEASE_TIMEOUT, &mut driven).await;
+        tracing::info!(
+            released_in_time,
+            "the next start resumes the remaining operations"
+        );
     }
     driven.shutdown().await;
 }
 
-/// Whether all of them ended in time.
-async fn ended_within(time: Duration, driven: &mut JoinSet<()>) -> bool {
-    let ended = async { while driven.join_next().await.is_some() {} };
-    tokio::time::timeout(time, ended).await.is_ok()
+/// Whether all tasks finished in time.
+async fn wait_for_all(time: Duration, driven: &mut JoinSet<()>) -> bool {
+    let finished = async { while driven.join_next().await.is_some() {} };
+    tokio::time::timeout(time, finished).await.is_ok()
 }
 
-async fn take_all(engine: &Engine, driven: &mut JoinSet<()>) {
+async fn take_over_all(engine: &Engine, driven: &mut JoinSet<()>) {
     loop {
         match engine.take_over().await {
             Ok(Some(operation)) => {
-                driven.spawn(async move { ended(operation.await) });
+                driven.spawn(async move { log_error(operation.await) });
             }
             Ok(None) => return,
             Err(error) => {
-                tracing::error!(%error, "cannot look for operations to drive");
+                tracing::error!(%error, "cannot search for operations to drive");
                 return;
             }
         }
     }
 }
 
-fn ended(outcome: Result<(), StoreError>) {
+fn log_error(outcome: Result<(), StoreError>) {
     if let Err(error) = outcome {
-        tracing::error!(%error, "an operation is not driven any further for now");
+        tracing::error!(%error, "cannot continue driving an operation for now");
     }
 }

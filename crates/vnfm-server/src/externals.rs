@@ -1,15 +1,15 @@
-//! What is fetched because a package or a request names it: external artifacts of packages (SOL004 4.3.2) when a package is
-//! onboarded, and archives (SOL005 9.4.6.3.1). Only from where the configuration allows it.
+//! Fetches what packages and requests refer to: external artifacts (SOL004 4.3.2) at onboarding, and archives (SOL005
+//! 9.4.6.3.1). Only from addresses that the configuration allows.
 //!
 //! ```yaml
 //! packages:
-//!   external: ['https://artifacts.example.com/images/']   # what stands before a URI; none where absent
+//!   external: ['https://artifacts.example.com/images/']   # allowed prefixes of URIs; none if absent
 //! ```
-//! A package is written by strangers, and the server stands where they do not: so no address is asked that nobody
-//! allowed, and no redirect is followed. What arrives goes to the disk, is hashed on its way, and is kept beside the
-//! package only if it has the hash that the manifest states.
+//! Packages come from third parties, and the server may reach hosts that they cannot: so it requests only allowed
+//! addresses and follows no redirects. Content goes to the disk, is hashed as it arrives, and is stored with the
+//! package only if it has the hash in the manifest.
 
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use anyhow::{Context as _, bail};
 use axum::http::StatusCode;
 use std::path::Path;
@@ -21,12 +21,12 @@ use vnfm_core::ports::PortError;
 use vnfm_descriptor::External;
 use vnfm_nfvo::{ClientCredentials, Fetcher, Login, Origin, Tls};
 use vnfm_outbound::{
-    Client, Destinations, Error, Method, Pieces, Policy, ReadError, Url, error_chain as told,
+    Client, Destinations, Error, Method, Pieces, Policy, ReadError, Url, error_chain,
 };
 use vnfm_types::{UploadAuthType, UploadVnfPackageFromUriRequest};
 
-/// The longest that an artifact's server may take to send the next bytes.
-const SILENT: Duration = Duration::from_mins(1);
+/// Timeout for the next bytes from an artifact's server.
+const STALL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Fetches external artifacts and archives.
 pub struct Externals {
@@ -36,161 +36,175 @@ pub struct Externals {
 }
 
 impl Externals {
-    /// Fetches what is below one of these addresses.
+    /// Allows URIs below these addresses.
     ///
     /// # Errors
     ///
-    /// Where one of them is no address of http or https, or has a password or a query.
+    /// If an entry is not an http or https address, or has a password or a query.
     pub fn new(allowed: &[String]) -> anyhow::Result<Self> {
         let read = |text: &String| {
             let url = Url::parse(text)
-                .with_context(|| format!("packages.external: `{text}` is no address"))?;
+                .with_context(|| format!("packages.external: `{text}` is not an address"))?;
             let plain = url.query().is_none() && url.fragment().is_none() && has_no_user(&url);
             if !["http", "https"].contains(&url.scheme()) || !plain {
-                bail!("packages.external: `{text}` is not `https://host/path/`");
+                bail!("packages.external: `{text}` must have the form `https://host/path/`");
             }
             Ok(url)
         };
-        // Whatever is called is below an address that the operator wrote.
-        let policy = Policy::DOWNLOAD.with_stall_timeout(SILENT);
+        // Every request goes below an address that the operator has configured.
+        let policy = Policy::DOWNLOAD.with_stall_timeout(STALL_TIMEOUT);
         let client = Client::new(Destinations::anywhere(), policy, &Tls::default(), None);
         Ok(Self {
             allowed: allowed.iter().map(read).collect::<anyhow::Result<_>>()?,
-            client: client.map_err(|why| anyhow::anyhow!("cannot make a client: {why}"))?,
-            archives: Fetcher::new(SILENT, &Tls::default(), Arc::new(vnfm::SystemClock))?,
+            client: client
+                .map_err(|error| anyhow::anyhow!("cannot create an HTTP client: {error}"))?,
+            archives: Fetcher::new(STALL_TIMEOUT, &Tls::default(), Arc::new(vnfm::SystemClock))?,
         })
     }
 
-    /// Where a request says that an archive is.
+    /// The archive that a request refers to, with the login.
     ///
     /// # Errors
     ///
-    /// 400 where its login makes no sense, 422 where the address or the token endpoint is not allowed.
-    pub(crate) fn origin(&self, request: UploadVnfPackageFromUriRequest) -> Answer<Origin> {
+    /// 400 for inconsistent credentials; 422 if the address or the token endpoint is not allowed.
+    pub(crate) fn origin(&self, request: UploadVnfPackageFromUriRequest) -> HandlerResult<Origin> {
         let address = request.address_information.clone();
         let login = login(request)?;
-        let refused = |what: &str, why: String| {
-            let what = format!("`{what}`: {why}");
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "package.address", what)
-                .next("have it allowed in `packages.external`")
+        let refused = |member: &str, reason: String| {
+            let detail = format!("`{member}`: {reason}");
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "package.address", detail)
+                .hint("allow it in `packages.external` in the configuration")
         };
         self.allowed(&address)
-            .map_err(|why| refused("addressInformation", why))?;
+            .map_err(|reason| refused("addressInformation", reason))?;
         if let Login::Oauth2(credentials) = &login {
             let endpoint = self.allowed(&credentials.token_endpoint);
-            endpoint.map_err(|why| refused("tokenEndpoint", why))?;
+            endpoint.map_err(|reason| refused("tokenEndpoint", reason))?;
         }
         Origin::new(&address, login).map_err(|error| Refusal::unprocessable(error).into())
     }
 
-    /// Fetches an archive of at most `most` bytes into `to`, after a cut the rest of it, also after one of this process.
+    /// Fetches an archive of at most `max_bytes` into `to`. An interrupted download resumes, even after a restart of
+    /// the process.
     ///
     /// # Errors
     ///
-    /// Why it cannot be had. Then there is no file.
+    /// If the fetch fails; there is no file then.
     pub(crate) async fn archive(
         &self,
         from: &Origin,
-        most: u64,
+        max_bytes: u64,
         to: &Path,
     ) -> Result<u64, PortError> {
-        self.archives.resume(from, most, to).await
+        self.archives.resume(from, max_bytes, to).await
     }
 
-    /// Fetches an artifact of at most `most` bytes into `to`, by way of `part`; gives its size.
+    /// Fetches an artifact of at most `max_bytes` into `to`, using the temporary file `part`; returns its size.
     ///
     /// # Errors
     ///
-    /// Why it cannot be had. Then there is no file.
+    /// If the fetch fails; there is no file then.
     pub async fn fetch(
         &self,
         external: &External,
-        most: u64,
+        max_bytes: u64,
         (part, to): (&Path, &Path),
     ) -> Result<u64, String> {
-        let fetched = match self.receive(external, most, part).await {
+        let fetched = match self.receive(external, max_bytes, part).await {
             Ok(size) => {
                 let moved = tokio::fs::rename(part, to).await;
-                moved.map(|()| size).map_err(|error| unwritten(to, &error))
+                moved
+                    .map(|()| size)
+                    .map_err(|error| write_error(to, &error))
             }
-            Err(why) => Err(why),
+            Err(reason) => Err(reason),
         };
         if fetched.is_err() {
-            let _ = tokio::fs::remove_file(part).await; // it may never have been made
+            let _ = tokio::fs::remove_file(part).await; // it may not exist
         }
-        fetched.map_err(|why| format!("the external artifact `{}`: {why}", external.uri))
+        fetched.map_err(|reason| format!("the external artifact `{}`: {reason}", external.uri))
     }
 
-    async fn receive(&self, external: &External, most: u64, part: &Path) -> Result<u64, String> {
+    async fn receive(
+        &self,
+        external: &External,
+        max_bytes: u64,
+        part: &Path,
+    ) -> Result<u64, String> {
         let url = self.allowed(&external.uri)?;
         let request = self.client.request(Method::GET, url.as_str());
-        let request = request.map_err(|why| why.to_string())?;
-        let answer = request.send().await.map_err(|error| unreached(&error))?;
-        let status = answer.status();
+        let request = request.map_err(|error| error.to_string())?;
+        let response = request
+            .send()
+            .await
+            .map_err(|error| connect_error(&error))?;
+        let status = response.status();
         if status.is_redirection() {
             return Err(format!(
-                "its server answers {status}; redirects are not followed"
+                "its server responds with {status}; redirects are not followed"
             ));
         }
         if !status.is_success() {
-            return Err(format!("its server answers {status}"));
+            return Err(format!("its server responds with {status}"));
         }
-        let too_large = || format!("it has more than the {most} bytes that a package may have");
-        if answer.content_length().is_some_and(|length| length > most) {
+        let too_large = || format!("it is larger than the limit of {max_bytes} bytes");
+        if response
+            .content_length()
+            .is_some_and(|length| length > max_bytes)
+        {
             return Err(too_large());
         }
         let mut file = tokio::fs::File::create(part)
             .await
-            .map_err(|error| unwritten(part, &error))?;
+            .map_err(|error| write_error(part, &error))?;
         let (mut arriving, mut size) = (external.arriving(), 0_u64);
-        let cut = |error: ReadError| match error {
-            ReadError::Lost(error) => format!("it did not arrive whole: {}", told(&error)),
+        let read_error = |error: ReadError| match error {
+            ReadError::Lost(error) => {
+                format!("the download is incomplete: {}", error_chain(&error))
+            }
             _ => too_large(),
         };
-        let mut pieces = Pieces::new(answer, most);
-        while let Some(piece) = pieces.next().await.map_err(cut)? {
+        let mut pieces = Pieces::new(response, max_bytes);
+        while let Some(piece) = pieces.next().await.map_err(read_error)? {
             size += piece.len() as u64;
             arriving.take(&piece);
             file.write_all(&piece)
                 .await
-                .map_err(|error| unwritten(part, &error))?;
+                .map_err(|error| write_error(part, &error))?;
         }
-        // What is on its way to the file fails here; `sync_all` would keep that to itself.
+        // `flush` reports pending write errors; `sync_all` does not.
         file.flush()
             .await
-            .map_err(|error| unwritten(part, &error))?;
+            .map_err(|error| write_error(part, &error))?;
         file.sync_all()
             .await
-            .map_err(|error| unwritten(part, &error))?;
-        arriving.end().map_err(|real| {
-            let (algorithm, stated) = (external.algorithm, &external.hash);
-            format!("its {algorithm} is {real}, and the manifest states {stated}")
+            .map_err(|error| write_error(part, &error))?;
+        arriving.end().map_err(|actual| {
+            let (algorithm, expected) = (external.algorithm, &external.hash);
+            format!("its {algorithm} is {actual}, but the manifest has {expected}")
         })?;
         Ok(size)
     }
 
-    /// The address, if it may be asked.
+    /// Parses an address and checks that it is allowed.
     fn allowed(&self, uri: &str) -> Result<Url, String> {
-        let url = Url::parse(uri).map_err(|error| format!("this is no address: {error}"))?;
+        let url = Url::parse(uri).map_err(|error| format!("not an address: {error}"))?;
         if self.allowed.iter().any(|allowed| is_below(&url, allowed)) && has_no_user(&url) {
             return Ok(url);
         }
         if self.allowed.is_empty() {
-            return Err(
-                "nothing is fetched: `packages.external` of the configuration allows no address"
-                    .into(),
-            );
+            return Err("`packages.external` in the configuration allows no address".into());
         }
         let all: Vec<&str> = self.allowed.iter().map(Url::as_str).collect();
         Err(format!(
-            "it is below none of the addresses that `packages.external` allows: {}",
+            "it is not below any address in `packages.external`: {}",
             all.join(", ")
         ))
     }
 }
 
-/// How a request says to log in: as `authType` says, or as its parameters do where that is absent.
-fn login(request: UploadVnfPackageFromUriRequest) -> Answer<Login> {
+/// The login of a request: by `authType`, or by its parameters if that is absent.
+fn login(request: UploadVnfPackageFromUriRequest) -> HandlerResult<Login> {
     let of_v2 = request.user_name.zip(request.password);
     let basic = request
         .params_basic
@@ -204,7 +218,7 @@ fn login(request: UploadVnfPackageFromUriRequest) -> Answer<Login> {
             client_password: oauth2.client_password,
         })
     });
-    let missing = |what: &str| Problem::unfit(format!("`authType` needs `{what}`"));
+    let missing = |what: &str| Problem::schema_mismatch(format!("`authType` needs `{what}`"));
     match (request.auth_type, basic, oauth2) {
         (Some(UploadAuthType::Basic), basic, None) => basic.ok_or_else(|| missing("paramsBasic")),
         (Some(UploadAuthType::Oauth2ClientCredentials), None, oauth2) => {
@@ -212,14 +226,14 @@ fn login(request: UploadVnfPackageFromUriRequest) -> Answer<Login> {
         }
         (None, basic, None) => Ok(basic.unwrap_or_default()),
         (None, None, Some(oauth2)) => Ok(oauth2),
-        _ => Err(Problem::unfit(
-            "two ways to log in contradict each other: give one",
+        _ => Err(Problem::schema_mismatch(
+            "give credentials for only one login method",
         )),
     }
 }
 
-/// Whether an address is another one, or below it: the same server, and the path goes on behind a `/`.
-fn is_below(url: &Url, above: &Url) -> bool {
+/// Whether a URL equals `base` or is below it: the same server, and the path continues after a `/`.
+fn is_below(url: &Url, base: &Url) -> bool {
     let server = |url: &Url| {
         (
             url.scheme().to_owned(),
@@ -227,21 +241,20 @@ fn is_below(url: &Url, above: &Url) -> bool {
             url.port_or_known_default(),
         )
     };
-    let folder = above.path().trim_end_matches('/');
+    let folder = base.path().trim_end_matches('/');
     let rest = url.path().strip_prefix(folder);
-    server(url) == server(above)
-        && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    server(url) == server(base) && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn has_no_user(url: &Url) -> bool {
     url.username().is_empty() && url.password().is_none()
 }
 
-fn unreached(error: &Error) -> String {
-    format!("its server cannot be reached: {}", told(error))
+fn connect_error(error: &Error) -> String {
+    format!("cannot connect to its server: {}", error_chain(error))
 }
 
-fn unwritten(file: &Path, error: &std::io::Error) -> String {
+fn write_error(file: &Path, error: &std::io::Error) -> String {
     format!("cannot write `{}`: {error}", file.display())
 }
 
@@ -258,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_below_an_allowed_address_is_asked() {
+    fn only_addresses_below_an_allowed_one_are_requested() {
         let externals = externals();
         for uri in [
             "https://a.example/images/x.img",
@@ -291,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_an_address() {
+    fn allowed_entries_must_be_addresses() {
         for text in [
             "a.example",
             "ftp://a.example/",

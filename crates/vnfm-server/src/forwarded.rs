@@ -1,47 +1,47 @@
-//! Where clients find this server, as the proxies before it say: `Forwarded` (RFC 7239), or `X-Forwarded-*`.
+//! The public URL and the client's address as reported by proxies: `Forwarded` (RFC 7239) or `X-Forwarded-*`.
 //!
-//! Only the word of a proxy that is configured counts: whoever else sends such a header names a place of their own
-//! choice. Each proxy adds its word at the end, so the list is read from there, as long as it was a proxy of ours that
-//! the request came from; the word of the outermost of them is taken.
+//! Only configured proxies are trusted: anyone else could claim any address. Each proxy appends its values, so the
+//! list is read from the end, for as long as the request came from a trusted proxy; the values of the outermost
+//! trusted proxy count.
 
 use axum::http::HeaderMap;
 use axum::http::uri::Authority;
 use std::net::{IpAddr, SocketAddr};
 use vnfm_nfvo::Networks;
 
-/// The proxies whose word counts.
+/// The trusted proxies.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies(Option<Networks>);
 
 impl Proxies {
-    /// Those in these networks; none where there are no networks.
+    /// The proxies in these networks; none if the list is empty.
     ///
     /// # Errors
     ///
-    /// The one that is none.
+    /// The entry that is not a network.
     pub fn parse(networks: &[String]) -> Result<Self, String> {
         let some = (!networks.is_empty()).then(|| Networks::listed(networks));
         some.transpose().map(Self)
     }
 
-    /// Whether an address is of one of them.
+    /// Whether an address belongs to a trusted proxy.
     pub fn has(&self, address: IpAddr) -> bool {
         self.0
             .as_ref()
             .is_some_and(|networks| networks.allow(address, &[]))
     }
 
-    /// What stands before every path for the client, as they say; `None` where the request came from none of them, or
-    /// they say nothing that can be used.
-    pub fn outer(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<String> {
+    /// The base URL for the client as reported by the proxies; `None` if the request did not come from a trusted one,
+    /// or there are no usable values.
+    pub fn public_url(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<String> {
         peer.filter(|peer| self.has(*peer))?;
-        let word = self
+        let report = self
             .forwarded(headers)
             .or_else(|| self.x_forwarded(headers))?;
-        word.url(headers)
+        report.url(headers)
     }
 
-    /// Who asks: whom the outermost of them heard, else `peer`.
+    /// The client's address as seen by the outermost trusted proxy; otherwise `peer`.
     pub fn client(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
         if !self.has(peer) {
             return peer;
@@ -62,7 +62,7 @@ impl Proxies {
             .unwrap_or(peer)
     }
 
-    fn forwarded(&self, headers: &HeaderMap) -> Option<Word> {
+    fn forwarded(&self, headers: &HeaderMap) -> Option<Report> {
         let elements = elements(headers);
         let from: Vec<_> = elements
             .iter()
@@ -70,31 +70,32 @@ impl Proxies {
             .collect();
         let outermost = elements.len().checked_sub(self.hops(&from))?;
         let ours = elements.get(outermost..)?;
-        let word = Word {
+        let report = Report {
             proto: ours.iter().find_map(|one| one.proto.clone()),
             host: ours.iter().find_map(|one| one.host.clone()),
             port: None,
         };
-        word.says_something()
+        report.non_empty()
     }
 
-    fn x_forwarded(&self, headers: &HeaderMap) -> Option<Word> {
+    fn x_forwarded(&self, headers: &HeaderMap) -> Option<Report> {
         let from = list(headers, "x-forwarded-for");
         let from: Vec<_> = from.iter().map(|text| address(text)).collect();
         let hops = self.hops(&from).max(1);
-        let of = |name| {
+        let value = |name| {
             let all = list(headers, name);
             all.get(all.len().saturating_sub(hops)).cloned()
         };
-        let word = Word {
-            proto: of("x-forwarded-proto"),
-            host: of("x-forwarded-host"),
-            port: of("x-forwarded-port"),
+        let report = Report {
+            proto: value("x-forwarded-proto"),
+            host: value("x-forwarded-host"),
+            port: value("x-forwarded-port"),
         };
-        word.says_something()
+        report.non_empty()
     }
 
-    /// How many of the last words are of our proxies: the last one is, and each before it that one of ours heard.
+    /// The number of trailing entries from trusted proxies: the last one, and each earlier one that a trusted proxy
+    /// received.
     fn hops(&self, from: &[Option<IpAddr>]) -> usize {
         let inner = from
             .iter()
@@ -104,16 +105,16 @@ impl Proxies {
     }
 }
 
-/// What a proxy says of the place where it was asked.
+/// How a proxy was addressed.
 #[derive(Debug, Default)]
-struct Word {
+struct Report {
     proto: Option<String>,
     host: Option<String>,
     port: Option<String>,
 }
 
-impl Word {
-    fn says_something(self) -> Option<Self> {
+impl Report {
+    fn non_empty(self) -> Option<Self> {
         (self.proto.is_some() || self.host.is_some()).then_some(self)
     }
 
@@ -128,9 +129,9 @@ impl Word {
         if !matches!(proto.as_str(), "http" | "https") || host.contains('@') {
             return None;
         }
-        let usual = if proto == "https" { "443" } else { "80" };
+        let default = if proto == "https" { "443" } else { "80" };
         let port = self.port.filter(|port| {
-            authority.port().is_none() && port != usual && port.parse::<u16>().is_ok()
+            authority.port().is_none() && port != default && port.parse::<u16>().is_ok()
         });
         let port = port.map_or_else(String::new, |port| format!(":{port}"));
         let prefix = list(headers, "x-forwarded-prefix")
@@ -181,7 +182,7 @@ fn element(text: &str) -> Element {
     element
 }
 
-/// All parts of a header that is a list, however many lines it has.
+/// All entries of a list header, over all its lines.
 fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
     let lines = headers
         .get_all(name)
@@ -193,7 +194,7 @@ fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Splits at a character outside of quotes.
+/// Splits at a character outside quotes.
 fn split(text: &str, at: char) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut quoted = false;
@@ -210,7 +211,7 @@ fn split(text: &str, at: char) -> Vec<String> {
         .collect()
 }
 
-/// An address with or without a port; none for `unknown` and names of their own.
+/// An address with or without a port; `None` for `unknown` and obfuscated identifiers.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text
         .trim_start_matches('[')
@@ -230,7 +231,7 @@ mod tests {
     use axum::http::HeaderMap;
     use axum::http::header::{HeaderName, HeaderValue};
 
-    fn outer(peer: &str, given: &[(&str, &str)]) -> Option<String> {
+    fn public_url(peer: &str, given: &[(&str, &str)]) -> Option<String> {
         let mut headers = HeaderMap::new();
         headers.append("host", HeaderValue::from_static("inner:9890"));
         for (name, value) in given {
@@ -238,30 +239,30 @@ mod tests {
             headers.append(name, value.parse().unwrap());
         }
         let proxies = Proxies::parse(&["10.0.0.0/8".to_owned()]).unwrap();
-        proxies.outer(&headers, Some(peer.parse().unwrap()))
+        proxies.public_url(&headers, Some(peer.parse().unwrap()))
     }
 
     #[test]
-    fn only_the_word_of_a_proxy_that_is_configured_counts() {
-        let told = [("forwarded", "proto=https;host=vnfm.example.com")];
+    fn only_headers_of_configured_proxies_are_trusted() {
+        let headers = [("forwarded", "proto=https;host=vnfm.example.com")];
         assert_eq!(
-            outer("10.0.0.1", &told).as_deref(),
+            public_url("10.0.0.1", &headers).as_deref(),
             Some("https://vnfm.example.com")
         );
-        assert_eq!(outer("192.0.2.1", &told), None);
+        assert_eq!(public_url("192.0.2.1", &headers), None);
         let mut headers = HeaderMap::new();
         headers.append(
             "forwarded",
             HeaderValue::from_static("host=evil.example.com"),
         );
         let none = Proxies::parse(&[]).unwrap();
-        assert_eq!(none.outer(&headers, Some([10, 0, 0, 1].into())), None);
+        assert_eq!(none.public_url(&headers, Some([10, 0, 0, 1].into())), None);
     }
 
     #[test]
-    fn the_outermost_of_our_proxies_says_it() {
-        for (given, wanted) in [
-            // The client names a place of its own; the proxy adds what it saw.
+    fn the_outermost_trusted_proxy_determines_the_url() {
+        for (given, expected) in [
+            // The client claims its own address; the proxy appends what it saw.
             (
                 vec![(
                     "forwarded",
@@ -269,7 +270,8 @@ mod tests {
                 )],
                 "https://a.example",
             ),
-            // Two of ours: the inner one heard the outer one, which heard the client.
+            // Two trusted proxies: the inner one received the request from the outer one, which received it from the
+            // client.
             (
                 vec![
                     (
@@ -300,16 +302,16 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                outer("10.0.0.1", &given).as_deref(),
-                Some(wanted),
+                public_url("10.0.0.1", &given).as_deref(),
+                Some(expected),
                 "{given:?}"
             );
         }
     }
 
     #[test]
-    fn who_asks_is_whom_the_outermost_trusted_proxy_heard() {
-        for (peer, given, wanted) in [
+    fn the_client_is_the_peer_of_the_outermost_trusted_proxy() {
+        for (peer, given, expected) in [
             ("10.0.0.1", vec![], "10.0.0.1"),
             (
                 "192.0.2.1",
@@ -333,13 +335,13 @@ mod tests {
                 headers.append(*name, value.parse().unwrap());
             }
             let proxies = Proxies::parse(&["10.0.0.0/8".to_owned()]).unwrap();
-            let who = proxies.client(&headers, peer.parse().unwrap());
-            assert_eq!(who.to_string(), wanted, "{peer}: {given:?}");
+            let client = proxies.client(&headers, peer.parse().unwrap());
+            assert_eq!(client.to_string(), expected, "{peer}: {given:?}");
         }
     }
 
     #[test]
-    fn what_is_no_place_is_passed_over() {
+    fn invalid_values_are_ignored() {
         for given in [
             ("forwarded", "host=\"u:p@a.example\""),
             ("forwarded", "host=a.example;proto=javascript"),
@@ -348,14 +350,14 @@ mod tests {
             ("forwarded", ""),
             ("forwarded", "=;;=,\""),
         ] {
-            assert_eq!(outer("10.0.0.1", &[given]), None, "{given:?}");
+            assert_eq!(public_url("10.0.0.1", &[given]), None, "{given:?}");
         }
         let prefix = [
             ("x-forwarded-host", "a.example"),
             ("x-forwarded-prefix", "//evil"),
         ];
         assert_eq!(
-            outer("10.0.0.1", &prefix).as_deref(),
+            public_url("10.0.0.1", &prefix).as_deref(),
             Some("http://a.example")
         );
     }

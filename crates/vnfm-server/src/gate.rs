@@ -1,4 +1,4 @@
-//! What every request passes before its handler, beside [`crate::access`]: an id, the API version, what it accepts.
+//! Checks for every request in addition to [`crate::access`]: the API version and the accepted media type.
 
 use crate::problem::Problem;
 use crate::routes::api_versions::{Api, api_of};
@@ -9,61 +9,61 @@ use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Checks the `Version` header of the standard's interfaces (SOL013 9.3.2) and answers with it: 400 where it is
-/// missing or no version, 406 where that version is not served. Clients of `vnflcm/v1` that leave it out get the only
-/// version that there is. Whoever reads `api_versions` knows none yet, and gets an answer whatever it says.
+/// Checks the `Version` header of the standard's interfaces (SOL013 9.3.2) and adds it to the response: 400 if it is
+/// missing or malformed, 406 if that version is not supported. `vnflcm/v1` has only one version, so clients may omit
+/// the header there. `api_versions` responds to any or no version.
 pub async fn version(request: Request, next: Next) -> Response {
     let Some((api, is_list)) = api_of(request.uri().path()) else {
         return next.run(request).await;
     };
-    let asked = match request.headers().get("version") {
+    let requested = match request.headers().get("version") {
         Some(value) => Some(value.to_str().unwrap_or_default()),
         None => api.assumed,
     };
     if is_list {
-        let version = match served(api, asked) {
-            Served::Yes(version) => Some(version),
+        let version = match supported(api, requested) {
+            Supported::Yes(version) => Some(version),
             _ => api.versions.last().copied(),
         };
-        return said(version, next.run(request).await);
+        return add_version(version, next.run(request).await);
     }
-    let response = match served(api, asked) {
-        Served::Yes(version) => {
-            return said(Some(version), next.run(request).await);
+    let response = match supported(api, requested) {
+        Supported::Yes(version) => {
+            return add_version(Some(version), next.run(request).await);
         }
-        Served::NoVersion => {
-            let what = match asked {
-                Some(asked) => format!("`Version: {asked}` is no version"),
+        Supported::Malformed => {
+            let detail = match requested {
+                Some(requested) => format!("`Version: {requested}` is malformed"),
                 None => "the header `Version` is missing".to_owned(),
             };
-            let what = format!("{what}; send one of {}", api.versions.join(", "));
-            Problem::new(StatusCode::BAD_REQUEST, "request.no-version", what).into_response()
+            let detail = format!("{detail}; send one of {}", api.versions.join(", "));
+            Problem::new(StatusCode::BAD_REQUEST, "request.no-version", detail).into_response()
         }
-        Served::Other(asked) => {
-            let what = format!(
-                "API version `{asked}` is not served here; served: {}",
+        Supported::No(requested) => {
+            let detail = format!(
+                "API version `{requested}` is not supported; supported: {}",
                 api.versions.join(", ")
             );
-            Problem::new(StatusCode::NOT_ACCEPTABLE, "request.version", what).into_response()
+            Problem::new(StatusCode::NOT_ACCEPTABLE, "request.version", detail).into_response()
         }
     };
-    newest(api, response)
+    add_newest_version(api, response)
 }
 
-/// An answer that was given before anybody looked at the version: it says the newest one.
+/// Adds the newest version to a response that was created before the version was checked.
 pub fn with_version(path: &str, response: Response) -> Response {
     match api_of(path) {
-        Some((api, _)) => newest(api, response),
+        Some((api, _)) => add_newest_version(api, response),
         None => response,
     }
 }
 
-fn newest(api: &Api, response: Response) -> Response {
-    said(api.versions.last().copied(), response)
+fn add_newest_version(api: &Api, response: Response) -> Response {
+    add_version(api.versions.last().copied(), response)
 }
 
-/// An answer with its header `Version`.
-fn said(version: Option<&'static str>, mut response: Response) -> Response {
+/// Adds the header `Version`.
+fn add_version(version: Option<&'static str>, mut response: Response) -> Response {
     if let Some(version) = version {
         response
             .headers_mut()
@@ -72,53 +72,53 @@ fn said(version: Option<&'static str>, mut response: Response) -> Response {
     response
 }
 
-/// What becomes of the version that was asked for.
-enum Served<'a> {
+/// Whether the requested version is supported.
+enum Supported<'a> {
     Yes(&'static str),
-    Other(&'a str),
-    NoVersion,
+    No(&'a str),
+    Malformed,
 }
 
-/// An implementation version behind it (`2.3.0-impl:…`) is not looked at.
-fn served<'a>(api: &Api, asked: Option<&'a str>) -> Served<'a> {
-    let asked = asked
+/// An implementation version after it (`2.3.0-impl:…`) is ignored.
+fn supported<'a>(api: &Api, requested: Option<&'a str>) -> Supported<'a> {
+    let requested = requested
         .unwrap_or_default()
         .split(['-', '+'])
         .next()
         .unwrap_or_default()
         .trim();
     let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if asked.split('.').count() != 3 || !asked.split('.').all(number) {
-        return Served::NoVersion;
+    if requested.split('.').count() != 3 || !requested.split('.').all(number) {
+        return Supported::Malformed;
     }
     let ours = api
         .versions
         .iter()
         .copied()
-        .find(|version| *version == asked);
-    ours.map_or(Served::Other(asked), Served::Yes)
+        .find(|version| *version == requested);
+    ours.map_or(Supported::No(requested), Supported::Yes)
 }
 
-/// Checks `Accept` (SOL013 6.4): whoever takes no JSON from our resources gets 406; what answers otherwise says
-/// so itself. An empty one says no more than none.
+/// Checks `Accept` (SOL013 6.4): 406 for clients that do not accept JSON from our resources; resources with other
+/// media types check it themselves. An empty `Accept` counts as none.
 pub async fn accept(request: Request, next: Next) -> Response {
     let accept = request
         .headers()
         .get("accept")
         .and_then(|value| value.to_str().ok());
     let path = request.uri().path();
-    let json = path.starts_with("/vnf") && !is_otherwise(path);
+    let json = path.starts_with("/vnf") && !has_other_type(path);
     match accept {
-        Some(accept) if json && !accept.trim().is_empty() && !takes_json(accept) => {
-            let what = format!("`Accept: {accept}` leaves out application/json, which this is");
-            Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", what).into_response()
+        Some(accept) if json && !accept.trim().is_empty() && !accepts_json(accept) => {
+            let detail = format!("`Accept: {accept}` does not include application/json");
+            Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", detail).into_response()
         }
         _ => next.run(request).await,
     }
 }
 
-/// Ends of paths whose answer is no JSON.
-const OTHERWISE: &[&str] = &[
+/// Path suffixes of resources that are not JSON.
+const OTHER_TYPES: &[&str] = &[
     "/events",
     "/vnfd",
     "/manifest",
@@ -126,39 +126,39 @@ const OTHERWISE: &[&str] = &[
     "/artifacts",
 ];
 
-/// Whether what is at a path is no JSON; an artifact may be anything, and be called anything.
-fn is_otherwise(path: &str) -> bool {
+/// Whether the resource at a path is not JSON; artifacts have any type and any name.
+fn has_other_type(path: &str) -> bool {
     let is_artifact = path.starts_with("/vnfpkgm/") && path.contains("/artifacts/");
-    is_artifact || OTHERWISE.iter().any(|end| path.ends_with(end))
+    is_artifact || OTHER_TYPES.iter().any(|end| path.ends_with(end))
 }
 
-fn takes_json(accept: &str) -> bool {
-    takes(Some(accept), "application/json")
+fn accepts_json(accept: &str) -> bool {
+    accepts(Some(accept), "application/json")
 }
 
-/// Whether `Accept` has a media type; none and an empty one have every type.
-pub fn takes(accept: Option<&str>, kind: &str) -> bool {
+/// Whether `Accept` includes a media type; a missing or empty header includes all.
+pub fn accepts(accept: Option<&str>, kind: &str) -> bool {
     let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
         return true;
     };
     let family = kind.split('/').next().unwrap_or_default();
-    // The most specific range says it (RFC 9110 12.5.1); of two that are the same the better one.
+    // The most specific range decides (RFC 9110 12.5.1); of equal ones, the more permissive.
     let ranges = accept
         .split(',')
         .map(range)
-        .filter_map(|(range, is_taken)| {
+        .filter_map(|(range, is_accepted)| {
             let specific = match range {
                 "*/*" => 0,
                 one if one.strip_suffix("/*") == Some(family) => 1,
                 one if one == kind => 2,
                 _ => return None,
             };
-            Some((specific, is_taken))
+            Some((specific, is_accepted))
         });
-    ranges.max().is_some_and(|(_, is_taken)| is_taken)
+    ranges.max().is_some_and(|(_, is_accepted)| is_accepted)
 }
 
-/// A media range of `Accept`, and whether its quality is more than 0.
+/// A media range of `Accept`, and whether its quality is greater than 0.
 fn range(text: &str) -> (&str, bool) {
     let mut parts = text.split(';').map(str::trim);
     let range = parts.next().unwrap_or_default();
@@ -170,22 +170,22 @@ fn range(text: &str) -> (&str, bool) {
     (range, !quality.is_some_and(is_nothing))
 }
 
-/// Whatever an extractor refused in plain text becomes `ProblemDetails` like everything else.
+/// Turns plain-text errors of extractors into `ProblemDetails`.
 pub async fn problems(request: Request, next: Next) -> Response {
     let is_patch = request.method() == Method::PATCH;
     let mut response = next.run(request).await;
     let status = response.status();
     if is_patch && status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-        // RFC 5789 2.2: what a PATCH may be sent as.
-        let taken = HeaderValue::from_static("application/merge-patch+json, application/json");
-        response.headers_mut().insert("accept-patch", taken);
+        // RFC 5789 2.2: the media types that PATCH accepts.
+        let accepted = HeaderValue::from_static("application/merge-patch+json, application/json");
+        response.headers_mut().insert("accept-patch", accepted);
     }
     let kind = response.headers().get(CONTENT_TYPE);
-    let told = kind.is_some_and(|kind| kind == "application/problem+json");
-    if told || !(status.is_client_error() || status.is_server_error()) {
+    let is_problem = kind.is_some_and(|kind| kind == "application/problem+json");
+    if is_problem || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
-    let text = to_bytes(response.into_body(), LONGEST_TEXT)
+    let text = to_bytes(response.into_body(), MAX_TEXT_BYTES)
         .await
         .unwrap_or_default();
     let what = String::from_utf8_lossy(&text).into_owned();
@@ -197,38 +197,38 @@ pub async fn problems(request: Request, next: Next) -> Response {
     Problem::new(status, "request.malformed", what).into_response()
 }
 
-const LONGEST_TEXT: usize = 64 * 1024;
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// What no route knows.
+/// 404 for paths without a route.
 pub async fn unknown(request: Request) -> Response {
-    let what = format!("there is no resource at `{}`", request.uri().path());
-    Problem::not_found(what).into_response()
+    let detail = format!("no resource at `{}`", request.uri().path());
+    Problem::not_found(detail).into_response()
 }
 
-/// What the resource does not do.
+/// 405 for methods that the resource does not support.
 pub async fn not_allowed(request: Request) -> Response {
-    let what = format!(
-        "`{}` does not take {}",
+    let detail = format!(
+        "`{}` does not support {}",
         request.uri().path(),
         request.method()
     );
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "request.method", what).into_response()
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "request.method", detail).into_response()
 }
 
-/// What a handler that panicked answers with.
+/// 500 for a handler that panicked.
 pub fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
     tracing::error!("a handler panicked");
-    let what = "the server met a bug in itself; its log has more";
-    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", what).into_response()
+    let detail = "internal error; see the server's log";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", detail).into_response()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::takes;
+    use super::accepts;
 
     #[test]
-    fn a_quality_of_nothing_is_no() {
-        for (accept, is_taken) in [
+    fn a_quality_of_zero_excludes_a_media_type() {
+        for (accept, is_accepted) in [
             ("application/json", true),
             ("application/json;q=0", false),
             ("application/json; Q=0.0", false),
@@ -243,11 +243,11 @@ mod tests {
             ("", true),
         ] {
             assert_eq!(
-                takes(Some(accept), "application/json"),
-                is_taken,
+                accepts(Some(accept), "application/json"),
+                is_accepted,
                 "{accept}"
             );
         }
-        assert!(takes(None, "application/json"));
+        assert!(accepts(None, "application/json"));
     }
 }

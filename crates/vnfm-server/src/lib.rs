@@ -1,34 +1,35 @@
-//! The SOL003 facade: HTTP in, the engine's calls out.
+//! The SOL003 HTTP API on top of the engine.
 //!
-//! | file | what |
+//! | module | contents |
 //! |---|---|
-//! | [`compose`] | the composition root: everything is made here and nowhere else |
+//! | [`compose`] | the composition root: builds every part of the server |
 //! | `routes/<resource>.rs` | one file per resource, short handlers |
-//! | [`problem`] | the one place that knows status codes |
+//! | [`problem`] | the only place that knows status codes |
 //! | [`conditions`] | `ETag`, `If-None-Match`, `If-Match`, `Last-Modified`, `If-Unmodified-Since` |
-//! | [`challenge`] | `WWW-Authenticate` with what is wrong with a bearer token |
-//! | [`view`] | records as the standard shows them |
-//! | [`access`] | who may do what: logins, roles, tenants, limits, the audit of changes |
+//! | [`challenge`] | `WWW-Authenticate`, with the reason why a bearer token was rejected |
+//! | [`view`] | records in the standard's form |
+//! | [`access`] | logins, roles, tenants, quotas, the audit log of changes |
 //! | [`drive`] | drives accepted operations on this process's runtime |
-//! | [`acts`] | who asks, why, and without which hooks: our own headers |
-//! | [`onboarding`] | uploaded packages: checked, kept, or refused with every finding |
-//! | [`signatures`] | whose packages are taken |
-//! | [`externals`] | what lies outside of packages: fetched, compared, kept |
-//! | [`artifacts`], [`content`] | which files of a package are what; bytes that are served whole or in part |
-//! | [`supply`] | packages of an NFVO: fetched when they are wanted or on-boarded there, and followed |
-//! | [`upkeep`] | backup, pruning, room on the disk, recovery after a restore |
-//! | [`kept`] | VIMs at addresses that are allowed to no new one |
-//! | [`nfvo`] | the NFVO as it is configured |
-//! | [`tls`] | the certificate as it lies in its files, looked at again and again |
-//! | [`forwarded`], [`follow`] | where clients find us behind proxies; how a request is followed through logs |
-//! | [`parts`] | what runs beside requests: where it fails, the process ends |
-//! | [`probes`], [`metrics`], [`certificates`], [`told`] | what those see who operate it |
+//! | [`overrides`] | our own request headers: operator, reason, hooks to skip |
+//! | [`onboarding`] | uploaded packages: checked, stored, or refused with every finding |
+//! | [`signatures`] | which signatures of packages are accepted |
+//! | [`externals`] | external artifacts of packages: fetched, verified, stored |
+//! | [`artifacts`], [`content`] | the files of a package; full and partial content |
+//! | [`supply`] | packages from an NFVO: fetched on demand or when on-boarded there, and kept in sync |
+//! | [`maintenance`] | backup, pruning, disk space, recovery after a restore |
+//! | [`legacy_vims`] | VIMs at addresses that new VIMs may not use |
+//! | [`nfvo`] | the configured NFVO |
+//! | [`tls`] | the server's certificate, reloaded when its files change |
+//! | [`forwarded`], [`request_tracing`] | the public URL behind proxies; request ids and traces |
+//! | [`supervisor`] | background tasks: if one fails, the process ends |
+//! | [`probes`], [`metrics`], [`certificates`], [`told`] | health, metrics, expiry of certificates, notification
+//! metrics |
 //! | [`config`] | flag > `VNFM_*` > YAML file > default |
 
 pub mod access;
-pub mod acts;
 pub mod artifacts;
 pub mod body;
+mod body_discard;
 pub mod certificates;
 pub mod challenge;
 pub mod compose;
@@ -38,27 +39,27 @@ pub mod content;
 pub mod data;
 pub mod drive;
 pub mod externals;
-pub mod follow;
 pub mod forwarded;
 pub mod gate;
-pub mod kept;
+pub mod legacy_vims;
 pub mod listener;
 pub mod logs;
+pub mod maintenance;
 pub mod metrics;
 pub mod nfvo;
 pub mod onboarding;
+pub mod overrides;
 pub mod page;
-pub mod parts;
 pub mod probes;
 pub mod problem;
 pub mod query;
+pub mod request_tracing;
 pub mod routes;
 pub mod secrets;
 pub mod signatures;
 pub mod state;
+pub mod supervisor;
 pub mod supply;
 pub mod tls;
 pub mod told;
-mod unread;
-pub mod upkeep;
 pub mod view;

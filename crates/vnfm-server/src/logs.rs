@@ -1,14 +1,13 @@
-//! What a server tells of what it does: lines on standard error, and spans to an OpenTelemetry collector.
+//! Logging to standard error, and traces to an OpenTelemetry collector.
 //!
 //! ```text
 //!  request ─ trace of `traceparent`, or a new one ─────────────────────────────── ProblemDetails.traceId
-//!  └─ operation ─ step ─┬─ vim_call          a call to a VIM, from its turn to its answer
-//!                       ├─ wait ─ vim_call   looks at something, with pauses
-//!                       ├─ watch             waits for objects of Kubernetes
-//!                       └─ hook_call         a host service that a hook asked for, such as a command over SSH
+//!  └─ operation ─ step ─┬─ vim_call          a call to a VIM, from its slot to its response
+//!                       ├─ wait ─ vim_call   polls something
+//!                       ├─ watch             watches Kubernetes objects
+//!                       └─ hook_call         a host service that a hook uses, such as a command over SSH
 //! ```
-//! An operation that another process took over begins a trace of its own. Only a program calls [`begin`]: it sets
-//! what is global.
+//! An operation that another process takes over starts a new trace. Only a program calls [`begin`]: it sets globals.
 
 use crate::config::Config;
 use anyhow::Context as _;
@@ -25,20 +24,20 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
 
-/// Changes what is logged to what a configuration says.
+/// Applies the log filter of a configuration.
 pub type Logging = Box<dyn Fn(&Config) -> anyhow::Result<()>>;
 
-/// Where spans go.
+/// The exporter of spans, if configured.
 pub struct Traces(Option<SdkTracerProvider>);
 
-/// How long the collector may take to answer.
-const ANSWER: Duration = Duration::from_secs(10);
+/// Timeout for the collector's response.
+const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// From now on lines are written and spans are sent, as `config` says. To be called outside of a runtime.
+/// Starts logging and tracing as configured. Must be called outside a runtime.
 ///
 /// # Errors
 ///
-/// Where what to log is not said well, or something takes the lines already.
+/// If the log filter is invalid, or a log subscriber is already set.
 pub fn begin(config: &Config) -> anyhow::Result<(Logging, Traces)> {
     let traces = config
         .monitoring
@@ -47,8 +46,8 @@ pub fn begin(config: &Config) -> anyhow::Result<(Logging, Traces)> {
         .map(sender)
         .transpose()?;
     let spans = traces.as_ref().map(spans);
-    let (filter_now, handle) = reload::Layer::new(filter(config)?);
-    // Colours are for people who look on, and not for a file or a journal.
+    let (level, handle) = reload::Layer::new(filter(config)?);
+    // Colours only for terminals, not for files or the journal.
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     let lines = if config.log.json {
@@ -57,47 +56,47 @@ pub fn begin(config: &Config) -> anyhow::Result<(Logging, Traces)> {
         lines.boxed()
     };
     tracing_subscriber::registry()
-        .with(lines.with_filter(filter_now))
+        .with(lines.with_filter(level))
         .with(spans)
         .try_init()
-        .context("cannot begin to log")?;
+        .context("cannot start logging")?;
     let logging = move |config: &Config| Ok(handle.reload(filter(config)?)?);
     Ok((Box::new(logging), Traces(traces)))
 }
 
 impl Traces {
-    /// Sends what is left.
+    /// Sends the remaining spans.
     pub fn end(self) {
         if let Some(provider) = self.0
             && let Err(error) = provider.shutdown()
         {
-            tracing::warn!(%error, "the last spans were not sent");
+            tracing::warn!(%error, "cannot send the last spans");
         }
     }
 }
 
-/// What is logged: `VNFM_LOG`, else what is configured.
+/// The log filter: `VNFM_LOG`, otherwise the configured one.
 fn filter(config: &Config) -> anyhow::Result<EnvFilter> {
-    let said = std::env::var("VNFM_LOG")
+    let text = std::env::var("VNFM_LOG")
         .ok()
         .or_else(|| config.log.level.clone());
-    let said = said.unwrap_or_else(|| "info".to_owned());
-    EnvFilter::try_new(&said).with_context(|| format!("`{said}` does not say what to log"))
+    let text = text.unwrap_or_else(|| "info".to_owned());
+    EnvFilter::try_new(&text).with_context(|| format!("`{text}` is not a log filter"))
 }
 
 fn sender(collector: &str) -> anyhow::Result<SdkTracerProvider> {
-    let what = || format!("cannot send spans to `{collector}`");
+    let context = || format!("cannot send spans to `{collector}`");
     let client = reqwest::blocking::Client::builder()
         .no_proxy()
-        .timeout(ANSWER)
+        .timeout(COLLECTOR_TIMEOUT)
         .build();
     let exporter = SpanExporter::builder()
         .with_http()
-        .with_http_client(client.with_context(what)?)
+        .with_http_client(client.with_context(context)?)
         .with_protocol(Protocol::HttpJson)
         .with_endpoint(format!("{}/v1/traces", collector.trim_end_matches('/')))
         .build()
-        .with_context(what)?;
+        .with_context(context)?;
     let version = opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     let resource = Resource::builder()
         .with_service_name("vnfm")
@@ -109,7 +108,7 @@ fn sender(collector: &str) -> anyhow::Result<SdkTracerProvider> {
         .build())
 }
 
-/// Our own spans, whatever is logged.
+/// Our own spans, independent of the log filter.
 fn spans<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
@@ -122,9 +121,9 @@ where
         .with_threads(false)
         .with_filter(filter_fn(ours))
 }
-/// A text without what is beyond so many characters: what clients send is as long as they like.
-pub(crate) fn cut(text: &str, most: usize) -> &str {
+/// Cuts a text after a number of characters: text from clients may be arbitrarily long.
+pub(crate) fn cut(text: &str, max_chars: usize) -> &str {
     text.char_indices()
-        .nth(most)
+        .nth(max_chars)
         .map_or(text, |(end, _)| &text[..end])
 }

@@ -1,5 +1,5 @@
-//! `vnfm-server`: the binary around [`vnfm_server`]. It alone sets the subscriber, the TLS provider and signal
-//! handlers. As `vnfm-server plugin-runner` it is the process that one hook of a plugin runs in.
+//! The `vnfm-server` binary around [`vnfm_server`]. Only it sets the log subscriber, the TLS provider and signal
+//! handlers. Started as `vnfm-server plugin-runner`, it is the process that runs one hook of a plugin.
 
 use anyhow::Context as _;
 use clap::Parser as _;
@@ -19,7 +19,7 @@ use vnfm_server::logs::{self, Logging};
 use vnfm_types::Secret;
 
 fn main() -> ExitCode {
-    // Hidden from `--help`: nobody starts it by hand.
+    // Not in `--help`: the server starts it, not a user.
     if std::env::args_os()
         .nth(1)
         .is_some_and(|mode| mode == RUNNER_MODE)
@@ -35,16 +35,13 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "why it does not start is for whoever started it"
-)]
+#[expect(clippy::print_stderr, reason = "errors go to standard error")]
 fn report(error: &anyhow::Error) {
     eprintln!("error: {error:#}");
 }
 
-/// How long threads that read files or run a hook may take to end, once nothing is served any more.
-const LAST_THREADS: Duration = Duration::from_secs(2);
+/// How long threads that read files or run a hook may take to finish after the server stopped.
+const THREAD_GRACE: Duration = Duration::from_secs(2);
 
 fn run() -> anyhow::Result<()> {
     vnfm_plugin_host::return_freed_memory();
@@ -66,7 +63,7 @@ fn run() -> anyhow::Result<()> {
     let config = Config::load(flags.clone())?;
     let (logging, traces) = logs::begin(&config)?;
     Descriptors::raise();
-    // For half of the cores: the database has threads of its own. docs/performance.md has what that was measured to save.
+    // Half of the cores: the database has its own threads. docs/performance.md has the measurement.
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2);
     let threads = threads.clamp(1, 4);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -76,32 +73,32 @@ fn run() -> anyhow::Result<()> {
         .context("cannot start the runtime")?;
     let outcome = match command {
         Some(Command::AcceptLoss) => vnfm_server::data::accept_loss(&config.data, &SystemClock),
-        Some(Command::Restore { file }) => runtime.block_on(bring_back(&config, &file)),
+        Some(Command::Restore { file }) => runtime.block_on(restore(&config, &file)),
         _ => runtime.block_on(serve(config, (flags, logging))),
     };
-    runtime.shutdown_timeout(LAST_THREADS);
+    runtime.shutdown_timeout(THREAD_GRACE);
     traces.end();
     outcome
 }
 
 async fn serve(config: Config, (flags, logging): (Flags, Logging)) -> anyhow::Result<()> {
-    say_how_hooks_are_kept_apart(config.plugin_host());
+    log_hook_isolation(config.plugin_host());
     let mut server = Server::start(config).await?;
     if let Some(address) = server.monitoring() {
         tracing::info!(%address, "health and metrics");
     }
-    #[expect(clippy::print_stdout, reason = "the one line that scripts wait for")]
+    #[expect(clippy::print_stdout, reason = "scripts wait for this line")]
     {
         println!("listening on {}", server.url());
     }
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut hang_up = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     notify_systemd("READY=1");
-    let parts = server.parts().clone();
+    let supervisor = server.supervisor().clone();
     let mut failed = None;
     loop {
         tokio::select! {
-            why = parts.failed() => { failed = Some(why); break; }
+            reason = supervisor.failed() => { failed = Some(reason); break; }
             _ = terminate.recv() => { tracing::info!("SIGTERM"); break; }
             _ = tokio::signal::ctrl_c() => { tracing::info!("interrupted"); break; }
             _ = hang_up.recv() => reload(&mut server, &flags, &logging),
@@ -109,7 +106,7 @@ async fn serve(config: Config, (flags, logging): (Flags, Logging)) -> anyhow::Re
     }
     notify_systemd("STOPPING=1");
     server.stop().await;
-    failed.map_or(Ok(()), |why| Err(anyhow::anyhow!(why)))
+    failed.map_or(Ok(()), |reason| Err(anyhow::anyhow!(reason)))
 }
 
 /// `vnfm-server hash-password`.
@@ -119,7 +116,7 @@ fn hash_password() -> anyhow::Result<()> {
         .read_line(&mut password)
         .context("cannot read the password")?;
     let hash = users::hash_password(&Secret::new(password.trim_end_matches(['\r', '\n'])))?;
-    #[expect(clippy::print_stdout, reason = "what was asked for")]
+    #[expect(clippy::print_stdout, reason = "output of the command")]
     {
         println!("{hash}");
     }
@@ -127,20 +124,20 @@ fn hash_password() -> anyhow::Result<()> {
 }
 
 /// `vnfm-server restore FILE`.
-async fn bring_back(config: &Config, file: &Path) -> anyhow::Result<()> {
+async fn restore(config: &Config, file: &Path) -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let sealer = config.secrets.sealer(&clock)?;
     let restored = vnfm_store::restore_with(file, &config.data, clock.now(), sealer).await?;
-    let before = restored.before.map_or_else(String::new, |before| {
+    let previous = restored.before.map_or_else(String::new, |previous| {
         format!(
-            "\nthe database that was there is kept as `{}`",
-            before.display()
+            "\nthe previous database is kept as `{}`",
+            previous.display()
         )
     });
-    #[expect(clippy::print_stdout, reason = "what was done is for whoever did it")]
+    #[expect(clippy::print_stdout, reason = "output of the command")]
     {
         println!(
-            "restored installation {} as of {}, with {} packages, into `{}`{before}\nnext: start the server, look at \
+            "restored installation {} as of {}, with {} packages, into `{}`{previous}\nnext: start the server, check \
              `vnfmctl recovery show`, then `vnfmctl recovery confirm`",
             restored.installation_id,
             restored.backup_at,
@@ -151,7 +148,7 @@ async fn bring_back(config: &Config, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// SIGHUP: reads the configuration again. A broken one changes nothing.
+/// SIGHUP: reloads the configuration. If it is invalid, nothing changes.
 fn reload(server: &mut Server, flags: &Flags, logging: &Logging) {
     let loaded = Config::load(flags.clone()).and_then(|new| {
         logging(&new)?;
@@ -160,47 +157,47 @@ fn reload(server: &mut Server, flags: &Flags, logging: &Logging) {
     match loaded {
         Ok(new) => {
             let Differences { now, at_restart } = server.reload(new);
-            tracing::info!(?now, ?at_restart, "the configuration was read again");
+            tracing::info!(?now, ?at_restart, "reloaded the configuration");
         }
         Err(error) => {
-            tracing::error!("{error:#}; the configuration stays as it was");
+            tracing::error!("{error:#}; keeping the current configuration");
         }
     }
 }
 
-/// A process that is started for it finds it out; nobody waits for that.
-fn say_how_hooks_are_kept_apart(plugins: vnfm_plugin_host::Config) {
-    let finding_out = std::thread::Builder::new().name("isolation".into());
-    let found = finding_out.spawn(move || match isolation(plugins) {
-        Ok(isolation) => tracing::info!("hooks in processes are kept apart: {isolation}"),
-        Err(error) => tracing::warn!("no hook runs in a process: {error}; {}", error.next()),
+/// Finding out takes a process; nothing waits for it.
+fn log_hook_isolation(plugins: vnfm_plugin_host::Config) {
+    let thread = std::thread::Builder::new().name("isolation".into());
+    let started = thread.spawn(move || match isolation(plugins) {
+        Ok(isolation) => tracing::info!("isolation of hooks in processes: {isolation}"),
+        Err(error) => tracing::warn!("cannot run hooks in processes: {error}; {}", error.next()),
     });
-    if let Err(error) = found {
-        tracing::warn!(%error, "cannot find out how hooks are kept apart");
+    if let Err(error) = started {
+        tracing::warn!(%error, "cannot determine the isolation of hooks");
     }
 }
 
-/// A process that is started for this says it.
+/// Starts a process to find out.
 fn isolation(plugins: vnfm_plugin_host::Config) -> Result<Isolation, PortError> {
     PluginHost::new(plugins, Arc::new(SystemClock)).isolation()
 }
 
-/// How hooks in processes are kept apart, for whoever asked; the configuration may be right without.
-fn isolation_of(flags: Flags) -> Option<String> {
+/// The isolation of hooks in processes, as a note; absent if the configuration is invalid.
+fn isolation_note(flags: Flags) -> Option<String> {
     let config = Config::load(flags).ok()?;
     Some(match isolation(config.plugin_host()) {
-        Ok(isolation) => format!("hooks in processes are kept apart: {isolation}"),
-        Err(error) => format!("no hook runs in a process: {error}; {}", error.next()),
+        Ok(isolation) => format!("isolation of hooks in processes: {isolation}"),
+        Err(error) => format!("cannot run hooks in processes: {error}; {}", error.next()),
     })
 }
 
 /// `vnfm-server check-config`.
 fn check_config(flags: Flags) -> anyhow::Result<()> {
-    let hooks = isolation_of(flags.clone());
+    let hooks = isolation_note(flags.clone());
     let name = flags.config.as_ref().map(|path| path.display().to_string());
     Descriptors::raise();
     let checked = config::check(flags, &config::environment())?;
-    #[expect(clippy::print_stderr, reason = "what is wrong is for whoever asked")]
+    #[expect(clippy::print_stderr, reason = "output of the command")]
     {
         checked
             .mistakes
@@ -215,12 +212,12 @@ fn check_config(flags: Flags) -> anyhow::Result<()> {
     let name = name.as_deref().unwrap_or("the configuration");
     match checked.mistakes.len() {
         0 => {}
-        1 => anyhow::bail!("{name} has a mistake"),
+        1 => anyhow::bail!("{name} has 1 mistake"),
         many => anyhow::bail!("{name} has {many} mistakes"),
     }
-    #[expect(clippy::print_stdout, reason = "what was found is for whoever asked")]
+    #[expect(clippy::print_stdout, reason = "output of the command")]
     {
-        println!("{name} is right");
+        println!("{name} is valid");
         if let Some(connections) = checked.connections {
             println!("{connections}");
         }
@@ -228,17 +225,17 @@ fn check_config(flags: Flags) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tells the service manager, where one started us, how we are (`sd_notify`); without one this does nothing.
+/// Reports the state to systemd (`sd_notify`); does nothing without it.
 fn notify_systemd(state: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
     };
-    if let Err(error) = told(&socket, state) {
-        tracing::warn!(%error, "the service manager cannot be told how we are");
+    if let Err(error) = send_to_systemd(&socket, state) {
+        tracing::warn!(%error, "cannot notify systemd");
     }
 }
 
-fn told(socket: &std::ffi::OsStr, state: &str) -> std::io::Result<()> {
+fn send_to_systemd(socket: &std::ffi::OsStr, state: &str) -> std::io::Result<()> {
     use std::os::linux::net::SocketAddrExt as _;
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::net::{SocketAddr, UnixDatagram};

@@ -1,11 +1,11 @@
-//! What Prometheus reads at `/metrics`: how requests, operations, steps, VIM calls and notifications fare, and when
-//! what ends. docs/how-to/monitor.md explains each figure.
+//! Prometheus metrics at `/metrics`: requests, operations, steps, VIM calls, notifications, and expiry times.
+//! docs/how-to/monitor.md explains each metric.
 //!
-//! Labels take few values: paths as the router has them, ids of registered VIMs, names out of tables. No tenant, no
-//! instance and nothing that a request said is in them.
+//! Labels have few values: paths as in the router, ids of registered VIMs, names from tables. They contain no tenants,
+//! no instances and no text from requests.
 
 use crate::certificates;
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use crate::state::App;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, header};
@@ -24,14 +24,14 @@ use vnfm_core::ports::{CallEnd, Observer, StepStatus};
 use vnfm_store::Statistics;
 use vnfm_types::{LcmOperationState, LcmOperationType};
 
-/// Seconds that requests and calls take.
-const QUICK: &[f64] = &[0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0];
-/// Seconds that steps take.
-const LONG: &[f64] = &[
+/// Buckets in seconds for requests and calls.
+const CALL_BUCKETS: &[f64] = &[0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0];
+/// Buckets in seconds for steps and notifications.
+const STEP_BUCKETS: &[f64] = &[
     0.1, 0.5, 2.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0,
 ];
 
-/// All figures of one server.
+/// All metrics of one server.
 pub struct Metrics {
     registry: Registry,
     requests: HistogramVec,
@@ -47,83 +47,83 @@ pub struct Metrics {
     instances: IntGaugeVec,
     driven: IntGauge,
     expiries: GaugeVec,
-    /// VIMs that a figure has a label for.
+    /// VIMs that have a label value.
     vims: Mutex<BTreeSet<String>>,
-    /// Since when a notification waits, by its subscription.
+    /// Since when a notification is pending, by subscription.
     outbox: Mutex<BTreeMap<String, Timestamp>>,
 }
 
-/// Name, help and labels of a figure.
-type Figure = (&'static str, &'static str, &'static [&'static str]);
+/// Name, help and labels of a metric.
+type Definition = (&'static str, &'static str, &'static [&'static str]);
 
-const REQUESTS: Figure = (
+const REQUESTS: Definition = (
     "vnfm_http_request_duration_seconds",
     "Requests by path, method and status",
     &["route", "method", "status"],
 );
-const STATES: Figure = (
+const STATES: Definition = (
     "vnfm_operation_states_total",
-    "Operations that came into a state",
+    "Operations that entered a state",
     &["operation", "state"],
 );
-const STEPS: Figure = (
+const STEPS: Definition = (
     "vnfm_step_duration_seconds",
-    "Steps of operations, and their opposites, by how they ended",
+    "Steps of operations, done or undone, by outcome",
     &["operation", "step", "end"],
 );
-const CALLS: Figure = (
+const CALLS: Definition = (
     "vnfm_vim_call_duration_seconds",
-    "Calls to a VIM by how they ended",
+    "Calls to a VIM by outcome",
     &["vim", "end"],
 );
-const WAITS: Figure = (
+const WAITS: Definition = (
     "vnfm_vim_call_wait_seconds",
-    "How long calls to a VIM waited for their turn",
+    "How long calls to a VIM waited for a slot",
     &["vim"],
 );
-const NOTIFIED: Figure = (
+const NOTIFIED: Definition = (
     "vnfm_notification_delay_seconds",
-    "How old notifications were when a subscriber took them, or refused them",
+    "Age of notifications when a subscriber accepted or rejected them",
     &["end"],
 );
-const LAG: Figure = (
+const LAG: Definition = (
     "vnfm_outbox_lag_seconds",
-    "How old the oldest notification is that a subscriber has still to take; 0 where none waits",
+    "Age of the oldest pending notification; 0 if none is pending",
     &[],
 );
-const WAITING: Figure = (
+const WAITING: Definition = (
     "vnfm_outbox_waiting",
-    "Subscriptions with a notification that waits to be taken",
+    "Subscriptions with a pending notification",
     &[],
 );
-const GIVEN_UP: Figure = (
+const GIVEN_UP: Definition = (
     "vnfm_notifications_given_up",
-    "Notifications that were not taken in time, of the subscriptions that there are",
+    "Notifications of existing subscriptions that were dropped because they were not accepted in time",
     &[],
 );
-const OPEN: Figure = (
+const OPEN: Definition = (
     "vnfm_operations_open",
-    "Operations that are not ended",
+    "Operations that have not ended",
     &["operation", "state"],
 );
-const INSTANCES: Figure = ("vnfm_vnf_instances", "VNF instances", &["state"]);
-const DRIVEN: Figure = (
+const INSTANCES: Definition = ("vnfm_vnf_instances", "VNF instances", &["state"]);
+const DRIVEN: Definition = (
     "vnfm_operations_driven",
     "Operations that this process drives",
     &[],
 );
-const EXPIRIES: Figure = (
+const EXPIRIES: Definition = (
     "vnfm_expiry_timestamp_seconds",
-    "When a certificate, or the login to a VIM, ends",
+    "When a certificate, or the login to a VIM, expires",
     &["what", "name"],
 );
-const BUILD: Figure = (
+const BUILD: Definition = (
     "vnfm_build_info",
-    "Always 1; which version this is",
+    "Always 1; the label is the version",
     &["version"],
 );
 
-/// The names of all figures, as the rules and the dashboard may use them.
+/// The names of all metrics that alert rules and dashboards may use.
 pub const NAMES: &[&str] = &[
     REQUESTS.0,
     STATES.0,
@@ -142,44 +142,44 @@ pub const NAMES: &[&str] = &[
 ];
 
 impl Metrics {
-    /// With every figure at nought.
+    /// All counters start at zero.
     ///
     /// # Errors
     ///
-    /// Where two figures have one name: a bug.
+    /// If two metrics have the same name: a bug.
     pub fn new() -> prometheus::Result<Self> {
         let registry = Registry::new();
         let all = &registry;
-        levels(all, BUILD)?
+        gauges(all, BUILD)?
             .with_label_values(&[env!("CARGO_PKG_VERSION")])
             .set(1);
         let seconds = Opts::new(EXPIRIES.0, EXPIRIES.1);
-        let (given_up, driven) = (levels(all, GIVEN_UP)?, levels(all, DRIVEN)?);
-        let waiting = levels(all, WAITING)?;
+        let (given_up, driven) = (gauges(all, GIVEN_UP)?, gauges(all, DRIVEN)?);
+        let waiting = gauges(all, WAITING)?;
         Ok(Self {
-            requests: times(all, REQUESTS, QUICK)?,
-            states: kept(
+            requests: histograms(all, REQUESTS, CALL_BUCKETS)?,
+            states: register(
                 all,
                 IntCounterVec::new(Opts::new(STATES.0, STATES.1), STATES.2)?,
             )?,
-            steps: times(all, STEPS, LONG)?,
-            calls: times(all, CALLS, QUICK)?,
-            waits: times(all, WAITS, QUICK)?,
-            notified: times(all, NOTIFIED, LONG)?,
-            lag: kept(all, Gauge::with_opts(Opts::new(LAG.0, LAG.1))?)?,
+            steps: histograms(all, STEPS, STEP_BUCKETS)?,
+            calls: histograms(all, CALLS, CALL_BUCKETS)?,
+            waits: histograms(all, WAITS, CALL_BUCKETS)?,
+            notified: histograms(all, NOTIFIED, STEP_BUCKETS)?,
+            lag: register(all, Gauge::with_opts(Opts::new(LAG.0, LAG.1))?)?,
             waiting: waiting.with_label_values::<&str>(&[]),
             given_up: given_up.with_label_values::<&str>(&[]),
-            open: levels(all, OPEN)?,
-            instances: levels(all, INSTANCES)?,
+            open: gauges(all, OPEN)?,
+            instances: gauges(all, INSTANCES)?,
             driven: driven.with_label_values::<&str>(&[]),
-            expiries: kept(all, GaugeVec::new(seconds, EXPIRIES.2)?)?,
+            expiries: register(all, GaugeVec::new(seconds, EXPIRIES.2)?)?,
             vims: Mutex::default(),
             outbox: Mutex::default(),
             registry,
         })
     }
 
-    /// A notification was offered, `age` after it was written.
+    /// Records a delivery attempt, `age` after the notification was created.
     pub(crate) fn notified(&self, taken: bool, age: Duration) {
         let end = if taken { "taken" } else { "refused" };
         self.notified
@@ -187,7 +187,7 @@ impl Metrics {
             .observe(age.as_secs_f64());
     }
 
-    /// That a subscription waits for a notification to be taken; no more where `since` is absent.
+    /// Records since when a notification of a subscription is pending; `None` if none is.
     pub(crate) fn waits(&self, subscription_id: &str, since: Option<Timestamp>) {
         let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         match since {
@@ -196,8 +196,8 @@ impl Metrics {
         }
     }
 
-    /// What waits in the outbox now.
-    fn look_at_outbox(&self, now: Timestamp) {
+    /// Updates the outbox metrics.
+    fn update_outbox(&self, now: Timestamp) {
         let outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         self.waiting
             .set(i64::try_from(outbox.len()).unwrap_or(i64::MAX));
@@ -208,38 +208,38 @@ impl Metrics {
         self.lag.set(oldest.unwrap_or_default().max(0.0));
     }
 
-    /// What the database says now.
-    fn take(&self, figures: &Statistics) {
+    /// Updates metrics from database statistics.
+    fn update(&self, statistics: &Statistics) {
         self.open.reset();
-        for (operation, state, count) in &figures.open_ops {
+        for (operation, state, count) in &statistics.open_ops {
             self.open.with_label_values(&[operation, state]).set(*count);
         }
         self.instances.reset();
-        for (state, count) in &figures.instances {
+        for (state, count) in &statistics.instances {
             self.instances.with_label_values(&[state]).set(*count);
         }
-        self.given_up.set(figures.given_up);
+        self.given_up.set(statistics.given_up);
         self.expiries.reset();
-        for vim in &figures.vims {
+        for vim in &statistics.vims {
             if let Some(at) = vim.expires_at {
                 self.expires("vim", &vim.id, at.as_second());
             }
         }
-        self.forget_all_but(figures);
+        self.remove_old_vims(statistics);
     }
 
-    /// Figures of VIMs that are in the registry no more.
-    fn forget_all_but(&self, figures: &Statistics) {
+    /// Removes metrics of VIMs that are no longer registered.
+    fn remove_old_vims(&self, statistics: &Statistics) {
         let mut vims = self.vims.lock().unwrap_or_else(PoisonError::into_inner);
         vims.retain(|id| {
-            let is_there = id == "inline" || figures.vims.iter().any(|vim| vim.id == *id);
-            if !is_there {
+            let is_registered = id == "inline" || statistics.vims.iter().any(|vim| vim.id == *id);
+            if !is_registered {
                 for end in ENDS {
-                    let _ = self.calls.remove_label_values(&[id.as_str(), end]); // it may never have ended so
+                    let _ = self.calls.remove_label_values(&[id.as_str(), end]); // this outcome may never have occurred
                 }
                 let _ = self.waits.remove_label_values(&[id.as_str()]);
             }
-            is_there
+            is_registered
         });
     }
 
@@ -254,21 +254,25 @@ impl Metrics {
     }
 }
 
-fn times(all: &Registry, figure: Figure, buckets: &[f64]) -> prometheus::Result<HistogramVec> {
-    let (name, help, labels) = figure;
-    kept(
+fn histograms(
+    all: &Registry,
+    definition: Definition,
+    buckets: &[f64],
+) -> prometheus::Result<HistogramVec> {
+    let (name, help, labels) = definition;
+    register(
         all,
         HistogramVec::new(histogram_opts!(name, help, buckets.to_vec()), labels)?,
     )
 }
 
-fn levels(all: &Registry, (name, help, labels): Figure) -> prometheus::Result<IntGaugeVec> {
-    kept(all, IntGaugeVec::new(Opts::new(name, help), labels)?)
+fn gauges(all: &Registry, (name, help, labels): Definition) -> prometheus::Result<IntGaugeVec> {
+    register(all, IntGaugeVec::new(Opts::new(name, help), labels)?)
 }
 
-fn kept<C: Collector + Clone + 'static>(all: &Registry, figure: C) -> prometheus::Result<C> {
-    all.register(Box::new(figure.clone()))?;
-    Ok(figure)
+fn register<C: Collector + Clone + 'static>(all: &Registry, metric: C) -> prometheus::Result<C> {
+    all.register(Box::new(metric.clone()))?;
+    Ok(metric)
 }
 
 const ENDS: &[&str] = &["answered", "failed", "dropped"];
@@ -316,9 +320,9 @@ impl Observer for Metrics {
     }
 }
 
-/// Counts a request.
+/// Records the duration of a request.
 pub async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
-    let began = Instant::now();
+    let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = match *request.method() {
         Method::GET | Method::HEAD => "GET",
@@ -329,7 +333,7 @@ pub async fn count(State(app): State<App>, request: Request, next: Next) -> Resp
         _ => "other",
     };
     let response = next.run(request).await;
-    // Without braces, which some who read the format do not expect inside of a label.
+    // Without braces: some parsers of the format do not expect them in a label.
     let route = route.as_ref().map_or("unknown", MatchedPath::as_str);
     let route = route.replace('{', ":").replace('}', "");
     let status = response.status();
@@ -338,7 +342,7 @@ pub async fn count(State(app): State<App>, request: Request, next: Next) -> Resp
         .metrics
         .requests
         .with_label_values(&labels)
-        .observe(began.elapsed().as_secs_f64());
+        .observe(started.elapsed().as_secs_f64());
     response
 }
 
@@ -346,15 +350,15 @@ pub async fn count(State(app): State<App>, request: Request, next: Next) -> Resp
 ///
 /// # Errors
 ///
-/// 503 where the database does not answer.
-pub async fn show(State(app): State<App>) -> Answer {
+/// 503 if the database does not respond.
+pub async fn show(State(app): State<App>) -> HandlerResult {
     let metrics = &app.operating.metrics;
-    metrics.look_at_outbox(app.engine.now());
+    metrics.update_outbox(app.engine.now());
     metrics
         .driven
         .set(i64::try_from(app.engine.driven()).unwrap_or(i64::MAX));
-    if let Some(upkeep) = &app.upkeep {
-        metrics.take(&upkeep.figures().await?);
+    if let Some(maintenance) = &app.maintenance {
+        metrics.update(&maintenance.statistics().await?);
     }
     for (name, second) in certificates::expiries(&app.operating.certificates).await {
         metrics.expires("certificate", &name, second);

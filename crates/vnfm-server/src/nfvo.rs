@@ -1,9 +1,9 @@
-//! The NFVO that grants operations and may be a source of packages: where it is, who we are there, how long it may take.
-//! Secrets come from files, which are read again at each request: a renewed certificate, authority or password counts from
-//! the next one on, for grants and packages alike. Where one of them cannot be used, the connection stays as it was, and the log says so.
+//! The NFVO that grants operations and may supply packages: address, login, timeouts. Secrets are in files, which are
+//! read again at each request, so a renewed certificate, CA or password applies from the next request on, to grants
+//! and packages alike. If a file cannot be used, the connection stays unchanged, and the log has the reason.
 
 use crate::access::secret;
-use crate::config::Tls as Pair;
+use crate::config::Tls as CertificatePair;
 use crate::supply::{NfvoPackages, Supply};
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
@@ -16,43 +16,43 @@ use vnfm_core::ports::{self, Clock, GrantOutcome, PortError};
 use vnfm_nfvo::{ClientCredentials, Grants, Login, NfvoAddress, PackageSource, Tls};
 use vnfm_types::GrantRequest;
 
-/// How long the NFVO may take to answer a request where nothing else is configured.
-const ANSWER: u64 = 30;
+/// Default timeout for a response of the NFVO, in seconds.
+const RESPONSE_SECONDS: u64 = 30;
 
-/// `nfvo` of the configuration.
+/// `nfvo` in the configuration.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nfvo {
-    /// What stands before `/grant/v1` and `/vnfpkgm/v2`.
+    /// Base URL of `/grant/v1` and `/vnfpkgm/v2`.
     #[schemars(extend("format" = "http-url"))]
     pub endpoint: String,
-    /// User and password with every request.
+    /// HTTP Basic credentials for every request.
     pub basic: Option<Basic>,
-    /// A token of a token endpoint.
+    /// OAuth 2.0 client credentials for a token endpoint.
     pub oauth2: Option<Oauth2>,
-    /// Our certificate, for an NFVO that wants one.
-    pub certificate: Option<Pair>,
-    /// PEM file of the authorities that its certificate may be of; those of the machine where absent.
+    /// Client certificate, if the NFVO requires one.
+    pub certificate: Option<CertificatePair>,
+    /// PEM file of the CAs for the NFVO's certificate; the system's CAs if absent.
     #[schemars(extend("format" = "file"))]
     pub authorities_file: Option<PathBuf>,
-    /// The HTTP proxy that it is reached through; none is taken from the environment.
+    /// HTTP proxy for the connection; proxies in the environment are ignored.
     #[schemars(extend("format" = "http-url"))]
     pub proxy: Option<String>,
-    /// Seconds for a grant, from the first request to the decision; 600 where absent.
+    /// Timeout in seconds for a grant, from the first request to the decision. Default: 600.
     pub grant_seconds: Option<u64>,
-    /// Seconds for an answer; 30 where absent.
+    /// Timeout in seconds for a response. Default: 30.
     pub answer_seconds: Option<u64>,
-    /// Makes it a source of VNF packages: what is not here is fetched there.
+    /// Makes the NFVO a source of VNF packages: missing packages are fetched there.
     pub packages: Option<NfvoPackages>,
 }
 
-/// User and password.
+/// User name and password file.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Basic {
-    /// The user.
+    /// The user name.
     pub user: String,
-    /// File that holds the password.
+    /// File with the password.
     #[schemars(extend("format" = "file"))]
     pub password_file: PathBuf,
 }
@@ -61,43 +61,43 @@ pub struct Basic {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Oauth2 {
-    /// Who gives tokens.
+    /// URL of the token endpoint.
     #[schemars(extend("format" = "http-url"))]
     pub token_endpoint: String,
-    /// The client.
+    /// The client id.
     pub client_id: String,
-    /// File that holds its password.
+    /// File with the client's password.
     #[schemars(extend("format" = "file"))]
     pub client_password_file: PathBuf,
 }
 
 impl Nfvo {
-    /// How long an answer may take.
+    /// The timeout for a response.
     pub fn answer(&self) -> Duration {
-        Duration::from_secs(self.answer_seconds.unwrap_or(ANSWER))
+        Duration::from_secs(self.answer_seconds.unwrap_or(RESPONSE_SECONDS))
     }
 
-    /// What stands before every path there.
+    /// The endpoint without a trailing slash.
     pub fn root(&self) -> String {
         self.endpoint.trim_end_matches('/').to_owned()
     }
 
-    /// The NFVO, for a server that is at `root` for it; nothing is called yet.
+    /// Prepares the connection, for a server at `root` from the NFVO's view; nothing is called yet.
     ///
     /// # Errors
     ///
-    /// Where a file cannot be read, or what is configured contradicts itself.
+    /// If a file cannot be read, or the settings contradict each other.
     pub fn connect(&self, root: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Connection> {
-        let now = Mutex::new(Arc::new(Spoken::new(self.address(root)?, &clock)?));
+        let current = Mutex::new(Arc::new(NfvoClient::new(self.address(root)?, &clock)?));
         Ok(Connection {
             settings: self.clone(),
             root: root.to_owned(),
             clock,
-            now,
+            current,
         })
     }
 
-    /// Where it is and who we are there, as the files say now.
+    /// Address and login, with the current content of the files.
     fn address(&self, root: &str) -> anyhow::Result<NfvoAddress> {
         let login = match (&self.basic, &self.oauth2) {
             (Some(_), Some(_)) => bail!("nfvo.basic and nfvo.oauth2 exclude each other"),
@@ -129,19 +129,19 @@ impl Nfvo {
     }
 }
 
-/// The NFVO by one certificate and login.
-pub(crate) struct Spoken {
+/// Clients for one certificate and login.
+pub(crate) struct NfvoClient {
     address: NfvoAddress,
     grants: Grants,
-    /// Its packages.
+    /// The package management interface.
     pub(crate) packages: PackageSource,
 }
 
-impl Spoken {
+impl NfvoClient {
     fn new(address: NfvoAddress, clock: &Arc<dyn Clock>) -> anyhow::Result<Self> {
-        let wrong = |error: PortError| anyhow::anyhow!("{error}; {}", error.next());
-        let grants = Grants::new(address.clone(), clock.clone()).map_err(wrong)?;
-        let packages = PackageSource::new(address.clone(), clock.clone()).map_err(wrong)?;
+        let describe = |error: PortError| anyhow::anyhow!("{error}; {}", error.next());
+        let grants = Grants::new(address.clone(), clock.clone()).map_err(describe)?;
+        let packages = PackageSource::new(address.clone(), clock.clone()).map_err(describe)?;
         Ok(Self {
             address,
             grants,
@@ -150,16 +150,16 @@ impl Spoken {
     }
 }
 
-/// The NFVO as it is configured, with what its files hold.
+/// The connection to the configured NFVO, following changes of its files.
 pub struct Connection {
     settings: Nfvo,
     root: String,
     clock: Arc<dyn Clock>,
-    now: Mutex<Arc<Spoken>>,
+    current: Mutex<Arc<NfvoClient>>,
 }
 
 impl Connection {
-    /// The same NFVO as a source of packages, where it is one; nothing is called yet.
+    /// The same NFVO as a source of packages, if configured; nothing is called yet.
     pub fn supply(self: &Arc<Self>) -> Option<Supply> {
         let packages = self.settings.packages.as_ref()?;
         Some(Supply::new(
@@ -170,29 +170,29 @@ impl Connection {
         ))
     }
 
-    /// The connection, made anew where a file has changed.
-    pub(crate) fn current(&self) -> Arc<Spoken> {
+    /// The clients; recreated if a file has changed.
+    pub(crate) fn current(&self) -> Arc<NfvoClient> {
         let read = self.settings.address(&self.root);
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let renewed = match read {
-            Ok(address) if address == now.address => return now.clone(),
-            Ok(address) => Spoken::new(address, &self.clock),
+            Ok(address) if address == current.address => return current.clone(),
+            Ok(address) => NfvoClient::new(address, &self.clock),
             Err(error) => Err(error),
         };
         match renewed {
             Ok(renewed) => {
-                tracing::info!("the NFVO is called with a renewed certificate or login");
-                *now = Arc::new(renewed);
+                tracing::info!("using a renewed certificate or login for the NFVO");
+                *current = Arc::new(renewed);
             }
             Err(error) => {
                 let error = format!("{error:#}");
                 tracing::warn!(
                     error,
-                    "a file of the NFVO's connection cannot be used; it stays as it was"
+                    "cannot use a file of the NFVO's connection; keeping the previous content"
                 );
             }
         }
-        now.clone()
+        current.clone()
     }
 }
 
@@ -202,21 +202,24 @@ impl ports::Nfvo for Connection {
         self.current().grants.request_grant(request).await
     }
 
-    async fn poll_grant(&self, place: &str) -> Result<GrantOutcome, PortError> {
-        self.current().grants.poll_grant(place).await
+    async fn poll_grant(&self, location: &str) -> Result<GrantOutcome, PortError> {
+        self.current().grants.poll_grant(location).await
     }
 }
 
-/// How TLS is spoken with a neighbour.
+/// TLS settings for outgoing connections.
 ///
 /// # Errors
 ///
-/// Where a file cannot be read.
-pub fn tls(authorities: Option<&Path>, certificate: Option<&Pair>) -> anyhow::Result<Tls> {
+/// If a file cannot be read.
+pub fn tls(
+    authorities: Option<&Path>,
+    certificate: Option<&CertificatePair>,
+) -> anyhow::Result<Tls> {
     let bytes = |path: &Path| {
         std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))
     };
-    let pair = |pair: &Pair| {
+    let pair = |pair: &CertificatePair| {
         let mut pem = bytes(&pair.cert)?;
         pem.push(b'\n');
         pem.extend(bytes(&pair.key)?);
@@ -236,12 +239,12 @@ mod tests {
 
     fn connect(yaml: &str) -> Result<(), String> {
         let nfvo: Nfvo = serde_yaml::from_str(yaml).map_err(|error| error.to_string())?;
-        let made = nfvo.connect("http://vnfm.example.com", Arc::new(SystemClock));
-        made.map(drop).map_err(|error| format!("{error:#}"))
+        let connection = nfvo.connect("http://vnfm.example.com", Arc::new(SystemClock));
+        connection.map(drop).map_err(|error| format!("{error:#}"))
     }
 
     #[test]
-    fn what_its_files_hold_counts_from_the_next_request_on() {
+    fn changed_files_apply_from_the_next_request_on() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str| folder.path().join(name);
         let renew = || {
@@ -270,7 +273,7 @@ mod tests {
             std::fs::write(file("cert"), broken).unwrap();
             assert!(
                 Arc::ptr_eq(&second, &connection.current()),
-                "it stays as it was"
+                "the previous clients stay"
             );
         }
         std::fs::remove_file(file("key")).unwrap();
@@ -280,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_it_is_said_at_the_start() {
+    fn invalid_settings_are_reported_at_startup() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -293,10 +296,10 @@ mod tests {
             "oauth2: {{token_endpoint: 'http://a/token', client_id: c, client_password_file: {password}}}"
         );
         let endpoint = "endpoint: http://nfvo.example.com/\n";
-        for well in [String::new(), basic(&password), token.clone()] {
-            connect(&format!("{endpoint}{well}")).unwrap();
+        for valid in [String::new(), basic(&password), token.clone()] {
+            connect(&format!("{endpoint}{valid}")).unwrap();
         }
-        for (yaml, says) in [
+        for (yaml, expected) in [
             ("endpoint: nfvo.example.com".to_owned(), "no URL"),
             (
                 "endpoint: ftp://nfvo.example.com".to_owned(),
@@ -321,7 +324,7 @@ mod tests {
             ),
         ] {
             let error = connect(&yaml).unwrap_err();
-            assert!(error.contains(says), "{yaml}: {error}");
+            assert!(error.contains(expected), "{yaml}: {error}");
             assert!(!error.contains("hunter2"), "{error}");
         }
     }

@@ -1,7 +1,7 @@
-//! The operator's page at `/`: a tenant's instances, operations and why they wait. It only shows.
+//! The status page at `/`: a tenant's instances, operations, and what these wait for. Read-only.
 
 use crate::access::Principal;
-use crate::problem::Answer;
+use crate::problem::HandlerResult;
 use crate::state::App;
 use axum::extract::State;
 use axum::http::header;
@@ -13,25 +13,25 @@ use std::fmt::Write as _;
 use vnfm_core::ports::{InstanceRecord, OpRecord};
 use vnfm_core::query::Query;
 
-/// How many rows of each table are shown.
+/// Maximum number of rows per table.
 const ROWS: usize = 200;
 
-pub(crate) async fn show(State(app): State<App>, who: Principal) -> Answer {
+pub(crate) async fn show(State(app): State<App>, principal: Principal) -> HandlerResult {
     let Principal {
         tenant,
-        only: sight,
+        only: scope,
         ..
-    } = who;
+    } = principal;
     let filter = Query {
         limit: ROWS,
-        scope: sight,
+        scope,
         ..Query::default()
     };
     let store = app.engine.store();
     let instances = store.instances(&tenant, &filter).await?;
     let mut ops = store.ops(&tenant, &filter).await?;
     ops.sort_by_key(|record| std::cmp::Reverse(record.op.start_time));
-    let mut page = [BEFORE, STYLE, BEHIND].concat();
+    let mut page = [HEAD, STYLE, BODY_START].concat();
     table(
         &mut page,
         "VNF instances",
@@ -57,7 +57,7 @@ pub(crate) async fn show(State(app): State<App>, who: Principal) -> Answer {
     Ok((headers, Html(page)).into_response())
 }
 
-/// Nothing is loaded, run, sent or framed: all that there is is our own style, named by its hash.
+/// Loading, scripts, forms and framing are forbidden; only our own style is allowed, by its hash.
 fn policy() -> String {
     let style = STANDARD.encode(Sha256::digest(STYLE));
     format!(
@@ -96,12 +96,12 @@ async fn op(at: (&App, &str), record: &OpRecord) -> Vec<String> {
         op.state_entered_time
             .strftime("%Y-%m-%d %H:%M:%SZ")
             .to_string(),
-        what(at, record).await,
+        status(at, record).await,
     ]
 }
 
-/// Why it stopped, or what it does and waits for.
-async fn what((app, tenant): (&App, &str), record: &OpRecord) -> String {
+/// Why the operation stopped, or what it does and waits for.
+async fn status((app, tenant): (&App, &str), record: &OpRecord) -> String {
     if !record.op.operation_state.is_driven() {
         return record
             .op
@@ -155,17 +155,17 @@ fn escape(text: &str) -> String {
         })
 }
 
-const BEFORE: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>vnfm</title>\
+const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>vnfm</title>\
 <meta http-equiv=\"refresh\" content=\"3\"><style>";
 const STYLE: &str = "body{font:14px sans-serif;margin:2em}\
 table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.3em .6em;text-align:left;\
 vertical-align:top}th{background:#eee}td{max-width:40em;overflow-wrap:anywhere}";
-const BEHIND: &str = "</style></head><body><h1>vnfm</h1>\n";
+const BODY_START: &str = "</style></head><body><h1>vnfm</h1>\n";
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_came_from_outside_is_escaped() {
+    fn text_is_escaped() {
         assert_eq!(
             super::escape("<a href='x'>&"),
             "&lt;a href=&#39;x&#39;&gt;&amp;"

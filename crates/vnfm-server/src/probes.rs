@@ -1,5 +1,5 @@
-//! Whether the server lives (`/healthz`), and whether it can do its work (`/readyz`): for those who start it, watch it,
-//! and send it requests. Neither needs a credential; what is wrong is named by its part alone, and the log has more.
+//! Liveness (`/healthz`) and readiness (`/readyz`) for service managers, monitoring and load balancers. Neither needs
+//! credentials; the response only names the failing component, the log has the details.
 
 use crate::state::App;
 use axum::Json;
@@ -10,19 +10,19 @@ use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// How long an answer counts: whoever asks more often does not have the disk written more often.
-const COUNTS: Duration = Duration::from_secs(2);
+/// How long a readiness result is cached, so that frequent requests do not cause more disk writes.
+const CACHE_TIME: Duration = Duration::from_secs(2);
 
-/// One part of the server, and what is wrong with it.
+/// A component of the server, and its error.
 pub type Part = (&'static str, Result<(), String>);
 
-/// What was seen last.
+/// The cached readiness result.
 #[derive(Default)]
-pub struct LastLook(Mutex<Option<(Instant, Vec<Part>)>>);
+pub struct LastReadiness(Mutex<Option<(Instant, Vec<Part>)>>);
 
-/// `GET /healthz`: 200, or 503 once a part of the server failed; the process is about to end then.
+/// `GET /healthz`: 200, or 503 after a part of the server failed; the process is then about to end.
 pub async fn health(State(app): State<App>) -> (StatusCode, &'static str) {
-    match app.operating.parts.failure() {
+    match app.operating.supervisor.failure() {
         None => (StatusCode::OK, "ok\n"),
         Some(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -31,13 +31,13 @@ pub async fn health(State(app): State<App>) -> (StatusCode, &'static str) {
     }
 }
 
-/// `GET /readyz`: 200, or 503 with the parts that are not ready.
+/// `GET /readyz`: 200, or 503 with the components that are not ready.
 pub async fn ready(State(app): State<App>) -> Response {
-    let mut last = app.operating.last_look.0.lock().await;
+    let mut last = app.operating.last_readiness.0.lock().await;
     let parts = match &*last {
-        Some((at, parts)) if at.elapsed() < COUNTS => parts.clone(),
+        Some((at, parts)) if at.elapsed() < CACHE_TIME => parts.clone(),
         _ => {
-            let parts = look(&app).await;
+            let parts = check(&app).await;
             *last = Some((Instant::now(), parts.clone()));
             parts
         }
@@ -49,39 +49,39 @@ pub async fn ready(State(app): State<App>) -> Response {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let told = |state: &Result<(), String>| if state.is_ok() { "ready" } else { "not ready" };
+    let describe = |state: &Result<(), String>| if state.is_ok() { "ready" } else { "not ready" };
     let parts: Map<_, _> = parts
         .iter()
-        .map(|(name, state)| ((*name).to_owned(), Value::from(told(state))))
+        .map(|(name, state)| ((*name).to_owned(), Value::from(describe(state))))
         .collect();
     (status, Json(json!({"ready": is_ready, "parts": parts}))).into_response()
 }
 
-async fn look(app: &App) -> Vec<Part> {
+async fn check(app: &App) -> Vec<Part> {
     let mut parts = Vec::new();
-    if let Some(upkeep) = &app.upkeep {
-        parts.extend(upkeep.parts().await);
+    if let Some(maintenance) = &app.maintenance {
+        parts.extend(maintenance.health().await);
     }
     if let Some(plugins) = app.plugins.clone() {
-        let looking = tokio::task::spawn_blocking(move || plugins.status());
-        let told = match looking.await {
+        let checking = tokio::task::spawn_blocking(move || plugins.status());
+        let outcome = match checking.await {
             Err(error) => Err(error.to_string()),
             Ok(Err(error)) => Err(error.to_string()),
             Ok(Ok(all)) => {
-                let wrong: Vec<_> = all
+                let errors: Vec<_> = all
                     .into_iter()
                     .filter_map(|status| {
                         Some(format!("{}: {}", status.pin.name, status.outcome.err()?))
                     })
                     .collect();
-                if wrong.is_empty() {
+                if errors.is_empty() {
                     Ok(())
                 } else {
-                    Err(wrong.join("; "))
+                    Err(errors.join("; "))
                 }
             }
         };
-        parts.push(("plugins", told));
+        parts.push(("plugins", outcome));
     }
     for (part, state) in &parts {
         if let Err(error) = state {

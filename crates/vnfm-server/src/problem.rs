@@ -1,5 +1,5 @@
-//! The one place that knows status codes: every refusal and every bad request becomes `ProblemDetails` here
-//! (SOL013 6.3), `application/problem+json`.
+//! The only place that knows status codes: every refusal and every bad request becomes `ProblemDetails` here (SOL013
+//! 6.3), `application/problem+json`.
 //!
 //! | [`Why`] | status |
 //! |---|---|
@@ -7,9 +7,9 @@
 //! | `Conflict` | 409 |
 //! | `Stale` | 412 |
 //! | `Unprocessable` | 422 |
-//! | `UsedUp` | 403 |
+//! | `QuotaExceeded` | 403 |
 //! | `Unavailable` | 503 |
-//! | `Broken` | 500, without inner text |
+//! | any other | 500, with the details only in the log |
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -18,22 +18,22 @@ use vnfm_core::{Refusal, Why};
 use vnfm_nfvo::download::NOT_WRITTEN;
 use vnfm_types::ProblemDetails;
 
-/// An answer that says no.
+/// An error response: `ProblemDetails` with our error code.
 #[derive(Debug, Clone)]
 pub struct Problem(Box<ProblemDetails>);
 
-/// The code of a problem, beside its answer: for what is said of some of them in headers.
+/// The code of a problem, as an extension of its response: some codes add response headers.
 #[derive(Debug, Clone)]
-pub struct Named(pub String);
+pub struct ProblemCode(pub String);
 
-/// What a handler returns.
-pub type Answer<T = Response> = Result<T, Problem>;
+/// The result of a handler.
+pub type HandlerResult<T = Response> = Result<T, Problem>;
 
-/// Where `docs/errors.md` is served from; a code is a fragment of it.
+/// The URL of `docs/errors.md`; the code is its fragment.
 const ERRORS: &str = "https://vnfm.dev/errors#";
 
 impl Problem {
-    /// A problem of a request, with our code for it.
+    /// A problem with an error code of ours.
     pub fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
         let mut details = ProblemDetails::new(status.as_u16(), detail);
         details.type_uri = Some(format!("{ERRORS}{code}"));
@@ -42,46 +42,46 @@ impl Problem {
         Self(Box::new(details))
     }
 
-    /// The same problem, with what to do next.
+    /// Adds a hint: what to do next.
     #[must_use]
-    pub fn next(mut self, next: impl Into<String>) -> Self {
+    pub fn hint(mut self, next: impl Into<String>) -> Self {
         self.0.next = Some(next.into());
         self
     }
 
-    /// A request that is malformed (400).
+    /// 400: the request is malformed.
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "request.malformed", detail)
     }
 
-    /// A body that is well-formed, and not what the resource takes (422).
-    pub fn unfit(detail: impl Into<String>) -> Self {
+    /// 422: the body is well-formed JSON, but not of the resource's data type.
+    pub fn schema_mismatch(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "request.schema", detail)
     }
 
-    /// No such thing (404).
+    /// 404: there is no such resource.
     pub fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "request.not-found", detail)
     }
 
-    /// A bug of ours (500): its text goes into the log alone.
+    /// 500: a bug of ours. The error text goes only into the log.
     pub fn bug(error: &dyn std::error::Error) -> Self {
-        tracing::error!(%error, "a request met a bug");
-        let what = "the server met a bug in itself; its log has more";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", what)
+        tracing::error!(%error, "internal error");
+        let detail = "internal error; see the server's log";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", detail)
     }
 
-    /// What it says.
+    /// The body of the response.
     pub fn details(&self) -> &ProblemDetails {
         &self.0
     }
 }
 
-/// Codes that the facade itself gives, with what each means and what to do next, for `docs/errors.md`.
+/// The codes of the HTTP layer, each with its meaning and a hint, for `docs/errors.md`.
 pub const CODES: &[(&str, &str, &str)] = &[
     (
         "request.malformed",
-        "the request is malformed, or has a parameter that the resource does not take",
+        "the request is malformed, or has a parameter that the resource does not accept",
         "correct the member or parameter that the message names",
     ),
     (
@@ -92,141 +92,141 @@ pub const CODES: &[(&str, &str, &str)] = &[
     (
         "request.not-found",
         "there is no such resource",
-        "look at the list of the resource",
+        "list the resources of this kind",
     ),
     (
         "request.not-supported",
         "the VNF does not support this task",
-        "the links of the instance are the tasks that are possible",
+        "use a task that `_links` of the instance offers",
     ),
     (
         "request.method",
-        "the resource does not take this method",
+        "the resource does not support this method",
         "see `/openapi.yaml`",
     ),
     (
         "request.accept",
-        "the resource cannot be served as the client accepts it",
-        "accept `application/json`",
+        "the resource is not available in a media type that the client accepts",
+        "send `Accept: application/json`",
     ),
     (
         "request.no-version",
-        "the request does not say for which version of the interface it is made",
+        "the request does not name the API version",
         "send the header `Version` with one of the versions in the message",
     ),
     (
         "request.version",
-        "the API version of the request is not served",
-        "ask `api_versions`",
+        "the requested API version is not supported",
+        "use a version that `api_versions` lists",
     ),
     (
         "request.media-type",
-        "the body is of a type that the resource does not take",
-        "send the type that the message names",
+        "the resource does not accept a body of this media type",
+        "send the media type that the message names",
     ),
     (
         "request.too-large",
-        "the body is larger than the server takes",
+        "the body is larger than the server accepts",
         "send less, or raise the limit in the configuration",
     ),
     (
         "request.too-slow",
-        "the body of the request comes more slowly than the server waits for",
+        "the request body arrives too slowly",
         "send it faster, or raise `limits.body_seconds` in the configuration",
     ),
     (
         "request.unauthorized",
-        "the server needs a login, or the one that was given is wrong",
-        "set VNFM_TOKEN, or VNFM_USER and VNFM_PASSWORD; `WWW-Authenticate` names every way",
+        "the request has no credentials, or wrong ones",
+        "set VNFM_TOKEN, or VNFM_USER and VNFM_PASSWORD; `WWW-Authenticate` lists the login methods",
     ),
     (
         "access.forbidden",
-        "the login has not the role that this needs",
-        "ask somebody with the role that the message names",
+        "the caller does not have the required role",
+        "ask a user with the role that the message names",
     ),
     (
         "access.no-role",
-        "the login is good, but worth nothing here: no rule of the configuration fits it",
-        "ask whoever looks after the server for a rule in `access` of its configuration",
+        "the credentials are valid, but no rule in the configuration gives them a role",
+        "ask the operator for a rule in `access` in the configuration",
     ),
     (
         "access.narrowed",
-        "the role is narrowed to VIMs, namespaces or vendors, and this is outside of them",
-        "ask somebody whose role is not narrowed so",
+        "the role is limited to certain VIMs, namespaces or vendors, and this is outside of them",
+        "ask a user whose role is not limited in this way",
     ),
     (
         "access.rate",
-        "more requests of one login, or more wrong logins from one address, than the server takes",
-        "wait for as long as `Retry-After` says",
+        "too many requests of one principal, or too many wrong logins from one address",
+        "wait for the time in `Retry-After`",
     ),
     (
         "access.unavailable",
-        "whoever knows whether the login is good cannot be asked",
-        "try again; the server's log says what is wrong",
+        "the identity service that verifies the login cannot be reached",
+        "try again; see the server's log for the cause",
     ),
     (
         "request.wrong-state",
-        "the resource is not in the state that the request needs",
+        "the resource is not in the state that the request requires",
         "read it again",
     ),
     (
         "request.stale",
-        "the resource is not as `If-Match` says: somebody changed it",
-        "read it again and decide anew",
+        "the resource has changed since the version in `If-Match`",
+        "read it again, then decide whether to repeat the request",
     ),
     (
         "package.refused",
-        "the package is not onboarded; the message has every finding with file, line and column",
-        "mend the findings and upload again",
+        "the package is refused; the message has every finding with file, line and column",
+        "fix the findings and upload again",
     ),
     (
         "package.not-written",
-        "a package cannot be written to the disk of the server",
-        "look at the disk of the server",
+        "the server cannot write a package to its disk",
+        "check the server's disk",
     ),
     (
         "package.address",
-        "a package, or a token for it, is to be fetched from an address that is not allowed",
-        "have it allowed in `packages.external` of the configuration, or upload the package itself",
+        "the address of a package, or of its token endpoint, is not allowed",
+        "allow it in `packages.external` in the configuration, or upload the package instead",
     ),
     (
         "package.interrupted",
-        "the server stopped before all of a package was taken in",
+        "the server stopped before the package was complete",
         "upload it again",
     ),
     (
         "package.on-its-way",
-        "the package is being fetched from the NFVO, and that takes its time",
-        "ask again; the package is fetched meanwhile",
+        "the package is still being fetched from the NFVO",
+        "try again later; the fetch continues",
     ),
     (
         "request.range",
-        "the range of bytes that is asked for begins beyond the end",
-        "ask for less; `Content-Range` has the size",
+        "the requested byte range starts beyond the end",
+        "request a smaller range; `Content-Range` has the size",
     ),
     (
         "server.recovery",
-        "the database was restored from a backup, and how the VIMs differ is not confirmed yet",
+        "the database was restored from a backup, and its recovery is not confirmed yet",
         "`vnfmctl recovery show`, then `vnfmctl recovery confirm`",
     ),
     (
         "server.low-disk",
-        "the disk of the server is low: nothing new is begun, what is in flight goes on",
-        "make room: `vnfmctl prune`, older backups, packages that are not in use",
+        "the server's disk is low: nothing new is started; operations in progress continue",
+        "free space: `vnfmctl prune`, delete old backups and unused packages",
     ),
     (
         "server.files-lost",
-        "the database or its folder was removed or replaced below the running server: what it writes would be lost",
-        "bring the files back as they were and restart the server; else restart it, and it says what is missing",
+        "the database or its folder was removed or replaced while the server runs: changes would be lost",
+        "restore the files and restart the server; without them, the restart reports what is missing",
     ),
     (
         "server.damaged",
-        "the check of the database at the start found it damaged",
-        "stop the server, look at the disk, restore a backup with `vnfm-server restore`",
+        "the database check at startup found damage",
+        "stop the server, check the disk, restore a backup with `vnfm-server restore`",
     ),
     (
         "server.bug",
-        "the server met a bug in itself",
+        "internal error of the server",
         "report it with the server's log",
     ),
 ];
@@ -253,7 +253,7 @@ impl From<Refusal> for Problem {
             );
         }
         let mut problem =
-            Self::new(status, refusal.code.name, refusal.detail.clone()).next(refusal.next());
+            Self::new(status, refusal.code.name, refusal.detail.clone()).hint(refusal.next());
         problem.0.title = Some(refusal.code.means.to_owned());
         problem.0.retryable = Some(refusal.why == Why::Unavailable);
         problem.0.blocked_by = refusal.blocked_by;
@@ -279,7 +279,7 @@ impl IntoResponse for Problem {
         let body = serde_json::to_vec(&self.0).unwrap_or_default();
         let mut response = (status, body).into_response();
         if let Some(code) = self.0.code {
-            response.extensions_mut().insert(Named(code));
+            response.extensions_mut().insert(ProblemCode(code));
         }
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);

@@ -1,5 +1,5 @@
-//! Where the keys lie that seal secrets: the key file in the data folder, or Barbican. Which of both holds the database
-//! knows; `vnfmctl secrets migrate` changes it. The configuration only says how Barbican is reached.
+//! The location of the encryption keys: the key file in the data folder, or Barbican. The database records which one
+//! is used; `vnfmctl secrets migrate` changes it. The configuration only has the connection to Barbican.
 
 use crate::access::secret;
 use anyhow::Context as _;
@@ -17,56 +17,56 @@ use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
 /// The key file in the data folder.
 const KEY_FILE: &str = "secrets.key";
-/// Seconds for which a start waits for Barbican where nothing else is configured.
-const WAIT: u64 = 60;
-/// How long a start waits before it asks again.
-const PAUSE: Duration = Duration::from_secs(2);
+/// Default timeout in seconds for Barbican at startup.
+const WAIT_SECONDS: u64 = 60;
+/// Interval between two attempts at startup.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// `secrets` of the configuration.
+/// `secrets` in the configuration.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
-    /// The Barbican that keeps the key which seals secrets; where absent, the key lies in `secrets.key` in the data folder.
-    /// A new database gets its key there; one that is there already changes with `vnfmctl secrets migrate`.
+    /// The Barbican that stores the encryption key; if absent, the key is in `secrets.key` in the data folder. A new
+    /// database uses this location; `vnfmctl secrets migrate` moves the key of an existing one.
     pub barbican: Option<BarbicanSettings>,
 }
 
-/// How Barbican is reached.
+/// The connection to Barbican.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Barbican")]
 pub struct BarbicanSettings {
-    /// The Keystone of the cloud whose catalog has it, with `/v3`.
+    /// Keystone endpoint of the cloud whose catalog has Barbican, with `/v3`.
     #[schemars(extend("format" = "http-url"))]
     pub endpoint: String,
-    /// Who we are there: a user with the role `creator`.
+    /// User of this server there, with the role `creator`.
     pub user: String,
-    /// The domain of that user, by name or id; `default` where absent.
+    /// Domain of that user, by name or id. Default: `default`.
     pub user_domain: Option<String>,
-    /// The project whose secret the key is.
+    /// The project that owns the key.
     pub project: String,
-    /// The domain of that project, by name or id; the user's where absent.
+    /// Domain of that project, by name or id. Default: the user's domain.
     pub project_domain: Option<String>,
-    /// File that holds the password; it is read again at each call.
+    /// File with the password; it is read again at each call.
     #[schemars(extend("format" = "file"))]
     pub password_file: PathBuf,
-    /// The region whose Barbican it is, where the catalog has several.
+    /// Region of Barbican, if the catalog has several.
     pub region: Option<String>,
-    /// Which endpoint of the catalog is used: `public`, `internal` or `admin`; `public` where absent.
+    /// Which endpoint of the catalog to use: `public`, `internal` or `admin`. Default: `public`.
     pub interface: Option<String>,
-    /// PEM file of the authorities that the cloud's certificates may be of; those of the machine where absent.
+    /// PEM file of the CAs for the cloud's certificates; the system's CAs if absent.
     #[schemars(extend("format" = "file"))]
     pub authorities_file: Option<PathBuf>,
-    /// Seconds for which a start waits for it to answer; 60 where absent.
+    /// Seconds that the server waits for Barbican at startup. Default: 60.
     pub wait_seconds: Option<u64>,
 }
 
 impl Secrets {
-    /// Whoever keeps keys, if somebody is configured; nothing is called yet.
+    /// The key provider, if one is configured; nothing is called yet.
     ///
     /// # Errors
     ///
-    /// Where a file cannot be read.
+    /// If a file cannot be read.
     pub fn sealer(&self, clock: &Arc<dyn Clock>) -> anyhow::Result<Option<Arc<dyn SecretSealer>>> {
         let Some(settings) = self.barbican.clone() else {
             return Ok(None);
@@ -75,7 +75,7 @@ impl Secrets {
             Box::new(move || settings.connection().map_err(|error| format!("{error:#}")));
         let barbican = Barbican::new(login, clock.clone())
             .map_err(|error| anyhow::anyhow!("{error}; hint: {}", error.next()))
-            .context("cannot use `secrets.barbican` of the configuration")?;
+            .context("cannot use `secrets.barbican` in the configuration")?;
         Ok(Some(Arc::new(barbican)))
     }
 
@@ -84,7 +84,7 @@ impl Secrets {
             .barbican
             .as_ref()
             .and_then(|barbican| barbican.wait_seconds);
-        Duration::from_secs(wait.unwrap_or(WAIT))
+        Duration::from_secs(wait.unwrap_or(WAIT_SECONDS))
     }
 }
 
@@ -121,11 +121,11 @@ impl BarbicanSettings {
     }
 }
 
-/// Opens the database of a data folder with its keys, wherever they lie; waits a while for Barbican.
+/// Opens the database of a data folder with its keys; waits for Barbican if necessary.
 ///
 /// # Errors
 ///
-/// Where the database or the key file cannot be used, or Barbican does not answer for as long as is configured.
+/// If the database or the key file cannot be used, or Barbican does not respond within `wait_seconds`.
 pub async fn open(
     data: &Path,
     secrets: &Secrets,
@@ -134,7 +134,7 @@ pub async fn open(
     let (database, file) = (data.join("vnfm.db"), data.join(KEY_FILE));
     vnfm_store::check_files(data).context("cannot use the data folder")?;
     let sealer = secrets.sealer(clock)?;
-    let until = clock
+    let deadline = clock
         .now()
         .saturating_add(secrets.wait())
         .unwrap_or(Timestamp::MAX);
@@ -148,17 +148,17 @@ pub async fn open(
             Err(StoreError::Keys {
                 kind: ErrorKind::Unavailable,
                 detail,
-            }) if clock.now() < until => {
-                tracing::warn!("{detail}; the start waits for it");
-                clock.sleep(PAUSE).await;
+            }) if clock.now() < deadline => {
+                tracing::warn!("{detail}; waiting for it");
+                clock.sleep(RETRY_INTERVAL).await;
             }
             opened => {
                 let store =
                     opened.with_context(|| format!("cannot use `{}`", database.display()))?;
                 if sealer.is_some() && store.key_place() == KeyLocation::File {
                     tracing::warn!(
-                        "Barbican is configured, and secrets are sealed with the key file: `vnfmctl secrets migrate --to \
-                         barbican` brings the key there"
+                        "Barbican is configured, but the key file is still in use; move the key with `vnfmctl secrets migrate --to \
+                         barbican`"
                     );
                 }
                 return Ok(store);
@@ -167,23 +167,23 @@ pub async fn open(
     }
 }
 
-/// What `GET /vnfm/v1/secrets` shows of a store.
+/// The response of `GET /vnfm/v1/secrets`.
 ///
 /// # Errors
 ///
-/// Where the database does not answer.
+/// If the database does not respond.
 pub async fn shown(store: &SqliteStore) -> Result<Value, StoreError> {
     let keys: Vec<Value> = store.sealed_by().await?.into_iter().map(key).collect();
-    let to = match store.key_place() {
+    let location = match store.key_place() {
         KeyLocation::File => "file",
         KeyLocation::Sealer => "barbican",
     };
-    let mut shown = json!({"keyIn": to, "keys": keys});
+    let mut response = json!({"keyIn": location, "keys": keys});
     match store.unused_keys().await {
-        Ok(unused) => shown["unused"] = json!(unused),
-        Err(error) => shown["notAsked"] = json!(error.to_string()),
+        Ok(unused) => response["unused"] = json!(unused),
+        Err(error) => response["notAsked"] = json!(error.to_string()),
     }
-    Ok(shown)
+    Ok(response)
 }
 
 fn key(sealed: vnfm_store::SealedBy) -> Value {

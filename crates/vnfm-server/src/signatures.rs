@@ -1,13 +1,13 @@
-//! Whose packages are taken: `packages` of the configuration, and what becomes of a package that nobody signed.
+//! Signatures of packages: the policy in `packages` in the configuration, and its verdict on a package.
 //!
 //! ```yaml
 //! packages:
-//!   signatures: require        # off: not looked at; warn: said in the package's warnings; require: else refused
-//!   trust: /etc/vnfm/vendors.pem   # certificates of authorities, or of vendors themselves
-//!   crl: /etc/vnfm/revoked.pem     # their revocation lists
+//!   signatures: require        # off: not verified; warn: faults become warnings; require: faults refuse the package
+//!   trust: /etc/vnfm/vendors.pem   # CA certificates, or vendors' own certificates
+//!   crl: /etc/vnfm/revoked.pem     # revocation lists
 //! ```
-//! Both files are read for each package: a new list needs no restart. Signatures are verified when a package is
-//! onboarded; afterwards its hash vouches for it.
+//! Both files are read for each package: a new list needs no restart. Signatures are verified at onboarding; later,
+//! the package's hash is sufficient.
 
 use anyhow::{Context as _, bail};
 use schemars::JsonSchema;
@@ -22,53 +22,53 @@ use vnfm_descriptor::{Limits, Outer, Package, codes};
 use vnfm_signature::{Certificate, Report, Trust, check, check_outer};
 use vnfm_types::{PackageSecurityOption, VnfPkgInfo};
 
-/// `packages` of the configuration.
+/// `packages` in the configuration.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Packages {
-    /// What signatures are good for.
+    /// Whether signatures are verified and required.
     pub signatures: Policy,
-    /// PEM file of the certificates that are trusted.
+    /// PEM file of trusted certificates.
     #[schemars(extend("format" = "file"))]
     pub trust: Option<PathBuf>,
-    /// PEM file of revocation lists.
+    /// PEM file of certificate revocation lists.
     #[schemars(extend("format" = "file"))]
     pub crl: Option<PathBuf>,
-    /// Addresses below which external artifacts of packages may be fetched, such as
-    /// `https://artifacts.example.com/images/`; none where absent.
+    /// Address prefixes from which external artifacts of packages may be fetched, such as
+    /// `https://artifacts.example.com/images/`. Default: none.
     pub external: Vec<String>,
 }
 
-/// What signatures are good for.
+/// Policy for signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// Nobody looks at them.
+    /// Signatures are not verified.
     #[default]
     Off,
-    /// What is wrong is among the package's warnings.
+    /// Faults are added to the package's warnings.
     Warn,
-    /// A package is refused that is not signed by somebody who is trusted.
+    /// A package without a valid signature of a trusted signer is refused.
     Require,
 }
 
-/// Looks at the signatures of packages.
+/// Verifies the signatures of packages.
 pub struct Signatures {
     config: Packages,
     clock: Arc<dyn Clock>,
 }
 
-/// Hashes what goes through it, and keeps why it could not be written.
-struct Hashed<W> {
+/// A writer that hashes its bytes, and remembers a write error.
+struct HashingWriter<W> {
     to: W,
     hash: Sha256,
-    failed: Option<String>,
+    error: Option<String>,
 }
 
-impl<W: Write> Write for Hashed<W> {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = self.to.write(bytes).inspect_err(|error| {
-            self.failed = Some(error.to_string());
+            self.error = Some(error.to_string());
         })?;
         self.hash.update(&bytes[..written]);
         Ok(written)
@@ -79,40 +79,39 @@ impl<W: Write> Write for Hashed<W> {
     }
 }
 
-/// Why a package was not taken out of its outer archive.
+/// Why a package could not be extracted from its outer archive.
 #[derive(Debug)]
-pub(crate) enum NotUnwrapped {
-    /// What is wrong with it.
+pub(crate) enum UnwrapError {
+    /// The package or its signature is faulty.
     Refused(String),
-    /// Our disk does not take it.
+    /// The server's disk cannot be written.
     NotWritten(String),
 }
 
-/// Bytes in hexadecimal.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
 }
 
-/// What is said of a package's signatures.
+/// The result of verifying a package's signatures.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     option: Option<PackageSecurityOption>,
     certificate: Option<String>,
-    /// A line for each thing that is wrong.
+    /// One line per fault.
     faults: Vec<String>,
 }
 
 impl Signatures {
-    /// Looks at them as `config` says.
+    /// Reads the files of `config`, to report errors early.
     ///
     /// # Errors
     ///
-    /// Where one of its files cannot be used, or `require` has nobody to trust.
+    /// If one of the files cannot be used, or `require` has no trusted certificates.
     pub fn new(config: Packages, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         if config.signatures == Policy::Require && config.trust.is_none() {
-            bail!("packages.signatures is `require`, but packages.trust names nobody to trust");
+            bail!("packages.signatures is `require`, but packages.trust is not set");
         }
         let signatures = Self { config, clock };
         signatures
@@ -122,7 +121,6 @@ impl Signatures {
         Ok(signatures)
     }
 
-    /// Whether anybody looks.
     fn is_off(&self) -> bool {
         self.config.signatures == Policy::Off
     }
@@ -141,71 +139,73 @@ impl Signatures {
             .map_err(|fault| format!("packages.trust, packages.crl: {fault}"))
     }
 
-    /// Takes a package out of the outer archive that it was uploaded in (SOL004 option 2), into `to`, and tells its
-    /// SHA-256; `None` where there is none. Blocks.
+    /// Extracts a package from the outer archive it was uploaded in (SOL004 option 2) into `to`, and returns its
+    /// SHA-256; `None` if there is no outer archive. Blocks.
     ///
     /// # Errors
     ///
-    /// Where it has more than `largest` bytes, or cannot be read, or written.
+    /// If it has more than `max_bytes`, or cannot be read or written.
     pub(crate) fn unwrap(
         &self,
         upload: &Path,
-        (to, largest): (&Path, u64),
+        (to, max_bytes): (&Path, u64),
         limits: &Limits,
-    ) -> Result<Option<(Verdict, String)>, NotUnwrapped> {
+    ) -> Result<Option<(Verdict, String)>, UnwrapError> {
         let Some(outer) = Outer::find(upload, limits) else {
             return Ok(None);
         };
         let failed = |error: &dyn std::fmt::Display| {
-            NotUnwrapped::NotWritten(format!("cannot write `{}`: {error}", to.display()))
+            UnwrapError::NotWritten(format!("cannot write `{}`: {error}", to.display()))
         };
         let file = BufWriter::new(File::create(to).map_err(|error| failed(&error))?);
-        let mut file = Hashed {
+        let mut file = HashingWriter {
             to: file,
             hash: Sha256::new(),
-            failed: None,
+            error: None,
         };
-        let (trust, at) = (self.trust().map_err(NotUnwrapped::Refused)?, self.now());
+        let (trust, at) = (self.trust().map_err(UnwrapError::Refused)?, self.now());
         let trust = trust.as_ref().map(|trust| (trust, at));
-        let report = check_outer(&outer, (largest, &mut file), trust).map_err(|error| {
-            let refused = || NotUnwrapped::Refused(error.to_string());
-            file.failed.as_ref().map_or_else(refused, |why| failed(why))
+        let report = check_outer(&outer, (max_bytes, &mut file), trust).map_err(|error| {
+            let refused = || UnwrapError::Refused(error.to_string());
+            file.error
+                .as_ref()
+                .map_or_else(refused, |error| failed(error))
         })?;
         file.flush().map_err(|error| failed(&error))?;
-        let beside = outer.certificate().ok().flatten();
-        let verdict = self.verdict(&report, PackageSecurityOption::Option2, beside);
+        let certificate = outer.certificate().ok().flatten();
+        let verdict = self.verdict(&report, PackageSecurityOption::Option2, certificate);
         Ok(Some((verdict, hexadecimal(&file.hash.finalize()))))
     }
 
-    /// What the package says of itself (option 1). Blocks.
+    /// Verifies signatures in the package itself (option 1). Blocks.
     ///
     /// # Errors
     ///
-    /// Where the files of the configuration cannot be read any more.
-    pub(crate) fn inside(&self, package: &Package) -> Result<Verdict, String> {
-        let beside = package
+    /// If the configured files can no longer be read.
+    pub(crate) fn verify(&self, package: &Package) -> Result<Verdict, String> {
+        let certificate = package
             .certificate()
             .and_then(|path| package.read(path).ok());
         if self.is_off() {
             let is_signed = package.manifest().is_some_and(|manifest| manifest.signed);
             return Ok(unverified(
                 is_signed.then_some(PackageSecurityOption::Option1),
-                beside,
+                certificate,
             ));
         }
         let (trust, at) = (self.trust()?, self.now());
         let report = check(package, trust.as_ref().map(|trust| (trust, at)));
-        Ok(self.verdict(&report, PackageSecurityOption::Option1, beside))
+        Ok(self.verdict(&report, PackageSecurityOption::Option1, certificate))
     }
 
     fn verdict(
         &self,
         report: &Report,
         option: PackageSecurityOption,
-        beside: Option<Vec<u8>>,
+        certificate: Option<Vec<u8>>,
     ) -> Verdict {
         if self.is_off() {
-            return unverified(Some(option), beside);
+            return unverified(Some(option), certificate);
         }
         let option = Some(option).filter(|_| !report.signed.is_empty());
         let fault =
@@ -213,21 +213,21 @@ impl Signatures {
         let faults = report.faults.iter().map(fault).collect();
         Verdict {
             faults,
-            ..unverified(option, beside)
+            ..unverified(option, certificate)
         }
     }
 
-    /// Notes the verdict in the package's record.
+    /// Writes the verdict into the package's record.
     ///
     /// # Errors
     ///
-    /// Why the package is refused.
-    pub(crate) fn note(&self, verdict: Verdict, info: &mut VnfPkgInfo) -> Result<(), String> {
+    /// If the policy refuses the package.
+    pub(crate) fn apply(&self, verdict: Verdict, info: &mut VnfPkgInfo) -> Result<(), String> {
         if !verdict.faults.is_empty() && self.config.signatures == Policy::Require {
             return Err(verdict.faults.join("\n"));
         }
         if !self.is_off() {
-            // It was verified, or what is wrong with it is said.
+            // Remove the warning that the signature was not verified.
             let unverified = format!("[{}]", codes::SIGNATURE);
             info.warnings
                 .retain(|warning| !warning.contains(&unverified));
@@ -238,20 +238,19 @@ impl Signatures {
         Ok(())
     }
 
-    /// When it is now.
     pub(crate) fn clock(&self) -> &dyn Clock {
         &*self.clock
     }
 
-    /// Seconds since 1970.
+    /// Seconds since 1970, for comparing with certificates' validity.
     fn now(&self) -> u64 {
         u64::try_from(self.clock.now().as_second()).unwrap_or_default()
     }
 }
 
-/// How a package is signed, whatever that is worth: with which certificate, where that came as a file.
-fn unverified(option: Option<PackageSecurityOption>, beside: Option<Vec<u8>>) -> Verdict {
-    let certificate = beside.filter(|_| option.is_some());
+/// A verdict without verification: the kind of signature, and the certificate if it came as a file.
+fn unverified(option: Option<PackageSecurityOption>, certificate: Option<Vec<u8>>) -> Verdict {
+    let certificate = certificate.filter(|_| option.is_some());
     let certificate = certificate.and_then(|bytes| Certificate::read(&bytes).ok());
     let certificate = certificate.and_then(|all| all.first().map(Certificate::to_pem));
     Verdict {

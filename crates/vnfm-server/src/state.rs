@@ -1,14 +1,14 @@
-//! What every handler gets: the engine, where packages go, and what the server was configured with.
+//! The state that every handler gets: the engine, onboarding, and parts of the configuration.
 
 use crate::access::Access;
 use crate::drive::Wake;
 use crate::forwarded::Proxies;
+use crate::maintenance::Maintenance;
 use crate::metrics::Metrics;
 use crate::onboarding::Onboarding;
-use crate::parts;
-use crate::probes::LastLook;
+use crate::probes::LastReadiness;
+use crate::supervisor::Supervisor;
 use crate::supply::Supply;
-use crate::upkeep::Upkeep;
 use crate::view::Root;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
@@ -24,46 +24,46 @@ use vnfm_plugin_host::PluginHost;
 use vnfm_store::KeyLocation;
 use vnfm_types::v1::ApiVersion;
 
-/// What the server is made of, as far as handlers see it.
+/// The state of the HTTP handlers.
 pub struct AppState {
     /// The engine.
     pub engine: Engine,
-    /// Where uploaded packages are checked and kept.
+    /// Checks and stores uploaded packages.
     pub onboarding: Onboarding,
-    /// Told after each acceptance.
+    /// Notified after each accepted operation.
     pub wake: Wake,
-    /// Who is told of lifecycle changes.
+    /// Delivers notifications.
     pub subscribers: Arc<dyn Subscribers>,
-    /// How many entries a page of a list has; 0: all are in one answer.
+    /// Entries per page of a list; 0 disables paging.
     pub page: AtomicUsize,
-    /// Where clients find this server; derived from each request where absent.
+    /// Base URL of this server for clients; derived from each request if absent.
     pub public_url: Option<String>,
-    /// What stands before the paths of the NFVO, where there is one.
+    /// API root of the NFVO, if one is configured.
     pub nfvo: Option<String>,
-    /// The NFVO as a source of packages, where it is one.
+    /// The NFVO as a source of packages, if it is one.
     pub supply: Option<Arc<Supply>>,
-    /// True where it is served by TLS.
+    /// Whether the server uses TLS.
     pub tls: bool,
-    /// Who may do what.
+    /// Logins, roles and quotas.
     pub access: Access,
-    /// Plugins that are libraries; none where all drivers are linked in.
+    /// Plugins loaded from libraries; absent if all drivers are linked in.
     pub plugins: Option<Arc<PluginHost>>,
-    /// Replaces the key that seals secrets; see `secrets rotate` and `secrets migrate`.
+    /// Replaces the encryption key; see `secrets rotate` and `secrets migrate`.
     pub rotation: Arc<dyn Rotate>,
-    /// Backup, pruning and recovery; none where an embedder brings a database of its own.
-    pub upkeep: Option<Arc<Upkeep>>,
-    /// What those need who operate it.
+    /// Backup, pruning and recovery; absent if an embedder brings its own database.
+    pub maintenance: Option<Arc<Maintenance>>,
+    /// Metrics, probes and supervision.
     pub operating: Operating,
 }
 
 impl AppState {
-    /// The facade as a part of an embedder's application: who asks its layers say ([`Access::embedded`]), and its database
-    /// is its own, so there is no backup, pruning or rotation of keys here. What is public may be changed before
-    /// [`crate::routes::router`] gets it; `public_url` is where clients find it, where it is nested below a path.
+    /// State for an application that embeds the API. The application's middleware identifies the caller
+    /// ([`Access::embedded`]), and it manages its own database: no backup, pruning or key rotation here. Change public
+    /// fields before passing it to [`crate::routes::router`]; set `public_url` if the router is nested below a path.
     ///
     /// # Errors
     ///
-    /// Where the figures or the access contradict themselves: a bug.
+    /// If the metrics or the access settings contradict themselves: a bug.
     pub fn embedded(
         engine: Engine,
         onboarding: Onboarding,
@@ -81,87 +81,88 @@ impl AppState {
             tls: false,
             access: Access::embedded()?,
             plugins: None,
-            rotation: Arc::new(NotHere),
-            upkeep: None,
+            rotation: Arc::new(UnsupportedRotation),
+            maintenance: None,
             operating: Operating::new()?,
         })
     }
 }
 
-/// Keys that the embedder looks after.
-struct NotHere;
+/// The embedder manages the keys.
+struct UnsupportedRotation;
 
 #[async_trait::async_trait]
-impl Rotate for NotHere {
+impl Rotate for UnsupportedRotation {
     async fn rotate(&self) -> Result<u64, StoreError> {
-        Err(not_here())
+        Err(unsupported())
     }
     async fn migrate(&self, _: KeyLocation) -> Result<u64, StoreError> {
-        Err(not_here())
+        Err(unsupported())
     }
     async fn shown(&self) -> Result<Value, StoreError> {
-        Err(not_here())
+        Err(unsupported())
     }
 }
 
-fn not_here() -> StoreError {
-    let what = "this server is part of another application, which seals its secrets itself";
-    StoreError::Unavailable(what.to_owned())
+fn unsupported() -> StoreError {
+    let detail =
+        "this server is embedded in another application, which manages the encryption keys";
+    StoreError::Unavailable(detail.to_owned())
 }
 
-/// What those need who operate the server.
+/// Metrics, probes and supervision.
 pub struct Operating {
-    /// What Prometheus reads.
+    /// For Prometheus.
     pub metrics: Arc<Metrics>,
-    /// The proxies whose word about where this server is counts.
+    /// The proxies whose forwarding headers are trusted.
     pub proxies: Proxies,
-    /// Files of certificates, by the name of their member in the configuration.
+    /// Certificate files, with the names of their configuration members.
     pub certificates: Vec<(String, PathBuf)>,
-    /// How ready it was when somebody asked last.
-    pub last_look: LastLook,
-    /// What runs beside requests.
-    pub parts: parts::Parts,
+    /// The result of the last readiness check.
+    pub last_readiness: LastReadiness,
+    /// Supervises the background tasks.
+    pub supervisor: Supervisor,
 }
 
 impl Operating {
-    /// With figures of its own, behind no proxy.
+    /// Fresh metrics, no trusted proxies.
     ///
     /// # Errors
     ///
-    /// Where the figures contradict themselves: a bug.
+    /// If the metrics contradict themselves: a bug.
     pub fn new() -> prometheus::Result<Self> {
         Ok(Self {
             metrics: Arc::new(Metrics::new()?),
             proxies: Proxies::default(),
             certificates: Vec::new(),
-            last_look: LastLook::default(),
-            parts: parts::Parts::default(),
+            last_readiness: LastReadiness::default(),
+            supervisor: Supervisor::default(),
         })
     }
 }
 
-/// Replaces the key that seals secrets.
+/// Replaces the encryption key.
 #[async_trait::async_trait]
 pub trait Rotate: Send + Sync {
-    /// Makes a new key, seals everything anew, forgets the old key; returns how many values were sealed anew.
+    /// Creates a new key, encrypts everything with it and deletes the old key. Returns the number of values.
     ///
     /// # Errors
     ///
-    /// Where the database, or the place of the key, cannot be written.
+    /// If the database or the key location cannot be written.
     async fn rotate(&self) -> Result<u64, StoreError>;
 
-    /// Seals everything with a key in another place; goes on where an earlier one was cut short.
+    /// Encrypts everything with a key at another location; resumes an interrupted migration.
     ///
     /// # Errors
     ///
     /// As [`Self::rotate`].
     async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError>;
 
-    /// Where keys lie, and what each sealed.
+    /// Key locations, and how many values each key encrypts.
     ///
     /// # Errors
     ///
-    /// Where the database does not answer.
+    /// If the database does not respond.
     async fn shown(&self) -> Result<Value, StoreError>;
 }
 
@@ -176,13 +177,13 @@ impl FromRequestParts<App> for Root {
             .extensions
             .get::<ConnectInfo<SocketAddr>>()
             .map(|peer| peer.0.ip());
-        let told = || app.operating.proxies.outer(&parts.headers, peer);
-        let public_url = app.public_url.clone().or_else(told);
+        let forwarded = || app.operating.proxies.public_url(&parts.headers, peer);
+        let public_url = app.public_url.clone().or_else(forwarded);
         let root = Self::of(&parts.headers, public_url.as_deref(), app.tls);
-        let edition = ApiVersion::of_path(parts.uri.path());
+        let api_version = ApiVersion::of_path(parts.uri.path());
         Ok(Self {
             nfvo: app.nfvo.clone(),
-            api_version: edition,
+            api_version,
             ..root
         })
     }

@@ -1,28 +1,28 @@
-//! Packages that come from the NFVO (SOL003 10): fetched when an instance is to be made of a VNFD that is not here, and when
-//! the NFVO says that it has on-boarded one; then they are what they are there.
+//! Packages from the NFVO (SOL003 10): fetched when an instance is created from a VNFD that is missing here, and when
+//! the NFVO reports a package as on-boarded; afterwards their state follows the NFVO.
 //!
 //! ```text
-//! POST vnf_instances ─ vnfdId not here ─┐                         ┌ a package here has the same hash ─┐
-//! VnfPackageOnboardingNotification ─────┴► asked for at the NFVO ─┴ fetched, compared ────────────────┴► taken in
+//! POST vnf_instances ─ vnfdId missing ─┐                         ┌ a package here has the same hash ─┐
+//! VnfPackageOnboardingNotification ─────┴► looked up at the NFVO ──┴ fetched, verified ────────────────┴► onboarded
 //!
-//! VnfPackageChangeNotification, and a look now and then ─► asked for at the NFVO ─► enabled, disabled, deleted
+//! VnfPackageChangeNotification, and polling ─► looked up at the NFVO ─► enabled, disabled, deleted
 //! ```
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | here | what is configured, and fetching |
-//! | `supply/changes.rs` | what becomes of packages at the NFVO |
-//! | `supply/standing.rs` | the subscription: made, looked at, made anew |
+//! | here | configuration and fetching |
+//! | `supply/changes.rs` | changes of packages at the NFVO |
+//! | `supply/subscription.rs` | the subscription: created, checked, recreated |
 //!
-//! What the NFVO tells is a hint: what is done is what it answers when it is asked. One VNFD of one tenant is fetched once
-//! at a time, in a task of its own; whoever waits for it too long is told to ask again, and it comes all the same.
+//! Notifications are only hints: the server acts on the NFVO's current state. Each VNFD of a tenant is fetched by one
+//! background task at a time; a request that waits too long gets 503, and the fetch continues.
 
 mod changes;
-mod standing;
+mod subscription;
 
 pub use changes::Notification;
 
 use crate::nfvo::Connection;
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use crate::state::{App, AppState};
 use axum::http::StatusCode;
 use futures::FutureExt as _;
@@ -40,54 +40,54 @@ use vnfm_core::query::Query;
 use vnfm_nfvo::OfferedPackage;
 use vnfm_types::{NfvoPackage, Secret};
 
-/// Seconds that a request waits for a package where nothing else is configured.
-const WAIT: u64 = 60;
-/// Seconds between two looks at the NFVO where nothing else is configured.
-const LOOK: u64 = 300;
-/// Who the NFVO is for us.
+/// Default for `wait_seconds`.
+const WAIT_SECONDS: u64 = 60;
+/// Default for `look_seconds`.
+const POLL_SECONDS: u64 = 300;
+/// The user name of the NFVO at this server.
 const USER: &str = "nfvo";
 
-/// `nfvo.packages` of the configuration: the NFVO is a source of VNF packages.
+/// `nfvo.packages` in the configuration: the NFVO is a source of VNF packages.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NfvoPackages {
-    /// Tenants that get its packages; `default` alone where absent.
+    /// Tenants that get the NFVO's packages. Default: only `default`.
     pub tenants: Vec<String>,
-    /// Whether we subscribe to what is on-boarded, disabled and deleted there; true where absent.
+    /// Whether to subscribe to on-boarding, changes and deletion of packages. Default: true.
     pub subscribe: Option<bool>,
-    /// Whether what is on-boarded there is fetched at once, and not only when it is wanted; true where absent. Needs
-    /// `subscribe`.
+    /// Whether to fetch packages as soon as they are on-boarded there, not only on demand. Needs `subscribe`. Default:
+    /// true.
     pub prefetch: Option<bool>,
-    /// Seconds that the request for an instance waits while its package is fetched; 60 where absent.
+    /// Seconds that a request for a new instance waits for its package. Default: 60.
     pub wait_seconds: Option<u64>,
-    /// Seconds between two looks at the subscription and at what has become of the packages; 300 where absent.
+    /// Seconds between two checks of the subscription and of the packages' states. Default: 300.
     pub look_seconds: Option<u64>,
 }
 
-/// Who waits for a package that is on its way.
-type OnItsWay = Shared<BoxFuture<'static, Answer<()>>>;
+/// A fetch in progress, shared by the requests that wait for it.
+type SharedFetch = Shared<BoxFuture<'static, HandlerResult<()>>>;
 
-/// The NFVO as the source of packages.
+/// The NFVO as a source of packages.
 pub struct Supply {
     nfvo: Arc<Connection>,
     clock: Arc<dyn Clock>,
     tenants: Vec<String>,
     subscribe: bool,
     prefetch: bool,
-    wait: Duration,
-    look: Duration,
-    /// Where the NFVO tells us.
+    max_wait: Duration,
+    poll_interval: Duration,
+    /// The URL for the NFVO's notifications.
     callback: String,
-    /// What it logs in with; made anew with each process.
+    /// The NFVO's password for notifications; generated by each process.
     password: Secret,
-    /// By tenant and VNFD.
-    fetching: Mutex<HashMap<(String, String), OnItsWay>>,
-    /// One VNFD after the other for all tenants, so that what one has fetched the next one finds.
-    turns: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// Fetches in progress, by tenant and VNFD.
+    fetching: Mutex<HashMap<(String, String), SharedFetch>>,
+    /// One fetch per VNFD at a time over all tenants, so that the next one finds the archive here.
+    locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Supply {
-    /// The NFVO behind a connection, for a server that is at `root` for it.
+    /// `root`: the base URL of this server for the NFVO.
     pub(crate) fn new(
         nfvo: Arc<Connection>,
         config: &NfvoPackages,
@@ -105,8 +105,8 @@ impl Supply {
             tenants,
             subscribe,
             prefetch: subscribe && config.prefetch.unwrap_or(true),
-            wait: Duration::from_secs(config.wait_seconds.unwrap_or(WAIT)),
-            look: Duration::from_secs(config.look_seconds.unwrap_or(LOOK).max(1)),
+            max_wait: Duration::from_secs(config.wait_seconds.unwrap_or(WAIT_SECONDS)),
+            poll_interval: Duration::from_secs(config.look_seconds.unwrap_or(POLL_SECONDS).max(1)),
             callback: format!("{}/vnfm/v1/nfvo_notifications", root.trim_end_matches('/')),
             password: Secret::new(format!(
                 "{}{}",
@@ -114,28 +114,29 @@ impl Supply {
                 Uuid::new_v4().simple()
             )),
             fetching: Mutex::default(),
-            turns: Mutex::default(),
+            locks: Mutex::default(),
         }
     }
 
-    /// Sees to it that the package of a VNFD is here, for a tenant that gets packages of the NFVO.
+    /// Makes sure that the package of a VNFD is here, for a tenant that gets the NFVO's packages.
     ///
     /// # Errors
     ///
-    /// 422 where neither we nor the NFVO have one that may be used, 503 where the NFVO does not answer or the package
-    /// takes longer than is waited.
-    pub async fn provide(&self, app: &App, tenant: &str, vnfd_id: &str) -> Answer<()> {
-        if !self.serves(tenant) || is_here(app, tenant, vnfd_id).await? {
+    /// 422 if neither this server nor the NFVO has a usable one; 503 if the NFVO does not respond or the fetch takes
+    /// longer than `wait_seconds`.
+    pub async fn provide(&self, app: &App, tenant: &str, vnfd_id: &str) -> HandlerResult<()> {
+        if !self.serves(tenant) || is_present(app, tenant, vnfd_id).await? {
             return Ok(());
         }
-        let fetched = self.fetched(app, tenant, vnfd_id);
-        tokio::time::timeout(self.wait, fetched)
+        let fetch = self.shared_fetch(app, tenant, vnfd_id);
+        tokio::time::timeout(self.max_wait, fetch)
             .await
             .unwrap_or_else(|_| {
-                let what =
-                    format!("the package with vnfdId `{vnfd_id}` is on its way from the NFVO");
+                let detail = format!(
+                    "the package with vnfdId `{vnfd_id}` is still being fetched from the NFVO"
+                );
                 let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-                Err(Problem::new(unavailable, "package.on-its-way", what).next("ask again"))
+                Err(Problem::new(unavailable, "package.on-its-way", detail).hint("try again later"))
             })
     }
 
@@ -143,24 +144,24 @@ impl Supply {
         self.tenants.iter().any(|one| one == tenant)
     }
 
-    /// The one fetching of it that there is; begun where there is none.
-    fn fetched(&self, app: &App, tenant: &str, vnfd_id: &str) -> OnItsWay {
+    /// The fetch in progress for the VNFD; starts one if there is none.
+    fn shared_fetch(&self, app: &App, tenant: &str, vnfd_id: &str) -> SharedFetch {
         let key = (tenant.to_owned(), vnfd_id.to_owned());
         let mut all = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(&key) {
             return known.clone();
         }
-        let (app, of) = (app.clone(), key.clone());
+        let (app, fetched) = (app.clone(), key.clone());
         let task = tokio::spawn(async move {
             let Some(supply) = app.supply.clone() else {
                 return Ok(());
             };
-            let outcome = supply.fetch(&app, &of.0, &of.1).await;
+            let outcome = supply.fetch(&app, &fetched.0, &fetched.1).await;
             supply
                 .fetching
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .remove(&of);
+                .remove(&fetched);
             outcome
         });
         let ended = async move { task.await.unwrap_or_else(|error| Err(Problem::bug(&error))) };
@@ -169,35 +170,35 @@ impl Supply {
         fetched
     }
 
-    async fn fetch(&self, app: &AppState, tenant: &str, vnfd_id: &str) -> Answer<()> {
-        let turn = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-            turns.entry(vnfd_id.to_owned()).or_default().clone()
+    async fn fetch(&self, app: &AppState, tenant: &str, vnfd_id: &str) -> HandlerResult<()> {
+        let lock = {
+            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            locks.entry(vnfd_id.to_owned()).or_default().clone()
         };
-        let _turn = turn.lock().await;
-        let outcome = self.fetch_in_turn(app, tenant, vnfd_id).await;
+        let _lock = lock.lock().await;
+        let outcome = self.fetch_locked(app, tenant, vnfd_id).await;
         match &outcome {
-            Ok(()) => tracing::info!(tenant, vnfd_id, "a package is here from the NFVO"),
+            Ok(()) => tracing::info!(tenant, vnfd_id, "fetched a package from the NFVO"),
             Err(problem) => {
-                let why = &problem.details().detail;
+                let reason = &problem.details().detail;
                 tracing::warn!(
                     tenant,
                     vnfd_id,
-                    why,
-                    "a package does not come from the NFVO"
+                    reason,
+                    "cannot fetch a package from the NFVO"
                 );
             }
         }
         outcome
     }
 
-    async fn fetch_in_turn(&self, app: &AppState, tenant: &str, vnfd_id: &str) -> Answer<()> {
-        if is_here(app, tenant, vnfd_id).await? {
+    async fn fetch_locked(&self, app: &AppState, tenant: &str, vnfd_id: &str) -> HandlerResult<()> {
+        if is_present(app, tenant, vnfd_id).await? {
             return Ok(());
         }
-        if let Some(upkeep) = &app.upkeep {
-            upkeep.room()?;
+        if let Some(maintenance) = &app.maintenance {
+            maintenance.check_disk()?;
         }
         let offered = self
             .nfvo
@@ -212,24 +213,26 @@ impl Supply {
             vnf_pkg_id: offered.id.clone(),
             operational_state: offered.operational_state,
         };
-        let (record, _taking) = app.onboarding.begin_from_nfvo(tenant, nfvo).await?;
-        let content = self.content(app, &offered, app.onboarding.most(left)).await;
+        let (record, _guard) = app.onboarding.begin_from_nfvo(tenant, nfvo).await?;
+        let content = self
+            .content(app, &offered, app.onboarding.max_fetch_bytes(left))
+            .await;
         app.onboarding.end_from_nfvo(record, content).await
     }
 
-    /// The archive in a file: one that is here already, or what the NFVO sends.
+    /// The archive as a file: a local copy with the same hash, or fetched from the NFVO.
     async fn content(
         &self,
         app: &AppState,
         offered: &OfferedPackage,
-        most: u64,
-    ) -> Answer<PathBuf> {
+        max_bytes: u64,
+    ) -> HandlerResult<PathBuf> {
         if let Some(hash) = offered.sha256()
             && let Some(file) = app.onboarding.copy_of(&hash).await
         {
             tracing::info!(
                 vnf_pkg_id = offered.id,
-                "a package is here already, and not fetched"
+                "using a local copy of a package of the NFVO"
             );
             return Ok(file);
         }
@@ -237,21 +240,25 @@ impl Supply {
         self.nfvo
             .current()
             .packages
-            .fetch(offered, most, &file)
+            .fetch(offered, max_bytes, &file)
             .await
             .map_err(refused)?;
         Ok(file)
     }
 }
 
-/// Whether a package with the VNFD is here; also one that is DISABLED, of which no instance is made.
-async fn is_here(app: &AppState, tenant: &str, vnfd_id: &str) -> Answer<bool> {
+/// Whether a package with the VNFD is here, even if DISABLED.
+async fn is_present(app: &AppState, tenant: &str, vnfd_id: &str) -> HandlerResult<bool> {
     Ok(!with_vnfd(app, tenant, vnfd_id).await?.is_empty())
 }
 
-async fn with_vnfd(app: &AppState, tenant: &str, vnfd_id: &str) -> Answer<Vec<PackageRecord>> {
-    let of_vnfd = Query::only("vnfdId", vnfd_id);
-    Ok(app.engine.store().package_records(tenant, &of_vnfd).await?)
+async fn with_vnfd(
+    app: &AppState,
+    tenant: &str,
+    vnfd_id: &str,
+) -> HandlerResult<Vec<PackageRecord>> {
+    let query = Query::only("vnfdId", vnfd_id);
+    Ok(app.engine.store().package_records(tenant, &query).await?)
 }
 
 fn refused(error: PortError) -> Problem {

@@ -1,7 +1,6 @@
-//! The server's certificate, and the authorities of its clients' certificates, as they lie in their files. The files are
-//! looked at again and again: what is new and good is used for the connections that come from then on, and those that
-//! there are go on. What is not good, such as a certificate whose key is still to come, is told and tried again once it
-//! has changed.
+//! The server's certificate and the CA for client certificates. Their files are polled: new valid content applies to
+//! new connections, while existing ones continue. Invalid content, such as a certificate whose key has not been
+//! written yet, is logged, and tried again when it changes.
 
 use anyhow::{Context as _, bail};
 use rustls::pki_types::pem::PemObject as _;
@@ -14,23 +13,23 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use vnfm_core::ports::Clock;
 
-/// How long after a look at the files the next one comes.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
-/// What is spoken, the newest first.
+/// Interval between two polls of the files.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// ALPN protocols, in order of preference.
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
-/// Where everything lies; all PEM.
+/// Paths of the files, all PEM.
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// The chain.
+    /// Certificate chain.
     pub cert: PathBuf,
-    /// Its private key.
+    /// Private key.
     pub key: PathBuf,
-    /// The authorities of clients, and whether each client has to show a certificate.
+    /// CAs for client certificates, and whether every client must present one.
     pub clients: Option<(PathBuf, bool)>,
 }
 
-/// What new connections get, which may change at any time.
+/// The TLS settings for new connections; may change at any time.
 #[derive(Clone)]
 pub struct Certificate(Arc<RwLock<Arc<ServerConfig>>>);
 
@@ -39,7 +38,7 @@ impl Certificate {
         Self(Arc::new(RwLock::new(Arc::new(config))))
     }
 
-    /// As it is now.
+    /// The current settings.
     pub fn current(&self) -> Arc<ServerConfig> {
         self.0
             .read()
@@ -52,23 +51,23 @@ impl Certificate {
     }
 }
 
-/// What was read of them.
-pub struct Read {
-    /// What the listener uses.
+/// The loaded files.
+pub struct Loaded {
+    /// For the listener.
     pub config: Certificate,
     contents: Vec<Vec<u8>>,
 }
 
 impl Files {
-    /// Reads them all.
+    /// Reads and validates the files.
     ///
     /// # Errors
     ///
-    /// Where one cannot be read, or they do not fit together: said with its name.
-    pub fn read(&self) -> anyhow::Result<Read> {
+    /// If a file cannot be read, or they do not match; the error names the file.
+    pub fn read(&self) -> anyhow::Result<Loaded> {
         let contents = self.contents()?;
         let config = Certificate::new(self.config(&contents)?);
-        Ok(Read { config, contents })
+        Ok(Loaded { config, contents })
     }
 
     /// The bytes of each file, in the order of the members.
@@ -86,7 +85,7 @@ impl Files {
 
     fn config(&self, contents: &[Vec<u8>]) -> anyhow::Result<ServerConfig> {
         let [cert, key, clients @ ..] = contents else {
-            bail!("there is no certificate")
+            bail!("no certificate")
         };
         let chain = certificates(&self.cert, cert)?;
         let key = PrivateKeyDer::from_pem_slice(key)
@@ -99,16 +98,16 @@ impl Files {
                         .add(authority)
                         .with_context(|| format!("cannot use `{}`", file.display()))?;
                 }
-                let checking = WebPkiClientVerifier::builder(Arc::new(roots));
-                let checking = if *required {
-                    checking
+                let verifier = WebPkiClientVerifier::builder(Arc::new(roots));
+                let verifier = if *required {
+                    verifier
                 } else {
-                    checking.allow_unauthenticated()
+                    verifier.allow_unauthenticated()
                 };
-                let checking = checking.build();
-                let checking =
-                    checking.with_context(|| format!("cannot use `{}`", file.display()))?;
-                ServerConfig::builder().with_client_cert_verifier(checking)
+                let verifier = verifier.build();
+                let verifier =
+                    verifier.with_context(|| format!("cannot use `{}`", file.display()))?;
+                ServerConfig::builder().with_client_cert_verifier(verifier)
             }
             _ => ServerConfig::builder().with_no_client_auth(),
         };
@@ -127,17 +126,17 @@ fn certificates(file: &Path, pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'s
     found.with_context(|| format!("`{}` has no certificate", file.display()))
 }
 
-/// Uses what is new in the files, for ever.
-pub async fn watch(files: Files, read: Read, clock: Arc<dyn Clock>) -> Infallible {
-    let Read {
+/// Polls the files and applies changes.
+pub async fn watch(files: Files, loaded: Loaded, clock: Arc<dyn Clock>) -> Infallible {
+    let Loaded {
         config,
         contents: mut seen,
-    } = read;
+    } = loaded;
     loop {
-        clock.sleep(LOOK_AGAIN).await;
-        let looking = files.clone();
-        let contents = tokio::task::spawn_blocking(move || looking.contents()).await;
-        // One that is just being replaced is there again at the next look.
+        clock.sleep(POLL_INTERVAL).await;
+        let polled = files.clone();
+        let contents = tokio::task::spawn_blocking(move || polled.contents()).await;
+        // A file that is being replaced is complete at the next poll.
         let Ok(Ok(contents)) = contents else { continue };
         if contents == seen {
             continue;
@@ -145,13 +144,13 @@ pub async fn watch(files: Files, read: Read, clock: Arc<dyn Clock>) -> Infallibl
         match files.config(&contents) {
             Ok(new) => {
                 config.replace(new);
-                tracing::info!(cert = %files.cert.display(), "new connections get the new certificate");
+                tracing::info!(cert = %files.cert.display(), "new connections use the new certificate");
             }
             Err(error) => {
                 let error = format!("{error:#}");
                 tracing::warn!(
                     error,
-                    "the certificate has changed and cannot be used; the one before stays"
+                    "cannot use the changed certificate; keeping the previous one"
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! Subscribers, and how late they are told: each notification is measured when it is taken or refused.
+//! Measures deliveries to subscribers: the age of each notification when it is delivered or rejected.
 
 use crate::metrics::Metrics;
 use async_trait::async_trait;
@@ -7,13 +7,13 @@ use serde_json::Value;
 use std::sync::Arc;
 use vnfm_core::ports::{Callback, Clock, PortError, Subscribers};
 
-/// Subscribers that are measured.
+/// Adds metrics to [`Subscribers`].
 pub struct Measured {
-    /// Those who are told.
+    /// Where notifications are delivered.
     pub inner: Arc<dyn Subscribers>,
-    /// Time.
+    /// The clock for the age of notifications.
     pub clock: Arc<dyn Clock>,
-    /// Where it is counted.
+    /// Where deliveries and their age are counted.
     pub metrics: Arc<Metrics>,
 }
 

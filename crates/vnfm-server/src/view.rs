@@ -1,4 +1,4 @@
-//! Records as the standard shows them: with `_links`, without secrets, in the version that was asked.
+//! Records in the standard's form: with `_links`, without secrets, in the requested API version.
 
 use axum::http::HeaderMap;
 use serde::Serialize;
@@ -11,24 +11,24 @@ use vnfm_types::{
     VnfInstanceLinks, VnfLcmOpOcc, VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
 };
 
-/// Where this server is, as the client sees it: configured, or from the request's `Host`.
+/// The server's public URL, configured or derived from the request's `Host`.
 #[derive(Debug, Clone)]
 pub struct Root {
-    /// What stands before every path.
+    /// Base URL of all paths.
     pub url: String,
-    /// The same at the NFVO, where there is one.
+    /// API root of the NFVO, if there is one.
     pub nfvo: Option<String>,
-    /// The version of VNF LCM that the client speaks.
+    /// The client's version of VNF LCM.
     pub api_version: ApiVersion,
 }
 
-/// A resource in the version that was asked.
+/// A resource in the requested version.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Shown<T> {
-    /// As its type spells it.
-    Now(T),
-    /// As `vnflcm/v1` spells it.
+pub enum Versioned<T> {
+    /// In the form of its type.
+    Current(T),
+    /// In the form of `vnflcm/v1`.
     V1(Value),
 }
 
@@ -49,26 +49,26 @@ impl Root {
         }
     }
 
-    /// What stands before the paths of VNF LCM.
+    /// Base URL of VNF LCM.
     pub fn lcm(&self) -> String {
         format!("{}{}", self.url, self.api_version.prefix())
     }
 
-    /// Where this server is for a subscriber; see [`SubscriptionRecord::root`].
-    pub fn of_subscriber(&self) -> String {
+    /// Base URL of this server for a subscriber; see [`SubscriptionRecord::root`].
+    pub fn for_subscriber(&self) -> String {
         match self.api_version {
             ApiVersion::V1 => self.lcm(),
             ApiVersion::V2 => self.url.clone(),
         }
     }
 
-    fn shown<T: Serialize>(&self, resource: T, convert: impl Fn(&mut Value)) -> Shown<T> {
+    fn in_version<T: Serialize>(&self, resource: T, convert: impl Fn(&mut Value)) -> Versioned<T> {
         if self.api_version == ApiVersion::V2 {
-            return Shown::Now(resource);
+            return Versioned::Current(resource);
         }
         let mut value = serde_json::to_value(&resource).unwrap_or_default();
         convert(&mut value);
-        Shown::V1(value)
+        Versioned::V1(value)
     }
 
     fn lcm_link(&self, path: &str) -> Link {
@@ -104,8 +104,8 @@ impl Root {
     }
 }
 
-/// An instance; a task's link is there while the task is possible.
-pub fn instance(record: InstanceRecord, root: &Root) -> Shown<VnfInstance> {
+/// An instance; it has links only to the tasks that are currently possible.
+pub fn instance(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
     let mut vnf = record.vnf;
     for connection in vnf.vim_connection_info.values_mut() {
         connection.access_info.clear();
@@ -121,11 +121,11 @@ pub fn instance(record: InstanceRecord, root: &Root) -> Shown<VnfInstance> {
         terminate: task("terminate", free && instantiated),
         heal: task("heal", free && instantiated),
     });
-    root.shown(vnf, |vnf| v1::vnf_instance(vnf, &record.vnf_pkg_id))
+    root.in_version(vnf, |vnf| v1::vnf_instance(vnf, &record.vnf_pkg_id))
 }
 
-/// An operation occurrence; a task's link is there while the task is allowed.
-pub fn op(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
+/// An operation occurrence; it has links only to the tasks that are currently allowed.
+pub fn op(record: OpRecord, root: &Root) -> Versioned<VnfLcmOpOcc> {
     let mut op = record.op;
     let path = format!("/vnf_lcm_op_occs/{}", op.id);
     let stopped = op.operation_state == FailedTemp;
@@ -146,18 +146,18 @@ pub fn op(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
         rollback: task("rollback", stopped && record.point_of_no_return.is_none()),
         fail: task("fail", stopped),
     });
-    root.shown(op, v1::vnf_lcm_op_occ)
+    root.in_version(op, v1::vnf_lcm_op_occ)
 }
 
 /// A subscription.
-pub fn subscription(record: SubscriptionRecord, root: &Root) -> Shown<LccnSubscription> {
-    let mut shown = record.subscription;
-    shown.links = Some(LccnSubscriptionLinks {
+pub fn subscription(record: SubscriptionRecord, root: &Root) -> Versioned<LccnSubscription> {
+    let mut subscription = record.subscription;
+    subscription.links = Some(LccnSubscriptionLinks {
         this: Link {
-            href: root.subscription(&shown.id),
+            href: root.subscription(&subscription.id),
         },
     });
-    root.shown(shown, v1::subscription)
+    root.in_version(subscription, v1::subscription)
 }
 
 /// A package.

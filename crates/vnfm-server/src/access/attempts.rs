@@ -1,8 +1,8 @@
-//! What somebody may try before we know who they are. Each address has a bucket of logins that are refused, and each
-//! account at each address a pause that doubles with every wrong password. So neither guessing nor flooding gets far,
-//! and nobody locks anybody else out: the right password from another address is taken at once.
+//! Limits before a caller is authenticated: each address has a bucket for refused logins, and each account at each
+//! address a delay that doubles with every wrong password. This slows down guessing and flooding without locking
+//! anyone out: the right password from another address is accepted at once.
 //!
-//! An address of IPv6 counts with its whole /64, which is one customer's.
+//! IPv6 addresses count by their /64, which belongs to one customer.
 
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
@@ -11,12 +11,12 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::Clock;
 
-/// How many refused logins one address may have in a second, and how many at once.
+/// Allowed refused logins per address: rate and burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// On the average, in a second.
+    /// Average per second.
     pub per_second: u32,
-    /// At once.
+    /// Number allowed at once.
     pub burst: u32,
 }
 
@@ -29,12 +29,12 @@ impl Default for Allowance {
     }
 }
 
-/// Where somebody asks from: one address, or one network of IPv6.
+/// The origin of a request: one IPv4 address, or one IPv6 /64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Source(IpAddr);
 
 impl Source {
-    /// Of an address; whoever has none is one source.
+    /// The source of an address; requests without an address share one source.
     pub fn of(address: Option<IpAddr>) -> Self {
         match address.map(|address| address.to_canonical()) {
             Some(IpAddr::V6(address)) => {
@@ -47,16 +47,16 @@ impl Source {
     }
 }
 
-/// How many sources, and how many accounts at sources, are remembered.
-const MOST: usize = 10_000;
-/// Wrong passwords that cost no pause.
-const FREE: u32 = 3;
-/// The longest pause, in doublings of a second.
-const DOUBLINGS: u32 = 6;
+/// Maximum number of remembered sources, and of accounts at sources.
+const MAX_ENTRIES: usize = 10_000;
+/// Wrong passwords without a delay.
+const FREE_FAILURES: u32 = 3;
+/// The longest delay, as doublings of one second.
+const MAX_DOUBLINGS: u32 = 6;
 /// How long after its last wrong password an account at a source is forgotten.
-const FORGET: SignedDuration = SignedDuration::from_mins(15);
+const FORGET_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
-/// What was refused lately.
+/// Recently refused logins.
 pub struct Attempts {
     clock: Arc<dyn Clock>,
     allowance: Allowance,
@@ -64,14 +64,14 @@ pub struct Attempts {
     accounts: Mutex<HashMap<([u8; 32], Source), Failures>>,
 }
 
-/// Of one source: how much of its allowance is used, in thousandths of a login, and when that was so.
+/// The used part of a source's allowance, in thousandths of a login, at a time.
 #[derive(Clone, Copy)]
 struct Refusals {
     used: u64,
     at: Timestamp,
 }
 
-/// Of one account at one source.
+/// Wrong passwords of one account at one source.
 #[derive(Clone, Copy)]
 struct Failures {
     count: u32,
@@ -79,7 +79,7 @@ struct Failures {
 }
 
 impl Attempts {
-    /// Nothing was refused yet.
+    /// No refused logins yet.
     pub fn new(allowance: Allowance, clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
@@ -89,28 +89,28 @@ impl Attempts {
         }
     }
 
-    /// Whether a source may be refused once more.
+    /// Whether the source has allowance left.
     ///
     /// # Errors
     ///
-    /// The seconds to wait, where it may not.
-    pub fn left(&self, source: Source) -> Result<(), u64> {
+    /// The seconds to wait, if not.
+    pub fn check(&self, source: Source) -> Result<(), u64> {
         let used = self.used(locked(&self.sources).get(&source).copied());
-        let most = u64::from(self.allowance.burst) * 1_000;
-        let over = (used + 1_000).saturating_sub(most);
+        let limit = u64::from(self.allowance.burst) * 1_000;
+        let over = (used + 1_000).saturating_sub(limit);
         if over == 0 {
             return Ok(());
         }
         Err(over.div_ceil(u64::from(self.allowance.per_second.max(1)) * 1_000))
     }
 
-    /// Notes that a source was refused.
+    /// Counts a refused login of a source.
     ///
     /// # Errors
     ///
-    /// As [`Self::left`]; it is not noted then.
-    pub fn refused(&self, source: Source) -> Result<(), u64> {
-        self.left(source)?;
+    /// As [`Self::check`]; it is not counted then.
+    pub fn record_refusal(&self, source: Source) -> Result<(), u64> {
+        self.check(source)?;
         let now = self.clock.now();
         let mut sources = locked(&self.sources);
         make_room(&mut sources, |refusals| self.used(Some(*refusals)) > 0);
@@ -119,7 +119,7 @@ impl Attempts {
         Ok(())
     }
 
-    /// How much of its allowance a source has used by now. A clock that was put back gives it all of it.
+    /// The used part of a source's allowance now; zero if the clock was set back.
     fn used(&self, refusals: Option<Refusals>) -> u64 {
         let Some(Refusals { used, at }) = refusals else {
             return 0;
@@ -135,32 +135,33 @@ impl Attempts {
     ///
     /// # Errors
     ///
-    /// The seconds to wait, where wrong ones were tried too often.
-    pub fn may_try(&self, account: &[u8; 32], source: Source) -> Result<(), u64> {
+    /// The seconds to wait after too many wrong ones.
+    pub fn check_password_allowed(&self, account: &[u8; 32], source: Source) -> Result<(), u64> {
         let failures = locked(&self.accounts).get(&(*account, source)).copied();
-        let Some(Failures { count, at }) = failures.filter(|failures| failures.count >= FREE)
+        let Some(Failures { count, at }) =
+            failures.filter(|failures| failures.count >= FREE_FAILURES)
         else {
             return Ok(());
         };
-        let pause = SignedDuration::from_secs(1 << (count - FREE).min(DOUBLINGS));
+        let delay = SignedDuration::from_secs(1 << (count - FREE_FAILURES).min(MAX_DOUBLINGS));
         let passed = self.clock.now().duration_since(at);
-        if passed < SignedDuration::ZERO || passed >= pause {
+        if passed < SignedDuration::ZERO || passed >= delay {
             return Ok(());
         }
-        let left = pause - passed;
-        let whole = u64::try_from(left.as_secs()).unwrap_or_default();
-        Err(whole + u64::from(left.subsec_nanos() > 0))
+        let left = delay - passed;
+        let seconds = u64::try_from(left.as_secs()).unwrap_or_default();
+        Err(seconds + u64::from(left.subsec_nanos() > 0))
     }
 
-    /// Notes whether the password of an account was right.
-    pub fn tried(&self, account: [u8; 32], source: Source, is_right: bool) {
+    /// Records whether a password of an account was right.
+    pub fn record(&self, account: [u8; 32], source: Source, is_right: bool) {
         let mut accounts = locked(&self.accounts);
         if is_right {
             accounts.remove(&(account, source));
             return;
         }
         let now = self.clock.now();
-        let is_recent = |failures: &Failures| now.duration_since(failures.at) < FORGET;
+        let is_recent = |failures: &Failures| now.duration_since(failures.at) < FORGET_AFTER;
         make_room(&mut accounts, is_recent);
         let before = accounts
             .get(&(account, source))
@@ -172,13 +173,13 @@ impl Attempts {
     }
 }
 
-/// Forgets what is over where there is no room; where nothing is, one that is there makes room.
-fn make_room<K: Copy + Eq + Hash, V>(map: &mut HashMap<K, V>, is_of_use: impl Fn(&V) -> bool) {
-    if map.len() < MOST {
+/// If the map is full, removes outdated entries; if there are none, any entry.
+fn make_room<K: Copy + Eq + Hash, V>(map: &mut HashMap<K, V>, is_current: impl Fn(&V) -> bool) {
+    if map.len() < MAX_ENTRIES {
         return;
     }
-    map.retain(|_, value| is_of_use(value));
-    if map.len() >= MOST
+    map.retain(|_, value| is_current(value));
+    if map.len() >= MAX_ENTRIES
         && let Some(any) = map.keys().next().copied()
     {
         map.remove(&any);
@@ -191,7 +192,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{Allowance, Attempts, MOST, Source};
+    use super::{Allowance, Attempts, MAX_ENTRIES, Source};
     use futures::future::BoxFuture;
     use jiff::Timestamp;
     use std::net::IpAddr;
@@ -200,11 +201,11 @@ pub(super) mod tests {
     use std::time::Duration;
     use vnfm_core::ports::Clock;
 
-    /// A clock that a test moves on.
+    /// A clock that the test advances.
     #[derive(Default)]
-    pub(crate) struct Moved(pub(crate) AtomicI64);
+    pub(crate) struct ManualClock(pub(crate) AtomicI64);
 
-    impl Clock for Moved {
+    impl Clock for ManualClock {
         fn now(&self) -> Timestamp {
             Timestamp::from_second(self.0.load(Ordering::SeqCst)).unwrap()
         }
@@ -217,8 +218,8 @@ pub(super) mod tests {
         Source::of(Some(text.parse::<IpAddr>().unwrap()))
     }
 
-    fn attempts(burst: u32) -> (Arc<Moved>, Attempts) {
-        let clock = Arc::new(Moved::default());
+    fn attempts(burst: u32) -> (Arc<ManualClock>, Attempts) {
+        let clock = Arc::new(ManualClock::default());
         (
             clock.clone(),
             Attempts::new(
@@ -232,74 +233,74 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_address_that_is_refused_too_often_waits_and_no_other() {
+    fn only_the_address_with_too_many_refused_logins_waits() {
         let (clock, attempts) = attempts(3);
         let (here, there) = (source("192.0.2.1"), source("192.0.2.2"));
         assert_eq!(
-            [(); 4].map(|()| attempts.refused(here)),
+            [(); 4].map(|()| attempts.record_refusal(here)),
             [Ok(()), Ok(()), Ok(()), Err(1)]
         );
         assert_eq!(
-            (attempts.left(here), attempts.left(there)),
+            (attempts.check(here), attempts.check(there)),
             (Err(1), Ok(()))
         );
         clock.0.fetch_add(1, Ordering::SeqCst);
         assert_eq!(
-            [(); 3].map(|()| attempts.refused(here)),
+            [(); 3].map(|()| attempts.record_refusal(here)),
             [Ok(()), Ok(()), Err(1)]
         );
     }
 
     #[test]
-    fn wrong_passwords_cost_a_pause_at_that_address_and_a_right_one_ends_it() {
+    fn wrong_passwords_delay_their_address_until_a_right_one() {
         let (clock, attempts) = attempts(100);
         let (here, there, account) = (source("192.0.2.1"), source("192.0.2.2"), [7; 32]);
         for _ in 0..3 {
-            assert_eq!(attempts.may_try(&account, here), Ok(()));
-            attempts.tried(account, here, false);
+            assert_eq!(attempts.check_password_allowed(&account, here), Ok(()));
+            attempts.record(account, here, false);
         }
-        assert_eq!(attempts.may_try(&account, here), Err(1));
+        assert_eq!(attempts.check_password_allowed(&account, here), Err(1));
         assert_eq!(
-            attempts.may_try(&account, there),
+            attempts.check_password_allowed(&account, there),
             Ok(()),
-            "nobody is locked out"
+            "other addresses are not locked out"
         );
-        assert_eq!(attempts.may_try(&[8; 32], here), Ok(()));
+        assert_eq!(attempts.check_password_allowed(&[8; 32], here), Ok(()));
         clock.0.fetch_add(1, Ordering::SeqCst);
-        assert_eq!(attempts.may_try(&account, here), Ok(()));
-        attempts.tried(account, here, false);
-        assert_eq!(attempts.may_try(&account, here), Err(2));
+        assert_eq!(attempts.check_password_allowed(&account, here), Ok(()));
+        attempts.record(account, here, false);
+        assert_eq!(attempts.check_password_allowed(&account, here), Err(2));
         for _ in 0..100 {
-            attempts.tried(account, here, false);
+            attempts.record(account, here, false);
         }
         assert_eq!(
-            attempts.may_try(&account, here),
+            attempts.check_password_allowed(&account, here),
             Err(64),
-            "it does not grow for ever"
+            "the delay is bounded"
         );
         clock.0.fetch_sub(1_000, Ordering::SeqCst);
         assert_eq!(
-            attempts.may_try(&account, here),
+            attempts.check_password_allowed(&account, here),
             Ok(()),
-            "a clock that was put back"
+            "a clock set back"
         );
-        attempts.tried(account, here, true);
-        attempts.tried(account, here, false);
-        assert_eq!(attempts.may_try(&account, here), Ok(()));
+        attempts.record(account, here, true);
+        attempts.record(account, here, false);
+        assert_eq!(attempts.check_password_allowed(&account, here), Ok(()));
     }
 
     #[test]
-    fn what_is_remembered_has_a_bound() {
+    fn the_number_of_remembered_attempts_is_bounded() {
         let (_, attempts) = attempts(100);
-        for number in 0..u32::try_from(MOST + 100).unwrap() {
+        for number in 0..u32::try_from(MAX_ENTRIES + 100).unwrap() {
             let mut account = [0; 32];
             account[..4].copy_from_slice(&number.to_le_bytes());
-            attempts.tried(account, source("192.0.2.1"), false);
+            attempts.record(account, source("192.0.2.1"), false);
             let address = IpAddr::from(number.to_be_bytes());
-            let _ = attempts.refused(Source::of(Some(address)));
+            let _ = attempts.record_refusal(Source::of(Some(address)));
         }
-        assert_eq!(super::locked(&attempts.accounts).len(), MOST);
-        assert!(super::locked(&attempts.sources).len() <= MOST);
+        assert_eq!(super::locked(&attempts.accounts).len(), MAX_ENTRIES);
+        assert!(super::locked(&attempts.sources).len() <= MAX_ENTRIES);
     }
 
     #[test]

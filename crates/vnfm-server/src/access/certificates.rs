@@ -1,8 +1,7 @@
-//! TLS client certificates: whoever shows one of a known authority is somebody, by the names in it. The listener checks the
-//! chain; here a name becomes a principal.
+//! TLS client certificates: the listener verifies the chain; here a name in the certificate selects the principal.
 
-use super::principal::{Gets, Principal};
-use super::{LOGGED, Refused};
+use super::principal::{Principal, RoleGrant};
+use super::{LoginError, MAX_LOGGED_CHARS};
 use crate::logs::cut;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,42 +15,41 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ClientCertificates")]
 pub struct Settings {
-    /// PEM file of the authorities that a client's certificate may be of.
+    /// PEM file of the CAs for client certificates.
     #[schemars(extend("format" = "file"))]
     pub authorities_file: PathBuf,
-    /// Whether a client without a certificate is turned away in the handshake; false where absent: it may log in
-    /// otherwise.
+    /// Whether the handshake refuses clients without a certificate. Default: false; they may use another login method.
     #[serde(default)]
     pub required: bool,
-    /// What a certificate is worth; the first that fits decides.
+    /// Rules for roles; the first match decides.
     pub rules: Vec<Rule>,
 }
 
-/// One rule. It names one kind of name: what one authority checks of one kind it may not check of another.
+/// A rule matches one kind of name: a CA that verifies one kind may not verify another.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "CertificateRule")]
 pub struct Rule {
-    /// A DNS name that the certificate has to have; or its common name, where it has one alone and no DNS name at all.
+    /// A DNS name that the certificate must have; or its common name, if that is its only one and it has no DNS name.
     pub name: Option<String>,
-    /// Its only common name.
+    /// The only common name.
     pub common_name: Option<String>,
-    /// A DNS name among its subject alternative names.
+    /// A DNS name among the subject alternative names.
     pub dns: Option<String>,
-    /// A URI among them.
+    /// A URI among the subject alternative names.
     pub uri: Option<String>,
-    /// A mail address among them.
+    /// A mail address among the subject alternative names.
     pub mail: Option<String>,
-    /// What it is worth.
-    pub gets: Gets,
+    /// Tenant, role and limits of the caller.
+    pub gets: RoleGrant,
 }
 
 impl Rule {
-    /// Checks what the configuration says.
+    /// Validates the rule.
     ///
     /// # Errors
     ///
-    /// Where it does not name one name, or its tenant cannot be one.
+    /// If it does not name exactly one name, or the tenant name is invalid.
     pub fn checked(&self) -> Result<(), String> {
         let named = [
             &self.name,
@@ -62,15 +60,16 @@ impl Rule {
         ];
         if named.into_iter().flatten().count() != 1 {
             return Err(
-                "a rule names one of `name`, `common_name`, `dns`, `uri` and `mail`".to_owned(),
+                "a rule must name exactly one of `name`, `common_name`, `dns`, `uri` and `mail`"
+                    .to_owned(),
             );
         }
         self.gets.checked()
     }
 
-    /// The name by which a certificate fits.
-    fn fits(&self, names: &Names) -> Option<&str> {
-        let Found {
+    /// The name by which a certificate matches.
+    fn matching_name(&self, names: &Names) -> Option<&str> {
+        let NamesByKind {
             common,
             dns,
             uri,
@@ -83,35 +82,36 @@ impl Rule {
                 &[]
             }
         };
-        let usual = || {
+        let default = || {
             if dns.is_empty() {
                 only()
             } else {
                 dns.as_slice()
             }
         };
-        let among = |wanted: &'_ Option<String>, names: &[String]| {
-            wanted.as_ref().is_some_and(|wanted| names.contains(wanted))
+        let among = |expected: &'_ Option<String>, names: &[String]| {
+            expected
+                .as_ref()
+                .is_some_and(|expected| names.contains(expected))
         };
         [
-            (&self.name, among(&self.name, usual())),
+            (&self.name, among(&self.name, default())),
             (&self.common_name, among(&self.common_name, only())),
             (&self.dns, among(&self.dns, dns)),
             (&self.uri, among(&self.uri, uri)),
             (&self.mail, among(&self.mail, mail)),
         ]
         .into_iter()
-        .find_map(|(name, is_there)| name.as_deref().filter(|_| is_there))
+        .find_map(|(name, is_present)| name.as_deref().filter(|_| is_present))
     }
 }
 
-/// The names in a client's certificate, of which the chain was checked.
+/// The names in a client's certificate whose chain was verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Names(Arc<Found>);
+pub struct Names(Arc<NamesByKind>);
 
-/// By their kinds.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
+struct NamesByKind {
     common: Vec<String>,
     dns: Vec<String>,
     uri: Vec<String>,
@@ -119,15 +119,15 @@ struct Found {
 }
 
 impl Names {
-    /// Those in a certificate; none where it cannot be read.
+    /// Extracts the names; `None` if the certificate cannot be parsed.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
         let common = certificate.subject().iter_common_name();
-        let mut found = Found {
+        let mut found = NamesByKind {
             common: common
                 .filter_map(|name| name.as_str().ok().map(ToOwned::to_owned))
                 .collect(),
-            ..Found::default()
+            ..NamesByKind::default()
         };
         let others = certificate.subject_alternative_name().ok().flatten();
         for other in others.iter().flat_map(|other| &other.value.general_names) {
@@ -142,18 +142,18 @@ impl Names {
     }
 }
 
-/// Whoever a certificate is of.
-pub(super) fn check(rules: &[Rule], names: &Names) -> Result<Principal, Refused> {
+/// Returns the principal for a certificate.
+pub(super) fn check(rules: &[Rule], names: &Names) -> Result<Principal, LoginError> {
     if let Some((rule, name)) = rules
         .iter()
-        .find_map(|rule| Some((rule, rule.fits(names)?)))
+        .find_map(|rule| Some((rule, rule.matching_name(names)?)))
     {
         return rule
             .gets
             .principal(name, "certificate", None)
-            .map_err(Refused::NoRole);
+            .map_err(LoginError::NoRole);
     }
-    let Found {
+    let NamesByKind {
         common,
         dns,
         uri,
@@ -164,27 +164,27 @@ pub(super) fn check(rules: &[Rule], names: &Names) -> Result<Principal, Refused>
         .flatten()
         .map(String::as_str)
         .collect();
-    Err(Refused::NoRole(format!(
-        "no rule of the configuration fits the certificate of `{}`",
-        cut(&all.join("`, `"), LOGGED)
+    Err(LoginError::NoRole(format!(
+        "no rule in the configuration matches the certificate of `{}`",
+        cut(&all.join("`, `"), MAX_LOGGED_CHARS)
     )))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Names, Rule, check};
-    use crate::access::Refused;
+    use crate::access::LoginError;
 
     fn rule(names: &str) -> Vec<Rule> {
         let yaml = format!("[{{{names}, gets: {{tenant: acme, role: operate}}}}]");
         serde_yaml::from_str(&yaml).unwrap()
     }
 
-    /// The names in a certificate with these.
+    /// The names of a certificate created with these.
     fn names(common: &[&str], others: Vec<rcgen::SanType>) -> Names {
         let mut wanted = rcgen::CertificateParams::new(Vec::new()).unwrap();
         wanted.distinguished_name = rcgen::DistinguishedName::new();
-        // Under its own name of the type there is one alone.
+        // rcgen keeps only one value per known type, so the second name uses the type's OID.
         let types = [
             rcgen::DnType::CommonName,
             rcgen::DnType::CustomDnType(vec![2, 5, 4, 3]),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_known_by_a_name_of_the_kind_that_the_rule_names() {
+    fn a_rule_matches_a_name_of_its_kind() {
         let both = names(
             &["the nfvo"],
             vec![dns("nfvo.example.com"), uri("spiffe://nfvo")],
@@ -228,7 +228,7 @@ mod tests {
             "dns: the nfvo",
         ] {
             let refused = check(&rule(other), &both);
-            assert!(matches!(refused, Err(Refused::NoRole(_))), "{other}");
+            assert!(matches!(refused, Err(LoginError::NoRole(_))), "{other}");
         }
         let alone = names(&["the nfvo"], Vec::new());
         assert_eq!(
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_and_a_second_common_name_are_not_taken_for_a_dns_name() {
+    fn a_uri_or_a_second_common_name_does_not_match_as_dns_name() {
         let nfvo = "nfvo.example.com";
         for forged in [
             names(&["cook"], vec![uri(nfvo)]),
@@ -254,7 +254,7 @@ mod tests {
             for wanted in ["name", "dns"] {
                 let refused = check(&rule(&format!("{wanted}: {nfvo}")), &forged);
                 assert!(
-                    matches!(refused, Err(Refused::NoRole(_))),
+                    matches!(refused, Err(LoginError::NoRole(_))),
                     "{wanted} {forged:?}"
                 );
             }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_names_one_name() {
+    fn a_rule_names_exactly_one_name() {
         for wrong in ["name: a, dns: b", "dns: a, uri: b"] {
             assert!(rule(wrong)[0].checked().is_err(), "{wrong}");
         }

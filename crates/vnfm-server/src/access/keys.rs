@@ -1,9 +1,9 @@
-//! The public keys of whoever signs tokens (JWKS, RFC 7517), from a URL or a file.
+//! The public keys of a token issuer (JWKS, RFC 7517), from a URL or a file.
 //!
-//! A key that is known is never waited for. One that is not known makes the set be read once more, but not more often than
-//! the configuration says, however many tokens name unknown keys. Where reading fails, the keys that are known stay good.
+//! Known keys are used without waiting. An unknown key triggers a reload, but at most once per configured interval,
+//! however many tokens name unknown keys. If a reload fails, the known keys stay valid.
 
-use super::Refused;
+use super::LoginError;
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
@@ -13,24 +13,24 @@ use std::sync::{Arc, PoisonError, RwLock};
 use vnfm_core::ports::Clock;
 use vnfm_outbound::{Client, Method, Url, read};
 
-/// Where keys come from.
+/// Where keys are read from.
 pub enum Source {
-    /// Over HTTP.
+    /// HTTP client and URL.
     Url(Box<(Client, Url)>),
-    /// From a file.
+    /// Path of a JWKS file.
     File(PathBuf),
 }
 
 /// The keys of one issuer.
 pub struct Keys {
     source: Source,
-    /// How long after an attempt to read them the next one is made for an unknown key.
-    pause: SignedDuration,
-    /// How long keys are taken for good without looking.
-    keep: SignedDuration,
+    /// Minimum time between two attempts to read the keys for an unknown key.
+    refetch_interval: SignedDuration,
+    /// How long keys are used before they are read again.
+    lifetime: SignedDuration,
     clock: Arc<dyn Clock>,
     known: RwLock<Known>,
-    tried: tokio::sync::Mutex<Option<Timestamp>>,
+    last_attempt: tokio::sync::Mutex<Option<Timestamp>>,
 }
 
 #[derive(Clone, Default)]
@@ -40,55 +40,57 @@ struct Known {
 }
 
 impl Keys {
-    /// Keys of `source`, of which nothing is read yet.
+    /// Keys of `source`; nothing is read yet.
     pub fn new(
         source: Source,
-        (pause, keep): (SignedDuration, SignedDuration),
+        (refetch_interval, lifetime): (SignedDuration, SignedDuration),
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (known, tried) = (RwLock::default(), tokio::sync::Mutex::default());
+        let (known, last_attempt) = (RwLock::default(), tokio::sync::Mutex::default());
         Self {
             source,
-            pause,
-            keep,
+            refetch_interval,
+            lifetime,
             clock,
             known,
-            tried,
+            last_attempt,
         }
     }
 
-    /// The key that a token names.
+    /// The key for a token's key id and algorithm.
     pub(super) async fn key(
         &self,
         kid: Option<&str>,
         algorithm: Algorithm,
-    ) -> Result<DecodingKey, Refused> {
+    ) -> Result<DecodingKey, LoginError> {
         let known = self.known();
         let is_fresh = |known: &Known| {
             known
                 .read
-                .is_some_and(|read| self.clock.now().duration_since(read) < self.keep)
+                .is_some_and(|read| self.clock.now().duration_since(read) < self.lifetime)
         };
         if let Some(key) = find(&known.set, kid, algorithm).filter(|_| is_fresh(&known)) {
             return usable(key);
         }
-        let mut tried = self.tried.lock().await;
+        let mut last_attempt = self.last_attempt.lock().await;
         let before = self.known();
         let now = self.clock.now();
         let mut failed = None;
-        // Somebody else may have read them while we waited.
-        let is_there = find(&before.set, kid, algorithm).is_some() && is_fresh(&before);
-        if !is_there && tried.is_none_or(|tried| now.duration_since(tried) >= self.pause) {
-            *tried = Some(now);
+        // Another request may have read them while this one waited.
+        let is_known = find(&before.set, kid, algorithm).is_some() && is_fresh(&before);
+        if !is_known
+            && last_attempt.is_none_or(|last| now.duration_since(last) >= self.refetch_interval)
+        {
+            *last_attempt = Some(now);
             match self.read().await {
-                Ok(set) => self.keep(Known {
+                Ok(set) => self.set_known(Known {
                     set: Arc::new(set),
                     read: Some(now),
                 }),
                 Err(error) => {
                     tracing::warn!(
                         error = format!("{error:#}"),
-                        "cannot read the keys of tokens"
+                        "cannot read the issuer's keys"
                     );
                     failed = Some(error);
                 }
@@ -97,13 +99,12 @@ impl Keys {
         let known = self.known();
         match (find(&known.set, kid, algorithm), failed) {
             (Some(key), _) => usable(key),
-            (None, Some(_)) => Err(Refused::Unavailable(
-                "the keys that tokens are signed with cannot be read; the server's log says why"
-                    .to_owned(),
+            (None, Some(_)) => Err(LoginError::Unavailable(
+                "cannot read the issuer's keys; see the server's log".to_owned(),
             )),
-            (None, None) => Err(Refused::Wrong(format!(
+            (None, None) => Err(LoginError::BadCredentials(format!(
                 "the token is signed with the key `{}`, which its issuer does not publish for {algorithm:?}",
-                kid.unwrap_or("without a name")
+                kid.unwrap_or("unnamed")
             ))),
         }
     }
@@ -120,7 +121,7 @@ impl Keys {
                     .with_context(|| format!("cannot read `{url}`"))?
             }
         };
-        let set: JwkSet = serde_json::from_slice(&bytes).context("it is no set of keys (JWKS)")?;
+        let set: JwkSet = serde_json::from_slice(&bytes).context("not a JSON Web Key Set")?;
         Ok(set.keys)
     }
 
@@ -131,7 +132,7 @@ impl Keys {
             .clone()
     }
 
-    fn keep(&self, known: Known) {
+    fn set_known(&self, known: Known) {
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
     }
 }
@@ -145,9 +146,9 @@ async fn fetch(http: &Client, url: &Url) -> anyhow::Result<Vec<u8>> {
     Ok(read(response, http.policy()).await?.into())
 }
 
-/// The key of that name; without a name the only one that fits.
+/// The key with that id; without an id, the only key that fits.
 fn find<'a>(set: &'a [Jwk], kid: Option<&str>, algorithm: Algorithm) -> Option<&'a Jwk> {
-    let fits = |key: &&Jwk| {
+    let matches = |key: &&Jwk| {
         let common = &key.common;
         let named = kid.is_none_or(|kid| common.key_id.as_deref() == Some(kid));
         let signs = common
@@ -159,14 +160,15 @@ fn find<'a>(set: &'a [Jwk], kid: Option<&str>, algorithm: Algorithm) -> Option<&
             && signs
             && of.is_none_or(|of| Algorithm::try_from(of).is_ok_and(|of| of == algorithm))
     };
-    let mut found = set.iter().filter(fits);
+    let mut found = set.iter().filter(matches);
     match (found.next(), found.next()) {
         (Some(_), Some(_)) if kid.is_none() => None,
         (first, _) => first,
     }
 }
 
-fn usable(key: &Jwk) -> Result<DecodingKey, Refused> {
-    DecodingKey::from_jwk(key)
-        .map_err(|error| Refused::Wrong(format!("the issuer's key cannot be used: {error}")))
+fn usable(key: &Jwk) -> Result<DecodingKey, LoginError> {
+    DecodingKey::from_jwk(key).map_err(|error| {
+        LoginError::BadCredentials(format!("cannot use the issuer's key: {error}"))
+    })
 }

@@ -1,9 +1,9 @@
-//! Tokens of Keystone (`X-Auth-Token`, Identity API v3), as clients of Tacker send them. Each is shown to Keystone under a
-//! login of our own and remembered for a time that is configured, at most until it ends. Nothing else is kept of it than a
-//! digest.
+//! Keystone tokens (`X-Auth-Token`, Identity API v3), as clients of Tacker send them. The server validates each token
+//! at Keystone with its own login and caches the result for a configured time, at most until the token expires. Only a
+//! digest of the token is stored.
 
-use super::principal::{Gets, Principal};
-use super::{Refused, outside, secret};
+use super::principal::{Principal, RoleGrant};
+use super::{LoginError, http_client, secret};
 use anyhow::{Context as _, bail};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -14,173 +14,179 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::Clock;
-use vnfm_outbound::{Client, Method, Policy, Response, StatusCode, Url, read as read_whole};
+use vnfm_outbound::{Client, Method, Policy, Response, StatusCode, Url, read as read_body};
 use vnfm_types::Secret;
 
-/// Seconds for which an answer is remembered, where nothing else is configured.
-const CACHE: u32 = 60;
-/// How many answers are remembered at most.
-const MOST: usize = 10_000;
+/// Default seconds for which a validation is cached.
+const CACHE_SECONDS: u32 = 60;
+/// Maximum number of cached tokens.
+const MAX_CACHED: usize = 10_000;
 
 /// `access.keystone`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Keystone")]
 pub struct Settings {
-    /// Where it is, with `/v3`.
+    /// Identity endpoint, with `/v3`.
     #[schemars(extend("format" = "http-url"))]
     pub endpoint: String,
-    /// Who we are there: a user who may look at tokens of others.
+    /// The server's user at Keystone; it must be allowed to validate tokens.
     pub user: String,
-    /// The domain of that user, by name; `Default` where absent.
+    /// Domain name of that user. Default: `Default`.
     pub user_domain: Option<String>,
-    /// The project that we log in to.
+    /// The project of the server's login.
     pub project: String,
-    /// The domain of that project, by name; `Default` where absent.
+    /// Domain name of that project. Default: `Default`.
     pub project_domain: Option<String>,
-    /// File that holds the password.
+    /// File with the password.
     #[schemars(extend("format" = "file"))]
     pub password_file: PathBuf,
-    /// PEM file of the authorities that its certificate may be of; those of the machine where absent.
+    /// PEM file of the CAs for Keystone's certificate; the system's CAs if absent.
     #[schemars(extend("format" = "file"))]
     pub authorities_file: Option<PathBuf>,
-    /// Seconds for which its answer about a token is taken for good; 60 where absent, 0: it is asked each time.
+    /// Seconds for which a validation is cached; 0 disables the cache. Default: 60.
     pub cache_seconds: Option<u32>,
-    /// What a token is worth; the first that fits decides.
+    /// Rules for roles; the first match decides.
     pub rules: Vec<Rule>,
 }
 
-/// One rule.
+/// A rule that maps a project and a role in Keystone to a role here.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "KeystoneRule")]
 pub struct Rule {
-    /// Name or id of the project that the token is for; where absent, any.
+    /// Name or id of the token's project; any if absent.
     pub project: Option<String>,
-    /// Name of a role that the user has there; where absent, any.
+    /// Name of a role of the user in that project; any if absent.
     pub role: Option<String>,
-    /// What the token is worth; where it names no tenant, that is the id of the project.
-    pub gets: Gets,
+    /// Role and limits of the caller. Without a tenant, the tenant is the project's id.
+    pub gets: RoleGrant,
 }
 
-/// The Keystone.
+/// Validates tokens at Keystone.
 pub struct Keystone {
     settings: Settings,
     http: Client,
     tokens: Url,
     password: Secret,
     clock: Arc<dyn Clock>,
-    own: tokio::sync::Mutex<Option<Secret>>,
-    seen: Mutex<HashMap<[u8; 32], (Principal, Timestamp)>>,
+    own_token: tokio::sync::Mutex<Option<Secret>>,
+    cache: Mutex<HashMap<[u8; 32], (Principal, Timestamp)>>,
 }
 
-/// What Keystone says of a token.
-enum Said {
-    Of(Box<Value>),
-    NotOurs,
-    NoToken,
+/// Keystone's response about a token.
+enum Validation {
+    Valid(Box<Value>),
+    /// Keystone rejects our own token.
+    OwnTokenRejected,
+    Unknown,
 }
 
 impl Keystone {
-    /// As configured; nothing is asked yet.
+    /// As configured; contacts Keystone not yet.
     ///
     /// # Errors
     ///
-    /// Where the endpoint is no URL or a file cannot be read.
+    /// If the endpoint is not a URL or a file cannot be read.
     pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let root = settings.endpoint.trim_end_matches('/');
         let tokens = Url::parse(&format!("{root}/auth/tokens"));
-        let tokens = tokens.with_context(|| format!("access.keystone: `{root}` is no URL"))?;
+        let tokens = tokens.with_context(|| format!("access.keystone: `{root}` is not a URL"))?;
         if settings.rules.is_empty() {
-            bail!("access.keystone has no `rules`: its tokens would be worth nothing");
+            bail!("access.keystone has no `rules`: its tokens would give no role");
         }
         for rule in &settings.rules {
             rule.gets
                 .checked()
-                .map_err(|why| anyhow::anyhow!("access.keystone: {why}"))?;
+                .map_err(|error| anyhow::anyhow!("access.keystone: {error}"))?;
         }
         Ok(Self {
-            http: outside::client(settings.authorities_file.as_deref())
+            http: http_client::client(settings.authorities_file.as_deref())
                 .context("access.keystone")?,
             password: secret(&settings.password_file).context("access.keystone")?,
             settings,
             tokens,
             clock,
-            own: tokio::sync::Mutex::default(),
-            seen: Mutex::default(),
+            own_token: tokio::sync::Mutex::default(),
+            cache: Mutex::default(),
         })
     }
 
-    /// Where clients get tokens.
+    /// The endpoint where clients get tokens.
     pub(super) fn endpoint(&self) -> &str {
         &self.settings.endpoint
     }
 
-    /// Whoever a token is of that Keystone was asked about lately.
+    /// The principal of a cached token.
     pub(super) fn known(&self, token: &str) -> Option<Principal> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let now = self.clock.now();
-        let seen = self.seen();
-        let (principal, _) = seen.get(&digest).filter(|(_, until)| now < *until)?;
+        let cache = self.cache();
+        let (principal, _) = cache.get(&digest).filter(|(_, until)| now < *until)?;
         Some(principal.clone())
     }
 
-    /// Whoever the token is of.
-    pub(super) async fn check(&self, token: &str) -> Result<Principal, Refused> {
+    /// Validates a token and returns its principal.
+    pub(super) async fn check(&self, token: &str) -> Result<Principal, LoginError> {
         if let Some(known) = self.known(token) {
             return Ok(known);
         }
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let now = self.clock.now();
-        let shown = self.show(token).await.map_err(|error| {
+        let token_info = self.validate(token).await.map_err(|error| {
             tracing::warn!(
                 error = format!("{error:#}"),
-                "cannot ask Keystone about a token"
+                "cannot validate a token at Keystone"
             );
-            Refused::Unavailable(
-                "Keystone cannot be asked about the token; the server's log says why".to_owned(),
+            LoginError::Unavailable(
+                "cannot validate the token at Keystone; see the server's log".to_owned(),
             )
         })?;
-        let Some(shown) = shown else {
-            return Err(Refused::Wrong(
-                "Keystone does not know the token, or it has ended".to_owned(),
+        let Some(token_info) = token_info else {
+            return Err(LoginError::BadCredentials(
+                "Keystone does not know the token, or it has expired".to_owned(),
             ));
         };
-        let ends: Option<Timestamp> = shown["expires_at"].as_str().and_then(|at| at.parse().ok());
-        let ends = ends.unwrap_or(now);
-        if ends <= now {
-            return Err(Refused::Wrong("the token has ended".to_owned()));
+        let expires: Option<Timestamp> = token_info["expires_at"]
+            .as_str()
+            .and_then(|at| at.parse().ok());
+        let expires = expires.unwrap_or(now);
+        if expires <= now {
+            return Err(LoginError::BadCredentials(
+                "the token has expired".to_owned(),
+            ));
         }
-        let principal = self.worth(&shown)?;
-        let keep = SignedDuration::from_secs(self.settings.cache_seconds.unwrap_or(CACHE).into());
+        let principal = self.principal(&token_info)?;
+        let keep =
+            SignedDuration::from_secs(self.settings.cache_seconds.unwrap_or(CACHE_SECONDS).into());
         self.remember(
             digest,
             principal.clone(),
-            ends.min(now.saturating_add(keep).unwrap_or(now)),
+            expires.min(now.saturating_add(keep).unwrap_or(now)),
         );
         Ok(principal)
     }
 
-    /// What Keystone says of a token; `None` where it knows none.
-    async fn show(&self, token: &str) -> anyhow::Result<Option<Value>> {
+    /// Validates a token at Keystone; `None` if Keystone does not know it.
+    async fn validate(&self, token: &str) -> anyhow::Result<Option<Value>> {
         for attempt in 0..2 {
             let own = self.own_token(attempt > 0).await?;
             let request = self.http.request(Method::GET, self.tokens.as_str())?;
             let request = request.header("x-auth-token", own.reveal());
-            let answer = request.header("x-subject-token", token).send().await?;
-            match read(answer).await? {
-                Said::Of(shown) => return Ok(Some(*shown)),
-                Said::NoToken => return Ok(None),
-                Said::NotOurs => {}
+            let response = request.header("x-subject-token", token).send().await?;
+            match read(response).await? {
+                Validation::Valid(token_info) => return Ok(Some(*token_info)),
+                Validation::Unknown => return Ok(None),
+                Validation::OwnTokenRejected => {}
             }
         }
-        bail!("it does not take the token that it has just given us")
+        bail!("Keystone rejects the token that it has just issued to this server")
     }
 
-    /// The token that we ask with; a new one where the last one is not taken any more.
-    async fn own_token(&self, anew: bool) -> anyhow::Result<Secret> {
-        let mut own = self.own.lock().await;
-        if let Some(token) = own.as_ref().filter(|_| !anew) {
+    /// The server's own token; a new one if `renew`.
+    async fn own_token(&self, renew: bool) -> anyhow::Result<Secret> {
+        let mut own = self.own_token.lock().await;
+        if let Some(token) = own.as_ref().filter(|_| !renew) {
             return Ok(token.clone());
         }
         let settings = &self.settings;
@@ -193,48 +199,51 @@ impl Keystone {
             }}},
             "scope": {"project": {"name": settings.project, "domain": domain(&settings.project_domain)}},
         }});
-        let answer = self
+        let response = self
             .http
             .request(Method::POST, self.tokens.as_str())?
             .json(&body)
             .send()
             .await?;
-        let answer = answer
+        let response = response
             .error_for_status()
-            .context("our own login is refused")?;
-        let token = answer
+            .context("Keystone refuses the server's own login")?;
+        let token = response
             .headers()
             .get("x-subject-token")
             .and_then(|token| token.to_str().ok());
-        let token = Secret::new(token.context("our own login is answered without a token")?);
+        let token = Secret::new(
+            token.context("Keystone's response to the server's own login has no token")?,
+        );
         *own = Some(token.clone());
         Ok(token)
     }
 
-    /// What a token is worth.
-    fn worth(&self, shown: &Value) -> Result<Principal, Refused> {
-        let text = |path: &str| shown.pointer(path).and_then(Value::as_str);
-        let name = text("/user/name").unwrap_or("without a name");
+    /// Maps a valid token to a principal.
+    fn principal(&self, token_info: &Value) -> Result<Principal, LoginError> {
+        let text = |path: &str| token_info.pointer(path).and_then(Value::as_str);
+        let name = text("/user/name").unwrap_or("unnamed");
         let Some(project) = text("/project/id") else {
-            return Err(Refused::NoRole(format!(
-                "the token of `{name}` is for no project"
+            return Err(LoginError::NoRole(format!(
+                "the token of `{name}` is not scoped to a project"
             )));
         };
-        let is_project = |wanted: &str| wanted == project || text("/project/name") == Some(wanted);
-        let roles = shown["roles"].as_array();
-        let has = |wanted: &str| {
-            roles.is_some_and(|roles| roles.iter().any(|role| role["name"] == wanted))
+        let is_project =
+            |expected: &str| expected == project || text("/project/name") == Some(expected);
+        let roles = token_info["roles"].as_array();
+        let has = |expected: &str| {
+            roles.is_some_and(|roles| roles.iter().any(|role| role["name"] == expected))
         };
-        let fits = |rule: &&Rule| {
+        let matches = |rule: &&Rule| {
             rule.project.as_deref().is_none_or(is_project) && rule.role.as_deref().is_none_or(has)
         };
-        match self.settings.rules.iter().find(fits) {
+        match self.settings.rules.iter().find(matches) {
             Some(rule) => rule
                 .gets
                 .principal(name, "keystone", Some(project))
-                .map_err(Refused::NoRole),
-            None => Err(Refused::NoRole(format!(
-                "no rule of the configuration fits `{name}` in the project `{}`",
+                .map_err(LoginError::NoRole),
+            None => Err(LoginError::NoRole(format!(
+                "no rule in the configuration matches `{name}` in the project `{}`",
                 text("/project/name").unwrap_or(project)
             ))),
         }
@@ -242,32 +251,32 @@ impl Keystone {
 
     fn remember(&self, digest: [u8; 32], principal: Principal, until: Timestamp) {
         let now = self.clock.now();
-        let mut seen = self.seen();
-        if seen.len() >= MOST {
-            seen.retain(|_, (_, until)| now < *until);
+        let mut cache = self.cache();
+        if cache.len() >= MAX_CACHED {
+            cache.retain(|_, (_, until)| now < *until);
         }
-        if seen.len() < MOST && now < until {
-            seen.insert(digest, (principal, until));
+        if cache.len() < MAX_CACHED && now < until {
+            cache.insert(digest, (principal, until));
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Principal, Timestamp)>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, HashMap<[u8; 32], (Principal, Timestamp)>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn read(answer: Response) -> anyhow::Result<Said> {
-    match answer.status() {
-        StatusCode::UNAUTHORIZED => Ok(Said::NotOurs),
-        StatusCode::NOT_FOUND => Ok(Said::NoToken),
+async fn read(response: Response) -> anyhow::Result<Validation> {
+    match response.status() {
+        StatusCode::UNAUTHORIZED => Ok(Validation::OwnTokenRejected),
+        StatusCode::NOT_FOUND => Ok(Validation::Unknown),
         _ => {
-            let answer = answer
+            let response = response
                 .error_for_status()
-                .context("it does not show us the token")?;
-            let bytes = read_whole(answer, &Policy::IDENTITY).await?;
-            let mut shown: Value =
-                serde_json::from_slice(&bytes).context("its answer is no JSON")?;
-            Ok(Said::Of(Box::new(shown["token"].take())))
+                .context("Keystone refuses to validate the token")?;
+            let bytes = read_body(response, &Policy::IDENTITY).await?;
+            let mut token_info: Value =
+                serde_json::from_slice(&bytes).context("Keystone's response is not JSON")?;
+            Ok(Validation::Valid(Box::new(token_info["token"].take())))
         }
     }
 }

@@ -1,11 +1,11 @@
-//! OAuth 2.0 bearer tokens that are signed (JWT, RFC 7519, RFC 9068): issuer, audience, time and signature are checked
-//! here, with the keys that the issuer publishes ([`super::keys`]). What a token is worth, rules of the configuration say
-//! by its claims; the first that fits decides.
+//! Signed OAuth 2.0 bearer tokens (JWT, RFC 7519, RFC 9068): verifies issuer, audience, validity and signature with
+//! the keys that the issuer publishes ([`super::keys`]). Rules in the configuration map claims to roles; the first
+//! match decides.
 
-use super::Refused;
+use super::LoginError;
+use super::http_client;
 use super::keys::{Keys, Source};
-use super::outside;
-use super::principal::{Gets, Principal};
+use super::principal::{Principal, RoleGrant};
 use anyhow::{Context as _, bail};
 use jiff::SignedDuration;
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
@@ -17,104 +17,105 @@ use std::sync::Arc;
 use vnfm_core::ports::Clock;
 use vnfm_outbound::Url;
 
-/// Signatures that are taken. None is one with a shared secret, so nobody passes a public key off as one.
+/// Accepted signature algorithms. None uses a shared secret, so a public key cannot be passed off as one.
 const ALGORITHMS: &[Algorithm] = &[Algorithm::RS256, Algorithm::PS256, Algorithm::ES256];
-/// Seconds that clocks may differ, where nothing else is configured.
+/// Default clock skew, in seconds.
 const SKEW: u64 = 60;
-/// Seconds between two attempts to find an unknown key, where nothing else is configured.
-const PAUSE: u32 = 30;
-/// Seconds for which keys are taken for good, where nothing else is configured.
-const KEEP: u32 = 600;
+/// Default seconds between two attempts to find an unknown key.
+const REFETCH_INTERVAL: u32 = 30;
+/// Default seconds after which keys are read again.
+const KEYS_LIFETIME: u32 = 600;
 
-/// One of `access.oauth2`.
+/// An entry of `access.oauth2`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TokenIssuer")]
 pub struct Oauth2 {
-    /// `iss` of its tokens, to the letter.
+    /// `iss` of the tokens; must match exactly.
     pub issuer: String,
-    /// `aud` of the tokens that are for us: one of these.
+    /// Accepted values of `aud`.
     pub audience: Vec<String>,
-    /// Where it publishes its keys.
+    /// URL of the issuer's keys (JWKS).
     #[schemars(extend("format" = "http-url"))]
     pub jwks_url: Option<String>,
-    /// Or a file with them; it is read again when a token names a key that is not known.
+    /// File with the keys, instead of a URL; read again if a token names an unknown key.
     #[schemars(extend("format" = "file"))]
     pub jwks_file: Option<PathBuf>,
-    /// PEM file of the authorities that the certificate at `jwks_url` may be of; those of the machine where absent.
+    /// PEM file of the CAs for `jwks_url`; the system's CAs if absent.
     #[schemars(extend("format" = "file"))]
     pub authorities_file: Option<PathBuf>,
-    /// Seconds that its clock and ours may differ; 60 where absent.
+    /// Allowed clock skew in seconds. Default: 60.
     pub skew_seconds: Option<u64>,
-    /// Seconds between two attempts to find an unknown key; 30 where absent.
+    /// Seconds between two attempts to find an unknown key. Default: 30.
     pub refetch_seconds: Option<u32>,
-    /// Seconds after which keys are read anew in any case, so that a withdrawn one ends; 600 where absent.
+    /// Seconds after which keys are read again in any case, so that withdrawn keys expire. Default: 600.
     pub keys_seconds: Option<u32>,
-    /// The claim with the name of who asks; `sub` where absent.
+    /// The claim with the caller's name. Default: `sub`.
     pub name_claim: Option<String>,
-    /// The claim with the tenant, for rules that name none.
+    /// The claim with the tenant, for rules without a tenant.
     pub tenant_claim: Option<String>,
-    /// What a token is worth; the first that fits decides.
+    /// Rules for roles; the first match decides.
     pub rules: Vec<Rule>,
 }
 
-/// One rule.
+/// A rule that maps a claim to a role.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TokenRule")]
 pub struct Rule {
-    /// A claim, members of objects with dots: `realm_access.roles`. Where absent, every token fits.
+    /// A claim, with dots for members of objects: `realm_access.roles`. If absent, the rule matches every token.
     pub claim: Option<String>,
-    /// What it is, or has among its values, or among its words.
+    /// The value that the claim must have, contain in its list, or contain as a word.
     pub has: Option<String>,
-    /// What the token is worth.
-    pub gets: Gets,
+    /// Tenant, role and limits of the caller.
+    pub gets: RoleGrant,
 }
 
-/// Somebody who gives tokens.
+/// A token issuer.
 pub struct Issuer {
     settings: Oauth2,
     keys: Keys,
 }
 
 impl Issuer {
-    /// As configured; nothing is asked yet.
+    /// As configured; contacts no service yet.
     ///
     /// # Errors
     ///
-    /// Where what is configured contradicts itself or a file cannot be read.
+    /// If the settings contradict each other or a file cannot be read.
     pub fn new(settings: Oauth2, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
-        let of = format!("access.oauth2: `{}`", settings.issuer);
+        let name = format!("access.oauth2: `{}`", settings.issuer);
         if settings.audience.is_empty() {
-            bail!("{of} has no `audience`: tokens for others would be taken for ours");
+            bail!("{name} has no `audience`: tokens for other services would be accepted");
         }
         if settings.rules.is_empty() {
-            bail!("{of} has no `rules`: its tokens would be worth nothing");
+            bail!("{name} has no `rules`: its tokens would give no role");
         }
         for rule in &settings.rules {
             if rule.claim.is_some() != rule.has.is_some() {
-                bail!("{of}: in `rules`, `claim` and `has` go together");
+                bail!("{name}: in `rules`, `claim` and `has` must be given together");
             }
             rule.gets
                 .checked()
-                .map_err(|why| anyhow::anyhow!("{of}: {why}"))?;
+                .map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
         }
         let source = match (&settings.jwks_url, &settings.jwks_file) {
             (Some(url), None) => {
-                let url = Url::parse(url).with_context(|| format!("{of}: `jwks_url` is no URL"))?;
-                let http = outside::client(settings.authorities_file.as_deref())
-                    .with_context(|| of.clone())?;
+                let url =
+                    Url::parse(url).with_context(|| format!("{name}: `jwks_url` is not a URL"))?;
+                let http = http_client::client(settings.authorities_file.as_deref())
+                    .with_context(|| name.clone())?;
                 Source::Url(Box::new((http, url)))
             }
             (None, Some(file)) => Source::File(file.clone()),
-            _ => bail!("{of}: one of `jwks_url` and `jwks_file` says where its keys are"),
+            _ => bail!("{name}: give either `jwks_url` or `jwks_file`"),
         };
         let seconds = |given: Option<u32>, default| {
             SignedDuration::from_secs(given.unwrap_or(default).into())
         };
         let times = (
-            seconds(settings.refetch_seconds, PAUSE),
-            seconds(settings.keys_seconds, KEEP),
+            seconds(settings.refetch_seconds, REFETCH_INTERVAL),
+            seconds(settings.keys_seconds, KEYS_LIFETIME),
         );
         Ok(Self {
             keys: Keys::new(source, times, clock),
@@ -122,21 +123,22 @@ impl Issuer {
         })
     }
 
-    /// True where a token says that it is of this issuer. Nothing else of it is believed at this point.
-    pub(super) fn gave(&self, token: &str) -> bool {
+    /// Whether the token claims this issuer. Nothing is verified at this point.
+    pub(super) fn is_issuer_of(&self, token: &str) -> bool {
         let claims: Option<Value> = jsonwebtoken::dangerous::insecure_decode_claims(token).ok();
         claims.is_some_and(|claims| claims["iss"] == self.settings.issuer.as_str())
     }
 
-    /// Whoever the token is of.
-    pub(super) async fn check(&self, token: &str) -> Result<Principal, Refused> {
+    /// Verifies a token and returns its principal.
+    pub(super) async fn check(&self, token: &str) -> Result<Principal, LoginError> {
         let wrong = |error: &dyn std::fmt::Display| {
-            Refused::Wrong(format!("the bearer token is not taken: {error}"))
+            LoginError::BadCredentials(format!("the bearer token is not accepted: {error}"))
         };
         let header = decode_header(token).map_err(|error| wrong(&error))?;
         if header.crit.is_some() {
-            let why = "its header has `crit`, and nothing that is named there is known here (RFC 7515 4.1.11)";
-            return Err(wrong(&why));
+            let reason =
+                "its header has `crit` with extensions that are not supported (RFC 7515 4.1.11)";
+            return Err(wrong(&reason));
         }
         if !ALGORITHMS.contains(&header.alg) {
             return Err(wrong(&format_args!(
@@ -145,43 +147,44 @@ impl Issuer {
             )));
         }
         let key = self.keys.key(header.kid.as_deref(), header.alg).await?;
-        let mut wanted = Validation::new(header.alg);
-        wanted.leeway = self.settings.skew_seconds.unwrap_or(SKEW);
-        wanted.validate_nbf = true;
-        wanted.set_issuer(&[&self.settings.issuer]);
-        wanted.set_audience(&self.settings.audience);
-        wanted.set_required_spec_claims(&["exp", "iss", "aud"]);
-        let token = decode::<Value>(token, &key, &wanted).map_err(|error| wrong(&error))?;
-        self.worth(&token.claims)
+        let mut validation = Validation::new(header.alg);
+        validation.leeway = self.settings.skew_seconds.unwrap_or(SKEW);
+        validation.validate_nbf = true;
+        validation.set_issuer(&[&self.settings.issuer]);
+        validation.set_audience(&self.settings.audience);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        let token = decode::<Value>(token, &key, &validation).map_err(|error| wrong(&error))?;
+        self.principal(&token.claims)
     }
 
-    /// What claims are worth.
-    fn worth(&self, claims: &Value) -> Result<Principal, Refused> {
+    /// Maps verified claims to a principal.
+    fn principal(&self, claims: &Value) -> Result<Principal, LoginError> {
         let settings = &self.settings;
         let text = |path: &str| claim(claims, path).and_then(Value::as_str);
-        let name =
-            text(settings.name_claim.as_deref().unwrap_or("sub")).unwrap_or("without a name");
-        let fits = |rule: &&Rule| match (&rule.claim, &rule.has) {
-            (Some(path), Some(value)) => claim(claims, path).is_some_and(|claim| has(claim, value)),
+        let name = text(settings.name_claim.as_deref().unwrap_or("sub")).unwrap_or("unnamed");
+        let matches = |rule: &&Rule| match (&rule.claim, &rule.has) {
+            (Some(path), Some(value)) => {
+                claim(claims, path).is_some_and(|claim| has_value(claim, value))
+            }
             _ => true,
         };
-        let Some(rule) = settings.rules.iter().find(fits) else {
-            let why = format!("no rule of the configuration fits the token of `{name}`");
-            return Err(Refused::NoRole(why));
+        let Some(rule) = settings.rules.iter().find(matches) else {
+            let reason = format!("no rule in the configuration matches the token of `{name}`");
+            return Err(LoginError::NoRole(reason));
         };
         let tenant = settings.tenant_claim.as_deref().and_then(text);
         if rule.gets.tenant.is_none() && settings.tenant_claim.is_some() && tenant.is_none() {
-            return Err(Refused::NoRole(format!(
-                "the token of `{name}` does not say which tenant it is for"
+            return Err(LoginError::NoRole(format!(
+                "the token of `{name}` does not name a tenant"
             )));
         }
         rule.gets
             .principal(name, "oauth2", tenant)
-            .map_err(Refused::NoRole)
+            .map_err(LoginError::NoRole)
     }
 }
 
-/// The claim at a path; a claim whose name has dots wins over members.
+/// The claim at a path; a claim whose name contains the dots takes precedence.
 fn claim<'a>(claims: &'a Value, path: &str) -> Option<&'a Value> {
     claims.get(path).or_else(|| {
         path.split('.')
@@ -189,8 +192,8 @@ fn claim<'a>(claims: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// Whether a claim is a value, has it in its list, or among its words, as `scope` does.
-fn has(claim: &Value, value: &str) -> bool {
+/// Whether a claim equals the value, or contains it in its list or as a word, as in `scope`.
+fn has_value(claim: &Value, value: &str) -> bool {
     match claim {
         Value::Array(values) => values.iter().any(|one| one == value),
         Value::String(text) => text == value || text.split_whitespace().any(|word| word == value),
@@ -201,28 +204,29 @@ fn has(claim: &Value, value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{claim, has};
+    use super::{claim, has_value};
     use serde_json::json;
 
     #[test]
-    fn a_claim_is_found_by_its_path_and_by_its_whole_name() {
-        let claims =
-            json!({"realm_access": {"roles": ["ops"]}, "a.b": "whole", "a": {"b": "deep"}});
+    fn a_claim_is_found_by_its_path_and_by_its_full_name() {
+        let claims = json!({"realm_access": {"roles": ["ops"]}, "a.b": "full", "a": {"b": "deep"}});
         assert_eq!(claim(&claims, "realm_access.roles"), Some(&json!(["ops"])));
-        assert_eq!(claim(&claims, "a.b"), Some(&json!("whole")));
+        assert_eq!(claim(&claims, "a.b"), Some(&json!("full")));
         assert_eq!(claim(&claims, "a.c"), None);
     }
 
     #[test]
-    fn a_value_is_in_a_list_or_among_the_words() {
+    fn a_value_matches_in_a_list_or_as_a_word() {
         assert!(
-            has(&json!(["x", "ops"]), "ops")
-                && has(&json!("x ops"), "ops")
-                && has(&json!(true), "true")
+            has_value(&json!(["x", "ops"]), "ops")
+                && has_value(&json!("x ops"), "ops")
+                && has_value(&json!(true), "true")
         );
         assert!(
-            !has(&json!(["opsx"]), "ops") && !has(&json!("xops"), "ops") && !has(&json!(1), "1")
+            !has_value(&json!(["opsx"]), "ops")
+                && !has_value(&json!("xops"), "ops")
+                && !has_value(&json!(1), "1")
         );
-        assert!(!has(&json!({"ops": 1}), "ops"));
+        assert!(!has_value(&json!({"ops": 1}), "ops"));
     }
 }

@@ -1,22 +1,22 @@
-//! Who asks, and what they may do.
+//! The authenticated caller and its rights.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// The tenant of a server that nobody logs in to, and of those whose login names none.
+/// The tenant of a server without login, and of logins that name no tenant.
 pub const DEFAULT_TENANT: &str = "default";
 
-/// What somebody may do; each role includes those before it.
+/// Rights in a tenant; each role includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// See what the tenant has.
+    /// See the objects of the tenant.
     Read,
-    /// And change it: VNFs, packages, subscriptions.
+    /// Change VNFs, packages and subscriptions.
     Operate,
-    /// And look after it: VIMs, what overrides the VNFM, the audit.
+    /// Manage the tenant: VIMs, overrides of the VNFM, the audit log.
     Admin,
 }
 
@@ -30,31 +30,31 @@ impl fmt::Display for Role {
     }
 }
 
-/// What somebody sees and may change; an empty list does not narrow.
+/// The objects that a caller sees and may change; an empty list does not limit.
 pub use vnfm_core::query::VisibilityScope as Only;
 
-/// Somebody who logged in.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// Their name, as the login has it.
+    /// Name from the login.
     pub name: String,
-    /// By which way they logged in, such as `oauth2`; empty where nobody has to.
+    /// Login method, such as `oauth2`; empty if the server needs no login.
     pub way: &'static str,
-    /// Whose objects they see.
+    /// Only objects of this tenant are visible.
     pub tenant: String,
-    /// What they may do with them.
+    /// The role in that tenant.
     pub role: Role,
-    /// What they see of it, and may change.
+    /// Further limits of what is visible and may be changed.
     pub only: Only,
 }
 
 impl Principal {
-    /// Whoever asks a server that needs no login: it is on loopback.
+    /// The caller of a server on loopback without login.
     pub fn anybody() -> Self {
         Self::operator(String::new(), "")
     }
 
-    /// Whoever has the server's own token.
+    /// The caller with the server's own token.
     pub fn of_token() -> Self {
         Self::operator("token".to_owned(), "token")
     }
@@ -70,64 +70,64 @@ impl Principal {
         }
     }
 
-    /// True where somebody logged in.
+    /// Whether the caller logged in.
     pub fn is_known(&self) -> bool {
         !self.way.is_empty()
     }
 
-    /// True for whoever looks after the server itself and not after one tenant: the admins of the tenant `default`.
+    /// Whether the caller is an operator of the server: an unlimited admin of the tenant `default`.
     pub fn is_operator(&self) -> bool {
         self.role == Role::Admin && self.tenant == DEFAULT_TENANT && self.only.is_unlimited()
     }
 }
 
-/// As the audit shows them: `alice (basic)`.
+/// As in the audit log: `alice (basic)`.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.name, self.way)
     }
 }
 
-/// What a login is worth, as the configuration says.
+/// The tenant, role and limits that a rule of the configuration gives.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Gets {
-    /// Whose objects; where absent, what the way to log in says of it.
+#[schemars(rename = "Gets")]
+pub struct RoleGrant {
+    /// The tenant; if absent, the one that the login names.
     pub tenant: Option<String>,
-    /// What may be done.
+    /// The role in that tenant.
     pub role: Role,
-    /// Ids of the VIMs that it is narrowed to.
+    /// Limits the role to these VIMs, by id.
     #[serde(default)]
     pub vims: Vec<String>,
-    /// Namespaces of Kubernetes that it is narrowed to.
+    /// Limits the role to these Kubernetes namespaces.
     #[serde(default)]
     pub namespaces: Vec<String>,
-    /// Vendors that it is narrowed to.
+    /// Limits the role to VNFs of these vendors.
     #[serde(default)]
     pub vendors: Vec<String>,
 }
 
-impl Gets {
-    /// The principal `name` that logged in by `way`; `tenant` is what that way says of the tenant.
+impl RoleGrant {
+    /// The principal `name` that logged in with the method `way`; `tenant` is the tenant that the login names.
     ///
     /// # Errors
     ///
-    /// Where the name of the tenant cannot be one, or where the login and not the configuration says that it is of
-    /// those who look after the server.
+    /// If the tenant name is invalid, or if only the login, and not the configuration, makes the caller an operator.
     pub fn principal(
         &self,
         name: &str,
         way: &'static str,
         tenant: Option<&str>,
     ) -> Result<Principal, String> {
-        let is_only_said = self.tenant.is_none() && tenant.is_some();
+        let is_tenant_from_login = self.tenant.is_none() && tenant.is_some();
         let tenant = self.tenant.as_deref().or(tenant).unwrap_or(DEFAULT_TENANT);
-        if !is_tenant(tenant) {
+        if !is_tenant_name(tenant) {
             return Err(format!(
-                "`{tenant}` cannot be the name of a tenant: {TENANTS}"
+                "invalid tenant name `{tenant}`: expected {TENANT_SYNTAX}"
             ));
         }
-        // In one order: what somebody made is found again when the configuration names the same in another one.
+        // Sorted: objects keep their visibility when the configuration only reorders the names.
         let set = |names: &[String]| -> Vec<String> {
             let all: BTreeSet<&String> = names.iter().collect();
             all.into_iter().cloned().collect()
@@ -145,37 +145,37 @@ impl Gets {
             role: self.role,
             only,
         };
-        if is_only_said && principal.is_operator() {
+        if is_tenant_from_login && principal.is_operator() {
             return Err(format!(
-                "the login itself names the tenant `{DEFAULT_TENANT}`, whose admins look after the server; only a rule \
-                 that says `tenant: {DEFAULT_TENANT}` gives that role"
+                "the login names the tenant `{DEFAULT_TENANT}`, whose admins are operators of the server; only a rule with \
+                 `tenant: {DEFAULT_TENANT}` can give that role"
             ));
         }
         Ok(principal)
     }
 
-    /// Checks what the configuration says.
+    /// Validates the tenant name.
     ///
     /// # Errors
     ///
-    /// Where the name of the tenant cannot be one.
+    /// If the tenant name is invalid.
     pub fn checked(&self) -> Result<(), String> {
         self.principal("", "", None).map(drop)
     }
 }
 
-const TENANTS: &str = "letters, digits, `-`, `_` and `.`, at most 64";
+const TENANT_SYNTAX: &str = "letters, digits, `-`, `_` and `.`, at most 64";
 
-fn is_tenant(name: &str) -> bool {
+fn is_tenant_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     (1..=64).contains(&name.len()) && name.chars().all(plain)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Gets, Role};
+    use super::{Role, RoleGrant};
 
-    fn gets(yaml: &str) -> Gets {
+    fn gets(yaml: &str) -> RoleGrant {
         serde_yaml::from_str(yaml).unwrap()
     }
 
@@ -185,11 +185,11 @@ mod tests {
     }
 
     #[test]
-    fn the_configured_tenant_wins_over_what_the_login_says() {
+    fn the_configured_tenant_overrides_that_of_the_login() {
         let own = gets("{tenant: acme, role: read}").principal("a", "basic", Some("other"));
         assert_eq!(own.unwrap().tenant, "acme");
-        let said = gets("{role: read}").principal("a", "basic", Some("other"));
-        assert_eq!(said.unwrap().tenant, "other");
+        let from_login = gets("{role: read}").principal("a", "basic", Some("other"));
+        assert_eq!(from_login.unwrap().tenant, "other");
         assert_eq!(
             gets("{role: read}")
                 .principal("a", "basic", None)
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_after_the_server_because_a_login_says_so() {
+    fn a_login_alone_does_not_make_an_operator() {
         let of = |yaml: &str, tenant| gets(yaml).principal("a", "oauth2", tenant);
         let refused = of("{role: admin}", Some("default")).unwrap_err();
         assert!(refused.contains("tenant: default"), "{refused}");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_admin_of_the_default_tenant_who_is_not_narrowed_looks_after_the_server() {
+    fn only_an_unlimited_admin_of_the_default_tenant_is_an_operator() {
         let of = |yaml: &str| {
             gets(yaml)
                 .principal("a", "basic", None)

@@ -1,12 +1,12 @@
-//! How much a tenant may have. The store counts it in the transaction that adds to it ([`Access::quotas`]), so clients
-//! at once do not get past a quota, whichever way something comes in, and nothing is held while a body arrives. Here is
-//! what is configured, and a look before a request is handled: whoever has no room left hears so at once.
+//! Quotas of tenants. The store enforces them in the transaction that adds an object ([`Access::quotas`]), so
+//! concurrent clients cannot exceed a quota, and nothing is reserved while a body arrives. This module has the
+//! settings, and a check before a request is handled, to refuse it early.
 //!
-//! Requests that wait for events are counted here: they end with this process.
+//! Requests that wait for events are counted here, in memory: they end with this process.
 //!
 //! [`Access::quotas`]: super::Access::quotas
 
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use crate::state::AppState;
 use axum::http::Method;
 use schemars::JsonSchema;
@@ -15,30 +15,30 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use vnfm_core::ports::{QuotaResource, StoreError};
 
-/// What one tenant may have; what is absent and has no default has no limit.
+/// Limits of one tenant; a member without a default is unlimited if absent.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quota {
     /// VNF instances, instantiated or not.
     pub instances: Option<u64>,
-    /// Operation occurrences that are not ended, FAILED_TEMP among them.
+    /// Operation occurrences that have not ended, including FAILED_TEMP.
     pub operations: Option<u64>,
-    /// Records of VNF packages, with content or without; 10000 where absent.
+    /// VNF package records, with or without content. Default: 10000.
     pub packages: Option<u64>,
-    /// Bytes of all VNF packages, wherever they come from, with their external artifacts.
+    /// Total bytes of VNF packages from any source, including external artifacts.
     pub package_bytes: Option<u64>,
-    /// Subscriptions; 1000 where absent.
+    /// Subscriptions. Default: 1000.
     pub subscriptions: Option<u64>,
-    /// VIMs that were registered by hand; 1000 where absent.
+    /// VIMs registered through the API. Default: 1000.
     pub vims: Option<u64>,
-    /// Requests that wait for events at a time, at most half of all connections; 500 where absent.
+    /// Concurrent requests that wait for events, at most half of all connections. Default: 500.
     pub watchers: Option<u64>,
-    /// Bytes of the audit; 1 GiB where absent. Refused requests are noted up to half of it; once all of it is used, changes
-    /// are refused until `retention` or the quota makes room.
+    /// Bytes of audit entries. Default: 1 GiB. Refused requests are recorded up to half of it; when all of it is used,
+    /// changes are refused until `retention` or a larger quota frees space.
     pub audit_bytes: Option<u64>,
 }
 
-/// What a tenant may have where nothing else is configured.
+/// Defaults.
 const PACKAGES: u64 = 10_000;
 const SUBSCRIPTIONS: u64 = 1_000;
 const VIMS: u64 = 1_000;
@@ -46,7 +46,7 @@ const WATCHERS: u64 = 500;
 const AUDIT_BYTES: u64 = 1 << 30;
 
 impl Quota {
-    fn most(&self, what: QuotaResource) -> Option<u64> {
+    fn limit(&self, what: QuotaResource) -> Option<u64> {
         match what {
             QuotaResource::Instances => self.instances,
             QuotaResource::Operations => self.operations,
@@ -64,27 +64,27 @@ impl Quota {
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tenant {
-    /// What it may have, in place of `access.quota`.
+    /// Replaces `access.quota` for this tenant.
     pub quota: Quota,
 }
 
-/// The quotas of all tenants.
+/// The quotas of all tenants, and the requests that wait for events.
 #[derive(Default)]
 pub struct Quotas {
     all: Quota,
     tenants: BTreeMap<String, Tenant>,
     watching: Mutex<HashMap<String, u64>>,
-    /// Connections that requests may wait on, where there are fewer than quotas say.
+    /// Limit for waiting requests from the number of connections, if lower than the quota.
     connections: OnceLock<u64>,
 }
 
-/// A request that waits for events, until this is dropped.
-pub struct Watching {
+/// A request that waits for events; counted until it is dropped.
+pub struct WatchGuard {
     quotas: Arc<Quotas>,
     tenant: String,
 }
 
-impl Drop for Watching {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         let mut watching = self
             .quotas
@@ -101,7 +101,7 @@ impl Drop for Watching {
 }
 
 impl Quotas {
-    /// As configured.
+    /// `all` applies to every tenant that is not in `tenants`.
     pub fn new(all: Quota, tenants: BTreeMap<String, Tenant>) -> Self {
         Self {
             all,
@@ -111,8 +111,8 @@ impl Quotas {
         }
     }
 
-    /// No tenant gets more than half of so many connections for requests that wait.
-    pub fn on_connections(&self, connections: usize) {
+    /// Limits each tenant's waiting requests to half of the connections.
+    pub fn set_connections(&self, connections: usize) {
         let half = u64::try_from(connections / 2).unwrap_or(u64::MAX);
         let _ = self.connections.set(half.max(1));
     }
@@ -123,99 +123,99 @@ impl Quotas {
             .map_or(self.all, |tenant| tenant.quota)
     }
 
-    /// How much a tenant may have; `None` where there is no limit.
-    pub fn most(&self, tenant: &str, what: QuotaResource) -> Option<u64> {
-        self.of(tenant).most(what)
+    /// A tenant's limit; `None` if unlimited.
+    pub fn limit(&self, tenant: &str, what: QuotaResource) -> Option<u64> {
+        self.of(tenant).limit(what)
     }
 
-    /// Looks whether a tenant has room for what a request adds.
+    /// Checks whether the tenant has room for what a request adds.
     ///
     /// # Errors
     ///
-    /// 403 with the quota and what is used, where there is none.
+    /// 403 with the quota and its usage, if not.
     pub async fn has_room(
         &self,
         app: &AppState,
         tenant: &str,
         (method, path): (&Method, &str),
-    ) -> Answer<()> {
-        match added(method, path) {
-            Some(what) => self.left(app, tenant, what).await.map(drop),
+    ) -> HandlerResult<()> {
+        match resource_added_by(method, path) {
+            Some(what) => self.remaining(app, tenant, what).await.map(drop),
             None => Ok(()),
         }
     }
 
-    /// Looks whether a change of a tenant can be noted.
+    /// Checks whether a change of the tenant can be recorded.
     ///
     /// # Errors
     ///
-    /// 403 where its audit is full.
-    pub async fn has_room_for_audit(&self, app: &AppState, tenant: &str) -> Answer<()> {
-        self.left(app, tenant, QuotaResource::AuditBytes)
+    /// 403 if the audit quota is used up.
+    pub async fn has_room_for_audit(&self, app: &AppState, tenant: &str) -> HandlerResult<()> {
+        self.remaining(app, tenant, QuotaResource::AuditBytes)
             .await
             .map(drop)
     }
 
-    /// How much more a tenant may have; `None` where there is no limit.
+    /// How much a tenant may still add; `None` if unlimited.
     ///
     /// # Errors
     ///
-    /// 403 where that is nothing.
-    pub async fn left(
+    /// 403 if the quota is used up.
+    pub async fn remaining(
         &self,
         app: &AppState,
         tenant: &str,
         what: QuotaResource,
-    ) -> Answer<Option<u64>> {
-        let Some(most) = self.most(tenant, what) else {
+    ) -> HandlerResult<Option<u64>> {
+        let Some(limit) = self.limit(tenant, what) else {
             return Ok(None);
         };
         let used = app.engine.store().used(tenant, what).await?;
-        if used >= most {
+        if used >= limit {
             let tenant = tenant.to_owned();
             return Err(StoreError::QuotaExceeded {
                 tenant,
                 what,
                 used,
-                most,
+                most: limit,
             }
             .into());
         }
-        Ok(Some(most - used))
+        Ok(Some(limit - used))
     }
 
-    /// A place among the requests of a tenant that wait for events.
+    /// Counts a request of the tenant that waits for events.
     ///
     /// # Errors
     ///
-    /// 403 where there is none.
-    pub fn watch(self: &Arc<Self>, tenant: &str) -> Answer<Watching> {
-        let most = self.of(tenant).watchers.unwrap_or(WATCHERS);
-        let most = self
+    /// 403 if the quota is used up.
+    pub fn watch(self: &Arc<Self>, tenant: &str) -> HandlerResult<WatchGuard> {
+        let limit = self.of(tenant).watchers.unwrap_or(WATCHERS);
+        let limit = self
             .connections
             .get()
-            .map_or(most, |connections| most.min(*connections));
+            .map_or(limit, |connections| limit.min(*connections));
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         let own = watching.get(tenant).copied().unwrap_or_default();
-        if own >= most {
-            let what = format!(
-                "the quota `watchers` of the tenant `{tenant}` is {most}, and as many requests wait for events"
+        if own >= limit {
+            let detail = format!(
+                "the quota `watchers` of the tenant `{tenant}` is {limit}, and that many requests already wait for events"
             );
-            let problem = Problem::new(axum::http::StatusCode::FORBIDDEN, "access.quota", what);
+            let problem = Problem::new(axum::http::StatusCode::FORBIDDEN, "access.quota", detail);
             return Err(
-                problem.next("let fewer clients wait, or ask the operator for a larger quota")
+                problem.hint("use fewer waiting requests, or ask the operator for a larger quota")
             );
         }
         watching.insert(tenant.to_owned(), own + 1);
-        Ok(Watching {
+        Ok(WatchGuard {
             quotas: self.clone(),
             tenant: tenant.to_owned(),
         })
     }
 }
 
-/// What a request adds to.
-fn added(method: &Method, path: &str) -> Option<QuotaResource> {
+/// The resource that a request adds to.
+fn resource_added_by(method: &Method, path: &str) -> Option<QuotaResource> {
     let segments: Vec<_> = path.split('/').skip(1).collect();
     match (method, segments.as_slice()) {
         (&Method::POST, ["vnflcm", _, "vnf_instances"]) => Some(QuotaResource::Instances),
@@ -234,47 +234,53 @@ fn added(method: &Method, path: &str) -> Option<QuotaResource> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Quota, Quotas, added};
+    use super::{Quota, Quotas, resource_added_by};
     use axum::http::Method;
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use vnfm_core::ports::QuotaResource;
 
     #[test]
-    fn what_begins_something_takes_from_a_quota_and_nothing_else() {
+    fn only_requests_that_create_something_use_a_quota() {
         let vnf = "/vnflcm/v2/vnf_instances";
-        assert_eq!(added(&Method::POST, vnf), Some(QuotaResource::Instances));
         assert_eq!(
-            added(&Method::POST, &format!("{vnf}/i/heal")),
+            resource_added_by(&Method::POST, vnf),
+            Some(QuotaResource::Instances)
+        );
+        assert_eq!(
+            resource_added_by(&Method::POST, &format!("{vnf}/i/heal")),
             Some(QuotaResource::Operations)
         );
         assert_eq!(
-            added(&Method::PATCH, &format!("{vnf}/i")),
+            resource_added_by(&Method::PATCH, &format!("{vnf}/i")),
             Some(QuotaResource::Operations)
         );
-        assert_eq!(added(&Method::DELETE, &format!("{vnf}/i")), None);
         assert_eq!(
-            added(&Method::POST, "/vnflcm/v2/vnf_lcm_op_occs/o/retry"),
+            resource_added_by(&Method::DELETE, &format!("{vnf}/i")),
+            None
+        );
+        assert_eq!(
+            resource_added_by(&Method::POST, "/vnflcm/v2/vnf_lcm_op_occs/o/retry"),
             None
         );
         let content = "/vnfpkgm/v2/vnf_packages/p/package_content";
         assert_eq!(
-            added(&Method::PUT, content),
+            resource_added_by(&Method::PUT, content),
             Some(QuotaResource::PackageBytes)
         );
         let from_uri = format!("{content}/upload_from_uri");
         assert_eq!(
-            added(&Method::POST, &from_uri),
+            resource_added_by(&Method::POST, &from_uri),
             Some(QuotaResource::PackageBytes)
         );
         assert_eq!(
-            added(&Method::POST, "/vnflcm/v1/subscriptions"),
+            resource_added_by(&Method::POST, "/vnflcm/v1/subscriptions"),
             Some(QuotaResource::Subscriptions)
         );
     }
 
     #[test]
-    fn a_tenant_has_no_more_requests_that_wait_than_its_quota_and_each_counts_until_it_ends() {
+    fn waiting_requests_are_limited_and_counted_until_they_end() {
         let all = Quota {
             watchers: Some(2),
             ..Quota::default()
@@ -289,16 +295,16 @@ mod tests {
     }
 
     #[test]
-    fn some_quotas_are_there_although_none_is_configured() {
+    fn some_quotas_have_defaults() {
         let quotas = Quotas::default();
         assert_eq!(
-            quotas.most("acme", QuotaResource::Subscriptions),
+            quotas.limit("acme", QuotaResource::Subscriptions),
             Some(1_000)
         );
         assert_eq!(
-            quotas.most("acme", QuotaResource::AuditBytes),
+            quotas.limit("acme", QuotaResource::AuditBytes),
             Some(1 << 30)
         );
-        assert_eq!(quotas.most("acme", QuotaResource::Instances), None);
+        assert_eq!(quotas.limit("acme", QuotaResource::Instances), None);
     }
 }

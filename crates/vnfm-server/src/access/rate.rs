@@ -1,4 +1,4 @@
-//! How many requests one principal may send: a bucket for each, refilled at a rate that is configured.
+//! Request rate limit per principal: a token bucket for each.
 
 use super::principal::Principal;
 use governor::clock::{Clock as _, DefaultClock};
@@ -13,24 +13,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Rate")]
 pub struct Settings {
-    /// Requests of one principal in a second, on the average.
+    /// Average requests per second of one principal.
     pub per_second: NonZeroU32,
-    /// How many may come at once; as many as in a second where absent.
+    /// Requests allowed at once. Default: `per_second`.
     pub burst: Option<NonZeroU32>,
 }
 
-/// The buckets of all principals.
+/// The token buckets of all principals.
 pub struct Rate {
     buckets: DefaultKeyedRateLimiter<String>,
     clock: DefaultClock,
-    asked: AtomicU64,
+    requests: AtomicU64,
 }
 
-/// After so many requests the buckets that are full again are forgotten.
+/// After this many requests, full buckets are dropped.
 const SWEEP: u64 = 10_000;
 
 impl Rate {
-    /// As configured.
+    /// All buckets are full.
     pub fn new(settings: Settings) -> Self {
         let burst = settings.burst.unwrap_or(settings.per_second);
         let quota = Quota::per_second(settings.per_second).allow_burst(burst);
@@ -41,17 +41,17 @@ impl Rate {
         Self {
             buckets,
             clock,
-            asked: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
         }
     }
 
-    /// Takes one request of a principal.
+    /// Counts one request of a principal.
     ///
     /// # Errors
     ///
-    /// The seconds after which the next one is taken, where the bucket is empty.
+    /// The seconds to wait, if the bucket is empty.
     pub fn take(&self, principal: &Principal) -> Result<(), u64> {
-        if self.asked.fetch_add(1, Ordering::Relaxed) % SWEEP == SWEEP - 1 {
+        if self.requests.fetch_add(1, Ordering::Relaxed) % SWEEP == SWEEP - 1 {
             self.buckets.retain_recent();
         }
         let key = format!("{}/{}/{}", principal.tenant, principal.way, principal.name);

@@ -1,5 +1,5 @@
-//! Which role each route needs. What is not in this table only whoever looks after the server may do, so a route that
-//! somebody forgets here is shut and not open; a test compares the table with the routes.
+//! The role that each route needs. A route missing from this table needs the operator, so a forgotten route is closed,
+//! not open; a test compares the table with the routes.
 
 use super::principal::{Principal, Role};
 use axum::http::Method;
@@ -7,25 +7,21 @@ use std::borrow::Cow;
 use std::fmt;
 use vnfm_types::v1::ApiVersion;
 
-/// What a route needs.
+/// What a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// A role in one's tenant.
+    /// At least this role in the caller's own tenant.
     Role(Role),
-    /// To look after the server: it concerns all tenants.
+    /// The operator: the route concerns all tenants.
     Operator,
 }
 
-/// Seeing.
 const READ: Needs = Needs::Role(Role::Read);
-/// Changing.
 const OPERATE: Needs = Needs::Role(Role::Operate);
-/// Looking after a tenant.
 const ADMIN: Needs = Needs::Role(Role::Admin);
-/// Looking after the server.
 const OPERATOR: Needs = Needs::Operator;
 
-/// A path, and what each of its methods needs.
+/// A path, and the requirement of each method.
 pub type Row = (&'static str, &'static [(&'static str, Needs)]);
 
 /// Every route.
@@ -175,15 +171,15 @@ pub const NEEDS: &[Row] = &[
     ("/vnfm/v1/recovery", &[("get", OPERATOR)]),
     ("/vnfm/v1/recovery/confirm", &[("post", OPERATOR)]),
     ("/vnfm/v1/health", &[("get", READ)]),
-    // The NFVO logs in with what our subscription told it, and with nothing else.
+    // The NFVO uses the credentials from our subscription, and no others.
     (
         "/vnfm/v1/nfvo_notifications",
         &[("get", READ), ("post", READ)],
     ),
-    // These two are answered before anybody is asked to log in.
+    // These two need no login.
     ("/healthz", &[("get", READ)]),
     ("/readyz", &[("get", READ)]),
-    // Figures are of all tenants together, VIMs by their ids among them.
+    // Metrics cover all tenants and contain VIM ids.
     ("/metrics", &[("get", OPERATOR)]),
     ("/openapi.yaml", &[("get", READ)]),
     ("/openapi-v1.yaml", &[("get", READ)]),
@@ -191,7 +187,7 @@ pub const NEEDS: &[Row] = &[
 ];
 
 impl Needs {
-    /// Whether somebody may do what needs this.
+    /// Whether the principal meets the requirement.
     pub fn met_by(self, principal: &Principal) -> bool {
         match self {
             Self::Role(role) => principal.role >= role,
@@ -200,26 +196,28 @@ impl Needs {
     }
 }
 
-/// As a 403 says it.
+/// As quoted in a 403.
 impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Role(role) => write!(f, "the role `{role}`"),
-            Self::Operator => f.write_str("the role `admin` in the tenant `default`, not narrowed"),
+            Self::Operator => {
+                f.write_str("the role `admin` in the tenant `default`, without limits")
+            }
         }
     }
 }
 
-/// What a request needs. `routed` says whether the router has a route at its path; that it has none whoever may see is
-/// told.
+/// The requirement of a request. `routed`: whether the router has a route at its path; a 404 is visible to anyone with
+/// the role `read`.
 pub fn needed(method: &Method, path: &str, routed: bool) -> Needs {
-    // A HEAD is answered by what answers the GET.
+    // The GET handler serves HEAD.
     let method = if *method == Method::HEAD {
         &Method::GET
     } else {
         method
     };
-    // Whichever version a client speaks, it does the same.
+    // The roles do not depend on the API version.
     let of_v1 = path
         .strip_prefix(ApiVersion::V1.prefix())
         .filter(|rest| rest.starts_with('/'));
@@ -228,7 +226,7 @@ pub fn needed(method: &Method, path: &str, routed: bool) -> Needs {
         |rest| Cow::Owned(format!("{}{rest}", ApiVersion::V2.prefix())),
     );
     let row = NEEDS.iter().find(|(template, _)| **template == *path);
-    let row = row.or_else(|| NEEDS.iter().find(|(template, _)| fits(template, &path)));
+    let row = row.or_else(|| NEEDS.iter().find(|(template, _)| matches(template, &path)));
     let methods = row.map(|(_, methods)| *methods).unwrap_or_default();
     let needs = methods
         .iter()
@@ -240,17 +238,17 @@ pub fn needed(method: &Method, path: &str, routed: bool) -> Needs {
     }
 }
 
-/// What stands for the rest of a path, however long: an artifact lies in folders.
+/// The parameter that matches the rest of a path: artifacts are in folders.
 const REST: &str = "{artifactPath}";
 
-fn fits(template: &str, path: &str) -> bool {
-    let (mut wanted, mut given) = (template.split('/'), path.split('/'));
+fn matches(template: &str, path: &str) -> bool {
+    let (mut expected, mut actual) = (template.split('/'), path.split('/'));
     loop {
-        match (wanted.next(), given.next()) {
+        match (expected.next(), actual.next()) {
             (None, None) => return true,
-            (Some(REST), Some(given)) if !given.is_empty() => return true,
-            (Some(wanted), Some(given)) if wanted == given => {}
-            (Some(wanted), Some(given)) if wanted.starts_with('{') && !given.is_empty() => {}
+            (Some(REST), Some(actual)) if !actual.is_empty() => return true,
+            (Some(expected), Some(actual)) if expected == actual => {}
+            (Some(expected), Some(actual)) if expected.starts_with('{') && !actual.is_empty() => {}
             _ => return false,
         }
     }
@@ -264,7 +262,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_route_says_which_role_it_needs() {
+    fn every_route_has_a_role_in_the_table() {
         let routes: BTreeSet<_> = PATHS
             .iter()
             .flat_map(|(path, methods)| methods.iter().map(move |m| (*path, *m)))
@@ -280,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_shut() {
+    fn a_route_missing_from_the_table_needs_the_operator() {
         let of = |method: Method, path: &str| needed(&method, path, true);
         assert_eq!(of(Method::GET, "/vnflcm/v2/vnf_instances/i"), READ);
         assert_eq!(of(Method::HEAD, "/vnflcm/v2/vnf_instances/i"), READ);
@@ -307,11 +305,7 @@ mod tests {
             );
         }
         assert_eq!(of(Method::GET, "/vnfm/v1/new"), OPERATOR);
-        assert_eq!(
-            needed(&Method::GET, "/vnfm/v1/new", false),
-            READ,
-            "that it is not there"
-        );
+        assert_eq!(needed(&Method::GET, "/vnfm/v1/new", false), READ, "a 404");
         assert_eq!(of(Method::PUT, "/vnfm/v1/vims"), OPERATOR);
     }
 }

@@ -1,13 +1,14 @@
-//! HTTP Basic (RFC 7617): users with passwords of which the configuration has only hashes.
+//! HTTP Basic (RFC 7617). The configuration holds only password hashes.
 //!
-//! A hash is dear to check, on purpose. Who was checked once is remembered by a digest with a key that no other process
-//! knows. At most two passwords are checked at once, whether or not those who sent them are still there; some more
-//! wait, of each source a few, and whoever leaves waits no longer. So neither clients that send their password with each
-//! request nor somebody who tries passwords keep the server from its work. Being too busy to look is never "wrong".
+//! Checking a hash is expensive on purpose. A successful check is remembered as a digest keyed with a random key of
+//! this process. At most two passwords are checked at once, even if their clients have disconnected; a limited number
+//! of requests waits, a few of each source, and a client that disconnects leaves the queue. So neither clients that
+//! send their password with each request nor an attacker who tries passwords can overload the server. Being too busy
+//! to check is never reported as a wrong password.
 
-use super::Refused;
+use super::LoginError;
 use super::attempts::{Attempts, Source};
-use super::principal::{Gets, Principal};
+use super::principal::{Principal, RoleGrant};
 use anyhow::{Context as _, bail};
 use argon2::password_hash::Error as HashError;
 use argon2::password_hash::phc::PasswordHash;
@@ -22,50 +23,50 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use vnfm_types::Secret;
 
-/// One of `access.users`.
+/// An entry of `access.users`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct User {
-    /// The name that they log in with.
+    /// The login name.
     pub name: String,
-    /// What `vnfm-server hash-password` printed.
+    /// The output of `vnfm-server hash-password`.
     pub password_hash: String,
-    /// What they may do.
-    pub gets: Gets,
+    /// Tenant, role and limits of this user.
+    pub gets: RoleGrant,
 }
 
-/// All of them.
+/// The configured users.
 pub struct Users {
     known: BTreeMap<String, (PasswordHash, Principal)>,
     remembered: Mutex<HashMap<String, [u8; 32]>>,
     key: [u8; 16],
-    /// Held by the check itself, not by the request that wants it.
-    places: Arc<Semaphore>,
+    /// Held by the check itself, not by the request, which may be dropped earlier.
+    slots: Arc<Semaphore>,
     queue: Arc<Queue>,
 }
 
-/// How many passwords are checked at once.
-const AT_ONCE: usize = 2;
-/// How many are checked or wait, and how many of them are from one source.
-const QUEUED: usize = 64;
-const QUEUED_OF_ONE: usize = 16;
+/// Concurrent password checks.
+const MAX_CHECKS: usize = 2;
+/// Maximum number of passwords in check or waiting: in total, and from one source.
+const MAX_QUEUED: usize = 64;
+const MAX_QUEUED_PER_SOURCE: usize = 16;
 
-/// Who is checked, or waits for it.
+/// Checks that run or wait, by source.
 #[derive(Default)]
 struct Queue(Mutex<HashMap<Source, usize>>);
 
-/// A place in the queue; free once this is dropped.
+/// An entry in the queue, until it is dropped.
 struct Queued {
     queue: Arc<Queue>,
     source: Source,
 }
 
 impl Queue {
-    /// A place, if there is one.
+    /// Enters the queue; `None` if it is full.
     fn enter(self: &Arc<Self>, source: Source) -> Option<Queued> {
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = queue.get(&source).copied().unwrap_or_default();
-        if own >= QUEUED_OF_ONE || queue.values().sum::<usize>() >= QUEUED {
+        if own >= MAX_QUEUED_PER_SOURCE || queue.values().sum::<usize>() >= MAX_QUEUED {
             return None;
         }
         queue.insert(source, own + 1);
@@ -87,15 +88,15 @@ impl Drop for Queued {
         }
     }
 }
-/// The shortest password that is hashed.
-const SHORTEST: usize = 8;
+/// Minimum length of a password, in characters.
+const MIN_PASSWORD_CHARS: usize = 8;
 
 impl Users {
-    /// Those of the configuration.
+    /// The users of the configuration.
     ///
     /// # Errors
     ///
-    /// Where a name is given twice or has a colon, and where a hash is none.
+    /// If a name appears twice or has a colon, or a hash is invalid.
     pub fn new(users: &[User]) -> anyhow::Result<Self> {
         let mut known = BTreeMap::new();
         for User {
@@ -105,45 +106,49 @@ impl Users {
         } in users
         {
             if name.is_empty() || name.contains(':') {
-                bail!("access.users: `{name}` cannot be a name: it is empty or has a colon");
+                bail!(
+                    "access.users: invalid name `{name}`: it must not be empty or contain a colon"
+                );
             }
             let hash = PasswordHash::new(password_hash).ok();
             let hash = hash.filter(|hash| hash.algorithm.as_str().starts_with("argon2"));
             let hash = hash.with_context(|| {
                 format!(
-                    "access.users: `password_hash` of `{name}` is none; make one with `vnfm-server hash-password`"
+                    "access.users: `password_hash` of `{name}` is not an Argon2 hash; create one with `vnfm-server hash-password`"
                 )
             })?;
             let principal = gets.principal(name, "basic", None);
             let principal =
-                principal.map_err(|why| anyhow::anyhow!("access.users: `{name}`: {why}"))?;
+                principal.map_err(|error| anyhow::anyhow!("access.users: `{name}`: {error}"))?;
             if known.insert(name.clone(), (hash, principal)).is_some() {
-                bail!("access.users: `{name}` is there twice");
+                bail!("access.users: duplicate name `{name}`");
             }
         }
         Ok(Self {
             known,
             remembered: Mutex::default(),
             key: *uuid::Uuid::new_v4().as_bytes(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            slots: Arc::new(Semaphore::new(MAX_CHECKS)),
             queue: Arc::default(),
         })
     }
 
-    /// True where there is none.
+    /// Whether no user is configured.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Whoever the credentials of `Authorization: Basic` are of, as they come from `source`.
+    /// Returns the principal for credentials of `Authorization: Basic` that came from `source`.
     pub(super) async fn check(
         &self,
         credentials: &str,
         (source, attempts): (Source, &Attempts),
-    ) -> Result<Principal, Refused> {
-        let wrong = || Refused::Wrong("the user or the password is wrong".to_owned());
+    ) -> Result<Principal, LoginError> {
+        let wrong = || LoginError::BadCredentials("wrong user or password".to_owned());
         let (user, password) = read(credentials).ok_or_else(|| {
-            Refused::Wrong("`Authorization: Basic` carries no `user:password` in Base64".to_owned())
+            LoginError::BadCredentials(
+                "`Authorization: Basic` must be `user:password` in Base64".to_owned(),
+            )
         })?;
         let digest = self.digest(&user, &password);
         let known = self.known.get(&user);
@@ -153,18 +158,20 @@ impl Users {
             return Ok(principal.clone());
         }
         let account = self.digest(&user, &Secret::new(""));
-        attempts.left(source).map_err(Refused::TooOften)?;
         attempts
-            .may_try(&account, source)
-            .map_err(Refused::TooOften)?;
-        // For a name that nobody has somebody's hash is checked, so that the time of an answer tells nothing.
+            .check(source)
+            .map_err(LoginError::TooManyAttempts)?;
+        attempts
+            .check_password_allowed(&account, source)
+            .map_err(LoginError::TooManyAttempts)?;
+        // For an unknown user, another user's hash is checked, so that the response time reveals nothing.
         let checked = known.or_else(|| self.known.values().next());
         let Some(hash) = checked.map(|(hash, _)| hash.clone()) else {
             return Err(wrong());
         };
         let is_right = self.is_right(hash, password, source).await?;
         let known = known.filter(|_| is_right);
-        attempts.tried(account, source, known.is_some());
+        attempts.record(account, source, known.is_some());
         match known {
             Some((_, principal)) => {
                 self.remembered().insert(user, digest);
@@ -174,33 +181,33 @@ impl Users {
         }
     }
 
-    /// Whether a password is the one of a hash, once it is its turn. The check goes on, and takes its place, when nobody
-    /// waits for it any more.
+    /// Checks a password against a hash when a slot is free. A started check runs to its end and keeps its slot even
+    /// if the client has disconnected.
     async fn is_right(
         &self,
         hash: PasswordHash,
         password: Secret,
         source: Source,
-    ) -> Result<bool, Refused> {
-        let busy = |what: &str| Refused::Unavailable(format!("{what}; try again"));
+    ) -> Result<bool, LoginError> {
+        let busy = |what: &str| LoginError::Unavailable(format!("{what}; try again"));
         let queued = self.queue.enter(source);
-        let queued = queued.ok_or_else(|| busy("too many passwords are being checked"))?;
-        let place = self.places.clone().acquire_owned().await;
-        let place = place.map_err(|_| busy("passwords are not checked any more"))?;
+        let queued = queued.ok_or_else(|| busy("too many password checks"))?;
+        let slot = self.slots.clone().acquire_owned().await;
+        let slot = slot.map_err(|_| busy("the server is shutting down"))?;
         let checking = tokio::task::spawn_blocking(move || {
-            let _held = (queued, place);
+            let _held = (queued, slot);
             Argon2::default().verify_password(password.reveal().as_bytes(), &hash)
         });
         match checking.await {
             Ok(Ok(())) => Ok(true),
             Ok(Err(HashError::PasswordInvalid)) => Ok(false),
             Ok(Err(error)) => {
-                tracing::error!(%error, "a password cannot be checked");
-                Err(busy("the password cannot be checked"))
+                tracing::error!(%error, "cannot check a password");
+                Err(busy("cannot check the password"))
             }
             Err(error) => {
-                tracing::error!(%error, "the check of a password ended badly");
-                Err(busy("the password cannot be checked"))
+                tracing::error!(%error, "a password check panicked");
+                Err(busy("cannot check the password"))
             }
         }
     }
@@ -225,7 +232,7 @@ impl Users {
     }
 }
 
-/// User and password out of the header.
+/// Decodes the header into user and password.
 fn read(credentials: &str) -> Option<(String, Secret)> {
     let text = STANDARD.decode(credentials.trim()).ok()?;
     let text = String::from_utf8(text).ok()?;
@@ -233,14 +240,14 @@ fn read(credentials: &str) -> Option<(String, Secret)> {
     Some((user.to_owned(), Secret::new(password)))
 }
 
-/// The hash of a password, for `password_hash` of the configuration.
+/// Hashes a password, for `password_hash` in the configuration.
 ///
 /// # Errors
 ///
-/// Where the password is shorter than 8 characters.
+/// If the password is shorter than 8 characters.
 pub fn hash_password(password: &Secret) -> anyhow::Result<String> {
-    if password.reveal().chars().count() < SHORTEST {
-        bail!("the password is shorter than {SHORTEST} characters");
+    if password.reveal().chars().count() < MIN_PASSWORD_CHARS {
+        bail!("the password is shorter than {MIN_PASSWORD_CHARS} characters");
     }
     let salt = uuid::Uuid::new_v4();
     let hashed: Result<PasswordHash, _> =
@@ -253,9 +260,9 @@ pub fn hash_password(password: &Secret) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AT_ONCE, QUEUED_OF_ONE, STANDARD, User, Users, hash_password};
-    use crate::access::Refused;
-    use crate::access::attempts::tests::Moved;
+    use super::{MAX_CHECKS, MAX_QUEUED_PER_SOURCE, STANDARD, User, Users, hash_password};
+    use crate::access::LoginError;
+    use crate::access::attempts::tests::ManualClock;
     use crate::access::attempts::{Allowance, Attempts, Source};
     use base64::Engine as _;
     use futures::future::FutureExt as _;
@@ -263,7 +270,7 @@ mod tests {
     use vnfm_types::Secret;
 
     fn attempts() -> Attempts {
-        Attempts::new(Allowance::default(), Arc::new(Moved::default()))
+        Attempts::new(Allowance::default(), Arc::new(ManualClock::default()))
     }
 
     fn alice() -> Users {
@@ -287,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_the_password_gets_in_again_and_again_and_nobody_else() {
+    async fn only_the_right_password_logs_in_repeatedly() {
         let users = alice();
         for _ in 0..2 {
             let at = (address(1), &attempts());
@@ -307,57 +314,58 @@ mod tests {
                 STANDARD.encode("alice"),
             ] {
                 assert!(
-                    matches!(users.check(&wrong, at).await, Err(Refused::Wrong(_))),
+                    matches!(
+                        users.check(&wrong, at).await,
+                        Err(LoginError::BadCredentials(_))
+                    ),
                     "{wrong}"
                 );
             }
         }
     }
 
-    /// Requests whose clients hang up as soon as they were sent. The one thread that could check is held meanwhile.
+    /// Clients that disconnect right after sending. The only blocking thread is busy meanwhile.
     #[test]
-    fn clients_that_hang_up_leave_no_more_checks_behind_than_are_made_at_once() {
+    fn disconnected_clients_leave_at_most_the_concurrent_checks_behind() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(1)
             .build();
         runtime.unwrap().block_on(async {
             let (users, attempts) = (alice(), attempts());
-            let (go_on, held) = std::sync::mpsc::channel::<()>();
-            let holding = tokio::task::spawn_blocking(move || held.recv());
+            let (resume, blocked) = std::sync::mpsc::channel::<()>();
+            let blocking = tokio::task::spawn_blocking(move || blocked.recv());
             let wrong = login("alice", "wrong horse");
             for number in 0..100 {
                 let check = users.check(&wrong, (address(number), &attempts));
-                assert!(check.now_or_never().is_none(), "it waits for its check");
+                assert!(check.now_or_never().is_none(), "the check is pending");
             }
-            assert_eq!(
-                users.places.available_permits(),
-                0,
-                "two checks are to come, whoever left"
-            );
-            let left = users.queue.0.lock().unwrap().values().sum::<usize>();
-            assert_eq!(left, AT_ONCE, "nobody else waits");
-            go_on.send(()).unwrap();
-            holding.await.unwrap().unwrap();
+            assert_eq!(users.slots.available_permits(), 0, "two checks still run");
+            let remaining = users.queue.0.lock().unwrap().values().sum::<usize>();
+            assert_eq!(remaining, MAX_CHECKS, "no other request waits");
+            resume.send(()).unwrap();
+            blocking.await.unwrap().unwrap();
             let right = login("alice", "correct horse");
             assert!(users.check(&right, (address(1), &attempts)).await.is_ok());
         });
     }
 
     #[tokio::test]
-    async fn being_too_busy_is_not_a_wrong_password_and_hits_the_busy_address_alone() {
+    async fn a_full_queue_is_unavailable_and_only_for_the_busy_address() {
         let (users, attempts) = (alice(), attempts());
-        let held = users.places.clone().acquire_many_owned(2).await.unwrap();
+        let held = users.slots.clone().acquire_many_owned(2).await.unwrap();
         let right = login("alice", "correct horse");
         let check = |last| users.check(&right, (address(last), &attempts));
-        let mut waiting: Vec<_> = (0..QUEUED_OF_ONE).map(|_| Box::pin(check(1))).collect();
+        let mut waiting: Vec<_> = (0..MAX_QUEUED_PER_SOURCE)
+            .map(|_| Box::pin(check(1)))
+            .collect();
         for one in &mut waiting {
             assert!(one.now_or_never().is_none());
         }
-        assert!(matches!(check(1).await, Err(Refused::Unavailable(_))));
+        assert!(matches!(check(1).await, Err(LoginError::Unavailable(_))));
         let mut other = Box::pin(check(2));
         assert!(
             (&mut other).now_or_never().is_none(),
-            "another address has its place"
+            "another address may wait"
         );
         waiting.clear();
         drop(held);
@@ -365,14 +373,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_tries_passwords_waits_and_the_right_one_from_elsewhere_is_taken() {
+    async fn wrong_passwords_slow_down_only_their_own_address() {
         let (users, attempts) = (alice(), attempts());
         let wrong = login("alice", "wrong horse");
         let mut outcomes = Vec::new();
         for _ in 0..5 {
             outcomes.push(users.check(&wrong, (address(1), &attempts)).await);
         }
-        let slowed = |outcome: &Result<_, Refused>| matches!(outcome, Err(Refused::TooOften(_)));
+        let slowed = |outcome: &Result<_, LoginError>| {
+            matches!(outcome, Err(LoginError::TooManyAttempts(_)))
+        };
         assert_eq!(
             outcomes.iter().map(slowed).collect::<Vec<_>>(),
             [false, false, false, true, true]
@@ -382,26 +392,26 @@ mod tests {
         assert!(users.check(&right, (address(2), &attempts)).await.is_ok());
         assert!(
             users.check(&right, (address(1), &attempts)).await.is_ok(),
-            "it is known by now"
+            "it is remembered"
         );
     }
 
     #[test]
-    fn what_cannot_be_is_said_at_the_start() {
+    fn invalid_users_are_reported_at_startup() {
         let hash = hash_password(&Secret::new("correct horse")).unwrap();
         let one = |name: &str, hash: &str| {
             format!("{{name: '{name}', password_hash: '{hash}', gets: {{role: read}}}}")
         };
-        for (yaml, says) in [
+        for (yaml, expected) in [
             (format!("[{}]", one("a", "correct horse")), "hash-password"),
             (format!("[{}]", one("a:b", &hash)), "colon"),
             (
                 format!("[{}, {}]", one("a", &hash), one("a", &hash)),
-                "twice",
+                "duplicate",
             ),
         ] {
             let error = users(&yaml).err().unwrap().to_string();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
             assert!(!error.contains("correct horse"), "{error}");
         }
         let short = hash_password(&Secret::new("short"))

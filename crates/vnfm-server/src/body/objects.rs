@@ -1,8 +1,8 @@
-//! Lists where an object is expected. Serde reads `[]` as an object whose members are all absent, and `["a", "b"]` as one
-//! with its first two members, at any depth: `"policy": []` would take a policy away. Here a body is read once more, and
-//! a list is refused wherever a type of ours is an object.
+//! Detects lists where an object is expected. Serde reads `[]` as an object without members, and `["a", "b"]` as one
+//! with its first two members, at any depth: `"policy": []` would remove a policy. This module deserializes a body a
+//! second time and refuses a list wherever one of our types is an object.
 //!
-//! What serde reads aside before it knows the type (flattened members) is not seen here; it holds maps alone.
+//! Values that serde buffers before it knows the type (flattened members) are not checked; they hold only maps.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
@@ -12,10 +12,10 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Error, Map, Value};
 
-/// What an error says; no other error of a second reading counts.
+/// The message that identifies this error; other errors of the second pass are ignored.
 const LIST: &str = "it is a list instead of an object";
 
-/// The place of a list that stands where a `T` has an object, and what is wrong with it.
+/// The path of a list where `T` expects an object, and the message.
 pub(super) fn list_for_object<T: DeserializeOwned>(
     value: &Value,
 ) -> Option<(String, &'static str)> {
@@ -26,7 +26,7 @@ pub(super) fn list_for_object<T: DeserializeOwned>(
     Some((error.path().to_string(), LIST))
 }
 
-/// Reads a value as serde does, but an object from an object alone.
+/// Deserializes like serde, but accepts only objects for structs.
 struct Strict<'de>(&'de Value);
 
 impl<'de> Deserializer<'de> for Strict<'de> {
@@ -106,14 +106,14 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 }
 
 struct Members<'de> {
-    left: serde_json::map::Iter<'de>,
+    remaining: serde_json::map::Iter<'de>,
     value: Option<&'de Value>,
 }
 
 impl<'de> Members<'de> {
     fn of(members: &'de Map<String, Value>) -> Self {
         Self {
-            left: members.iter(),
+            remaining: members.iter(),
             value: None,
         }
     }
@@ -126,7 +126,7 @@ impl<'de> MapAccess<'de> for Members<'de> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
-        let Some((name, value)) = self.left.next() else {
+        let Some((name, value)) = self.remaining.next() else {
             return Ok(None);
         };
         self.value = Some(value);

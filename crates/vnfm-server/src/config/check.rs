@@ -1,11 +1,11 @@
-//! `vnfm-server check-config`: every mistake of a configuration at once, and whether what it names can be used. It
-//! changes nothing and calls nobody.
+//! `vnfm-server check-config`: reports all mistakes of a configuration at once, and whether the files that it names
+//! are usable. Changes nothing and makes no network calls.
 
 use super::source::{Mistake, Source, Variables};
 use super::{Config, Flags, schema};
 use crate::access::Access;
 use crate::listener::Descriptors;
-use crate::{kept, nfvo};
+use crate::{legacy_vims, nfvo};
 use anyhow::Context as _;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -16,34 +16,34 @@ use vnfm_core::ports::Clock;
 use vnfm_descriptor::nearest;
 use vnfm_nfvo::{Callbacks, Networks};
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// What keeps the server from starting, or from what it is configured to do.
+    /// Mistakes that prevent the server from starting or from working as configured.
     pub mistakes: Vec<Mistake>,
-    /// What looks like a slip, and VIMs at addresses that are allowed to no new one.
+    /// Probable typos, and VIMs at addresses that new VIMs may not use.
     pub notes: Vec<String>,
-    /// How many connections there may be, with the descriptors that this process has.
+    /// The connections that the file descriptors of this process allow.
     pub connections: Option<Descriptors>,
 }
 
-/// Looks at the configuration that `flags` and `variables` lead to.
+/// Checks the configuration that results from `flags` and `variables`.
 ///
 /// # Errors
 ///
-/// Where the file cannot be read.
+/// If the file cannot be read.
 pub fn check(flags: Flags, variables: &Variables) -> anyhow::Result<Checked> {
     let mut source = Source::read(flags.config.as_deref(), variables)?;
-    let mut notes = slips(variables);
+    let mut notes = misspelt_variables(variables);
     let mut connections = None;
-    if let Some(written) = source.written()? {
-        match Config::together(flags, written) {
+    if let Some(file) = source.parse()? {
+        match Config::combine(flags, file) {
             Ok(config) => {
                 let limits = &config.limits;
-                let wanted = (limits.connections, limits.connections_per_address);
-                connections = Some(Descriptors::now(wanted));
-                look_into(&config, &mut source);
-                notes.extend(kept::in_data_of(&config));
+                let configured = (limits.connections, limits.connections_per_address);
+                connections = Some(Descriptors::now(configured));
+                check_settings(&config, &mut source);
+                notes.extend(legacy_vims::in_database(&config));
             }
             Err(error) => source.add("/token_file", format!("{error:#}")),
         }
@@ -56,72 +56,77 @@ pub fn check(flags: Flags, variables: &Variables) -> anyhow::Result<Checked> {
     })
 }
 
-/// What is wrong with a text, files apart: for examples, whose files are nowhere.
+/// Mistakes in an example text. Unreadable files do not count: those of examples do not exist.
 pub fn example_mistakes(text: &str) -> Vec<String> {
-    let mut source = Source::of(text, "example", &Variables::new());
-    let written = source
-        .written()
-        .map(drop)
-        .map_err(|error| error.to_string());
+    let mut source = Source::from_text(text, "example", &Variables::new());
+    let outcome = source.parse().map(drop).map_err(|error| error.to_string());
     let found = source.mistakes.iter().map(ToString::to_string);
-    let wrong = found.filter(|mistake| !mistake.contains("cannot read `"));
-    wrong.chain(written.err()).collect()
+    let mistakes = found.filter(|mistake| !mistake.contains("cannot read `"));
+    mistakes.chain(outcome.err()).collect()
 }
 
-/// What no schema can tell: whether things fit together, and whether the files hold what they should.
-fn look_into(config: &Config, source: &mut Source) {
-    let mut note = |pointer: &str, outcome: anyhow::Result<()>| {
+/// Checks what a schema cannot: whether settings are consistent, and whether files have the expected content.
+fn check_settings(config: &Config, source: &mut Source) {
+    let mut report = |pointer: &str, outcome: anyhow::Result<()>| {
         if let Err(error) = outcome {
             source.add(pointer, format!("{error:#}"));
         }
     };
-    note("/listen", config.guarded());
-    note("/monitoring/listen", config.guarded_monitoring());
+    report("/listen", config.check_exposure());
+    report("/monitoring/listen", config.check_monitoring_exposure());
     if config.data.exists() && !config.data.is_dir() {
-        note(
+        report(
             "/data",
-            Err(anyhow::anyhow!("`{}` is no folder", config.data.display())),
+            Err(anyhow::anyhow!(
+                "`{}` is not a folder",
+                config.data.display()
+            )),
         );
     }
     if let Some(tls) = &config.tls {
-        note("/tls", certificate(tls));
+        report("/tls", certificate(tls));
     }
     if let Some(nfvo) = &config.nfvo {
         let connected = nfvo.connect("https://vnfm.example.com", Arc::new(SystemClock));
-        note("/nfvo", connected.map(drop));
+        report("/nfvo", connected.map(drop));
     }
     if let Some(settings) = config.access.clone() {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        note(
+        report(
             "/access",
             Access::new(settings, config.token.clone(), &clock).map(drop),
         );
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    note("/secrets/barbican", config.secrets.sealer(&clock).map(drop));
-    note("/notifications", callbacks(config));
+    report("/secrets/barbican", config.secrets.sealer(&clock).map(drop));
+    report("/notifications", callbacks(config));
 }
 
 fn callbacks(config: &Config) -> anyhow::Result<()> {
-    let told = &config.notifications;
-    let tls = nfvo::tls(told.authorities_file.as_deref(), told.certificate.as_ref())?;
-    let made = Callbacks::new(
+    let settings = &config.notifications;
+    let tls = nfvo::tls(
+        settings.authorities_file.as_deref(),
+        settings.certificate.as_ref(),
+    )?;
+    let callbacks = Callbacks::new(
         Networks::default(),
         Duration::from_secs(1),
         &tls,
         Arc::new(SystemClock),
     );
-    made.map(drop).map_err(|error| anyhow::anyhow!("{error}"))
+    callbacks
+        .map(drop)
+        .map_err(|error| anyhow::anyhow!("{error}"))
 }
 
-/// A certificate and its key, as the server would take them.
+/// Checks that the server can use a certificate and its key.
 fn certificate(tls: &super::Tls) -> anyhow::Result<()> {
     let (cert, key) = (tls.cert.display(), tls.key.display());
     let chain: Vec<_> = CertificateDer::pem_file_iter(&tls.cert)
         .and_then(Iterator::collect)
-        .with_context(|| format!("`{cert}` is no PEM certificate"))?;
+        .with_context(|| format!("`{cert}` is not a PEM certificate"))?;
     let secret = PrivateKeyDer::from_pem_file(&tls.key)
-        .with_context(|| format!("`{key}` holds no PEM private key"))?;
+        .with_context(|| format!("`{key}` has no PEM private key"))?;
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let server = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
@@ -129,11 +134,11 @@ fn certificate(tls: &super::Tls) -> anyhow::Result<()> {
         .with_single_cert(chain, secret);
     server
         .map(drop)
-        .with_context(|| format!("`{cert}` and `{key}` do not go together"))
+        .with_context(|| format!("`{cert}` and `{key}` do not match"))
 }
 
-/// Variables that nobody reads and that look like one that somebody does.
-fn slips(variables: &Variables) -> Vec<String> {
+/// Unknown variables that look like a known one.
+fn misspelt_variables(variables: &Variables) -> Vec<String> {
     let members = schema::members();
     let known: Vec<_> = members
         .iter()
@@ -143,23 +148,23 @@ fn slips(variables: &Variables) -> Vec<String> {
     let unknown = variables
         .keys()
         .filter(|name| !known.contains(&name.as_str()));
-    let told = unknown.filter_map(|name| {
+    let notes = unknown.filter_map(|name| {
         let near = nearest(name, known.iter().copied())?;
-        // Names of one beginning: another one may well be somebody else's.
-        let same = name
+        // Requires a common beginning: another variable may belong to another program.
+        let common = name
             .bytes()
             .zip(near.bytes())
             .take_while(|(a, b)| a == b)
             .count();
-        let near = (same > "VNFM_".len()).then_some(near)?;
+        let near = (common > "VNFM_".len()).then_some(near)?;
         Some(format!(
-            "`{name}` is set and nothing reads it; did you mean `{near}`?"
+            "`{name}` is set but not used; did you mean `{near}`?"
         ))
     });
-    told.collect()
+    notes.collect()
 }
 
-/// Variables beside those of members: flags of the server, and what `vnfmctl` reads.
+/// Other known variables: flags of the server, and those of `vnfmctl`.
 const OTHERS: &[&str] = &[
     "VNFM_CONFIG",
     "VNFM_PLUGINS",

@@ -1,4 +1,4 @@
-//! `limits` of the configuration, with what is so where nothing is configured.
+//! `limits` in the configuration, with the defaults.
 
 use crate::access::attempts::Allowance;
 use crate::listener::Timeouts;
@@ -6,72 +6,74 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// How many entries a page of a list has.
+/// Default number of entries per page of a list.
 const PAGE: usize = 100;
 
 /// Time and size limits.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Seconds for a step that works on a VIM; 1800 where absent.
+    /// Timeout in seconds for a step that works on a VIM. Default: 1800.
     pub step_seconds: Option<u64>,
-    /// Seconds for a hook; 3600 where absent.
+    /// Timeout in seconds for a hook. Default: 3600.
     pub hook_seconds: Option<u64>,
-    /// Seconds after which the crash of another process is noticed; 10 where absent.
+    /// Seconds after which the crash of another process is noticed. Default: 10.
     pub lease_seconds: Option<u64>,
-    /// Bytes of the largest package; 512 MiB where absent.
+    /// Maximum size of a package in bytes. Default: 512 MiB.
     pub package_bytes: Option<u64>,
-    /// Bytes that have to be free on the disk of the data folder before anything new is begun; 128 MiB where absent.
+    /// Bytes that must be free on the disk of the data folder before anything new is started. Default: 128 MiB.
     pub free_bytes: Option<u64>,
-    /// Entries of a page of a list, at most 1000; 0 for lists that are whole in one answer. 100 where absent.
+    /// Entries per page of a list, at most 1000; 0 disables paging. Default: 100.
     #[schemars(range(max = 1000))]
     pub page_entries: Option<usize>,
-    /// Calls that one VIM gets at a time, all operations together; 0 for any number. 32 where absent.
+    /// Concurrent calls to one VIM, over all operations; 0 for no limit. Default: 32.
     pub vim_calls: Option<usize>,
-    /// Operations that work on one VIM at a time; others wait for their turn. 0 for any number. 100 where absent.
+    /// Concurrent operations on one VIM; others wait. 0 for no limit. Default: 100.
     pub vim_operations: Option<usize>,
-    /// Resources (servers, ports, volumes, links, objects of a cluster) that one instance may have; 10000 where absent.
+    /// Maximum number of resources (servers, ports, volumes, links, objects of a cluster) of one instance. Default:
+    /// 10000.
     pub resources: Option<u64>,
-    /// Bytes of the templates or manifests of one instance; 32 MiB where absent.
+    /// Maximum size of the templates or manifests of one instance, in bytes. Default: 32 MiB.
     pub plan_bytes: Option<u64>,
-    /// Connections at a time; where absent, as many as half of the descriptors that are left at the start, at most 10000.
-    /// There are never more than that half.
+    /// Maximum number of connections. Default and upper bound: half of the file descriptors that are free at startup;
+    /// the default is at most 10000.
     #[schemars(range(min = 1))]
     pub connections: Option<usize>,
-    /// Connections of one address at a time, and behind `trusted_proxies` requests of one address at a time; a quarter of
-    /// all connections, at least 64, where absent. One that does nothing makes room for a new one.
+    /// Maximum number of connections from one address and, behind `trusted_proxies`, of concurrent requests from one
+    /// address. Default: a quarter of all connections, at least 64. At the limit, an inactive connection is closed for
+    /// a new one.
     #[schemars(range(min = 1))]
     pub connections_per_address: Option<usize>,
-    /// Seconds that a client may take for a TLS handshake, and for the headers of a request; 10 where absent.
+    /// Timeout in seconds for a TLS handshake, and for the headers of a request. Default: 10.
     #[schemars(range(min = 1))]
     pub header_seconds: Option<u64>,
-    /// Seconds within which `body_bytes` of a request's body have to come while it is waited for; 10 where absent.
+    /// Seconds within which `body_bytes` of a request body must arrive. Default: 10.
     #[schemars(range(min = 1))]
     pub body_seconds: Option<u64>,
-    /// Bytes of a request's body that have to come within `body_seconds`; 10240 where absent.
+    /// Bytes of a request body that must arrive within `body_seconds`. Default: 10240.
     pub body_bytes: Option<u64>,
-    /// Seconds for which a connection may do nothing; a request that waits for events does something. 60 where absent.
+    /// Seconds after which an inactive connection is closed; a request that waits for events counts as activity.
+    /// Default: 60.
     #[schemars(range(min = 1))]
     pub idle_seconds: Option<u64>,
-    /// Requests that one connection of HTTP/2 may have at a time; 100 where absent.
+    /// Maximum number of concurrent requests on one HTTP/2 connection. Default: 100.
     #[schemars(range(min = 1))]
     pub http2_streams: Option<u32>,
-    /// Wrong logins of one address in a second, on the average; one more is answered 429 and not looked at. 10 where
-    /// absent.
+    /// Average number of wrong logins per second and address; further ones get 429 and are not checked. Default: 10.
     #[schemars(range(min = 1))]
     pub wrong_logins_per_second: Option<u32>,
-    /// Wrong logins of one address that may come at once; 100 where absent.
+    /// Wrong logins of one address allowed at once. Default: 100.
     #[schemars(range(min = 1))]
     pub wrong_logins_burst: Option<u32>,
 }
 
 impl Limits {
-    /// How many entries a page of a list has; 0: all of them.
+    /// Entries per page of a list; 0 disables paging.
     pub fn page_size(&self) -> usize {
         self.page_entries.unwrap_or(PAGE)
     }
 
-    /// How long clients may take.
+    /// Timeouts for clients.
     pub fn timeouts(&self) -> Timeouts {
         let default = Timeouts::default();
         let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
@@ -84,7 +86,7 @@ impl Limits {
         }
     }
 
-    /// How many wrong logins an address may have.
+    /// The allowance of wrong logins per address.
     pub fn refused_logins(&self) -> Allowance {
         let default = Allowance::default();
         Allowance {

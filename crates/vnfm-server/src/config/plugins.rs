@@ -1,4 +1,4 @@
-//! Which plugins there are, where their hooks run, and which packages may run scripts.
+//! Plugins, where their hooks run, and which packages may run scripts.
 
 use super::Config;
 use schemars::JsonSchema;
@@ -8,23 +8,23 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use vnfm_plugin_host::{PluginConfig, ProcessConfig, ProcessLimits, Runner, Scripts, Users};
 
-/// Which plugins there are, and how they are configured.
+/// Plugins and how their hooks run.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plugins {
-    /// Folder of plugins.
+    /// Folder of plugins. Default: `plugins` in the data folder.
     pub dir: Option<PathBuf>,
-    /// Names in a VNFD's `implementation`, and the plugin that serves each; where absent, the names that VNFDs
-    /// of Tacker use for what our own plugins do.
+    /// Maps names in a VNFD's `implementation` to plugins. Default: the names that Tacker's VNFDs use for functions of
+    /// the built-in plugins.
     pub implementations: BTreeMap<String, String>,
-    /// Configuration of a plugin, by its name.
+    /// Configuration of each plugin, by plugin name.
     pub config: BTreeMap<String, Value>,
-    /// Where the hooks of a plugin run, by its name: `process`, or `in-process`. Our own plugins run in the
-    /// server's process, all others in processes of their own, unless it is said otherwise here.
+    /// Where the hooks of each plugin run, by plugin name: `process` or `in-process`. Default: built-in plugins run in
+    /// the server's process, all others in their own processes.
     pub runners: BTreeMap<String, Runner>,
-    /// How those processes are started.
+    /// How these processes are started.
     pub process: Process,
-    /// Hooks that are scripts of their package.
+    /// Hooks that are scripts in their package.
     pub scripts: Scripts,
 }
 
@@ -32,23 +32,23 @@ pub struct Plugins {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Process {
-    /// A `vnfm-plugin-runner`; this program itself where absent.
+    /// Path of a `vnfm-plugin-runner`. Default: this program.
     #[schemars(extend("format" = "file"))]
     pub program: Option<PathBuf>,
-    /// Numbers of users that they run as, where the server runs as root.
+    /// User ids for the processes, if the server runs as root.
     pub users: Option<Users>,
-    /// What each of them may use.
+    /// Resource limits of each process.
     pub limits: ProcessLimits,
-    /// Files and folders that hooks may read beside the system's programs and libraries (`/usr`, `/bin`, `/lib`, a few
-    /// files of `/etc`), such as the folder of a Python environment.
+    /// Files and folders that hooks may read in addition to the system's programs and libraries (`/usr`, `/bin`,
+    /// `/lib`, a few files of `/etc`), such as the folder of a Python environment.
     pub readable: Vec<PathBuf>,
 }
 
-/// Plugins that come with this server and are trusted as it is.
+/// Built-in plugins, trusted like the server itself.
 const OURS: &[&str] = &["kubernetes-cluster"];
 
 impl Plugins {
-    /// As the plugin host takes it; libraries lie in `dir`, and hooks see nothing of `hidden`.
+    /// Settings for the plugin host; `dir` has the libraries, and `hidden` is not accessible to hooks.
     pub(crate) fn for_host(&self, dir: PathBuf, hidden: Vec<PathBuf>) -> vnfm_plugin_host::Config {
         let mut plugins: BTreeMap<String, PluginConfig> = BTreeMap::new();
         for name in OURS {
@@ -88,7 +88,7 @@ impl Plugins {
 }
 
 impl Config {
-    /// What the plugin host takes: hooks see neither the data folder nor the key of the certificate.
+    /// Settings for the plugin host: hooks can access neither the data folder nor the certificate's key.
     pub fn plugin_host(&self) -> vnfm_plugin_host::Config {
         let dir = self
             .plugins
@@ -101,7 +101,7 @@ impl Config {
     }
 }
 
-/// The program that runs, even where its file was replaced meanwhile.
+/// The running program, even if its file has been replaced.
 const OWN_PROGRAM: &str = "/proc/self/exe";
-/// The first argument of this program where it runs one hook and nothing else.
+/// The first argument of this program for running a single hook.
 pub const RUNNER_MODE: &str = "plugin-runner";

@@ -1,20 +1,20 @@
-//! What a changed configuration changes while the server runs: what is logged, and limits. The rest waits for a
-//! restart, and is named.
+//! Settings that change while the server runs: the log filter and limits. Other changes need a restart; they are
+//! reported.
 
 use super::{Config, schema};
 use serde_json::Value;
 
-/// Members that differ, by name.
+/// Changed members, by name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Those that change at once.
+    /// Applied at once.
     pub now: Vec<String>,
-    /// Those that wait for a restart.
+    /// Applied at the next start.
     pub at_restart: Vec<String>,
 }
 
-/// What the listener is made with.
-const OF_THE_LISTENER: &[&str] = &[
+/// Limits that apply only when the listener starts.
+const LISTENER_LIMITS: &[&str] = &[
     "limits.connections",
     "limits.connections_per_address",
     "limits.header_seconds",
@@ -26,44 +26,44 @@ const OF_THE_LISTENER: &[&str] = &[
     "limits.wrong_logins_burst",
 ];
 
-/// Whether a member changes at once.
+/// Whether changes of a member apply at once.
 fn is_live(name: &str) -> bool {
-    name == "log.level" || (name.starts_with("limits.") && !OF_THE_LISTENER.contains(&name))
+    name == "log.level" || (name.starts_with("limits.") && !LISTENER_LIMITS.contains(&name))
 }
 
-/// What of `new` differs from `old`.
+/// Compares two configurations.
 pub fn differences(old: &Config, new: &Config) -> Differences {
     let mut found = Differences::default();
     for member in schema::members() {
-        if old.said.pointer(&member.pointer) == new.said.pointer(&member.pointer) {
+        if old.source.pointer(&member.pointer) == new.source.pointer(&member.pointer) {
             continue;
         }
-        let which = if is_live(&member.name) {
+        let list = if is_live(&member.name) {
             &mut found.now
         } else {
             &mut found.at_restart
         };
-        which.push(member.name);
+        list.push(member.name);
     }
     found
 }
 
-/// From now on `said` has of what changes at once what `new` says.
-pub(super) fn note(said: &mut Value, new: &Value) {
+/// Copies the members that apply at once from `new` into `current`.
+pub(super) fn apply_live(current: &mut Value, new: &Value) {
     for member in schema::members()
         .into_iter()
         .filter(|member| is_live(&member.name))
     {
         match new.pointer(&member.pointer) {
-            Some(value) => super::source::put(said, &member.name, value.clone()),
-            None => super::source::forget(said, &member.name),
+            Some(value) => super::source::put(current, &member.name, value.clone()),
+            None => super::source::remove(current, &member.name),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{differences, note};
+    use super::{apply_live, differences};
     use crate::config::{Config, Flags};
     use clap::Parser as _;
 
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_what_is_logged_change_at_once() {
+    fn limits_and_the_log_filter_change_at_once() {
         let mut old = config("limits: {vim_calls: 3, step_seconds: 9}");
         let text =
             "limits: {vim_calls: 4}\nlog: {level: debug, json: true}\nretention: {log_days: 3}";
@@ -93,8 +93,11 @@ mod tests {
             ["log.level", "limits.step_seconds", "limits.vim_calls"]
         );
         assert_eq!(found.at_restart, ["log.json", "retention.log_days"]);
-        note(&mut old.said, &new.said);
-        let left = differences(&old, &new);
-        assert_eq!((left.now.len(), left.at_restart), (0, found.at_restart));
+        apply_live(&mut old.source, &new.source);
+        let remaining = differences(&old, &new);
+        assert_eq!(
+            (remaining.now.len(), remaining.at_restart),
+            (0, found.at_restart)
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! The JSON Schema of the configuration, made from its types, and the members that it has.
+//! The JSON Schema of the configuration, generated from its types, and the list of its members.
 //!
-//! Three formats of our own say what a text has to be: `socket-address`, `networks` and the like are checked by
-//! [`validator`]; `file` is a file that has to be there and readable.
+//! Custom string formats: `socket-address`, `network`, `destination`, `log-filter` and `http-url` are checked by
+//! [`validator`]; `file` must exist and be readable.
 
-use super::Written;
+use super::ConfigFile;
 use jsonschema::Validator;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 use vnfm_descriptor::escaped;
 use vnfm_nfvo::Networks;
 
-/// A network in the schema.
+/// Schema type: a network.
 pub(super) struct Network;
 
 impl JsonSchema for Network {
@@ -28,7 +28,7 @@ impl JsonSchema for Network {
     }
 }
 
-/// A network that may be called, or the word `default`.
+/// Schema type: a network that may be called, or the word `default`.
 pub(super) struct Destination;
 
 impl JsonSchema for Destination {
@@ -43,21 +43,21 @@ impl JsonSchema for Destination {
     }
 }
 
-/// A member of the configuration that holds a value, or a table or list that is given as a whole.
+/// A member of the configuration that holds a single value, or a table or list that is set as one.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// Its place, such as `limits.step_seconds`.
+    /// Dotted name, such as `limits.step_seconds`.
     pub name: String,
-    /// The same as a JSON pointer.
+    /// The name as a JSON pointer.
     pub pointer: String,
-    /// The environment variable that overrides it.
+    /// The environment variable that overrides the member.
     pub variable: String,
-    /// What it may be.
+    /// The JSON Schema of its value.
     pub schema: Value,
 }
 
 impl Member {
-    /// Its type, for people.
+    /// The type of its value, for readers of the documentation.
     pub fn kind(&self) -> &str {
         let format = self.schema["format"].as_str().unwrap_or_default();
         match (format, self.schema["type"].as_str()) {
@@ -71,16 +71,16 @@ impl Member {
         }
     }
 
-    /// What it is for.
-    pub fn means(&self) -> &str {
+    /// Its description in the schema.
+    pub fn description(&self) -> &str {
         self.schema["description"].as_str().unwrap_or_default()
     }
 }
 
 /// The schema of the configuration file.
 pub fn schema() -> Value {
-    let mut schema = schemars::schema_for!(Written).to_value();
-    tidy(&mut schema);
+    let mut schema = schemars::schema_for!(ConfigFile).to_value();
+    drop_null_alternatives(&mut schema);
     schema
 }
 
@@ -93,7 +93,7 @@ pub fn members() -> Vec<Member> {
 }
 
 fn collect(all: &Value, at: &Value, path: &mut Vec<String>, found: &mut Vec<Member>) {
-    let followed = followed(all, at);
+    let followed = resolve(all, at);
     if let Some(properties) = followed["properties"].as_object() {
         for (name, schema) in properties {
             path.push(name.clone());
@@ -103,8 +103,8 @@ fn collect(all: &Value, at: &Value, path: &mut Vec<String>, found: &mut Vec<Memb
         return;
     }
     let mut schema = followed.clone();
-    if let Some(told) = at.get("description") {
-        schema["description"] = told.clone(); // the member's own words before those of its type
+    if let Some(description) = at.get("description") {
+        schema["description"] = description.clone(); // the member's own description wins over its type's
     }
     let pointer = path
         .iter()
@@ -118,32 +118,32 @@ fn collect(all: &Value, at: &Value, path: &mut Vec<String>, found: &mut Vec<Memb
     });
 }
 
-/// A schema where its reference leads.
-fn followed<'a>(all: &'a Value, at: &'a Value) -> &'a Value {
+/// Follows a `$ref`, if there is one.
+fn resolve<'a>(all: &'a Value, at: &'a Value) -> &'a Value {
     let target = at["$ref"]
         .as_str()
-        .and_then(|place| all.pointer(place.trim_start_matches('#')));
+        .and_then(|target| all.pointer(target.trim_start_matches('#')));
     target.unwrap_or(at)
 }
 
-/// The schema of the part at a JSON pointer; null where there is none.
+/// The schema of the member at a JSON pointer; null if there is none.
 pub(super) fn at<'a>(all: &'a Value, pointer: &str) -> &'a Value {
     pointer.split('/').skip(1).fold(all, |at, part| {
-        let of = &at["properties"][part];
+        let property = &at["properties"][part];
         let entry = if at["type"] == "array" {
             &at["items"]
         } else {
             &at["additionalProperties"]
         };
-        followed(all, if of.is_null() { entry } else { of })
+        resolve(all, if property.is_null() { entry } else { property })
     })
 }
 
-/// What checks a configuration.
+/// Validates a configuration value.
 ///
 /// # Errors
 ///
-/// Where the schema itself is none: a bug.
+/// If the schema itself is invalid: a bug.
 pub(super) fn validator() -> anyhow::Result<Validator> {
     let options = jsonschema::options()
         .with_format("file", |path: &str| std::fs::File::open(path).is_ok())
@@ -161,16 +161,19 @@ pub(super) fn validator() -> anyhow::Result<Validator> {
         .should_validate_formats(true);
     options
         .build(&schema())
-        .map_err(|error| anyhow::anyhow!("the schema is wrong: {error}"))
+        .map_err(|error| anyhow::anyhow!("invalid schema: {error}"))
 }
 
-/// What a text has to be where it is not of its format.
-pub(super) fn wanted(format: &str, found: &str) -> String {
+/// The message for a string that does not match its format.
+pub(super) fn expected(format: &str, found: &str) -> String {
     match format {
         "file" => {
-            let why = std::fs::File::open(found).err();
-            let why = why.map_or_else(|| "it is there by now".to_owned(), |why| why.to_string());
-            format!("cannot read `{found}`: {why}")
+            let error = std::fs::File::open(found).err();
+            let reason = error.map_or_else(
+                || "it is readable by now".to_owned(),
+                |error| error.to_string(),
+            );
+            format!("cannot read `{found}`: {reason}")
         }
         "destination" => {
             format!("expected a network such as `10.0.0.0/8`, or `default`, found `{found}`")
@@ -180,20 +183,20 @@ pub(super) fn wanted(format: &str, found: &str) -> String {
         }
         "network" => format!("expected a network such as `10.0.0.0/8`, found `{found}`"),
         "log-filter" => {
-            format!("expected what is logged, such as `info` or `vnfm_core=debug`, found `{found}`")
+            format!("expected a log filter such as `info` or `vnfm_core=debug`, found `{found}`")
         }
         "http-url" => {
             format!(
-                "expected a URL such as `https://vnfm.example.com` without a login, found `{}`",
-                hidden(found)
+                "expected a URL such as `https://vnfm.example.com` without credentials, found `{}`",
+                without_userinfo(found)
             )
         }
         other => format!("expected {other}, found `{found}`"),
     }
 }
 
-/// A URL without what stands before an @, which may be a password.
-fn hidden(url: &str) -> &str {
+/// The URL without its userinfo, which may contain a password.
+fn without_userinfo(url: &str) -> &str {
     url.rsplit('@').next().unwrap_or(url)
 }
 
@@ -201,25 +204,25 @@ fn is_http(text: &str) -> bool {
     let Ok(uri) = text.parse::<axum::http::Uri>() else {
         return false;
     };
-    let plain = uri
+    let no_userinfo = uri
         .authority()
         .is_some_and(|authority| !authority.as_str().contains('@'));
-    plain && matches!(uri.scheme_str(), Some("http" | "https"))
+    no_userinfo && matches!(uri.scheme_str(), Some("http" | "https"))
 }
 
-/// Takes out what the types say twice: a member that may be absent may not be null as well.
-fn tidy(schema: &mut Value) {
+/// Removes null as an alternative everywhere: an optional member may be absent, but not null.
+fn drop_null_alternatives(schema: &mut Value) {
     match schema {
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => items.iter_mut().for_each(drop_null_alternatives),
         Value::Object(members) => {
-            absent_is_not_null(members);
-            members.values_mut().for_each(tidy);
+            drop_null(members);
+            members.values_mut().for_each(drop_null_alternatives);
         }
         _ => {}
     }
 }
 
-fn absent_is_not_null(members: &mut Map<String, Value>) {
+fn drop_null(members: &mut Map<String, Value>) {
     if members.get("default").is_some_and(Value::is_null) {
         members.remove("default");
     }

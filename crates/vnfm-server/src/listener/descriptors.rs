@@ -1,35 +1,35 @@
-//! How many connections the descriptors of this process are enough for: half of those that are left once the server has
-//! what it needs, at most 10000. The other half, at most 4096, is kept for the database, packages, VIMs and hooks, so that
-//! a flood of connections takes nothing from operations.
+//! Derives the number of connections from the limit of file descriptors: half of those that are free after startup, at
+//! most 10000. The other half, at most 4096, is reserved for the database, packages, VIMs and hooks, so that a flood
+//! of connections cannot disturb operations.
 
 use std::fmt;
 
-/// The most connections where nothing else is configured.
-const CONNECTIONS: usize = 10_000;
-/// The most descriptors that are kept in reserve.
-const RESERVE: usize = 4_096;
-/// The least connections of one address where nothing else is configured, if three quarters are as many.
-const FEW: usize = 64;
-/// The limit that is taken where there is none.
+/// Default maximum number of connections.
+const MAX_CONNECTIONS: usize = 10_000;
+/// Maximum number of reserved descriptors.
+const MAX_RESERVE: usize = 4_096;
+/// Default minimum of connections per address, unless that is more than three quarters of all.
+const MIN_PER_ADDRESS: usize = 64;
+/// Assumed if there is no limit.
 const UNLIMITED: u64 = 1 << 20;
 
-/// The descriptors of this process.
+/// The file descriptors of this process, and how they are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// How many it may have.
+    /// Limit of the process.
     pub limit: usize,
-    /// How many it has.
+    /// Open at startup.
     pub open: usize,
-    /// How many are not for connections.
+    /// Reserved for everything but connections.
     pub reserve: usize,
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// Connections of one address at a time.
-    pub of_one: usize,
+    /// Maximum number of connections per address.
+    pub per_address: usize,
 }
 
 impl Descriptors {
-    /// Raises the limit as far as it may be, for this process.
+    /// Raises the soft limit of the process to its hard limit.
     pub fn raise() {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -42,32 +42,36 @@ impl Descriptors {
                 },
             )
         {
-            tracing::warn!(%error, ?maximum, "the limit of descriptors cannot be raised");
+            tracing::warn!(%error, ?maximum, "cannot raise the limit of file descriptors");
         }
     }
 
-    /// As they are now, shared out; `wanted` connections in all and of one address, where that is configured.
-    pub fn now(wanted: (Option<usize>, Option<usize>)) -> Self {
+    /// The current descriptors; `configured`: connections in total and per address.
+    pub fn now(configured: (Option<usize>, Option<usize>)) -> Self {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let limit = usize::try_from(limit.unwrap_or(UNLIMITED)).unwrap_or(usize::MAX);
         let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-        Self::shared(limit, open, wanted)
+        Self::divide(limit, open, configured)
     }
 
-    fn shared(limit: usize, open: usize, (all, of_one): (Option<usize>, Option<usize>)) -> Self {
+    fn divide(
+        limit: usize,
+        open: usize,
+        (all, per_address): (Option<usize>, Option<usize>),
+    ) -> Self {
         let left = limit.saturating_sub(open);
-        let reserve = (left / 2).min(RESERVE);
-        let connections = all.unwrap_or(CONNECTIONS).min(left - reserve).max(1);
-        // Nobody gets all of them, however few there are: whoever comes from elsewhere finds a quarter.
+        let reserve = (left / 2).min(MAX_RESERVE);
+        let connections = all.unwrap_or(MAX_CONNECTIONS).min(left - reserve).max(1);
+        // No address gets all connections: a quarter is always left for others.
         let others = connections / 4;
-        let own = others.max(FEW).min(connections - others);
-        let of_one = of_one.unwrap_or(own).clamp(1, connections);
+        let own = others.max(MIN_PER_ADDRESS).min(connections - others);
+        let per_address = per_address.unwrap_or(own).clamp(1, connections);
         Self {
             limit,
             open,
             reserve,
             connections,
-            of_one,
+            per_address,
         }
     }
 }
@@ -78,13 +82,13 @@ impl fmt::Display for Descriptors {
             limit,
             reserve,
             connections,
-            of_one,
+            per_address,
             ..
         } = self;
         write!(
             f,
-            "{connections} connections at a time, {of_one} of them from one address; of {limit} descriptors {reserve} are \
-             kept for the database, packages, VIMs and hooks"
+            "at most {connections} connections, {per_address} from one address; {reserve} of {limit} file descriptors are \
+             reserved for the database, packages, VIMs and hooks"
         )
     }
 }
@@ -95,29 +99,29 @@ mod tests {
 
     #[test]
     fn connections_leave_descriptors_for_everything_else() {
-        let of = |limit, open, wanted| {
+        let divide = |limit, open, configured| {
             let Descriptors {
                 reserve,
                 connections,
-                of_one,
+                per_address,
                 ..
-            } = Descriptors::shared(limit, open, wanted);
-            (reserve, connections, of_one)
+            } = Descriptors::divide(limit, open, configured);
+            (reserve, connections, per_address)
         };
-        assert_eq!(of(64, 34, (None, None)), (15, 15, 12));
-        assert_eq!(of(1_024, 34, (None, None)), (495, 495, 123));
-        assert_eq!(of(65_536, 36, (None, None)), (4_096, 10_000, 2_500));
+        assert_eq!(divide(64, 34, (None, None)), (15, 15, 12));
+        assert_eq!(divide(1_024, 34, (None, None)), (495, 495, 123));
+        assert_eq!(divide(65_536, 36, (None, None)), (4_096, 10_000, 2_500));
         assert_eq!(
-            of(1_024, 34, (Some(600), Some(700))),
+            divide(1_024, 34, (Some(600), Some(700))),
             (495, 495, 495),
-            "no more than there are"
+            "not more than available"
         );
         assert_eq!(
-            of(100, 34, (None, None)),
+            divide(100, 34, (None, None)),
             (33, 33, 25),
-            "others find a quarter"
+            "a quarter is left for others"
         );
-        assert_eq!(of(1_024, 34, (Some(100), Some(10))), (495, 100, 10));
-        assert_eq!(of(8, 34, (None, None)), (0, 1, 1), "it serves all the same");
+        assert_eq!(divide(1_024, 34, (Some(100), Some(10))), (495, 100, 10));
+        assert_eq!(divide(8, 34, (None, None)), (0, 1, 1), "it still serves");
     }
 }

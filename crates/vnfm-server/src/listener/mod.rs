@@ -1,47 +1,48 @@
-//! What listens: connections, and how much of them there may be.
+//! The HTTP listener, with limits and timeouts for connections.
 //!
 //! ```text
-//! a place in all ─ accept ─ a place of its address ─ TLS ─┬─ headers ─ request ─ body ─ answer ─┐
-//!   waited for               else closed            10 s  └──10 s──────────────10 KiB in 10 s───┤
+//! slot in total ─ accept ─ slot of its address ─ TLS ───┬─ headers ─ request ─ body ─ response ┐
+//!   waits                  otherwise closed      10 s  └──10 s──────────────10 KiB in 10 s───┤
 //!                                                         ▲                                     │
 //!                                                         └─────────── idle, 60 s ──────────────┘
 //! ```
-//! Nothing of a client is waited for without an end, and no address gets all places; the numbers are [`Timeouts`] and
-//! [`Places`], both from `limits` of the configuration. A request that waits for events is no idle one: it is answered
-//! when something happens, and its connection counts as long as it is there.
+//! Every wait for a client has a timeout, and no address can take all slots; the values are [`Timeouts`] and
+//! [`ConnectionLimits`], both from `limits` in the configuration. A request that waits for events is not idle: it gets
+//! its response when an event occurs, and its connection counts until then.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | here | accepts, speaks TLS and HTTP, ends in order |
-//! | `listener/places.rs` | how many connections there are, in all and of each address |
-//! | `listener/watched.rs` | a connection that is closed where its client does nothing |
-//! | `listener/paced.rs` | a body that comes in time |
-//! | `listener/descriptors.rs` | how many connections the descriptors of this process are enough for |
+//! | here | accepts connections, serves TLS and HTTP, shuts down in order |
+//! | `listener/connection_limits.rs` | limits for connections, in total and per address |
+//! | `listener/activity.rs` | closes connections whose clients are inactive |
+//! | `listener/body_rate.rs` | enforces the minimum rate of request bodies |
+//! | `listener/descriptors.rs` | derives the number of connections from the limit of file descriptors |
 
+mod activity;
+mod body_rate;
+mod connection_limits;
 mod descriptors;
-mod paced;
-mod places;
-mod watched;
 
+pub use body_rate::too_slow;
+pub use connection_limits::ConnectionLimits;
 pub use descriptors::Descriptors;
-pub use paced::too_slow;
-pub use places::Places;
 
 use crate::access::certificates::Names;
 use crate::forwarded::Proxies;
 use crate::problem::Problem;
 use crate::tls::Certificate;
+use activity::{Activity, Busy, Idleness, ObservedStream};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use body_rate::MinRateBody;
+use connection_limits::Permit;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use paced::Paced;
-use places::Place;
 use rustix::io::Errno;
 use std::convert::Infallible;
 use std::io;
@@ -55,20 +56,19 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 use vnfm_core::ports::Clock;
-use watched::{Activity, Busy, Idleness, Watched};
 
-/// How long clients may take.
+/// Timeouts for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a handshake, and for the headers of a request.
+    /// For the TLS handshake, and for the headers of a request.
     pub headers: Duration,
-    /// In each such time that we wait for a body…
+    /// The window in which a request body must deliver `body_bytes`.
     pub body: Duration,
-    /// …so many bytes of it come.
+    /// The minimum number of bytes per window.
     pub body_bytes: u64,
-    /// For doing nothing: between requests, and while an answer is to be read.
+    /// For inactivity: between requests, and while the client does not read a response.
     pub idle: Duration,
-    /// Streams of one connection of HTTP/2 at a time.
+    /// Concurrent streams of an HTTP/2 connection.
     pub streams: u32,
 }
 
@@ -84,65 +84,65 @@ impl Default for Timeouts {
     }
 }
 
-/// The most bytes that the headers of a request have, and that are read ahead of it.
-const HEADERS: usize = 128 * 1024;
-/// How long a connection that is to end may take to say so.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// The same where its client owes us a request: enough to write what is ready.
-const AT_ONCE: Duration = Duration::from_millis(1);
-/// How long after a failure the next connection is accepted.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Maximum size of request headers, and of the read buffer.
+const MAX_HEADER_BYTES: usize = 128 * 1024;
+/// How long a connection that ends may take to close gracefully.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The same if its client still owes a request: enough to write what is ready.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(1);
+/// Pause after a failed accept.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// What every connection gets.
-pub struct Door {
-    /// The routes.
+/// What all connections of a listener share.
+pub struct HttpService {
+    /// The API, or health and metrics.
     pub router: Router,
-    /// The certificate, where TLS is spoken.
+    /// The TLS certificate; plain HTTP without it.
     pub certificate: Option<Certificate>,
-    /// How long clients may take.
+    /// From `limits` in the configuration.
     pub timeouts: Timeouts,
-    /// How many connections there may be.
-    pub places: Places,
-    /// Whose word about addresses counts.
+    /// Shared by all connections.
+    pub limits: ConnectionLimits,
+    /// The proxies whose headers about client addresses are trusted.
     pub proxies: Proxies,
-    /// Lets time pass.
+    /// For the timeouts.
     pub clock: Arc<dyn Clock>,
 }
 
-/// Serves until `stop` says so, its sender is gone, or the socket takes no more connections; then connections end when their answers are sent, and those that
-/// take longer than `last_answers` are dropped.
+/// Serves until `stop` is set, its sender is dropped, or the socket breaks. Connections then end when their responses
+/// are sent; after `response_grace` the remaining ones are dropped.
 pub async fn serve(
     listener: TcpListener,
-    door: Arc<Door>,
+    service: Arc<HttpService>,
     mut stop: watch::Receiver<bool>,
-    last_answers: Duration,
+    response_grace: Duration,
 ) {
     let mut connections = JoinSet::new();
     let mut failed = false;
     loop {
         let accepted = tokio::select! {
-            () = told(&mut stop) => break,
-            accepted = next(&listener, &door) => accepted,
+            () = stop_requested(&mut stop) => break,
+            accepted = accept(&listener, &service) => accepted,
             Some(_) = connections.join_next() => continue,
         };
         match accepted {
             Ok(None) => {}
-            Ok(Some((stream, peer, held))) => {
+            Ok(Some((stream, peer, slot))) => {
                 failed = false;
-                let serving = connection(door.clone(), (stream, peer), held, stop.clone());
+                let serving = serve_connection(service.clone(), (stream, peer), slot, stop.clone());
                 connections.spawn(serving);
             }
-            // The client has gone already.
-            Err(error) if is_of_the_client(&error) => {}
-            Err(error) if is_of_the_socket(&error) => {
-                tracing::error!(%error, "the listening socket is broken: nobody can connect any more");
+            // The client has already disconnected.
+            Err(error) if is_client_error(&error) => {}
+            Err(error) if is_socket_error(&error) => {
+                tracing::error!(%error, "the listening socket is broken; no more connections are accepted");
                 break;
             }
             Err(error) => {
                 if !std::mem::replace(&mut failed, true) {
-                    tracing::error!(%error, "connections cannot be accepted; it is tried again");
+                    tracing::error!(%error, "cannot accept connections; retrying");
                 }
-                door.clock.sleep(PAUSE).await;
+                service.clock.sleep(ACCEPT_RETRY).await;
             }
         }
     }
@@ -150,38 +150,38 @@ pub async fn serve(
     let ended = async { while connections.join_next().await.is_some() {} };
     tokio::select! {
         () = ended => {}
-        () = door.clock.sleep(last_answers) => {}
+        () = service.clock.sleep(response_grace) => {}
     }
     connections.shutdown().await;
 }
 
-/// Completes once it is to stop.
-async fn told(stop: &mut watch::Receiver<bool>) {
+/// Completes when the listener should stop.
+async fn stop_requested(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// What a connection holds, and what it does.
-type Held = (Place, Arc<Activity>);
+/// A connection's permit and activity.
+type Slot = (Permit, Arc<Activity>);
 
-/// The next connection with its place; `None` where its address has too many that are at work.
-async fn next(
+/// Accepts the next connection; `None` if its address has too many busy ones.
+async fn accept(
     listener: &TcpListener,
-    door: &Door,
-) -> io::Result<Option<(TcpStream, SocketAddr, Held)>> {
-    let place = door.places.one().await;
+    service: &HttpService,
+) -> io::Result<Option<(TcpStream, SocketAddr, Slot)>> {
+    let permit = service.limits.acquire().await;
     let (stream, peer) = listener.accept().await?;
-    // The clients of a proxy are counted by their requests.
-    let from = (peer.ip(), door.proxies.has(peer.ip()));
+    // Clients behind a proxy are limited by their requests, not connections.
+    let from = (peer.ip(), service.proxies.has(peer.ip()));
     let activity = Arc::new(Activity::default());
-    let place = door.places.of(place, from, &activity);
-    if place.is_none() {
-        tracing::debug!(%peer, "a connection is closed: its address has too many");
+    let permit = service.limits.register(permit, from, &activity);
+    if permit.is_none() {
+        tracing::debug!(%peer, "closing a connection: too many from its address");
     }
     let _ = stream.set_nodelay(true);
-    Ok(place.map(|place| (stream, peer, (place, activity))))
+    Ok(permit.map(|permit| (stream, peer, (permit, activity))))
 }
 
-fn is_of_the_client(error: &io::Error) -> bool {
+fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(
         error.kind(),
@@ -189,133 +189,135 @@ fn is_of_the_client(error: &io::Error) -> bool {
     )
 }
 
-/// Whether it would be the same at each try. Too few descriptors and a network that is down pass.
-fn is_of_the_socket(error: &io::Error) -> bool {
+/// Whether a retry cannot succeed. Too few file descriptors, or a network that is down, are temporary.
+fn is_socket_error(error: &io::Error) -> bool {
     let broken = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::FAULT];
     Errno::from_io_error(error).is_some_and(|error| broken.contains(&error))
 }
 
-/// One connection, from its handshake to its end.
-async fn connection(
-    door: Arc<Door>,
+/// Serves one connection, from the handshake to its end.
+async fn serve_connection(
+    service: Arc<HttpService>,
     (stream, peer): (TcpStream, SocketAddr),
-    (_place, activity): Held,
+    (_permit, activity): Slot,
     stop: watch::Receiver<bool>,
 ) {
-    let Some(certificate) = &door.certificate else {
-        return spoken(door, stream, ((peer, None), activity), stop).await;
+    let Some(certificate) = &service.certificate else {
+        return serve_http(service, stream, ((peer, None), activity), stop).await;
     };
     let handshake = TlsAcceptor::from(certificate.current()).accept(stream);
     let stream = tokio::select! {
         outcome = handshake => match outcome {
             Ok(stream) => stream,
-            // Why is for the client alone.
+            // The error matters only to the client.
             Err(_) => return,
         },
-        () = door.clock.sleep(door.timeouts.headers) => return,
-        () = activity.told_to_go() => return,
+        () = service.clock.sleep(service.timeouts.headers) => return,
+        () = activity.evicted() => return,
     };
     let chain = stream.get_ref().1.peer_certificates();
     let names = chain.and_then(|chain| Names::of(chain.first()?));
-    spoken(door, stream, ((peer, names), activity), stop).await;
+    serve_http(service, stream, ((peer, names), activity), stop).await;
 }
 
-/// HTTP on one connection.
-async fn spoken<S>(
-    door: Arc<Door>,
+/// Serves HTTP on one connection.
+async fn serve_http<S>(
+    service: Arc<HttpService>,
     stream: S,
-    (who, activity): ((SocketAddr, Option<Names>), Arc<Activity>),
+    (client, activity): ((SocketAddr, Option<Names>), Arc<Activity>),
     mut stop: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let io = TokioIo::new(Watched::new(stream, activity.clone()));
-    let builder = builder(&door.timeouts);
-    let service = {
-        let (door, activity) = (door.clone(), activity.clone());
-        service_fn(move |request| answered(door.clone(), request, (who.clone(), activity.clone())))
+    let io = TokioIo::new(ObservedStream::new(stream, activity.clone()));
+    let builder = builder(&service.timeouts);
+    let handler = {
+        let (service, activity) = (service.clone(), activity.clone());
+        service_fn(move |request| {
+            respond(service.clone(), request, (client.clone(), activity.clone()))
+        })
     };
-    let mut serving = std::pin::pin!(builder.serve_connection(io, service));
+    let mut serving = std::pin::pin!(builder.serve_connection(io, handler));
     tokio::select! {
-        // How it ended is for the client alone.
+        // The outcome matters only to the client.
         _ = &mut serving => return,
-        () = activity.is_over(&*door.clock, &door.timeouts) => {}
-        () = told(&mut stop) => {
+        () = activity.timed_out(&*service.clock, &service.timeouts) => {}
+        () = stop_requested(&mut stop) => {
             serving.as_mut().graceful_shutdown();
-            // Whoever stops us says how long that may take.
+            // The caller of `serve` limits the time for this.
             let _ = serving.await;
             return;
         }
     }
-    if activity.is_unasked() {
+    if activity.is_without_request() {
         return;
     }
     serving.as_mut().graceful_shutdown();
-    // A body that does not come is not worth a wait: whoever makes room for others makes it at once.
-    let last_words = if activity.idleness() == Idleness::AtWork {
-        LAST_WORDS
+    // A stalled body is not worth waiting for: an evicted connection closes at once.
+    let close_timeout = if activity.idleness() == Idleness::Responding {
+        GOODBYE_TIMEOUT
     } else {
-        AT_ONCE
+        FLUSH_TIMEOUT
     };
     tokio::select! {
         _ = serving => {}
-        () = door.clock.sleep(last_words) => {}
+        () = service.clock.sleep(close_timeout) => {}
     }
 }
 
 fn builder(timeouts: &Timeouts) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // Older clients know header names in title case alone.
+    // Older clients know header names only in title case.
     builder
         .http1()
         .title_case_headers(true)
         .header_read_timeout(None)
-        .max_buf_size(HEADERS);
+        .max_buf_size(MAX_HEADER_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(timeouts.streams)
-        .max_header_list_size(u32::try_from(HEADERS).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(MAX_HEADER_BYTES).unwrap_or(u32::MAX))
         .keep_alive_interval(timeouts.idle)
         .keep_alive_timeout(timeouts.headers);
     builder
 }
 
-/// One request, which is busy until its answer is sent.
-async fn answered(
-    door: Arc<Door>,
+/// Handles one request; the connection is busy until the response is sent.
+async fn respond(
+    service: Arc<HttpService>,
     request: Request<Incoming>,
     ((peer, names), activity): ((SocketAddr, Option<Names>), Arc<Activity>),
 ) -> Result<Response, Infallible> {
     let busy = Busy::new(activity.clone());
-    let mut place = None;
-    if door.proxies.has(peer.ip()) {
-        let client = door.proxies.client(request.headers(), peer.ip());
-        place = door.places.request_of(client);
-        if place.is_none() {
-            return Ok(busy.until_sent(too_many(), place));
+    let mut permit = None;
+    if service.proxies.has(peer.ip()) {
+        let client = service.proxies.client(request.headers(), peer.ip());
+        permit = service.limits.acquire_request(client);
+        if permit.is_none() {
+            return Ok(busy.until_sent(too_many(), permit));
         }
     }
-    let paced = |body| {
-        Body::new(Paced::new(
+    let limited = |body| {
+        Body::new(MinRateBody::new(
             body,
-            (door.timeouts, door.clock.clone()),
+            (service.timeouts, service.clock.clone()),
             activity,
         ))
     };
-    let mut request = request.map(paced);
+    let mut request = request.map(limited);
     request.extensions_mut().insert(ConnectInfo(peer));
     if let Some(names) = names {
         request.extensions_mut().insert(names);
     }
-    let Ok(response) = door.router.clone().call(request).await;
-    Ok(busy.until_sent(response, place))
+    let Ok(response) = service.router.clone().call(request).await;
+    Ok(busy.until_sent(response, permit))
 }
 
 fn too_many() -> Response {
-    let what = "too many requests at a time from one address";
-    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", what)
-        .next("wait for the others to end");
+    let detail = "too many concurrent requests from one address";
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", detail)
+        .hint("wait until other requests have finished");
     let mut response = problem.into_response();
     response
         .headers_mut()

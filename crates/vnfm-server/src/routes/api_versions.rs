@@ -1,18 +1,18 @@
-//! `api_versions` (SOL013 9.3.3): what is served under each of the standard's prefixes. `uriPrefix` is the whole of
-//! `{apiRoot}/{apiName}/{apiMajorVersion}/` (7.1.6), as the client reaches us; that of an interface with all its major
-//! versions ends with its name.
+//! `api_versions` (SOL013 9.3.3): the versions under each of the standard's prefixes. `uriPrefix` is the full
+//! `{apiRoot}/{apiName}/{apiMajorVersion}/` (7.1.6) from the client's view; for an interface with all its major
+//! versions it ends with the API name.
 
 use crate::view::Root;
 use axum::Json;
 use serde_json::{Value, json};
 
-/// One of the standard's interfaces.
+/// An interface of the standard.
 pub struct Api {
-    /// What stands before its paths.
+    /// The prefix of its paths.
     prefix: &'static str,
-    /// Versions, oldest first.
+    /// Supported versions, oldest first.
     pub versions: &'static [&'static str],
-    /// What a request is taken for that names none.
+    /// The version of requests that name none.
     pub assumed: Option<&'static str>,
 }
 
@@ -22,73 +22,73 @@ pub static LCM: Api = Api {
     versions: &["2.0.0", "2.3.0"],
     assumed: None,
 };
-/// VNF LCM, SOL003 V2.6.1. Clients of Tacker's first interface name no version.
+/// VNF LCM, SOL003 V2.6.1. Clients of Tacker's first interface send no version.
 pub static LCM_V1: Api = Api {
     prefix: "/vnflcm/v1",
     versions: &["1.3.0"],
     assumed: Some("1.3.0"),
 };
-/// All of VNF LCM, for its `api_versions` alone.
+/// All versions of VNF LCM, only for its `api_versions`.
 static ALL_LCM: Api = Api {
     prefix: "/vnflcm",
     versions: &["1.3.0", "2.0.0", "2.3.0"],
     assumed: None,
 };
-/// VNF package management the SOL005 way; 2.4.0 is what SOL003 and SOL005 V3.7.1 have.
+/// VNF package management as in SOL005; 2.4.0 is the version in SOL003 and SOL005 V3.7.1.
 pub static PACKAGES: Api = Api {
     prefix: "/vnfpkgm/v2",
     versions: &["2.0.0", "2.3.0", "2.4.0"],
     assumed: None,
 };
 
-/// The same, for its `api_versions` alone.
+/// All versions of VNF package management, only for its `api_versions`.
 static ALL_PACKAGES: Api = Api {
     prefix: "/vnfpkgm",
     versions: PACKAGES.versions,
     assumed: None,
 };
 
-/// The interface that a path belongs to, and whether the path is its `api_versions`; none for our own API.
+/// The interface of a path, and whether the path is its `api_versions`; `None` for our own API.
 pub fn api_of(path: &str) -> Option<(&'static Api, bool)> {
     let below = |api: &Api| {
         let rest = path.strip_prefix(api.prefix)?;
         (rest.is_empty() || rest.starts_with('/')).then_some(rest == "/api_versions")
     };
     let versioned = [&LCM, &LCM_V1, &PACKAGES].into_iter();
-    let whole = [&ALL_LCM, &ALL_PACKAGES]
+    let unversioned = [&ALL_LCM, &ALL_PACKAGES]
         .into_iter()
         .filter(|api| below(api) == Some(true));
     versioned
-        .chain(whole)
+        .chain(unversioned)
         .find_map(|api| Some((api, below(api)?)))
 }
 
-/// `GET /vnflcm/api_versions`: every version there is.
+/// `GET /vnflcm/api_versions`: every version.
 pub async fn lcm(root: Root) -> Json<Value> {
-    shown(&ALL_LCM, &root)
+    api_versions(&ALL_LCM, &root)
 }
 
 /// `GET /vnflcm/v2/api_versions`.
 pub async fn lcm_v2(root: Root) -> Json<Value> {
-    shown(&LCM, &root)
+    api_versions(&LCM, &root)
 }
 
 /// `GET /vnflcm/v1/api_versions`.
 pub async fn lcm_v1(root: Root) -> Json<Value> {
-    shown(&LCM_V1, &root)
+    api_versions(&LCM_V1, &root)
 }
 
 /// `GET /vnfpkgm/api_versions`.
 pub async fn packages(root: Root) -> Json<Value> {
-    shown(&ALL_PACKAGES, &root)
+    api_versions(&ALL_PACKAGES, &root)
 }
 
 /// `GET /vnfpkgm/v2/api_versions`.
 pub async fn packages_v2(root: Root) -> Json<Value> {
-    shown(&PACKAGES, &root)
+    api_versions(&PACKAGES, &root)
 }
 
-fn shown(api: &Api, root: &Root) -> Json<Value> {
+fn api_versions(api: &Api, root: &Root) -> Json<Value> {
     let versions: Vec<_> = api
         .versions
         .iter()

@@ -1,11 +1,11 @@
-//! What happened to the instances of a tenant, in order: our own API over the outbox, for whoever wants to look on
-//! without a callback. A request may wait for something new, so that a client that asks again and again misses nothing
-//! and asks rarely.
+//! Events of a tenant's instances, in order: our own API over the outbox, for clients without a callback. A request
+//! may wait for new events (long polling), so that a client misses nothing and polls rarely.
 //!
-//! Numbers count the events of the tenant alone, and no row of another one is read: how many others have is not told.
+//! Event numbers count only the tenant's own events, and rows of other tenants are not read: how many events others
+//! have is not disclosed.
 
 use crate::access::Principal;
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use crate::query;
 use crate::state::App;
 use axum::extract::{Query, State};
@@ -18,42 +18,42 @@ use tokio::sync::Semaphore;
 use vnfm_core::ports::{ChangeCounters, OutboxRow, StoreError};
 use vnfm_core::query::Query as Filtered;
 
-/// How many events one answer has at most.
-const EVENTS: usize = 500;
-/// How many bytes they have at most, unless the first one alone has more. A connection holds no more than this while a
-/// slow client reads.
-const BYTES: usize = 64 << 10;
-/// How many rows are read at once: a row has the whole notification, an event a few of its members.
-const ROWS: usize = 50;
-/// The longest that a request may wait, in seconds.
-const LONGEST: u64 = 60;
-/// So many requests read rows at a time, however many wait for events: as many as the database has readers.
+/// Maximum number of events in a response.
+const MAX_EVENTS: usize = 500;
+/// Maximum size of the events in a response, unless the first one alone is larger. Bounds the memory of a connection
+/// while a slow client reads.
+const MAX_BYTES: usize = 64 << 10;
+/// Rows per read: a row has the full notification, an event only a few of its members.
+const ROWS_PER_READ: usize = 50;
+/// Maximum value of `wait_seconds`.
+const MAX_WAIT_SECONDS: u64 = 60;
+/// Limits the requests that read rows concurrently to the number of database readers.
 static READING: Semaphore = Semaphore::const_new(4);
 
-/// Events with a higher number than `after`; where there is none, what comes within `wait_seconds`.
+/// Returns events with a number greater than `after`; without any, waits up to `wait_seconds` for new ones.
 pub(super) async fn list(
     State(app): State<App>,
-    who: Principal,
-    Query(asked): Query<BTreeMap<String, String>>,
-) -> Answer<Response> {
-    query::known(&asked, &["after", "wait_seconds"])?;
-    let mut page = Page::after(number(&asked, "after", u64::MAX)?);
-    let wait = Duration::from_secs(number(&asked, "wait_seconds", LONGEST)?);
-    page.read(&app, &who).await?;
+    principal: Principal,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> HandlerResult<Response> {
+    query::known(&query, &["after", "wait_seconds"])?;
+    let mut page = Page::after(number(&query, "after", u64::MAX)?);
+    let wait = Duration::from_secs(number(&query, "wait_seconds", MAX_WAIT_SECONDS)?);
+    page.read(&app, &principal).await?;
     if page.count == 0 && !wait.is_zero() {
-        let _watching = app.access.watch(&who.tenant)?;
-        let looking = async {
-            let mut seen = ChangeCounters::default();
+        let _watching = app.access.watch(&principal.tenant)?;
+        let waiting = async {
+            let mut counters = ChangeCounters::default();
             loop {
-                // What came since the look above is news as well.
-                seen = app.engine.store().wait_for_changes(seen).await;
-                page.read(&app, &who).await?;
+                // Also detects events that arrived since the read above.
+                counters = app.engine.store().wait_for_changes(counters).await;
+                page.read(&app, &principal).await?;
                 if page.count > 0 {
                     return Ok::<_, StoreError>(());
                 }
             }
         };
-        if let Ok(found) = tokio::time::timeout(wait, looking).await {
+        if let Ok(found) = tokio::time::timeout(wait, waiting).await {
             found?;
         }
     }
@@ -62,9 +62,9 @@ pub(super) async fn list(
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// The events of an answer, written as they are read: nothing else of their rows is kept.
+/// The events of a response, serialized as they are read: the rest of the rows is dropped.
 struct Page {
-    /// The last that was looked at.
+    /// Number of the last event that was read.
     next: u64,
     events: String,
     count: usize,
@@ -79,21 +79,21 @@ impl Page {
         }
     }
 
-    /// Takes what there is behind `next`, as far as there is room.
-    async fn read(&mut self, app: &App, who: &Principal) -> Result<(), StoreError> {
-        // It is never closed.
+    /// Adds the events after `next`, up to the limits.
+    async fn read(&mut self, app: &App, principal: &Principal) -> Result<(), StoreError> {
+        // The semaphore is never closed.
         let _reading = READING.acquire().await.ok();
         loop {
             let rows = app
                 .engine
                 .store()
-                .events(&who.tenant, self.next, ROWS)
+                .events(&principal.tenant, self.next, ROWS_PER_READ)
                 .await?;
-            let is_last = rows.len() < ROWS;
+            let is_last = rows.len() < ROWS_PER_READ;
             for row in rows {
-                let is_seen =
-                    who.only.sees(&row.about) && !is_hidden(app, who, &row.instance_id).await?;
-                if is_seen && !self.takes(&event(&row).to_string()) {
+                let is_visible = principal.only.sees(&row.about)
+                    && !is_hidden(app, principal, &row.instance_id).await?;
+                if is_visible && !self.add(&event(&row).to_string()) {
                     return Ok(());
                 }
                 self.next = row.seq;
@@ -104,9 +104,11 @@ impl Page {
         }
     }
 
-    /// Adds an event, if there is room for it.
-    fn takes(&mut self, event: &str) -> bool {
-        if self.count == EVENTS || (self.count > 0 && self.events.len() + event.len() >= BYTES) {
+    /// Adds an event, if the limits allow it.
+    fn add(&mut self, event: &str) -> bool {
+        if self.count == MAX_EVENTS
+            || (self.count > 0 && self.events.len() + event.len() >= MAX_BYTES)
+        {
             return false;
         }
         if self.count > 0 {
@@ -118,18 +120,25 @@ impl Page {
     }
 }
 
-/// Whether an instance is there, and somewhere by now where it is not seen: what it was before is not told either.
-async fn is_hidden(app: &App, who: &Principal, instance_id: &str) -> Result<bool, StoreError> {
-    if who.only.is_unlimited() {
+/// Whether an instance exists but is now outside the caller's scope: its earlier events are then hidden too.
+async fn is_hidden(
+    app: &App,
+    principal: &Principal,
+    instance_id: &str,
+) -> Result<bool, StoreError> {
+    if principal.only.is_unlimited() {
         return Ok(false);
     }
     let (store, one) = (app.engine.store(), Filtered::only("id", instance_id));
-    let seen = Filtered {
-        scope: who.only.clone(),
+    let visible = Filtered {
+        scope: principal.only.clone(),
         ..one.clone()
     };
-    Ok(store.instances(&who.tenant, &seen).await?.is_empty()
-        && !store.instances(&who.tenant, &one).await?.is_empty())
+    Ok(store
+        .instances(&principal.tenant, &visible)
+        .await?
+        .is_empty()
+        && !store.instances(&principal.tenant, &one).await?.is_empty())
 }
 
 fn event(row: &OutboxRow) -> Value {
@@ -147,20 +156,20 @@ fn event(row: &OutboxRow) -> Value {
             event[member] = value.clone();
         }
     }
-    if let Some(why) = row.body.pointer("/error/detail") {
-        event["detail"] = why.clone();
+    if let Some(detail) = row.body.pointer("/error/detail") {
+        event["detail"] = detail.clone();
     }
     event
 }
 
-fn number(asked: &BTreeMap<String, String>, name: &str, most: u64) -> Answer<u64> {
-    let given = asked.get(name).map_or(Ok(0), |given| given.parse());
-    given.ok().filter(|number| *number <= most).ok_or_else(|| {
-        let what = if most == u64::MAX {
-            format!("query parameter `{name}` has to be the number of an event")
+fn number(query: &BTreeMap<String, String>, name: &str, max: u64) -> HandlerResult<u64> {
+    let given = query.get(name).map_or(Ok(0), |given| given.parse());
+    given.ok().filter(|number| *number <= max).ok_or_else(|| {
+        let detail = if max == u64::MAX {
+            format!("query parameter `{name}` must be the number of an event")
         } else {
-            format!("query parameter `{name}` has to be a number up to {most}")
+            format!("query parameter `{name}` must be a number up to {max}")
         };
-        Problem::bad_request(what)
+        Problem::bad_request(detail)
     })
 }

@@ -1,7 +1,7 @@
-//! Host keys that hooks trusted when they logged in for the first time: seen, and forgotten where a host was rebuilt.
+//! SSH host keys that hooks pinned at their first login: listed, and removed after a host was rebuilt.
 
 use crate::access::Principal;
-use crate::problem::Answer;
+use crate::problem::HandlerResult;
 use crate::state::App;
 use axum::Json;
 use axum::extract::{Path, State};
@@ -12,17 +12,26 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use vnfm_core::ports::{Change, PinnedKey, StoreError};
 
-pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<Json<Vec<Value>>> {
-    Ok(Json(seen(&app, &who).await?.iter().map(shown).collect()))
+pub(super) async fn list(
+    State(app): State<App>,
+    principal: Principal,
+) -> HandlerResult<Json<Vec<Value>>> {
+    Ok(Json(
+        visible(&app, &principal)
+            .await?
+            .iter()
+            .map(describe)
+            .collect(),
+    ))
 }
 
 pub(super) async fn forget(
     State(app): State<App>,
-    who: Principal,
+    principal: Principal,
     Path(id): Path<String>,
-) -> Answer<StatusCode> {
-    let seen = seen(&app, &who).await?;
-    let Some(pinned) = seen.into_iter().find(|pinned| pinned.at.id() == id) else {
+) -> HandlerResult<StatusCode> {
+    let visible = visible(&app, &principal).await?;
+    let Some(pinned) = visible.into_iter().find(|pinned| pinned.at.id() == id) else {
         return Err(StoreError::NotFound {
             what: "pinned host key",
             id,
@@ -36,33 +45,34 @@ pub(super) async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Those of one's tenant, for those who are not narrowed; whoever looks after the server also sees those that an older version pinned for whomever.
-async fn seen(app: &App, who: &Principal) -> Answer<Vec<PinnedKey>> {
+/// The tenant's keys; none for callers with a limited scope. Operators also see keys that an older version pinned
+/// without a tenant.
+async fn visible(app: &App, principal: &Principal) -> HandlerResult<Vec<PinnedKey>> {
     let store = app.engine.store();
-    let mut keys = store.host_keys(&who.tenant).await?;
-    if who.is_operator() {
+    let mut keys = store.host_keys(&principal.tenant).await?;
+    if principal.is_operator() {
         keys.extend(store.host_keys("").await?);
     }
-    if !who.only.is_unlimited() {
+    if !principal.only.is_unlimited() {
         keys.clear();
     }
     Ok(keys)
 }
 
-fn shown(pinned: &PinnedKey) -> Value {
+fn describe(pinned: &PinnedKey) -> Value {
     let at = &pinned.at;
     let fingerprints: Vec<_> = pinned.key.lines().filter_map(fingerprint).collect();
-    let mut shown = json!({"id": at.id(), "host": at.host, "fingerprints": fingerprints});
+    let mut entry = json!({"id": at.id(), "host": at.host, "fingerprints": fingerprints});
     if !at.vim_id.is_empty() && !at.vim_id.starts_with("instance/") {
-        shown["vimId"] = json!(at.vim_id);
+        entry["vimId"] = json!(at.vim_id);
     }
     if !pinned.instance_id.is_empty() {
-        shown["vnfInstanceId"] = json!(pinned.instance_id);
+        entry["vnfInstanceId"] = json!(pinned.instance_id);
     }
-    shown
+    entry
 }
 
-/// A key as people compare it, and as `ssh-keygen -l` shows it.
+/// A key's fingerprint, as `ssh-keygen -l` prints it.
 fn fingerprint(key: &str) -> Option<String> {
     let mut words = key.split_whitespace();
     let (algorithm, blob) = (words.next()?, STANDARD.decode(words.next()?).ok()?);

@@ -1,11 +1,11 @@
-//! Lists of the standard's resources: filtered, cut to the attributes that are wanted, in pages; or, where the server
-//! is configured so, whole in one answer, which is read and sent piece by piece.
+//! Lists of the standard's resources: filtered, reduced to the requested attributes, in pages. If paging is disabled,
+//! the full list is read and sent in chunks.
 
 use crate::access::Principal;
-use crate::problem::Answer;
-use crate::query::Asked;
+use crate::problem::HandlerResult;
+use crate::query::ListQuery;
 use crate::state::App;
-use crate::view::{self, Root, Shown};
+use crate::view::{self, Root, Versioned};
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, header};
@@ -23,19 +23,19 @@ use vnfm_types::shape::{
 use vnfm_types::v1::ApiVersion;
 use vnfm_types::{LccnSubscription, VnfInstance, VnfLcmOpOcc, VnfPkgInfo};
 
-/// How many entries of a whole list are in memory at once.
-const PIECE: usize = 100;
+/// Entries per chunk of a full list, to bound memory.
+const CHUNK: usize = 100;
 
-/// A resource that has a list.
-pub(super) trait Listed: Send + Sync + 'static {
-    /// What the store keeps of it.
+/// A resource with a list.
+pub(super) trait ListResource: Send + Sync + 'static {
+    /// The store's record.
     type Record: Clone + Send;
-    /// What is shown.
+    /// The response's representation.
     type Shown: Serialize;
 
-    /// What it is in the version that the client speaks.
-    fn resource(edition: ApiVersion) -> &'static Resource;
-    /// Where it is for the client.
+    /// The attributes in an API version.
+    fn resource(api_version: ApiVersion) -> &'static Resource;
+    /// URI of the list for clients.
     fn uri(root: &Root) -> String;
     fn read(
         app: &App,
@@ -49,12 +49,12 @@ pub(super) trait Listed: Send + Sync + 'static {
 /// `vnf_instances` (SOL003 5.4.2.3.2).
 pub(super) struct Instances;
 
-impl Listed for Instances {
+impl ListResource for Instances {
     type Record = InstanceRecord;
-    type Shown = Shown<VnfInstance>;
+    type Shown = Versioned<VnfInstance>;
 
-    fn resource(edition: ApiVersion) -> &'static Resource {
-        match edition {
+    fn resource(api_version: ApiVersion) -> &'static Resource {
+        match api_version {
             ApiVersion::V1 => &VNF_INSTANCES_V1,
             ApiVersion::V2 => &VNF_INSTANCES,
         }
@@ -69,7 +69,7 @@ impl Listed for Instances {
     ) -> Result<Vec<InstanceRecord>, StoreError> {
         app.engine.store().instances(tenant, query).await
     }
-    fn show(record: InstanceRecord, root: &Root) -> Shown<VnfInstance> {
+    fn show(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
         view::instance(record, root)
     }
     fn id(record: &InstanceRecord) -> &str {
@@ -80,12 +80,12 @@ impl Listed for Instances {
 /// `vnf_lcm_op_occs` (SOL003 5.4.12.3.2).
 pub(super) struct Ops;
 
-impl Listed for Ops {
+impl ListResource for Ops {
     type Record = OpRecord;
-    type Shown = Shown<VnfLcmOpOcc>;
+    type Shown = Versioned<VnfLcmOpOcc>;
 
-    fn resource(edition: ApiVersion) -> &'static Resource {
-        match edition {
+    fn resource(api_version: ApiVersion) -> &'static Resource {
+        match api_version {
             ApiVersion::V1 => &VNF_LCM_OP_OCCS_V1,
             ApiVersion::V2 => &VNF_LCM_OP_OCCS,
         }
@@ -96,7 +96,7 @@ impl Listed for Ops {
     async fn read(app: &App, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
         app.engine.store().ops(tenant, query).await
     }
-    fn show(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
+    fn show(record: OpRecord, root: &Root) -> Versioned<VnfLcmOpOcc> {
         view::op(record, root)
     }
     fn id(record: &OpRecord) -> &str {
@@ -107,7 +107,7 @@ impl Listed for Ops {
 /// `vnf_packages` (SOL005 9.4.2.3.2).
 pub(super) struct Packages;
 
-impl Listed for Packages {
+impl ListResource for Packages {
     type Record = PackageRecord;
     type Shown = VnfPkgInfo;
 
@@ -135,9 +135,9 @@ impl Listed for Packages {
 /// `subscriptions` (SOL003 5.4.18.3.2).
 pub(super) struct Subscriptions;
 
-impl Listed for Subscriptions {
+impl ListResource for Subscriptions {
     type Record = SubscriptionRecord;
-    type Shown = Shown<LccnSubscription>;
+    type Shown = Versioned<LccnSubscription>;
 
     fn resource(_: ApiVersion) -> &'static Resource {
         &LCCN_SUBSCRIPTIONS
@@ -152,7 +152,7 @@ impl Listed for Subscriptions {
     ) -> Result<Vec<SubscriptionRecord>, StoreError> {
         app.engine.store().subscriptions(tenant, query).await
     }
-    fn show(record: SubscriptionRecord, root: &Root) -> Shown<LccnSubscription> {
+    fn show(record: SubscriptionRecord, root: &Root) -> Versioned<LccnSubscription> {
         view::subscription(record, root)
     }
     fn id(record: &SubscriptionRecord) -> &str {
@@ -160,41 +160,42 @@ impl Listed for Subscriptions {
     }
 }
 
-/// Answers with a page, or with the whole.
-pub(super) async fn list<L: Listed>(
+/// Responds with one page, or with the full list if paging is disabled.
+pub(super) async fn list<L: ListResource>(
     State(app): State<App>,
     principal: Principal,
     root: Root,
     RawQuery(raw): RawQuery,
-) -> Answer {
-    let asked = Asked::read(L::resource(root.api_version), raw.as_deref())?;
+) -> HandlerResult {
+    let query = ListQuery::read(L::resource(root.api_version), raw.as_deref())?;
     match app.page.load(Ordering::Relaxed) {
-        0 => whole::<L>((app, principal), root, asked).await,
-        most => page::<L>((&app, &principal), &root, &asked, most).await,
+        0 => full_list::<L>((app, principal), root, query).await,
+        size => page::<L>((&app, &principal), &root, &query, size).await,
     }
 }
 
-/// One entry more than is shown is read, so that we know of a next page.
-async fn page<L: Listed>(
+/// Reads one entry more than the page size, to know whether there is a next page.
+async fn page<L: ListResource>(
     (app, principal): (&App, &Principal),
     root: &Root,
-    asked: &Asked,
-    most: usize,
-) -> Answer {
-    let query = asked.query(most + 1, &principal.only);
-    let mut records = found::<L>((app, &principal.tenant), root, &asked.served, query).await?;
-    let more = records.len() > most;
-    records.truncate(most);
+    list_query: &ListQuery,
+    size: usize,
+) -> HandlerResult {
+    let query = list_query.query(size + 1, &principal.only);
+    let mut records =
+        read_matching::<L>((app, &principal.tenant), root, &list_query.served, query).await?;
+    let more = records.len() > size;
+    records.truncate(size);
     let last = records
         .last()
         .map(|record| L::id(record).to_owned())
         .filter(|_| more);
     let mut text = vec![b'['];
-    write::<L>(records, root, &asked.selector, &mut text);
+    write::<L>(records, root, &list_query.selector, &mut text);
     text.push(b']');
     let mut response = json(Body::from(text));
     if let Some(last) = last {
-        let link = asked.next(&L::uri(root), &last);
+        let link = list_query.next(&L::uri(root), &last);
         if let Ok(link) = HeaderValue::from_str(&link) {
             response.headers_mut().insert(header::LINK, link);
         }
@@ -202,9 +203,9 @@ async fn page<L: Listed>(
     Ok(response)
 }
 
-/// As many entries as are asked for of those with the links that are asked for. Links are made when an entry is served,
-/// so the store is asked for more until there are enough, or no more.
-async fn found<L: Listed>(
+/// Reads the requested number of entries that match the filter on links. Links are generated at serving time, so this
+/// reads from the store until there are enough entries, or no more.
+async fn read_matching<L: ListResource>(
     (app, tenant): (&App, &str),
     root: &Root,
     served: &Filter,
@@ -213,13 +214,13 @@ async fn found<L: Listed>(
     if served.0.is_empty() {
         return L::read(app, tenant, &query).await;
     }
-    let is_served = |record: &L::Record| {
-        let shown = serde_json::to_value(L::show(record.clone(), root)).unwrap_or_default();
-        served.holds(&shown)
+    let matches = |record: &L::Record| {
+        let value = serde_json::to_value(L::show(record.clone(), root)).unwrap_or_default();
+        served.holds(&value)
     };
-    let wanted = query.limit;
+    let requested = query.limit;
     let mut query = Query {
-        limit: PIECE,
+        limit: CHUNK,
         ..query
     };
     let mut found = Vec::new();
@@ -230,34 +231,38 @@ async fn found<L: Listed>(
             .last()
             .map(|record| L::id(record).to_owned())
             .or(query.after);
-        found.extend(records.into_iter().filter(is_served));
-        if is_last || found.len() >= wanted {
-            found.truncate(wanted);
+        found.extend(records.into_iter().filter(matches));
+        if is_last || found.len() >= requested {
+            found.truncate(requested);
             return Ok(found);
         }
     }
 }
 
-/// What is left of a whole list.
-struct Rest {
+/// The part of a full list that is not sent yet.
+struct Remaining {
     app: App,
     tenant: String,
     root: Root,
     selector: Selector,
     served: Filter,
-    /// The next piece; `None` once the last one was sent.
+    /// The query for the next chunk; `None` after the last one.
     next: Option<Query>,
     opened: bool,
 }
 
-/// The first piece is read before anything is answered, so that what refuses it has its status; where a later one
-/// cannot be read, the connection ends in the middle of the list.
-async fn whole<L: Listed>((app, who): (App, Principal), root: Root, asked: Asked) -> Answer {
-    let (next, tenant) = (Some(asked.query(PIECE, &who.only)), who.tenant);
-    let Asked {
+/// Reads the first chunk before responding, so that its errors get a proper status. If a later chunk fails, the
+/// connection breaks off within the list.
+async fn full_list<L: ListResource>(
+    (app, principal): (App, Principal),
+    root: Root,
+    query: ListQuery,
+) -> HandlerResult {
+    let (next, tenant) = (Some(query.query(CHUNK, &principal.only)), principal.tenant);
+    let ListQuery {
         selector, served, ..
-    } = asked;
-    let mut rest = Rest {
+    } = query;
+    let mut rest = Remaining {
         app,
         tenant,
         root,
@@ -266,14 +271,14 @@ async fn whole<L: Listed>((app, who): (App, Principal), root: Root, asked: Asked
         next,
         opened: false,
     };
-    let first = piece::<L>(&mut rest).await?;
+    let first = chunk::<L>(&mut rest).await?;
     let others = stream::unfold(rest, |mut rest| async {
         rest.next.is_some().then_some(())?;
-        let piece = piece::<L>(&mut rest).await;
-        if piece.is_err() {
+        let chunk = chunk::<L>(&mut rest).await;
+        if chunk.is_err() {
             rest.next = None;
         }
-        Some((piece, rest))
+        Some((chunk, rest))
     });
     let first = stream::once(std::future::ready(Ok(first)));
     Ok(json(Body::from_stream(futures::StreamExt::chain(
@@ -281,13 +286,13 @@ async fn whole<L: Listed>((app, who): (App, Principal), root: Root, asked: Asked
     ))))
 }
 
-/// The next piece of a list as JSON, with the brackets that belong to it.
-async fn piece<L: Listed>(rest: &mut Rest) -> Result<Bytes, StoreError> {
+/// The next chunk of the list as JSON, with its brackets and commas.
+async fn chunk<L: ListResource>(rest: &mut Remaining) -> Result<Bytes, StoreError> {
     let Some(query) = rest.next.take() else {
         return Ok(Bytes::new());
     };
-    let of = (&rest.app, rest.tenant.as_str());
-    let records = found::<L>(of, &rest.root, &rest.served, query.clone()).await?;
+    let list = (&rest.app, rest.tenant.as_str());
+    let records = read_matching::<L>(list, &rest.root, &rest.served, query.clone()).await?;
     let (is_last, is_empty) = (records.len() < query.limit, records.is_empty());
     let last = records.last().map(|record| L::id(record).to_owned());
     let mut text = Vec::new();
@@ -303,25 +308,30 @@ async fn piece<L: Listed>(rest: &mut Rest) -> Result<Bytes, StoreError> {
     Ok(text.into())
 }
 
-/// Entries as JSON, with commas between them.
-fn write<L: Listed>(records: Vec<L::Record>, root: &Root, selector: &Selector, text: &mut Vec<u8>) {
+/// Appends entries as JSON, separated by commas.
+fn write<L: ListResource>(
+    records: Vec<L::Record>,
+    root: &Root,
+    selector: &Selector,
+    text: &mut Vec<u8>,
+) {
     for (number, record) in records.into_iter().enumerate() {
         text.extend((number > 0).then_some(b','));
-        let shown = L::show(record, root);
+        let entry = L::show(record, root);
         if selector.keeps_all() {
-            append(text, &shown);
+            append(text, &entry);
         } else {
-            let mut shown = serde_json::to_value(&shown).unwrap_or_default();
-            selector.apply(L::resource(root.api_version), &mut shown);
-            append::<Value>(text, &shown);
+            let mut entry = serde_json::to_value(&entry).unwrap_or_default();
+            selector.apply(L::resource(root.api_version), &mut entry);
+            append::<Value>(text, &entry);
         }
     }
 }
 
-/// What we show is always JSON, and memory takes all of it.
-fn append<T: Serialize>(text: &mut Vec<u8>, shown: &T) {
-    if let Err(error) = serde_json::to_writer(text, shown) {
-        tracing::error!(%error, "an entry of a list cannot be written");
+/// Serialization and memory writes do not fail in practice.
+fn append<T: Serialize>(text: &mut Vec<u8>, entry: &T) {
+    if let Err(error) = serde_json::to_writer(text, entry) {
+        tracing::error!(%error, "cannot serialize an entry of a list");
     }
 }
 

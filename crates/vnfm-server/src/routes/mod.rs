@@ -1,24 +1,24 @@
-//! One file per resource; this one puts them under their paths and behind the gate.
+//! The routes: one file per resource. This file assigns paths and adds the middleware.
 
-mod acts;
 pub mod api_versions;
 mod events;
 mod hostkeys;
 mod list;
+mod maintenance;
 mod nfvo_notifications;
+mod operator_acts;
 mod orphans;
 mod own_op_occs;
 mod plugins;
 mod secrets;
 mod subscriptions;
-mod upkeep;
 mod vims;
 mod vnf_instances;
 mod vnf_lcm_op_occs;
 mod vnf_packages;
 
 use crate::state::App;
-use crate::{access, challenge, conditions, follow, gate, metrics, page, probes};
+use crate::{access, challenge, conditions, gate, metrics, page, probes, request_tracing};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -30,11 +30,11 @@ use vnfm_types::v1::ApiVersion;
 /// Our `OpenAPI` document, written by hand and checked against [`PATHS`].
 pub const OPENAPI: &str = include_str!("../../../../schemas/openapi/vnfm.yaml");
 
-/// VNF LCM as version 1 has it (SOL003 V2.6.1): made of [`OPENAPI`] by a test.
+/// VNF LCM version 1 (SOL003 V2.6.1): generated from [`OPENAPI`] by a test.
 pub const OPENAPI_V1: &str = include_str!("../../../../schemas/openapi/vnfm-v1.yaml");
 
-/// Every path with its methods, as the `OpenAPI` document has to show them; what is below `/vnflcm/v2` is below
-/// `/vnflcm/v1` as well.
+/// Every path with its methods, as the `OpenAPI` document must list them. Paths below `/vnflcm/v2` also exist below
+/// `/vnflcm/v1`.
 pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnflcm/api_versions", &["get"]),
     ("/vnflcm/v2/api_versions", &["get"]),
@@ -154,7 +154,7 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/", &["get"]),
 ];
 
-/// The whole facade over `app`; an embedder nests it into its own application.
+/// The complete API for `app`; an embedder nests it into its own application.
 pub fn router(app: App) -> Router {
     Router::new()
         .merge(lcm())
@@ -166,33 +166,33 @@ pub fn router(app: App) -> Router {
         .layer(from_fn(gate::problems))
         .layer(from_fn(gate::accept))
         .layer(from_fn(gate::version))
-        .layer(from_fn_with_state(app.clone(), crate::upkeep::guard))
+        .layer(from_fn_with_state(app.clone(), crate::maintenance::guard))
         .layer(from_fn_with_state(app.clone(), access::admit))
-        .layer(from_fn(challenge::answered))
+        .layer(from_fn(challenge::add_challenge))
         .merge(probes_only())
-        .merge(told_by_the_nfvo())
+        .merge(nfvo_routes())
         .layer(from_fn_with_state(app.clone(), metrics::count))
         .layer(CatchPanicLayer::custom(gate::panicked))
-        .layer(from_fn(crate::unread::discard))
+        .layer(from_fn(crate::body_discard::discard))
         .layer(PropagateRequestIdLayer::x_request_id())
-        .layer(from_fn(follow::follow))
+        .layer(from_fn(request_tracing::follow))
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
         .with_state(app)
 }
 
-/// Health and metrics alone, for an address of their own; metrics need a login where `guarded`.
+/// Only health and metrics, for a separate address; metrics need a login if `guarded`.
 pub fn monitoring(app: App, guarded: bool) -> Router {
-    let mut figures = Router::new().route("/metrics", get(metrics::show));
+    let mut metrics = Router::new().route("/metrics", get(metrics::show));
     if guarded {
-        figures = figures.layer(from_fn_with_state(app.clone(), access::admit));
+        metrics = metrics.layer(from_fn_with_state(app.clone(), access::admit));
     }
     probes_only()
-        .merge(figures)
+        .merge(metrics)
         .fallback(gate::unknown)
         .with_state(app)
 }
 
-/// What needs no credential.
+/// Routes that need no login.
 fn probes_only() -> Router<App> {
     Router::new()
         .route("/healthz", get(probes::health))
@@ -200,11 +200,11 @@ fn probes_only() -> Router<App> {
         .method_not_allowed_fallback(gate::not_allowed)
 }
 
-/// What only the NFVO sends, which has a login of its own.
-fn told_by_the_nfvo() -> Router<App> {
-    let takes = get(nfvo_notifications::test).post(nfvo_notifications::take);
+/// Routes that only the NFVO uses, with its own credentials.
+fn nfvo_routes() -> Router<App> {
+    let methods = get(nfvo_notifications::test).post(nfvo_notifications::take);
     Router::new()
-        .route("/vnfm/v1/nfvo_notifications", takes)
+        .route("/vnfm/v1/nfvo_notifications", methods)
         .method_not_allowed_fallback(gate::not_allowed)
 }
 
@@ -217,10 +217,10 @@ fn lcm() -> Router<App> {
         .merge(lcm_of(ApiVersion::V2))
 }
 
-/// VNF LCM in one version: the same resources and handlers; bodies are read by [`crate::body`] and shown by
-/// [`crate::view`] in the form of that version.
-fn lcm_of(edition: ApiVersion) -> Router<App> {
-    let at = |path: &str| format!("{}{path}", edition.prefix());
+/// VNF LCM in one version: the same resources and handlers; [`crate::body`] reads and [`crate::view`] writes the form
+/// of that version.
+fn lcm_of(api_version: ApiVersion) -> Router<App> {
+    let at = |path: &str| format!("{}{path}", api_version.prefix());
     let tasks = vnf_instances::NOT_SUPPORTED
         .iter()
         .map(|task| at(&format!("/vnf_instances/{{id}}/{task}")));
@@ -329,20 +329,26 @@ fn own() -> Router<App> {
         .route("/vnfm/v1/op_occs/{id}/progress", get(own_op_occs::progress))
         .route("/vnfm/v1/op_occs/{id}/events", get(own_op_occs::events))
         .route("/vnfm/v1/op_occs/{id}/log", get(own_op_occs::log))
-        .route("/vnfm/v1/vnf_instances/{id}/abandon", post(acts::abandon))
-        .route("/vnfm/v1/audit", get(acts::audit))
+        .route(
+            "/vnfm/v1/vnf_instances/{id}/abandon",
+            post(operator_acts::abandon),
+        )
+        .route("/vnfm/v1/audit", get(operator_acts::audit))
         .route("/vnfm/v1/events", get(events::list))
         .route("/vnfm/v1/orphans", get(orphans::list))
-        .route("/vnfm/v1/orphans/{id}", axum::routing::delete(acts::forget))
+        .route(
+            "/vnfm/v1/orphans/{id}",
+            axum::routing::delete(operator_acts::forget),
+        )
         .route("/vnfm/v1/plugins", get(plugins::list))
         .route("/vnfm/v1/secrets", get(secrets::show))
         .route("/vnfm/v1/secrets/rotate", post(secrets::rotate))
         .route("/vnfm/v1/secrets/migrate", post(secrets::migrate))
-        .route("/vnfm/v1/backup", post(upkeep::backup))
-        .route("/vnfm/v1/prune", post(upkeep::prune))
-        .route("/vnfm/v1/recovery", get(upkeep::recovery))
-        .route("/vnfm/v1/recovery/confirm", post(upkeep::confirm))
-        .route("/vnfm/v1/health", get(upkeep::health))
+        .route("/vnfm/v1/backup", post(maintenance::backup))
+        .route("/vnfm/v1/prune", post(maintenance::prune))
+        .route("/vnfm/v1/recovery", get(maintenance::recovery))
+        .route("/vnfm/v1/recovery/confirm", post(maintenance::confirm))
+        .route("/vnfm/v1/health", get(maintenance::health))
         .route("/metrics", get(metrics::show))
         .route("/openapi.yaml", get(async || yaml(OPENAPI)))
         .route("/openapi-v1.yaml", get(async || yaml(OPENAPI_V1)))

@@ -1,17 +1,17 @@
-//! Where the NFVO tells of its packages (SOL003 10.4.9), where one is a source of them. It logs in with what our
-//! subscription told it; whoever does not is told nothing.
+//! The endpoint for the NFVO's notifications about packages (SOL003 10.4.9), if it is a source of packages. The NFVO
+//! uses the credentials from our subscription; all other callers get 401.
 
 use crate::body::Json;
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use crate::state::App;
 use crate::supply::{Notification, Supply};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use std::sync::Arc;
 
-/// The test of the callback.
-pub(super) async fn test(State(app): State<App>, headers: HeaderMap) -> Answer<StatusCode> {
-    known(&app, &headers)?;
+/// The NFVO's test of the callback.
+pub(super) async fn test(State(app): State<App>, headers: HeaderMap) -> HandlerResult<StatusCode> {
+    authenticate(&app, &headers)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -19,34 +19,40 @@ pub(super) async fn take(
     State(app): State<App>,
     headers: HeaderMap,
     notification: Result<Json<Notification>, Problem>,
-) -> Answer<StatusCode> {
-    let supply = known(&app, &headers)?;
+) -> HandlerResult<StatusCode> {
+    let supply = authenticate(&app, &headers)?;
     let Json(notification) = notification?;
     if app
-        .upkeep
+        .maintenance
         .as_ref()
-        .is_some_and(|upkeep| upkeep.recovery().is_some())
+        .is_some_and(|maintenance| maintenance.recovery().is_some())
     {
-        let what = "the database was restored, and nothing is changed before that is confirmed";
+        let detail =
+            "the database was restored; changes are refused until the recovery is confirmed";
         return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "server.recovery",
-            what,
+            detail,
         ));
     }
-    supply.told(&app, notification);
+    supply.handle(&app, notification);
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn known(app: &App, headers: &HeaderMap) -> Answer<Arc<Supply>> {
-    // Where no NFVO is a source of packages, nobody has such a login: the answer is the same.
-    if let Some(supply) = app.supply.clone().filter(|supply| supply.knows(headers)) {
+fn authenticate(app: &App, headers: &HeaderMap) -> HandlerResult<Arc<Supply>> {
+    // Without an NFVO as a source of packages, no credentials are valid: the response is the same.
+    if let Some(supply) = app
+        .supply
+        .clone()
+        .filter(|supply| supply.has_valid_credentials(headers))
+    {
         return Ok(supply);
     }
-    let what = "only the NFVO tells of its packages, with the login that our subscription gave it";
+    let detail =
+        "only the NFVO may send these notifications, with the credentials from our subscription";
     Err(Problem::new(
         StatusCode::UNAUTHORIZED,
         "request.unauthorized",
-        what,
+        detail,
     ))
 }

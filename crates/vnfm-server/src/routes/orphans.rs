@@ -1,21 +1,24 @@
-//! Orphans: what carries our mark on a VIM and no instance explains.
+//! Orphans: resources on a VIM with our mark that belong to no known instance.
 
 use crate::access::Principal;
-use crate::problem::Answer;
+use crate::problem::HandlerResult;
 use crate::state::App;
 use axum::Json;
 use axum::extract::State;
 use serde_json::{Value, json};
 
-pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<Json<Value>> {
-    if !who.only.is_unlimited() {
-        // Nobody knows whose they were: there is nothing that somebody who is narrowed could see.
+pub(super) async fn list(
+    State(app): State<App>,
+    principal: Principal,
+) -> HandlerResult<Json<Value>> {
+    if !principal.only.is_unlimited() {
+        // Their former scope is unknown, so callers with a limited scope see none.
         return Ok(Json(json!({"orphans": [], "notAsked": []})));
     }
-    let (orphans, silent) = app.engine.orphans(&who.tenant).await?;
-    let silent: Vec<_> = silent
+    let (orphans, unreachable) = app.engine.orphans(&principal.tenant).await?;
+    let unreachable: Vec<_> = unreachable
         .into_iter()
-        .map(|(vim, why)| json!({"vim": vim, "why": why}))
+        .map(|(vim, reason)| json!({"vim": vim, "why": reason}))
         .collect();
-    Ok(Json(json!({"orphans": orphans, "notAsked": silent})))
+    Ok(Json(json!({"orphans": orphans, "notAsked": unreachable})))
 }

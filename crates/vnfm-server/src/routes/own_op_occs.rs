@@ -1,8 +1,8 @@
-//! Our own view of an operation: what it does, why it waits, its log, as JSON and as server-sent events.
+//! Our own view of an operation: its progress, what it waits for and its log, as JSON and as server-sent events.
 
 use crate::access::Tenant;
-use crate::access::quota::Watching;
-use crate::problem::{Answer, Problem};
+use crate::access::quota::WatchGuard;
+use crate::problem::{HandlerResult, Problem};
 use crate::query;
 use crate::state::App;
 use axum::Json;
@@ -18,7 +18,7 @@ pub(super) async fn progress(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
-) -> Answer<Json<Progress>> {
+) -> HandlerResult<Json<Progress>> {
     Ok(Json(app.engine.progress(&tenant, &id).await?))
 }
 
@@ -26,52 +26,52 @@ pub(super) async fn log(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
-    Query(asked): Query<BTreeMap<String, String>>,
-) -> Answer<Json<Vec<LogLine>>> {
-    query::known(&asked, &["after"])?;
-    let after = asked
+    Query(query): Query<BTreeMap<String, String>>,
+) -> HandlerResult<Json<Vec<LogLine>>> {
+    query::known(&query, &["after"])?;
+    let after = query
         .get("after")
         .map_or(Ok(0), |after| after.parse())
         .map_err(|_| {
-            Problem::bad_request("query parameter `after` has to be the number of a log line")
+            Problem::bad_request("query parameter `after` must be the number of a log line")
         })?;
     Ok(Json(app.engine.log(&tenant, &id, after).await?))
 }
 
-/// One event per change, until the operation is no longer driven; the last one carries the state that it ended in.
+/// One event per change, until the operation stops; the last one has its final state.
 pub(super) async fn events(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
-) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
+) -> HandlerResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let first = app.engine.progress(&tenant, &id).await?;
-    let watching = app.access.watch(&tenant)?;
-    let seen = Seen {
+    let guard = app.access.watch(&tenant)?;
+    let state = StreamState {
         app,
         tenant,
         id,
         last: None,
         next: Some(first),
-        _watching: watching,
+        _watching: guard,
     };
-    Ok(Sse::new(stream::unfold(seen, following)).keep_alive(KeepAlive::default()))
+    Ok(Sse::new(stream::unfold(state, next_event)).keep_alive(KeepAlive::default()))
 }
 
-struct Seen {
+struct StreamState {
     app: App,
     tenant: String,
     id: String,
     last: Option<Progress>,
     next: Option<Progress>,
-    /// Its place among the requests of the tenant that wait.
-    _watching: Watching,
+    /// Counts against the tenant's quota for waiting requests.
+    _watching: WatchGuard,
 }
 
-async fn following(mut seen: Seen) -> Option<(Result<Event, Infallible>, Seen)> {
+async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>, StreamState)> {
     loop {
-        let now = match seen.next.take() {
+        let current = match state.next.take() {
             Some(first) => first,
-            None if seen
+            None if state
                 .last
                 .as_ref()
                 .is_some_and(|last| !last.operation_state.is_driven()) =>
@@ -79,22 +79,23 @@ async fn following(mut seen: Seen) -> Option<(Result<Event, Infallible>, Seen)> 
                 return None;
             }
             None => {
-                seen.app.engine.changed(&seen.id).await;
-                seen.app
+                state.app.engine.changed(&state.id).await;
+                state
+                    .app
                     .engine
-                    .progress(&seen.tenant, &seen.id)
+                    .progress(&state.tenant, &state.id)
                     .await
                     .ok()?
             }
         };
-        if seen.last.as_ref() == Some(&now) {
+        if state.last.as_ref() == Some(&current) {
             continue;
         }
         let event = Event::default()
             .event("progress")
-            .json_data(&now)
+            .json_data(&current)
             .unwrap_or_default();
-        seen.last = Some(now);
-        return Some((Ok(event), seen));
+        state.last = Some(current);
+        return Some((Ok(event), state));
     }
 }

@@ -1,7 +1,7 @@
-//! Every MgmtDriver that hooks are found among: what it declares, or why it cannot be used.
+//! All `MgmtDriver`s that can serve hooks, with their declaration, or the reason why one cannot be used.
 
 use crate::access::Principal;
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use crate::state::App;
 use axum::Json;
 use axum::extract::State;
@@ -12,28 +12,27 @@ use vnfm_core::{PluginUse, Refusal, ServedInstance};
 use vnfm_plugin_host::{Pin, PluginStatus};
 use vnfm_types::ProblemDetails;
 
-/// One of them, with the packages whose hooks it serves.
+/// A driver, with the packages whose hooks it serves.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Listed {
+pub(super) struct ListedDriver {
     #[serde(flatten)]
-    shown: Shown,
+    driver: Driver,
     used_by: Vec<PluginUse>,
-    /// Of the tenant, instantiated by it: they stay on it.
+    /// Instances of the tenant that were instantiated with this version and stay on it.
     instances: Vec<ServedInstance>,
 }
 
-/// What it is.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Shown {
+enum Driver {
     /// Linked into the program.
     Linked {
         #[serde(flatten)]
         declaration: Declaration,
         usable: bool,
     },
-    /// A library that is pinned and can be used.
+    /// A pinned library that can be used.
     Usable {
         #[serde(flatten)]
         declaration: Declaration,
@@ -41,7 +40,7 @@ enum Shown {
         sha256: String,
         usable: bool,
     },
-    /// A library that is pinned and cannot be used.
+    /// A pinned library that cannot be used.
     Unusable {
         #[serde(flatten)]
         pin: Pin,
@@ -50,11 +49,20 @@ enum Shown {
     },
 }
 
-pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<Json<Vec<Listed>>> {
-    let mut uses = app.engine.plugin_uses(&who.tenant, &who.only).await?;
-    let served = app.engine.plugin_instances(&who.tenant, &who.only).await?;
-    let looking = tokio::task::spawn_blocking(move || look(&app));
-    let shown = looking.await.map_err(|error| Problem::bug(&error))?;
+pub(super) async fn list(
+    State(app): State<App>,
+    principal: Principal,
+) -> HandlerResult<Json<Vec<ListedDriver>>> {
+    let mut uses = app
+        .engine
+        .plugin_uses(&principal.tenant, &principal.only)
+        .await?;
+    let served = app
+        .engine
+        .plugin_instances(&principal.tenant, &principal.only)
+        .await?;
+    let listing = tokio::task::spawn_blocking(move || drivers(&app));
+    let drivers = listing.await.map_err(|error| Problem::bug(&error))?;
     let unreadable = |error: PortError| {
         Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -62,12 +70,12 @@ pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<Json<
             error.to_string(),
         )
     };
-    let listed = shown.map_err(unreadable)?.into_iter().map(|shown| {
-        let (used_by, others) = uses.drain(..).partition(|used| shown.is(&used.driver));
+    let listed = drivers.map_err(unreadable)?.into_iter().map(|driver| {
+        let (used_by, others) = uses.drain(..).partition(|used| driver.is(&used.driver));
         uses = others;
-        let instances = served.get(&shown.versioned()).cloned().unwrap_or_default();
-        Listed {
-            shown,
+        let instances = served.get(&driver.versioned()).cloned().unwrap_or_default();
+        ListedDriver {
+            driver,
             used_by,
             instances,
         }
@@ -75,7 +83,7 @@ pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<Json<
     Ok(Json(listed.collect()))
 }
 
-impl Shown {
+impl Driver {
     fn versioned(&self) -> String {
         let (name, version) = match self {
             Self::Linked { declaration, .. } | Self::Usable { declaration, .. } => {
@@ -100,8 +108,8 @@ impl Shown {
     }
 }
 
-/// Reads libraries, which takes its time.
-fn look(app: &App) -> Result<Vec<Shown>, PortError> {
+/// Reads the plugin libraries, so it blocks.
+fn drivers(app: &App) -> Result<Vec<Driver>, PortError> {
     let pinned = match &app.plugins {
         Some(plugins) => plugins.status()?,
         None => Vec::new(),
@@ -117,19 +125,19 @@ fn look(app: &App) -> Result<Vec<Shown>, PortError> {
         .list()
         .into_iter()
         .filter(|driver| !is_pinned(driver));
-    let mut shown: Vec<_> = linked
-        .map(|declaration| Shown::Linked {
+    let mut drivers: Vec<_> = linked
+        .map(|declaration| Driver::Linked {
             declaration,
             usable: true,
         })
         .collect();
-    shown.extend(pinned.into_iter().map(of_pinned));
-    Ok(shown)
+    drivers.extend(pinned.into_iter().map(pinned_driver));
+    Ok(drivers)
 }
 
-fn of_pinned(PluginStatus { pin, outcome, .. }: PluginStatus) -> Shown {
+fn pinned_driver(PluginStatus { pin, outcome, .. }: PluginStatus) -> Driver {
     match outcome {
-        Ok(declaration) => Shown::Usable {
+        Ok(declaration) => Driver::Usable {
             declaration,
             file: pin.file,
             sha256: pin.sha256,
@@ -137,7 +145,7 @@ fn of_pinned(PluginStatus { pin, outcome, .. }: PluginStatus) -> Shown {
         },
         Err(error) => {
             let problem = Problem::from(Refusal::unprocessable(error));
-            Shown::Unusable {
+            Driver::Unusable {
                 pin,
                 usable: false,
                 problem: Box::new(problem.details().clone()),

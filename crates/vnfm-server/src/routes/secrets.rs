@@ -1,7 +1,7 @@
-//! The keys that seal secrets: where they lie, a new one, one in another place.
+//! The encryption keys: listing, rotation, and migration to another location.
 
-use crate::body::Json as Asked;
-use crate::problem::Answer;
+use crate::body::Json as Body;
+use crate::problem::HandlerResult;
 use crate::state::App;
 use axum::Json;
 use axum::extract::State;
@@ -9,39 +9,39 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use vnfm_store::KeyLocation;
 
-pub(super) async fn show(State(app): State<App>) -> Answer<Json<Value>> {
+pub(super) async fn show(State(app): State<App>) -> HandlerResult<Json<Value>> {
     Ok(Json(app.rotation.shown().await?))
 }
 
-pub(super) async fn rotate(State(app): State<App>) -> Answer<Json<Value>> {
+pub(super) async fn rotate(State(app): State<App>) -> HandlerResult<Json<Value>> {
     let sealed = app.rotation.rotate().await?;
     Ok(Json(json!({"sealedAnew": sealed})))
 }
 
-/// What `migrate` is asked for.
+/// The request body of `migrate`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Migration {
-    to: Place,
+    to: Location,
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Place {
+enum Location {
     File,
     Barbican,
 }
 
 pub(super) async fn migrate(
     State(app): State<App>,
-    Asked(Migration { to }): Asked<Migration>,
-) -> Answer<Json<Value>> {
+    Body(Migration { to }): Body<Migration>,
+) -> HandlerResult<Json<Value>> {
     let to = match to {
-        Place::File => KeyLocation::File,
-        Place::Barbican => KeyLocation::Sealer,
+        Location::File => KeyLocation::File,
+        Location::Barbican => KeyLocation::Sealer,
     };
     let sealed = app.rotation.migrate(to).await?;
-    let mut shown = app.rotation.shown().await?;
-    shown["sealedAnew"] = sealed.into();
-    Ok(Json(shown))
+    let mut response = app.rotation.shown().await?;
+    response["sealedAnew"] = sealed.into();
+    Ok(Json(response))
 }

@@ -2,7 +2,7 @@
 
 use crate::access::{Principal, Tenant};
 use crate::body::Json;
-use crate::problem::Answer;
+use crate::problem::HandlerResult;
 use crate::state::App;
 use crate::view::{self, Root};
 use axum::extract::{Path, State};
@@ -11,17 +11,22 @@ use axum::response::IntoResponse;
 use vnfm_core::SubscribeOutcome;
 use vnfm_types::LccnSubscriptionRequest;
 
-/// 201, or 303 to the one that says the same.
+/// 201, or 303 to an existing subscription with the same content.
 pub(super) async fn create(
     State(app): State<App>,
     Principal { tenant, only, .. }: Principal,
     root: Root,
     Json(request): Json<LccnSubscriptionRequest>,
-) -> Answer {
-    let told_at = root.of_subscriber();
+) -> HandlerResult {
+    let subscriber_root = root.for_subscriber();
     match app
         .engine
-        .subscribe(&tenant, request, (&told_at, &only), &*app.subscribers)
+        .subscribe(
+            &tenant,
+            request,
+            (&subscriber_root, &only),
+            &*app.subscribers,
+        )
         .await?
     {
         SubscribeOutcome::New(record) => {
@@ -41,7 +46,7 @@ pub(super) async fn show(
     Tenant(tenant): Tenant,
     root: Root,
     Path(id): Path<String>,
-) -> Answer {
+) -> HandlerResult {
     let record = app.engine.store().subscription(&tenant, &id).await?;
     Ok(axum::Json(view::subscription(record, &root)).into_response())
 }
@@ -50,7 +55,7 @@ pub(super) async fn delete(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
-) -> Answer<StatusCode> {
+) -> HandlerResult<StatusCode> {
     app.engine.unsubscribe(&tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,10 +1,10 @@
-//! VIMs: our own API, since the standard leaves their registration open. Secrets go in and never come out.
+//! VIMs: our own API, since the standard does not define their registration. Secrets can be written but never read.
 
 use crate::access::roles::Needs;
 use crate::access::{Principal, Tenant};
-use crate::acts::Acting;
 use crate::body::Json;
-use crate::problem::{Answer, Problem};
+use crate::overrides::OperatorHeaders;
+use crate::problem::{HandlerResult, Problem};
 use crate::query;
 use crate::state::App;
 use crate::view::Root;
@@ -18,7 +18,7 @@ use vnfm_core::ports::{SecretConnection, StoreError, VimReport};
 use vnfm_core::query::Query as Selection;
 use vnfm_types::{Secret, Vim, VimConnectionInfo, VimPolicy};
 
-/// A VIM to register: a connection, or the cluster that an instance's hook made.
+/// A VIM to register: a connection, or the cluster that a hook of an instance created.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct NewVim {
@@ -31,7 +31,7 @@ pub(super) struct NewVim {
     policy: Option<VimPolicy>,
 }
 
-/// What changes of a VIM.
+/// Changes of a VIM.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ChangedVim {
@@ -48,15 +48,15 @@ pub(super) async fn register(
     principal: Principal,
     root: Root,
     Json(new): Json<NewVim>,
-) -> Answer {
-    may_share(&principal, new.shared)?;
+) -> HandlerResult {
+    check_may_share(&principal, new.shared)?;
     let tenant = &principal.tenant;
     let vim = if let Some(instance) = new.from_vnf_instance_id {
         if new.shared.is_some() || new.policy.is_some() {
-            let what = "`shared` and `policy` are for a VIM with a `connection`; change this one once it is registered";
-            return Err(Problem::unfit(what));
+            let detail = "`shared` and `policy` are only for a VIM with a `connection`; set them after the registration";
+            return Err(Problem::schema_mismatch(detail));
         }
-        sees(&app, &principal, &instance).await?;
+        check_visible(&app, &principal, &instance).await?;
         app.engine
             .register_vim_of(tenant, &instance, new.name)
             .await?
@@ -83,8 +83,8 @@ pub(super) async fn register(
         .into_response())
 }
 
-/// The login of a cluster goes to nobody who does not see the instance that made it.
-async fn sees(app: &App, principal: &Principal, instance: &str) -> Answer<()> {
+/// A cluster's login is only for callers who can see the instance that created it.
+async fn check_visible(app: &App, principal: &Principal, instance: &str) -> HandlerResult<()> {
     let one = Selection {
         limit: 1,
         scope: principal.only.clone(),
@@ -107,33 +107,38 @@ async fn sees(app: &App, principal: &Principal, instance: &str) -> Answer<()> {
     Ok(())
 }
 
-/// Whether a VIM is shared concerns all tenants.
-fn may_share(principal: &Principal, shared: Option<bool>) -> Answer<()> {
+/// Sharing a VIM concerns all tenants, so it needs the operator.
+fn check_may_share(principal: &Principal, shared: Option<bool>) -> HandlerResult<()> {
     if shared.is_none() || principal.is_operator() {
         return Ok(());
     }
-    let what = format!(
+    let detail = format!(
         "`shared` concerns all tenants and needs {}",
         Needs::Operator
     );
     Err(Problem::new(
         StatusCode::FORBIDDEN,
         "access.forbidden",
-        what,
+        detail,
     ))
 }
 
-pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<axum::Json<Vec<Vim>>> {
-    let mut vims = app.engine.vims(&who.tenant).await?;
-    vims.retain(|vim| who.only.is_among_vims(&vim.id));
+pub(super) async fn list(
+    State(app): State<App>,
+    principal: Principal,
+) -> HandlerResult<axum::Json<Vec<Vim>>> {
+    let mut vims = app.engine.vims(&principal.tenant).await?;
+    vims.retain(|vim| principal.only.is_among_vims(&vim.id));
     Ok(axum::Json(
-        vims.into_iter().map(|vim| as_seen(&who, vim)).collect(),
+        vims.into_iter()
+            .map(|vim| visible_part(&principal, vim))
+            .collect(),
     ))
 }
 
-/// Without the instance that registered it where that may be one that is not seen.
-fn as_seen(who: &Principal, vim: Vim) -> Vim {
-    if who.only.is_unlimited() {
+/// Hides the instance that registered the VIM from callers with a limited scope.
+fn visible_part(principal: &Principal, vim: Vim) -> Vim {
+    if principal.only.is_unlimited() {
         vim
     } else {
         Vim {
@@ -145,11 +150,11 @@ fn as_seen(who: &Principal, vim: Vim) -> Vim {
 
 pub(super) async fn show(
     State(app): State<App>,
-    who: Principal,
+    principal: Principal,
     Path(id): Path<String>,
-) -> Answer<axum::Json<Vim>> {
-    let vim = app.engine.vim(&who.tenant, &id).await?;
-    Ok(axum::Json(as_seen(&who, vim)))
+) -> HandlerResult<axum::Json<Vim>> {
+    let vim = app.engine.vim(&principal.tenant, &id).await?;
+    Ok(axum::Json(visible_part(&principal, vim)))
 }
 
 pub(super) async fn update(
@@ -157,8 +162,8 @@ pub(super) async fn update(
     principal: Principal,
     Path(id): Path<String>,
     Json(changed): Json<ChangedVim>,
-) -> Answer<axum::Json<Vim>> {
-    may_share(&principal, changed.shared)?;
+) -> HandlerResult<axum::Json<Vim>> {
+    check_may_share(&principal, changed.shared)?;
     let connection = SecretConnection(changed.connection);
     let ChangedVim {
         name,
@@ -185,11 +190,11 @@ pub(super) async fn update(
 pub(super) async fn delete(
     State(app): State<App>,
     Tenant(tenant): Tenant,
-    acting: Acting,
+    headers: OperatorHeaders,
     Path(id): Path<String>,
-    Query(asked): Query<BTreeMap<String, String>>,
-) -> Answer<StatusCode> {
-    let force = query::force(&asked)?.then_some(acting.act);
+    Query(query): Query<BTreeMap<String, String>>,
+) -> HandlerResult<StatusCode> {
+    let force = query::force(&query)?.then_some(headers.act);
     app.engine.delete_vim(&tenant, &id, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -198,6 +203,6 @@ pub(super) async fn check(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
-) -> Answer<axum::Json<VimReport>> {
+) -> HandlerResult<axum::Json<VimReport>> {
     Ok(axum::Json(app.engine.check_vim(&tenant, &id).await?))
 }

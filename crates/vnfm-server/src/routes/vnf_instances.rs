@@ -1,10 +1,10 @@
 //! VNF instances (SOL003 5.4.2, 5.4.3), their modification, and the tasks on them (5.4.4, 5.4.8).
 
 use crate::access::{Principal, Tenant};
-use crate::acts::Acting;
 use crate::body::Json;
 use crate::conditions::{self, Conditions};
-use crate::problem::{Answer, Problem};
+use crate::overrides::OperatorHeaders;
+use crate::problem::{HandlerResult, Problem};
 use crate::state::App;
 use crate::view::{self, Root};
 use axum::extract::{Path, State};
@@ -20,8 +20,9 @@ pub(super) async fn create(
     Principal { tenant, only, .. }: Principal,
     root: Root,
     Json(request): Json<CreateVnfRequest>,
-) -> Answer {
-    // Who is narrowed to vendors makes instances of what is here: whose a package is shows only when it is.
+) -> HandlerResult {
+    // Callers limited to vendors may only use stored packages: the vendor of a package is known only after it is
+    // fetched.
     if let Some(supply) = app.supply.as_ref().filter(|_| only.vendors.is_empty()) {
         supply.provide(&app, &tenant, &request.vnfd_id).await?;
     }
@@ -36,7 +37,7 @@ pub(super) async fn show(
     Tenant(tenant): Tenant,
     root: Root,
     Path(id): Path<String>,
-) -> Answer {
+) -> HandlerResult {
     let record = app.engine.store().instance(&tenant, &id).await?;
     let headers = conditions::of_instance(&record);
     Ok((headers, axum::Json(view::instance(record, &root))).into_response())
@@ -47,10 +48,10 @@ pub(super) async fn delete(
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Answer<StatusCode> {
-    let seen = Conditions::of(&headers)?;
+) -> HandlerResult<StatusCode> {
+    let conditions = Conditions::of(&headers)?;
     app.engine
-        .delete_if(&tenant, &id, &|record| seen.hold(record))
+        .delete_if(&tenant, &id, &|record| conditions.are_met_by(record))
         .await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -61,12 +62,14 @@ pub(super) async fn modify(
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     headers: HeaderMap,
     Json(request): Json<VnfInfoModificationRequest>,
-) -> Answer {
-    let seen = Conditions::of(&headers)?;
+) -> HandlerResult {
+    let conditions = Conditions::of(&headers)?;
     let op_id = app
         .engine
         .with_api_version(root.api_version)
-        .modify(&tenant, &id, request, &|record| seen.hold(record))
+        .modify(&tenant, &id, request, &|record| {
+            conditions.are_met_by(record)
+        })
         .await?;
     Ok(accepted(&app, &root, &op_id))
 }
@@ -74,11 +77,11 @@ pub(super) async fn modify(
 pub(super) async fn instantiate(
     State(app): State<App>,
     root: Root,
-    acting: Acting,
+    headers: OperatorHeaders,
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Json(request): Json<InstantiateVnfRequest>,
-) -> Answer {
-    acting.no_skip()?;
+) -> HandlerResult {
+    headers.no_skip()?;
     let op_id = app
         .engine
         .with_api_version(root.api_version)
@@ -90,11 +93,11 @@ pub(super) async fn instantiate(
 pub(super) async fn terminate(
     State(app): State<App>,
     root: Root,
-    acting: Acting,
+    headers: OperatorHeaders,
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Json(request): Json<TerminateVnfRequest>,
-) -> Answer {
-    let op_id = match acting.skip() {
+) -> HandlerResult {
+    let op_id = match headers.skip() {
         None => {
             app.engine
                 .with_api_version(root.api_version)
@@ -114,11 +117,11 @@ pub(super) async fn terminate(
 pub(super) async fn heal(
     State(app): State<App>,
     root: Root,
-    acting: Acting,
+    headers: OperatorHeaders,
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Json(request): Json<HealVnfRequest>,
-) -> Answer {
-    let op_id = match acting.skip() {
+) -> HandlerResult {
+    let op_id = match headers.skip() {
         None => {
             app.engine
                 .with_api_version(root.api_version)
@@ -135,7 +138,7 @@ pub(super) async fn heal(
     Ok(accepted(&app, &root, &op_id))
 }
 
-/// The tasks that no VNF supports here yet.
+/// Tasks that are not implemented yet.
 pub(super) const NOT_SUPPORTED: &[&str] = &[
     "scale",
     "scale_to_level",
@@ -147,27 +150,27 @@ pub(super) const NOT_SUPPORTED: &[&str] = &[
     "revert_to_snapshot",
 ];
 
-/// 404, as for a task that a VNF does not support (SOL003 5.4.5.3.1 and so on).
+/// 404, as the standard defines for a task that a VNF does not support (SOL003 5.4.5.3.1 and so on).
 pub(super) async fn not_supported(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     uri: Uri,
-) -> Answer {
+) -> HandlerResult {
     let record = app.engine.store().instance(&tenant, &id).await?;
     let task = uri.path().rsplit('/').next().unwrap_or_default();
-    let what = format!(
-        "VNF `{}` does not support the task `{task}`: this VNFM does not have it",
+    let detail = format!(
+        "VNF `{}` does not support the task `{task}`: this VNFM does not implement it",
         record.vnf.id
     );
     Err(Problem::new(
         StatusCode::NOT_FOUND,
         "request.not-supported",
-        what,
+        detail,
     ))
 }
 
-/// 202 with the occurrence's URI; somebody drives it from now on.
+/// 202 with the occurrence's URI; starts driving the operation.
 fn accepted(app: &App, root: &Root, op_id: &str) -> Response {
     app.wake.drive(op_id);
     (StatusCode::ACCEPTED, [(header::LOCATION, root.op(op_id))]).into_response()

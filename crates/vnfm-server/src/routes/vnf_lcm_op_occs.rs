@@ -1,10 +1,10 @@
 //! Operation occurrences (SOL003 5.4.12, 5.4.13) and the error handling tasks on them (5.4.14 to 5.4.17).
 
 use crate::access::Tenant;
-use crate::acts::Acting;
 use crate::body::Json;
 use crate::conditions;
-use crate::problem::Answer;
+use crate::overrides::OperatorHeaders;
+use crate::problem::HandlerResult;
 use crate::state::App;
 use crate::view::{self, Root};
 use axum::extract::{Path, State};
@@ -17,17 +17,20 @@ pub(super) async fn show(
     Tenant(tenant): Tenant,
     root: Root,
     Path(id): Path<String>,
-) -> Answer {
+) -> HandlerResult {
     let record = app.engine.store().op(&tenant, &id).await?;
     let changed = record.op.state_entered_time;
-    Ok(conditions::tagged(&view::op(record, &root), Some(changed)))
+    Ok(conditions::json_with_tag(
+        &view::op(record, &root),
+        Some(changed),
+    ))
 }
 
 pub(super) async fn retry(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
-) -> Answer<StatusCode> {
+) -> HandlerResult<StatusCode> {
     app.engine.retry(&tenant, &id).await?;
     app.wake.drive(&id);
     Ok(StatusCode::ACCEPTED)
@@ -37,7 +40,7 @@ pub(super) async fn rollback(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
-) -> Answer<StatusCode> {
+) -> HandlerResult<StatusCode> {
     app.engine.rollback(&tenant, &id).await?;
     app.wake.drive(&id);
     Ok(StatusCode::ACCEPTED)
@@ -47,10 +50,10 @@ pub(super) async fn fail(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     root: Root,
-    acting: Acting,
+    headers: OperatorHeaders,
     Path(id): Path<String>,
-) -> Answer {
-    app.engine.fail_by(&tenant, &id, acting.act).await?;
+) -> HandlerResult {
+    app.engine.fail_by(&tenant, &id, headers.act).await?;
     let record = app.engine.store().op(&tenant, &id).await?;
     Ok(axum::Json(view::op(record, &root)).into_response())
 }
@@ -58,17 +61,21 @@ pub(super) async fn fail(
 pub(super) async fn cancel(
     State(app): State<App>,
     Tenant(tenant): Tenant,
-    acting: Acting,
+    headers: OperatorHeaders,
     Path(id): Path<String>,
     Json(request): Json<CancelRequest>,
-) -> Answer<StatusCode> {
+) -> HandlerResult<StatusCode> {
     match request.cancel_mode {
         CancelMode::Graceful => {
             app.engine
                 .cancel(&tenant, &id, CancelMode::Graceful)
-                .await?
+                .await?;
         }
-        mode @ CancelMode::Forceful => app.engine.cancel_by(&tenant, &id, mode, acting.act).await?,
+        mode @ CancelMode::Forceful => {
+            app.engine
+                .cancel_by(&tenant, &id, mode, headers.act)
+                .await?;
+        }
     }
     Ok(StatusCode::ACCEPTED)
 }

@@ -1,4 +1,4 @@
-//! VNF packages, onboarded the SOL005 way (9.4.2 to 9.4.7), by upload or from a URI, and served in whole and in part.
+//! VNF packages (SOL005 9.4.2 to 9.4.7): onboarding by upload or from a URI, and full or partial downloads.
 
 use crate::access::Tenant;
 use crate::artifacts::{SIGNATURES, Selection, flag};
@@ -6,7 +6,7 @@ use crate::body::Json;
 use crate::conditions::{self, Conditions};
 use crate::gate;
 use crate::onboarding::{self, Accepts};
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use crate::query::known;
 use crate::state::App;
 use crate::view::{self, Root};
@@ -32,7 +32,7 @@ pub(super) async fn create(
     Tenant(tenant): Tenant,
     root: Root,
     Json(request): Json<Create>,
-) -> Answer {
+) -> HandlerResult {
     let record = app
         .onboarding
         .create(&tenant, request.user_defined_data)
@@ -47,22 +47,26 @@ pub(super) async fn show(
     Tenant(tenant): Tenant,
     root: Root,
     Path(id): Path<String>,
-) -> Answer {
+) -> HandlerResult {
     let record = app.engine.store().package_record(&tenant, &id).await?;
-    Ok(conditions::tagged(&view::package(record, &root), None))
+    Ok(conditions::json_with_tag(
+        &view::package(record, &root),
+        None,
+    ))
 }
 
-/// Enables, disables, merges `userDefinedData` (SOL005 9.4.3.3.4); answers with what is so now.
+/// Enables, disables, merges `userDefinedData` (SOL005 9.4.3.3.4); responds with the changes.
 pub(super) async fn modify(
     State(app): State<App>,
     root: Root,
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     headers: HeaderMap,
     Json(patch): Json<VnfPkgInfoModifications>,
-) -> Answer {
-    let seen = Conditions::of(&headers)?;
+) -> HandlerResult {
+    let conditions = Conditions::of(&headers)?;
     let tag = |record| conditions::tag(&view::package(record, &root));
-    let expected = |record: &vnfm_core::ports::PackageRecord| seen.hold_for(&tag(record.clone()));
+    let expected =
+        |record: &vnfm_core::ports::PackageRecord| conditions.are_met_by_tag(&tag(record.clone()));
     let (record, changed) = app
         .onboarding
         .modify((&tenant, &id), patch, expected)
@@ -78,75 +82,79 @@ pub(super) async fn delete(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
-) -> Answer<StatusCode> {
+) -> HandlerResult<StatusCode> {
     app.onboarding.delete(&tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What an archive is sent as.
+/// Accepted content types of an archive.
 const ARCHIVE: &[&str] = &["application/zip", "application/octet-stream"];
 
-/// 202; the record's `onboardingState` tells when it can be used, or why not.
+/// 202; `onboardingState` of the record shows when it can be used, or why not.
 pub(super) async fn upload(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Answer<StatusCode> {
+) -> HandlerResult<StatusCode> {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     if let Some(other) = kind.filter(|kind| !ARCHIVE.contains(kind)) {
-        let what = format!("content type `{other}` is none of {}", ARCHIVE.join(", "));
+        let detail = format!(
+            "content type `{other}` is not one of {}",
+            ARCHIVE.join(", ")
+        );
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "request.media-type",
-            what,
+            detail,
         ));
     }
     app.onboarding.upload(&tenant, &id, body).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
-/// 202; it is fetched meanwhile, and the record's `onboardingState` tells how it goes (SOL005 9.4.6.3.1).
+/// 202; the fetch continues in the background, and `onboardingState` of the record shows its progress (SOL005
+/// 9.4.6.3.1).
 pub(super) async fn upload_from_uri(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     Json(request): Json<UploadVnfPackageFromUriRequest>,
-) -> Answer<StatusCode> {
+) -> HandlerResult<StatusCode> {
     let left = app.access.bytes_left(&app, &tenant).await?;
     let fetch = app
         .onboarding
         .from_uri((&tenant, &id), request, left)
         .await?;
-    onboarding::go_on(app, fetch);
+    onboarding::resume(app, fetch);
     Ok(StatusCode::ACCEPTED)
 }
 
-/// The archive, as it was onboarded (SOL005 9.4.5.3.2).
+/// The archive as onboarded (SOL005 9.4.5.3.2).
 pub(super) async fn content(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Answer {
-    if !ARCHIVE.iter().any(|kind| takes(&headers, kind)) {
-        return Err(no_archive());
+) -> HandlerResult {
+    if !ARCHIVE.iter().any(|kind| accepts_type(&headers, kind)) {
+        return Err(archive_not_acceptable());
     }
     app.onboarding
         .archive(&tenant, &id)
         .await?
-        .served(&headers)
+        .into_response(&headers)
         .await
 }
 
-/// Parameters of a request.
+/// Query parameters.
 type Parameters = Query<BTreeMap<String, String>>;
 
-/// A small part of a package, which has no ranges in the standard.
+/// A small part of a package; the standard defines no ranges for it.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     /// SOL005 9.4.4.3.2.
@@ -161,7 +169,7 @@ pub(super) async fn part(
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Query(query): Parameters,
     mut headers: HeaderMap,
-) -> Answer {
+) -> HandlerResult {
     let (signatures, accepts) = (signatures(&query)?, accepts(&headers));
     let content = match part {
         Part::Vnfd => {
@@ -176,25 +184,25 @@ pub(super) async fn part(
         }
     };
     headers.remove(header::RANGE);
-    content?.served(&headers).await
+    content?.into_response(&headers).await
 }
 
-/// All artifacts that are selected, in an archive (SOL005 9.4.5a.3.2).
+/// The selected artifacts in an archive (SOL005 9.4.5a.3.2).
 pub(super) async fn artifacts(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     Query(query): Parameters,
     headers: HeaderMap,
-) -> Answer {
+) -> HandlerResult {
     let selection = Selection::of(&query)?;
     if !accepts(&headers).zip {
-        return Err(no_archive());
+        return Err(archive_not_acceptable());
     }
     app.onboarding
         .artifacts((&tenant, &id), selection)
         .await?
-        .served(&headers)
+        .into_response(&headers)
         .await
 }
 
@@ -205,19 +213,22 @@ pub(super) async fn artifact(
     Path((id, path)): Path<(String, String)>,
     Query(query): Parameters,
     headers: HeaderMap,
-) -> Answer {
-    let how = (signatures(&query)?, accepts(&headers));
-    let content = app.onboarding.artifact((&tenant, &id), &path, how).await?;
-    content.served(&headers).await
+) -> HandlerResult {
+    let options = (signatures(&query)?, accepts(&headers));
+    let content = app
+        .onboarding
+        .artifact((&tenant, &id), &path, options)
+        .await?;
+    content.into_response(&headers).await
 }
 
-fn signatures(query: &BTreeMap<String, String>) -> Answer<bool> {
+fn signatures(query: &BTreeMap<String, String>) -> HandlerResult<bool> {
     known(query, &[SIGNATURES])?;
     flag(query, SIGNATURES)
 }
 
-fn takes(headers: &HeaderMap, kind: &str) -> bool {
-    gate::takes(
+fn accepts_type(headers: &HeaderMap, kind: &str) -> bool {
+    gate::accepts(
         headers
             .get(header::ACCEPT)
             .and_then(|accept| accept.to_str().ok()),
@@ -227,12 +238,13 @@ fn takes(headers: &HeaderMap, kind: &str) -> bool {
 
 fn accepts(headers: &HeaderMap) -> Accepts {
     Accepts {
-        zip: takes(headers, "application/zip"),
-        text: takes(headers, "text/plain"),
+        zip: accepts_type(headers, "application/zip"),
+        text: accepts_type(headers, "text/plain"),
     }
 }
 
-fn no_archive() -> Problem {
-    let what = "this is served as application/zip, which `Accept` leaves out";
-    Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", what)
+fn archive_not_acceptable() -> Problem {
+    let detail =
+        "the resource is available only as application/zip, which `Accept` does not include";
+    Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", detail)
 }

@@ -1,43 +1,43 @@
-//! What becomes of packages at the NFVO (SOL003 10.5.2.5, 10.5.2.6): told by it, or seen when it is looked at.
+//! Changes of packages at the NFVO (SOL003 10.5.2.5, 10.5.2.6): from notifications, or found by polling.
 
 use super::Supply;
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use crate::state::{App, AppState};
 use serde::Deserialize;
 use vnfm_core::ports::PackageRecord;
 use vnfm_core::query::Query;
 use vnfm_types::{PackageOperationalState, PackageUsageState};
 
-/// What the NFVO tells, as far as it is looked at.
+/// A notification of the NFVO, as far as it is used.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notification {
-    /// Its kind.
+    /// Which kind of notification this is.
     pub notification_type: NotificationType,
-    /// The package, by its id there.
+    /// Id of the package at the NFVO.
     pub vnf_pkg_id: String,
-    /// Its VNFD.
+    /// Id of its VNFD.
     pub vnfd_id: String,
 }
 
-/// What is told.
+/// The notifications of the NFVO about packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum NotificationType {
-    /// A package is on-boarded.
+    /// A package was on-boarded.
     VnfPackageOnboardingNotification,
-    /// One was enabled, disabled or deleted.
+    /// A package was enabled, disabled or deleted.
     VnfPackageChangeNotification,
 }
 
 impl Supply {
-    /// Takes a notification; what it means is done in tasks of their own.
-    pub fn told(&self, app: &App, told: Notification) {
-        tracing::info!(?told, "the NFVO tells of a package");
-        match told.notification_type {
+    /// Handles a notification in background tasks.
+    pub fn handle(&self, app: &App, notification: Notification) {
+        tracing::info!(?notification, "notification of the NFVO about a package");
+        match notification.notification_type {
             NotificationType::VnfPackageOnboardingNotification if self.prefetch => {
                 for tenant in &self.tenants {
-                    // It goes on by itself; what becomes of it is in the log.
-                    drop(self.fetched(app, tenant, &told.vnfd_id));
+                    // The task runs in the background and logs its outcome.
+                    drop(self.shared_fetch(app, tenant, &notification.vnfd_id));
                 }
             }
             NotificationType::VnfPackageOnboardingNotification => {}
@@ -49,63 +49,67 @@ impl Supply {
                     };
                     let changed = |record: &PackageRecord| {
                         let nfvo = record.info.nfvo.as_ref();
-                        nfvo.is_some_and(|nfvo| nfvo.vnf_pkg_id == told.vnf_pkg_id)
+                        nfvo.is_some_and(|nfvo| nfvo.vnf_pkg_id == notification.vnf_pkg_id)
                     };
-                    if let Err(problem) = supply.look_at(&app, changed).await {
-                        let why = &problem.details().detail;
-                        tracing::warn!(why, "a change at the NFVO is seen at the next look");
+                    if let Err(problem) = supply.sync(&app, changed).await {
+                        let reason = &problem.details().detail;
+                        tracing::warn!(
+                            reason,
+                            "cannot apply a change at the NFVO; the next poll tries again"
+                        );
                     }
                 });
             }
         }
     }
 
-    /// Compares packages that are from the NFVO with what it says of them now.
+    /// Compares packages that are from the NFVO with their current state there.
     ///
     /// # Errors
     ///
-    /// 503 where the NFVO or the database does not answer.
-    pub(super) async fn look_at(
+    /// 503 if the NFVO or the database does not respond.
+    pub(super) async fn sync(
         &self,
         app: &AppState,
-        which: impl Fn(&PackageRecord) -> bool + Send + Sync,
-    ) -> Answer<()> {
+        filter: impl Fn(&PackageRecord) -> bool + Send + Sync,
+    ) -> HandlerResult<()> {
         for tenant in &self.tenants {
             let records = app
                 .engine
                 .store()
                 .package_records(tenant, &Query::default())
                 .await?;
-            for record in records.into_iter().filter(|record| which(record)) {
+            for record in records.into_iter().filter(|record| filter(record)) {
                 self.compare(app, record).await?;
             }
         }
         Ok(())
     }
 
-    async fn compare(&self, app: &AppState, record: PackageRecord) -> Answer<()> {
+    async fn compare(&self, app: &AppState, record: PackageRecord) -> HandlerResult<()> {
         let Some(nfvo) = &record.info.nfvo else {
             return Ok(());
         };
         let (tenant, id) = (record.tenant.as_str(), record.info.id.as_str());
-        let there = self
+        let offered = self
             .nfvo
             .current()
             .packages
             .package(&nfvo.vnf_pkg_id)
             .await
             .map_err(super::refused)?;
-        let Some(there) = there else {
-            return gone(app, &record).await;
+        let Some(offered) = offered else {
+            return remove_or_disable(app, &record).await;
         };
         app.onboarding
-            .follow((tenant, id), there.operational_state)
+            .follow((tenant, id), offered.operational_state)
             .await
     }
 }
 
-/// A package that the NFVO has no more goes, unless some instance is of it: then nothing more is made from it.
-async fn gone(app: &AppState, record: &PackageRecord) -> Answer<()> {
+/// Deletes a package that the NFVO no longer has; if an instance uses it, disables it, so that no new instances are
+/// created.
+async fn remove_or_disable(app: &AppState, record: &PackageRecord) -> HandlerResult<()> {
     let (tenant, id) = (record.tenant.as_str(), record.info.id.as_str());
     let deleted = match record.info.usage_state {
         PackageUsageState::NotInUse => app.onboarding.remove(tenant, id).await,
@@ -113,10 +117,10 @@ async fn gone(app: &AppState, record: &PackageRecord) -> Answer<()> {
     };
     match deleted {
         Ok(()) => {
-            tracing::info!(tenant, id, "a package is gone, as it is at the NFVO");
+            tracing::info!(tenant, id, "deleted a package that was deleted at the NFVO");
             Ok(())
         }
-        // It is in use, or somebody has made an instance of it just now.
+        // It is in use, possibly since just now.
         Err(_) => {
             app.onboarding
                 .follow((tenant, id), PackageOperationalState::Disabled)

@@ -95,7 +95,7 @@ impl Setup {
             None => Access::by_token(token).unwrap(),
             Some(yaml) => Access::new(serde_yaml::from_str(yaml).unwrap(), token, clock).unwrap(),
         };
-        access.allowing(
+        access.with_allowance(
             Allowance {
                 per_second: 1,
                 burst: self.wrong_logins,
@@ -186,7 +186,7 @@ fn served(app: &App, listener: tokio::net::TcpListener) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     if let Some(supply) = app.supply.clone() {
         let app = app.clone();
-        tasks.spawn(async move { supply.stand(&app).await });
+        tasks.spawn(async move { supply.follow(&app).await });
     }
     tasks.spawn(async move { axum::serve(listener, service).await.unwrap() });
     tasks
@@ -253,7 +253,7 @@ impl Bench {
             access,
             plugins: None,
             rotation: Arc::new(NoRotation),
-            upkeep: None,
+            maintenance: None,
             operating,
         });
         let mut tasks = served(&app, listener);

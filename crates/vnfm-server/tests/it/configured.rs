@@ -163,20 +163,20 @@ access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
     let at = |place: &str| format!("{}:{place}: ", file.display());
     for wanted in [
         at("1:9") + "expected an address and a port such as `127.0.0.1:9890`, found `here`",
-        at("3:3") + "there is no member `step_second`; did you mean `step_seconds`?",
+        at("3:3") + "unknown member `step_second`; did you mean `step_seconds`?",
         at("4:17") + "expected at most 1000, found 1001",
-        at("5:17") + "expected a whole number, found \"soon\"",
+        at("5:17") + "expected an integer, found \"soon\"",
         at("6:13") + "cannot read `/nowhere/token`: No such file or directory (os error 2)",
         at("7:6") + "`key` is missing",
         at("7:13") + "cannot read `/nowhere/cert`: No such file or directory (os error 2)",
         at("8:27") + "expected one of process, in-process, found \"elsewhere\"",
         at("9:40") + "expected a network such as `10.0.0.0/8`, or `default`, found `10.0.0.0/33`",
         at("10:18")
-            + "expected a URL such as `https://vnfm.example.com` without a login, found `nfvo`",
+            + "expected a URL such as `https://vnfm.example.com` without credentials, found `nfvo`",
         at("11:14")
-            + "expected what is logged, such as `info` or `vnfm_core=debug`, found `vnfm=loud`",
+            + "expected a log filter such as `info` or `vnfm_core=debug`, found `vnfm=loud`",
         at("12:61") + "expected one of read, operate, admin, found \"reed\"",
-        "VNFM_LIMITS_LEASE_SECONDS: expected a whole number, found \"x\"".to_owned(),
+        "VNFM_LIMITS_LEASE_SECONDS: expected an integer, found \"x\"".to_owned(),
     ] {
         assert!(
             said.lines().any(|line| line == wanted),
@@ -210,7 +210,7 @@ fn what_a_schema_cannot_tell_is_looked_into() {
     for (text, says) in [
         (
             format!("tls: {{cert: {cert}, key: {wrong}}}"),
-            "do not go together",
+            "do not match",
         ),
         (format!("tls: {{cert: {key}, key: {key}}}"), "1:6: "),
         (
@@ -221,7 +221,7 @@ fn what_a_schema_cannot_tell_is_looked_into() {
             "monitoring: {listen: '0.0.0.0:1'}".to_owned(),
             "1:22: 0.0.0.0:1 is not a loopback address",
         ),
-        (format!("data: {token}"), "is no folder"),
+        (format!("data: {token}"), "is not a folder"),
         (
             "access: {users: [{name: ann, password_hash: h, gets: {role: read}}]}".to_owned(),
             "1:9: ",
@@ -236,7 +236,8 @@ fn what_a_schema_cannot_tell_is_looked_into() {
     }
     let (output, said, _) = checked("", &[("VNFM_LIMIT_STEP_SECONDS", "5")]);
     assert!(output.status.success(), "{said}");
-    let note = "`VNFM_LIMIT_STEP_SECONDS` is set and nothing reads it; did you mean `VNFM_LIMITS_STEP_SECONDS`?";
+    let note =
+        "`VNFM_LIMIT_STEP_SECONDS` is set but not used; did you mean `VNFM_LIMITS_STEP_SECONDS`?";
     assert!(said.contains(note), "{said}");
 }
 
@@ -252,7 +253,7 @@ async fn told_to_it_reads_its_configuration_again_and_a_broken_one_changes_nothi
     let mut server = Server::start("limits: {package_bytes: 1000000}", &[]);
     assert_eq!(server.uploaded(100).await, 202);
     let new = "limits: {package_bytes: 10}\nretention: {log_days: 5}\nlog: {level: debug}";
-    let said = server.reload(new, "the configuration was read again");
+    let said = server.reload(new, "reloaded the configuration");
     assert!(
         said.contains("limits.package_bytes") && said.contains("log.level"),
         "{said}"
@@ -269,9 +270,9 @@ async fn told_to_it_reads_its_configuration_again_and_a_broken_one_changes_nothi
     );
     let said = server.reload(
         "limits: {package_bytes: 1000000, lease: 3}",
-        "stays as it was",
+        "keeping the current configuration",
     );
-    assert!(said.contains("there is no member `lease`"), "{said}");
+    assert!(said.contains("unknown member `lease`"), "{said}");
     assert_eq!(server.uploaded(100).await, 413);
 }
 
@@ -386,8 +387,8 @@ fn from_before(data: &Path) {
 fn addresses_that_vims_keep_from_before_are_listed_with_the_setting_to_write() {
     const SAID: [&str; 3] = [
         "VIM `cloud` of tenant `default` at `http://127.0.0.1:5000/v3`",
-        "it goes on as before",
-        "write `vims.networks: [default, 127.0.0.1]`",
+        "it keeps working until",
+        "set `vims.networks: [default, 127.0.0.1]`",
     ];
     let configuration = "vims: {networks: [default]}";
     let home = tempfile::tempdir().unwrap();

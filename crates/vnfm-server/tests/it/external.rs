@@ -144,16 +144,16 @@ async fn what_cannot_be_had_refuses_the_package_with_the_reason() {
             stated,
             "redirects are not followed",
         ),
-        (at("/images/large.img"), stated, "more than the"),
+        (at("/images/large.img"), stated, "larger than the limit"),
         (
             "http://127.0.0.1:1/disk.img".into(),
             stated,
-            "its server cannot be reached",
+            "cannot connect to its server",
         ),
         (
             at("/other/disk.img"),
             stated,
-            "below none of the addresses that `packages.external`",
+            "not below any address in `packages.external`",
         ),
         (at("/images/disk.img"), sha256, "no SHA-256 in hexadecimal"),
         (at("/images/disk.img"), "", "its hash is not stated"),
@@ -185,7 +185,7 @@ async fn what_cannot_be_had_refuses_the_package_with_the_reason() {
     let detail = shown["onboardingFailureDetails"]["detail"]
         .as_str()
         .unwrap();
-    assert!(detail.contains("and the manifest states"), "{detail}");
+    assert!(detail.contains("but the manifest has"), "{detail}");
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn a_server_that_allows_no_address_asks_none() {
         .as_str()
         .unwrap();
     assert!(
-        detail.contains("`packages.external` of the configuration allows no address"),
+        detail.contains("`packages.external` in the configuration allows no address"),
         "{detail}"
     );
     assert_eq!(shelf.asked.load(Ordering::SeqCst), 0);

@@ -206,7 +206,10 @@ async fn a_package_is_fetched_from_a_uri_and_goes_on_after_each_cut() {
     assert_eq!(shown["onboardingState"], "UPLOADING", "{shown:#}");
     let again = asked(&bench, &id, &request).await;
     assert_eq!(
-        (again.status, again.detail().contains("on its way")),
+        (
+            again.status,
+            again.detail().contains("already being uploaded")
+        ),
         (409, true),
         "{again:?}"
     );

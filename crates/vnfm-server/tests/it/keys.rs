@@ -231,5 +231,5 @@ async fn a_start_waits_for_barbican_and_then_says_what_is_wrong() {
         .unwrap()
         .read_to_string(&mut said)
         .unwrap();
-    assert!(said.contains("the start waits for it"), "{said}");
+    assert!(said.contains("waiting for it"), "{said}");
 }

@@ -278,7 +278,10 @@ async fn what_is_ill_formed_is_400_with_the_place() {
             "exclude_fields=metadata&exclude_default",
             "of `all_fields`, `fields`",
         ),
-        ("nextpage_opaque_marker=1%27", "is not one of ours"),
+        (
+            "nextpage_opaque_marker=1%27",
+            "invalid `nextpage_opaque_marker`",
+        ),
         (
             "sort=id",
             "`sort` is not supported here; supported: filter, all_fields",

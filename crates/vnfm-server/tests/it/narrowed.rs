@@ -359,7 +359,7 @@ async fn what_stands_in_the_way_and_is_not_seen_has_no_name() {
     assert!(
         narrow
             .detail()
-            .contains("something that your role does not show"),
+            .contains("an object that your role does not show"),
         "{narrow:?}"
     );
     assert!(

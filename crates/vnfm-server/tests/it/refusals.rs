@@ -91,7 +91,7 @@ async fn what_is_no_proper_request() {
                 JSON,
                 "[]",
                 422,
-                "the body is not what this resource takes",
+                "the body does not match the resource's data type",
             ),
             post(&instantiate, JSON, "{}", 422, "flavourId"),
             post(
@@ -149,7 +149,7 @@ async fn what_is_no_proper_request() {
             get(
                 "/vnflcm/v3/vnf_instances",
                 404,
-                "there is no resource at `/vnflcm/v3/vnf_instances`",
+                "no resource at `/vnflcm/v3/vnf_instances`",
             ),
             (
                 Method::PUT,

@@ -236,7 +236,7 @@ async fn a_server_that_trusts_nobody_does_not_start() {
         .err()
         .unwrap();
     assert!(
-        error.to_string().contains("packages.trust names nobody"),
+        error.to_string().contains("packages.trust is not set"),
         "{error:#}"
     );
     let absent = Packages {

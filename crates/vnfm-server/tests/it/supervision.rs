@@ -35,9 +35,12 @@ async fn a_part_that_panics_turns_healthz_red_and_ends_the_server_with_its_name(
     let config = Config::load(Flags::parse_from(flags)).unwrap();
     let server = Server::start(config).await.unwrap();
     assert_eq!(healthz(&server.url()).await, 200);
-    let parts = server.parts().clone();
-    let part =
-        tokio::spawn(async move { parts.lasting("notifier", async { panic!("boom") }).await });
+    let supervisor = server.supervisor().clone();
+    let part = tokio::spawn(async move {
+        supervisor
+            .run_forever("notifier", async { panic!("boom") })
+            .await
+    });
     assert_eq!(
         server.failed().await,
         "the part `notifier` of the server panicked: boom"

@@ -361,7 +361,7 @@ async fn a_server_that_starts_again_has_one_subscription() {
         .unwrap();
     let app = first.bench.app.clone();
     let mut standing = tokio::task::JoinSet::new();
-    standing.spawn(async move { second.stand(&app).await });
+    standing.spawn(async move { second.follow(&app).await });
     loop {
         let now = first.world.nfvo().page()["subscriptions"].clone();
         if now != before && now.as_array().is_some_and(|all| all.len() == 1) {

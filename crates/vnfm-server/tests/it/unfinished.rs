@@ -159,7 +159,7 @@ async fn what_comes_from_a_uri_goes_on_in_the_next_process_with_a_login_that_is_
     kill(&mut server);
     let said = std::fs::read_to_string(&log).unwrap();
     assert!(
-        said.contains("goes on") && !said.contains("planted"),
+        said.contains("resuming an interrupted upload") && !said.contains("planted"),
         "{said}"
     );
     is_sealed(data.path());

@@ -1,8 +1,7 @@
-//! A connection that is closed where its client does nothing: sends no headers, no further request, or does not read its
-//! answer.
+//! Detects connections whose clients are inactive: send no headers or no further request, or do not read the response.
 
 use super::Timeouts;
-use super::places::Place;
+use super::connection_limits::Permit;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
@@ -16,97 +15,96 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use vnfm_core::ports::Clock;
 
-/// What a connection does.
+/// The activity of one connection.
 #[derive(Default)]
 pub(super) struct Activity {
-    /// Requests that are not answered to their end.
+    /// Requests without a complete response.
     busy: AtomicUsize,
-    /// Requests that there were.
+    /// All requests so far.
     requests: AtomicU64,
-    /// A request has begun to come.
-    is_coming: AtomicBool,
-    /// Only a first request is waited for as long as for headers in HTTP/2: what comes later may be a sign of life.
+    /// The headers of a request have started to arrive.
+    is_receiving_headers: AtomicBool,
+    /// In HTTP/2, the timeout for headers applies only to the first request: later bytes may be keep-alive frames.
     is_http2: AtomicBool,
-    /// Writes that the client let us do.
-    written: AtomicU64,
-    /// One that it does not.
-    is_held_up: AtomicBool,
-    /// Bodies of requests that are waited for.
+    /// Completed writes.
+    writes: AtomicU64,
+    /// The last write is blocked by the client.
+    is_write_blocked: AtomicBool,
+    /// Request bodies that the server waits for.
     bodies: AtomicUsize,
-    /// It is to make room for others.
-    is_told_to_go: AtomicBool,
+    /// The connection must close to free its slot.
+    is_evicted: AtomicBool,
     changed: Notify,
 }
 
-/// How little a connection does; the least first.
+/// How idle a connection is; the most idle first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Idleness {
-    /// It has not sent a request.
+    /// No request received yet.
     Silent,
-    /// It has none that is not answered.
+    /// Every request has its response.
     Idle,
-    /// A body is waited for.
+    /// The server waits for a request body.
     Incomplete,
-    /// A request is being answered.
-    AtWork,
+    /// A response is in progress.
+    Responding,
 }
 
 impl Activity {
-    /// How little it does.
     pub(super) fn idleness(&self) -> Idleness {
         let busy = self.busy.load(SeqCst);
         match busy {
             0 if self.requests.load(SeqCst) == 0 => Idleness::Silent,
             0 => Idleness::Idle,
             _ if self.bodies.load(SeqCst) >= busy => Idleness::Incomplete,
-            _ => Idleness::AtWork,
+            _ => Idleness::Responding,
         }
     }
 
-    /// Whether there is nobody to say anything to: no request has come whole that is not answered.
-    pub(super) fn is_unasked(&self) -> bool {
+    /// Whether no response is due: no complete request is unanswered.
+    pub(super) fn is_without_request(&self) -> bool {
         self.idleness() == Idleness::Silent
-            || (self.is_coming.load(SeqCst) && self.idleness() == Idleness::Idle)
+            || (self.is_receiving_headers.load(SeqCst) && self.idleness() == Idleness::Idle)
     }
 
-    /// It is to make room for others.
-    pub(super) fn go(&self) {
-        self.is_told_to_go.store(true, SeqCst);
+    /// Asks the connection to close, to free its slot.
+    pub(super) fn evict(&self) {
+        self.is_evicted.store(true, SeqCst);
         self.changed.notify_one();
     }
 
-    /// Whether it was told to.
-    pub(super) fn is_told_to_go(&self) -> bool {
-        self.is_told_to_go.load(SeqCst)
+    /// Whether the connection was asked to close.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.is_evicted.load(SeqCst)
     }
 
-    /// Completes once it is to make room for others.
-    pub(super) async fn told_to_go(&self) {
-        while !self.is_told_to_go() {
+    /// Completes when the connection is asked to close.
+    pub(super) async fn evicted(&self) {
+        while !self.is_evicted() {
             self.changed.notified().await;
         }
     }
 
-    /// That a body is waited for, or is no longer.
-    pub(super) fn waits_for_body(&self, waits: bool) {
-        if waits {
+    /// Adds or removes a body that the server waits for.
+    pub(super) fn set_waiting_for_body(&self, is_waiting: bool) {
+        if is_waiting {
             self.bodies.fetch_add(1, SeqCst);
         } else {
             self.bodies.fetch_sub(1, SeqCst);
         }
     }
 
-    /// Completes once the client has done nothing for too long, or is to make room for others.
-    pub(super) async fn is_over(&self, clock: &dyn Clock, timeouts: &Timeouts) {
-        let (mut written, mut was_held_up) = (0, false);
+    /// Completes when the client was inactive for too long, or the connection was asked to close.
+    pub(super) async fn timed_out(&self, clock: &dyn Clock, timeouts: &Timeouts) {
+        let (mut last_writes, mut was_blocked) = (0, false);
         loop {
-            if self.is_told_to_go() {
+            if self.is_evicted() {
                 return;
             }
             let changed = self.changed.notified();
             let is_busy = self.busy.load(SeqCst) > 0;
             let requests = self.requests.load(SeqCst);
-            let waits_for_headers = requests == 0 || self.is_coming.load(SeqCst);
+            let waits_for_headers = requests == 0 || self.is_receiving_headers.load(SeqCst);
             let time = if !is_busy && waits_for_headers {
                 timeouts.headers
             } else {
@@ -114,7 +112,7 @@ impl Activity {
             };
             tokio::select! {
                 () = changed => {
-                    was_held_up = false;
+                    was_blocked = false;
                     continue;
                 }
                 () = clock.sleep(time) => {}
@@ -122,35 +120,35 @@ impl Activity {
             if !is_busy {
                 return;
             }
-            // The answer may take its time; the client may not take it for ever.
-            let now = self.written.load(SeqCst);
-            let is_held_up = self.is_held_up.load(SeqCst) && now == written;
-            if is_held_up && was_held_up {
+            // A response may take long to produce; the client may not block it forever.
+            let writes = self.writes.load(SeqCst);
+            let is_blocked = self.is_write_blocked.load(SeqCst) && writes == last_writes;
+            if is_blocked && was_blocked {
                 return;
             }
-            (written, was_held_up) = (now, self.is_held_up.load(SeqCst));
+            (last_writes, was_blocked) = (writes, self.is_write_blocked.load(SeqCst));
         }
     }
 }
 
-/// A request, until its answer is sent.
+/// A request until its response is sent.
 pub(super) struct Busy(Arc<Activity>);
 
 impl Busy {
     pub(super) fn new(activity: Arc<Activity>) -> Self {
         activity.busy.fetch_add(1, SeqCst);
         activity.requests.fetch_add(1, SeqCst);
-        activity.is_coming.store(false, SeqCst);
+        activity.is_receiving_headers.store(false, SeqCst);
         activity.changed.notify_one();
         Self(activity)
     }
 
-    /// The answer, with which this and a place end.
-    pub(super) fn until_sent(self, response: Response, place: Option<Place>) -> Response {
+    /// Wraps the response so that this and the permit end with its body.
+    pub(super) fn until_sent(self, response: Response, permit: Option<Permit>) -> Response {
         response.map(|inner| {
-            Body::new(Sent {
+            Body::new(TrackedBody {
                 inner,
-                _until: (self, place),
+                _until: (self, permit),
             })
         })
     }
@@ -163,13 +161,13 @@ impl Drop for Busy {
     }
 }
 
-/// The body of an answer.
-struct Sent {
+/// The body of a response.
+struct TrackedBody {
     inner: Body,
-    _until: (Busy, Option<Place>),
+    _until: (Busy, Option<Permit>),
 }
 
-impl http_body::Body for Sent {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -189,18 +187,18 @@ impl http_body::Body for Sent {
     }
 }
 
-/// What is read from and written to, and noted.
-pub(super) struct Watched<S> {
+/// Records reads and writes of a stream.
+pub(super) struct ObservedStream<S> {
     stream: S,
     activity: Arc<Activity>,
-    /// The first bytes, until it is clear what is spoken.
+    /// The first bytes, until the protocol is known.
     first: Option<Vec<u8>>,
 }
 
-/// How HTTP/2 begins, and no method does.
+/// The start of the HTTP/2 preface; no method starts like this.
 const HTTP2: &[u8] = b"PRI ";
 
-impl<S> Watched<S> {
+impl<S> ObservedStream<S> {
     pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
         Self {
             stream,
@@ -209,7 +207,7 @@ impl<S> Watched<S> {
         }
     }
 
-    fn came(&mut self, bytes: &[u8]) {
+    fn on_read(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
@@ -224,21 +222,23 @@ impl<S> Watched<S> {
         let counts = activity.busy.load(SeqCst) == 0
             && activity.requests.load(SeqCst) > 0
             && !activity.is_http2.load(SeqCst);
-        if counts && !activity.is_coming.swap(true, SeqCst) {
+        if counts && !activity.is_receiving_headers.swap(true, SeqCst) {
             activity.changed.notify_one();
         }
     }
 
-    fn wrote<T>(&self, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn on_write<T>(&self, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if outcome.is_ready() {
-            self.activity.written.fetch_add(1, SeqCst);
+            self.activity.writes.fetch_add(1, SeqCst);
         }
-        self.activity.is_held_up.store(outcome.is_pending(), SeqCst);
+        self.activity
+            .is_write_blocked
+            .store(outcome.is_pending(), SeqCst);
         outcome
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ObservedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -246,25 +246,25 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(context, into);
-        self.came(&into.filled()[before..]);
+        self.on_read(&into.filled()[before..]);
         outcome
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ObservedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.wrote(outcome)
+        self.on_write(outcome)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_flush(context);
         if outcome.is_pending() {
-            self.wrote(outcome)
+            self.on_write(outcome)
         } else {
             outcome
         }
@@ -280,7 +280,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.wrote(outcome)
+        self.on_write(outcome)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -290,7 +290,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::{Activity, Busy, Watched};
+    use super::{Activity, Busy, ObservedStream};
     use crate::listener::Timeouts;
     use axum::response::IntoResponse as _;
     use futures::future::{BoxFuture, FutureExt as _};
@@ -301,21 +301,21 @@ pub(super) mod tests {
     use tokio::sync::watch;
     use vnfm_core::ports::Clock;
 
-    /// Time passes when a test says so.
-    pub(crate) struct Told(watch::Sender<Duration>, Mutex<()>);
+    /// Time advances only when a test says so.
+    pub(crate) struct ManualClock(watch::Sender<Duration>, Mutex<()>);
 
-    impl Told {
+    impl ManualClock {
         pub(crate) fn new() -> Arc<Self> {
             Arc::new(Self(watch::Sender::default(), Mutex::default()))
         }
 
-        pub(crate) fn pass(&self, time: Duration) {
+        pub(crate) fn advance(&self, time: Duration) {
             let _one = self.1.lock().unwrap();
             self.0.send_modify(|now| *now += time);
         }
     }
 
-    impl Clock for Told {
+    impl Clock for ManualClock {
         fn now(&self) -> Timestamp {
             Timestamp::UNIX_EPOCH + *self.0.borrow()
         }
@@ -328,7 +328,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Two seconds for headers, five for doing nothing.
+    /// Two seconds for headers, five for inactivity.
     fn timeouts() -> Timeouts {
         let (headers, idle) = (Duration::from_secs(2), Duration::from_secs(5));
         Timeouts {
@@ -338,8 +338,11 @@ pub(super) mod tests {
         }
     }
 
-    async fn sent(
-        io: &mut (tokio::io::DuplexStream, Watched<tokio::io::DuplexStream>),
+    async fn send(
+        io: &mut (
+            tokio::io::DuplexStream,
+            ObservedStream<tokio::io::DuplexStream>,
+        ),
         text: &str,
     ) {
         io.0.write_all(text.as_bytes()).await.unwrap();
@@ -348,64 +351,72 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_has_little_time_for_headers_more_for_nothing_and_all_for_an_answer() {
-        let (clock, timeouts, activity) = (Told::new(), timeouts(), Arc::new(Activity::default()));
+    async fn headers_and_inactivity_time_out_but_a_pending_response_does_not() {
+        let (clock, timeouts, activity) = (
+            ManualClock::new(),
+            timeouts(),
+            Arc::new(Activity::default()),
+        );
         let second = Duration::from_secs(1);
         let (near, far) = tokio::io::duplex(1024);
-        let mut io = (near, Watched::new(far, activity.clone()));
-        let mut over = std::pin::pin!(activity.is_over(&*clock, &timeouts));
+        let mut io = (near, ObservedStream::new(far, activity.clone()));
+        let mut over = std::pin::pin!(activity.timed_out(&*clock, &timeouts));
         assert!((&mut over).now_or_never().is_none());
-        sent(&mut io, "GET / HT").await;
-        clock.pass(second);
+        send(&mut io, "GET / HT").await;
+        clock.advance(second);
         assert!(
             (&mut over).now_or_never().is_none(),
-            "headers are on their way"
+            "headers are still arriving"
         );
         let busy = Busy::new(activity.clone());
         assert!((&mut over).now_or_never().is_none());
-        clock.pass(60 * second);
+        clock.advance(60 * second);
         assert!(
             (&mut over).now_or_never().is_none(),
-            "an answer takes its time"
+            "a response may take long"
         );
         drop(busy.until_sent("done".into_response(), None));
         assert!((&mut over).now_or_never().is_none());
-        clock.pass(4 * second);
+        clock.advance(4 * second);
         assert!(
             (&mut over).now_or_never().is_none(),
-            "it may do nothing for a while"
+            "inactivity is allowed for a while"
         );
-        sent(&mut io, "G").await;
+        send(&mut io, "G").await;
         assert!((&mut over).now_or_never().is_none());
-        clock.pass(second);
-        sent(&mut io, "E").await;
+        clock.advance(second);
+        send(&mut io, "E").await;
         assert!((&mut over).now_or_never().is_none());
-        clock.pass(second);
+        clock.advance(second);
         assert!(
             (&mut over).now_or_never().is_some(),
-            "one letter after the other is no request"
+            "single letters are not a request"
         );
     }
 
     #[tokio::test]
-    async fn a_client_that_does_not_read_its_answer_is_left() {
-        let (clock, timeouts, activity) = (Told::new(), timeouts(), Arc::new(Activity::default()));
+    async fn a_client_that_does_not_read_its_response_times_out() {
+        let (clock, timeouts, activity) = (
+            ManualClock::new(),
+            timeouts(),
+            Arc::new(Activity::default()),
+        );
         let (_near, far) = tokio::io::duplex(8);
-        let mut io = Watched::new(far, activity.clone());
-        let mut over = std::pin::pin!(activity.is_over(&*clock, &timeouts));
+        let mut io = ObservedStream::new(far, activity.clone());
+        let mut over = std::pin::pin!(activity.timed_out(&*clock, &timeouts));
         let _busy = Busy::new(activity.clone());
         assert!((&mut over).now_or_never().is_none());
         io.write_all(b"12345678").await.unwrap();
         assert!(io.write_all(b"9").now_or_never().is_none(), "nobody reads");
-        clock.pass(timeouts.idle);
+        clock.advance(timeouts.idle);
         assert!(
             (&mut over).now_or_never().is_none(),
-            "it may have stopped just now"
+            "the client may have stopped just now"
         );
-        clock.pass(timeouts.idle);
+        clock.advance(timeouts.idle);
         let mut more = (&mut over).now_or_never();
         if more.is_none() {
-            clock.pass(timeouts.idle);
+            clock.advance(timeouts.idle);
             more = (&mut over).now_or_never();
         }
         assert!(more.is_some());

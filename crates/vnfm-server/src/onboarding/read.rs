@@ -1,10 +1,10 @@
-//! What is served of packages that are onboarded: the archive (SOL005 9.4.5), VNFD (9.4.4), manifest (9.4.4b), artifacts
-//! (9.4.5a, 9.4.7). What is in a package is found in [`crate::artifacts`], how it is sent in [`crate::content`].
+//! Reads onboarded packages for clients: the archive (SOL005 9.4.5), VNFD (9.4.4), manifest (9.4.4b), artifacts
+//! (9.4.5a, 9.4.7). [`crate::artifacts`] selects the files, [`crate::content`] sends them.
 
 use super::Onboarding;
 use crate::artifacts::{self, Files, Selection};
 use crate::content::{Content, Source};
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use axum::http::StatusCode;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Seek as _};
@@ -20,7 +20,7 @@ const ZIP: &str = "application/zip";
 const TEXT: &str = "text/plain; charset=utf-8";
 const BYTES: &str = "application/octet-stream";
 
-/// What a client takes.
+/// The media types that a client accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct Accepts {
     /// `application/zip`.
@@ -34,8 +34,8 @@ impl Onboarding {
     ///
     /// # Errors
     ///
-    /// 404; 409 where the package is not onboarded.
-    pub async fn archive(&self, tenant: &str, id: &str) -> Answer<Content> {
+    /// 404; 409 if the package is not onboarded.
+    pub async fn archive(&self, tenant: &str, id: &str) -> HandlerResult<Content> {
         let record = self.onboarded(tenant, id).await?;
         let path = self.packages.path(id);
         let path = path.map_err(|error| Problem::from(Refusal::unprocessable(error)))?;
@@ -60,17 +60,17 @@ impl Onboarding {
         })
     }
 
-    /// The VNFD: one file as text, several in an archive, with their signatures where they are asked for.
+    /// The VNFD: a single file as text, several in an archive, with their signatures if requested.
     ///
     /// # Errors
     ///
-    /// 404; 406 where the client does not take what it is; 409 where the package is not onboarded.
+    /// 404; 406 if the client does not accept the media type; 409 if the package is not onboarded.
     pub async fn vnfd(
         &self,
         (tenant, id): (&str, &str),
         signatures: bool,
         accepts: Accepts,
-    ) -> Answer<Content> {
+    ) -> HandlerResult<Content> {
         let package = self.opened(tenant, id).await?;
         let files = artifacts::of_vnfd(&package, signatures);
         let others = files
@@ -79,7 +79,7 @@ impl Onboarding {
             .count();
         if !signatures && others == 0 && accepts.text {
             let entry = package.entry().to_owned();
-            return inside(package, entry, TEXT);
+            return file(package, entry, TEXT);
         }
         if !accepts.zip {
             return Err(unacceptable(if signatures || others > 0 {
@@ -88,20 +88,20 @@ impl Onboarding {
                 "text/plain"
             }));
         }
-        self.together(package, files).await
+        self.archive_of(package, files).await
     }
 
-    /// The manifest, with the certificate of its signature where that is asked for and lies in a file of its own.
+    /// The manifest, with the certificate of its signature if that is requested and in a separate file.
     ///
     /// # Errors
     ///
-    /// 404, also where the package has none; 406; 409 where the package is not onboarded.
+    /// 404, also if the package has no manifest; 406; 409 if the package is not onboarded.
     pub async fn manifest(
         &self,
         (tenant, id): (&str, &str),
         signatures: bool,
         accepts: Accepts,
-    ) -> Answer<Content> {
+    ) -> HandlerResult<Content> {
         let package = self.opened(tenant, id).await?;
         let Some(manifest) = package.manifest().map(|manifest| manifest.path.clone()) else {
             return Err(Problem::not_found(format!(
@@ -113,26 +113,26 @@ impl Onboarding {
             return Err(unacceptable(ZIP));
         }
         if signatures && files.len() > 1 {
-            return self.together(package, files).await;
+            return self.archive_of(package, files).await;
         }
         if !accepts.text && !signatures {
             return Err(unacceptable("text/plain"));
         }
-        inside(package, manifest, TEXT)
+        file(package, manifest, TEXT)
     }
 
-    /// One artifact, by its path in the package or by its URI; with what vouches for it in an archive, where that is asked
-    /// for.
+    /// One artifact, by its path in the package or its URI; in an archive with its signature and certificate if
+    /// requested.
     ///
     /// # Errors
     ///
-    /// 404; 406; 409 where the package is not onboarded.
+    /// 404; 406; 409 if the package is not onboarded.
     pub async fn artifact(
         &self,
         (tenant, id): (&str, &str),
         path: &str,
         (signatures, accepts): (bool, Accepts),
-    ) -> Answer<Content> {
+    ) -> HandlerResult<Content> {
         let package = self.opened(tenant, id).await?;
         let absent = || Problem::not_found(format!("package `{id}` has no artifact `{path}`"));
         let found = match package
@@ -147,67 +147,67 @@ impl Onboarding {
             return Err(absent());
         }
         if !signatures {
-            return inside(package, found, BYTES);
+            return file(package, found, BYTES);
         }
         if !accepts.zip {
             return Err(unacceptable(ZIP));
         }
         let files = artifacts::of_file(&package, &found);
-        self.together(package, files).await
+        self.archive_of(package, files).await
     }
 
-    /// The artifacts that are selected, in an archive.
+    /// The selected artifacts in an archive.
     ///
     /// # Errors
     ///
-    /// 404; 409 where the package is not onboarded.
+    /// 404; 409 if the package is not onboarded.
     pub async fn artifacts(
         &self,
         (tenant, id): (&str, &str),
         selection: Selection,
-    ) -> Answer<Content> {
+    ) -> HandlerResult<Content> {
         let package = self.opened(tenant, id).await?;
-        let of = package.clone();
-        let selecting = spawn_blocking(move || artifacts::selected(&of, &selection)).await;
+        let opened = package.clone();
+        let selecting = spawn_blocking(move || artifacts::selected(&opened, &selection)).await;
         let files = selecting.map_err(|error| Problem::bug(&error))?;
         let files = files.map_err(|error| Problem::bug(&io::Error::other(error)))?;
-        self.together(package, files).await
+        self.archive_of(package, files).await
     }
 
-    async fn onboarded(&self, tenant: &str, id: &str) -> Answer<PackageRecord> {
+    async fn onboarded(&self, tenant: &str, id: &str) -> HandlerResult<PackageRecord> {
         let record = self.store.package_record(tenant, id).await?;
         if record.info.onboarding_state == PackageOnboardingState::Onboarded {
             return Ok(record);
         }
-        let what = format!("package `{id}` is not ONBOARDED");
+        let detail = format!("package `{id}` is not ONBOARDED");
         Err(Problem::new(
             StatusCode::CONFLICT,
             "request.wrong-state",
-            what,
+            detail,
         ))
     }
 
-    async fn opened(&self, tenant: &str, id: &str) -> Answer<Arc<Package>> {
+    async fn opened(&self, tenant: &str, id: &str) -> HandlerResult<Arc<Package>> {
         self.onboarded(tenant, id).await?;
         let package = self.packages.package(tenant, id).await;
         package.map_err(|error| Problem::from(Refusal::unprocessable(error)))
     }
 
-    /// These files in an archive, which is the same each time.
-    async fn together(&self, package: Arc<Package>, files: Files) -> Answer<Content> {
+    /// An archive of the files, with identical bytes each time.
+    async fn archive_of(&self, package: Arc<Package>, files: Files) -> HandlerResult<Content> {
         let mut hasher = DefaultHasher::new();
         files.hash(&mut hasher);
         let tag = format!("{}-{:016x}", package.sha256(), hasher.finish());
         let path = self.packages.incoming();
-        let writing = spawn_blocking(move || written(&package, &files, &path)).await;
+        let writing = spawn_blocking(move || write_archive(&package, &files, &path)).await;
         let file = writing.map_err(|error| Problem::bug(&error))?;
         let file = file.map_err(|error| {
-            tracing::error!(%error, "an archive for a client cannot be written");
-            let what = format!("the archive cannot be written: {error}");
+            tracing::error!(%error, "cannot write an archive for a client");
+            let detail = format!("cannot write the archive: {error}");
             Problem::new(
                 StatusCode::INSUFFICIENT_STORAGE,
                 "package.not-written",
-                what,
+                detail,
             )
         })?;
         let size = file.metadata().map_err(|error| Problem::bug(&error))?.len();
@@ -221,8 +221,7 @@ impl Onboarding {
     }
 }
 
-/// A file of a package.
-fn inside(package: Arc<Package>, path: String, kind: &'static str) -> Answer<Content> {
+fn file(package: Arc<Package>, path: String, kind: &'static str) -> HandlerResult<Content> {
     let size = package.size(&path).map_err(|error| Problem::bug(&error))?;
     let mut hasher = DefaultHasher::new();
     path.hash(&mut hasher);
@@ -235,9 +234,9 @@ fn inside(package: Arc<Package>, path: String, kind: &'static str) -> Answer<Con
     })
 }
 
-/// The archive in a file that has no name any more: it is gone when it is sent.
-fn written(package: &Package, files: &Files, path: &Path) -> Result<std::fs::File, String> {
-    let begin = || -> io::Result<std::fs::File> {
+/// Writes the archive into an unlinked file: it disappears when it is closed.
+fn write_archive(package: &Package, files: &Files, path: &Path) -> Result<std::fs::File, String> {
+    let create = || -> io::Result<std::fs::File> {
         let file = std::fs::File::options()
             .read(true)
             .write(true)
@@ -246,7 +245,7 @@ fn written(package: &Package, files: &Files, path: &Path) -> Result<std::fs::Fil
         std::fs::remove_file(path)?;
         Ok(file)
     };
-    let mut file = begin().map_err(|error| format!("`{}`: {error}", path.display()))?;
+    let mut file = create().map_err(|error| format!("`{}`: {error}", path.display()))?;
     vnfm_descriptor::excerpt(package, files, &mut file).map_err(|findings| findings.to_string())?;
     file.rewind().map_err(|error| error.to_string())?;
     Ok(file)
@@ -264,6 +263,7 @@ fn is_tosca(path: &str) -> bool {
 }
 
 fn unacceptable(kind: &str) -> Problem {
-    let what = format!("this is served as {kind}, which `Accept` leaves out");
-    Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", what)
+    let detail =
+        format!("the resource is available only as {kind}, which `Accept` does not include");
+    Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", detail)
 }

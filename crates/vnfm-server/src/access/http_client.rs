@@ -1,14 +1,14 @@
-//! A client for neighbours that know who somebody is. The operator wrote their addresses, so they may lie anywhere.
+//! HTTP client for identity services. Their addresses come from the operator, so every address is allowed.
 
 use anyhow::Context as _;
 use std::path::Path;
 use vnfm_outbound::{Client, Destinations, Policy, Tls};
 
-/// A client that trusts the authorities in a PEM file; those of the machine where there is none.
+/// A client that trusts the CAs in a PEM file, or the system's CAs without one.
 ///
 /// # Errors
 ///
-/// Where the file cannot be read or has no certificate.
+/// If the file cannot be read or has no certificate.
 pub fn client(authorities: Option<&Path>) -> anyhow::Result<Client> {
     let mut tls = Tls::default();
     if let Some(path) = authorities {
@@ -18,9 +18,9 @@ pub fn client(authorities: Option<&Path>) -> anyhow::Result<Client> {
             anyhow::bail!("`{}` has no certificate", path.display());
         }
     }
-    let made = Client::new(Destinations::anywhere(), Policy::IDENTITY, &tls, None);
-    let at = authorities
+    let client = Client::new(Destinations::anywhere(), Policy::IDENTITY, &tls, None);
+    let prefix = authorities
         .map(|path| format!("`{}`: ", path.display()))
         .unwrap_or_default();
-    made.map_err(|why| anyhow::anyhow!("cannot make a client: {at}{why}"))
+    client.map_err(|error| anyhow::anyhow!("cannot create an HTTP client: {prefix}{error}"))
 }

@@ -1,22 +1,21 @@
-//! What of a tenant's quota `package_bytes` is set aside for a package that is arriving. It is written to the database as
-//! bytes come, so packages on their way count like those that are there, and it is released with what it is for: when
-//! that is dropped, refused, or kept under its own size.
+//! Reserves a tenant's quota `package_bytes` while a package arrives. Reservations are stored in the database as bytes
+//! come, so incoming packages count like stored ones. A reservation is released when it is dropped, when the package
+//! is refused, or when it is stored and counts with its own size.
 
 use super::Onboarding;
-use crate::problem::Answer;
+use crate::problem::HandlerResult;
 use std::sync::Arc;
 use vnfm_core::ports::{Change, PackageRecord, QuotaResource, Store, StoreError};
 
-/// Bytes that are set aside, until this is dropped.
-pub(super) struct Aside {
+/// Reserved bytes, until this is dropped.
+pub(super) struct QuotaReservation {
     store: Arc<dyn Store>,
     tenant: String,
     id: String,
     bytes: u64,
 }
 
-impl Aside {
-    /// Nothing yet.
+impl QuotaReservation {
     pub(super) fn new(store: &Arc<dyn Store>, tenant: &str) -> Self {
         let id = uuid::Uuid::new_v4().to_string();
         Self {
@@ -27,19 +26,18 @@ impl Aside {
         }
     }
 
-    /// How many bytes are.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// So many bytes in all from now on.
+    /// Changes the reservation to `bytes` in total.
     ///
     /// # Errors
     ///
-    /// 403 where the tenant may not have them; then it is as it was.
-    pub(super) async fn set(&mut self, bytes: u64) -> Answer<()> {
+    /// 403 if the quota does not allow it; the reservation is then unchanged.
+    pub(super) async fn set(&mut self, bytes: u64) -> HandlerResult<()> {
         let (tenant, id) = (self.tenant.clone(), self.id.clone());
-        // Whoever is dropped while this is written does not know whether it was.
+        // If this future is dropped during the write, the outcome is unknown: assume the larger value.
         let before = self.bytes;
         self.bytes = before.max(bytes);
         let reserve = Change::Reserve {
@@ -56,50 +54,49 @@ impl Aside {
         Ok(())
     }
 
-    /// Releases it now; where the database does not answer, once more when it is dropped.
-    pub(super) async fn give_back(&mut self) {
-        if let Some(release) = self.release()
+    /// Releases the reservation now; if that fails, dropping it tries again.
+    pub(super) async fn release_now(&mut self) {
+        if let Some(release) = self.release_change()
             && self.store.write(None, vec![release]).await.is_ok()
         {
-            self.is_released();
+            self.mark_released();
         }
     }
 
-    /// What releases it; nothing where nothing is set aside. [`Self::is_released`] once that is written.
-    pub(super) fn release(&self) -> Option<Change> {
+    /// The change that releases the reservation, if there is one; call [`Self::mark_released`] after writing it.
+    pub(super) fn release_change(&self) -> Option<Change> {
         (self.bytes > 0).then(|| Change::Release {
             id: self.id.clone(),
         })
     }
 
-    /// What releases it was written.
-    pub(super) fn is_released(&mut self) {
+    pub(super) fn mark_released(&mut self) {
         self.bytes = 0;
     }
 }
 
-impl Drop for Aside {
+impl Drop for QuotaReservation {
     fn drop(&mut self) {
-        let (Some(release), Ok(runtime)) = (self.release(), tokio::runtime::Handle::try_current())
+        let (Some(release), Ok(runtime)) =
+            (self.release_change(), tokio::runtime::Handle::try_current())
         else {
             return;
         };
         let store = self.store.clone();
         runtime.spawn(async move {
             if let Err(error) = store.write(None, vec![release]).await {
-                tracing::warn!(%error, "what was set aside of a quota is released at the next start");
+                tracing::warn!(%error, "cannot release a quota reservation; the next start releases it");
             }
         });
     }
 }
 
 impl Onboarding {
-    /// Writes what onboarding has found of a package whose files are kept now: their size takes the place of what was
-    /// set aside for it.
+    /// Writes the onboarding results of a stored package: its size replaces the reservation.
     pub(super) async fn keep(
         &self,
         record: &mut PackageRecord,
-        aside: &mut Aside,
+        aside: &mut QuotaReservation,
     ) -> Result<(), StoreError> {
         let bytes = self.size(&record.info.id).await;
         let _writing = self.writing.lock().await;
@@ -113,9 +110,9 @@ impl Onboarding {
             Change::PutPackage(Box::new(record.clone())),
             Change::PackageSize { tenant, id, bytes },
         ];
-        changes.extend(aside.release());
+        changes.extend(aside.release_change());
         self.store.write(None, changes).await?;
-        aside.is_released();
+        aside.mark_released();
         Ok(())
     }
 
@@ -134,7 +131,7 @@ impl Onboarding {
     /// # Errors
     ///
     /// 503 where the database does not answer.
-    pub async fn measure(&self, packages: Vec<(String, String)>) -> Answer<()> {
+    pub async fn measure(&self, packages: Vec<(String, String)>) -> HandlerResult<()> {
         for (tenant, id) in packages {
             let bytes = self.size(&id).await;
             self.store

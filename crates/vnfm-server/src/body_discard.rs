@@ -1,7 +1,7 @@
 //! A request that is refused before its body was read: the rest of the body is read and dropped, so that a client that
 //! is still sending gets the response and not a broken connection (RFC 9112, 9.6).
 //!
-//! At most [`MAX_DISCARDED`] bytes; a longer body, or one that the client holds back until it is told to continue
+//! At most [`MAX_DISCARDED`] bytes; a longer body, or one that the client holds back until a `100 Continue`
 //! (`Expect`), is not read: then the connection closes after the response. The listener's timeouts apply.
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -15,10 +15,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-/// The most that is read of a body that nobody needs, in bytes: as much as a JSON body may have.
+/// Maximum number of discarded bytes of a body; the maximum of a JSON body.
 const MAX_DISCARDED: usize = crate::body::LARGEST;
 
-/// Where a body goes that was dropped before its end.
+/// Receives a body that is dropped before its end.
 type Unread = Arc<Mutex<Option<Body>>>;
 
 /// Runs the request, then discards what it left of its body.
@@ -27,9 +27,14 @@ pub(crate) async fn discard(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let unread = Unread::default();
-    let kept = Arc::clone(&unread);
+    let returned = Arc::clone(&unread);
     let response = next
-        .run(request.map(|body| Body::new(Returned { body, unread: kept })))
+        .run(request.map(|body| {
+            Body::new(Returned {
+                body,
+                unread: returned,
+            })
+        }))
         .await;
     let body = unread.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(body) = body {
@@ -52,7 +57,7 @@ async fn read_to_end(body: Body) {
     }
 }
 
-/// A body that is put aside when it is dropped before its end.
+/// A body that is handed back if it is dropped before its end.
 struct Returned {
     body: Body,
     unread: Unread,
@@ -68,7 +73,7 @@ impl HttpBody for Returned {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if matches!(frame, Poll::Ready(Some(Err(_)))) {
-            // There is nothing more to read.
+            // The rest cannot be read.
             self.body = Body::empty();
         }
         frame

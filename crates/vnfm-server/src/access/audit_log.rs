@@ -1,12 +1,12 @@
-//! The audit of changes: who, what, from where, and what was answered. An entry is written before its answer leaves. What is
-//! only seen is not noted, and neither is who comes too often, nor what no route takes: nothing could have changed. Of
-//! what clients send an entry has no more than some hundred characters. A tenant's refused requests take at most half of
-//! its quota `audit_bytes`; the rest is for what was changed.
+//! The audit log of changes: who, what, from where, and the response status. An entry is written before the response
+//! is sent. Not recorded: reads, callers over their rate limit, and requests that no route matches, because nothing
+//! could have changed. Text from clients is cut to a few hundred characters. A tenant's refused requests use at most
+//! half of its quota `audit_bytes`; the rest is for changes.
 
-use super::LOGGED;
+use super::MAX_LOGGED_CHARS;
 use super::principal::Principal;
-use crate::acts::text;
 use crate::logs::cut;
+use crate::overrides::text;
 use crate::state::App;
 use axum::extract::{ConnectInfo, MatchedPath};
 use axum::http::request::Parts;
@@ -18,16 +18,16 @@ use vnfm_core::ports::{Change, QuotaResource};
 use vnfm_types::AuditEntry;
 
 /// What is known of a request before it is handled.
-pub(super) struct Trail {
+pub(super) struct AuditContext {
     method: Method,
     path: String,
     from: Option<IpAddr>,
-    says: String,
+    operator: String,
     reason: String,
     is_routed: bool,
 }
 
-impl Trail {
+impl AuditContext {
     pub(super) fn of(app: &App, parts: &Parts) -> Self {
         let peer = parts
             .extensions
@@ -37,44 +37,44 @@ impl Trail {
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
             from: peer.map(|peer| app.operating.proxies.client(&parts.headers, peer)),
-            says: text(&parts.headers, "x-vnfm-operator"),
+            operator: text(&parts.headers, "x-vnfm-operator"),
             reason: text(&parts.headers, "x-vnfm-reason"),
             is_routed: parts.extensions.get::<MatchedPath>().is_some(),
         }
     }
 
-    /// The address that the request came from, as far as trusted proxies know.
+    /// The client's address, as far as trusted proxies report it.
     pub(super) fn address(&self) -> Option<IpAddr> {
         self.from
     }
 
-    /// The same as text.
+    /// The address as text; empty if unknown.
     pub(super) fn from(&self) -> String {
         self.from.map(|from| from.to_string()).unwrap_or_default()
     }
 
-    /// False for what only sees, and for what nothing takes.
-    pub(super) fn is_of_a_change(&self) -> bool {
+    /// Whether the request may change something: it has a route and is not a read.
+    pub(super) fn is_change(&self) -> bool {
         self.is_routed && !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 
-    /// Its entry, whatever became of it.
+    /// The audit entry with the response's status.
     pub(super) fn entry(
         self,
         at: Timestamp,
         principal: &Principal,
         response: &Response,
     ) -> AuditEntry {
-        let made = response
+        let location = response
             .headers()
             .get(header::LOCATION)
-            .and_then(|made| made.to_str().ok());
+            .and_then(|location| location.to_str().ok());
         AuditEntry {
             seq: 0,
             at,
-            who: who(principal, &self.says),
-            what: format!("{} {}", self.method, cut(&self.path, LOGGED)),
-            target: cut(target(&self.path, made), LOGGED).to_owned(),
+            who: who(principal, &self.operator),
+            what: format!("{} {}", self.method, cut(&self.path, MAX_LOGGED_CHARS)),
+            target: cut(target(&self.path, location), MAX_LOGGED_CHARS).to_owned(),
             name: None,
             reason: self.reason,
             from: self.from.map(|from| from.to_string()),
@@ -83,22 +83,22 @@ impl Trail {
     }
 }
 
-/// Notes what became of a change, unless no route takes it, or it was refused and enough of such is noted.
-pub(super) async fn note(app: &App, tenant: &str, (entry, status): (AuditEntry, StatusCode)) {
+/// Records a change, unless no route accepts the method, or it was refused and half of the quota is used.
+pub(super) async fn record(app: &App, tenant: &str, (entry, status): (AuditEntry, StatusCode)) {
     if status == StatusCode::METHOD_NOT_ALLOWED {
         return;
     }
-    let most = app.access.quotas.most(tenant, QuotaResource::AuditBytes);
-    if let Some(most) = most.filter(|_| status.is_client_error()) {
+    let limit = app.access.quotas.limit(tenant, QuotaResource::AuditBytes);
+    if let Some(limit) = limit.filter(|_| status.is_client_error()) {
         let used = app
             .engine
             .store()
             .used(tenant, QuotaResource::AuditBytes)
             .await;
-        if used.is_ok_and(|used| used >= most / 2) {
+        if used.is_ok_and(|used| used >= limit / 2) {
             tracing::debug!(
                 tenant,
-                "a refused request is not noted: half of the audit is used"
+                "not recording a refused request: half of the audit quota is used"
             );
             return;
         }
@@ -106,7 +106,7 @@ pub(super) async fn note(app: &App, tenant: &str, (entry, status): (AuditEntry, 
     write(app, tenant, entry).await;
 }
 
-/// Puts an entry into the audit of a tenant; where the database does not take it, into the log.
+/// Writes an entry to the database; if that fails, to the log.
 async fn write(app: &App, tenant: &str, entry: AuditEntry) {
     let note = Change::Audit {
         tenant: tenant.to_owned(),
@@ -120,26 +120,26 @@ async fn write(app: &App, tenant: &str, entry: AuditEntry) {
             status,
             ..
         } = entry;
-        tracing::error!(%error, tenant, who, what, ?from, ?status, "a change is not in the audit");
+        tracing::error!(%error, tenant, who, what, ?from, ?status, "cannot write an audit entry");
     }
 }
 
-/// Who, and for whom they say that they act.
-pub(crate) fn who(principal: &Principal, says: &str) -> String {
-    match (principal.is_known(), says) {
+/// The caller, and the operator they name.
+pub(crate) fn who(principal: &Principal, operator: &str) -> String {
+    match (principal.is_known(), operator) {
         (true, "") => principal.to_string(),
-        (true, says) => format!("{principal} as {says}"),
+        (true, operator) => format!("{principal} as {operator}"),
         (false, "") => "not said".to_owned(),
-        (false, says) => says.to_owned(),
+        (false, operator) => operator.to_owned(),
     }
 }
 
-/// The id of what was changed: what was made, else what the path names.
-fn target<'a>(path: &'a str, made: Option<&'a str>) -> &'a str {
+/// The id of the changed object: from the path, otherwise from the `Location` of the created one.
+fn target<'a>(path: &'a str, location: Option<&'a str>) -> &'a str {
     let is_id = |segment: &&str| uuid::Uuid::parse_str(segment).is_ok();
     let named = path.rsplit('/').find(is_id);
-    let made = made.and_then(|made| made.rsplit('/').next());
-    named.or(made).unwrap_or_default()
+    let created = location.and_then(|location| location.rsplit('/').next());
+    named.or(created).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
     use super::target;
 
     #[test]
-    fn an_entry_names_what_was_changed() {
+    fn an_entry_names_the_changed_object() {
         let id = "8e2a3b5c-7b1f-4b1e-9f55-0d3c3e1d7a01";
         let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
         assert_eq!(target(&path, Some("http://x/vnf_lcm_op_occs/o")), id);

@@ -1,8 +1,8 @@
-//! A body that comes in time: in each window that we wait for it, so many bytes of it have to come. A window begins when
-//! we wait and nothing is there, so that our own slowness costs the client nothing.
+//! Enforces a minimum rate for request bodies: a certain number of bytes per window. A window starts when the server
+//! waits and nothing is there, so a slow server does not count against the client.
 
 use super::Timeouts;
-use super::watched::Activity;
+use super::activity::Activity;
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use bytes::Bytes;
@@ -14,32 +14,32 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use vnfm_core::ports::Clock;
 
-/// The body of a request.
-pub(super) struct Paced<B> {
+/// A request body with a minimum rate.
+pub(super) struct MinRateBody<B> {
     inner: B,
     timeouts: Timeouts,
     clock: Arc<dyn Clock>,
     window: Option<BoxFuture<'static, ()>>,
-    /// That came in the window.
-    came: u64,
+    /// Bytes received in the window.
+    received: u64,
     activity: Arc<Activity>,
-    is_waited_for: bool,
+    is_waiting: bool,
 }
 
-impl<B> Drop for Paced<B> {
+impl<B> Drop for MinRateBody<B> {
     fn drop(&mut self) {
-        self.waits(false);
+        self.set_waiting(false);
     }
 }
 
-/// Why a body ends before its end.
+/// Ends a body that is too slow.
 #[derive(Debug, thiserror::Error)]
-#[error("the body came too slowly")]
+#[error("the request body is too slow")]
 struct TooSlow;
 
 type Broken = Box<dyn Error + Send + Sync>;
 
-impl<B> Paced<B> {
+impl<B> MinRateBody<B> {
     pub(super) fn new(
         inner: B,
         (timeouts, clock): (Timeouts, Arc<dyn Clock>),
@@ -50,15 +50,15 @@ impl<B> Paced<B> {
             timeouts,
             clock,
             window: None,
-            came: 0,
+            received: 0,
             activity,
-            is_waited_for: false,
+            is_waiting: false,
         }
     }
 
-    fn waits(&mut self, waits: bool) {
-        if std::mem::replace(&mut self.is_waited_for, waits) != waits {
-            self.activity.waits_for_body(waits);
+    fn set_waiting(&mut self, waits: bool) {
+        if std::mem::replace(&mut self.is_waiting, waits) != waits {
+            self.activity.set_waiting_for_body(waits);
         }
     }
 
@@ -68,14 +68,14 @@ impl<B> Paced<B> {
             let window = self.window.get_or_insert_with(|| clock.sleep(time));
             ready!(window.poll_unpin(context));
             self.window = None;
-            if std::mem::take(&mut self.came) < self.timeouts.body_bytes {
+            if std::mem::take(&mut self.received) < self.timeouts.body_bytes {
                 return Poll::Ready(());
             }
         }
     }
 }
 
-impl<B> Body for Paced<B>
+impl<B> Body for MinRateBody<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<Broken>,
@@ -91,11 +91,11 @@ where
             let data = frame
                 .as_ref()
                 .and_then(|frame| frame.as_ref().ok()?.data_ref());
-            self.came += data.map_or(0, |data| data.len() as u64);
-            self.waits(false);
+            self.received += data.map_or(0, |data| data.len() as u64);
+            self.set_waiting(false);
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        self.waits(true);
+        self.set_waiting(true);
         self.is_too_slow(context)
             .map(|()| Some(Err(TooSlow.into())))
     }
@@ -109,14 +109,16 @@ where
     }
 }
 
-/// What is answered (408) where an error is that a body came too slowly.
+/// The response (408) if the error's cause is a slow body.
 pub fn too_slow(error: &(dyn Error + 'static)) -> Option<Problem> {
     let mut at = Some(error);
     while let Some(error) = at {
         if error.is::<TooSlow>() {
-            let what = "the body of the request comes too slowly";
-            let problem = Problem::new(StatusCode::REQUEST_TIMEOUT, "request.too-slow", what);
-            return Some(problem.next("send it faster, or have `limits.body_seconds` raised"));
+            let detail = "the request body is too slow";
+            let problem = Problem::new(StatusCode::REQUEST_TIMEOUT, "request.too-slow", detail);
+            return Some(
+                problem.hint("send it faster, or raise `limits.body_seconds` in the configuration"),
+            );
         }
         at = error.source();
     }
@@ -125,10 +127,10 @@ pub fn too_slow(error: &(dyn Error + 'static)) -> Option<Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Activity, Paced, too_slow};
+    use super::{Activity, MinRateBody, too_slow};
     use crate::listener::Timeouts;
-    use crate::listener::watched::tests::Told;
-    use crate::listener::watched::{Busy, Idleness};
+    use crate::listener::activity::tests::ManualClock;
+    use crate::listener::activity::{Busy, Idleness};
     use axum::body::Body;
     use bytes::Bytes;
     use futures::channel::mpsc;
@@ -145,20 +147,20 @@ mod tests {
     };
 
     #[tokio::test]
-    async fn a_body_that_drips_ends_and_one_that_comes_in_time_is_whole() {
-        let clock = Told::new();
+    async fn a_slow_body_fails_and_a_fast_one_completes() {
+        let clock = ManualClock::new();
         let (mut send, chunks) = mpsc::channel::<Result<Bytes, std::io::Error>>(9);
         let activity = Arc::new(Activity::default());
         let body = Body::from_stream(chunks);
-        let body = Paced::new(body, (TIMEOUTS, clock.clone()), activity.clone());
+        let body = MinRateBody::new(body, (TIMEOUTS, clock.clone()), activity.clone());
         let mut stream = Body::new(body).into_data_stream();
         for _ in 0..5 {
-            assert!(stream.next().now_or_never().is_none(), "it is waited for");
+            assert!(stream.next().now_or_never().is_none(), "pending");
             send.send(Ok(Bytes::from_static(b"0123456789")))
                 .await
                 .unwrap();
             assert_eq!(stream.next().await.unwrap().unwrap().len(), 10);
-            clock.pass(TIMEOUTS.body);
+            clock.advance(TIMEOUTS.body);
         }
         assert!(
             stream.next().now_or_never().is_none(),
@@ -168,11 +170,11 @@ mod tests {
         assert_eq!(activity.idleness(), Idleness::Incomplete);
         send.send(Ok(Bytes::from_static(b"drip"))).await.unwrap();
         assert_eq!(stream.next().await.unwrap().unwrap().len(), 4);
-        clock.pass(TIMEOUTS.body);
+        clock.advance(TIMEOUTS.body);
         let error = stream
             .next()
             .now_or_never()
-            .expect("it ends")
+            .expect("the body fails")
             .unwrap()
             .unwrap_err();
         assert_eq!(too_slow(&error).unwrap().details().status, 408);

@@ -1,42 +1,44 @@
-//! What is changed of a package after it was made (SOL005 9.4.3.3.4), by those who may, and by the NFVO that it is from.
+//! Changes of a package's record (SOL005 9.4.3.3.4), by clients and by the NFVO that it is from.
 
 use super::Onboarding;
-use crate::problem::{Answer, Problem};
+use crate::problem::{HandlerResult, Problem};
 use axum::http::StatusCode;
 use vnfm_core::merge_patch;
 use vnfm_core::ports::{Change, PackageRecord};
 use vnfm_types::{PackageOnboardingState, PackageOperationalState, VnfPkgInfoModifications};
 
 impl Onboarding {
-    /// Changes a package that is as `expected`; the record as it is then, and what was changed.
+    /// Changes a package if it is as `expected`; returns the new record and the changes.
     ///
     /// # Errors
     ///
-    /// 422 where nothing is to be changed; 404; 409 where it is not ONBOARDED or in that state already; 412 where it is not
-    /// as expected.
+    /// 422 without changes; 404; 409 if the package is not ONBOARDED or already in that state; 412 if it is not as
+    /// expected.
     pub async fn modify(
         &self,
         (tenant, id): (&str, &str),
         patch: VnfPkgInfoModifications,
         expected: impl Fn(&PackageRecord) -> bool,
-    ) -> Answer<(PackageRecord, VnfPkgInfoModifications)> {
+    ) -> HandlerResult<(PackageRecord, VnfPkgInfoModifications)> {
         let _writing = self.writing.lock().await;
         let mut record = self.store.package_record(tenant, id).await?;
         if patch == VnfPkgInfoModifications::default() {
-            let what = "neither `operationalState` nor `userDefinedData` is there to be changed";
-            return Err(Problem::unfit(what));
+            let detail = "the patch has neither `operationalState` nor `userDefinedData`";
+            return Err(Problem::schema_mismatch(detail));
         }
         if !expected(&record) {
-            let what = format!("package `{id}` is not as `If-Match` says; read it again");
+            let detail = format!(
+                "package `{id}` has changed since the version in `If-Match`; read it again"
+            );
             return Err(Problem::new(
                 StatusCode::PRECONDITION_FAILED,
                 "request.stale",
-                what,
+                detail,
             ));
         }
         let mut changed = patch.clone();
         if let Some(state) = patch.operational_state {
-            may_become(&record, state)?;
+            check_transition(&record, state)?;
             record.info.operational_state = state;
         }
         if let Some(data) = &patch.user_defined_data {
@@ -49,17 +51,17 @@ impl Onboarding {
         Ok((record, changed))
     }
 
-    /// Notes that the NFVO has enabled or disabled a package that is from there: it is so here, too. What somebody here
-    /// decided meanwhile stays until the NFVO changes its mind.
+    /// Applies that the NFVO has enabled or disabled a package from there. A local change meanwhile stays until the
+    /// NFVO changes the state again.
     ///
     /// # Errors
     ///
-    /// 503 where the database does not answer.
+    /// 503 if the database does not respond.
     pub(crate) async fn follow(
         &self,
         (tenant, id): (&str, &str),
         state: PackageOperationalState,
-    ) -> Answer<()> {
+    ) -> HandlerResult<()> {
         let _writing = self.writing.lock().await;
         let mut record = self.store.package_record(tenant, id).await?;
         let is_onboarded = record.info.onboarding_state == PackageOnboardingState::Onboarded;
@@ -71,7 +73,7 @@ impl Onboarding {
         }
         nfvo.operational_state = state;
         record.info.operational_state = state;
-        tracing::info!(id, ?state, "a package is what it is at the NFVO");
+        tracing::info!(id, ?state, "a package has the same state as at the NFVO");
         Ok(self
             .store
             .write(None, vec![Change::PutPackage(Box::new(record))])
@@ -79,14 +81,14 @@ impl Onboarding {
     }
 }
 
-fn may_become(record: &PackageRecord, state: PackageOperationalState) -> Answer<()> {
+fn check_transition(record: &PackageRecord, state: PackageOperationalState) -> HandlerResult<()> {
     let info = &record.info;
-    let what = if info.onboarding_state != PackageOnboardingState::Onboarded {
+    let detail = if info.onboarding_state != PackageOnboardingState::Onboarded {
         format!("package `{}` is not ONBOARDED", info.id)
     } else if info.operational_state == state {
         let word = serde_json::to_value(state).unwrap_or_default();
         format!(
-            "package `{}` is {} already",
+            "package `{}` is already {}",
             info.id,
             word.as_str().unwrap_or_default()
         )
@@ -96,6 +98,6 @@ fn may_become(record: &PackageRecord, state: PackageOperationalState) -> Answer<
     Err(Problem::new(
         StatusCode::CONFLICT,
         "request.wrong-state",
-        what,
+        detail,
     ))
 }

@@ -1,15 +1,16 @@
-//! What a package holds, as its record tells it (SOL005 9.5.3.2, 9.5.3.3): software images, and all other artifacts.
+//! The contents of a package for its record (SOL005 9.5.3.2, 9.5.3.3): software images and all other artifacts.
 //!
 //! | member | from |
 //! |---|---|
-//! | checksum | the manifest; for an image what the VNFD says; else the bytes are hashed. An image in OCI layout: its `index.json`, which names all the rest by hash |
+//! | checksum | the manifest; for an image the VNFD; otherwise the bytes are hashed. For an image in OCI layout: its
+//! `index.json`, which references all the rest by hash |
 //! | size of an image | its bytes |
-//! | least disk and memory | the VNFD, in whole GiB and MiB; 0 where it says nothing |
-//! | version, provider of an image | the VNFD; those of the VNF where it says nothing |
-//! | disk format | the VNFD; `RAW` for a container image that has none |
-//! | classification | `TOSCA.meta`, or the folder that SOL004 has for it |
+//! | minimum disk and memory | the VNFD, in whole GiB and MiB; 0 if not given |
+//! | version, provider of an image | the VNFD; otherwise those of the VNF |
+//! | disk format | the VNFD; `RAW` for a container image without one |
+//! | classification | `TOSCA.meta`, or the folder that SOL004 defines for it |
 //!
-//! An image that only lies on VIMs or in a registry is no part of the package, and not told.
+//! Images that exist only on VIMs or in a registry are not part of the package and not listed.
 
 use crate::artifacts;
 use jiff::Timestamp;
@@ -19,24 +20,24 @@ use vnfm_types::{
     ArtifactClassification, Checksum, VnfPackageArtifactInfo, VnfPackageSoftwareImageInfo,
 };
 
-/// What a package holds.
-pub(super) struct Held {
+/// Software images and other artifacts of a package.
+pub(super) struct Contents {
     pub(super) images: Vec<VnfPackageSoftwareImageInfo>,
     pub(super) artifacts: Vec<VnfPackageArtifactInfo>,
 }
 
-/// Looks at a package, whose external artifacts are here, that came at this time. Blocks.
+/// Lists the contents of a package whose external artifacts have been fetched; `at` is the time of onboarding. Blocks.
 ///
 /// # Errors
 ///
-/// A file of it cannot be read.
-pub(super) fn of(package: &Package, at: Timestamp) -> Result<Held, String> {
-    let look = Look {
+/// If a file of the package cannot be read.
+pub(super) fn read(package: &Package, at: Timestamp) -> Result<Contents, String> {
+    let reader = Reader {
         package,
         at,
         stated: stated(package),
     };
-    let mut images = look.images()?;
+    let mut images = reader.images()?;
     let layouts: BTreeSet<&str> = package
         .asd()
         .into_iter()
@@ -44,7 +45,7 @@ pub(super) fn of(package: &Package, at: Timestamp) -> Result<Held, String> {
         .map(|image| &*image.layout)
         .collect();
     for image in package.asd().into_iter().flat_map(|asd| &asd.images) {
-        images.push(look.oci((&image.layout, &image.name))?);
+        images.push(reader.oci((&image.layout, &image.name))?);
     }
     let is_image = |path: &str| layouts.iter().any(|layout| is_below(path, layout));
     let paths = artifacts::artifacts(package).filter(|path| !is_image(path));
@@ -55,38 +56,38 @@ pub(super) fn of(package: &Package, at: Timestamp) -> Result<Held, String> {
         all.push(VnfPackageArtifactInfo {
             artifact_path: Some(path.to_owned()),
             artifact_classification: classes(path),
-            ..look.artifact(path, &sets)?
+            ..reader.artifact(path, &sets)?
         });
     }
-    let brought: BTreeSet<_> = images
+    let image_uris: BTreeSet<_> = images
         .iter()
         .filter_map(|image| image.image_uri.as_deref())
         .collect();
     for external in package
         .externals()
         .iter()
-        .filter(|one| !brought.contains(&*one.uri))
+        .filter(|one| !image_uris.contains(&*one.uri))
     {
         all.push(VnfPackageArtifactInfo {
             artifact_uri: Some(external.uri.clone()),
-            ..look.artifact(&external.uri, &sets)?
+            ..reader.artifact(&external.uri, &sets)?
         });
     }
-    Ok(Held {
+    Ok(Contents {
         images,
         artifacts: all,
     })
 }
 
-struct Look<'a> {
+struct Reader<'a> {
     package: &'a Package,
     at: Timestamp,
-    /// By path or URI.
+    /// From the manifest, by path or URI.
     stated: BTreeMap<String, Checksum>,
 }
 
-impl Look<'_> {
-    /// One entry for each node of the VNFD that is made of an image of the package.
+impl Reader<'_> {
+    /// One entry for each node of the VNFD that uses an image of the package.
     fn images(&self) -> Result<Vec<VnfPackageSoftwareImageInfo>, String> {
         let mut all = BTreeMap::new();
         for (node, image) in artifacts::images(self.package) {
@@ -138,7 +139,7 @@ impl Look<'_> {
         })
     }
 
-    /// A container image that lies in the package in OCI layout.
+    /// A container image in OCI layout in the package.
     fn oci(&self, (layout, name): (&str, &str)) -> Result<VnfPackageSoftwareImageInfo, String> {
         let vnfd = self.package.vnfd();
         let index = if layout.is_empty() {
@@ -174,7 +175,7 @@ impl Look<'_> {
         })
     }
 
-    /// What is said of a file in the package or outside; not where it lies.
+    /// Properties of a file, in the package or external, without its location.
     fn artifact(
         &self,
         path: &str,
@@ -205,12 +206,12 @@ impl Look<'_> {
     }
 }
 
-/// What the manifest states, which was compared when the package was opened.
+/// The checksums of the manifest, which were verified when the package was opened.
 fn stated(package: &Package) -> BTreeMap<String, Checksum> {
     let sources = package
         .manifest()
         .map(|manifest| manifest.sources.as_slice());
-    let of = sources.unwrap_or_default().iter().filter_map(|source| {
+    let checksums = sources.unwrap_or_default().iter().filter_map(|source| {
         let path = if source.is_external() {
             source.source.clone()
         } else {
@@ -221,10 +222,10 @@ fn stated(package: &Package) -> BTreeMap<String, Checksum> {
             named(source.algorithm.as_ref()?, source.hash.as_ref()?),
         ))
     });
-    of.collect()
+    checksums.collect()
 }
 
-/// A checksum as the standard spells its algorithm: `sha256` is `SHA-256`.
+/// A checksum with the standard's spelling of the algorithm: `sha256` becomes `SHA-256`.
 fn named(algorithm: &str, hash: &str) -> Checksum {
     let mut algorithm = algorithm.to_ascii_uppercase().replace('_', "-");
     if let Some(bits) = algorithm
@@ -239,7 +240,7 @@ fn named(algorithm: &str, hash: &str) -> Checksum {
     }
 }
 
-/// What an artifact is for: `TOSCA.meta` names file or folder, or it lies where SOL004 4.1.2 has it in a package without.
+/// The classification of an artifact: from `TOSCA.meta`, or by its folder in SOL004 4.1.2 for packages without one.
 fn classes(package: &Package) -> impl Fn(&str) -> Option<ArtifactClassification> {
     let meta = package
         .paths()
@@ -261,17 +262,17 @@ fn classes(package: &Package) -> impl Fn(&str) -> Option<ArtifactClassification>
             };
             Some((normalise(value.trim().trim_end_matches('/')).ok()?, class))
         });
-    let mut places: Vec<_> = named.collect();
-    let usual = [
+    let mut locations: Vec<_> = named.collect();
+    let default_locations = [
         ("ChangeLog.txt", ArtifactClassification::History),
         ("Tests", ArtifactClassification::Testing),
         ("Licenses", ArtifactClassification::License),
     ];
-    places.extend(usual.map(|(place, class)| (place.to_owned(), class)));
+    locations.extend(default_locations.map(|(location, class)| (location.to_owned(), class)));
     move |path| {
-        let found = places
+        let found = locations
             .iter()
-            .find(|(place, _)| path == place || is_below(path, place));
+            .find(|(location, _)| path == location || is_below(path, location));
         found.map(|(_, class)| *class)
     }
 }

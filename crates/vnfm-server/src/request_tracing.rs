@@ -1,7 +1,7 @@
-//! How a request is followed through logs: its id (`X-Request-Id`) and its trace (`traceparent`, W3C Trace Context)
-//! stand in every line that is logged for it, and the trace in every `ProblemDetails` that answers it.
+//! Request ids (`X-Request-Id`) and traces (`traceparent`, W3C Trace Context): both are in every log line of a
+//! request, and the trace id is in every `ProblemDetails` response.
 
-use crate::access::LOGGED;
+use crate::access::MAX_LOGGED_CHARS;
 use crate::logs::cut;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
@@ -17,10 +17,10 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-/// The longest `ProblemDetails` that is read again.
-const LONGEST: usize = 256 * 1024;
+/// Maximum size of a `ProblemDetails` body that gets a trace id.
+const MAX_PROBLEM_BYTES: usize = 256 * 1024;
 
-/// Takes the trace that the request belongs to, or begins one.
+/// Continues the client's trace, or starts a new one.
 pub async fn follow(request: Request, next: Next) -> Response {
     let caller = TraceContextPropagator::new().extract(&Headers(request.headers()));
     let id = request
@@ -29,27 +29,27 @@ pub async fn follow(request: Request, next: Next) -> Response {
         .and_then(|id| id.to_str().ok());
     let span = tracing::info_span!(
         "request",
-        request_id = cut(id.unwrap_or_default(), LOGGED),
+        request_id = cut(id.unwrap_or_default(), MAX_LOGGED_CHARS),
         trace_id = Empty,
-        method = cut(request.method().as_str(), LOGGED),
-        path = cut(request.uri().path(), LOGGED),
+        method = cut(request.method().as_str(), MAX_LOGGED_CHARS),
+        path = cut(request.uri().path(), MAX_LOGGED_CHARS),
         otel.kind = "server",
     );
-    // Where no traces are taken there is nothing that could have a parent.
+    // Without a trace exporter there is no span to set a parent for.
     let _ = span.set_parent(caller.clone());
     let trace = trace_of(&span.context()).or_else(|| trace_of(&caller));
     let trace = trace.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
     span.record("trace_id", &trace);
     async move {
         let response = next.run(request).await;
-        tracing::debug!(status = response.status().as_u16(), "answered");
+        tracing::debug!(status = response.status().as_u16(), "responded");
         with_trace(response, &trace).await
     }
     .instrument(span)
     .await
 }
 
-/// The headers of a request, as W3C Trace Context is read out of them.
+/// Adapts the headers for the W3C Trace Context propagator.
 struct Headers<'a>(&'a HeaderMap);
 
 impl Extractor for Headers<'_> {
@@ -62,7 +62,7 @@ impl Extractor for Headers<'_> {
     }
 }
 
-/// The trace id, 32 hexadecimal digits, where there is one.
+/// The trace id, 32 hexadecimal digits, if there is one.
 fn trace_of(context: &Context) -> Option<String> {
     let span = context.span();
     let known = span.span_context().is_valid();
@@ -75,7 +75,7 @@ async fn with_trace(response: Response, trace: &str) -> Response {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    let Ok(bytes) = to_bytes(body, LONGEST).await else {
+    let Ok(bytes) = to_bytes(body, MAX_PROBLEM_BYTES).await else {
         return Response::from_parts(parts, Body::empty());
     };
     let Ok(Value::Object(mut problem)) = serde_json::from_slice(&bytes) else {
@@ -94,9 +94,9 @@ mod tests {
     use opentelemetry_sdk::propagation::TraceContextPropagator;
 
     #[test]
-    fn a_trace_is_taken_where_it_is_one() {
+    fn only_valid_traces_are_continued() {
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
-        for (given, is_one) in [
+        for (given, is_valid) in [
             (format!("00-{trace}-00f067aa0ba902b7-01"), true),
             (format!("cc-{trace}-00f067aa0ba902b7-01-new"), true),
             (format!("ff-{trace}-00f067aa0ba902b7-01"), false),
@@ -111,7 +111,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert("traceparent", given.parse().unwrap());
             let context = TraceContextPropagator::new().extract(&Headers(&headers));
-            assert_eq!(trace_of(&context).is_some(), is_one, "{given}");
+            assert_eq!(trace_of(&context).is_some(), is_valid, "{given}");
         }
     }
 }

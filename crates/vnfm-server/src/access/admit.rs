@@ -1,0 +1,121 @@
+//! The middleware that every request passes before its handler.
+
+use super::attempts::Source;
+use super::{LoginError, MAX_LOGGED_CHARS, Principal, audit_log, roles, scope};
+use crate::gate;
+use crate::logs::cut;
+use crate::problem::Problem;
+use crate::state::App;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+/// Authenticates and authorizes a request, and records changes in the audit log.
+pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let context = audit_log::AuditContext::of(&app, &parts);
+    let source = Source::of(context.address());
+    let principal = match app.access.authenticate(&parts, source).await {
+        Ok(principal) => principal,
+        Err(error) => {
+            let error = app.access.count_refusal(error, source);
+            if !matches!(error, LoginError::TooManyAttempts(_)) {
+                let (path, reason) = (cut(&path, MAX_LOGGED_CHARS), format!("{error:?}"));
+                let reason = cut(&reason, MAX_LOGGED_CHARS);
+                tracing::info!(
+                    refused = reason,
+                    path,
+                    from = context.from(),
+                    "login refused"
+                );
+            }
+            return gate::with_version(&path, app.access.login_response(error));
+        }
+    };
+    if let Some(Err(seconds)) = app.access.rate.as_ref().map(|rate| rate.take(&principal)) {
+        return gate::with_version(&path, too_many("requests for one login", seconds));
+    }
+    parts.extensions.insert(principal.clone());
+    let is_change = app.access.is_audited && context.is_change();
+    let handling = handle(
+        app,
+        principal,
+        context,
+        Request::from_parts(parts, body),
+        next,
+    );
+    if !is_change {
+        return handling.await;
+    }
+    // In a separate task: a client that disconnects must not prevent the audit entry.
+    let handled = tokio::spawn(handling).await;
+    handled.unwrap_or_else(|_| gate::panicked(Box::new(())))
+}
+
+/// Authorizes and handles the request of an authenticated caller.
+async fn handle(
+    app: App,
+    principal: Principal,
+    context: audit_log::AuditContext,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path().to_owned();
+    let response = match authorize(&app, &principal, (&context, request)).await {
+        Ok(request) => {
+            let response = next.run(request).await;
+            scope::hide_names(&app, &principal, response).await
+        }
+        Err(problem) => gate::with_version(&path, problem.into_response()),
+    };
+    if app.access.is_audited && context.is_change() {
+        let entry = context.entry(app.engine.now(), &principal, &response);
+        audit_log::record(&app, &principal.tenant, (entry, response.status())).await;
+    }
+    response
+}
+
+/// Returns the request if its principal may make it and the tenant's quota has room. The store checks the quota again
+/// in the transaction that uses it, so nothing is reserved while a body arrives.
+async fn authorize(
+    app: &App,
+    principal: &Principal,
+    (context, request): (&audit_log::AuditContext, Request),
+) -> Result<Request, Problem> {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let routed = request.extensions().get::<MatchedPath>().is_some();
+    let needs = roles::needed(&method, &path, routed);
+    if !needs.met_by(principal) {
+        let detail = format!(
+            "`{}` has the role `{}` in the tenant `{}`; {method} {path} needs {needs}",
+            principal.name, principal.role, principal.tenant
+        );
+        return Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "access.forbidden",
+            detail,
+        ));
+    }
+    let request = scope::check(app, principal, request).await?;
+    let quotas = &app.access.quotas;
+    quotas
+        .has_room(app, &principal.tenant, (&method, &path))
+        .await?;
+    // The operator must be able to free space.
+    if app.access.is_audited && context.is_change() && !principal.is_operator() {
+        quotas.has_room_for_audit(app, &principal.tenant).await?;
+    }
+    Ok(request)
+}
+
+pub(super) fn too_many(subject: &str, seconds: u64) -> Response {
+    let detail = format!("too many {subject}; try again in {seconds} s");
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", detail);
+    let mut response = problem.into_response();
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    response
+}

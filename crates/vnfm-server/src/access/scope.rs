@@ -1,0 +1,404 @@
+//! Requests of callers limited to certain VIMs, namespaces or vendors.
+//!
+//! ```text
+//!  ~//!  the path names something ── not seen: 404, as if it were not there ── a change? ── onboarding, VIMs and the
+//! like: 403~//!  target of the path ── outside the scope: 404, as if missing ── a change? ── onboarding, VIMs and the
+//! like: 403
+//!                                                                        └─ the body names a VIM or a namespace
+//!                                                                           outside the scope: 403
+//!                                                                        └─ instantiation: the plan would create
+//!                                                                           something outside, or leads there: 422
+//!  a 409 ── names of objects outside the scope are replaced
+//! ```
+//! Lists, events and notifications are filtered where they are read, by the same [`Only`].
+
+use super::principal::{Only, Principal};
+use crate::body;
+use crate::problem::{HandlerResult, Problem};
+use crate::state::AppState;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, header};
+use axum::response::Response;
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+use vnfm_core::ports::StoreError;
+use vnfm_core::query::Query;
+use vnfm_types::v1::ApiVersion;
+use vnfm_types::{InstantiateVnfRequest, ProblemDetails, VimPolicy};
+
+/// What a request is about.
+#[derive(Debug, PartialEq, Eq)]
+enum Target {
+    /// A new instance.
+    NewInstance,
+    /// An object by its id; VIMs also by name.
+    Instance(String),
+    Operation(String),
+    Subscription(String),
+    Package(String),
+    Vim(String),
+    NewSubscription,
+    /// Anything else.
+    Other,
+}
+
+/// Passes the request on if it is within the principal's scope.
+///
+/// # Errors
+///
+/// 404 for a target outside the scope, 403 for a change outside it.
+pub(super) async fn check(
+    app: &AppState,
+    principal: &Principal,
+    request: Request,
+) -> HandlerResult<Request> {
+    if principal.only.is_unlimited() {
+        return Ok(request);
+    }
+    let target = target(request.uri().path());
+    check_visible(app, principal, &target).await?;
+    if matches!(
+        *request.method(),
+        Method::GET | Method::HEAD | Method::OPTIONS
+    ) {
+        return Ok(request);
+    }
+    match target {
+        Target::Package(_) | Target::Vim(_) | Target::Other => {
+            let detail = "your role is limited to certain VIMs, namespaces or vendors; this change needs an unlimited role";
+            Err(refused(principal, detail))
+        }
+        Target::NewInstance | Target::NewSubscription | Target::Subscription(_) => Ok(request),
+        Target::Instance(id) => check_body(app, principal, (request, Some(&id))).await,
+        Target::Operation(_) => check_body(app, principal, (request, None)).await,
+    }
+}
+
+/// Returns the request if its body names nothing outside the principal's scope.
+async fn check_body(
+    app: &AppState,
+    principal: &Principal,
+    (request, instance): (Request, Option<&str>),
+) -> HandlerResult<Request> {
+    let (parts, content) = request.into_parts();
+    let bytes = to_bytes(content, body::LARGEST).await.map_err(|_| {
+        let detail = format!(
+            "the body is larger than {} bytes, or incomplete",
+            body::LARGEST
+        );
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", detail)
+    })?;
+    let value = if bytes.trim_ascii().is_empty() {
+        Value::Null
+    } else {
+        read(&bytes)?
+    };
+    check_vims_and_namespace(&principal.only, &value)
+        .map_err(|detail| refused(principal, &detail))?;
+    if let Some(instance) = instance.filter(|_| parts.uri.path().ends_with("/instantiate")) {
+        check_plan(app, principal, (instance, parts.uri.path(), &bytes)).await?;
+    }
+    Ok(Request::from_parts(parts, Body::from(bytes)))
+}
+
+/// Checks that an instantiation creates objects only in the principal's namespaces, and nothing that leads out of
+/// them. The plan decides, not what the request says about it.
+async fn check_plan(
+    app: &AppState,
+    principal: &Principal,
+    (instance, path, body): (&str, &str, &[u8]),
+) -> HandlerResult<()> {
+    if principal.only.namespaces.is_empty() {
+        return Ok(());
+    }
+    let request: InstantiateVnfRequest = body::parse_as(ApiVersion::of_path(path), body)?;
+    if request.vim_connection_info.is_empty() {
+        // The NFVO would choose the VIM in its grant, and the plan depends on the VIM.
+        let detail = "your role is limited to namespaces, so `vimConnectionInfo` must name a VIM";
+        return Err(refused(principal, detail));
+    }
+    let policy = VimPolicy::for_namespaces(&principal.only.namespaces);
+    Ok(app
+        .engine
+        .permits(&principal.tenant, instance, request, &policy)
+        .await?)
+}
+
+/// Parses the full body: handlers ignore unknown members, and a body that cannot be parsed cannot be checked.
+fn read(bytes: &[u8]) -> HandlerResult<Value> {
+    let read = serde_json::from_slice(bytes);
+    read.map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))
+}
+
+fn refused(principal: &Principal, what: &str) -> Problem {
+    let tenant = &principal.tenant;
+    Problem::new(StatusCode::FORBIDDEN, "access.narrowed", what).hint(format!(
+        "send the request with a role in the tenant `{tenant}` without this limit"
+    ))
+}
+
+fn target(path: &str) -> Target {
+    let decoded = |segment: &str| percent_decode_str(segment).decode_utf8_lossy().into_owned();
+    let segments: Vec<_> = path.split('/').skip(1).collect();
+    match segments.as_slice() {
+        ["vnflcm", _, "vnf_instances"] => Target::NewInstance,
+        ["vnflcm", _, "vnf_instances", id, ..]
+        | ["vnfm", "v1", "vnf_instances" | "orphans", id, ..] => Target::Instance(decoded(id)),
+        ["vnflcm", _, "vnf_lcm_op_occs", id, ..] | ["vnfm", "v1", "op_occs", id, ..] => {
+            Target::Operation(decoded(id))
+        }
+        ["vnflcm", _, "subscriptions"] => Target::NewSubscription,
+        ["vnflcm", _, "subscriptions", id, ..] => Target::Subscription(decoded(id)),
+        ["vnfpkgm", _, "vnf_packages", id, ..] => Target::Package(decoded(id)),
+        ["vnfm", "v1", "vims", id, ..] => Target::Vim(decoded(id)),
+        _ => Target::Other,
+    }
+}
+
+/// Refuses a target outside the scope with the same 404 as a missing one.
+async fn check_visible(
+    app: &AppState,
+    principal: &Principal,
+    target: &Target,
+) -> HandlerResult<()> {
+    let (store, tenant, only) = (app.engine.store(), &principal.tenant, &principal.only);
+    let one = |id: &str| Query {
+        limit: 1,
+        scope: only.clone(),
+        ..Query::only("id", id)
+    };
+    let (what, id, is_visible) = match target {
+        Target::Instance(id) => (
+            "VNF instance",
+            id,
+            !store.instances(tenant, &one(id)).await?.is_empty(),
+        ),
+        Target::Operation(id) => (
+            "operation",
+            id,
+            !store.ops(tenant, &one(id)).await?.is_empty(),
+        ),
+        Target::Subscription(id) => (
+            "subscription",
+            id,
+            !store.subscriptions(tenant, &one(id)).await?.is_empty(),
+        ),
+        Target::Package(id) => (
+            "VNF package",
+            id,
+            !store.package_records(tenant, &one(id)).await?.is_empty(),
+        ),
+        Target::Vim(id) => (
+            "VIM",
+            id,
+            only.is_among_vims(&store.vim(tenant, id).await?.vim.id),
+        ),
+        Target::NewInstance | Target::NewSubscription | Target::Other => return Ok(()),
+    };
+    if is_visible {
+        Ok(())
+    } else {
+        Err(StoreError::NotFound {
+            what,
+            id: id.clone(),
+        }
+        .into())
+    }
+}
+
+/// Replaces the name of an object outside the scope.
+const HIDDEN_NAME: &str = "an object that your role does not show";
+
+/// Hides the names of objects outside the scope in a 409.
+pub(super) async fn hide_names(
+    app: &AppState,
+    principal: &Principal,
+    response: Response,
+) -> Response {
+    if principal.only.is_unlimited() || response.status() != StatusCode::CONFLICT {
+        return response;
+    }
+    let (mut parts, content) = response.into_parts();
+    let bytes = to_bytes(content, body::LARGEST).await.unwrap_or_default();
+    let Ok(mut problem) = serde_json::from_slice::<ProblemDetails>(&bytes) else {
+        return Response::from_parts(parts, Body::from(bytes));
+    };
+    for name in &mut problem.blocked_by {
+        if !is_name_visible(app, principal, name).await {
+            problem.detail = problem.detail.replace(name.as_str(), HIDDEN_NAME);
+            problem.next = problem
+                .next
+                .map(|next| next.replace(name.as_str(), HIDDEN_NAME));
+            HIDDEN_NAME.clone_into(name);
+        }
+    }
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let text = serde_json::to_vec(&problem).unwrap_or_default();
+    Response::from_parts(parts, Body::from(text))
+}
+
+/// Whether the instance or operation named as `name (id)` or by its id is visible. Other names reveal nothing.
+async fn is_name_visible(app: &AppState, principal: &Principal, name: &str) -> bool {
+    let id = name
+        .strip_suffix(')')
+        .and_then(|name| name.rsplit_once('('))
+        .map(|(_, id)| id);
+    let id = id.unwrap_or(name).to_owned();
+    if uuid::Uuid::parse_str(&id).is_err() {
+        return true;
+    }
+    let instance = check_visible(app, principal, &Target::Instance(id.clone())).await;
+    instance.is_ok()
+        || check_visible(app, principal, &Target::Operation(id))
+            .await
+            .is_ok()
+}
+
+/// The error is the reason for a refusal.
+type ScopeResult = Result<(), String>;
+
+/// Checks the VIMs and the namespace that a request names.
+fn check_vims_and_namespace(only: &Only, request: &Value) -> ScopeResult {
+    let instantiates = request.get("flavourId").is_some();
+    let names_no_vim = request["vimConnectionInfo"]
+        .as_object()
+        .is_none_or(serde_json::Map::is_empty)
+        && request["vimConnectionInfo"]
+            .as_array()
+            .is_none_or(Vec::is_empty);
+    if instantiates && names_no_vim && !only.vims.is_empty() {
+        // The NFVO would choose the VIM in its grant.
+        let detail = "your role is limited to certain VIMs, so `vimConnectionInfo` must name one";
+        return Err(detail.to_owned());
+    }
+    check_vims(only, request)?;
+    if instantiates {
+        check_namespace(only, request)
+    } else {
+        Ok(())
+    }
+}
+
+/// Each connection must name an allowed VIM by its id; a connection with its own login could lead anywhere.
+fn check_vims(only: &Only, request: &Value) -> ScopeResult {
+    if only.vims.is_empty() {
+        return Ok(());
+    }
+    let connections: Vec<_> = match &request["vimConnectionInfo"] {
+        Value::Object(connections) => connections.values().collect(),
+        Value::Array(connections) => connections.iter().collect(),
+        _ => Vec::new(),
+    };
+    for connection in connections
+        .into_iter()
+        .filter(|connection| !connection.is_null())
+    {
+        let own = ["accessInfo", "interfaceInfo"]
+            .iter()
+            .any(|member| !is_empty(&connection[*member]));
+        match connection["vimId"].as_str() {
+            Some(id) if !own && only.vims.iter().any(|one| one == id) => {}
+            Some(id) if !own => {
+                return Err(format!("your role does not include the VIM `{id}`"));
+            }
+            _ => {
+                return Err(
+                    "your role is limited to certain VIMs: name them only by their ids".to_owned(),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_namespace(only: &Only, request: &Value) -> ScopeResult {
+    if only.namespaces.is_empty() {
+        return Ok(());
+    }
+    match request["additionalParams"]["namespace"].as_str() {
+        Some(name) if only.namespaces.iter().any(|one| one == name) => Ok(()),
+        Some(name) => Err(format!(
+            "your role does not include the namespace `{name}`"
+        )),
+        None => Err(
+            "your role is limited to certain namespaces, so `additionalParams.namespace` must name one"
+                .to_owned(),
+        ),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Only, Target, check_vims_and_namespace, target};
+    use serde_json::json;
+
+    #[test]
+    fn a_request_may_only_name_the_vims_and_namespace_of_the_role() {
+        let only = Only {
+            vims: vec!["v1".into()],
+            namespaces: vec!["n1".into()],
+            ..Only::default()
+        };
+        let request = |connection: serde_json::Value, namespace: &str| {
+            json!({"flavourId": "f", "vimConnectionInfo": {"vim1": connection},
+                "additionalParams": {"namespace": namespace}})
+        };
+        assert_eq!(
+            check_vims_and_namespace(&only, &request(json!({"vimId": "v1"}), "n1")),
+            Ok(())
+        );
+        for (wrong, expected) in [
+            (request(json!({"vimId": "v2"}), "n1"), "`v2`"),
+            (request(json!({"vimId": "v1"}), "n2"), "`n2`"),
+            (
+                request(
+                    json!({"vimId": "v1", "accessInfo": {"password": "p"}}),
+                    "n1",
+                ),
+                "by their ids",
+            ),
+            (request(json!({"vimType": "t"}), "n1"), "by their ids"),
+            (json!({"flavourId": "f"}), "must name one"),
+            (
+                json!({"vimConnectionInfo": [{"id": "x", "vimId": "v2"}]}),
+                "`v2`",
+            ),
+        ] {
+            let refused = check_vims_and_namespace(&only, &wrong).unwrap_err();
+            assert!(refused.contains(expected), "{refused}");
+        }
+        assert_eq!(
+            check_vims_and_namespace(&only, &json!({"terminationType": "FORCEFUL"})),
+            Ok(())
+        );
+        assert_eq!(
+            check_vims_and_namespace(&only, &json!({"vimConnectionInfo": {"removed": null}})),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn an_escaped_path_has_the_same_target() {
+        let instance = |id: &str| Target::Instance(id.to_owned());
+        for path in [
+            "/vnflcm/v2/vnf_instances/a-b",
+            "/vnflcm/v1/vnf_instances/%61-b/heal",
+        ] {
+            assert_eq!(target(path), instance("a-b"), "{path}");
+        }
+        assert_eq!(
+            target("/vnfm/v1/vims/my%20cloud"),
+            Target::Vim("my cloud".to_owned())
+        );
+        assert_eq!(
+            target("/vnfm/v1/op_occs/o/log"),
+            Target::Operation("o".to_owned())
+        );
+        assert_eq!(target("/vnfm/v1/audit"), Target::Other);
+    }
+}

@@ -1,0 +1,254 @@
+//! The engine and what it calls, built from the configuration.
+
+use crate::access::Access;
+use crate::config::{self, Config, Purpose};
+use crate::data;
+use crate::externals::Externals;
+use crate::legacy_vims;
+use crate::maintenance::{self, Maintenance};
+use crate::metrics::Metrics;
+use crate::nfvo::{self, Nfvo};
+use crate::onboarding::{Fetch, Onboarding};
+use crate::problem::Problem;
+use crate::secrets;
+use crate::signatures::Signatures;
+use crate::state::Rotate;
+use crate::supply::Supply;
+use crate::told::Measured;
+use anyhow::Context as _;
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm::{Hosts, SystemClock};
+use vnfm_core::ports::{self, Budget, Clock, StoreError};
+use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
+use vnfm_kubernetes::KubernetesDriver;
+use vnfm_nfvo::{Callbacks, Networks};
+use vnfm_openstack::OpenStack;
+use vnfm_plugin_host::PluginHost;
+use vnfm_store::{KeyLocation, PackageDir, SqliteStore};
+
+/// Default timeout for a subscriber's response.
+const SUBSCRIBER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Default number of concurrent calls per VIM.
+const VIM_CALLS: usize = 32;
+/// Default number of concurrent operations per VIM.
+const VIM_OPERATIONS: usize = 100;
+/// Default limit for the size of a package.
+pub(super) const MAX_PACKAGE_BYTES: u64 = 512 * 1024 * 1024;
+
+/// What the other parts are built on.
+pub(super) struct Base {
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) store: Arc<SqliteStore>,
+    pub(super) packages: Arc<PackageDir>,
+    pub(super) plugins: Arc<PluginHost>,
+}
+
+impl Base {
+    pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let store = Arc::new(secrets::open(&config.data, &config.secrets, &clock).await?);
+        let packages = PackageDir::open(&config.data.join("packages"), descriptor_limits(config))?;
+        let plugins = plugins(config, &clock)?;
+        Ok(Self {
+            clock,
+            store,
+            packages: Arc::new(packages),
+            plugins: Arc::new(plugins),
+        })
+    }
+}
+
+fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
+    let plugins = config.plugin_host();
+    data::make_private(&plugins.dir)?;
+    if let Err(error) = vnfm_store::sweep(vnfm_store::Folder::Plugins, &plugins.dir) {
+        tracing::warn!(%error, folder = %plugins.dir.display(), "cannot remove temporary files left by a crash");
+    }
+    Ok(PluginHost::new(plugins, clock.clone()))
+}
+
+pub(super) fn engine(
+    config: &Config,
+    base: &Base,
+    nfvo: Option<Arc<dyn ports::Nfvo>>,
+) -> anyhow::Result<Engine> {
+    let (vims, hooks) = (
+        config.destinations(Purpose::Vims)?,
+        config.destinations(Purpose::Hooks)?,
+    );
+    tokio::spawn(legacy_vims::warn(base.store.kept_addresses(), vims.clone()));
+    Ok(Engine::new(EngineParts {
+        store: base.store.clone(),
+        packages: base.packages.clone(),
+        drivers: Drivers::default()
+            .with(OpenStack::new(base.clock.clone(), vims.clone()))
+            .with(KubernetesDriver::new(vims)),
+        mgmt: base.plugins.clone(),
+        host: Arc::new(Hosts::new(base.store.clone(), hooks)),
+        nfvo,
+        schemas: Arc::new(vnfm::schema_violations),
+        clock: base.clock.clone(),
+        limits: engine_limits(config),
+    }))
+}
+
+/// Limits for reading packages. Packages onboarded under a larger limit stay readable.
+fn descriptor_limits(config: &Config) -> vnfm_descriptor::Limits {
+    let mut limits = vnfm_descriptor::Limits::default();
+    limits.resources = limits
+        .resources
+        .max(config.limits.resources.unwrap_or_default());
+    limits
+}
+
+pub(super) fn engine_limits(config: &Config) -> Limits {
+    let (limits, default) = (&config.limits, Limits::default());
+    let grant = config.nfvo.as_ref().and_then(|nfvo| nfvo.grant_seconds);
+    let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
+    Limits {
+        step: seconds(limits.step_seconds, default.step),
+        hook: seconds(limits.hook_seconds, default.hook),
+        grant: seconds(grant, default.grant),
+        grant_call: config
+            .nfvo
+            .as_ref()
+            .map_or(default.grant_call, Nfvo::answer),
+        lease: seconds(limits.lease_seconds, default.lease),
+        vim_calls: limits.vim_calls.unwrap_or(VIM_CALLS),
+        vim_operations: limits.vim_operations.unwrap_or(VIM_OPERATIONS),
+        plan: Budget {
+            resources: limits.resources.unwrap_or(default.plan.resources),
+            bytes: limits.plan_bytes.unwrap_or(default.plan.bytes),
+        },
+    }
+}
+
+pub(super) fn access(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Access> {
+    match config.access.clone() {
+        None => Access::by_token(config.token.clone()),
+        Some(settings) => Access::new(settings, config.token.clone(), clock),
+    }
+    .map(|access| access.with_allowance(config.limits.refused_logins(), clock))
+    .context("cannot use `access` in the configuration")
+}
+
+/// The NFVO that grants operations, and the same NFVO as a source of packages; `None` if not configured.
+type NfvoRoles = (Option<Arc<dyn ports::Nfvo>>, Option<Arc<Supply>>);
+
+/// `address` is used in callbacks if no `public_url` is configured.
+pub(super) fn nfvo(
+    config: &Config,
+    address: SocketAddr,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<NfvoRoles> {
+    let Some(nfvo) = &config.nfvo else {
+        return Ok((None, None));
+    };
+    let own = format!("{}://{address}", super::scheme(config));
+    let root = config.public_url.as_deref().unwrap_or(&own);
+    let connection = nfvo.connect(root, clock.clone());
+    let connection = Arc::new(connection.context("cannot use `nfvo` in the configuration")?);
+    let supply = connection.supply().map(Arc::new);
+    Ok((Some(connection), supply))
+}
+
+pub(super) async fn maintenance(config: &Config, base: &Base) -> anyhow::Result<Maintenance> {
+    let limits = (
+        maintenance::retention(&config.retention),
+        config.limits.free_bytes,
+    );
+    let stores = (base.store.clone(), base.packages.clone());
+    Maintenance::new(stores, &config.data, limits, base.clock.clone())
+        .await
+        .context("cannot use the database")
+}
+
+pub(super) fn onboarding(config: &Config, base: &Base) -> anyhow::Result<Onboarding> {
+    let max_bytes = config.limits.package_bytes.unwrap_or(MAX_PACKAGE_BYTES);
+    let signatures = Signatures::new(config.packages.clone(), base.clock.clone())
+        .context("invalid configuration")?;
+    let externals = Externals::new(&config.packages.external).context("invalid configuration")?;
+    Ok(Onboarding::new(
+        base.store.clone(),
+        base.packages.clone(),
+        base.plugins.clone(),
+        (signatures, externals),
+        max_bytes,
+    ))
+}
+
+/// Packages whose fetch an earlier process did not finish. Measures stored packages first; from here on quotas apply.
+pub(super) async fn unfinished(
+    onboarding: &Onboarding,
+    store: &SqliteStore,
+    access: &Access,
+) -> anyhow::Result<Vec<Fetch>> {
+    let error = |problem: Problem| anyhow::anyhow!("{}", problem.details().detail);
+    onboarding
+        .measure(store.unmeasured_packages().await?)
+        .await
+        .map_err(error)?;
+    store.set_quotas(access.quotas());
+    onboarding
+        .unfinished(store.unfinished_packages().await?)
+        .await
+        .map_err(error)
+}
+
+/// Delivers notifications to subscribers, with metrics about the deliveries.
+pub(super) fn notifier(
+    config: &config::Notifications,
+    base: &Base,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Notifier> {
+    let networks = Networks::parse(&config.networks).map_err(|error| {
+        anyhow::anyhow!("invalid configuration: notifications.networks: {error}")
+    })?;
+    let timeout = config
+        .answer_seconds
+        .map_or(SUBSCRIBER_TIMEOUT, Duration::from_secs);
+    let tls = nfvo::tls(
+        config.authorities_file.as_deref(),
+        config.certificate.as_ref(),
+    )
+    .context("cannot use `notifications` in the configuration")?;
+    let default = DeliveryTimeouts::default();
+    let patience = DeliveryTimeouts {
+        unanswered: config
+            .give_up_hours
+            .map_or(default.unanswered, Duration::from_hours),
+        refused: config
+            .refused_minutes
+            .map_or(default.refused, Duration::from_mins),
+    };
+    let callbacks = Callbacks::new(networks, timeout, &tls, base.clock.clone())?;
+    Ok(Notifier {
+        store: base.store.clone(),
+        clock: base.clock.clone(),
+        subscribers: Arc::new(Measured {
+            inner: Arc::new(callbacks),
+            clock: base.clock.clone(),
+            metrics: metrics.clone(),
+        }),
+        patience,
+    })
+}
+
+/// Replaces the encryption key of the database.
+pub(super) struct Rotation(pub(super) Arc<SqliteStore>);
+
+#[async_trait::async_trait]
+impl Rotate for Rotation {
+    async fn rotate(&self) -> Result<u64, StoreError> {
+        self.0.rotate().await
+    }
+    async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError> {
+        self.0.migrate(to).await
+    }
+    async fn shown(&self) -> Result<Value, StoreError> {
+        secrets::shown(&self.0).await
+    }
+}

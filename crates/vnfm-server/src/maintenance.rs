@@ -1,0 +1,337 @@
+//! Maintenance: backups, pruning, disk space, and recovery after a restore.
+//!
+//! ```text
+//! restored database ──► recovery: reads work, changes get 503, operations do not run
+//!                       └─ GET recovery (how the VIMs differ) ─ confirm ──► normal operation
+//! ```
+
+use crate::config;
+use crate::probes::Part;
+use crate::problem::{HandlerResult, Problem};
+use crate::state::App;
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+use vnfm_core::ports::{Clock, StoreError};
+use vnfm_store::{KeyLocation, PackageDir, Pruned, Recovery, Retention, SqliteStore, Statistics};
+
+/// The path that [`guard`] lets through in recovery.
+pub const CONFIRM: &str = "/vnfm/v1/recovery/confirm";
+/// Default minimum of free bytes, for operations in progress.
+const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
+/// Delay of the first pruning after the start.
+const FIRST_PRUNE_DELAY: Duration = Duration::from_mins(1);
+
+/// Maintenance of the database and its folder.
+pub struct Maintenance {
+    store: Arc<SqliteStore>,
+    packages: Arc<PackageDir>,
+    data: PathBuf,
+    retention: Retention,
+    min_free: AtomicU64,
+    clock: Arc<dyn Clock>,
+    recovery: Option<Recovery>,
+    recovering: AtomicBool,
+    confirmed: Notify,
+}
+
+impl Maintenance {
+    /// For the database in the folder `data`; in recovery if a restore is not confirmed yet.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not respond.
+    pub async fn new(
+        (store, packages): (Arc<SqliteStore>, Arc<PackageDir>),
+        data: &Path,
+        (retention, min_free): (Retention, Option<u64>),
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        let recovery = store.recovery().await?;
+        Ok(Self {
+            recovering: AtomicBool::new(recovery.is_some()),
+            recovery,
+            store,
+            packages,
+            data: data.to_owned(),
+            retention,
+            min_free: min_free.unwrap_or(MIN_FREE_BYTES).into(),
+            clock,
+            confirmed: Notify::new(),
+        })
+    }
+
+    /// The restore that is not confirmed yet.
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.recovery
+            .as_ref()
+            .filter(|_| self.recovering.load(Ordering::SeqCst))
+    }
+
+    /// Ends the recovery: operations are accepted and driven again.
+    ///
+    /// # Errors
+    ///
+    /// If the database cannot be written.
+    pub async fn confirm(&self) -> Result<(), StoreError> {
+        self.store.end_recovery().await?;
+        self.recovering.store(false, Ordering::SeqCst);
+        self.confirmed.notify_waiters();
+        self.confirmed.notify_one();
+        Ok(())
+    }
+
+    /// Completes when the database is not in recovery.
+    pub async fn recovery_confirmed(&self) {
+        while self.recovering.load(Ordering::SeqCst) {
+            self.confirmed.notified().await;
+        }
+    }
+
+    /// Creates a backup in an unlinked file, which disappears when it is closed.
+    ///
+    /// # Errors
+    ///
+    /// If the disk cannot be written.
+    pub async fn backup(&self) -> HandlerResult<tokio::fs::File> {
+        let backup = self
+            .store
+            .nameless_backup(&self.packages, &self.data, self.clock.now());
+        Ok(tokio::fs::File::from_std(backup.await?))
+    }
+
+    /// Removes data older than its retention, or only counts it; also returns the number of parsed packages dropped
+    /// from memory.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not respond.
+    pub async fn prune(&self, dry_run: bool) -> Result<(Pruned, usize), StoreError> {
+        let pruned = self
+            .store
+            .prune(&self.retention, self.clock.now(), dry_run)
+            .await?;
+        Ok((pruned, self.packages.forget_idle(dry_run)))
+    }
+
+    /// Prunes at an interval; an interval of zero disables pruning.
+    pub async fn prune_every(&self, interval: Duration) {
+        if interval.is_zero() {
+            return;
+        }
+        self.clock.sleep(FIRST_PRUNE_DELAY).await;
+        loop {
+            match self.prune(false).await {
+                Ok((pruned, packages)) => tracing::info!(?pruned, packages, "pruned"),
+                Err(error) => tracing::warn!(%error, "cannot prune"),
+            }
+            self.clock.sleep(interval).await;
+        }
+    }
+
+    /// Changes the minimum of free bytes.
+    pub fn set_min_free(&self, min_free: Option<u64>) {
+        self.min_free
+            .store(min_free.unwrap_or(MIN_FREE_BYTES), Ordering::SeqCst);
+    }
+
+    /// Numbers of objects and sizes.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not respond.
+    pub async fn statistics(&self) -> Result<Statistics, StoreError> {
+        self.store.figures().await
+    }
+
+    /// The state of each component.
+    pub async fn health(&self) -> Vec<Part> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let database = self.store.probe().await.map_err(|error| text(&error));
+        let keys = match self.store.key_place() {
+            KeyLocation::File => tokio::fs::read(self.data.join("secrets.key"))
+                .await
+                .map(drop),
+            // The keys are in memory; the key provider may be unreachable meanwhile.
+            KeyLocation::Sealer => Ok(()),
+        };
+        let keys = keys.map_err(|error| text(&error));
+        let disk = self
+            .check_disk()
+            .map_err(|problem| problem.details().detail.clone());
+        let recovery = match self.recovery() {
+            Some(_) => Err("in recovery until it is confirmed".to_owned()),
+            None => Ok(()),
+        };
+        vec![
+            ("database", database),
+            ("files", self.store.in_place()),
+            ("integrity", self.store.integrity()),
+            ("keys", keys),
+            ("disk", disk),
+            ("recovery", recovery),
+        ]
+    }
+
+    /// Fails if the disk has less free space than operations in progress may need.
+    pub(crate) fn check_disk(&self) -> HandlerResult<()> {
+        let min_free = self.min_free.load(Ordering::SeqCst);
+        let Ok(disk) = rustix::fs::statvfs(&self.data) else {
+            return Ok(());
+        };
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if free >= min_free {
+            return Ok(());
+        }
+        let what = format!(
+            "the disk of `{}` has {free} bytes left; below {min_free}, nothing new is started; operations in progress continue; \
+             hint: free space (`vnfmctl prune`, delete old backups and unused packages), then try again",
+            self.data.display(),
+        );
+        Err(Problem::new(
+            StatusCode::INSUFFICIENT_STORAGE,
+            "server.low-disk",
+            what,
+        ))
+    }
+}
+
+/// Rejects changes during recovery, and new work if the disk is low.
+pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
+    match app
+        .maintenance
+        .as_deref()
+        .map_or(Ok(()), |maintenance| maintenance.check(&request))
+    {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+impl Maintenance {
+    fn check(&self, request: &Request) -> HandlerResult<()> {
+        let path = request.uri().path();
+        if matches!(
+            *request.method(),
+            Method::GET | Method::HEAD | Method::OPTIONS
+        ) {
+            return Ok(());
+        }
+        if let Some(recovery) = self.recovery().filter(|_| path != CONFIRM) {
+            let detail = format!(
+                "the database was restored at {} from a backup of {}; changes are refused until an operator has checked how the \
+                 VIMs differ and confirmed the recovery",
+                recovery.restored_at, recovery.backup_at
+            );
+            let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+            return Err(Problem::new(unavailable, "server.recovery", detail)
+                .hint("`vnfmctl recovery show`, then `vnfmctl recovery confirm`"));
+        }
+        self.check_database()?;
+        if needs_disk_space(request.method(), path) {
+            self.check_disk()
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Maintenance {
+    /// Rejects changes if the database is damaged, or its files were removed or replaced.
+    fn check_database(&self) -> HandlerResult<()> {
+        let unavailable =
+            |code, detail| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail);
+        self.store.in_place().map_err(|error| {
+            let detail = format!("{error}: changes would be lost");
+            unavailable("server.files-lost", detail)
+                .hint("restore the files, or stop the server and restore a backup")
+        })?;
+        self.store.integrity().map_err(|error| {
+            unavailable("server.damaged", format!("the database is damaged: {error}")).hint(
+                "stop the server, check the disk, then restore a backup (`vnfm-server restore FILE`)",
+            )
+        })
+    }
+}
+
+/// False for requests that end something or free space.
+fn needs_disk_space(method: &Method, path: &str) -> bool {
+    const ENDS: &[&str] = &[
+        "/terminate",
+        "/retry",
+        "/rollback",
+        "/fail",
+        "/cancel",
+        "/abandon",
+        "/prune",
+        "/confirm",
+        "/check",
+    ];
+    // Disabling a package precedes its deletion.
+    let is_package_change =
+        *method == Method::PATCH && path.starts_with("/vnfpkgm/v2/vnf_packages/");
+    let frees_space = *method == Method::DELETE || is_package_change;
+    !frees_space && !ENDS.iter().any(|end| path.ends_with(end))
+}
+
+/// The configured retention of each kind of data.
+pub fn retention(days: &config::Retention) -> Retention {
+    let default = Retention::default();
+    let retention = |days: Option<u32>, default| {
+        days.map_or(default, |days| Duration::from_hours(24 * u64::from(days)))
+    };
+    Retention {
+        op_occs: retention(days.op_occ_days, default.op_occs),
+        journal: retention(days.journal_days, default.journal),
+        logs: retention(days.log_days, default.logs),
+        outbox: retention(days.outbox_days, default.outbox),
+        audit: retention(days.audit_days, default.audit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::needs_disk_space;
+    use axum::http::Method;
+
+    #[test]
+    fn requests_that_end_something_or_free_space_need_no_disk_space() {
+        let vnf = "/vnflcm/v2/vnf_instances";
+        assert!(needs_disk_space(&Method::POST, vnf));
+        assert!(needs_disk_space(
+            &Method::POST,
+            &format!("{vnf}/i/instantiate")
+        ));
+        assert!(needs_disk_space(&Method::POST, &format!("{vnf}/i/heal")));
+        assert!(needs_disk_space(
+            &Method::PUT,
+            "/vnfpkgm/v2/vnf_packages/p/package_content"
+        ));
+        assert!(
+            needs_disk_space(&Method::POST, "/vnfm/v1/backup"),
+            "it is written to that disk"
+        );
+        assert!(!needs_disk_space(&Method::DELETE, &format!("{vnf}/i")));
+        assert!(!needs_disk_space(
+            &Method::POST,
+            &format!("{vnf}/i/terminate")
+        ));
+        assert!(!needs_disk_space(
+            &Method::POST,
+            "/vnflcm/v2/vnf_lcm_op_occs/o/rollback"
+        ));
+        assert!(!needs_disk_space(&Method::POST, "/vnfm/v1/prune"));
+        let package = "/vnfpkgm/v2/vnf_packages/p";
+        assert!(
+            !needs_disk_space(&Method::PATCH, package),
+            "disabling precedes deletion"
+        );
+        assert!(needs_disk_space(&Method::PATCH, &format!("{vnf}/i")));
+    }
+}

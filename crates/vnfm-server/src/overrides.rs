@@ -1,0 +1,81 @@
+//! Three request headers of our own: who acts, why, and which hooks to skip. The paths and bodies stay as in the
+//! standard, and clients that do not know the headers lose nothing.
+//!
+//! | header | contents |
+//! |---|---|
+//! | `X-Vnfm-Operator` | name of the person who acts; recorded in the audit log in addition to the login |
+//! | `X-Vnfm-Reason` | the reason, in one line; required for overrides of the VNFM's behaviour |
+//! | `X-Vnfm-Skip-Hooks` | hooks that this operation skips, separated by commas |
+
+use crate::access::{self, Principal};
+use crate::problem::{HandlerResult, Problem};
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use vnfm_core::{Override, SkipHooks};
+
+/// The contents of the headers.
+#[derive(Debug, Clone)]
+pub struct OperatorHeaders {
+    /// Who acts, and why.
+    pub act: Override,
+    skipped: Vec<String>,
+}
+
+impl OperatorHeaders {
+    /// The hooks to skip, if there are any.
+    pub fn skip(self) -> Option<SkipHooks> {
+        let Self { act, skipped } = self;
+        (!skipped.is_empty()).then_some(SkipHooks {
+            hooks: skipped,
+            act,
+        })
+    }
+
+    /// Refuses the header `X-Vnfm-Skip-Hooks` on operations that run all hooks.
+    ///
+    /// # Errors
+    ///
+    /// 400 if there are hooks to skip.
+    pub fn no_skip(&self) -> HandlerResult<()> {
+        if self.skipped.is_empty() {
+            return Ok(());
+        }
+        Err(Problem::bad_request(
+            "`X-Vnfm-Skip-Hooks` is only supported for terminate and heal",
+        ))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OperatorHeaders {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        let header = |name| text(&parts.headers, name);
+        let anybody = Principal::anybody();
+        let principal = parts.extensions.get::<Principal>().unwrap_or(&anybody);
+        let who = access::who(principal, &header("x-vnfm-operator"));
+        let hooks = header("x-vnfm-skip-hooks");
+        let hooks = hooks
+            .split(',')
+            .map(str::trim)
+            .filter(|name| !name.is_empty());
+        let skipped = hooks.map(ToOwned::to_owned).collect();
+        Ok(Self {
+            act: Override::new(who, header("x-vnfm-reason")),
+            skipped,
+        })
+    }
+}
+
+/// A header as text, cut to [`MAX_HEADER_CHARS`].
+pub(crate) fn text(headers: &HeaderMap, name: &str) -> String {
+    let bytes = headers
+        .get(name)
+        .map(axum::http::HeaderValue::as_bytes)
+        .unwrap_or_default();
+    let text = String::from_utf8_lossy(bytes);
+    text.trim().chars().take(MAX_HEADER_CHARS).collect()
+}
+
+const MAX_HEADER_CHARS: usize = 1_000;
