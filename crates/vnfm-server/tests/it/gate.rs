@@ -1,4 +1,4 @@
-//! What every request passes: the credential, the version, what it accepts.
+//! Checks of every request: credential, `Version` and `Accept`.
 
 use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup, VIMS};
 use reqwest::Method;
@@ -14,7 +14,7 @@ async fn with(bench: &Bench, path: &str, header: (&str, &str)) -> Answer {
 }
 
 #[tokio::test]
-async fn a_server_with_a_token_answers_nobody_else() {
+async fn a_server_with_a_token_refuses_requests_without_it() {
     let bench = Bench::with(Setup {
         token: Some("planted-0123456789"),
         ..Setup::default()
@@ -76,7 +76,7 @@ async fn versions() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_version_is_refused_where_the_standard_wants_one() {
+async fn a_request_without_the_version_header_is_refused() {
     let bench = Bench::new().await;
     for (path, status) in [
         (INSTANCES, 400),
@@ -99,7 +99,7 @@ async fn a_request_without_a_version_is_refused_where_the_standard_wants_one() {
 }
 
 #[tokio::test]
-async fn a_vim_that_is_updated_with_a_certificate_is_trusted_by_it_alone() {
+async fn an_updated_vim_is_trusted_only_by_its_new_certificate() {
     let bench = Bench::new().await;
     let connection = |trust: serde_json::Value| {
         let mut interface = json!({"endpoint": "https://192.0.2.9:6443"});
@@ -130,7 +130,7 @@ async fn a_vim_that_is_updated_with_a_certificate_is_trusted_by_it_alone() {
 }
 
 #[tokio::test]
-async fn who_takes_no_json_gets_none() {
+async fn a_client_that_does_not_accept_json_gets_406() {
     let bench = Bench::new().await;
     let refused = with(&bench, INSTANCES, ("accept", "text/html, image/*")).await;
     assert_eq!(refused.status, 406, "{refused:?}");
@@ -149,7 +149,7 @@ async fn who_takes_no_json_gets_none() {
 }
 
 #[tokio::test]
-async fn every_answer_has_the_id_of_its_request() {
+async fn every_response_has_a_request_id() {
     let bench = Bench::new().await;
     assert!(!bench.get("/vnfm/v1/health").await.headers["x-request-id"].is_empty());
     let answer = with(&bench, "/vnfm/v1/health", ("x-request-id", "mine")).await;

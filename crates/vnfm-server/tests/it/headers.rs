@@ -1,6 +1,8 @@
-//! Headers of answers: those that the official OpenAPI documents make mandatory for a path, method and status, and those
-//! that HTTP wants beside a status. The bench holds every answer of every test against them; the test here asks every
-//! route for every status that can be had without a VIM.
+//! Headers of responses: those that the official OpenAPI documents require for a path, method and status, and those
+//! that
+//! HTTP requires with a status. The bench checks every response of every test; the tests here call every route for
+//! every
+//! status that needs no VIM.
 
 use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup};
 use crate::oracle;
@@ -19,7 +21,7 @@ const DOCUMENTS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Panics where an answer lacks a header that the standard or HTTP wants beside its status.
+/// Panics if a response lacks a header that the standard or HTTP requires with its status.
 pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
     let what = format!("{method} {path}: {answer:?}");
     let wanted: &[&str] = match (method, answer.status) {
@@ -43,7 +45,7 @@ pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
     }
 }
 
-/// The headers that are mandatory in the official document; those of v2 are wanted of v1 as well.
+/// The mandatory headers of the official document; those of v2 are also required of v1.
 fn mandatory(method: &str, path: &str, status: u16) -> Vec<String> {
     static READ: OnceLock<Vec<(&str, Value)>> = OnceLock::new();
     let read = READ.get_or_init(|| {
@@ -85,7 +87,7 @@ fn fits(template: &str, path: &str) -> bool {
     template.len() == path.len() && template.iter().zip(&path).all(same)
 }
 
-/// A route of the standard's interfaces, in both versions of VNF LCM: a path with ids that nothing has, its method, and
+/// A route of the standard, in both versions of VNF LCM: a path with unknown ids, its method, and
 /// whether it takes JSON.
 fn routes() -> Vec<(Method, String, bool)> {
     let document: Value = serde_yaml::from_str(OPENAPI).unwrap();
@@ -110,12 +112,12 @@ fn routes() -> Vec<(Method, String, bool)> {
     all
 }
 
-/// Whether a path is not of our own API.
+/// Whether a path belongs to the standard and not to our own API.
 fn is_of_the_standard(path: &str) -> bool {
     path.starts_with("/vnflcm/") || path.starts_with("/vnfpkgm/")
 }
 
-/// Of which version a request for a path is.
+/// The `Version` header for a path.
 fn version(path: &str) -> &'static str {
     if path.starts_with("/vnflcm/v1") {
         "1.3.0"
@@ -125,7 +127,7 @@ fn version(path: &str) -> &'static str {
 }
 
 #[tokio::test]
-async fn each_route_answers_each_status_with_its_headers() {
+async fn every_route_sends_the_mandatory_headers_of_each_status() {
     let bench = Bench::new().await;
     let huge = "x".repeat((1 << 20) + 1);
     let mut seen = BTreeSet::new();
@@ -159,7 +161,7 @@ async fn each_route_answers_each_status_with_its_headers() {
         }
         for (status, request) in cases {
             let answer = bench.send(request).await;
-            // What says no before the body is looked at says so.
+            // Refusals before the body is read.
             let is_unsupported = answer.body["code"] == "request.not-supported";
             assert!(
                 answer.status == status || is_unsupported,
@@ -172,7 +174,7 @@ async fn each_route_answers_each_status_with_its_headers() {
 }
 
 #[tokio::test]
-async fn each_route_that_names_something_unknown_says_404() {
+async fn every_route_answers_404_for_an_unknown_id() {
     let bench = Bench::new().await;
     let named = routes().into_iter().filter(|(method, path, _)| {
         let is_read = matches!(*method, Method::GET | Method::DELETE);
@@ -194,7 +196,7 @@ async fn each_route_that_names_something_unknown_says_404() {
 }
 
 #[tokio::test]
-async fn each_route_shut_to_a_stranger_or_a_reader_says_so() {
+async fn every_route_answers_401_without_a_login_and_403_to_a_reader() {
     let bench = Bench::with(Setup {
         token: Some("planted-0123456789"),
         ..Setup::default()
@@ -213,7 +215,7 @@ async fn each_route_shut_to_a_stranger_or_a_reader_says_so() {
 }
 
 #[test]
-fn a_header_that_is_missing_is_found() {
+fn a_missing_header_is_detected() {
     let answer = |status| Answer {
         status,
         headers: reqwest::header::HeaderMap::new(),

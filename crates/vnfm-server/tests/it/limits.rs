@@ -1,4 +1,4 @@
-//! How much is too much: requests of one login, and what a tenant may have.
+//! Rate limits of a login, and quotas of a tenant.
 
 use crate::bench::{Bench, INSTANCES, PACKAGES, packed};
 use crate::tenants::users;
@@ -7,7 +7,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 
 #[tokio::test]
-async fn one_login_that_comes_too_often_waits_and_no_other() {
+async fn the_rate_limit_applies_per_login() {
     let bench = Bench::with(users("rate: {per_second: 1, burst: 3}")).await;
     bench.log_in("acme-reader");
     let mut statuses = Vec::new();
@@ -32,7 +32,7 @@ async fn one_login_that_comes_too_often_waits_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_tenant_has_no_more_instances_than_its_quota_however_many_are_made_at_once() {
+async fn concurrent_creations_do_not_exceed_the_instance_quota() {
     let more = "quota: {instances: 3}\ntenants: {other: {quota: {instances: 1}}}";
     let bench = Bench::with(users(more)).await;
     for (user, most) in [("acme-admin", 3), ("other-admin", 1)] {
@@ -40,8 +40,8 @@ async fn a_tenant_has_no_more_instances_than_its_quota_however_many_are_made_at_
         let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
         let body = json!({"vnfdId": vnfd});
         let answers = futures::future::join_all((0..8).map(|_| bench.post(INSTANCES, &body))).await;
-        let made = answers.iter().filter(|answer| answer.status == 201).count();
-        assert_eq!(made, most, "{user}");
+        let created = answers.iter().filter(|answer| answer.status == 201).count();
+        assert_eq!(created, most, "{user}");
         let refused = answers.iter().find(|answer| answer.status == 403).unwrap();
         assert_eq!(refused.body["code"], "access.quota", "{refused:?}");
         let says = format!(
@@ -53,7 +53,7 @@ async fn a_tenant_has_no_more_instances_than_its_quota_however_many_are_made_at_
 }
 
 #[tokio::test]
-async fn operations_in_flight_count_until_they_end() {
+async fn operations_count_against_the_quota_until_they_end() {
     let bench = Bench::with(users("quota: {operations: 1}")).await;
     bench.log_in("acme-admin");
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
@@ -73,7 +73,7 @@ async fn operations_in_flight_count_until_they_end() {
         "{refused:?}"
     );
     bench.world.held.send_replace(false);
-    bench.ended(&first.made()).await;
+    bench.ended(&first.created_id()).await;
     let second = bench
         .post(&format!("{INSTANCES}/{two}/instantiate"), &request)
         .await;
@@ -81,7 +81,7 @@ async fn operations_in_flight_count_until_they_end() {
 }
 
 #[tokio::test]
-async fn packages_are_no_larger_together_than_the_quota() {
+async fn the_total_size_of_packages_stays_within_the_quota() {
     let size = packed("vnf-b-cnf").len();
     let bench = Bench::with(users(&format!(
         "quota: {{package_bytes: {}}}",
@@ -116,9 +116,9 @@ async fn packages_are_no_larger_together_than_the_quota() {
     );
 }
 
-/// As many bytes as there are, however many uploads are on their way at once.
+/// The quota holds for any number of concurrent uploads.
 #[tokio::test]
-async fn uploads_at_once_do_not_get_past_the_quota() {
+async fn concurrent_uploads_do_not_exceed_the_quota() {
     let size = packed("vnf-b-cnf").len();
     let bench = Bench::with(users(&format!(
         "quota: {{package_bytes: {}}}",
@@ -130,7 +130,7 @@ async fn uploads_at_once_do_not_get_past_the_quota() {
     for _ in 0..8 {
         records.push(bench.post(PACKAGES, &json!({})).await.id());
     }
-    // Each of them looks before any has come: what counts is counted when it is complete.
+    // All of them check the quota before any is complete; the size counts on completion.
     let (send, bodies): (Vec<_>, Vec<_>) = records
         .iter()
         .map(|_| futures::channel::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1))
@@ -171,9 +171,9 @@ async fn uploads_at_once_do_not_get_past_the_quota() {
     );
 }
 
-/// A body that never comes keeps nobody of its tenant from anything.
+/// A body that never arrives does not block other requests of its tenant.
 #[tokio::test]
-async fn who_waits_for_a_body_holds_nothing_that_others_need() {
+async fn a_pending_body_holds_no_shared_resource() {
     let more = "quota: {operations: 5, package_bytes: 10000000, instances: 5}";
     let bench = Bench::with(users(more)).await;
     bench.log_in("acme-admin");
@@ -212,7 +212,7 @@ async fn who_waits_for_a_body_holds_nothing_that_others_need() {
 }
 
 #[tokio::test]
-async fn subscriptions_and_requests_that_wait_for_events_have_a_quota() {
+async fn subscriptions_and_waiting_event_requests_have_a_quota() {
     let bench = Bench::with(users("quota: {subscriptions: 1, watchers: 1}")).await;
     bench.log_in("acme-admin");
     let (callback, _task) = crate::tenants::callback().await;
@@ -243,9 +243,9 @@ async fn subscriptions_and_requests_that_wait_for_events_have_a_quota() {
     }
 }
 
-/// A flood of requests without a login is answered shortly and not looked at; whoever is known goes on.
+/// A flood of requests without a login gets short responses without further checks; known users are served.
 #[tokio::test]
-async fn wrong_logins_of_one_address_have_an_end() {
+async fn failed_logins_are_limited_per_address() {
     let bench = Bench::with(crate::bench::Setup {
         wrong_logins: 5,
         ..users("")
@@ -273,7 +273,7 @@ async fn wrong_logins_of_one_address_have_an_end() {
 }
 
 #[tokio::test]
-async fn the_page_loads_and_runs_nothing() {
+async fn the_html_page_loads_no_script_and_no_resource() {
     let bench = Bench::new().await;
     let page = bench.get("/").await;
     let policy = page.headers["content-security-policy"].to_str().unwrap();

@@ -1,5 +1,6 @@
-//! Random sequences of calls against a model of the resources: what each call is answered with, and which state, links
-//! and list it leaves. Both versions of the interface take turns.
+//! Random sequences of calls compared with a model of the resources: the response of each call, and the resulting
+//! states,
+//! links and lists. Both versions of the interface alternate.
 
 use crate::bench::{Answer, Bench, INSTANCES, OPS};
 use reqwest::Method;
@@ -9,7 +10,7 @@ use std::sync::atomic::Ordering::SeqCst;
 const SEQUENCES: u64 = 24;
 const CALLS: usize = 40;
 
-/// Numbers that look random and are the same each time (xorshift).
+/// Reproducible pseudo-random numbers (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -21,15 +22,15 @@ impl Chance {
     }
 }
 
-/// An instance as it should be.
+/// The expected state of an instance.
 #[derive(Debug, Clone)]
 struct Vnf {
     id: String,
     name: Option<String>,
     instantiated: bool,
-    /// The instantiation that waits for a decision.
+    /// The instantiation in FAILED_TEMP.
     stopped: Option<String>,
-    /// Operations that are ended.
+    /// Ended operations.
     ended: Vec<String>,
 }
 
@@ -89,8 +90,8 @@ struct Play {
     vim: String,
     chance: Chance,
     vnfs: Vec<Vnf>,
-    /// What was called, for whoever has to understand a failure.
-    said: Vec<String>,
+    /// The calls so far, for the message of a failure.
+    calls: Vec<String>,
 }
 
 impl Play {
@@ -105,11 +106,11 @@ impl Play {
             vim,
             chance,
             vnfs: Vec::new(),
-            said: Vec::new(),
+            calls: Vec::new(),
         }
     }
 
-    /// Sends it in one of the two versions.
+    /// Sends a request in one of the two versions.
     async fn send(&mut self, method: Method, path: &str, body: Value) -> Answer {
         let v1 = self.chance.below(2) == 0;
         let path = if v1 {
@@ -127,7 +128,7 @@ impl Play {
                 request.json(&body)
             })
             .await;
-        self.said
+        self.calls
             .push(format!("{method} {path} -> {}", answer.status));
         answer
     }
@@ -137,11 +138,11 @@ impl Play {
             answer.status,
             status,
             "{answer:?}\n{}",
-            self.said.join("\n")
+            self.calls.join("\n")
         );
     }
 
-    /// Begins an operation where it is possible, and waits for its end; its id.
+    /// Starts an operation if possible and waits for its end; returns its id.
     async fn begin(&mut self, path: &str, body: Value, possible: bool) -> Option<String> {
         let method = if path.matches('/').count() == 4 {
             Method::PATCH
@@ -153,7 +154,7 @@ impl Play {
         if !possible {
             return None;
         }
-        let op = answer.made();
+        let op = answer.created_id();
         self.bench.ended(&op).await;
         Some(op)
     }
@@ -212,26 +213,26 @@ impl Play {
         self.expect(&answer, if possible { 204 } else { 409 });
         if possible {
             self.vnfs.remove(number);
-            let gone = self.send(Method::GET, &path, Value::Null).await;
-            self.expect(&gone, 404);
+            let deleted = self.send(Method::GET, &path, Value::Null).await;
+            self.expect(&deleted, 404);
         }
     }
 
     async fn instantiate(&mut self, vnf: &mut Vnf, fails: bool) {
         self.bench.world.fails.store(fails, SeqCst);
-        // Its body is of another form in each version; `v1.rs` looks at that.
+        // Its body differs between the versions; `v1.rs` tests that.
         let body =
             json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": self.vim}}});
         let path = format!("{INSTANCES}/{}/instantiate", vnf.id);
         let request = self.bench.request(Method::POST, &path).json(&body);
         let answer = self.bench.send(request).await;
-        self.said
+        self.calls
             .push(format!("POST {path} (fails: {fails}) -> {}", answer.status));
         let possible = vnf.is_free() && !vnf.instantiated;
         self.expect(&answer, if possible { 202 } else { 409 });
         if possible {
-            self.bench.ended(&answer.made()).await;
-            Self::came_to(vnf, answer.made(), fails);
+            self.bench.ended(&answer.created_id()).await;
+            Self::came_to(vnf, answer.created_id(), fails);
         }
     }
 
@@ -246,7 +247,7 @@ impl Play {
 
     async fn change(&mut self, vnf: &mut Vnf, call: Call) {
         let path = format!("{INSTANCES}/{}", vnf.id);
-        let name = format!("name-{}", self.said.len());
+        let name = format!("name-{}", self.calls.len());
         let (path, body, possible) = match call {
             Call::Terminate => {
                 let body = json!({"terminationType": "FORCEFUL"});
@@ -274,7 +275,7 @@ impl Play {
         }
     }
 
-    /// What is done with an operation that has stopped; one that is ended takes none of it.
+    /// Controls an operation in FAILED_TEMP; an ended one refuses all controls.
     async fn decide(&mut self, vnf: &mut Vnf, call: Call) {
         let Some(op) = vnf.stopped.clone().or_else(|| vnf.ended.last().cloned()) else {
             return;
@@ -302,7 +303,7 @@ impl Play {
         if let Call::Retry { fails } = call {
             Self::came_to(vnf, op, fails);
         } else {
-            // What was given up half way may have left something, and is there to be terminated.
+            // A failed instantiation may have left resources, so the instance can be terminated.
             vnf.instantiated = task == "fail";
             vnf.ended.push(op);
         }
@@ -312,34 +313,37 @@ impl Play {
             Call::Rollback => "ROLLED_BACK",
             _ => "FAILED",
         };
-        assert_eq!(end["operationState"], state, "{}", self.said.join("\n"));
+        assert_eq!(end["operationState"], state, "{}", self.calls.join("\n"));
     }
 
-    /// What is shown of an instance is what the model says.
+    /// Compares an instance with the model.
     async fn is_as(&self, vnf: &Vnf) {
-        let shown = self.bench.get(&format!("{INSTANCES}/{}", vnf.id)).await;
-        let said = self.said.join("\n");
+        let current = self.bench.get(&format!("{INSTANCES}/{}", vnf.id)).await;
+        let calls = self.calls.join("\n");
         let state = if vnf.instantiated {
             "INSTANTIATED"
         } else {
             "NOT_INSTANTIATED"
         };
-        assert_eq!(shown.body["instantiationState"], state, "{vnf:?}\n{said}");
         assert_eq!(
-            shown.body["vnfInstanceName"].as_str(),
+            current.body["instantiationState"], state,
+            "{vnf:?}\n{calls}"
+        );
+        assert_eq!(
+            current.body["vnfInstanceName"].as_str(),
             vnf.name.as_deref(),
-            "{vnf:?}\n{said}"
+            "{vnf:?}\n{calls}"
         );
         assert_eq!(
-            shown.body.get("instantiatedVnfInfo").is_some(),
+            current.body.get("instantiatedVnfInfo").is_some(),
             vnf.instantiated,
-            "{said}"
+            "{calls}"
         );
-        let links: Vec<_> = shown.body["_links"].as_object().unwrap().keys().collect();
-        assert_eq!(links, vnf.links(), "{vnf:?}\n{said}");
+        let links: Vec<_> = current.body["_links"].as_object().unwrap().keys().collect();
+        assert_eq!(links, vnf.links(), "{vnf:?}\n{calls}");
     }
 
-    /// The lists hold what the model holds.
+    /// Compares the lists with the model.
     async fn is_whole(&self) {
         let sorted = |mut ids: Vec<String>| {
             ids.sort();
@@ -369,7 +373,7 @@ impl Play {
             ids(&all),
             sorted(ours.collect()),
             "{}",
-            self.said.join("\n")
+            self.calls.join("\n")
         );
         let stopped = self
             .bench
@@ -380,13 +384,13 @@ impl Play {
             ids(&stopped),
             sorted(ours.collect()),
             "{}",
-            self.said.join("\n")
+            self.calls.join("\n")
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_called_the_resources_are_as_the_model_says() {
+async fn random_calls_leave_the_resources_that_the_model_predicts() {
     for seed in 1..=SEQUENCES {
         let mut play = Play::new(seed).await;
         for _ in 0..CALLS {
