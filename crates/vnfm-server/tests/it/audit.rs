@@ -19,7 +19,7 @@ async fn every_change_is_audited_with_caller_address_and_status_and_reads_are_no
     assert_eq!(
         bench.get(AUDIT).await.status,
         403,
-        "the audit is for admins"
+        "the audit log requires the role `admin`"
     );
 
     bench.log_in("acme-admin");
@@ -43,7 +43,11 @@ async fn every_change_is_audited_with_caller_address_and_status_and_reads_are_no
     );
 
     bench.log_in("other-admin");
-    assert_eq!(bench.get(AUDIT).await.body, json!([]), "another tenant's");
+    assert_eq!(
+        bench.get(AUDIT).await.body,
+        json!([]),
+        "entries of another tenant are hidden"
+    );
 }
 
 #[tokio::test]
@@ -121,7 +125,7 @@ async fn unrouted_requests_are_not_audited_and_entries_are_truncated() {
     assert_eq!(
         bench.get(AUDIT).await.body,
         json!([]),
-        "a method that the route does not take"
+        "an unsupported method is not audited"
     );
 }
 
@@ -144,9 +148,9 @@ async fn reads_do_not_fill_the_audit_log_and_a_change_that_cannot_be_audited_is_
     assert!((1..30).contains(&noted), "{noted} of 40");
     let mut created = 0;
     let full = loop {
-        let answer = bench.post("/vnfpkgm/v2/vnf_packages", &json!({})).await;
-        if answer.status != 201 {
-            break answer;
+        let response = bench.post("/vnfpkgm/v2/vnf_packages", &json!({})).await;
+        if response.status != 201 {
+            break response;
         }
         created += 1;
     };
@@ -158,7 +162,7 @@ async fn reads_do_not_fill_the_audit_log_and_a_change_that_cannot_be_audited_is_
     );
     assert!(full.detail().contains("`audit_bytes`"), "{full:?}");
     let noted_now = bench.get(AUDIT).await.body.as_array().unwrap().len();
-    assert_eq!(noted_now, noted + created, "each change is noted");
+    assert_eq!(noted_now, noted + created, "every change is audited");
     bench.log_in("root");
     let other = bench.post("/vnfpkgm/v2/vnf_packages", &json!({})).await;
     assert_eq!(other.status, 201, "{other:?}");

@@ -148,7 +148,7 @@ pub(crate) struct Bench {
 
 /// A response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
@@ -158,7 +158,7 @@ pub(crate) struct Answer {
     pub(crate) is_all: bool,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn detail(&self) -> &str {
         self.body["detail"].as_str().unwrap()
     }
@@ -286,7 +286,7 @@ impl Bench {
         self.http.request(method, format!("{}{path}", self.url))
     }
 
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Response {
         let request = request.build().unwrap();
         let path = request.url().path().to_owned();
         let method = request.method().clone();
@@ -296,11 +296,11 @@ impl Bench {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         assert!(
             !text.contains("planted"),
-            "a secret in what {path} answers: {text}"
+            "a secret in the response of {path}: {text}"
         );
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
         let is_all = method != Method::PATCH;
-        let answer = Answer {
+        let response = Response {
             status,
             headers,
             body,
@@ -308,26 +308,26 @@ impl Bench {
             bytes,
             is_all,
         };
-        check(&path, &answer);
-        oracle::documented(method.as_str(), &path, &answer);
-        headers::check(method.as_str(), &path, &answer);
-        answer
+        check(&path, &response);
+        oracle::documented(method.as_str(), &path, &response);
+        headers::check(method.as_str(), &path, &response);
+        response
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Response {
         self.send(self.request(Method::GET, path)).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> Response {
         self.send(self.request(Method::DELETE, path)).await
     }
 
     /// Creates a package record and uploads `content`.
-    pub(crate) async fn upload(&self, content: Vec<u8>) -> (String, Answer) {
+    pub(crate) async fn upload(&self, content: Vec<u8>) -> (String, Response) {
         let id = self.post(PACKAGES, &json!({})).await.id();
         let path = format!("{PACKAGES}/{id}/package_content");
         let request = self
@@ -338,8 +338,8 @@ impl Bench {
 
     /// Onboards a sample; returns the ids of package and VNFD.
     pub(crate) async fn onboard(&self, name: &str) -> (String, String) {
-        let (id, answer) = self.upload(packed(name)).await;
-        assert_eq!(answer.status, 202, "{answer:?}");
+        let (id, response) = self.upload(packed(name)).await;
+        assert_eq!(response.status, 202, "{response:?}");
         let shown = self.get(&format!("{PACKAGES}/{id}")).await.body;
         assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
         (id, shown["vnfdId"].as_str().unwrap().to_owned())
@@ -358,20 +358,20 @@ impl Bench {
 
     /// Creates an instance of a VNFD; returns its id.
     pub(crate) async fn create(&self, vnfd: &str) -> String {
-        let answer = self.post(INSTANCES, &json!({"vnfdId": vnfd})).await;
-        assert_eq!(answer.status, 201, "{answer:?}");
-        answer.id()
+        let response = self.post(INSTANCES, &json!({"vnfdId": vnfd})).await;
+        assert_eq!(response.status, 201, "{response:?}");
+        response.id()
     }
 
     /// Registers a VIM of type Kubernetes; returns its id.
     pub(crate) async fn vim(&self) -> String {
         let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
             "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
-        let answer = self
+        let response = self
             .post(VIMS, &json!({"name": "cluster", "connection": connection}))
             .await;
-        assert_eq!(answer.status, 201, "{answer:?}");
-        answer.id()
+        assert_eq!(response.status, 201, "{response:?}");
+        response.id()
     }
 
     /// A request to instantiate VNF-B on a new VIM.
@@ -394,23 +394,23 @@ pub(crate) fn packed(name: &str) -> Vec<u8> {
 }
 
 /// Checks a response against the standard.
-fn check(path: &str, answer: &Answer) {
+fn check(path: &str, response: &Response) {
     let versioned = ["/vnflcm/v1/", "/vnflcm/v2/", "/vnfpkgm/v2/"]
         .iter()
         .any(|api| path.starts_with(api));
     if versioned || path.ends_with("/api_versions") {
         assert!(
-            answer.headers.contains_key("version"),
-            "no Version in {answer:?}"
+            response.headers.contains_key("version"),
+            "no Version in {response:?}"
         );
     }
-    if answer.status >= 400 {
+    if response.status >= 400 {
         assert_eq!(
-            answer.headers[CONTENT_TYPE], "application/problem+json",
-            "{answer:?}"
+            response.headers[CONTENT_TYPE], "application/problem+json",
+            "{response:?}"
         );
-        assert_eq!(answer.body["status"], answer.status, "{answer:?}");
-        let code = answer.body["code"].as_str().unwrap();
+        assert_eq!(response.body["status"], response.status, "{response:?}");
+        let code = response.body["code"].as_str().unwrap();
         let ours = problem::CODES.iter().any(|(name, ..)| *name == code);
         let drivers = vnfm_kubernetes::errors::CODES.to_vec();
         let engines = [vnfm_core::codes(), vnfm_nfvo::codes(), drivers].concat();
@@ -419,15 +419,15 @@ fn check(path: &str, answer: &Answer) {
             ours || engines || code.starts_with("test."),
             "`{code}` is in no table of codes"
         );
-        return oracle::check("ProblemDetails", &answer.body);
+        return oracle::check("ProblemDetails", &response.body);
     }
     let resource = path.split('/').nth(3).unwrap_or_default();
     // The content of a package can be anything, and a PATCH of one returns only the changes.
     if resource == "vnf_packages" && path.split('/').count() > 5 {
         return;
     }
-    if resource == "vnf_packages" && !answer.is_all {
-        return oracle::check_sol005("VnfPkgInfoModifications", &answer.body);
+    if resource == "vnf_packages" && !response.is_all {
+        return oracle::check_sol005("VnfPkgInfoModifications", &response.body);
     }
     let kind = match resource {
         "vnf_instances" => "VnfInstance",
@@ -441,7 +441,7 @@ fn check(path: &str, answer: &Answer) {
     } else {
         oracle::check
     };
-    match &answer.body {
+    match &response.body {
         Value::Null => {}
         Value::Array(entries) => entries.iter().for_each(|entry| check(kind, entry)),
         entry => check(kind, entry),

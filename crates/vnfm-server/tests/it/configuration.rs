@@ -53,7 +53,7 @@ fn begun(folder: &Path, environment: &[(&str, &str)]) -> (Child, String, BufRead
     else {
         let mut log = String::new();
         stderr.read_to_string(&mut log).unwrap();
-        panic!("it does not start: {line}{log}");
+        panic!("the server did not start: {line}{log}");
     };
     (process, url, stderr)
 }
@@ -86,7 +86,7 @@ impl Server {
             line.clear();
             assert!(
                 self.stderr.read_line(&mut line).unwrap() > 0,
-                "it has ended without `{part}`"
+                "the server exited without logging `{part}`"
             );
             if line.contains(part) {
                 return line;
@@ -162,7 +162,7 @@ access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
 ";
     let (output, log, file) = checked(text, &[("VNFM_LIMITS_LEASE_SECONDS", "x")]);
     assert_eq!(output.status.code(), Some(1), "{log}");
-    let at = |place: &str| format!("{}:{place}: ", file.display());
+    let at = |position: &str| format!("{}:{position}: ", file.display());
     for wanted in [
         at("1:9") + "expected an address and a port such as `127.0.0.1:9890`, found `here`",
         at("3:3") + "there is no member `step_second`; did you mean `step_seconds`?",
@@ -392,13 +392,13 @@ async fn health_and_metrics_can_have_their_own_address() {
 async fn readiness_names_the_part_that_cannot_work() {
     let server = Server::start("limits: {free_bytes: 1000000000000000000}", &[]);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let answer = client
+    let response = client
         .get(format!("{}/readyz", server.url))
         .send()
         .await
         .unwrap();
-    assert_eq!(answer.status(), 503);
-    let ready: Value = answer.json().await.unwrap();
+    assert_eq!(response.status(), 503);
+    let ready: Value = response.json().await.unwrap();
     assert_eq!(
         (&ready["ready"], &ready["parts"]["disk"]),
         (&json!(false), &json!("not ready"))

@@ -17,10 +17,10 @@ async fn call(server: &Server, method: Method, path: &str) -> (u16, Value) {
     let request = client
         .request(method, format!("{}{path}", server.url))
         .header("version", "2.3.0");
-    let answer = request.json(&json!({})).send().await.unwrap();
+    let response = request.json(&json!({})).send().await.unwrap();
     (
-        answer.status().as_u16(),
-        answer.json().await.unwrap_or_default(),
+        response.status().as_u16(),
+        response.json().await.unwrap_or_default(),
     )
 }
 
@@ -34,7 +34,7 @@ async fn accepted(server: &Server) -> String {
 /// Standard error of a program that does not start.
 fn refused(mut command: Command) -> String {
     let ended = command.output().unwrap();
-    assert!(!ended.status.success(), "it starts all the same");
+    assert!(!ended.status.success(), "the program must not start");
     String::from_utf8(ended.stderr).unwrap()
 }
 
@@ -72,7 +72,7 @@ async fn a_server_with_a_missing_wal_or_database_starts_only_after_the_loss_is_a
         assert_eq!(
             data.path().join("vnfm.db").exists(),
             gone != "vnfm.db",
-            "nothing is made anew"
+            "nothing is recreated"
         );
         fs::rename(data.path().join("elsewhere"), data.path().join(gone)).unwrap();
         let mut server = started(&mut command(data.path()));

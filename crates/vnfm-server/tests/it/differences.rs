@@ -147,7 +147,7 @@ fn rows() -> Vec<(String, Vec<String>, bool)> {
     rows.map(|line| {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
         let [location, what, why] = cells[..] else {
-            panic!("no three cells: {line}")
+            panic!("the row does not have three cells: {line}")
         };
         (
             location.trim_matches('`').to_owned(),
@@ -198,7 +198,7 @@ fn every_difference_has_its_reason() {
     }
     assert!(
         found.len() > 100,
-        "only {} differences: something was not read",
+        "found only {} differences, so a document was not read completely",
         found.len()
     );
     let rows = rows();
@@ -215,16 +215,16 @@ fn every_difference_has_its_reason() {
     }
     assert!(
         unknown.is_empty(),
-        "without a row in docs/conformance.md:\n{}",
+        "differences without a row in docs/conformance.md:\n{}",
         unknown.join("\n")
     );
     for (pattern, differences, has_reason) in &rows {
-        assert!(has_reason, "no reason: {pattern}");
+        assert!(has_reason, "the row has no reason: {pattern}");
         for what in differences {
             let is_true = used.contains_key(&(pattern.as_str(), what.as_str()));
             assert!(
                 is_true,
-                "true no more, or said by an earlier row: `{pattern}` {what}"
+                "outdated, or covered by an earlier row: `{pattern}` {what}"
             );
         }
     }
@@ -232,13 +232,13 @@ fn every_difference_has_its_reason() {
 
 fn vnfm_sol() -> Option<PathBuf> {
     let data = std::env::var_os("VNFM_SOL_DATA").map(PathBuf::from);
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sol");
-    let folder = data.unwrap_or(beside);
+    let fallback = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sol");
+    let folder = data.unwrap_or(fallback);
     if folder.is_dir() {
         return Some(folder);
     }
     let what = format!(
-        "no official SOL files in `{}`; name their folder in VNFM_SOL_DATA",
+        "no official SOL files in `{}`; set VNFM_SOL_DATA to their folder",
         folder.display()
     );
     assert!(

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 const EVENTS: &str = "/vnfm/v1/events";
 
-fn summaries(answer: &Value) -> Vec<String> {
-    let events = answer["events"].as_array().unwrap();
+fn summaries(response: &Value) -> Vec<String> {
+    let events = response["events"].as_array().unwrap();
     events
         .iter()
         .map(|event| {
@@ -75,7 +75,7 @@ async fn events_of_other_tenants_are_hidden() {
     assert_eq!(
         seen,
         json!({"events": [], "next": 0}),
-        "nor how many there are"
+        "their number is hidden too"
     );
 }
 
@@ -89,25 +89,25 @@ async fn event_lists_are_bounded_and_can_be_continued() {
         let body = json!({"vnfdId": vnfd, "vnfInstanceName": format!("{index}-{name}")});
         created.push(bench.post(INSTANCES, &body).await.created_id());
     }
-    let (mut seen, mut after, mut answers) = (Vec::new(), json!(0), 0);
+    let (mut seen, mut after, mut responses) = (Vec::new(), json!(0), 0);
     loop {
-        let answer = bench.get(&format!("{EVENTS}?after={after}")).await;
-        let events = answer.body["events"].as_array().unwrap();
+        let response = bench.get(&format!("{EVENTS}?after={after}")).await;
+        let events = response.body["events"].as_array().unwrap();
         if events.is_empty() {
             break;
         }
         assert!(
-            answer.body.to_string().len() <= (64 << 10) + 64,
-            "an answer of {} events",
+            response.body.to_string().len() <= (64 << 10) + 64,
+            "a response with {} events",
             events.len()
         );
         let ids = events
             .iter()
             .map(|event| event["vnfInstanceId"].as_str().unwrap().to_owned());
         seen.extend(ids);
-        after = answer.body["next"].clone();
-        answers += 1;
+        after = response.body["next"].clone();
+        responses += 1;
     }
-    assert_eq!(seen, created, "each once, in order");
-    assert!(answers >= 3, "{answers} answers for 160 kB");
+    assert_eq!(seen, created, "each event once, in order");
+    assert!(responses >= 3, "{responses} answers for 160 kB");
 }

@@ -53,11 +53,11 @@ fn request(server: &Server, method: Method, path: &str) -> RequestBuilder {
         .header("version", "2.3.0")
 }
 
-async fn answer(request: RequestBuilder) -> (u16, Value) {
-    let answer = request.send().await.unwrap();
+async fn response(request: RequestBuilder) -> (u16, Value) {
+    let response = request.send().await.unwrap();
     (
-        answer.status().as_u16(),
-        answer.json().await.unwrap_or_default(),
+        response.status().as_u16(),
+        response.json().await.unwrap_or_default(),
     )
 }
 
@@ -73,13 +73,13 @@ async fn wrapped(server: &Server) -> Value {
     std::fs::write(folder.path().join("b.csar"), vec![0; 8 << 20]).unwrap();
     std::fs::write(folder.path().join("b.cms"), "-----BEGIN CMS-----").unwrap();
     let outer = vnfm_descriptor::pack(folder.path(), &Limits::default()).unwrap();
-    let (_, created) = answer(request(server, Method::POST, PACKAGES).json(&json!({}))).await;
+    let (_, created) = response(request(server, Method::POST, PACKAGES).json(&json!({}))).await;
     let path = format!("{PACKAGES}/{}", created["id"].as_str().unwrap());
     let put = request(server, Method::PUT, &format!("{path}/package_content"));
     let put = put.header("content-type", "application/zip").body(outer);
     put.send().await.unwrap();
     until("the upload ends", async || {
-        let (_, package_info) = answer(request(server, Method::GET, &path)).await;
+        let (_, package_info) = response(request(server, Method::GET, &path)).await;
         package_info["onboardingFailureDetails"]
             .is_object()
             .then_some(package_info)
@@ -104,27 +104,27 @@ async fn a_package_that_does_not_fit_on_the_disk_is_refused_and_leaves_nothing()
     let mut server = started(&mut on_a_full_disk(data.path(), &config));
     let create =
         |server: &Server| request(server, Method::POST, INSTANCES).json(&json!({"vnfdId": vnfd}));
-    let (status, refused) = answer(create(&server)).await;
+    let (status, refused) = response(create(&server)).await;
     assert_eq!(
         (status, &refused["code"]),
         (507, &json!("download.not-written")),
         "{refused:#}"
     );
-    let (_, all) = answer(request(&server, Method::GET, PACKAGES)).await;
+    let (_, all) = response(request(&server, Method::GET, PACKAGES)).await;
     assert_eq!(
         (all, package_files(data.path())),
         (json!([]), vec![]),
         "nothing half"
     );
 
-    let (_, created) = answer(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
+    let (_, created) = response(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
     let path = format!("{PACKAGES}/{}", created["id"].as_str().unwrap());
     let from = json!({"addressInformation": shelf.at("/b.csar")});
     let upload = format!("{path}/package_content/upload_from_uri");
-    let (status, _) = answer(request(&server, Method::POST, &upload).json(&from)).await;
+    let (status, _) = response(request(&server, Method::POST, &upload).json(&from)).await;
     assert_eq!(status, 202);
     let package_info = until("the upload ends", async || {
-        let (_, package_info) = answer(request(&server, Method::GET, &path)).await;
+        let (_, package_info) = response(request(&server, Method::GET, &path)).await;
         (package_info["onboardingState"] != "UPLOADING").then_some(package_info)
     })
     .await;
@@ -134,7 +134,10 @@ async fn a_package_that_does_not_fit_on_the_disk_is_refused_and_leaves_nothing()
         (&json!(507), &json!("download.not-written"))
     );
     assert_eq!(package_files(data.path()), [""; 0], "nothing half");
-    assert_eq!(answer(request(&server, Method::DELETE, &path)).await.0, 204);
+    assert_eq!(
+        response(request(&server, Method::DELETE, &path)).await.0,
+        204
+    );
 
     // A small archive that unpacks to a large file.
     let package_info = wrapped(&server).await;
@@ -148,6 +151,6 @@ async fn a_package_that_does_not_fit_on_the_disk_is_refused_and_leaves_nothing()
     server.process.kill().unwrap();
     server.process.wait().unwrap();
     let server = started(&mut with_config(data.path(), &config));
-    let (status, created) = answer(create(&server)).await;
+    let (status, created) = response(create(&server)).await;
     assert_eq!(status, 201, "{created:#}");
 }

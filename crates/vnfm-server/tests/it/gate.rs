@@ -1,10 +1,10 @@
 //! Checks of every request: credential, `Version` and `Accept`.
 
-use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup, VIMS};
+use crate::bench::{Bench, INSTANCES, PACKAGES, Response, Setup, VIMS};
 use reqwest::Method;
 use serde_json::json;
 
-async fn with(bench: &Bench, path: &str, header: (&str, &str)) -> Answer {
+async fn with(bench: &Bench, path: &str, header: (&str, &str)) -> Response {
     let base = if header.0 == "version" {
         bench.bare(Method::GET, path)
     } else {
@@ -21,13 +21,13 @@ async fn a_server_with_a_token_refuses_requests_without_it() {
     })
     .await;
     let none = bench.request(Method::GET, INSTANCES);
-    let answer = bench
+    let response = bench
         .request(Method::GET, "/vnfm/v1/health")
         .send()
         .await
         .unwrap();
-    assert_eq!(answer.status(), 401);
-    assert_eq!(answer.headers()["www-authenticate"], "Bearer");
+    assert_eq!(response.status(), 401);
+    assert_eq!(response.headers()["www-authenticate"], "Bearer");
     assert_eq!(none.send().await.unwrap().status(), 401);
     for wrong in [
         "Bearer planted-012345678",
@@ -63,9 +63,9 @@ async fn versions() {
         ("2.3", 400, "2.3.0"),
         ("", 400, "2.3.0"),
     ] {
-        let answer = with(&bench, INSTANCES, ("version", asked)).await;
-        assert_eq!(answer.status, status, "{asked}");
-        assert_eq!(answer.headers["version"], answered);
+        let response = with(&bench, INSTANCES, ("version", asked)).await;
+        assert_eq!(response.status, status, "{asked}");
+        assert_eq!(response.headers["version"], answered);
     }
     let all = bench.get("/vnflcm/v2/api_versions").await.body;
     crate::oracle::check("ApiVersionInformation", &all);
@@ -86,14 +86,14 @@ async fn a_request_without_the_version_header_is_refused() {
         ("/vnfpkgm/v2/api_versions", 200),
         (VIMS, 200),
     ] {
-        let answer = bench.send(bench.bare(Method::GET, path)).await;
-        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        let response = bench.send(bench.bare(Method::GET, path)).await;
+        assert_eq!(response.status, status, "{path}: {response:?}");
         if status == 400 {
             assert!(
-                answer.detail().contains("`Version` is missing"),
-                "{answer:?}"
+                response.detail().contains("`Version` is missing"),
+                "{response:?}"
             );
-            assert_eq!(answer.body["code"], "request.no-version");
+            assert_eq!(response.body["code"], "request.no-version");
         }
     }
 }
@@ -152,6 +152,6 @@ async fn a_client_that_does_not_accept_json_gets_406() {
 async fn every_response_has_a_request_id() {
     let bench = Bench::new().await;
     assert!(!bench.get("/vnfm/v1/health").await.headers["x-request-id"].is_empty());
-    let answer = with(&bench, "/vnfm/v1/health", ("x-request-id", "mine")).await;
-    assert_eq!(answer.headers["x-request-id"], "mine");
+    let response = with(&bench, "/vnfm/v1/health", ("x-request-id", "mine")).await;
+    assert_eq!(response.headers["x-request-id"], "mine");
 }

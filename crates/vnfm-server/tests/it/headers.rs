@@ -4,7 +4,7 @@
 //! every
 //! status that needs no VIM.
 
-use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup};
+use crate::bench::{Bench, INSTANCES, PACKAGES, Response, Setup};
 use crate::oracle;
 use crate::tenants::users;
 use reqwest::Method;
@@ -22,9 +22,9 @@ const DOCUMENTS: [(&str, &str); 2] = [
 ];
 
 /// Panics if a response lacks a header that the standard or HTTP requires with its status.
-pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
-    let what = format!("{method} {path}: {answer:?}");
-    let wanted: &[&str] = match (method, answer.status) {
+pub(crate) fn check(method: &str, path: &str, response: &Response) {
+    let what = format!("{method} {path}: {response:?}");
+    let wanted: &[&str] = match (method, response.status) {
         (_, 201 | 303) => &["location"],
         (_, 304) => &["etag"],
         (_, 401) => &["www-authenticate"],
@@ -35,12 +35,15 @@ pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
         _ => &[],
     };
     for name in wanted {
-        assert!(answer.headers.contains_key(*name), "no `{name}`: {what}");
-    }
-    for name in mandatory(&method.to_lowercase(), path, answer.status) {
         assert!(
-            answer.headers.contains_key(&name),
-            "the standard wants `{name}`: {what}"
+            response.headers.contains_key(*name),
+            "missing header `{name}`: {what}"
+        );
+    }
+    for name in mandatory(&method.to_lowercase(), path, response.status) {
+        assert!(
+            response.headers.contains_key(&name),
+            "the standard requires `{name}`: {what}"
         );
     }
 }
@@ -66,9 +69,9 @@ fn mandatory(method: &str, path: &str, status: u16) -> Vec<String> {
     let Some(template) = template else {
         return Vec::new();
     };
-    let answers = &paths[template][method]["responses"];
-    let answer = resolved(document, &answers[status.to_string()]);
-    let headers = answer["headers"].as_object().into_iter().flatten();
+    let responses = &paths[template][method]["responses"];
+    let response = resolved(document, &responses[status.to_string()]);
+    let headers = response["headers"].as_object().into_iter().flatten();
     let needed = headers.filter(|(_, header)| resolved(document, header)["required"] == true);
     needed.map(|(name, _)| name.to_lowercase()).collect()
 }
@@ -160,12 +163,12 @@ async fn every_route_sends_the_mandatory_headers_of_each_status() {
             cases.push((413, with("application/json", &huge)));
         }
         for (status, request) in cases {
-            let answer = bench.send(request).await;
+            let response = bench.send(request).await;
             // Refusals before the body is read.
-            let is_unsupported = answer.body["code"] == "request.not-supported";
+            let is_unsupported = response.body["code"] == "request.not-supported";
             assert!(
-                answer.status == status || is_unsupported,
-                "{method} {path}: {status}, not {answer:?}"
+                response.status == status || is_unsupported,
+                "{method} {path}: {status}, not {response:?}"
             );
             seen.insert(status);
         }
@@ -182,14 +185,14 @@ async fn every_route_answers_404_for_an_unknown_id() {
     });
     let mut count = 0;
     for (method, path, _) in named {
-        let answer = bench
+        let response = bench
             .send(
                 bench
                     .bare(method.clone(), &path)
                     .header("version", version(&path)),
             )
             .await;
-        assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
+        assert_eq!(response.status, 404, "{method} {path}: {response:?}");
         count += 1;
     }
     assert!(count > 10, "{count}");
@@ -205,18 +208,18 @@ async fn every_route_answers_401_without_a_login_and_403_to_a_reader() {
     let readers = Bench::with(users("")).await;
     readers.log_in("acme-reader");
     for (method, path, _) in routes() {
-        let answer = bench.send(bench.bare(method.clone(), &path)).await;
-        assert_eq!(answer.status, 401, "{method} {path}: {answer:?}");
+        let response = bench.send(bench.bare(method.clone(), &path)).await;
+        assert_eq!(response.status, 401, "{method} {path}: {response:?}");
         if method != Method::GET {
-            let answer = readers.send(readers.request(method.clone(), &path)).await;
-            assert_eq!(answer.status, 403, "{method} {path}: {answer:?}");
+            let response = readers.send(readers.request(method.clone(), &path)).await;
+            assert_eq!(response.status, 403, "{method} {path}: {response:?}");
         }
     }
 }
 
 #[test]
 fn a_missing_header_is_detected() {
-    let answer = |status| Answer {
+    let response = |status| Response {
         status,
         headers: reqwest::header::HeaderMap::new(),
         text: String::new(),
@@ -230,11 +233,11 @@ fn a_missing_header_is_detected() {
         ("POST", PACKAGES, 201),
         ("GET", "/vnfm/v1/vims", 503),
     ] {
-        let missing = std::panic::catch_unwind(|| check(method, path, &answer(status)));
+        let missing = std::panic::catch_unwind(|| check(method, path, &response(status)));
         assert!(missing.is_err(), "{method} {path} {status}");
     }
     let is_there = oracle::document(DOCUMENTS[0].1).is_some();
-    let missing = std::panic::catch_unwind(|| check("GET", INSTANCES, &answer(200)));
+    let missing = std::panic::catch_unwind(|| check("GET", INSTANCES, &response(200)));
     assert_eq!(
         missing.is_err(),
         is_there,

@@ -47,16 +47,16 @@ impl Site {
             Some(body) => request.json(body),
             None => request,
         };
-        let answer = request.send().await.unwrap();
-        let resource_path = answer
+        let response = request.send().await.unwrap();
+        let resource_path = response
             .headers()
             .get("location")
             .and_then(|resource_path| resource_path.to_str().ok());
         let id = resource_path
             .and_then(|resource_path| resource_path.rsplit('/').next())
             .map(ToOwned::to_owned);
-        let status = answer.status().as_u16();
-        let mut body: Value = answer.json().await.unwrap_or_default();
+        let status = response.status().as_u16();
+        let mut body: Value = response.json().await.unwrap_or_default();
         if let Some(id) = id.filter(|_| body.is_null()) {
             body = json!({ "id": id });
         }
@@ -275,11 +275,14 @@ async fn a_hook_can_call_neither_the_servers_host_nor_a_redirect_target() {
     let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
         .await
         .unwrap();
-    let answer = hosts(&["127.0.0.1"])
+    let response = hosts(&["127.0.0.1"])
         .http(&get(&outer.url()))
         .await
         .unwrap();
-    assert_eq!(answer.status, 302, "it is the hook's to follow");
+    assert_eq!(
+        response.status, 302,
+        "only the hook may follow the redirect"
+    );
     let port: u16 = inner.url().rsplit(':').next().unwrap().parse().unwrap();
     let target: SshTarget = serde_json::from_value(
         json!({"serverId": "server", "address": "127.0.0.1", "username": "root", "port": port}),

@@ -15,7 +15,7 @@ async fn only_the_tenant_of_a_host_key_lists_and_deletes_it() {
     );
     assert_ne!(
         acme, other,
-        "the same server on a VIM of the same id is one of each tenant"
+        "tenants have separate keys for the same server id and VIM id"
     );
     bench.log_in("acme-admin");
     let listed = bench.get(HOST_KEYS).await.body;

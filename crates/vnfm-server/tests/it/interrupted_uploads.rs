@@ -105,8 +105,22 @@ fn is_sealed(folder: &Path) {
         }
         let bytes = std::fs::read(&path).unwrap();
         let is_planted = bytes.windows(7).any(|window| window == b"planted");
-        assert!(!is_planted, "a secret lies in `{}`", path.display());
+        assert!(!is_planted, "a planted secret is in `{}`", path.display());
     }
+}
+
+/// Creates a package and starts its upload from the shelf, with a login; returns its id.
+async fn begin_upload(server: &Server, shelf: &Shelf) -> String {
+    let created = json_of(request(server, Method::POST, PACKAGES).json(&json!({}))).await;
+    let id = created["id"].as_str().unwrap().to_owned();
+    let path = format!("{PACKAGES}/{id}/package_content/upload_from_uri");
+    let upload = request(server, Method::POST, &path).json(&json!({
+        "addressInformation": shelf.at("/b.csar?sig=planted-signature"),
+        "authType": "BASIC",
+        "paramsBasic": {"userName": "u", "password": "planted-password"},
+    }));
+    assert_eq!(upload.send().await.unwrap().status(), 202);
+    id
 }
 
 #[tokio::test]
@@ -120,22 +134,10 @@ async fn an_upload_from_a_uri_resumes_after_a_crash_with_a_sealed_login() {
     );
     std::fs::write(&config, allowed).unwrap();
     let mut server = logging(data.path(), &config, &log);
-    let created = json_of(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
-    let id = created["id"].as_str().unwrap();
+    let id = begin_upload(&server, &shelf).await;
     let path = format!("{PACKAGES}/{id}");
-    let upload = request(
-        &server,
-        Method::POST,
-        &format!("{path}/package_content/upload_from_uri"),
-    );
-    let upload = upload.json(&json!({
-        "addressInformation": shelf.at("/b.csar?sig=planted-signature"),
-        "authType": "BASIC",
-        "paramsBasic": {"userName": "u", "password": "planted-password"},
-    }));
-    assert_eq!(upload.send().await.unwrap().status(), 202);
     let part = data.path().join(format!("packages/{id}.arriving"));
-    until("the first part is there", async || {
+    until("the first part is stored", async || {
         let length = std::fs::metadata(&part).map_or(0, |file| file.len());
         (length >= 1000).then_some(())
     })

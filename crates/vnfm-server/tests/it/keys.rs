@@ -69,10 +69,10 @@ async fn call(server: &Server, method: &str, path: &str, body: Option<Value>) ->
         Some(body) => request.json(&body),
         None => request,
     };
-    let answer = request.send().await.unwrap();
+    let response = request.send().await.unwrap();
     (
-        answer.status().as_u16(),
-        answer.json().await.unwrap_or_default(),
+        response.status().as_u16(),
+        response.json().await.unwrap_or_default(),
     )
 }
 
@@ -182,7 +182,7 @@ async fn migrate_both_ways(lab: &Lab, server: &Server, vim: &str) {
     assert_eq!(
         returned.1["unused"].as_array().unwrap().len(),
         1,
-        "it is named, and not deleted"
+        "the unused key is listed, not deleted"
     );
     assert!(has_key_file(&lab.data()));
     assert_eq!(

@@ -70,9 +70,10 @@ async fn a_large_package_is_onboarded_with_constant_memory() {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let packages = format!("{}{}", server.url, crate::bench::PACKAGES);
     let send = |request: reqwest::RequestBuilder| async move {
-        let answer = request.header("version", "2.3.0").send().await.unwrap();
-        assert!(answer.status().is_success(), "{answer:?}");
-        serde_json::from_str::<serde_json::Value>(&answer.text().await.unwrap()).unwrap_or_default()
+        let response = request.header("version", "2.3.0").send().await.unwrap();
+        assert!(response.status().is_success(), "{response:?}");
+        serde_json::from_str::<serde_json::Value>(&response.text().await.unwrap())
+            .unwrap_or_default()
     };
     let created = send(client.post(&packages).json(&serde_json::json!({}))).await;
     let package = format!("{packages}/{}", created["id"].as_str().unwrap());
@@ -97,14 +98,10 @@ async fn a_large_package_is_onboarded_with_constant_memory() {
     );
     assert!(
         grown < 48 * MIB,
-        "the server took {} MiB more for it",
+        "the server needed {} MiB more memory",
         grown / MIB
     );
     let hash = package_info["checksum"]["hash"].as_str().unwrap();
     let own = Package::open(&path, &Limits::default()).unwrap();
-    assert_eq!(
-        hash,
-        own.sha256(),
-        "the hash that was taken while it arrived"
-    );
+    assert_eq!(hash, own.sha256(), "the hash computed during the upload");
 }

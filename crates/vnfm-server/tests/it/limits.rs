@@ -39,16 +39,23 @@ async fn concurrent_creations_do_not_exceed_the_instance_quota() {
         bench.log_in(user);
         let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
         let body = json!({"vnfdId": vnfd});
-        let answers = futures::future::join_all((0..8).map(|_| bench.post(INSTANCES, &body))).await;
-        let created = answers.iter().filter(|answer| answer.status == 201).count();
+        let responses =
+            futures::future::join_all((0..8).map(|_| bench.post(INSTANCES, &body))).await;
+        let created = responses
+            .iter()
+            .filter(|response| response.status == 201)
+            .count();
         assert_eq!(created, most, "{user}");
-        let refused = answers.iter().find(|answer| answer.status == 403).unwrap();
+        let refused = responses
+            .iter()
+            .find(|response| response.status == 403)
+            .unwrap();
         assert_eq!(refused.body["code"], "access.quota", "{refused:?}");
-        let says = format!(
-            "`instances` of the tenant `{}` is {most}, {most} are used",
+        let expected = format!(
+            "`instances` of the tenant `{}` is {most}; {most} are used",
             user.split('-').next().unwrap()
         );
-        assert!(refused.detail().contains(&says), "{refused:?}");
+        assert!(refused.detail().contains(&expected), "{refused:?}");
     }
 }
 
@@ -112,7 +119,7 @@ async fn the_total_size_of_packages_stays_within_the_quota() {
     assert_eq!(
         bench.send(upload(packed("vnf-b-cnf"))).await.status,
         202,
-        "there is room again"
+        "the quota has room again"
     );
 }
 
@@ -154,9 +161,12 @@ async fn concurrent_uploads_do_not_exceed_the_quota() {
             send.send(Ok(packed("vnf-b-cnf"))).await.unwrap();
         }
     };
-    let (answers, ()) = tokio::join!(futures::future::join_all(uploads), sending);
-    let refused = answers.iter().filter(|answer| answer.status == 403).count();
-    assert!(refused >= 6, "{answers:?}");
+    let (responses, ()) = tokio::join!(futures::future::join_all(uploads), sending);
+    let refused = responses
+        .iter()
+        .filter(|response| response.status == 403)
+        .count();
+    assert!(refused >= 6, "{responses:?}");
     let used = bench
         .app
         .engine
@@ -206,8 +216,8 @@ async fn a_pending_body_holds_no_shared_resource() {
     };
     tokio::select! {
         () = others => {}
-        answer = bench.send(upload) => panic!("{answer:?}"),
-        answer = bench.send(operation) => panic!("{answer:?}"),
+        response = bench.send(upload) => panic!("{response:?}"),
+        response = bench.send(operation) => panic!("{response:?}"),
     }
 }
 
@@ -231,15 +241,15 @@ async fn subscriptions_and_waiting_event_requests_have_a_quota() {
     let waits = || bench.get("/vnfm/v1/events?wait_seconds=60");
     let second = async {
         loop {
-            let answer = bench.get("/vnfm/v1/events?wait_seconds=1").await;
-            if answer.status != 200 {
-                return answer;
+            let response = bench.get("/vnfm/v1/events?wait_seconds=1").await;
+            if response.status != 200 {
+                return response;
             }
         }
     };
     tokio::select! {
         refused = second => assert_eq!(refused.status, 403, "{refused:?}"),
-        answer = waits() => assert_eq!(answer.status, 403, "{answer:?}"),
+        response = waits() => assert_eq!(response.status, 403, "{response:?}"),
     }
 }
 
@@ -258,17 +268,17 @@ async fn failed_logins_are_limited_per_address() {
         let bare = bench
             .bare(Method::GET, INSTANCES)
             .bearer_auth("planted-nobody");
-        let answer = bench.send(bare).await;
-        if answer.status == 429 {
-            assert!(answer.headers.contains_key("retry-after"));
+        let response = bench.send(bare).await;
+        if response.status == 429 {
+            assert!(response.headers.contains_key("retry-after"));
         }
-        *statuses.entry(answer.status).or_default() += 1;
+        *statuses.entry(response.status).or_default() += 1;
     }
     assert!(statuses[&429] >= 20, "{statuses:?}");
     assert_eq!(
         bench.get(INSTANCES).await.status,
         200,
-        "who is known is not kept out"
+        "known users are not locked out"
     );
 }
 

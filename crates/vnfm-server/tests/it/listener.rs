@@ -27,7 +27,7 @@ async fn until_closed(stream: &mut TcpStream) -> String {
     let mut response = Vec::new();
     let closed = tokio::time::timeout(TEST_TIMEOUT, stream.read_to_end(&mut response)).await;
     // A reset also closes the connection.
-    assert!(closed.is_ok(), "the connection is held for ever");
+    assert!(closed.is_ok(), "the server does not close the connection");
     String::from_utf8(response).unwrap()
 }
 

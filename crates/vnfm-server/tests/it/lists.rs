@@ -1,11 +1,11 @@
 //! Lists (SOL013 5): filters, selectors, pages, unpaged lists, and malformed queries.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS, PACKAGES, Setup};
+use crate::bench::{Bench, INSTANCES, OPS, PACKAGES, Response, Setup};
 use serde_json::{Value, json};
 
-fn ids(answer: &Answer) -> Vec<String> {
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let entries = answer.body.as_array().unwrap();
+fn ids(response: &Response) -> Vec<String> {
+    assert_eq!(response.status, 200, "{response:?}");
+    let entries = response.body.as_array().unwrap();
     entries
         .iter()
         .map(|entry| entry["id"].as_str().unwrap().to_owned())
@@ -22,8 +22,8 @@ fn members(entry: &Value) -> Vec<&str> {
 }
 
 /// Path of the next page, if any.
-fn next(bench: &Bench, answer: &Answer) -> Option<String> {
-    let link = answer.headers.get("link")?.to_str().unwrap();
+fn next(bench: &Bench, response: &Response) -> Option<String> {
+    let link = response.headers.get("link")?.to_str().unwrap();
     let uri = link
         .strip_prefix('<')
         .unwrap()
@@ -34,9 +34,9 @@ fn next(bench: &Bench, answer: &Answer) -> Option<String> {
 
 async fn named(bench: &Bench, vnfd: &str, name: &str) -> String {
     let body = json!({"vnfdId": vnfd, "vnfInstanceName": name, "metadata": {"site": name, "n": 1}});
-    let answer = bench.post(INSTANCES, &body).await;
-    assert_eq!(answer.status, 201, "{answer:?}");
-    answer.id()
+    let response = bench.post(INSTANCES, &body).await;
+    assert_eq!(response.status, 201, "{response:?}");
+    response.id()
 }
 
 /// Creates two instances and instantiates the first.
@@ -74,8 +74,12 @@ async fn filters_select_the_matching_entries() {
             vec![&web],
         ),
     ] {
-        let answer = bench.get(&format!("{INSTANCES}?filter={filter}")).await;
-        assert_eq!(ids(&answer).iter().collect::<Vec<_>>(), wanted, "{filter}");
+        let response = bench.get(&format!("{INSTANCES}?filter={filter}")).await;
+        assert_eq!(
+            ids(&response).iter().collect::<Vec<_>>(),
+            wanted,
+            "{filter}"
+        );
     }
     let query = format!("{OPS}?filter=(eq,vnfInstanceId,{web});(eq,operationState,COMPLETED)");
     assert_eq!(ids(&bench.get(&query).await), [op]);
@@ -148,7 +152,7 @@ async fn selectors_choose_the_members_of_a_list() {
     );
     assert_eq!(
         without["instantiatedVnfInfo"], full["instantiatedVnfInfo"],
-        "it is mandatory"
+        "a mandatory member cannot be excluded"
     );
     large_members_are_omitted(&bench, &op).await;
 }
@@ -200,22 +204,22 @@ async fn pages_continue_after_the_last_id_despite_changes() {
     let mut seen = Vec::new();
     let mut page = next(&bench, &first);
     while let Some(path) = page {
-        let answer = bench.get(&path).await;
+        let response = bench.get(&path).await;
         assert!(
-            answer
+            response
                 .body
                 .as_array()
                 .unwrap()
                 .iter()
                 .all(|one| one.get("metadata").is_some())
         );
-        seen.extend(ids(&answer));
-        page = next(&bench, &answer);
+        seen.extend(ids(&response));
+        page = next(&bench, &response);
     }
     assert_eq!(
         seen,
         created[3..],
-        "the filter and the selector hold on every page"
+        "filter and selector apply to every page"
     );
 }
 
@@ -232,10 +236,10 @@ async fn an_unpaged_list_has_no_link_header() {
     for number in 1..=250 {
         created.push(bench.create(&vnfd).await);
         if [1, 99, 100, 101, 200, 250].contains(&number) {
-            let answer = bench.get(&format!("{INSTANCES}?all_fields")).await;
+            let response = bench.get(&format!("{INSTANCES}?all_fields")).await;
             created.sort();
-            assert_eq!(ids(&answer), created);
-            assert!(!answer.headers.contains_key("link"));
+            assert_eq!(ids(&response), created);
+            assert!(!response.headers.contains_key("link"));
         }
     }
     let ill = bench.get(&format!("{INSTANCES}?filter=x")).await;
@@ -289,12 +293,12 @@ async fn a_malformed_query_gets_400_with_the_column() {
             "`sort` is not supported here; supported: filter, all_fields",
         ),
     ] {
-        let answer = bench.get(&format!("{INSTANCES}?{query}")).await;
-        assert_eq!(answer.status, 400, "{query}: {answer:?}");
+        let response = bench.get(&format!("{INSTANCES}?{query}")).await;
+        assert_eq!(response.status, 400, "{query}: {response:?}");
         assert!(
-            answer.detail().contains(told),
+            response.detail().contains(told),
             "{query}: {}",
-            answer.detail()
+            response.detail()
         );
     }
     let of_another = bench.get(&format!("{OPS}?filter=(eq,vnfdId,1)")).await;
@@ -323,9 +327,9 @@ async fn hostile_filters_are_refused_or_match_nothing() {
         quote,
         "(cont,metadata/%F0%9F%A6%80,%FF)",
     ] {
-        let answer = bench.get(&format!("{INSTANCES}?filter={filter}")).await;
+        let response = bench.get(&format!("{INSTANCES}?filter={filter}")).await;
         assert_eq!(
-            (answer.status, answer.text.as_str()),
+            (response.status, response.text.as_str()),
             (200, "[]"),
             "{filter}"
         );
@@ -334,17 +338,17 @@ async fn hostile_filters_are_refused_or_match_nothing() {
     // Deeper than the database can compile: refused with a hint instead of an internal error.
     for names in 12..25 {
         let path = format!("metadata{}", "/a".repeat(names));
-        let answer = bench
+        let response = bench
             .get(&format!("{INSTANCES}?filter=(eq,{path},x)"))
             .await;
-        assert_eq!(answer.status, 400, "{answer:?}");
+        assert_eq!(response.status, 400, "{response:?}");
         assert!(
-            answer.detail().contains("no more than 12 names"),
-            "{answer:?}"
+            response.detail().contains("no more than 12 names"),
+            "{response:?}"
         );
     }
     // A long chain of alternatives must not be too deep either.
     let many = format!("(cont,metadata/a,{})", vec!["x"; 500].join(","));
-    let answer = bench.get(&format!("{INSTANCES}?filter={many}")).await;
-    assert_eq!((answer.status, answer.text.as_str()), (200, "[]"));
+    let response = bench.get(&format!("{INSTANCES}?filter={many}")).await;
+    assert_eq!((response.status, response.text.as_str()), (200, "[]"));
 }

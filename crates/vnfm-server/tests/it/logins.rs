@@ -1,6 +1,6 @@
 //! Logins by password, server token and Keystone token: which are accepted, and what the 401 says.
 
-use crate::bench::{Answer, Bench, HASHED, INSTANCES, PASSWORD, Setup};
+use crate::bench::{Bench, HASHED, INSTANCES, PASSWORD, Response, Setup};
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use vnfm_sim::{Options, World};
@@ -8,14 +8,14 @@ use vnfm_sim::{Options, World};
 pub(crate) async fn with(
     bench: &Bench,
     login: impl FnOnce(RequestBuilder) -> RequestBuilder,
-) -> Answer {
+) -> Response {
     bench
         .send(login(bench.request(Method::GET, INSTANCES)))
         .await
 }
 
-pub(crate) fn challenges(answer: &Answer) -> Vec<&str> {
-    answer
+pub(crate) fn challenges(response: &Response) -> Vec<&str> {
+    response
         .headers
         .get_all("www-authenticate")
         .iter()
@@ -107,8 +107,8 @@ impl Keystone {
             "scope": {"project": {"name": at.user, "domain": {"id": "default"}}}}});
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         let request = http.post(format!("{}/auth/tokens", at.auth_url));
-        let answer = request.json(&login).send().await.unwrap();
-        answer.headers()["x-subject-token"]
+        let response = request.json(&login).send().await.unwrap();
+        response.headers()["x-subject-token"]
             .to_str()
             .unwrap()
             .to_owned()

@@ -1,6 +1,6 @@
 //! Values in manifests: they stay text, have the declared type, and are limited in what they create.
 
-use crate::bench::{Answer, INSTANCES};
+use crate::bench::{INSTANCES, Response};
 use crate::policies::{BINDING, IN_THE_SYSTEM, Stage};
 use serde_json::json;
 
@@ -28,7 +28,7 @@ async fn a_parameter_cannot_inject_objects() {
     assert_eq!(
         page["data"]["index.html"],
         json!(format!("{evil}\n")),
-        "all of it is text"
+        "the value stays text"
     );
 }
 
@@ -48,7 +48,9 @@ async fn a_parameter_of_the_wrong_type_is_refused_by_name() {
             (422, &json!("kubernetes.value-unfit"))
         );
         assert!(
-            refused.detail().contains("variable `replicas` is a number"),
+            refused
+                .detail()
+                .contains("variable `replicas` must be a number"),
             "{refused:?}"
         );
     }
@@ -65,13 +67,13 @@ async fn a_request_is_limited_in_resources_and_bytes() {
     let vim = stage.vim(json!({})).await;
     let vnfd = stage.onboard("").await;
     let instance = stage.bench.create(&vnfd).await;
-    let refused = |answer: Answer, setting: &str| {
+    let refused = |response: Response, setting: &str| {
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (422, &json!("plan.too-large")),
-            "{answer:?}"
+            "{response:?}"
         );
-        assert!(answer.detail().contains(setting), "{}", answer.detail());
+        assert!(response.detail().contains(setting), "{}", response.detail());
     };
     let many = stage
         .instantiate(&instance, &vim, json!({"replicas": 100_000_000}))

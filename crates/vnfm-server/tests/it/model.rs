@@ -2,7 +2,7 @@
 //! states,
 //! links and lists. Both versions of the interface alternate.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS};
+use crate::bench::{Bench, INSTANCES, OPS, Response};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering::SeqCst;
@@ -111,7 +111,7 @@ impl Play {
     }
 
     /// Sends a request in one of the two versions.
-    async fn send(&mut self, method: Method, path: &str, body: Value) -> Answer {
+    async fn send(&mut self, method: Method, path: &str, body: Value) -> Response {
         let v1 = self.chance.below(2) == 0;
         let path = if v1 {
             path.replace("/vnflcm/v2/", "/vnflcm/v1/")
@@ -120,7 +120,7 @@ impl Play {
         };
         let mut request = self.bench.bare(method.clone(), &path);
         request = request.header("version", if v1 { "1.3.0" } else { "2.3.0" });
-        let answer = self
+        let response = self
             .bench
             .send(if body.is_null() {
                 request
@@ -129,15 +129,15 @@ impl Play {
             })
             .await;
         self.calls
-            .push(format!("{method} {path} -> {}", answer.status));
-        answer
+            .push(format!("{method} {path} -> {}", response.status));
+        response
     }
 
-    fn expect(&self, answer: &Answer, status: u16) {
+    fn expect(&self, response: &Response, status: u16) {
         assert_eq!(
-            answer.status,
+            response.status,
             status,
-            "{answer:?}\n{}",
+            "{response:?}\n{}",
             self.calls.join("\n")
         );
     }
@@ -149,12 +149,12 @@ impl Play {
         } else {
             Method::POST
         };
-        let answer = self.send(method, path, body).await;
-        self.expect(&answer, if possible { 202 } else { 409 });
+        let response = self.send(method, path, body).await;
+        self.expect(&response, if possible { 202 } else { 409 });
         if !possible {
             return None;
         }
-        let op = answer.created_id();
+        let op = response.created_id();
         self.bench.ended(&op).await;
         Some(op)
     }
@@ -165,10 +165,10 @@ impl Play {
             return self.create().await;
         }
         if let Call::Nobody = call {
-            let answer = self
+            let response = self
                 .send(Method::GET, &format!("{INSTANCES}/nobody"), Value::Null)
                 .await;
-            return self.expect(&answer, 404);
+            return self.expect(&response, 404);
         }
         if self.vnfs.is_empty() {
             return;
@@ -181,8 +181,8 @@ impl Play {
             Call::Terminate | Call::Heal | Call::Rename => self.change(&mut vnf, call).await,
             Call::Scale => {
                 let path = format!("{INSTANCES}/{}/scale", vnf.id);
-                let answer = self.send(Method::POST, &path, json!({})).await;
-                self.expect(&answer, 404);
+                let response = self.send(Method::POST, &path, json!({})).await;
+                self.expect(&response, 404);
             }
             _ => self.decide(&mut vnf, call).await,
         }
@@ -192,10 +192,10 @@ impl Play {
 
     async fn create(&mut self) {
         let body = json!({"vnfdId": self.vnfd});
-        let answer = self.send(Method::POST, INSTANCES, body).await;
-        self.expect(&answer, 201);
+        let response = self.send(Method::POST, INSTANCES, body).await;
+        self.expect(&response, 201);
         let vnf = Vnf {
-            id: answer.id(),
+            id: response.id(),
             name: None,
             instantiated: false,
             stopped: None,
@@ -208,9 +208,9 @@ impl Play {
     async fn delete(&mut self, number: usize) {
         let vnf = self.vnfs[number].clone();
         let path = format!("{INSTANCES}/{}", vnf.id);
-        let answer = self.send(Method::DELETE, &path, Value::Null).await;
+        let response = self.send(Method::DELETE, &path, Value::Null).await;
         let possible = vnf.is_free() && !vnf.instantiated;
-        self.expect(&answer, if possible { 204 } else { 409 });
+        self.expect(&response, if possible { 204 } else { 409 });
         if possible {
             self.vnfs.remove(number);
             let deleted = self.send(Method::GET, &path, Value::Null).await;
@@ -225,14 +225,16 @@ impl Play {
             json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": self.vim}}});
         let path = format!("{INSTANCES}/{}/instantiate", vnf.id);
         let request = self.bench.request(Method::POST, &path).json(&body);
-        let answer = self.bench.send(request).await;
-        self.calls
-            .push(format!("POST {path} (fails: {fails}) -> {}", answer.status));
+        let response = self.bench.send(request).await;
+        self.calls.push(format!(
+            "POST {path} (fails: {fails}) -> {}",
+            response.status
+        ));
         let possible = vnf.is_free() && !vnf.instantiated;
-        self.expect(&answer, if possible { 202 } else { 409 });
+        self.expect(&response, if possible { 202 } else { 409 });
         if possible {
-            self.bench.ended(&answer.created_id()).await;
-            Self::came_to(vnf, answer.created_id(), fails);
+            self.bench.ended(&response.created_id()).await;
+            Self::came_to(vnf, response.created_id(), fails);
         }
     }
 
@@ -289,12 +291,12 @@ impl Play {
         if let Call::Retry { fails } = call {
             self.bench.world.fails.store(fails, SeqCst);
         }
-        let answer = self
+        let response = self
             .send(Method::POST, &format!("{OPS}/{op}/{task}"), body)
             .await;
         let possible = vnf.stopped.is_some() && task != "cancel";
         let taken = if task == "fail" { 200 } else { 202 };
-        self.expect(&answer, if possible { taken } else { 409 });
+        self.expect(&response, if possible { taken } else { 409 });
         if !possible {
             return;
         }
@@ -349,7 +351,7 @@ impl Play {
             ids.sort();
             ids
         };
-        let ids = |list: &Answer| -> Vec<String> {
+        let ids = |list: &Response| -> Vec<String> {
             let entries = list.body.as_array().unwrap();
             sorted(
                 entries

@@ -1,10 +1,10 @@
 //! PATCH of an instance: `MODIFY_INFO` as an operation, merge patches, what cannot be changed, and conditional requests.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS};
+use crate::bench::{Bench, INSTANCES, OPS, Response};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-async fn patch(bench: &Bench, id: &str, body: &Value, headers: &[(&str, &str)]) -> Answer {
+async fn patch(bench: &Bench, id: &str, body: &Value, headers: &[(&str, &str)]) -> Response {
     let mut request = bench.request(Method::PATCH, &format!("{INSTANCES}/{id}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -15,13 +15,13 @@ async fn patch(bench: &Bench, id: &str, body: &Value, headers: &[(&str, &str)]) 
 
 /// Patches an instance, waits for the end, and returns the occurrence.
 async fn patched(bench: &Bench, id: &str, body: &Value) -> Value {
-    let answer = patch(bench, id, body, &[]).await;
+    let response = patch(bench, id, body, &[]).await;
     assert_eq!(
-        (answer.status, answer.text.as_str()),
+        (response.status, response.text.as_str()),
         (202, ""),
-        "{answer:?}"
+        "{response:?}"
     );
-    bench.ended(&answer.created_id()).await
+    bench.ended(&response.created_id()).await
 }
 
 async fn instantiated(bench: &Bench) -> String {
@@ -102,12 +102,12 @@ async fn vim_connections_are_patched_by_key() {
     assert_eq!(connections["vim1"]["extra"], json!({"zone": "z"}));
     assert_eq!(
         connections["other"]["vimId"], connections["vim1"]["vimId"],
-        "as the registry has it"
+        "the id of the registry"
     );
     assert_eq!(connections["other"]["vimType"], "ETSINFV.KUBERNETES.V_1");
     assert!(
         connections["vim1"]["vimId"].is_string(),
-        "what is left out stays: {connections:#}"
+        "omitted members stay: {connections:#}"
     );
     patched(&bench, &id, &json!({"vimConnectionInfo": {"other": null}})).await;
     assert!(
@@ -124,7 +124,7 @@ async fn vim_connections_are_patched_by_key() {
     assert_eq!(
         bench.ended(&op).await["operationState"],
         "COMPLETED",
-        "it still knows its VIM"
+        "the VIM of the instance is still known"
     );
 }
 
@@ -170,11 +170,11 @@ async fn refuses_patches(bench: &Bench, id: &str) {
         (json!({"metadata": 1}), 422, "request.schema"),
         (json!([]), 422, "request.schema"),
     ] {
-        let answer = patch(bench, id, &body, &[]).await;
+        let response = patch(bench, id, &body, &[]).await;
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (status, &json!(code)),
-            "{body}: {answer:?}"
+            "{body}: {response:?}"
         );
     }
 }
@@ -250,7 +250,7 @@ async fn an_etag_changes_with_the_representation() {
     bench.world.held.send_replace(false);
     bench.ended(&heal).await;
     let after = bench.get(&format!("{INSTANCES}/{id}")).await;
-    let tags = [before, busy, after].map(|answer| answer.headers["etag"].clone());
+    let tags = [before, busy, after].map(|response| response.headers["etag"].clone());
     assert!(
         tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2],
         "{tags:?}"

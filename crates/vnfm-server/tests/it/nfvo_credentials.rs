@@ -1,6 +1,6 @@
 //! Renewed credentials for the NFVO: the next package is fetched with them.
 
-use crate::bench::{Answer, Bench, INSTANCES, Setup, packed};
+use crate::bench::{Bench, INSTANCES, Response, Setup, packed};
 use serde_json::json;
 use vnfm_descriptor::{Limits, Package};
 use vnfm_sim::nfvo::{CLIENT, PASSWORD, Policy, Wanted};
@@ -19,7 +19,7 @@ async fn at_nfvo(world: &World, more: &str) -> Bench {
     .await
 }
 
-async fn made_of_b(bench: &Bench) -> Answer {
+async fn made_of_b(bench: &Bench) -> Response {
     let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
     bench
         .post(INSTANCES, &json!({"vnfdId": package.vnfd().descriptor_id}))

@@ -1,7 +1,7 @@
 //! Packages of the NFVO: fetched when an instance is created or when they are on-boarded there, and kept in step with
 //! it.
 
-use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup, packed};
+use crate::bench::{Bench, INSTANCES, PACKAGES, Response, Setup, packed};
 use crate::tenants::users;
 use axum::Router;
 use axum::extract::Request;
@@ -58,7 +58,7 @@ impl Scene {
             .offer("at-nfvo", &self.vnfd, packed("vnf-b-cnf"));
     }
 
-    async fn create(&self) -> Answer {
+    async fn create(&self) -> Response {
         self.bench
             .post(INSTANCES, &json!({"vnfdId": self.vnfd}))
             .await
@@ -149,7 +149,7 @@ async fn a_missing_package_is_fetched_from_the_nfvo_on_creation_of_an_instance()
     assert_eq!(
         scene.calls("nfvo.packages"),
         2,
-        "what is here is not asked for"
+        "a local package is not requested"
     );
     // It can be used like any other package.
     let request = scene.bench.request_b().await;
@@ -189,13 +189,13 @@ async fn each_tenant_gets_its_own_package_from_one_download() {
     assert_eq!(
         scene.calls("nfvo.package_content"),
         1,
-        "the second one has the same hash"
+        "the second package has the same hash"
     );
     scene.bench.log_in("root");
     let refused = scene.create().await;
     assert_eq!(
         refused.body["code"], "request.no-package",
-        "it gets nothing of the NFVO"
+        "this tenant gets no packages from the NFVO"
     );
 }
 
@@ -268,7 +268,7 @@ async fn a_slow_fetch_gets_503_and_continues_in_the_background() {
     assert_eq!(
         scene.calls("nfvo.package_content"),
         1,
-        "it was not begun anew"
+        "the download is not repeated"
     );
 }
 
@@ -283,7 +283,7 @@ async fn packages_onboarded_at_the_nfvo_are_fetched_and_followed() {
     );
     scene.offer();
     scene
-        .until("it is fetched before anybody wants it", is("ENABLED"))
+        .until("it is fetched before it is used", is("ENABLED"))
         .await;
     let id = scene.packages().await[0]["id"].as_str().unwrap().to_owned();
     let path = format!("{PACKAGES}/{id}");
@@ -302,16 +302,16 @@ async fn packages_onboarded_at_the_nfvo_are_fetched_and_followed() {
     let instance = scene.create().await.id();
     scene.world.nfvo().withdraw("at-nfvo");
     scene
-        .until("it is gone there, and in use here", is("DISABLED"))
+        .until("it is deleted there and in use here", is("DISABLED"))
         .await;
     let instance = format!("{INSTANCES}/{instance}");
     assert_eq!(scene.bench.delete(&instance).await.status, 204);
     assert_eq!(scene.bench.delete(&path).await.status, 204);
     scene.offer();
-    scene.until("it is there again", is("ENABLED")).await;
+    scene.until("it is on-boarded again", is("ENABLED")).await;
     scene.world.nfvo().withdraw("at-nfvo");
     scene
-        .until("it is gone there, and not in use here", <[Value]>::is_empty)
+        .until("it is deleted there and unused here", <[Value]>::is_empty)
         .await;
     for sent in scene.world.nfvo().page()["told"].as_array().unwrap() {
         assert_eq!(sent["status"], 204, "{sent:#}");
@@ -329,7 +329,7 @@ async fn a_subscription_lost_by_the_nfvo_is_recreated_and_missed_changes_are_fou
     scene.world.nfvo().forget_subscriptions();
     scene.world.nfvo().set_package("at-nfvo", "DISABLED");
     scene
-        .until("nobody told, and it is seen all the same", is("DISABLED"))
+        .until("the change is found without a notification", is("DISABLED"))
         .await;
     assert_eq!(scene.subscribed().await.as_array().unwrap().len(), 1);
     // A local decision stays until the NFVO changes the state.
@@ -397,7 +397,11 @@ async fn only_the_nfvo_can_send_package_notifications() {
         );
     }
     assert_eq!(scene.bench.get(NOTIFICATIONS).await.status, 401);
-    assert_eq!(scene.calls("nfvo.packages"), 0, "nothing was done of it");
+    assert_eq!(
+        scene.calls("nfvo.packages"),
+        0,
+        "the notifications were ignored"
+    );
     let none = Bench::new().await;
     assert_eq!(
         none.send(none.request(Method::POST, NOTIFICATIONS).json(&body))
@@ -431,9 +435,9 @@ impl Gate {
                     let _ = waits.wait_for(|opened| *opened).await;
                 }
                 let passed = client.get(to).headers(request.headers().clone());
-                let answer = passed.send().await.unwrap();
-                let (status, headers) = (answer.status(), answer.headers().clone());
-                (status, headers, answer.bytes().await.unwrap())
+                let response = passed.send().await.unwrap();
+                let (status, headers) = (response.status(), response.headers().clone());
+                (status, headers, response.bytes().await.unwrap())
             }
         });
         let mut task = JoinSet::new();
@@ -461,11 +465,11 @@ async fn a_pending_fetch_does_not_block_other_creations_of_the_tenant() {
     let mut slow = Box::pin(scene.create());
     let is_on_its_way = |all: &[Value]| all.iter().any(|one| one["onboardingState"] == "UPLOADING");
     tokio::select! {
-        created = &mut slow => panic!("it did not wait: {created:?}"),
+        created = &mut slow => panic!("the creation did not wait for the package: {created:?}"),
         () = scene.until("it is on its way", is_on_its_way) => {}
     }
     tokio::select! {
-        created = &mut slow => panic!("the other one waited for this one: {created:?}"),
+        created = &mut slow => panic!("the other creation was blocked: {created:?}"),
         _ = scene.bench.create(&here) => {}
     }
     gate.opened.send_replace(true);

@@ -28,7 +28,7 @@ impl Provider {
         let keys = Arc::new(Mutex::new(JwkSet { keys: Vec::new() }));
         let read = Arc::new(AtomicUsize::new(0));
         let (shown, counted) = (keys.clone(), read.clone());
-        let answer = move || {
+        let response = move || {
             counted.fetch_add(1, SeqCst);
             let set = serde_json::to_value(&*shown.lock().unwrap()).unwrap();
             async move { axum::Json(set) }
@@ -36,7 +36,7 @@ impl Provider {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/certs", listener.local_addr().unwrap());
         let mut task = JoinSet::new();
-        let router = Router::new().route("/certs", get(answer));
+        let router = Router::new().route("/certs", get(response));
         task.spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self {
             url,
@@ -180,18 +180,21 @@ async fn a_signed_token_needs_valid_issuer_audience_time_signature_and_a_rule() 
         let good = with(&bench, |r| r.bearer_auth(key.token(&json!({})))).await;
         assert_eq!(good.status, 200, "{algorithm:?}: {good:?}");
         for (token, status, says) in token_cases(&key) {
-            let answer = with(&bench, |r| r.bearer_auth(token)).await;
-            assert_eq!(answer.status, status, "{algorithm:?}, {says}: {answer:?}");
+            let response = with(&bench, |r| r.bearer_auth(token)).await;
+            assert_eq!(
+                response.status, status,
+                "{algorithm:?}, {says}: {response:?}"
+            );
             assert!(
-                status == 200 || answer.detail().contains(says),
-                "{says}: {answer:?}"
+                status == 200 || response.detail().contains(says),
+                "{says}: {response:?}"
             );
             let error = match status {
                 401 => &["Bearer error=\"invalid_token\""][..],
                 403 => &["Bearer error=\"insufficient_scope\""],
                 _ => &[],
             };
-            assert_eq!(challenges(&answer), error, "{says}");
+            assert_eq!(challenges(&response), error, "{says}");
         }
         let admin = key.token(&json!({"realm_access": {"roles": ["vnfm-admin"]}}));
         let recovery = bench.request(Method::GET, "/vnfm/v1/recovery");
@@ -216,9 +219,12 @@ async fn a_token_with_an_unknown_critical_header_is_refused() {
     let bench = trusting(&provider, "").await;
     for crit in [vec!["exp".to_owned()], vec!["b64".to_owned()], Vec::new()] {
         let token = key.critical(&json!({}), Some(crit));
-        let answer = with(&bench, |r| r.bearer_auth(token)).await;
-        assert_eq!(answer.status, 401, "{answer:?}");
-        assert!(answer.detail().contains("RFC 7515 4.1.11"), "{answer:?}");
+        let response = with(&bench, |r| r.bearer_auth(token)).await;
+        assert_eq!(response.status, 401, "{response:?}");
+        assert!(
+            response.detail().contains("RFC 7515 4.1.11"),
+            "{response:?}"
+        );
     }
 }
 
@@ -265,9 +271,9 @@ async fn a_token_signed_with_the_public_key_is_refused() {
     };
     let public = serde_json::to_vec(&key.public).unwrap();
     let forged = encode(&header, &claims, &EncodingKey::from_secret(&public)).unwrap();
-    let answer = with(&bench, |r| r.bearer_auth(forged)).await;
-    assert_eq!(answer.status, 401, "{answer:?}");
-    assert!(answer.detail().contains("HS256"), "{answer:?}");
+    let response = with(&bench, |r| r.bearer_auth(forged)).await;
+    assert_eq!(response.status, 401, "{response:?}");
+    assert!(response.detail().contains("HS256"), "{response:?}");
 }
 
 #[tokio::test]
@@ -337,13 +343,13 @@ async fn unreadable_signing_keys_give_503_and_cached_ones_stay_valid() {
         ..Provider::new().await
     };
     let bench = trusting(&nowhere, "").await;
-    let answer = with(&bench, |r| r.bearer_auth(key.token(&json!({})))).await;
+    let response = with(&bench, |r| r.bearer_auth(key.token(&json!({})))).await;
     assert_eq!(
-        (answer.status, &answer.body["code"]),
+        (response.status, &response.body["code"]),
         (503, &json!("access.unavailable")),
-        "{answer:?}"
+        "{response:?}"
     );
-    assert!(answer.headers.contains_key("retry-after"));
+    assert!(response.headers.contains_key("retry-after"));
     // A cached key stays valid when the provider is unreachable.
     provider.publishes(&key);
     let bench = trusting(&provider, "keys_seconds: 0\n  refetch_seconds: 0").await;

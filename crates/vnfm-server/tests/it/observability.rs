@@ -12,15 +12,15 @@ use tokio::task::JoinSet;
 use vnfm_server::metrics::NAMES;
 
 async fn figures(bench: &Bench) -> Scrape {
-    let answer = bench.get("/metrics").await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let response = bench.get("/metrics").await;
+    assert_eq!(response.status, 200, "{response:?}");
     assert!(
-        answer.headers["content-type"]
+        response.headers["content-type"]
             .to_str()
             .unwrap()
             .starts_with("text/plain")
     );
-    Scrape::parse(answer.text.lines().map(|line| Ok(line.to_owned()))).unwrap()
+    Scrape::parse(response.text.lines().map(|line| Ok(line.to_owned()))).unwrap()
 }
 
 /// Value of the metric with this name and these labels.
@@ -134,10 +134,7 @@ async fn metric_labels_have_few_values_and_no_tenant_data() {
     );
     let after = series(&bench).await;
     let more: Vec<_> = after.difference(&before).collect();
-    assert!(
-        more.len() <= 8,
-        "more series than there are routes that were asked: {more:#?}"
-    );
+    assert!(more.len() <= 8, "more series than called routes: {more:#?}");
 }
 
 /// Each metric name with its labels, without buckets.
@@ -202,10 +199,10 @@ async fn metrics_show_the_backlog_of_the_outbox() {
     };
     let first = lag().await;
     assert!(first > 0.0, "{first}");
-    assert!(lag().await > first, "it grows");
+    assert!(lag().await > first, "the lag grows");
     open.send_replace(true);
     while waiting().await != "0" {}
-    assert!(lag().await.abs() < f64::EPSILON, "nothing waits");
+    assert!(lag().await.abs() < f64::EPSILON, "there is no backlog");
 }
 
 /// The metrics that a text names, without the suffixes of histograms.
@@ -236,14 +233,14 @@ fn alert_rules_dashboard_and_documentation_name_existing_metrics() {
         let unknown: Vec<_> = used.difference(&known).collect();
         assert!(
             unknown.is_empty(),
-            "{path} names what nobody measures: {unknown:?}"
+            "{path} names unknown metrics: {unknown:?}"
         );
     }
     let page = named(&read("../../docs/how-to/monitor.md"));
-    let untold: Vec<_> = known.difference(&page).collect();
+    let undocumented: Vec<_> = known.difference(&page).collect();
     assert!(
-        untold.is_empty(),
-        "docs/how-to/monitor.md does not tell of {untold:?}"
+        undocumented.is_empty(),
+        "docs/how-to/monitor.md does not describe {undocumented:?}"
     );
 }
 

@@ -83,12 +83,12 @@ async fn every_path_is_routed_with_exactly_its_methods() {
         }
         for method in METHODS {
             let verb = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
-            let answer = bench.send(bench.request(verb, &concrete)).await;
-            let what = format!("{method} {path}: {answer:?}");
-            assert!(!answer.text.contains("there is no resource at"), "{what}");
-            assert_eq!(answer.status == 405, !methods.contains(method), "{what}");
-            if answer.status == 405 {
-                let allowed = answer.headers["allow"].to_str().unwrap().to_lowercase();
+            let response = bench.send(bench.request(verb, &concrete)).await;
+            let what = format!("{method} {path}: {response:?}");
+            assert!(!response.text.contains("there is no resource at"), "{what}");
+            assert_eq!(response.status == 405, !methods.contains(method), "{what}");
+            if response.status == 405 {
+                let allowed = response.headers["allow"].to_str().unwrap().to_lowercase();
                 let allowed: BTreeSet<_> = allowed.split(',').filter(|m| *m != "head").collect();
                 assert_eq!(allowed, methods.iter().copied().collect(), "{what}");
             }
@@ -100,9 +100,9 @@ async fn every_path_is_routed_with_exactly_its_methods() {
 async fn a_vim_check_omits_unknown_members() {
     let bench = Bench::new().await;
     let vim = bench.vim().await;
-    let answer = bench
+    let response = bench
         .post(&format!("{VIMS}/{vim}/check"), &Value::Null)
         .await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    assert!(answer.body.get("expiresAt").is_none(), "{answer:?}");
+    assert_eq!(response.status, 200, "{response:?}");
+    assert!(response.body.get("expiresAt").is_none(), "{response:?}");
 }

@@ -135,7 +135,7 @@ fn the_document_of_version_1_is_current() {
     }
     assert!(
         text == OPENAPI_V1,
-        "schemas/openapi/vnfm-v1.yaml is old; make it anew with VNFM_UPDATE_GENERATED=1"
+        "schemas/openapi/vnfm-v1.yaml is outdated; regenerate it with VNFM_UPDATE_GENERATED=1"
     );
 }
 
@@ -143,9 +143,9 @@ fn the_document_of_version_1_is_current() {
 async fn both_documents_are_served() {
     let bench = Bench::new().await;
     for (path, document) in [("/openapi.yaml", OPENAPI), ("/openapi-v1.yaml", OPENAPI_V1)] {
-        let answer = bench.get(path).await;
+        let response = bench.get(path).await;
         assert_eq!(
-            (answer.status, answer.text.as_str()),
+            (response.status, response.text.as_str()),
             (200, document),
             "{path}"
         );

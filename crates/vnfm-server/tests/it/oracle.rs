@@ -169,16 +169,16 @@ fn the_oracle_refuses_what_the_standard_refuses() {
 }
 
 /// Panics if our OpenAPI document does not declare this response: path, method, status, and the schema of its body.
-pub(crate) fn documented(method: &str, path: &str, answer: &crate::bench::Answer) {
+pub(crate) fn documented(method: &str, path: &str, response: &crate::bench::Response) {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
     static V1: OnceLock<Value> = OnceLock::new();
     let is_v1 = path.starts_with("/vnflcm/v1/");
-    let (kept, text) = if is_v1 {
+    let (parsed, text) = if is_v1 {
         (&V1, routes::OPENAPI_V1)
     } else {
         (&DOCUMENT, routes::OPENAPI)
     };
-    let document = kept.get_or_init(|| serde_yaml::from_str(text).unwrap());
+    let document = parsed.get_or_init(|| serde_yaml::from_str(text).unwrap());
     // The table has the paths of version 2; those of version 1 are the same.
     let path = &path.replacen("/vnflcm/v1/", "/vnflcm/v2/", 1);
     let segments = |path: &str| path.split('/').map(ToOwned::to_owned).collect::<Vec<_>>();
@@ -200,13 +200,13 @@ pub(crate) fn documented(method: &str, path: &str, answer: &crate::bench::Answer
     }
     let operation = &document["paths"][&at][method.to_lowercase()];
     if operation.is_null() {
-        return assert_eq!(answer.status, 405, "{method} {template}");
+        return assert_eq!(response.status, 405, "{method} {template}");
     }
-    let what = format!("{method} {template} answers {}", answer.status);
-    let documented_response = &operation["responses"][answer.status.to_string()];
+    let what = format!("{method} {template} answers {}", response.status);
+    let documented_response = &operation["responses"][response.status.to_string()];
     assert!(
         documented_response.is_object(),
-        "{what}, which the document does not have"
+        "{what}, which the document does not declare"
     );
     let documented_response = documented_response["$ref"]
         .as_str()
@@ -217,29 +217,34 @@ pub(crate) fn documented(method: &str, path: &str, answer: &crate::bench::Answer
         .as_object()
         .and_then(|kinds| kinds.iter().next())
     else {
-        return assert_eq!(answer.text, "", "{what}");
+        return assert_eq!(response.text, "", "{what}");
     };
     if !kind.ends_with("json") {
         return;
     }
-    let mut schema = schema["schema"].clone();
+    assert_valid(&what, &schema["schema"], document, &response.body);
+}
+
+/// Panics if `body` violates `schema`, which may refer to components of `document`.
+fn assert_valid(what: &str, schema: &Value, document: &Value, body: &Value) {
+    let mut schema = schema.clone();
     schema["components"] = document["components"].clone();
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let wrong: Vec<_> = validator
-        .iter_errors(&answer.body)
+        .iter_errors(body)
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
     assert!(
         wrong.is_empty(),
-        "{what} in another shape:\n{}\n{:#}",
+        "{what}, which violates the schema:\n{}\n{:#}",
         wrong.join("\n"),
-        answer.body
+        body
     );
 }
 
 #[test]
 fn the_openapi_document_refuses_undeclared_responses() {
-    let answer = |status: u16, body: Value| crate::bench::Answer {
+    let response = |status: u16, body: Value| crate::bench::Response {
         status,
         headers: reqwest::header::HeaderMap::new(),
         text: body.to_string(),
@@ -249,14 +254,14 @@ fn the_openapi_document_refuses_undeclared_responses() {
     };
     let vim = json!({"id": "i", "name": "n", "vimType": "t", "createdAt": "2026-01-01T00:00:00Z",
         "updatedAt": "2026-01-01T00:00:00Z"});
-    documented("GET", "/vnfm/v1/vims/i", &answer(200, vim.clone()));
+    documented("GET", "/vnfm/v1/vims/i", &response(200, vim.clone()));
     for (method, status, body) in [
         ("GET", 418, json!({})),
         ("GET", 200, json!({"id": 1})),
         ("PUT", 200, vim),
     ] {
         let wrong = std::panic::catch_unwind(|| {
-            documented(method, "/vnfm/v1/vims/i", &answer(status, body));
+            documented(method, "/vnfm/v1/vims/i", &response(status, body));
         });
         assert!(wrong.is_err(), "{method} {status}");
     }

@@ -1,6 +1,6 @@
 //! Heal, and overrides for hanging hooks and lost VIMs, over HTTP.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS, VIMS};
+use crate::bench::{Bench, INSTANCES, OPS, Response, VIMS};
 use crate::world::HANGS;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ async fn instantiated(bench: &Bench) -> String {
 }
 
 /// A request with operator and reason.
-async fn because(bench: &Bench, method: Method, path: &str, reason: &str) -> Answer {
+async fn because(bench: &Bench, method: Method, path: &str, reason: &str) -> Response {
     let request = bench.request(method, path).header("x-vnfm-operator", "ann");
     bench.send(request.header("x-vnfm-reason", reason)).await
 }
@@ -255,7 +255,7 @@ async fn the_tombstone_lasts_until_it_is_deleted(bench: &Bench, id: &str) {
     assert_eq!(
         bench.delete(&format!("{VIMS}/{vim}")).await.status,
         204,
-        "nobody uses it any more"
+        "the VIM is not in use any more"
     );
     let orphans = bench.get("/vnfm/v1/orphans").await.body;
     assert_eq!(orphans["notAsked"][0]["vim"], "cluster", "{orphans:#}");

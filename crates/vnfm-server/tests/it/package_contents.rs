@@ -30,8 +30,8 @@ fn sha256(text: &str) -> Value {
 }
 
 async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
-    let (id, answer) = bench.upload(content).await;
-    assert_eq!(answer.status, 202, "{answer:?}");
+    let (id, response) = bench.upload(content).await;
+    assert_eq!(response.status, 202, "{response:?}");
     let info = bench.get(&format!("{PACKAGES}/{id}")).await.body;
     assert_eq!(info["onboardingState"], "ONBOARDED", "{info:#}");
     info
@@ -122,7 +122,7 @@ async fn a_package_lists_its_images_and_artifacts() {
     ] {
         assert!(
             artifact(&info, other).is_null(),
-            "{other} is no artifact: {info:#}"
+            "{other} is not an artifact: {info:#}"
         );
     }
     a_list_includes_images_and_artifacts_only_on_request(&bench, &info).await;

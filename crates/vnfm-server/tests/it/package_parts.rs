@@ -1,12 +1,12 @@
 //! Packages and their parts: archive, VNFD, manifest, artifacts, ranges of these; and enabling and disabling packages.
 
-use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, packed};
+use crate::bench::{Bench, INSTANCES, PACKAGES, Response, packed};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_RANGE, RANGE};
 use serde_json::json;
 use std::io::{Cursor, Read as _};
 
-async fn got(bench: &Bench, path: &str, headers: &[(HeaderName, &str)]) -> Answer {
+async fn got(bench: &Bench, path: &str, headers: &[(HeaderName, &str)]) -> Response {
     let request = bench.request(Method::GET, path);
     let request = headers.iter().fold(request, |request, (name, value)| {
         request.header(name, *value)
@@ -15,13 +15,13 @@ async fn got(bench: &Bench, path: &str, headers: &[(HeaderName, &str)]) -> Answe
 }
 
 /// Names and contents of the files in an archive.
-fn unpacked(answer: &Answer) -> Vec<(String, Vec<u8>)> {
+fn unpacked(response: &Response) -> Vec<(String, Vec<u8>)> {
     assert_eq!(
-        answer.headers[CONTENT_TYPE], "application/zip",
+        response.headers[CONTENT_TYPE], "application/zip",
         "{:?}",
-        answer.headers
+        response.headers
     );
-    let mut archive = zip::ZipArchive::new(Cursor::new(answer.bytes.clone())).unwrap();
+    let mut archive = zip::ZipArchive::new(Cursor::new(response.bytes.clone())).unwrap();
     let count = archive.len();
     let read = |index| {
         let mut file = archive.by_index(index).unwrap();
@@ -32,8 +32,11 @@ fn unpacked(answer: &Answer) -> Vec<(String, Vec<u8>)> {
     (0..count).map(read).collect()
 }
 
-fn names(answer: &Answer) -> Vec<String> {
-    unpacked(answer).into_iter().map(|(name, _)| name).collect()
+fn names(response: &Response) -> Vec<String> {
+    unpacked(response)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
 }
 
 #[tokio::test]
@@ -79,9 +82,9 @@ async fn ranges_of_an_archive_add_up_to_it() {
         [(RANGE, "bytes=0-1,5-6"), (ACCEPT, "application/zip")],
         [(RANGE, "items=5-"), (ACCEPT, "application/octet-stream")],
     ] {
-        let answer = got(&bench, &path, &headers).await;
+        let response = got(&bench, &path, &headers).await;
         assert!(
-            answer.status == 200 && answer.bytes == content,
+            response.status == 200 && response.bytes == content,
             "{headers:?}"
         );
     }
@@ -175,8 +178,8 @@ async fn manifest_and_artifacts_are_served_individually_and_as_an_archive() {
         "artifacts/Files",
         "artifacts/%2e%2e/secrets.key",
     ] {
-        let answer = bench.get(&of(absent)).await;
-        assert_eq!(answer.status, 404, "{absent}: {answer:?}");
+        let response = bench.get(&of(absent)).await;
+        assert_eq!(response.status, 404, "{absent}: {response:?}");
     }
     artifacts_are_served_together(&bench, &id, &order.bytes).await;
 }
@@ -225,14 +228,14 @@ async fn a_package_that_is_not_onboarded_serves_no_content() {
         "artifacts",
         "artifacts/a",
     ] {
-        let answer = bench.get(&format!("{PACKAGES}/{id}/{what}")).await;
+        let response = bench.get(&format!("{PACKAGES}/{id}/{what}")).await;
         assert_eq!(
-            (answer.status, answer.detail().contains("ONBOARDED")),
+            (response.status, response.detail().contains("ONBOARDED")),
             (409, true),
             "{what}"
         );
-        let answer = bench.get(&format!("{PACKAGES}/none/{what}")).await;
-        assert_eq!(answer.status, 404, "{what}");
+        let response = bench.get(&format!("{PACKAGES}/none/{what}")).await;
+        assert_eq!(response.status, 404, "{what}");
     }
 }
 
@@ -262,7 +265,7 @@ async fn a_disabled_package_allows_no_new_instantiation() {
     assert_eq!(
         patch(json!({"operationalState": "ENABLED"})).await.status,
         409,
-        "it is already"
+        "it is already enabled"
     );
     let changed = patch(json!({"operationalState": "DISABLED"})).await;
     assert_eq!(
@@ -319,7 +322,7 @@ async fn user_defined_data_is_merged_and_invalid_changes_are_refused() {
     assert_eq!(current.body["userDefinedData"], merged);
     assert_eq!(
         current.headers[ETAG], changed.headers[ETAG],
-        "the tag of what it is now"
+        "the tag of the new state"
     );
     for (body, status) in [
         (json!({}), 422),
@@ -340,6 +343,6 @@ async fn user_defined_data_is_merged_and_invalid_changes_are_refused() {
     assert_eq!(
         bench.send(since(tag)).await.status,
         412,
-        "it was changed meanwhile"
+        "the tag is outdated"
     );
 }

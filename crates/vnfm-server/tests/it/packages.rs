@@ -80,8 +80,8 @@ async fn deleted_only_when_unused_and_disabled(bench: &Bench, info: &serde_json:
 
 /// Why a package is not onboarded.
 async fn why(bench: &Bench, content: Vec<u8>) -> String {
-    let (id, answer) = bench.upload(content).await;
-    assert_eq!(answer.status, 202, "{answer:?}");
+    let (id, response) = bench.upload(content).await;
+    assert_eq!(response.status, 202, "{response:?}");
     let info = bench.get(&format!("{PACKAGES}/{id}")).await.body;
     assert_eq!(
         (&info["onboardingState"], &info["operationalState"]),
@@ -145,7 +145,7 @@ async fn a_package_that_cannot_be_stored_is_refused_and_can_be_uploaded_again() 
         "{why:#}"
     );
     let files = std::fs::read_dir(file.parent().unwrap()).unwrap().count();
-    assert_eq!(files, 1, "of the upload something is left");
+    assert_eq!(files, 1, "a part of the upload is left");
     std::fs::remove_dir(&file).unwrap();
     assert_eq!(uploaded().await["onboardingState"], "ONBOARDED");
 }
@@ -167,9 +167,9 @@ async fn a_package_above_the_size_limit_is_refused() {
         ..Setup::default()
     })
     .await;
-    let (id, answer) = bench.upload(packed("vnf-b-cnf")).await;
+    let (id, response) = bench.upload(packed("vnf-b-cnf")).await;
     assert_eq!(
-        (answer.status, answer.detail()),
+        (response.status, response.detail()),
         (413, "the package is larger than 100 bytes")
     );
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Policies of a VIM: what a tenant on another tenant's VIM, and a role with a scope, cannot create on a cluster.
 
-use crate::bench::{Answer, Bench, HASHED, INSTANCES, Setup, VIMS, packed};
+use crate::bench::{Bench, HASHED, INSTANCES, Response, Setup, VIMS, packed};
 use crate::tenants::users;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -59,15 +59,15 @@ impl Stage {
         vim.as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        let answer = self.bench.post(VIMS, &vim).await;
-        assert_eq!(answer.status, 201, "{answer:?}");
-        answer.id()
+        let response = self.bench.post(VIMS, &vim).await;
+        assert_eq!(response.status, 201, "{response:?}");
+        response.id()
     }
 
     /// Onboards VNF-B with `more` in one of its manifests; returns the id of its VNFD.
     pub(crate) async fn onboard(&self, more: &str) -> String {
-        let (id, answer) = self.bench.upload(with(more)).await;
-        assert_eq!(answer.status, 202, "{answer:?}");
+        let (id, response) = self.bench.upload(with(more)).await;
+        assert_eq!(response.status, 202, "{response:?}");
         let info = self
             .bench
             .get(&format!("{}/{id}", crate::bench::PACKAGES))
@@ -77,7 +77,7 @@ impl Stage {
         info["vnfdId"].as_str().unwrap().to_owned()
     }
 
-    pub(crate) async fn instantiate(&self, instance: &str, vim: &str, params: Value) -> Answer {
+    pub(crate) async fn instantiate(&self, instance: &str, vim: &str, params: Value) -> Response {
         let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}},
             "additionalParams": params});
         self.bench
@@ -170,8 +170,8 @@ async fn a_tenant_on_a_shared_vim_stays_in_its_own_namespace() {
         ),
         (ON_THE_HOST, ["Pod `root`", "`spec.hostNetwork: true`"]),
     ] {
-        let (package, answer) = stage.bench.upload(with(more)).await;
-        assert_eq!(answer.status, 202, "{answer:?}");
+        let (package, response) = stage.bench.upload(with(more)).await;
+        assert_eq!(response.status, 202, "{response:?}");
         let package_path = format!("{}/{package}", crate::bench::PACKAGES);
         let vnfd = stage.bench.get(&package_path).await.body["vnfdId"]
             .as_str()
@@ -208,7 +208,7 @@ async fn a_tenant_on_a_shared_vim_stays_in_its_own_namespace() {
         .get_json(&format!("/api/v1/namespaces/vnf-{instance}"))
         .unwrap();
     let enforced = &namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
-    assert_eq!(enforced, "baseline", "and the cluster holds to it as well");
+    assert_eq!(enforced, "baseline", "the cluster enforces it too");
 }
 
 /// A violation that only the cluster can detect is refused by a step, before anything is created.
@@ -290,8 +290,8 @@ async fn a_role_with_a_scope_can_only_create_objects_inside_it() {
         (ON_THE_HOST, ["Pod `root`", "podSecurity: baseline"]),
     ] {
         stage.bench.log_in("acme-admin");
-        let (package, answer) = stage.bench.upload(with(more)).await;
-        assert_eq!(answer.status, 202, "{answer:?}");
+        let (package, response) = stage.bench.upload(with(more)).await;
+        assert_eq!(response.status, 202, "{response:?}");
         let info = stage
             .bench
             .get(&format!("{}/{package}", crate::bench::PACKAGES))
@@ -400,11 +400,11 @@ async fn a_list_does_not_replace_a_policy() {
             .bench
             .request(Method::PATCH, &path)
             .json(&json!({"policy": policy}));
-        let answer = stage.bench.send(change).await;
-        assert_eq!(answer.status, 422, "{policy}: {answer:?}");
+        let response = stage.bench.send(change).await;
+        assert_eq!(response.status, 422, "{policy}: {response:?}");
         assert!(
-            answer.detail().contains("a list instead of an object"),
-            "{answer:?}"
+            response.detail().contains("a list instead of an object"),
+            "{response:?}"
         );
     }
     let current = stage.bench.get(&path).await.body;

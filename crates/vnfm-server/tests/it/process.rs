@@ -66,7 +66,7 @@ pub(crate) fn started(command: &mut Command) -> Server {
             .unwrap()
             .read_to_string(&mut output)
             .unwrap();
-        panic!("it does not start: {line}{output}");
+        panic!("the server did not start: {line}{output}");
     }
     server.url = url.unwrap();
     server
@@ -74,12 +74,12 @@ pub(crate) fn started(command: &mut Command) -> Server {
 
 async fn health(server: &Server) -> String {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let answer = client
+    let response = client
         .get(format!("{}/vnfm/v1/health", server.url))
         .send()
         .await
         .unwrap();
-    answer.text().await.unwrap()
+    response.text().await.unwrap()
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ fn a_second_server_on_the_same_data_folder_is_refused() {
     BufReader::new(second.process.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
-    assert_eq!(line, "", "it serves all the same");
+    assert_eq!(line, "", "the server must not start");
     let mut output = String::new();
     second
         .process
@@ -226,7 +226,7 @@ fn hash_password_prints_a_hash_for_the_configuration() {
     };
     let (one, two) = (hash("correct horse\n"), hash("correct horse\n"));
     assert!(one.status.success());
-    assert_ne!(one.stdout, two.stdout, "the salt is another one each time");
+    assert_ne!(one.stdout, two.stdout, "each hash has its own salt");
     let printed = String::from_utf8(one.stdout).unwrap();
     assert!(
         printed.starts_with("$argon2id$") && printed.lines().count() == 1,

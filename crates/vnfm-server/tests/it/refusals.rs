@@ -1,6 +1,6 @@
 //! Refused requests: status and detail, and that they change nothing.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS, PACKAGES, VIMS};
+use crate::bench::{Bench, INSTANCES, OPS, PACKAGES, Response, VIMS};
 use crate::world::WRONG;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ async fn state(bench: &Bench) -> Vec<Value> {
     all
 }
 
-async fn send(bench: &Bench, case: &Case) -> Answer {
+async fn send(bench: &Bench, case: &Case) -> Response {
     let (method, path, kind, body, ..) = case;
     let mut request = bench.request(method.clone(), path);
     if !kind.is_empty() {
@@ -31,18 +31,22 @@ async fn send(bench: &Bench, case: &Case) -> Answer {
 async fn all_refused(bench: &Bench, cases: Vec<Case>) {
     let before = state(bench).await;
     for case in cases {
-        let answer = send(bench, &case).await;
+        let response = send(bench, &case).await;
         let (method, path, _, body, status, says) = case;
         let what = format!("{method} {path} {}", &body[..body.len().min(200)]);
-        assert_eq!(answer.status, status, "{what}: {answer:?}");
+        assert_eq!(response.status, status, "{what}: {response:?}");
         assert!(
-            answer.detail().contains(says),
+            response.detail().contains(says),
             "{what}: `{}` lacks `{says}`",
-            answer.detail()
+            response.detail()
         );
-        assert!(answer.body["code"].is_string(), "{what}: {answer:?}");
+        assert!(response.body["code"].is_string(), "{what}: {response:?}");
     }
-    assert_eq!(state(bench).await, before, "something was changed");
+    assert_eq!(
+        state(bench).await,
+        before,
+        "a refused request changed something"
+    );
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Roles with a scope see and change only what is in the scope. Nothing else of their tenant appears in any list, id,
 //! notification or message.
 
-use crate::bench::{Answer, Bench, HASHED, INSTANCES, OPS, PACKAGES, VIMS};
+use crate::bench::{Bench, HASHED, INSTANCES, OPS, PACKAGES, Response, VIMS};
 use crate::subscriptions::Sink;
 use crate::tenants::{
     Has, NAMES, SUBSCRIPTIONS, ask, body_has, callback, concrete, furnished, users,
@@ -58,8 +58,8 @@ async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
         }) {
             bench.log_in(user);
             let (path, named) = concrete(template, &has);
-            let answer = ask(&bench, method, &path).await;
-            let what = format!("{user}: {method} {path}: {answer:?}");
+            let response = ask(&bench, method, &path).await;
+            let what = format!("{user}: {method} {path}: {response:?}");
             let parameter = has.ids.iter().find(|(_, id)| Some(id) == named.as_ref());
             match (
                 needs,
@@ -67,18 +67,18 @@ async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
             ) {
                 // Host keys need a role without a scope.
                 (Needs::Role(_), Some(false)) if template.ends_with("{hostKeyId}") => {
-                    assert_eq!(answer.status, 403, "{what}");
+                    assert_eq!(response.status, 403, "{what}");
                 }
-                (Needs::Role(_), Some(false)) => assert_eq!(answer.status, 404, "{what}"),
+                (Needs::Role(_), Some(false)) => assert_eq!(response.status, 404, "{what}"),
                 (Needs::Role(_), Some(true)) if method == "get" => {
-                    assert_eq!(answer.status, 200, "{what}");
+                    assert_eq!(response.status, 200, "{what}");
                 }
                 (Needs::Operator, _) | (Needs::Role(_), Some(true)) => {
-                    assert_eq!(answer.status, 403, "{what}");
+                    assert_eq!(response.status, 403, "{what}");
                 }
                 (Needs::Role(_), None) => {}
             }
-            nothing_is_told(user, (method, &path), &answer, (&has, named.as_deref()));
+            nothing_is_told(user, (method, &path), &response, (&has, named.as_deref()));
             tried += 1;
         }
     }
@@ -104,7 +104,7 @@ async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
 fn nothing_is_told(
     user: &str,
     (method, path): (&str, &str),
-    answer: &Answer,
+    response: &Response,
     (has, named): (&Has, Option<&str>),
 ) {
     let hidden = has
@@ -118,8 +118,8 @@ fn nothing_is_told(
     });
     for received in hidden.map(|(_, id)| id.as_str()).chain(names) {
         assert!(
-            !answer.text.contains(received),
-            "{user}: `{received}` in {method} {path}: {answer:?}"
+            !response.text.contains(received),
+            "{user}: `{received}` in {method} {path}: {response:?}"
         );
     }
 }
@@ -187,7 +187,7 @@ async fn lists_operations_events_and_the_page_are_limited_to_the_scope() {
     assert_eq!(
         bench.get(&format!("{VIMS}/theirs")).await.status,
         404,
-        "nor by its name"
+        "it is not found by name either"
     );
     assert_eq!(
         bench.get("/vnfm/v1/audit").await.body["code"],
@@ -230,8 +230,8 @@ async fn a_body_that_cannot_be_checked_against_the_scope_is_refused() {
         let request = request
             .header("content-type", "application/json")
             .body(body);
-        let answer = bench.send(request).await;
-        assert_eq!(answer.status, 400, "{odd}: {answer:?}");
+        let response = bench.send(request).await;
+        assert_eq!(response.status, 400, "{odd}: {response:?}");
     }
     assert_eq!(
         bench.get(&format!("{INSTANCES}/{theirs}")).await.status,
@@ -240,7 +240,7 @@ async fn a_body_that_cannot_be_checked_against_the_scope_is_refused() {
     assert_eq!(
         bench.get(OPS).await.body.as_array().unwrap().len(),
         1,
-        "of what was made before"
+        "only the earlier operation is listed"
     );
 }
 
@@ -296,7 +296,7 @@ async fn a_subscription_is_limited_to_the_scope_of_its_creator() {
     assert_eq!(
         own.as_array().unwrap().len(),
         1,
-        "the other one is not its own"
+        "the other subscription is outside the scope"
     );
     assert_eq!(own[0]["callbackUri"], narrow.url);
 }

@@ -93,8 +93,8 @@ async fn trusting(vendor: &Vendor, signatures: Policy) -> (Bench, TempDir) {
 }
 
 async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
-    let (id, answer) = bench.upload(content).await;
-    assert_eq!(answer.status, 202, "{answer:?}");
+    let (id, response) = bench.upload(content).await;
+    assert_eq!(response.status, 202, "{response:?}");
     bench.get(&format!("{PACKAGES}/{id}")).await.body
 }
 
@@ -148,7 +148,7 @@ async fn required_signatures_must_be_from_trusted_vendors() {
         assert_eq!(
             info["checksum"]["hash"],
             stored.sha256(),
-            "of the package, not of what was around it"
+            "the checksum is of the package, not of the outer archive"
         );
         let certificate = info["signingCertificate"].as_str();
         assert_eq!(
@@ -230,7 +230,7 @@ async fn an_outer_archive_cannot_hide_an_oversized_package() {
     let bench = Bench::new().await;
     refused(
         &onboarded(&bench, outer).await,
-        "`b.csar` is larger than the 1048576 bytes",
+        "`b.csar` has more than 1048576 bytes",
     );
 }
 

@@ -115,8 +115,8 @@ async fn the_uri_prefix_is_absolute_behind_a_proxy() {
             "https://vnfm.example.com/outer/vnfpkgm/v2/",
         ),
     ] {
-        let answer = bench.send(bench.bare(Method::GET, path)).await;
-        assert_eq!(answer.body["uriPrefix"], prefix);
+        let response = bench.send(bench.bare(Method::GET, path)).await;
+        assert_eq!(response.body["uriPrefix"], prefix);
     }
 }
 
@@ -129,11 +129,11 @@ async fn api_versions_are_served_for_any_version_header() {
         ("/vnflcm/v1/api_versions", "nonsense", "1.3.0"),
         ("/vnflcm/api_versions", "1.3.0", "1.3.0"),
     ] {
-        let answer = bench
+        let response = bench
             .send(bench.bare(Method::GET, path).header("version", requested))
             .await;
         assert_eq!(
-            (answer.status, &answer.headers["version"]),
+            (response.status, &response.headers["version"]),
             (200, &expected.parse().unwrap()),
             "{path}"
         );
@@ -179,14 +179,17 @@ async fn a_matching_if_none_match_gets_304() {
             let request = bench
                 .request(Method::GET, path)
                 .header("if-none-match", &known);
-            let answer = bench.send(request).await;
+            let response = bench.send(request).await;
             assert_eq!(
-                (answer.status, answer.text.as_str()),
+                (response.status, response.text.as_str()),
                 (304, ""),
-                "{path} {known}: {answer:?}"
+                "{path} {known}: {response:?}"
             );
-            assert_eq!(answer.headers["etag"], tag.as_str());
-            assert!(!answer.headers.contains_key("content-type"), "{answer:?}");
+            assert_eq!(response.headers["etag"], tag.as_str());
+            assert!(
+                !response.headers.contains_key("content-type"),
+                "{response:?}"
+            );
         }
         for other in ["\"x\"", "nonsense", ""] {
             let request = bench
@@ -224,10 +227,10 @@ async fn a_patch_of_another_media_type_gets_accept_patch() {
         let request = bench
             .request(Method::PATCH, &path)
             .header("content-type", "application/json-patch+json");
-        let answer = bench.send(request.body("[]")).await;
-        assert_eq!(answer.status, 415, "{answer:?}");
+        let response = bench.send(request.body("[]")).await;
+        assert_eq!(response.status, 415, "{response:?}");
         assert_eq!(
-            answer.headers["accept-patch"],
+            response.headers["accept-patch"],
             "application/merge-patch+json, application/json"
         );
     }
@@ -290,9 +293,9 @@ fn header_names_are_in_title_case() {
         "GET {INSTANCES} HTTP/1.1\r\nhost: {address}\r\nversion: 2.3.0\r\nconnection: close\r\n\r\n"
     );
     connection.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
-    let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+    let mut response = String::new();
+    connection.read_to_string(&mut response).unwrap();
+    let (head, _) = response.split_once("\r\n\r\n").unwrap();
     let mut names = head
         .lines()
         .skip(1)
@@ -312,18 +315,18 @@ async fn all_pages(bench: &Bench, list: &str, filter: &str) -> Vec<String> {
     let mut path = format!("{list}?filter={filter}");
     let mut found = Vec::new();
     loop {
-        let answer = bench.get(&path).await;
-        let entries = answer
+        let response = bench.get(&path).await;
+        let entries = response
             .body
             .as_array()
-            .unwrap_or_else(|| panic!("{filter}: {answer:?}"));
-        assert!(entries.len() <= 2, "{answer:?}");
+            .unwrap_or_else(|| panic!("{filter}: {response:?}"));
+        assert!(entries.len() <= 2, "{response:?}");
         found.extend(
             entries
                 .iter()
                 .map(|one| one["id"].as_str().unwrap().to_owned()),
         );
-        let Some(next) = answer.headers.get("link") else {
+        let Some(next) = response.headers.get("link") else {
             return found;
         };
         let next = next.to_str().unwrap().split(['<', '>']).nth(1).unwrap();

@@ -1,6 +1,6 @@
 //! The statuses of refused requests (SOL013 6.4, SOL003 5.4). The bench checks the ProblemDetails of each.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS, PACKAGES, Setup};
+use crate::bench::{Bench, INSTANCES, OPS, PACKAGES, Response, Setup};
 use crate::tenants::users;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ async fn ask(
     (method, path): (Method, &str),
     headers: &[(&str, &str)],
     body: &str,
-) -> Answer {
+) -> Response {
     let mut request = bench.bare(method, path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -159,15 +159,19 @@ async fn every_status_of_the_standard_is_sent_in_its_case() {
     for case in bad_requests(&one).into_iter().chain(conflicts(&one, &used)) {
         let (method, path, headers, body, status) = case;
         let what = format!("{method} {path} {headers:?}");
-        let answer = ask(&bench, (method, &path), &headers, &body).await;
-        assert_eq!(answer.status, status, "{what}: {answer:?}");
+        let response = ask(&bench, (method, &path), &headers, &body).await;
+        assert_eq!(response.status, status, "{what}: {response:?}");
         assert_eq!(
-            answer.headers.contains_key("allow"),
+            response.headers.contains_key("allow"),
             status == 405,
-            "{what}: {answer:?}"
+            "{what}: {response:?}"
         );
     }
-    assert_eq!(bench.get(&one).await.status, 200, "it is there as it was");
+    assert_eq!(
+        bench.get(&one).await.status,
+        200,
+        "the instance still exists"
+    );
 }
 
 #[tokio::test]
@@ -176,14 +180,14 @@ async fn an_unsupported_task_gets_404() {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     for task in TASKS {
-        let answer = bench
+        let response = bench
             .post(&format!("{INSTANCES}/{id}/{task}"), &json!({}))
             .await;
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (404, &json!("request.not-supported"))
         );
-        assert!(answer.detail().contains(task), "{}", answer.detail());
+        assert!(response.detail().contains(task), "{}", response.detail());
         let nobody = bench
             .post(&format!("{INSTANCES}/nobody/{task}"), &json!({}))
             .await;
@@ -198,17 +202,17 @@ async fn missing_rights_and_too_many_requests_get_401_403_and_429() {
         ..Setup::default()
     })
     .await;
-    let answer = bench.get(INSTANCES).await;
-    assert_eq!(answer.status, 401, "{answer:?}");
-    assert!(answer.headers.contains_key("www-authenticate"));
+    let response = bench.get(INSTANCES).await;
+    assert_eq!(response.status, 401, "{response:?}");
+    assert!(response.headers.contains_key("www-authenticate"));
     let bench = Bench::with(users("rate: {per_second: 1, burst: 2}")).await;
     bench.log_in("acme-reader");
-    let answer = bench.post(INSTANCES, &json!({"vnfdId": "d"})).await;
-    assert_eq!(answer.status, 403, "{answer:?}");
+    let response = bench.post(INSTANCES, &json!({"vnfdId": "d"})).await;
+    assert_eq!(response.status, 403, "{response:?}");
     bench.get(INSTANCES).await;
-    let answer = bench.get(INSTANCES).await;
-    assert_eq!(answer.status, 429, "{answer:?}");
-    assert!(answer.headers.contains_key("retry-after"));
+    let response = bench.get(INSTANCES).await;
+    assert_eq!(response.status, 429, "{response:?}");
+    assert!(response.headers.contains_key("retry-after"));
 }
 
 /// A raw request, because the client refuses to send such a URI.
@@ -220,8 +224,8 @@ async fn an_overlong_uri_gets_414() {
     let path = format!("{INSTANCES}?filter={}", "x".repeat(70_000));
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nversion: 2.3.0\r\n\r\n");
     connection.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = vec![0; 12];
-    connection.read_exact(&mut answer).await.unwrap();
-    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 414");
+    let mut response = vec![0; 12];
+    connection.read_exact(&mut response).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&response), "HTTP/1.1 414");
     assert_eq!(bench.get(INSTANCES).await.body, Value::Array(Vec::new()));
 }

@@ -32,7 +32,7 @@ struct Shared {
     requests: Arc<Mutex<Requests>>,
     versions: Arc<Mutex<Vec<String>>>,
     count: Arc<watch::Sender<usize>>,
-    answer: StatusCode,
+    response: StatusCode,
 }
 
 async fn take(
@@ -49,11 +49,11 @@ async fn take(
     let body = serde_json::from_str(&body).unwrap_or(Value::Null);
     shared.requests.lock().unwrap().push((verb, login, body));
     shared.count.send_modify(|count| *count += 1);
-    shared.answer
+    shared.response
 }
 
 impl Sink {
-    pub(crate) async fn answering(answer: StatusCode) -> Self {
+    pub(crate) async fn answering(response: StatusCode) -> Self {
         let (requests, count) = (
             Arc::new(Mutex::default()),
             Arc::new(watch::Sender::default()),
@@ -63,7 +63,7 @@ impl Sink {
             requests: requests.clone(),
             versions: versions.clone(),
             count: count.clone(),
-            answer,
+            response,
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/callback", listener.local_addr().unwrap());
@@ -124,7 +124,7 @@ async fn a_subscription_is_created_listed_and_deleted() {
     assert_eq!(
         test_request,
         [(Verb::GET, Some(LOGIN.to_owned()), Value::Null)],
-        "it was tested"
+        "the callback was tested"
     );
     let again = bench.post(SUBSCRIPTIONS, &body).await;
     assert_eq!((again.status, again.location()), (303, created.location()));
@@ -132,7 +132,7 @@ async fn a_subscription_is_created_listed_and_deleted() {
     assert_eq!(
         bench.post(SUBSCRIPTIONS, &short).await.status,
         201,
-        "it says something else"
+        "another verbosity makes another subscription"
     );
     let all = bench.get(SUBSCRIPTIONS).await.body;
     assert_eq!(all.as_array().unwrap().len(), 2);
@@ -174,17 +174,17 @@ async fn an_unusable_callback_or_filter_is_refused() {
         ("http://10.0.0.1/", "not allowed"),
         ("ftp://127.0.0.1/", "neither http nor https"),
     ] {
-        let answer = bench
+        let response = bench
             .post(SUBSCRIPTIONS, &json!({"callbackUri": callback}))
             .await;
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (422, &json!("request.callback"))
         );
         assert!(
-            answer.detail().contains(why),
+            response.detail().contains(why),
             "{callback}: {}",
-            answer.detail()
+            response.detail()
         );
     }
     refuses_bodies(&bench).await;
@@ -216,17 +216,17 @@ async fn refuses_bodies(bench: &Bench) {
         ),
         (json!({}), 422, "request.schema"),
     ] {
-        let answer = bench.post(SUBSCRIPTIONS, &body).await;
+        let response = bench.post(SUBSCRIPTIONS, &body).await;
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (status, &json!(code)),
-            "{body}: {answer:?}"
+            "{body}: {response:?}"
         );
     }
     assert_eq!(
         bench.get(SUBSCRIPTIONS).await.body,
         json!([]),
-        "nothing was kept"
+        "no subscription was stored"
     );
     let wrong = bench
         .get(&format!("{SUBSCRIPTIONS}?filter=(eq,nmae,x)"))
@@ -294,7 +294,7 @@ async fn notifications_conform_to_the_standard() {
 }
 
 /// Links and changes of notifications with verbosity FULL.
-fn assert_complete(received: &[Value], created: &crate::bench::Answer, instance: &str, op: &str) {
+fn assert_complete(received: &[Value], created: &crate::bench::Response, instance: &str, op: &str) {
     for one in received {
         oracle::check(one["notificationType"].as_str().unwrap(), one);
         assert_eq!(one["subscriptionId"], created.body["id"]);

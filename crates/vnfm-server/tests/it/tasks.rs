@@ -19,19 +19,19 @@ fn links(resource: &Value) -> Vec<&str> {
 
 /// Statuses of concurrent identical requests.
 async fn at_once(bench: &Bench, path: &str, body: &Value) -> (Vec<u16>, String) {
-    let answers = join_all((0..CLIENTS).map(|_| bench.post(path, body))).await;
-    let accepted = answers
+    let responses = join_all((0..CLIENTS).map(|_| bench.post(path, body))).await;
+    let accepted = responses
         .iter()
-        .find(|answer| answer.status == 202)
+        .find(|response| response.status == 202)
         .unwrap()
         .created_id();
-    for answer in answers.iter().filter(|answer| answer.status != 202) {
+    for response in responses.iter().filter(|response| response.status != 202) {
         assert!(
-            answer.detail().contains(&accepted) || answer.detail().contains("INSTANTIATED"),
-            "{answer:?}"
+            response.detail().contains(&accepted) || response.detail().contains("INSTANTIATED"),
+            "{response:?}"
         );
     }
-    let mut statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+    let mut statuses: Vec<_> = responses.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     (statuses, accepted)
 }
@@ -135,11 +135,11 @@ async fn fail_returns_the_occurrence_and_rollback_leaves_no_resources() {
             .await;
         let op_id = accepted.created_id();
         assert_eq!(bench.ended(&op_id).await["operationState"], "FAILED_TEMP");
-        let answer = bench
+        let response = bench
             .post(&format!("{OPS}/{op_id}/{task}"), &Value::Null)
             .await;
-        assert_eq!(answer.status, status, "{answer:?}");
-        assert_eq!(answer.body.is_null(), status == 202, "{answer:?}");
+        assert_eq!(response.status, status, "{response:?}");
+        assert_eq!(response.body.is_null(), status == 202, "{response:?}");
         assert_eq!(bench.ended(&op_id).await["operationState"], state);
         // The bench checks the schema of the instance.
         let current = bench.get(&format!("{INSTANCES}/{id}")).await.body;
@@ -274,8 +274,8 @@ async fn lists_are_paged() {
         .0;
     let second = bench.get(next.strip_prefix(&bench.url).unwrap()).await;
     assert!(!second.headers.contains_key("link"), "{:?}", second.headers);
-    let ids = |answer: &crate::bench::Answer| -> Vec<String> {
-        let entries = answer.body.as_array().unwrap();
+    let ids = |response: &crate::bench::Response| -> Vec<String> {
+        let entries = response.body.as_array().unwrap();
         entries
             .iter()
             .map(|entry| entry["id"].as_str().unwrap().to_owned())

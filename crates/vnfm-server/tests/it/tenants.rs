@@ -1,6 +1,6 @@
 //! Two tenants on one server: no route shows data of the other tenant, and every route requires its role.
 
-use crate::bench::{Answer, Bench, HASHED, INSTANCES, OPS, PACKAGES, Setup, VIMS, packed};
+use crate::bench::{Bench, HASHED, INSTANCES, OPS, PACKAGES, Response, Setup, VIMS, packed};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ pub(crate) fn concrete(template: &str, has: &Has) -> (String, Option<String>) {
 }
 
 /// A request with a well-formed body for its route.
-pub(crate) async fn ask(bench: &Bench, method: &str, path: &str) -> Answer {
+pub(crate) async fn ask(bench: &Bench, method: &str, path: &str) -> Response {
     let verb = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
     let request = bench.request(verb, path);
     let request = match (method, path.rsplit('/').next().unwrap()) {
@@ -179,12 +179,12 @@ async fn no_route_reads_or_changes_data_of_another_tenant() {
     for (template, method, needs) in seen.iter().chain(&changed) {
         let (path, named) = concrete(template, &has);
         bench.log_in("other-admin");
-        let answer = ask(&bench, method, &path).await;
-        let what = format!("{method} {path}: {answer:?}");
+        let response = ask(&bench, method, &path).await;
+        let what = format!("{method} {path}: {response:?}");
         match (needs, &named) {
-            (Needs::Operator, _) => assert_eq!(answer.status, 403, "{what}"),
-            (Needs::Role(_), Some(_)) => assert_eq!(answer.status, 404, "{what}"),
-            (Needs::Role(_), None) => assert_ne!(answer.status, 403, "{what}"),
+            (Needs::Operator, _) => assert_eq!(response.status, 403, "{what}"),
+            (Needs::Role(_), Some(_)) => assert_eq!(response.status, 404, "{what}"),
+            (Needs::Role(_), None) => assert_ne!(response.status, 403, "{what}"),
         }
         // The response may contain the requested id, but no other id and no name.
         let ids = has
@@ -197,7 +197,7 @@ async fn no_route_reads_or_changes_data_of_another_tenant() {
             .copied()
             .filter(|name| *method == "get" || !body_has(name, &path));
         for hidden in ids.chain(names) {
-            assert!(!answer.text.contains(hidden), "`{hidden}` in {what}");
+            assert!(!response.text.contains(hidden), "`{hidden}` in {what}");
         }
     }
     let tried = routes.len();
@@ -240,7 +240,7 @@ async fn two_tenants_can_have_the_same_vnfd_and_names() {
     let ours = furnished(&bench, &callback).await;
     bench.log_in("other-admin");
     let theirs = furnished(&bench, &callback).await;
-    assert_eq!(ours.vnfd, theirs.vnfd, "one VNFD in both");
+    assert_eq!(ours.vnfd, theirs.vnfd, "both tenants have the same VNFD");
     for ((parameter, ours), (_, theirs)) in ours.ids.iter().zip(&theirs.ids) {
         assert_ne!(ours, theirs, "{parameter}");
     }
@@ -248,7 +248,7 @@ async fn two_tenants_can_have_the_same_vnfd_and_names() {
     let refused = bench.get(&format!("{PACKAGES}/{again}")).await.body;
     assert_eq!(
         refused["onboardingState"], "ERROR",
-        "twice in one tenant: {refused:#}"
+        "a VNFD exists once per tenant: {refused:#}"
     );
 }
 
@@ -275,24 +275,24 @@ async fn every_route_requires_exactly_its_role() {
                     (Needs::Role(Role::Operate), role) => *role == Role::Operate,
                     (Needs::Role(Role::Admin), _) => false,
                 };
-                let answer = ask(&bench, method, &path).await;
-                let what = format!("{user}: {method} {path}: {answer:?}");
+                let response = ask(&bench, method, &path).await;
+                let what = format!("{user}: {method} {path}: {response:?}");
                 // This route needs the login of the NFVO.
                 let is_of_the_nfvo = path == "/vnfm/v1/nfvo_notifications";
-                assert_eq!(answer.status == 401, is_of_the_nfvo, "{what}");
+                assert_eq!(response.status == 401, is_of_the_nfvo, "{what}");
                 if is_of_the_nfvo {
                     continue;
                 }
-                assert_eq!(answer.status == 403, !is_enough, "{what}");
-                if answer.status == 403 {
-                    assert_eq!(answer.body["code"], "access.forbidden", "{what}");
+                assert_eq!(response.status == 403, !is_enough, "{what}");
+                if response.status == 403 {
+                    assert_eq!(response.body["code"], "access.forbidden", "{what}");
                     let enough = match needs {
                         Needs::Role(role) => format!("needs the role `{role}`"),
                         Needs::Operator => {
                             "needs the role `admin` in the tenant `default`".to_owned()
                         }
                     };
-                    assert!(answer.detail().contains(&enough), "{what}");
+                    assert!(response.detail().contains(&enough), "{what}");
                 }
             }
         }
@@ -324,11 +324,11 @@ async fn a_shared_vim_is_usable_by_all_and_changed_by_its_owner() {
     let renamed = bench
         .request(Method::PATCH, &path)
         .json(&json!({"name": "mine"}));
-    for answer in [bench.send(renamed).await, bench.delete(&path).await] {
+    for response in [bench.send(renamed).await, bench.delete(&path).await] {
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (409, &json!("vim.shared")),
-            "{answer:?}"
+            "{response:?}"
         );
     }
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
@@ -350,13 +350,13 @@ async fn a_shared_vim_in_use_stays(bench: &Bench, path: &str, instance: &str) {
     let hidden = bench
         .request(Method::PATCH, path)
         .json(&json!({"shared": false}));
-    for answer in [bench.delete(path).await, bench.send(hidden).await] {
-        assert_eq!(answer.status, 409, "{answer:?}");
+    for response in [bench.delete(path).await, bench.send(hidden).await] {
+        assert_eq!(response.status, 409, "{response:?}");
         assert!(
-            answer.detail().contains("an instance of another tenant"),
-            "{answer:?}"
+            response.detail().contains("an instance of another tenant"),
+            "{response:?}"
         );
-        assert!(!answer.text.contains(instance), "{answer:?}");
+        assert!(!response.text.contains(instance), "{response:?}");
     }
     let orphans = bench.get("/vnfm/v1/orphans").await;
     assert!(!orphans.text.contains(instance), "{orphans:?}");
@@ -409,7 +409,7 @@ async fn a_role_with_a_scope_changes_nothing_outside_it() {
     assert_eq!(
         (refused.status, &refused.body["code"]),
         (422, &json!("request.no-package")),
-        "it does not see the package: {vendor}: {refused:?}"
+        "the package is outside the scope: {vendor}: {refused:?}"
     );
     assert_eq!(bench.get(INSTANCES).await.body, json!([]));
     assert_eq!(bench.post(PACKAGES, &json!({})).await.status, 403);

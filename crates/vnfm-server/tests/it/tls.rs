@@ -73,13 +73,13 @@ fn client(trusted: &str, certificate: Option<&(String, String)>) -> Client {
 }
 
 async fn health(client: &Client, server: &Server) -> Result<StatusCode, reqwest::Error> {
-    let answer = client
+    let response = client
         .get(format!("{}/vnfm/v1/health", server.url))
         .send()
         .await?;
-    let status = answer.status();
+    let status = response.status();
     // A connection is reused only after its response was read.
-    answer.bytes().await?;
+    response.bytes().await?;
     Ok(status)
 }
 
@@ -119,7 +119,7 @@ async fn a_renewed_certificate_is_loaded_and_open_connections_continue() {
     used(&new.pem(), &server).await;
     assert!(
         health(&client(&old.pem(), None), &server).await.is_err(),
-        "the old one is gone"
+        "the old certificate is not used any more"
     );
     // Clients that trust only the old one cannot connect any more, so this uses the open connection.
     assert_eq!(health(&held, &server).await.unwrap(), 200);
@@ -153,7 +153,7 @@ async fn a_client_is_identified_by_a_certificate_of_a_trusted_authority() {
     let forged = certificate(&strange, "nfvo.example.com");
     assert!(
         health(&showing(Some(&forged)), &server).await.is_err(),
-        "in the handshake"
+        "the handshake fails"
     );
 }
 

@@ -60,7 +60,7 @@ impl Shelf {
                 let _ = holding.clone().wait_for(|held| !held).await;
                 let does = does[number.min(does.len() - 1)];
                 // The client may have disconnected.
-                let _ = stream.write_all(&answer(&content, &request, does)).await;
+                let _ = stream.write_all(&response(&content, &request, does)).await;
                 if matches!(does, Does::Stops(_)) {
                     let _ = stream.read(&mut [0]).await;
                 }
@@ -108,7 +108,7 @@ fn is_complete(bytes: &[u8]) -> bool {
     body.len() >= length.map_or(0, |length| length.parse().unwrap())
 }
 
-fn answer(content: &[u8], request: &str, does: Does) -> Vec<u8> {
+fn response(content: &[u8], request: &str, does: Does) -> Vec<u8> {
     let most = match does {
         Does::Says(status) => {
             return format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
@@ -164,7 +164,7 @@ async fn bench_with(shelf: &Shelf, setup: Setup) -> Bench {
     .await
 }
 
-async fn request_upload(bench: &Bench, id: &str, request: &Value) -> crate::bench::Answer {
+async fn request_upload(bench: &Bench, id: &str, request: &Value) -> crate::bench::Response {
     bench
         .post(
             &format!("{PACKAGES}/{id}/package_content/upload_from_uri"),
@@ -176,11 +176,11 @@ async fn request_upload(bench: &Bench, id: &str, request: &Value) -> crate::benc
 /// Creates a package and starts the fetch; returns its id.
 async fn begun(bench: &Bench, request: &Value) -> String {
     let id = bench.post(PACKAGES, &json!({})).await.id();
-    let answer = request_upload(bench, &id, request).await;
+    let response = request_upload(bench, &id, request).await;
     assert_eq!(
-        (answer.status, answer.text.as_str()),
+        (response.status, response.text.as_str()),
         (202, ""),
-        "{answer:?}"
+        "{response:?}"
     );
     id
 }
@@ -223,7 +223,7 @@ async fn an_upload_from_a_uri_resumes_after_each_interruption() {
     assert_eq!(
         request_upload(&bench, &id, &request).await.status,
         409,
-        "it has content"
+        "the package already has content"
     );
 }
 
@@ -241,7 +241,7 @@ async fn an_upload_restarts_if_the_content_may_have_changed() {
     assert_eq!(
         shelf.headers("range"),
         ["", ""],
-        "nobody told that the rest is of the same file"
+        "without a validator the rest may be of another version"
     );
 }
 
@@ -363,14 +363,18 @@ async fn an_address_that_is_not_allowed_is_not_called() {
     let id = bench.post(PACKAGES, &json!({})).await.id();
     let good = shelf.at("/packages/b.csar");
     for (request, code) in bad_sources(&shelf) {
-        let answer = request_upload(&bench, &id, &request).await;
+        let response = request_upload(&bench, &id, &request).await;
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (422, &json!(code)),
             "{request}"
         );
     }
-    assert_eq!(shelf.requests.lock().unwrap().len(), 0, "nobody was asked");
+    assert_eq!(
+        shelf.requests.lock().unwrap().len(),
+        0,
+        "no request was sent"
+    );
     let info = bench.get(&format!("{PACKAGES}/{id}")).await.body;
     assert_eq!(info["onboardingState"], "CREATED", "{info:#}");
     assert_eq!(

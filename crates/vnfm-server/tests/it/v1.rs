@@ -32,7 +32,7 @@ const REQUESTS: [&str; 2] = [
 
 impl Bench {
     /// Sends a request with the `Version` of v1.
-    async fn ask_v1(&self, method: Method, path: &str, body: &Value) -> crate::bench::Answer {
+    async fn ask_v1(&self, method: Method, path: &str, body: &Value) -> crate::bench::Response {
         let request = self.bare(method, path).header("version", "1.3.0");
         self.send(if body.is_null() {
             request
@@ -115,7 +115,7 @@ async fn both_versions_show_the_same_instance_in_their_format() {
     assert_eq!(old.body["vimConnectionInfo"], json!([connection]));
     assert_eq!(
         old.headers["etag"], new.headers["etag"],
-        "it is one resource"
+        "both versions show one resource"
     );
 
     let op = bench
@@ -179,16 +179,16 @@ async fn a_v1_modification_identifies_connections_by_id() {
     }
 }
 
-async fn list_v1(bench: &Bench, query: &str) -> crate::bench::Answer {
+async fn list_v1(bench: &Bench, query: &str) -> crate::bench::Response {
     let path = format!("{V1_INSTANCES}?{query}");
     bench.ask_v1(Method::GET, &path, &Value::Null).await
 }
 
-fn ids(answer: &crate::bench::Answer) -> Vec<String> {
-    let entries = answer
+fn ids(response: &crate::bench::Response) -> Vec<String> {
+    let entries = response
         .body
         .as_array()
-        .unwrap_or_else(|| panic!("{answer:?}"));
+        .unwrap_or_else(|| panic!("{response:?}"));
     entries
         .iter()
         .map(|one| one["id"].as_str().unwrap().to_owned())
@@ -288,7 +288,7 @@ async fn notifications_use_the_version_of_the_subscription() {
     let new = bench.post("/vnflcm/v2/subscriptions", &body).await;
     assert_eq!(
         new.status, 201,
-        "the same callback may be told in both versions: {new:?}"
+        "the same callback can be subscribed in both versions: {new:?}"
     );
 
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
@@ -301,7 +301,7 @@ async fn notifications_use_the_version_of_the_subscription() {
         .created_id();
     bench.ended(&op).await;
     let received = sink.notifications(6).await;
-    let of = |created: &crate::bench::Answer| -> Vec<Value> {
+    let of = |created: &crate::bench::Response| -> Vec<Value> {
         received
             .iter()
             .filter(|one| one["subscriptionId"] == created.body["id"])
@@ -360,12 +360,12 @@ async fn a_v1_body_or_version_header_of_the_wrong_form_is_refused() {
         ),
         (Method::PATCH, &path, json!({"vnfPkgId": "p"}), "`vnfPkgId`"),
     ] {
-        let answer = bench.ask_v1(method, path, &body).await;
-        assert_eq!(answer.status, 422, "{body}: {answer:?}");
+        let response = bench.ask_v1(method, path, &body).await;
+        assert_eq!(response.status, 422, "{body}: {response:?}");
         assert!(
-            answer.detail().contains(says),
+            response.detail().contains(says),
             "{body}: {}",
-            answer.detail()
+            response.detail()
         );
     }
     for (path, version, status) in [
@@ -380,8 +380,8 @@ async fn a_v1_body_or_version_header_of_the_wrong_form_is_refused() {
             Some(version) => request.header("version", version),
             None => request,
         };
-        let answer = bench.send(request).await;
-        assert_eq!(answer.status, status, "{path} {version:?}: {answer:?}");
+        let response = bench.send(request).await;
+        assert_eq!(response.status, status, "{path} {version:?}: {response:?}");
     }
 }
 
@@ -411,17 +411,17 @@ async fn api_versions_list_the_served_versions() {
             &["2.0.0", "2.3.0", "2.4.0"],
         ),
     ] {
-        let answer = bench.send(bench.bare(Method::GET, path)).await;
-        assert_eq!(answer.status, 200, "{path}: {answer:?}");
-        crate::oracle::check("ApiVersionInformation", &answer.body);
+        let response = bench.send(bench.bare(Method::GET, path)).await;
+        assert_eq!(response.status, 200, "{path}: {response:?}");
+        crate::oracle::check("ApiVersionInformation", &response.body);
         let uri_prefix = format!("{}{prefix}", bench.url);
-        assert_eq!(answer.body["uriPrefix"], uri_prefix, "{path}");
+        assert_eq!(response.body["uriPrefix"], uri_prefix, "{path}");
         assert_eq!(
-            answer.headers["version"],
+            response.headers["version"],
             versions[versions.len() - 1],
             "{path}"
         );
-        let found: Vec<_> = answer.body["apiVersions"]
+        let found: Vec<_> = response.body["apiVersions"]
             .as_array()
             .unwrap()
             .iter()
@@ -443,9 +443,9 @@ async fn every_v2_route_exists_in_v1() {
             .split('/')
             .map(|part| if part.starts_with('{') { "none" } else { part });
         let path = parts.collect::<Vec<_>>().join("/");
-        let answer = bench.send(bench.bare(Method::PUT, &path)).await;
-        assert_eq!(answer.status, 405, "{path}: {answer:?}");
-        let allowed = answer.headers["allow"].to_str().unwrap().to_lowercase();
+        let response = bench.send(bench.bare(Method::PUT, &path)).await;
+        assert_eq!(response.status, 405, "{path}: {response:?}");
+        let allowed = response.headers["allow"].to_str().unwrap().to_lowercase();
         assert!(
             methods.iter().all(|method| allowed.contains(method)),
             "{path}: {allowed}"

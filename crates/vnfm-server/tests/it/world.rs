@@ -11,8 +11,8 @@ use vnfm_types::*;
 const TOLD: Code = Code {
     name: "test.told-to",
     kind: ErrorKind::Refused,
-    means: "the test told it to fail",
-    next: "tell it otherwise",
+    means: "the test makes it fail",
+    next: "change the test",
 };
 
 /// A password that the VIM refuses.
