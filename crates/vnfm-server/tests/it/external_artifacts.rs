@@ -158,11 +158,7 @@ fn unavailable(shelf: &str) -> Vec<(String, String, &'static str)> {
             sha256(),
             "is not a hexadecimal SHA-256",
         ),
-        (
-            at("/images/disk.img"),
-            String::new(),
-            "its hash is not stated",
-        ),
+        (at("/images/disk.img"), String::new(), "has no hash"),
         ("file:///etc/passwd".into(), sha512(), "cannot be fetched"),
     ]
 }
