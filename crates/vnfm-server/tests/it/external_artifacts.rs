@@ -159,7 +159,11 @@ fn unavailable(shelf: &str) -> Vec<(String, String, &'static str)> {
             "is not a hexadecimal SHA-256",
         ),
         (at("/images/disk.img"), String::new(), "has no hash"),
-        ("file:///etc/passwd".into(), sha512(), "cannot be fetched"),
+        (
+            "file:///etc/passwd".into(),
+            sha512(),
+            "cannot be downloaded",
+        ),
     ]
 }
 
