@@ -1,8 +1,8 @@
-//! The crate in another program: no HTTP, no database, a store and a VIM in memory that answer at once. What is left is
-//! what the engine itself costs, and the allocator: pairs are made with the system's, and by a program that has picked
-//! another one, as an embedder would who wants many (`bin/vnfm-bench-embedder.rs`).
+//! The engine embedded in another program: no HTTP, no database, a store and a VIM in memory that respond at once. Measures
+//! the cost of the engine itself, and of the allocator: with that of the system, and with that of an embedder
+//! (`bin/vnfm-bench-embedder.rs`).
 //!
-//! Memory is what this process grows by (`VmRSS`), divided by how many there are; the group is best taken alone.
+//! Memory is the growth of this process (`VmRSS`) divided by the number of objects; run this group alone for best results.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -26,23 +26,23 @@ use crate::figure::Figure;
 
 const TENANT: &str = "default";
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/one-server");
-/// Instances that are idle, and operations that wait.
+/// Number of idle instances, and of waiting operations.
 const IDLE: usize = 10_000;
 const IN_FLIGHT: usize = 2_000;
-/// Instances that come and go side by side, how often each, and after how many rounds history goes that is older than
-/// this: what an embedder does who keeps none.
+/// Parallel instances, rounds of each, and after how many rounds older history is deleted, as by an embedder that keeps
+/// none.
 const SIDE_BY_SIDE: usize = 64;
 const ROUNDS: usize = 250;
 const KEPT: usize = 5;
 const HISTORY: SignedDuration = SignedDuration::from_millis(20);
 
-/// The program with an allocator of its own; cargo builds it beside this one.
+/// The program with its own allocator; cargo builds it with this one.
 const EMBEDDER: &str = "vnfm-bench-embedder";
 
-/// Takes the figures.
+/// Runs the benchmarks.
 ///
 /// # Errors
-/// When an operation does not complete.
+/// If an operation does not complete.
 pub fn figures(_: &Path) -> Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -53,13 +53,13 @@ pub fn figures(_: &Path) -> Result<Vec<Figure>> {
     let name = "embedded: instantiate + terminate, store and VIM in memory";
     let plain = format!("{name}, the system's allocator");
     Ok(vec![
-        Figure::told("embedded: memory of an idle instance", idle, "KiB"),
-        Figure::told(
+        Figure::untargeted("embedded: memory of an idle instance", idle, "KiB"),
+        Figure::untargeted(
             "embedded: memory of an operation in flight",
             in_flight,
             "KiB",
         ),
-        Figure::told(plain, pairs_in_a_second()?, "pairs/s"),
+        Figure::untargeted(plain, pairs_in_a_second()?, "pairs/s"),
         Figure::at_least(
             5_000.0,
             format!("{name}, mimalloc"),
@@ -69,24 +69,24 @@ pub fn figures(_: &Path) -> Result<Vec<Figure>> {
     ])
 }
 
-/// What the program says that has picked its allocator.
+/// Result of the program with its own allocator.
 fn of_embedder() -> Result<f64> {
     let program = std::env::current_exe()?.with_file_name(EMBEDDER);
-    let told = || format!("cannot run `{}`", program.display());
+    let action = || format!("cannot run `{}`", program.display());
     let output = Command::new(&program)
         .stderr(Stdio::inherit())
         .output()
-        .with_context(told)?;
+        .with_context(action)?;
     let said = String::from_utf8_lossy(&output.stdout);
     said.trim()
         .parse()
         .with_context(|| format!("`{EMBEDDER}` says `{said}`"))
 }
 
-/// Pairs of instantiate and terminate in a second, with the allocator of whoever asks.
+/// Pairs of instantiate and terminate per second, with the allocator of the calling program.
 ///
 /// # Errors
-/// When an operation does not complete.
+/// If an operation does not complete.
 pub fn pairs_in_a_second() -> Result<f64> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -94,7 +94,7 @@ pub fn pairs_in_a_second() -> Result<f64> {
         .block_on(pairs())
 }
 
-/// An engine, with what its instances are made from.
+/// An engine with a package and a VIM.
 struct Embedded {
     engine: Engine,
     store: Arc<MemoryStore>,
@@ -150,14 +150,14 @@ impl Embedded {
         let state = self.engine.store().op(TENANT, op).await?.op.operation_state;
         anyhow::ensure!(
             state.as_str() == "COMPLETED",
-            "an operation ends {}",
+            "an operation ended in {}",
             state.as_str()
         );
         Ok(())
     }
 }
 
-/// KiB of an instance that is there and does nothing, with the operation that made it.
+/// KiB per idle instance, including its finished operation.
 async fn idle() -> Result<f64> {
     let it = Embedded::new(MemoryVim::default()).await?;
     let before = resident()?;
@@ -169,7 +169,7 @@ async fn idle() -> Result<f64> {
     Ok((resident()? - before) / as_float(IDLE))
 }
 
-/// KiB of an operation that waits for its VIM, with its instance.
+/// KiB per operation that waits for its VIM, including its instance.
 async fn in_flight() -> Result<f64> {
     let it = Arc::new(Embedded::new(Waiting(MemoryVim::default())).await?);
     let before = resident()?;
@@ -183,7 +183,7 @@ async fn in_flight() -> Result<f64> {
     while it.engine.driven() < IN_FLIGHT {
         tokio::task::yield_now().await;
     }
-    // A turn for each to come to where it waits.
+    // Lets each operation reach its wait.
     for _ in 0..IN_FLIGHT {
         tokio::task::yield_now().await;
     }
@@ -192,7 +192,7 @@ async fn in_flight() -> Result<f64> {
     Ok(each)
 }
 
-/// Pairs in a second.
+/// Pairs per second.
 async fn pairs() -> Result<f64> {
     let it = Arc::new(Embedded::new(MemoryVim::default()).await?);
     let began = Instant::now();
@@ -223,7 +223,7 @@ fn resident() -> Result<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|value| value.split_whitespace().next()?.parse::<u32>().ok());
     Ok(f64::from(
-        kib.context("`/proc/self/status` tells no memory")?,
+        kib.context("`/proc/self/status` contains no memory size")?,
     ))
 }
 
@@ -232,7 +232,7 @@ fn as_float(number: usize) -> f64 {
     number as f64
 }
 
-/// A VIM whose resources are never there.
+/// A VIM without resources.
 struct Waiting(MemoryVim);
 
 #[async_trait]

@@ -1,9 +1,9 @@
-//! A figure and the table of all.
+//! Benchmark results and their table.
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
-/// One measured figure.
+/// A benchmark result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// What was measured.
@@ -12,17 +12,17 @@ pub struct Figure {
     pub value: f64,
     /// Its unit.
     pub unit: &'static str,
-    /// What it should be at most, or at least, where there is such an aim.
+    /// Target: upper or lower bound; `None` if there is none.
     pub aim: Option<f64>,
-    /// Whether the aim is the least that it should be, and not the most.
+    /// Whether the target is a lower bound.
     #[serde(skip)]
     pub least: bool,
-    /// Whether it holds; true without an aim.
+    /// Whether the target is met; true without a target.
     pub holds: bool,
 }
 
 impl Figure {
-    /// A figure that should not exceed its aim.
+    /// A result with an upper bound.
     pub fn at_most(aim: f64, name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self {
             name: name.into(),
@@ -34,7 +34,7 @@ impl Figure {
         }
     }
 
-    /// A figure that should not fall short of its aim.
+    /// A result with a lower bound.
     pub fn at_least(aim: f64, name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self {
             name: name.into(),
@@ -46,8 +46,8 @@ impl Figure {
         }
     }
 
-    /// A figure that is only told.
-    pub fn told(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+    /// A result without a target.
+    pub fn untargeted(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
         Self {
             name: name.into(),
             value,
@@ -59,7 +59,7 @@ impl Figure {
     }
 }
 
-/// The figures as a table for people.
+/// The results as a text table.
 pub fn table(figures: &[Figure]) -> String {
     let mut table = Table::new();
     table
@@ -81,10 +81,10 @@ pub fn table(figures: &[Figure]) -> String {
     table.to_string()
 }
 
-/// The middle of several measurements.
+/// The median of several measurements.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
     values.sort_by(f64::total_cmp);
     values
@@ -102,7 +102,7 @@ mod tests {
         let figures = [
             Figure::at_most(2.0, "a", 1.0, "MiB"),
             Figure::at_most(2.0, "b", 3.0, "MiB"),
-            Figure::told("c", 4.0, "s"),
+            Figure::untargeted("c", 4.0, "s"),
         ];
         assert_eq!(
             figures.clone().map(|figure| figure.holds),

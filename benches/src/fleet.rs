@@ -1,4 +1,4 @@
-//! Many at once: what 10 000 instances weigh, and how soon 1 000 operations in flight go on after `kill -9`.
+//! Large numbers: memory of 10 000 instances, and how soon 1 000 running operations resume after `kill -9`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,21 +14,21 @@ use crate::world::{INSTANCES, LONG, World, runtime};
 const INSTANCES_KEPT: usize = 10_000;
 const IN_FLIGHT: usize = 1_000;
 const CLIENTS: usize = 16;
-/// Between two looks at the books.
+/// Interval between polls of the call log.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Takes the figures with the programs in this folder.
+/// Runs the benchmarks with the programs in this folder.
 ///
 /// # Errors
-/// When a program is missing or something is refused.
+/// If a program is missing or a request is refused.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
-    let mut figures = kept(programs)?;
+    let mut figures = idle_fleet(programs)?;
     figures.extend(in_flight(programs)?);
     Ok(figures)
 }
 
-/// 10 000 instances: their memory, and the start with them.
-fn kept(programs: &Path) -> Result<Vec<Figure>> {
+/// Memory and startup time with 10 000 instances.
+fn idle_fleet(programs: &Path) -> Result<Vec<Figure>> {
     let runtime = runtime()?;
     let mut world = Arc::new(runtime.block_on(World::start(programs, &[]))?);
     runtime.block_on(create(&world, CLIENTS))?;
@@ -36,7 +36,7 @@ fn kept(programs: &Path) -> Result<Vec<Figure>> {
     runtime.block_on(create(&world, INSTANCES_KEPT))?;
     runtime.block_on(world.get(INSTANCES))?;
     let more = world.server.resident()? - before;
-    let own = Arc::get_mut(&mut world).context("somebody still uses the world")?;
+    let own = Arc::get_mut(&mut world).context("the world is still in use")?;
     let began = Instant::now();
     own.crash_and_start()?;
     runtime.block_on(own.get(INSTANCES))?;
@@ -61,29 +61,29 @@ async fn create(world: &Arc<World>, all: usize) -> Result<Vec<String>> {
     let clients = (0..CLIENTS).map(|client| {
         let world = Arc::clone(world);
         tokio::spawn(async move {
-            let mut made = Vec::new();
+            let mut created = Vec::new();
             for _ in (client..all).step_by(CLIENTS) {
-                made.push(world.create().await?);
+                created.push(world.create().await?);
             }
-            anyhow::Ok(made)
+            anyhow::Ok(created)
         })
     });
     let all = try_join_all(clients).await.context("a client panicked")?;
     Ok(all.into_iter().collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// 1 000 operations that wait for their servers: memory with them, and how soon each has called again.
+/// Memory with 1 000 operations that wait for their servers, and how soon each calls the VIM again after a restart.
 fn in_flight(programs: &Path) -> Result<Vec<Figure>> {
     let runtime = runtime()?;
     let mut world = runtime.block_on(World::start(programs, &["--server-build", "600000"]))?;
-    // All at once: an operation that waits for its turn on the VIM calls nobody.
+    // No limit: an operation that waits for a slot of the VIM makes no call.
     world.without_server("limits: {vim_operations: 0}\n", |_| Ok(()))?;
     let mut world = Arc::new(world);
     let instances = runtime.block_on(create(&world, IN_FLIGHT))?;
     runtime.block_on(begin(&world, &instances))?;
     runtime.block_on(called(&world, &instances, 0))?;
     let resident = world.server.resident()?;
-    let own = Arc::get_mut(&mut world).context("somebody still uses the world")?;
+    let own = Arc::get_mut(&mut world).context("the world is still in use")?;
     let last = runtime.block_on(own.book("calls"))?.len();
     let began = Instant::now();
     own.crash_and_start()?;
@@ -124,7 +124,7 @@ async fn begin(world: &Arc<World>, instances: &[String]) -> Result<()> {
         .collect()
 }
 
-/// Waits until the books show a call about the stack of each instance after call number `last`.
+/// Waits until, after call number `last`, there was a call for the stack of each instance.
 async fn called(world: &World, instances: &[String], last: usize) -> Result<()> {
     let began = Instant::now();
     let mut waited: BTreeSet<&str> = instances.iter().map(String::as_str).collect();
@@ -134,7 +134,7 @@ async fn called(world: &World, instances: &[String], last: usize) -> Result<()> 
             let one = waited.first().copied().unwrap_or_default();
             let path = format!("/vnflcm/v2/vnf_lcm_op_occs?filter=(eq,vnfInstanceId,{one})");
             bail!(
-                "{open} operations have not called after {last}; one is {}",
+                "{open} operations made no call after call {last}; one of them is {}",
                 world.get(&path).await?
             );
         }
@@ -149,7 +149,7 @@ async fn called(world: &World, instances: &[String], last: usize) -> Result<()> 
         }
         #[expect(
             clippy::disallowed_methods,
-            reason = "between two looks at somebody else's books"
+            reason = "interval between polls of another process"
         )]
         tokio::time::sleep(LOOK_AGAIN).await;
     }

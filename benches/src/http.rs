@@ -1,7 +1,7 @@
-//! The facade under load: creating instances by many clients at once, reading one and a hundred.
+//! The HTTP server under load: concurrent creation of instances, reading one instance and a list of a hundred.
 //!
-//! Creating is durable: each answer follows a commit with `synchronous=FULL`. How many flushes that took is counted
-//! by `strace` in a run of its own, which would slow down the one that is timed.
+//! Creating is durable: each response follows a commit with `synchronous=FULL`. The number of flushes is counted by
+//! `strace` in a separate run, because it would slow down the timed one.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,21 +14,21 @@ use futures::future::try_join_all;
 use crate::figure::{Figure, median};
 use crate::world::{INSTANCES, Running, World, runtime};
 
-/// Clients at once, and how many instances each makes when timed and when counted.
+/// Concurrent clients, and instances that each creates in the timed and in the counted run.
 const CLIENTS: usize = 16;
 const TIMED: usize = 500;
 const COUNTED: usize = 50;
-/// How often a page is read.
+/// Number of reads of each page.
 const READS: usize = 500;
 
-/// Takes the figures with the programs in this folder.
+/// Runs the benchmarks with the programs in this folder.
 ///
 /// # Errors
-/// When a program is missing or something is refused.
+/// If a program is missing or a request is refused.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let runtime = runtime()?;
     let world = Arc::new(runtime.block_on(World::start(programs, &[]))?);
-    runtime.block_on(create(&world, 20))?; // warms up
+    runtime.block_on(create(&world, 20))?; // warm-up
     let mut figures = Vec::new();
     let began = Instant::now();
     let mut milliseconds = runtime.block_on(create(&world, TIMED))?;
@@ -77,7 +77,7 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Lets every client make `each` instances, one after the other; how long each took, in milliseconds.
+/// Every client creates `each` instances sequentially; returns the duration of each creation in milliseconds.
 async fn create(world: &Arc<World>, each: usize) -> Result<Vec<f64>> {
     let clients = (0..CLIENTS).map(|_| {
         let world = Arc::clone(world);
@@ -105,7 +105,7 @@ async fn reads(world: &World, path: &str) -> Result<f64> {
     median(milliseconds)
 }
 
-/// How many flushes the server asks for while `act` runs; `None` where there is no `strace`.
+/// Number of flushes by the server while `act` runs; `None` without `strace`.
 fn flushes<T>(server: &Running, act: impl FnOnce() -> Result<T>) -> Result<Option<f64>> {
     let file = tempfile::NamedTempFile::new()?;
     let mut strace = Command::new("strace");
@@ -118,12 +118,17 @@ fn flushes<T>(server: &Running, act: impl FnOnce() -> Result<T>) -> Result<Optio
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let Ok(mut child) = strace.spawn() else {
-        eprintln!("no strace (Debian: `apt-get install strace`): flushes are not counted");
+        eprintln!(
+            "strace is not installed (Debian: `apt-get install strace`): flushes are not counted"
+        );
         return Ok(None);
     };
-    // It says that it is attached.
+    // It prints a line once attached.
     let mut line = String::new();
-    let words = child.stderr.take().context("strace has no words")?;
+    let words = child
+        .stderr
+        .take()
+        .context("strace has no standard error")?;
     std::io::BufRead::read_line(&mut std::io::BufReader::new(words), &mut line)?;
     let acted = act();
     let interrupt = Command::new("kill")

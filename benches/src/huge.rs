@@ -1,7 +1,7 @@
-//! A package of 10 GiB: what it takes is time, and no more memory than a small one.
+//! A package of 10 GiB takes time, but no more memory than a small one.
 //!
-//! Its image is zeros, and those are holes in the file: the disk keeps little of it. The server takes the same in by
-//! `VNFM_LARGE_GIB=10 cargo nextest run -p vnfm-server -E 'test(a_large_package)'`, which needs the space twice.
+//! Its image consists of zeros, stored as holes in the file, so it needs little disk space. The same for the server:
+//! `VNFM_LARGE_GIB=10 cargo nextest run -p vnfm-server -E 'test(a_large_package)'`, which needs twice that disk space.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -14,17 +14,17 @@ use crate::figure::Figure;
 use crate::packages::{Content, Image, cold, vnfd, write};
 
 const SIZE: u64 = 10 << 30;
-/// What a package has whose memory it is compared with.
+/// Size of the package for the comparison of memory.
 const SMALL: u64 = 16 << 20;
-/// What a file system leaves out at least.
+/// Minimum size of a hole in a file.
 const HOLE: usize = 4 << 10;
 
-/// Takes the figures.
+/// Runs the benchmarks.
 ///
 /// # Errors
-/// When the package cannot be written or is refused.
+/// If the package cannot be written or is refused.
 pub fn figures(_programs: &Path) -> Result<Vec<Figure>> {
-    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
     let mut loads = Vec::new();
     for size in [SMALL, SIZE] {
         let file = folder.path().join(format!("{size}.csar"));
@@ -39,7 +39,7 @@ pub fn figures(_programs: &Path) -> Result<Vec<Figure>> {
     let name = "a package of 10 GiB";
     let more = loads[1].peak_mib - loads[0].peak_mib;
     Ok(vec![
-        Figure::told(format!("{name}: cold load"), loads[1].seconds, "s"),
+        Figure::untargeted(format!("{name}: cold load"), loads[1].seconds, "s"),
         Figure::at_most(
             8.0,
             format!("{name}: more memory than 16 MiB take"),
@@ -49,7 +49,7 @@ pub fn figures(_programs: &Path) -> Result<Vec<Figure>> {
     ])
 }
 
-/// A file in which zeros are left out.
+/// A file writer that stores zeros as holes.
 struct Holes(File);
 
 impl Write for Holes {
@@ -57,7 +57,7 @@ impl Write for Holes {
         if bytes.len() < HOLE || bytes.iter().any(|byte| *byte != 0) {
             return self.0.write(bytes);
         }
-        // What comes last in an archive is its directory, so the file gets its whole length.
+        // An archive ends with its directory, so the file always gets its full length.
         let length = i64::try_from(bytes.len()).map_err(io::Error::other)?;
         self.0.seek(SeekFrom::Current(length)).map(|_| bytes.len())
     }

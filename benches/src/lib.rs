@@ -1,22 +1,22 @@
-//! Figures: each with its method, its aim, and whether it holds.
+//! Benchmarks: each with its method, its target, and whether the target is met.
 //!
 //! ```text
-//! figure.rs     what a figure is, the table and the JSON of all
-//! programs.rs   the programs as they are released: size, start, memory when idle
-//! world.rs      the server and the simulated world as processes, and the way to both
-//! http.rs       the facade: creating and reading
-//! operations.rs what an operation costs
-//! fleet.rs      many instances, many operations in flight
+//! figure.rs     a benchmark result, and the table of all
+//! programs.rs   the released programs: size, startup, memory when idle
+//! world.rs      the server and the simulated world as processes, and clients for both
+//! http.rs       the HTTP server: creating and reading
+//! operations.rs cost of an operation
+//! fleet.rs      many instances, many running operations
 //! lists.rs      lists of 50 000 instances
-//! notifications.rs  how far behind the commit subscribers are told
-//! plugins.rs    the plugins' border: a call, and a hook with its messages
+//! notifications.rs  delay of notifications after the commit
+//! plugins.rs    the plugin interface: a call, and a hook with its messages
 //! packages.rs   descriptors and packages: cold, wide, large, from the cache
 //! huge.rs       a package of 10 GiB
-//! size.rs       what operations leave in the file of the database
-//! machine.rs    how fast the machine is meanwhile
-//! embed.rs      the crate without HTTP: memory, operations in a second
+//! size.rs       growth of the database file by operations
+//! machine.rs    speed of the machine during the run
+//! embed.rs      the engine without HTTP: memory, operations per second
 //! ```
-//! A new group is a file with one function that returns figures, and a row in [`GROUPS`].
+//! A new group is a file with a function that returns results, and a row in [`GROUPS`].
 
 pub mod embed;
 pub mod figure;
@@ -37,10 +37,10 @@ use std::path::Path;
 
 use figure::Figure;
 
-/// A group of figures: its name, and how they are taken with the programs in a folder.
+/// A group of benchmarks: its name, and the function that runs it with the programs in a folder.
 pub type Group = (&'static str, fn(&Path) -> anyhow::Result<Vec<Figure>>);
 
-/// Every group, in the order in which they are taken.
+/// All groups, in the order of execution.
 pub const GROUPS: &[Group] = &[
     ("programs", programs::figures),
     ("http", http::figures),

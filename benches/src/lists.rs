@@ -1,7 +1,7 @@
-//! Lists of 50 000 instances, half of them instantiated: pages, filters, and the whole list as it is sent piece by piece.
+//! Lists of 50 000 instances, half of them instantiated: pages, filters, and the streamed full list.
 //!
-//! One instance is instantiated as any client would do it; the others are written beside it into the server's own
-//! database while it is down, with the same resources under other ids.
+//! One instance is instantiated through the API; the others are written directly into the database of the stopped server,
+//! with the same resources under other ids.
 
 use std::path::Path;
 use std::time::Instant;
@@ -15,18 +15,18 @@ use crate::figure::{Figure, median};
 use crate::world::{INSTANCES, World, runtime};
 
 const KEPT: usize = 50_000;
-/// Written in one transaction.
+/// Instances per transaction.
 const AT_ONCE: usize = 500;
-/// How often each list is asked for.
+/// Number of requests for each list.
 const READS: usize = 20;
-/// Not in order of id, so that a filter finds it as late as any other.
+/// Not ordered by id, so that the position in the list is random.
 const NAMED: usize = 31_415;
 const TENANT: &str = "default";
 
-/// Takes the figures with the programs in this folder.
+/// Runs the benchmarks with the programs in this folder.
 ///
 /// # Errors
-/// When a program is missing or something is refused.
+/// If a program is missing or a request is refused.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let runtime = runtime()?;
     let mut world = runtime.block_on(World::start(programs, &[]))?;
@@ -65,7 +65,7 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     world.without_server("limits: {page_entries: 0}\n", |_| Ok(()))?;
     runtime.block_on(read(&world, "filter=(eq,id,none)"))?;
     let before = world.server.resident()?;
-    let most = runtime.block_on(whole(&world))?;
+    let most = runtime.block_on(full_list_memory(&world))?;
     let more = most - before;
     figures.push(Figure::at_most(
         64.0,
@@ -76,7 +76,7 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// An instance with resources.
+/// Creates and instantiates one instance.
 async fn instantiated(world: &World) -> Result<String> {
     let id = world.create().await?;
     let op = world.begin(&id, "instantiate").await?;
@@ -84,7 +84,7 @@ async fn instantiated(world: &World) -> Result<String> {
     Ok(id)
 }
 
-/// Writes the others into the server's database; the marker that the last page begins after.
+/// Writes the other instances into the database; returns the marker of the last page.
 async fn fill(data: &Path, id: &str) -> Result<String> {
     let keys = SecretKeys::open(&data.join("secrets.key"))?;
     let store = SqliteStore::open(&data.join("vnfm.db"), keys).await?;
@@ -101,10 +101,12 @@ async fn fill(data: &Path, id: &str) -> Result<String> {
     }
     store.close().await?;
     ids.sort();
-    ids.get(KEPT - 101).cloned().context("there are too few")
+    ids.get(KEPT - 101)
+        .cloned()
+        .context("there are too few instances")
 }
 
-/// The same instance under another id, every second one without resources.
+/// A copy of the instance under another id; every second one has no resources.
 fn another(with: &InstanceRecord, number: usize) -> InstanceRecord {
     let mut record = InstanceRecord {
         version: 0,
@@ -133,8 +135,8 @@ async fn read(world: &World, query: &str) -> Result<f64> {
     median(milliseconds)
 }
 
-/// The most memory that the server has while it sends every instance with all its attributes.
-async fn whole(world: &World) -> Result<f64> {
+/// Additional memory of the server while it sends all instances with all attributes.
+async fn full_list_memory(world: &World) -> Result<f64> {
     let request = world
         .client
         .get(world.at(&format!("{INSTANCES}?all_fields")));
@@ -149,6 +151,6 @@ async fn whole(world: &World) -> Result<f64> {
         bytes += part?.len();
         most = most.max(world.server.resident()?);
     }
-    ensure!(bytes > KEPT * 500, "only {bytes} bytes came");
+    ensure!(bytes > KEPT * 500, "received only {bytes} bytes");
     Ok(most)
 }

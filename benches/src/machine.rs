@@ -1,19 +1,19 @@
-//! How fast the machine is meanwhile: the same work before each group and after the last, so that figures of one day can
-//! be read beside those of another, when its neighbours were quieter.
+//! Speed of the machine during the run: the same work before each group and after the last, so that results of different
+//! days and loads can be compared.
 
 use std::time::Instant;
 
 use crate::figure::Figure;
 
-/// Numbers that are sorted: 64 MiB, more than a processor keeps to itself.
+/// Numbers to sort: 64 MiB, larger than processor caches.
 const NUMBERS: usize = 8 << 20;
 
-/// What the yardstick took each time, in milliseconds.
+/// Duration of each reference run, in milliseconds.
 #[derive(Default)]
 pub struct Yardstick(Vec<f64>);
 
 impl Yardstick {
-    /// Sorts the same numbers once more.
+    /// Sorts the same numbers again.
     pub fn take(&mut self) {
         let mut state = 1_u64;
         let mut numbers: Vec<u64> = (0..NUMBERS)
@@ -37,8 +37,8 @@ impl Yardstick {
         let fastest = self.0.iter().copied().fold(f64::INFINITY, f64::min);
         let slowest = self.0.iter().copied().fold(0.0, f64::max);
         [
-            Figure::told(name("at its fastest"), fastest, "ms"),
-            Figure::told(name("at its slowest"), slowest, "ms"),
+            Figure::untargeted(name("at its fastest"), fastest, "ms"),
+            Figure::untargeted(name("at its slowest"), slowest, "ms"),
         ]
     }
 }
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn it_tells_the_fastest_and_the_slowest() {
-        let told = Yardstick(vec![3.0, 1.0, 2.0]).figures();
-        assert_eq!(told.map(|figure| figure.value.to_string()), ["1", "3"]);
+        let figures = Yardstick(vec![3.0, 1.0, 2.0]).figures();
+        assert_eq!(figures.map(|figure| figure.value.to_string()), ["1", "3"]);
     }
 }

@@ -1,4 +1,4 @@
-//! `vnfm-benches`: takes the figures and prints them; `cargo xtask bench` builds and calls it.
+//! `vnfm-benches`: runs the benchmarks and prints the results; `cargo xtask bench` builds and runs it.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,22 @@ use clap::Parser;
 use vnfm_benches::machine::Yardstick;
 use vnfm_benches::{GROUPS, figure, packages};
 
-/// Takes figures of the released programs.
+/// Runs the benchmarks of the released programs.
 #[derive(Parser)]
 struct Arguments {
-    /// The folder with the programs as they are released.
+    /// Folder with the release builds of the programs.
     #[arg(long, value_name = "FOLDER")]
     programs: PathBuf,
-    /// Take only this group, by its name; again for several.
+    /// Run only this group; can be repeated.
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
-    /// Write the figures here as well.
+    /// Also write the results to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Instead: open this package and tell what that took; the figures call it so.
+    /// Instead, open this package and print the time and memory; used by the benchmarks themselves.
     #[arg(long, value_name = "FILE", hide = true)]
     load: Option<PathBuf>,
-    /// With `--load`: its hash is known already.
+    /// With `--load`: the hash of the archive is already known.
     #[arg(long, hide = true)]
     hashed: bool,
 }
@@ -40,18 +40,16 @@ fn main() -> Result<()> {
     let known = |name: &String| GROUPS.iter().any(|(group, _)| group == name);
     if let Some(unknown) = arguments.groups.iter().find(|name| !known(name)) {
         let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).collect();
-        anyhow::bail!(
-            "there is no group `{unknown}`; there are {}",
-            names.join(", ")
-        );
+        anyhow::bail!("unknown group `{unknown}`; known: {}", names.join(", "));
     }
     let wanted =
         |name: &str| arguments.groups.is_empty() || arguments.groups.iter().any(|g| g == name);
     for (name, take) in GROUPS.iter().filter(|(name, _)| wanted(name)) {
         eprintln!("── {name} ──");
         yardstick.take();
-        figures
-            .extend(take(&arguments.programs).with_context(|| format!("in the group `{name}`"))?);
+        figures.extend(
+            take(&arguments.programs).with_context(|| format!("cannot run the group `{name}`"))?,
+        );
     }
     yardstick.take();
     figures.extend(yardstick.figures());
@@ -65,10 +63,6 @@ fn main() -> Result<()> {
         .filter(|figure| !figure.holds)
         .map(|figure| figure.name.as_str())
         .collect();
-    ensure!(
-        missed.is_empty(),
-        "these miss their aim: {}",
-        missed.join(", ")
-    );
+    ensure!(missed.is_empty(), "missed targets: {}", missed.join(", "));
     Ok(())
 }

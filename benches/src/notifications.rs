@@ -1,8 +1,8 @@
-//! Notifications: how far behind the commit five subscribers are told while 50 operations a second go on, and what it
-//! costs them that one more is dead and one more is slow.
+//! Notifications: their delay after the commit with five subscribers and 50 operations per second, and the effect of an
+//! additional dead and an additional slow subscriber.
 //!
-//! An operation is a modification, the shortest there is, with three notifications. A notification's `timeStamp` is taken
-//! before its commit, so what is measured here is a little more than what is asked for. Both clocks are this machine's.
+//! Each operation is a modification, the shortest operation, with notifications. The `timeStamp` of a notification is taken
+//! before its commit, so the measured delay is slightly too large. Both times are from the clock of this machine.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -23,30 +23,30 @@ use crate::figure::Figure;
 use crate::world::{INSTANCES, World, runtime};
 
 const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
-/// Operations a second.
+/// Operations per second.
 const RATE: u32 = 50;
 const SECONDS: u32 = 20;
 /// Notifications of each operation.
 const EACH: usize = 3;
 const SUBSCRIBERS: usize = 5;
-/// The slow one takes so long for each.
+/// Response time of the slow subscriber.
 const SLOW: Duration = Duration::from_secs(1);
-/// How long all may take to be told, once the last operation has begun.
+/// Time limit for all notifications after the start of the last operation.
 const LAST: Duration = Duration::from_secs(30);
 
-/// Takes the figures with the programs in this folder.
+/// Runs the benchmarks with the programs in this folder.
 ///
 /// # Errors
-/// When a program is missing or something is refused.
+/// If a program is missing or a request is refused.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let runtime = runtime()?;
     let mut world = runtime.block_on(World::start(programs, &[]))?;
     world.without_server("notifications: {networks: [127.0.0.0/8]}\n", |_| Ok(()))?;
     let ids = runtime.block_on(instances(&world))?;
     let sinks = runtime.block_on(subscribed(&world))?;
-    let alone = runtime.block_on(told(&world, &ids, &sinks))?;
+    let alone = runtime.block_on(delay_p99(&world, &ids, &sinks))?;
     let ends = runtime.block_on(burdened(&world))?;
-    let beside = runtime.block_on(told(&world, &ids, &sinks))?;
+    let beside = runtime.block_on(delay_p99(&world, &ids, &sinks))?;
     drop(ends);
     let more = (beside / alone - 1.0) * 100.0;
     Ok(vec![
@@ -56,7 +56,7 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
             alone,
             "ms",
         ),
-        Figure::told("the same beside a dead and a slow one: p99", beside, "ms"),
+        Figure::untargeted("the same beside a dead and a slow one: p99", beside, "ms"),
         Figure::at_most(
             10.0,
             "a dead and a slow subscriber: p99 of the others",
@@ -66,7 +66,7 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     ])
 }
 
-/// As many as there are operations at once, and some.
+/// Number of instances: more than concurrent operations.
 async fn instances(world: &World) -> Result<Vec<String>> {
     let mut ids = Vec::new();
     for _ in 0..2 * RATE {
@@ -75,7 +75,7 @@ async fn instances(world: &World) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-/// A subscriber, with how late each notification came, in milliseconds.
+/// A subscriber with the delay of each notification, in milliseconds.
 struct Sink {
     url: String,
     late: Arc<Mutex<Vec<f64>>>,
@@ -94,18 +94,15 @@ struct Taking {
     pause: Duration,
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a slow subscriber takes its time"
-)]
+#[expect(clippy::disallowed_methods, reason = "a slow subscriber responds late")]
 async fn take(State(taking): State<Taking>, method: Method, body: String) -> StatusCode {
     let now = Timestamp::now();
     if method == Method::GET {
         return StatusCode::NO_CONTENT;
     }
     tokio::time::sleep(taking.pause).await;
-    let told: Value = serde_json::from_str(&body).unwrap_or_default();
-    let written = told["timeStamp"]
+    let notification: Value = serde_json::from_str(&body).unwrap_or_default();
+    let written = notification["timeStamp"]
         .as_str()
         .and_then(|text| text.parse::<Timestamp>().ok());
     if let Some(written) = written {
@@ -129,7 +126,7 @@ impl Sink {
             pause,
         });
         let task = tokio::spawn(async move {
-            let _ = axum::serve(listener, router).await; // it ends with its task
+            let _ = axum::serve(listener, router).await; // ends with its task
         });
         Ok(Self { url, late, task })
     }
@@ -164,7 +161,7 @@ async fn subscribed(world: &World) -> Result<Vec<Sink>> {
     Ok(sinks)
 }
 
-/// One more that is slow, and one that nobody is at any more.
+/// Adds a slow subscriber, and one whose address does not respond.
 async fn burdened(world: &World) -> Result<Vec<Sink>> {
     let (slow, dead) = (Sink::start(SLOW).await?, Sink::start(Duration::ZERO).await?);
     subscribe(world, &slow).await?;
@@ -173,8 +170,8 @@ async fn burdened(world: &World) -> Result<Vec<Sink>> {
     Ok(vec![slow])
 }
 
-/// Lets operations go on for a while; the 99th of a hundred of how late the subscribers were told.
-async fn told(world: &World, ids: &[String], sinks: &[Sink]) -> Result<f64> {
+/// Runs operations for a while; returns the 99th percentile of the delay of notifications.
+async fn delay_p99(world: &World, ids: &[String], sinks: &[Sink]) -> Result<f64> {
     let (mut beat, mut begun) = (
         tokio::time::interval(Duration::from_secs(1) / RATE),
         Vec::new(),
@@ -203,7 +200,7 @@ async fn told(world: &World, ids: &[String], sinks: &[Sink]) -> Result<f64> {
     while sinks.iter().any(|sink| sink.count() < wanted) {
         ensure!(
             began.elapsed() < LAST,
-            "a subscriber was not told everything within {LAST:?}"
+            "a subscriber did not receive all notifications within {LAST:?}"
         );
         look.tick().await;
     }
@@ -211,5 +208,5 @@ async fn told(world: &World, ids: &[String], sinks: &[Sink]) -> Result<f64> {
     late.sort_by(f64::total_cmp);
     late.get(late.len() * 99 / 100)
         .copied()
-        .context("nothing was told")
+        .context("no notification was received")
 }

@@ -1,5 +1,5 @@
-//! What an operation costs: against the simulated cloud at zero delay, which is a process of its own, so that what is
-//! left is ours: the server's CPU, and the time by its own stamps.
+//! Cost of an operation with the simulated cloud at zero delay in a separate process, so that only our own part is measured:
+//! CPU time of the server, and duration by its own timestamps.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use futures::future::try_join_all;
 use crate::figure::{Figure, median};
 use crate::world::{World, runtime};
 
-/// How many instances come and go, one after the other.
+/// Number of instances, sequentially instantiated and terminated.
 const ROUNDS: u16 = 60;
-/// Instances side by side, and what each lives through.
+/// Parallel instances, and the operations of each.
 const SIDE_BY_SIDE: usize = 16;
 const LIFE: [&str; 6] = ["instantiate", "heal", "heal", "heal", "heal", "terminate"];
-/// How often all of them live; the median counts.
+/// Number of runs; the median counts.
 const LIVES: usize = 3;
 
-/// Takes the figures with the programs in this folder.
+/// Runs the benchmarks with the programs in this folder.
 ///
 /// # Errors
-/// When a program is missing or an operation does not complete.
+/// If a program is missing or an operation does not complete.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let runtime = runtime()?;
     let world = Arc::new(runtime.block_on(World::start(programs, &[]))?);
-    runtime.block_on(come_and_go(&world, 5))?; // warms up
+    runtime.block_on(come_and_go(&world, 5))?; // warm-up
     let before = world.server.cpu_seconds()?;
     let wall = runtime.block_on(come_and_go(&world, ROUNDS))?;
     let cpu = (world.server.cpu_seconds()? - before) * 1000.0 / (2.0 * f64::from(ROUNDS));
@@ -51,7 +51,7 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Lets `rounds` instances come and go; what each operation took, in milliseconds.
+/// Instantiates and terminates `rounds` instances; returns the duration of each operation in milliseconds.
 async fn come_and_go(world: &World, rounds: u16) -> Result<(Vec<f64>, Vec<f64>)> {
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for _ in 0..rounds {

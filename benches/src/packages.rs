@@ -1,10 +1,10 @@
-//! Descriptors and packages: how long one takes that nobody has read before, and what large ones cost.
+//! Descriptors and packages: cold loads, and the cost of large packages.
 //!
-//! A cold load happens in a process of its own ([`load`]): the built-in types are read there, too, and its peak of
-//! memory is that of this load alone. A large package is opened as onboarding opens it once the upload has arrived
-//! (the archive's own hash was taken on its way), in turn with `sha256sum` of the same file. `sha256sum` reads what
-//! is packed, and onboarding hashes what it becomes: so the image that is deflated is one that is compressed in itself,
-//! as images are delivered, and the one that becomes twice as large is only told.
+//! A cold load runs in a separate process ([`load`]): it includes reading the built-in types, and the peak memory is that of
+//! this load alone. A large package is opened as in onboarding after the upload (the hash of the archive was computed during
+//! the upload), in turn with `sha256sum` of the same file. `sha256sum` reads the compressed archive, while onboarding hashes
+//! the unpacked content. So the deflated image has incompressible content, as delivered images do; the result for an image
+//! that doubles in size has no target.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -26,23 +26,23 @@ use crate::figure::{Figure, median};
 use crate::world::runtime;
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vnfd-samples");
-/// How often each is loaded.
+/// Number of loads of each package.
 const LOADS: usize = 9;
-/// How often a large package and `sha256sum` take turns.
+/// Number of alternating runs of onboarding and `sha256sum`.
 const TURNS: usize = 3;
 const VDUS: usize = 500;
 const LEVELS: usize = 100;
 const GIB: u64 = 1 << 30;
-/// What a package has whose memory a large one is compared with.
+/// Size of the package for the comparison of memory.
 const SMALL: u64 = 16 << 20;
 const LOOKS: u32 = 10_000;
 
-/// Takes the figures.
+/// Runs the benchmarks.
 ///
 /// # Errors
-/// When a package cannot be made or is refused.
+/// If a package cannot be created or is refused.
 pub fn figures(_programs: &Path) -> Result<Vec<Figure>> {
-    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
     let mut figures = samples(&folder)?;
     figures.extend(wide(&folder)?);
     figures.push(cached(&folder)?);
@@ -53,19 +53,19 @@ pub fn figures(_programs: &Path) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// What an image is made of.
+/// Content of an image.
 #[derive(Clone, Copy)]
 pub(crate) enum Content {
-    /// What does not compress.
+    /// Incompressible.
     Noise,
-    /// By turns what does not and what does.
+    /// Alternately incompressible and compressible.
     Half,
-    /// Nothing but zeros.
+    /// Only zeros.
     Zeros,
 }
 
 impl Content {
-    fn shown(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Content::Noise => "of what is compressed in itself",
             Content::Half => "half of text",
@@ -74,7 +74,7 @@ impl Content {
     }
 }
 
-/// An image of so many bytes.
+/// Size and content of an image.
 #[derive(Clone, Copy)]
 pub(crate) struct Image {
     pub(crate) size: u64,
@@ -82,20 +82,20 @@ pub(crate) struct Image {
     pub(crate) content: Content,
 }
 
-/// What a load tells of itself.
+/// Result of a load.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Load {
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// The largest resident memory of its process, in MiB.
+    /// Peak resident memory of its process, in MiB.
     pub peak_mib: f64,
 }
 
-/// Opens a package as the first thing that a process does; what `vnfm-benches --load FILE` prints. Where it is
-/// `hashed`, its own hash is known already.
+/// Opens a package as the first action of the process, for `vnfm-benches --load FILE`. With `hashed`, the hash of the
+/// archive is already known.
 ///
 /// # Errors
-/// When the package is refused.
+/// If the package is refused.
 pub fn load(file: &Path, hashed: bool) -> Result<Load> {
     let began = Instant::now();
     let package = if hashed {
@@ -113,11 +113,11 @@ pub fn load(file: &Path, hashed: bool) -> Result<Load> {
     let kib = line.and_then(|value| value.split_whitespace().next()?.parse::<u32>().ok());
     Ok(Load {
         seconds,
-        peak_mib: f64::from(kib.context("`status` tells no memory")?) / 1024.0,
+        peak_mib: f64::from(kib.context("`status` contains no memory size")?) / 1024.0,
     })
 }
 
-/// The same in a process of its own.
+/// The same in a separate process.
 pub(crate) fn cold(file: &Path, hashed: bool) -> Result<Load> {
     let output = Command::new(std::env::current_exe()?)
         .arg("--programs")
@@ -126,14 +126,14 @@ pub(crate) fn cold(file: &Path, hashed: bool) -> Result<Load> {
         .arg(file)
         .args(hashed.then_some("--hashed"))
         .output()
-        .context("cannot start the load")?;
+        .context("cannot start the process that loads the package")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
-        "`{}` does not load: {said}",
+        "cannot load `{}`: {said}",
         file.display()
     );
-    serde_json::from_slice(&output.stdout).context("the load tells nothing")
+    serde_json::from_slice(&output.stdout).context("the load printed no result")
 }
 
 fn milliseconds(file: &Path) -> Result<f64> {
@@ -164,7 +164,7 @@ fn samples(folder: &TempDir) -> Result<Vec<Figure>> {
             largest = Some((name, bytes));
         }
     }
-    let (name, bytes) = largest.context("there are no samples")?;
+    let (name, bytes) = largest.context("no sample found")?;
     let file = folder.path().join("sample.csar");
     std::fs::write(&file, bytes)?;
     let figure = format!("cold load of the largest sample, {name}");
@@ -192,7 +192,7 @@ fn wide(folder: &TempDir) -> Result<Vec<Figure>> {
     ])
 }
 
-/// A package that was read before.
+/// Loads a package from the cache.
 fn cached(folder: &TempDir) -> Result<Figure> {
     let runtime = runtime()?;
     let packages = PackageDir::open(&folder.path().join("packages"), Limits::default())?;
@@ -209,7 +209,7 @@ fn cached(folder: &TempDir) -> Result<Figure> {
     Ok(Figure::at_most(0.1, "a package from the cache", each, "ms"))
 }
 
-/// A package with an image of 1 GiB, against `sha256sum` of its file.
+/// Compares onboarding of a package with an image of 1 GiB with `sha256sum` of its file.
 fn large(
     folder: &TempDir,
     (method, content): (CompressionMethod, Content),
@@ -239,7 +239,7 @@ fn large(
         peak = peak.max(load.peak_mib);
         twice.push(cold(&file, false)?.seconds);
     }
-    let name = format!("onboarding of 1 GiB, {method}, {}", content.shown());
+    let name = format!("onboarding of 1 GiB, {method}, {}", content.description());
     let more = (peak - cold(&small, true)?.peak_mib).max(0.0);
     for file in [file, small] {
         std::fs::remove_file(file)?;
@@ -247,15 +247,15 @@ fn large(
     let speed = format!("{name}: speed of sha256sum");
     let ratio = median(ratios)?;
     Ok(vec![
-        Figure::told(name.clone(), median(ours)?, "s"),
-        Figure::told(
+        Figure::untargeted(name.clone(), median(ours)?, "s"),
+        Figure::untargeted(
             format!("{name}: with the archive's own hash"),
             median(twice)?,
             "s",
         ),
         match aim {
             Some(aim) => Figure::at_least(aim, speed, ratio, "%"),
-            None => Figure::told(speed, ratio, "%"),
+            None => Figure::untargeted(speed, ratio, "%"),
         },
         Figure::at_most(
             8.0,
@@ -266,14 +266,14 @@ fn large(
     ])
 }
 
-/// Seconds that `sha256sum` takes for a file.
+/// Duration of `sha256sum` for a file, in seconds.
 fn sha256sum(file: &Path) -> Result<f64> {
     let began = Instant::now();
     let output = Command::new("sha256sum")
         .arg(file)
         .output()
         .context("cannot start sha256sum")?;
-    ensure!(output.status.success(), "sha256sum fails");
+    ensure!(output.status.success(), "sha256sum failed");
     Ok(began.elapsed().as_secs_f64())
 }
 
@@ -311,7 +311,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// The bytes of a disk image; their SHA-256.
+/// Writes the content of a disk image; returns its SHA-256.
 fn fill(to: &mut impl std::io::Write, image: Image) -> Result<String> {
     use sha2::{Digest as _, Sha256};
     const PIECE: usize = 64 << 10;
@@ -345,7 +345,7 @@ fn fill(to: &mut impl std::io::Write, image: Image) -> Result<String> {
         .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")))
 }
 
-/// A descriptor of so many VDUs, each with a connection point, at so many levels.
+/// A descriptor with this number of VDUs, each with a connection point, and of levels.
 pub fn vnfd(vdus: usize, levels: usize) -> String {
     let mut text = HEAD.to_owned();
     let mut policies = String::new();

@@ -1,12 +1,12 @@
-//! The plugins' border: a call of the C ABI alone, and whole hook calls, from the request's struct to the effects'
-//! struct and back, in both runners.
+//! The plugin interface: a bare call of the C ABI, and complete hook calls from the request struct to the effects struct, in
+//! both runners.
 //!
-//! The plugin is `plugins/template`, loaded as any other. Its hook finds no server to work on, so what is
-//! measured is the border itself: the request as JSON (1.3 KB), a thread or a process, the hook's future, two calls
-//! of a host service, the effects as JSON.
+//! The plugin is `plugins/template`, loaded as any other. Its hook finds no server to work on, so only the interface is
+//! measured: the request as JSON (1.3 KB), a thread or a process, the future of the hook, two calls of a host service, and
+//! the effects as JSON.
 //!
-//! A hook in a process takes the spare one, which waits with the library open and the driver made; what its start
-//! costs, where no spare one is there yet, is a figure of its own.
+//! A hook in a process uses the spare process, which waits with the library open and the driver created; the cost of
+//! starting one is measured separately.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,17 +28,17 @@ use crate::figure::{Figure, median};
 
 const LIBRARY: &str = "libmgmt_template.so";
 const NAME: &str = "mgmt-template";
-/// Calls that warm up, and calls that are measured.
+/// Number of warm-up calls and of measured calls.
 const CALLS: (usize, usize) = (200, 2000);
-/// The same for processes, each of which has to be started.
+/// The same for hooks that must start a process.
 const PROCESSES: (usize, usize) = (5, 100);
-/// Enough for the next process to be ready.
+/// Enough time for the next process to get ready.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Takes the figures with the plugin in this folder.
+/// Runs the benchmarks with the plugin in this folder.
 ///
 /// # Errors
-/// When the plugin or the program that runs its hooks is missing, or its hook fails.
+/// If the plugin or the program that runs its hooks is missing, or its hook fails.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -65,7 +65,7 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     figures.push(Figure::at_most(1000.0, name, took, "µs"));
     let took = process.calls(&runtime, PROCESSES, Duration::ZERO)?;
     let name = format!("plugin: {whole}, with the start of its process, median");
-    figures.push(Figure::told(name, took, "µs"));
+    figures.push(Figure::untargeted(name, took, "µs"));
     Ok(figures)
 }
 
@@ -77,7 +77,7 @@ struct Plugin {
 
 impl Plugin {
     fn new(programs: &Path, runner: Runner) -> Result<Self> {
-        let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let dir = tempfile::tempdir().context("cannot create a temporary folder")?;
         let library = programs.join(LIBRARY);
         std::fs::copy(&library, dir.path().join(LIBRARY))
             .with_context(|| format!("cannot copy `{}`", library.display()))?;
@@ -102,7 +102,7 @@ impl Plugin {
         Ok(Self { driver, _dir: dir })
     }
 
-    /// The median of whole calls, in microseconds, with a pause before each.
+    /// The median of complete calls in microseconds, with a pause before each.
     fn calls(
         &self,
         runtime: &Runtime,
@@ -126,7 +126,7 @@ impl Plugin {
     }
 }
 
-/// Gives back what it gets, over the tables of functions that a plugin has.
+/// Returns its input, through the function tables of a plugin.
 struct Echo;
 
 impl DriverSide for Echo {
@@ -145,7 +145,7 @@ impl HostSide for Echo {
     }
 }
 
-/// The mean of a call with its host, its future and its answer, in microseconds.
+/// The mean duration of a call including its host, future and result, in microseconds.
 fn abi_call() -> Result<f64> {
     const MANY: u32 = 200_000;
     let (driver, host) = (Driver::new(Arc::new(Echo)), Host::new(Arc::new(Echo)));
@@ -153,10 +153,10 @@ fn abi_call() -> Result<f64> {
     let began = Instant::now();
     for _ in 0..MANY {
         let called = driver.call(host.clone(), "instantiate_end", &[7; 64]);
-        let mut future = called.context("the driver is not whole")?;
+        let mut future = called.context("the driver lacks a function")?;
         match Pin::new(&mut future).poll(&mut looking) {
             Poll::Ready(Ok(answer)) if answer.as_bytes().len() == 64 => {}
-            other => bail!("the call has no answer: {other:?}"),
+            other => bail!("the call returned no result: {other:?}"),
         }
     }
     Ok(began.elapsed().as_secs_f64() * 1e6 / f64::from(MANY))
@@ -176,12 +176,12 @@ fn request() -> Result<HookRequest> {
             "sshCp": "CP1", "username": "ubuntu", "password": "not-a-secret", "text": "x".repeat(700),
         },
         "inputs": {}, "vims": [], "artifacts": [], "attempt": 1,
-        "deadline": now.checked_add(Duration::from_mins(1)).context("the clock is at its end")?,
+        "deadline": now.checked_add(Duration::from_mins(1)).context("the deadline is out of range")?,
     });
-    serde_json::from_value(body).context("the request has not the shape of a hook's")
+    serde_json::from_value(body).context("the request is not a valid hook request")
 }
 
-/// A host that grants everything at once.
+/// A host whose services succeed at once.
 struct Obliging;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! The programs as they are released: size, time until the server listens, its memory when idle.
+//! The released programs: size, startup time of the server, and its memory when idle.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,13 +10,13 @@ use crate::figure::{Figure, median};
 use crate::world::Running;
 
 const MIB: f64 = 1024.0 * 1024.0;
-/// How often the server is started for its figures.
+/// Number of measured starts of the server.
 const STARTS: usize = 5;
 
-/// Takes the figures of the programs in this folder.
+/// Runs the benchmarks with the programs in this folder.
 ///
 /// # Errors
-/// When one is missing or the server does not start.
+/// If one is missing or the server does not start.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for name in [
@@ -28,9 +28,9 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
         let file = programs.join(name);
         let size = file
             .metadata()
-            .with_context(|| format!("cannot look at `{}`", file.display()))?
+            .with_context(|| format!("cannot read the size of `{}`", file.display()))?
             .len();
-        figures.push(Figure::told(
+        figures.push(Figure::untargeted(
             format!("size of {name}, stripped"),
             as_float(size) / MIB,
             "MiB",
@@ -57,9 +57,9 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Starts the server with an empty folder; milliseconds until it listens, and its memory then.
+/// Starts the server with an empty folder; returns the milliseconds until it listens, and its memory then.
 fn start(programs: &Path) -> Result<(f64, f64)> {
-    let data = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let data = tempfile::tempdir().context("cannot create a temporary folder")?;
     let mut command = Command::new(programs.join("vnfm-server"));
     command
         .args(["--listen", "127.0.0.1:0", "--data"])
@@ -69,7 +69,7 @@ fn start(programs: &Path) -> Result<(f64, f64)> {
     let milliseconds = began.elapsed().as_secs_f64() * 1000.0;
     ensure!(
         line.starts_with("listening on "),
-        "the server does not say where it listens: `{line}`"
+        "the server did not print its address, but `{line}`"
     );
     Ok((milliseconds, server.resident()?))
 }

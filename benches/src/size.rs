@@ -1,9 +1,8 @@
-//! What operations leave in the file of the database, for 10⁶ of them: the rows of a real instantiation and
-//! termination, as the server left them, written many times over by the store itself under other ids and times.
+//! Growth of the database file after 10⁶ operations: the rows of a real instantiation and termination, copied many times by
+//! the store itself with other ids and times.
 //!
-//! The file grows by the same for each, so some thousand tell what a million takes. With retention the million is spread
-//! over a year, and what is older than the defaults keep goes every ten days; the file does not shrink, so its size is
-//! the largest that it ever had.
+//! The growth is linear, so some thousand are enough for an estimate. With retention the million is spread over a year, and
+//! data older than the default retention is deleted every ten days; the file does not shrink, so its size is the maximum.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,17 +22,17 @@ use crate::world::{World, runtime};
 
 const TENANT: &str = "default";
 const MIB: f64 = 1024.0 * 1024.0;
-/// Instances, on which operations take turns, and how often each has its two.
+/// Number of instances, and pairs of operations of each.
 const INSTANCES: usize = 100;
 const ROUNDS: u16 = 50;
 const OPERATIONS: f64 = 1e6;
 const YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 const PRUNED_EVERY: SignedDuration = SignedDuration::from_hours(10 * 24);
 
-/// Takes the figures with the programs in this folder.
+/// Runs the benchmarks with the programs in this folder.
 ///
 /// # Errors
-/// When a program is missing or an operation does not complete.
+/// If a program is missing or an operation does not complete.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let runtime = runtime()?;
     let life = runtime.block_on(recorded(programs))?;
@@ -41,8 +40,8 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let pruned = runtime.block_on(grown(&life, Some(&Retention::default())))?;
     let name = "database file after 10⁶ operations (instantiate, terminate)";
     Ok(vec![
-        Figure::told(format!("{name}, all kept"), kept, "MiB"),
-        Figure::told(
+        Figure::untargeted(format!("{name}, all kept"), kept, "MiB"),
+        Figure::untargeted(
             format!("{name} in a year, default retention"),
             pruned,
             "MiB",
@@ -50,21 +49,21 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     ])
 }
 
-/// An instance, and what its operations left.
+/// An instance, and the rows of its operations.
 struct Life {
     instance: InstanceRecord,
     operations: Vec<Left>,
 }
 
-/// What one operation left.
+/// The rows of one operation.
 struct Left {
     op: OpRecord,
     journal: Vec<JournalRow>,
     log: Vec<LogLine>,
-    told: Vec<OutboxRow>,
+    notifications: Vec<OutboxRow>,
 }
 
-/// Lets one instance come and go on a real server, and reads what is left of that.
+/// Instantiates and terminates one instance on a real server, and reads the remaining rows.
 async fn recorded(programs: &Path) -> Result<Life> {
     let world = World::start(programs, &[]).await?;
     let id = world.create().await?;
@@ -77,7 +76,7 @@ async fn recorded(programs: &Path) -> Result<Life> {
     let (data, _folder) = world.stopped()?;
     let keys = SecretKeys::open(&data.join("secrets.key"))?;
     let store = SqliteStore::open(&data.join("vnfm.db"), keys).await?;
-    let told = store.outbox(0, 1000).await?;
+    let notifications = store.outbox(0, 1000).await?;
     let mut operations = Vec::new();
     for op in ops {
         let of_it = |row: &&OutboxRow| row.body["vnfLcmOpOccId"] == op.as_str();
@@ -85,7 +84,7 @@ async fn recorded(programs: &Path) -> Result<Life> {
             op: store.op(TENANT, &op).await?,
             journal: store.journal(&op).await?,
             log: store.log(&op, 0).await?,
-            told: told.iter().filter(of_it).cloned().collect(),
+            notifications: notifications.iter().filter(of_it).cloned().collect(),
         });
     }
     let instance = store.instance(TENANT, &id).await?;
@@ -98,7 +97,7 @@ async fn recorded(programs: &Path) -> Result<Life> {
 
 /// MiB of the file after 10⁶ operations.
 async fn grown(life: &Life, retention: Option<&Retention>) -> Result<f64> {
-    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
     let store = open(&folder).await?;
     let instances = instances(&store, life).await?;
     store.close().await?;
@@ -127,7 +126,7 @@ async fn open(folder: &TempDir) -> Result<SqliteStore> {
     Ok(SqliteStore::open(&folder.path().join("vnfm.db"), keys).await?)
 }
 
-/// Makes the instances; their ids.
+/// Creates the instances; returns their ids.
 async fn instances(store: &SqliteStore, life: &Life) -> Result<Vec<String>> {
     let (package, vnfd) = (&life.instance.vnf_pkg_id, &life.instance.vnf.vnfd_id);
     let record = PackageRecord::onboarded(TENANT, package, vnfd);
@@ -151,11 +150,11 @@ async fn written(store: &SqliteStore, left: Left) -> Result<()> {
         op,
         journal,
         log,
-        told,
+        notifications,
     } = left;
     let (id, from) = (op.op.id.clone(), op.op.operation_state);
     let record = Arc::new(op);
-    // Written as ended, so that the next one may begin on the instance.
+    // Written as ended, so that the next operation of the instance can start.
     let mut changes = vec![
         Change::AddOp(Box::new(OpRecord::clone(&record))),
         Change::PutOp { record, from },
@@ -165,21 +164,25 @@ async fn written(store: &SqliteStore, left: Left) -> Result<()> {
             .into_iter()
             .map(|row| Change::Journal(Arc::new(row))),
     );
-    changes.extend(told.into_iter().map(|row| Change::Outbox(Box::new(row))));
+    changes.extend(
+        notifications
+            .into_iter()
+            .map(|row| Change::Outbox(Box::new(row))),
+    );
     store.write(None, changes).await?;
     Ok(store.append_log(&id, log).await?)
 }
 
 impl Left {
-    /// The same of another operation on another instance, that began at `at`.
+    /// The same for another operation on another instance that began at `at`.
     fn under(&self, instance: &str, at: Timestamp) -> Self {
         let later = at.duration_since(self.op.op.start_time);
         let id = uuid::Uuid::new_v4().to_string();
         let mut op = self.op.clone();
         op.op.start_time = at;
         op.op.state_entered_time += later;
-        let mut told = self.told.clone();
-        for row in &mut told {
+        let mut notifications = self.notifications.clone();
+        for row in &mut notifications {
             row.at += later;
             instance.clone_into(&mut row.instance_id);
             row.body["vnfLcmOpOccId"] = id.as_str().into();
@@ -201,7 +204,7 @@ impl Left {
             op,
             journal,
             log,
-            told,
+            notifications,
         }
     }
 }

@@ -1,7 +1,6 @@
-//! What is measured: the released server, and the simulated world as a process of its own beside it.
+//! The measured system: the released server, and the simulated world in a separate process.
 //!
-//! What the kernel says of a process (CPU time, resident memory) is read from `/proc`; what the server says of its
-//! operations comes over its own interface, as any client sees it.
+//! CPU time and resident memory of a process are read from `/proc`; data about operations comes over the API of the server.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use reqwest::{Client, Response, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The longest that anything may take here.
+/// Time limit for everything here.
 pub const LONG: Duration = Duration::from_mins(2);
 /// The path of the instances.
 pub const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
@@ -22,7 +21,7 @@ const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/one-server");
 /// `VNFD` of that package.
 const VNFD: &str = "0d3f3d5e-52a5-4f0b-9a0e-6d5c1d3b7f10";
 
-/// A process that ends with us.
+/// A process that is killed on drop.
 pub struct Running(pub Child);
 
 impl Drop for Running {
@@ -33,10 +32,10 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Starts a program; it and its first line.
+    /// Starts a program; returns it and its first line of output.
     ///
     /// # Errors
-    /// When it does not start or ends before it says anything.
+    /// If it does not start, or exits before printing a line.
     pub fn start(command: &mut Command) -> Result<(Self, String)> {
         command
             .stdin(Stdio::null())
@@ -55,17 +54,20 @@ impl Running {
         BufReader::new(out)
             .read_line(&mut line)
             .context("cannot read its first line")?;
-        ensure!(!line.trim().is_empty(), "{command:?} ends without a word");
+        ensure!(!line.trim().is_empty(), "{command:?} exited without output");
         Ok((running, line.trim().to_owned()))
     }
 
-    /// CPU seconds that it has used, in user mode and in the kernel.
+    /// CPU seconds that it has used, in user and kernel mode.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it has exited.
     pub fn cpu_seconds(&self) -> Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
-        let after = stat.rsplit(')').next().context("`stat` names no program")?;
+        let after = stat
+            .rsplit(')')
+            .next()
+            .context("`stat` has an unexpected format")?;
         let ticks: Vec<u32> = after
             .split_whitespace()
             .skip(11) // from the state on: utime and stime are fields 14 and 15
@@ -78,16 +80,16 @@ impl Running {
     /// Its resident memory in MiB.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it has exited.
     pub fn resident(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.and_then(|value| value.split_whitespace().next()?.parse::<u32>().ok());
-        Ok(f64::from(kib.context("`status` tells no memory")?) / 1024.0)
+        Ok(f64::from(kib.context("`status` contains no memory size")?) / 1024.0)
     }
 }
 
-/// The simulated world, a server on it, and the way to both.
+/// The simulated world, a server that uses it, and clients for both.
 pub struct World {
     /// The server.
     pub server: Running,
@@ -103,19 +105,20 @@ pub struct World {
 }
 
 impl World {
-    /// Starts both, onboards the package with one server, and registers the cloud; `flags` are the world's.
+    /// Starts both, onboards the package with one server, and registers the cloud; `flags` are for the world.
     ///
     /// # Errors
-    /// When something does not start or is refused.
+    /// If something does not start or is refused.
     pub async fn start(programs: &Path, flags: &[&str]) -> Result<Self> {
-        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
         let mut sim = Command::new(programs.join("vnfm-sim"));
         let (sim, line) = Running::start(
             sim.arg("--data")
                 .arg(folder.path().join("world"))
                 .args(flags),
         )?;
-        let endpoints: Value = serde_json::from_str(&line).context("the world says no JSON")?;
+        let endpoints: Value =
+            serde_json::from_str(&line).context("the first line of the world is not JSON")?;
         let client = Client::builder().no_proxy().build()?;
         let network = network(&client, &endpoints).await?;
         let (server, url) = serve(programs, folder.path())?;
@@ -149,10 +152,10 @@ impl World {
         Ok(world)
     }
 
-    /// `kill -9` of the server, and a new one on its data; how long until that one listens.
+    /// Kills the server with SIGKILL and starts it again; returns the time until it listens.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub fn crash_and_start(&mut self) -> Result<Duration> {
         self.server.0.kill()?;
         self.server.0.wait()?;
@@ -161,10 +164,10 @@ impl World {
         Ok(began.elapsed())
     }
 
-    /// Ends the server, does something with its data, and starts it again, with this configuration.
+    /// Stops the server, calls a function with its data folder, and starts it again with this configuration.
     ///
     /// # Errors
-    /// When it does not start, or with what went wrong with the data.
+    /// If it does not start, or the function fails.
     pub fn without_server<T>(
         &mut self,
         config: &str,
@@ -180,20 +183,20 @@ impl World {
         Ok(done)
     }
 
-    /// Ends the server, and the world with it; the folder with the server's data, which goes with the other.
+    /// Stops the server and the world; returns the data folder of the server, which is deleted on drop.
     ///
     /// # Errors
-    /// When the server cannot be ended.
+    /// If the server cannot be ended.
     pub fn stopped(mut self) -> Result<(PathBuf, TempDir)> {
         self.server.0.kill()?;
         self.server.0.wait()?;
         Ok((self.folder.path().join("data"), self.folder))
     }
 
-    /// A command of `vnfmctl`, which must go well; its data.
+    /// Runs a command of `vnfmctl`, which must succeed; returns its output.
     ///
     /// # Errors
-    /// With its words.
+    /// With its error output.
     pub fn ctl(&self, words: &[&str]) -> Result<Value> {
         let mut command = Command::new(self.programs.join("vnfmctl"));
         let output = command
@@ -209,15 +212,15 @@ impl World {
         Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
     }
 
-    /// The server's address with this path.
+    /// URL of this path on the server.
     pub fn at(&self, path: &str) -> String {
         format!("{}{path}", self.url)
     }
 
-    /// A POST that must be answered with `wanted`.
+    /// Sends a POST, whose status must be `wanted`.
     ///
     /// # Errors
-    /// With the answer where it is another.
+    /// With the response if it is another.
     pub async fn post(&self, path: &str, body: &Value, wanted: StatusCode) -> Result<Response> {
         let request = self
             .client
@@ -235,19 +238,19 @@ impl World {
         Ok(answer)
     }
 
-    /// A page of the server, read whole.
+    /// Reads a full page of the server.
     ///
     /// # Errors
-    /// When it is not there.
+    /// If it is missing.
     pub async fn get(&self, path: &str) -> Result<Value> {
         let request = self.client.get(self.at(path)).header("Version", "2.0.0");
         Ok(request.send().await?.error_for_status()?.json().await?)
     }
 
-    /// A page of the simulated world's books.
+    /// Reads a page of the control API of the simulated world.
     ///
     /// # Errors
-    /// When it is not there.
+    /// If it is missing.
     pub async fn book(&self, page: &str) -> Result<Vec<Value>> {
         let control = self.endpoints["control"].as_str().unwrap_or_default();
         Ok(self
@@ -259,24 +262,24 @@ impl World {
             .await?)
     }
 
-    /// Makes an instance; its id.
+    /// Creates an instance; returns its id.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If it is refused.
     pub async fn create(&self) -> Result<String> {
         let body = json!({"vnfdId": VNFD, "vnfInstanceName": "bench"});
         let answer = self.post(INSTANCES, &body, StatusCode::CREATED).await?;
         let made: Value = answer.json().await?;
         Ok(made["id"]
             .as_str()
-            .context("an instance without id")?
+            .context("the instance has no id")?
             .to_owned())
     }
 
-    /// Begins a task on an instance; the operation's id.
+    /// Starts a task on an instance; returns the id of the operation.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If it is refused.
     pub async fn begin(&self, instance: &str, task: &str) -> Result<String> {
         let vim = json!({"vim1": {"vimId": self.vim}});
         let body = match task {
@@ -305,10 +308,10 @@ impl World {
             .to_owned())
     }
 
-    /// Follows an operation to its end, which must be COMPLETED.
+    /// Waits for the end of an operation, which must be COMPLETED.
     ///
     /// # Errors
-    /// When it ends otherwise.
+    /// If it ends in another state.
     pub async fn completed(&self, op: &str) -> Result<()> {
         let path = self.at(&format!("/vnfm/v1/op_occs/{op}/events"));
         let mut events = self
@@ -323,7 +326,7 @@ impl World {
             heard.push_str(&String::from_utf8_lossy(&part?));
         }
         let last = heard.rsplit("data:").next().unwrap_or_default().trim();
-        let progress: Value = serde_json::from_str(last).context("an event without JSON")?;
+        let progress: Value = serde_json::from_str(last).context("an event is not JSON")?;
         let state = &progress["operationState"];
         ensure!(
             state == "COMPLETED",
@@ -333,23 +336,26 @@ impl World {
         Ok(())
     }
 
-    /// What an operation took by the server's own stamps: from its start to its last state, in milliseconds.
+    /// Duration of an operation by the timestamps of the server: from its start to its last state, in milliseconds.
     ///
     /// # Errors
-    /// When the record is not there.
+    /// If the record is missing.
     pub async fn took(&self, op: &str) -> Result<f64> {
         let record = self
             .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"))
             .await?;
         let stamp = |name: &str| -> Result<jiff::Timestamp> {
-            Ok(record[name].as_str().context("no stamp")?.parse()?)
+            Ok(record[name]
+                .as_str()
+                .context("the timestamp is missing")?
+                .parse()?)
         };
         let took = stamp("stateEnteredTime")?.duration_since(stamp("startTime")?);
         Ok(took.as_secs_f64() * 1000.0)
     }
 }
 
-/// Starts the server on its folder; it and its address.
+/// Starts the server on its folder; returns it with its URL.
 fn serve(programs: &Path, folder: &Path) -> Result<(Running, String)> {
     let mut command = Command::new(programs.join("vnfm-server"));
     command
@@ -371,7 +377,7 @@ fn serve(programs: &Path, folder: &Path) -> Result<(Running, String)> {
     ))
 }
 
-/// The id of the network inside the simulated cloud: it has addresses for 65 000 servers.
+/// Id of the internal network of the simulated cloud, which has addresses for 65 000 servers.
 async fn network(client: &Client, endpoints: &Value) -> Result<String> {
     let text = |name: &str| endpoints[name].as_str().unwrap_or_default().to_owned();
     let (user, password) = (text("user"), text("password"));
@@ -407,10 +413,10 @@ async fn network(client: &Client, endpoints: &Value) -> Result<String> {
         .to_owned())
 }
 
-/// A runtime for clients: two threads are more than they need.
+/// A runtime for clients, with two threads.
 ///
 /// # Errors
-/// When it does not start.
+/// If it does not start.
 pub fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)

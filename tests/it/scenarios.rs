@@ -98,7 +98,7 @@ fn ctrl_c_during_the_demo_cleans_up() {
     for part in [
         "cleaning up",
         "clean up vnf-a",
-        "the story broke off; the reason is above",
+        "the demo failed; the error is above",
     ] {
         assert!(
             demo.output.contains(part),

@@ -1,5 +1,6 @@
-//! `cargo xtask bench`: builds the programs as they are released and lets `vnfm-benches` measure; with `--real`,
-//! the real story beside the same by hand, and for how long it had nothing outside in flight. The demo in the simulated world is a figure, too.
+//! `cargo xtask bench`: runs `vnfm-benches` with release builds of the programs, and times the demo in the simulated world.
+//! With `--real`: compares the demo on the real systems with the same steps done manually, and measures the time for which
+//! it had no external call in flight.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,34 +9,34 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vnfm_spans::Collector;
 
-use crate::outside::idle;
-use crate::{places, process, stack, terminal};
+use crate::idle_time::idle;
+use crate::{paths, process, stack, terminal};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Take only this group of figures; again for several.
+    /// Run only this group of benchmarks; can be repeated.
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
-    /// Instead: the real story and the same by hand, in turn, so many times each; their ratio.
+    /// Instead: compare the demo on the real systems with the same steps done manually, in this many pairs of runs.
     #[arg(long, value_name = "PAIRS", num_args = 0..=1, default_missing_value = "5", conflicts_with = "groups")]
     real: Option<usize>,
-    /// Write the figures here as well, as `{"figures":[{"name","value","unit","aim","holds"}]}`.
+    /// Also write the results to this file, as `{"figures":[{"name","value","unit","aim","holds"}]}`.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Measures; the table goes to standard output.
+/// Runs the benchmarks; the table goes to standard output.
 ///
 /// # Errors
-/// When something does not build or cannot be measured, or a figure misses its aim.
+/// If something does not build or cannot be measured, or a result misses its target.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match arguments.real {
-        Some(pairs) => beside_by_hand(pairs, arguments),
+        Some(pairs) => compare_with_manual(pairs, arguments),
         None => released(arguments),
     }
 }
 
-/// What measures, and what is measured.
+/// The benchmark program, followed by the programs that it measures.
 const PROGRAMS: &[&str] = &[
     "vnfm-benches",
     "vnfm-server",
@@ -44,13 +45,13 @@ const PROGRAMS: &[&str] = &[
     "kubernetes-cluster",
     "mgmt-template",
 ];
-/// Groups that need no program beside the one that measures.
-const ALONE: &[&str] = &["embed"];
+/// Groups that need only the benchmark program.
+const STANDALONE: &[&str] = &["embed"];
 
 fn released(arguments: &Arguments) -> Result<()> {
-    let is_alone = |group: &String| ALONE.contains(&group.as_str());
+    let is_alone = |group: &String| STANDALONE.contains(&group.as_str());
     let alone = !arguments.groups.is_empty() && arguments.groups.iter().all(is_alone);
-    let mut build = places::cargo();
+    let mut build = paths::cargo();
     build.args(["build", "--profile", "dist"]);
     for program in PROGRAMS
         .iter()
@@ -61,9 +62,9 @@ fn released(arguments: &Arguments) -> Result<()> {
     }
     ensure!(
         process::foreground(&mut build)?,
-        "the release build failed; its words are above"
+        "the release build failed; its output is above"
     );
-    let release = places::target()?.join("dist");
+    let release = paths::target()?.join("dist");
     let mut figures = Command::new(release.join("vnfm-benches"));
     figures.arg("--programs").arg(&release);
     for group in &arguments.groups {
@@ -76,46 +77,46 @@ fn released(arguments: &Arguments) -> Result<()> {
     if arguments.groups.is_empty() {
         demo(arguments)?;
     }
-    ensure!(all_hold, "a figure misses its aim or could not be taken");
+    ensure!(all_hold, "a benchmark missed its target or failed");
     Ok(())
 }
 
-/// The longest that the demo may take once it is built, in seconds.
-const DEMO: f64 = 15.0;
+/// Maximum duration of the demo once it is built, in seconds.
+const MAX_DEMO: f64 = 15.0;
 
 fn demo(arguments: &Arguments) -> Result<()> {
-    let seconds = told(&[], &[])?["seconds"]
+    let seconds = run_demo(&[], &[])?["seconds"]
         .as_f64()
-        .context("the demo tells no seconds")?;
-    println!("the demo in the simulated world: {seconds:.1} s (aim < {DEMO} s)");
+        .context("the report of the demo has no `seconds`")?;
+    println!("the demo in the simulated world: {seconds:.1} s (target < {MAX_DEMO} s)");
     if let Some(file) = &arguments.json {
         let mut figures: Value = serde_json::from_slice(&std::fs::read(file)?)?;
         let figure = serde_json::json!({ "name": "the demo in the simulated world", "value": seconds, "unit": "s",
-            "aim": DEMO, "holds": seconds < DEMO });
+            "aim": MAX_DEMO, "holds": seconds < MAX_DEMO });
         figures["figures"]
             .as_array_mut()
             .context("no list of figures")?
             .push(figure);
         std::fs::write(file, serde_json::to_string_pretty(&figures)?)?;
     }
-    ensure!(seconds < DEMO, "the demo takes too long");
+    ensure!(seconds < MAX_DEMO, "the demo takes too long");
     Ok(())
 }
 
-/// The steps of the story that the cloud, the hosts and the cluster decide: what a pair compares.
+/// The steps of the demo whose duration the cloud, the hosts and the cluster determine: these are compared.
 const OPERATIONS: [&str; 4] = [
     "instantiate VNF-A",
     "instantiate VNF-B",
     "terminate VNF-B",
     "terminate VNF-A",
 ];
-/// What the ratio should be at most.
-const AIM: f64 = 1.0;
-/// Seconds of a story in which nothing outside may be in flight.
-const IDLE: f64 = 2.0;
+/// Maximum ratio of our duration to the manual one.
+const MAX_RATIO: f64 = 1.0;
+/// Maximum seconds of the demo with no external call in flight.
+const MAX_IDLE: f64 = 2.0;
 
-fn beside_by_hand(pairs: usize, arguments: &Arguments) -> Result<()> {
-    ensure!(pairs > 0, "no pair, no ratio");
+fn compare_with_manual(pairs: usize, arguments: &Arguments) -> Result<()> {
+    ensure!(pairs > 0, "at least one pair is needed");
     let parts = stack::ALL.into();
     stack::up(&parts)?;
     let (mut ratios, mut idles) = (Vec::with_capacity(pairs), Vec::with_capacity(pairs));
@@ -123,19 +124,26 @@ fn beside_by_hand(pairs: usize, arguments: &Arguments) -> Result<()> {
         let by_hand = by_hand()?;
         let (ours, idle) = ours()?;
         terminal::note(&format!(
-            "pair {pair}: by hand {by_hand:.1} s, ours {ours:.1} s, of them {idle:.1} s with nothing in flight outside"
+            "pair {pair}: manual {by_hand:.1} s, ours {ours:.1} s, of these {idle:.1} s with no external call in flight"
         ));
         ratios.push(ours / by_hand);
         idles.push(idle);
     }
-    println!("the real story, its four operations, {pairs} times in turn with the same by hand");
+    println!(
+        "the four operations of the demo on the real systems, {pairs} times in turn with the same steps done manually"
+    );
     let figures = [
-        figure("the real story against the same by hand", "", ratios, AIM),
+        figure(
+            "the real story against the same by hand",
+            "",
+            ratios,
+            MAX_RATIO,
+        ),
         figure(
             "the real story with nothing outside in flight",
             "s",
             idles,
-            IDLE,
+            MAX_IDLE,
         ),
     ];
     if let Some(file) = &arguments.json {
@@ -143,67 +151,70 @@ fn beside_by_hand(pairs: usize, arguments: &Arguments) -> Result<()> {
         std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     let all_hold = figures.iter().all(|figure| figure["holds"] == true);
-    ensure!(all_hold, "the real story misses an aim");
+    ensure!(
+        all_hold,
+        "a result of the demo on the real systems misses its target"
+    );
     Ok(())
 }
 
-/// The median, beside all that it is of.
+/// The median and all values of a result.
 fn figure(name: &str, unit: &str, mut values: Vec<f64>, aim: f64) -> Value {
     values.sort_by(f64::total_cmp);
     let median = values.get(values.len() / 2).copied().unwrap_or_default();
     let all: Vec<_> = values.iter().map(|value| format!("{value:.3}")).collect();
     println!(
-        "{name}: {median:.3} {unit} (aim ≤ {aim}); each: {}",
+        "{name}: {median:.3} {unit} (target ≤ {aim}); each: {}",
         all.join(" ")
     );
     serde_json::json!({ "name": name, "value": median, "unit": unit, "aim": aim, "holds": median <= aim })
 }
 
-/// Seconds of the same by hand.
+/// Duration of the manual steps, in seconds.
 fn by_hand() -> Result<f64> {
     let environment = stack::environment();
     let folder = |name: &str| {
         let found = environment.iter().find(|(known, _)| *known == name);
         found
             .map(|(_, path)| path.clone())
-            .with_context(|| format!("`{name}` is not there"))
+            .with_context(|| format!("`{name}` is missing"))
     };
-    let told = tempfile::NamedTempFile::new()?;
+    let report = tempfile::NamedTempFile::new()?;
     let mut script = Command::new("bash");
-    script.arg(places::root().join("tests/stack/baseline.sh"));
+    script.arg(paths::root().join("tests/stack/baseline.sh"));
     script
         .arg(folder("VNFM_LIVE_ASSETS")?)
         .arg(folder("VNFM_LIVE_IMAGES")?)
-        .arg(told.path());
+        .arg(report.path());
     ensure!(
         process::foreground(&mut script)?,
-        "the story by hand broke off; its words are above"
+        "the manual steps failed; its output is above"
     );
-    let told: Value = serde_json::from_slice(&std::fs::read(told.path())?)?;
-    told["seconds"]
+    let report: Value = serde_json::from_slice(&std::fs::read(report.path())?)?;
+    report["seconds"]
         .as_f64()
-        .context("the story by hand tells no seconds")
+        .context("the report of the manual steps has no `seconds`")
 }
 
-/// Seconds of our four operations, and of these the seconds with nothing outside in flight.
+/// Duration of our four operations, and for how much of it no external call was in flight, in seconds.
 fn ours() -> Result<(f64, f64)> {
     let collector = Collector::begin()?;
-    let told = told(&["--real"], &[("VNFM_MONITORING_TRACES", collector.url())])?;
+    let report = run_demo(&["--real"], &[("VNFM_MONITORING_TRACES", collector.url())])?;
     let idle = idle(&collector.end()?);
     for (operation, seconds) in &idle {
         terminal::note(&format!(
-            "{operation}: {seconds:.2} s with nothing in flight outside"
+            "{operation}: {seconds:.2} s with no external call in flight"
         ));
     }
     ensure!(
         idle.len() == OPERATIONS.len(),
-        "spans of {} operations, not of four",
+        "got spans of {} operations instead of four",
         idle.len()
     );
     let idle = idle.iter().map(|(_, seconds)| seconds).sum();
-    let steps = told["steps"]
+    let steps = report["steps"]
         .as_array()
-        .context("the story tells no steps")?;
+        .context("the report of the demo has no `steps`")?;
     let of = |operation: &&Value| {
         let name = operation["step"].as_str().unwrap_or_default();
         OPERATIONS.iter().any(|wanted| name.starts_with(wanted)) && !name.contains("refused")
@@ -211,7 +222,7 @@ fn ours() -> Result<(f64, f64)> {
     let counted: Vec<_> = steps.iter().filter(of).collect();
     ensure!(
         counted.len() == OPERATIONS.len(),
-        "not one step for each of {OPERATIONS:?}: {steps:?}"
+        "expected one step for each of {OPERATIONS:?}: {steps:?}"
     );
     Ok((
         counted
@@ -222,15 +233,18 @@ fn ours() -> Result<(f64, f64)> {
     ))
 }
 
-/// What the demo tells of itself, played with these flags.
-fn told(flags: &[&str], environment: &[(&str, String)]) -> Result<Value> {
-    let told = tempfile::NamedTempFile::new()?;
+/// The report of the demo with these flags.
+fn run_demo(flags: &[&str], environment: &[(&str, String)]) -> Result<Value> {
+    let report = tempfile::NamedTempFile::new()?;
     let mut demo = Command::new(std::env::current_exe()?);
-    demo.arg("demo").args(flags).arg("--json").arg(told.path());
+    demo.arg("demo")
+        .args(flags)
+        .arg("--json")
+        .arg(report.path());
     demo.envs(environment.iter().map(|(name, value)| (*name, value)));
     ensure!(
         process::foreground(&mut demo)?,
-        "the story broke off; its words are above"
+        "the demo failed; its output is above"
     );
-    Ok(serde_json::from_slice(&std::fs::read(told.path())?)?)
+    Ok(serde_json::from_slice(&std::fs::read(report.path())?)?)
 }

@@ -1,12 +1,12 @@
-//! `cargo xtask deb`: the Debian package, out of the built programs and what lies in `crates/vnfm-server/packaging`.
+//! `cargo xtask deb`: the Debian package, from the built programs and `crates/vnfm-server/packaging`.
 //!
 //! ```text
-//! cargo build --profile dist ─ a folder as it is installed ─ dpkg-deb ─ target/deb/vnfm_VERSION_ARCH.deb
+//! cargo build --profile dist ─ folder with the installed files ─ dpkg-deb ─ target/deb/vnfm_VERSION_ARCH.deb
 //! ```
-//! A test unpacks one into a scratch root and looks at what is there: files, rights, the unit (`systemd-analyze verify`),
-//! the scripts of dpkg, and that the Containerfile starts what the package has.
+//! A test unpacks one into a scratch root and checks its files, modes, unit (`systemd-analyze verify`) and maintainer
+//! scripts, and that the Containerfile starts a program of the package.
 
-use crate::places;
+use crate::paths;
 use crate::sbom;
 use crate::terminal::note;
 use anyhow::{Context as _, bail, ensure};
@@ -19,12 +19,12 @@ use std::process::Command;
 /// Flags of `cargo xtask deb`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Take the programs out of this folder instead of building them
+    /// Use the programs in this folder instead of building them
     #[arg(long, value_name = "DIR")]
     built: Option<PathBuf>,
 }
 
-/// What is installed: from where (`built:` is the folder of programs), to where, with which rights.
+/// Installed files: source (`built:` is the folder of programs), destination, mode.
 const FILES: &[(&str, &str, u32)] = &[
     ("built:vnfm-server", "usr/bin/vnfm-server", 0o755),
     ("built:vnfmctl", "usr/bin/vnfmctl", 0o755),
@@ -87,32 +87,32 @@ const FILES: &[(&str, &str, u32)] = &[
     ),
 ];
 
-/// Shells that `vnfmctl` completes its commands in, and where they look for that.
+/// Shells with completion of `vnfmctl`, and the paths of the completion scripts.
 const COMPLETIONS: &[(&str, &str)] = &[
     ("bash", "usr/share/bash-completion/completions/vnfmctl"),
     ("zsh", "usr/share/zsh/vendor-completions/_vnfmctl"),
     ("fish", "usr/share/fish/vendor_completions.d/vnfmctl.fish"),
 ];
 
-/// Every crate that is linked into the programs, for scanners.
-const MATERIALS: &str = "usr/share/doc/vnfm/sbom.cdx.json";
+/// Bill of materials: every crate that is linked into the programs.
+const SBOM: &str = "usr/share/doc/vnfm/sbom.cdx.json";
 
-/// Builds the package and prints where it is.
+/// Builds the package and prints its path.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let built = match &arguments.built {
         Some(folder) => folder.clone(),
         None => build()?,
     };
-    let package = package(&built, &places::target()?.join("deb"))?;
+    let package = package(&built, &paths::target()?.join("deb"))?;
     println!("{}", package.display());
     Ok(())
 }
 
-/// Makes the package in the folder `out`, of the programs in `built`.
+/// Creates the package in the folder `out`, from the programs in `built`.
 fn package(built: &Path, out: &Path) -> anyhow::Result<PathBuf> {
-    let root = places::root();
-    let architecture = said(Command::new("dpkg").arg("--print-architecture"))
-        .context("cannot ask dpkg: this needs a Debian machine")?;
+    let root = paths::root();
+    let architecture = output_of(Command::new("dpkg").arg("--print-architecture"))
+        .context("cannot run dpkg; the package can only be built on Debian")?;
     let folder = out.join("root");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -128,7 +128,7 @@ fn package(built: &Path, out: &Path) -> anyhow::Result<PathBuf> {
     for (shell, to) in COMPLETIONS {
         size += complete(&built.join("vnfmctl"), shell, &folder.join(to))?;
     }
-    size += materials(&folder.join(MATERIALS))?;
+    size += materials(&folder.join(SBOM))?;
     let control = fs::read_to_string(root.join("crates/vnfm-server/packaging/debian/control"))?
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
         .replace("@ARCHITECTURE@", &architecture)
@@ -138,36 +138,36 @@ fn package(built: &Path, out: &Path) -> anyhow::Result<PathBuf> {
         "vnfm_{}_{architecture}.deb",
         env!("CARGO_PKG_VERSION")
     ));
-    let told = said(
+    let output = output_of(
         Command::new("dpkg-deb")
             .args(["--root-owner-group", "--build"])
             .arg(&folder)
             .arg(&package),
     )?;
-    note(&told);
+    note(&output);
     Ok(package)
 }
 
-/// Writes the bill of materials; how many bytes it has.
+/// Writes the bill of materials; returns its size in bytes.
 fn materials(to: &Path) -> anyhow::Result<u64> {
     let text = sbom::document()?;
-    let above = to.parent().context("a file has no folder")?;
-    fs::create_dir_all(above).with_context(|| format!("cannot make `{}`", above.display()))?;
+    let parent = to.parent().context("the path has no parent folder")?;
+    fs::create_dir_all(parent).with_context(|| format!("cannot create `{}`", parent.display()))?;
     fs::write(to, &text).with_context(|| format!("cannot write `{}`", to.display()))?;
     fs::set_permissions(to, fs::Permissions::from_mode(0o644))?;
     Ok(text.len() as u64)
 }
 
-/// Has the built client write how it is completed in a shell; how many bytes that has.
+/// Writes the completion script of the client for a shell; returns its size in bytes.
 fn complete(client: &Path, shell: &str, to: &Path) -> anyhow::Result<u64> {
-    let script = said(Command::new(client).args(["completion", shell]))?;
+    let script = output_of(Command::new(client).args(["completion", shell]))?;
     ensure!(
         !script.is_empty(),
-        "`{} completion {shell}` says nothing",
+        "`{} completion {shell}` printed nothing",
         client.display()
     );
-    let above = to.parent().context("a file has no folder")?;
-    fs::create_dir_all(above).with_context(|| format!("cannot make `{}`", above.display()))?;
+    let parent = to.parent().context("the path has no parent folder")?;
+    fs::create_dir_all(parent).with_context(|| format!("cannot create `{}`", parent.display()))?;
     fs::write(to, script + "\n").with_context(|| format!("cannot write `{}`", to.display()))?;
     fs::set_permissions(to, fs::Permissions::from_mode(0o644))?;
     Ok(fs::metadata(to)?.len())
@@ -185,24 +185,24 @@ fn build() -> anyhow::Result<PathBuf> {
         "-p",
         "mgmt-script",
     ];
-    let mut cargo = places::cargo();
+    let mut cargo = paths::cargo();
     cargo.args(["build", "--profile", "dist"]).args(packages);
-    ensure!(cargo.status()?.success(), "the programs cannot be built");
-    Ok(places::target()?.join("dist"))
+    ensure!(cargo.status()?.success(), "the programs do not build");
+    Ok(paths::target()?.join("dist"))
 }
 
-/// Copies a file, making its folders; how many bytes it has.
+/// Copies a file and creates its folders; returns its size in bytes.
 fn install(from: &Path, to: &Path, mode: u32) -> anyhow::Result<u64> {
-    let above = to.parent().context("a file has no folder")?;
-    fs::create_dir_all(above).with_context(|| format!("cannot make `{}`", above.display()))?;
+    let parent = to.parent().context("the path has no parent folder")?;
+    fs::create_dir_all(parent).with_context(|| format!("cannot create `{}`", parent.display()))?;
     let bytes = fs::copy(from, to)
         .with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))?;
     fs::set_permissions(to, fs::Permissions::from_mode(mode))?;
     Ok(bytes)
 }
 
-/// What a command says, where it ends well.
-fn said(command: &mut Command) -> anyhow::Result<String> {
+/// Standard output of a command, which must succeed.
+fn output_of(command: &mut Command) -> anyhow::Result<String> {
     let output = command
         .output()
         .with_context(|| format!("cannot run {command:?}"))?;
@@ -217,14 +217,14 @@ fn said(command: &mut Command) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COMPLETIONS, FILES, MATERIALS, package};
-    use crate::places;
+    use super::{COMPLETIONS, FILES, SBOM, package};
+    use crate::paths;
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
     use std::path::Path;
     use std::process::Command;
 
-    /// Stand-ins for the programs: what these do other tests look at.
+    /// Stand-ins for the programs, whose behaviour other tests check.
     fn programs(folder: &Path) {
         for name in FILES
             .iter()
@@ -236,10 +236,10 @@ mod tests {
         }
     }
 
-    /// False where the machine lacks a program, which is said.
+    /// False, with a message, if a program is not installed.
     fn has(program: &str) -> bool {
         let found = Command::new(program).arg("--version").output().is_ok();
-        let why = format!("no `{program}`: the package cannot be looked at");
+        let why = format!("no `{program}`: the package cannot be checked");
         assert!(
             found || std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
             "{why}"
@@ -250,7 +250,7 @@ mod tests {
         found
     }
 
-    fn said(command: &mut Command) -> String {
+    fn output_of(command: &mut Command) -> String {
         let output = command.output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(
@@ -261,8 +261,8 @@ mod tests {
         text(&output.stdout) + &text(&output.stderr)
     }
 
-    /// The unit, as its service manager reads it, with the program where it was unpacked.
-    fn the_unit_is_sound(scratch: &Path) {
+    /// Checks the unit with `systemd-analyze`, with the path of the unpacked program.
+    fn assert_unit_is_valid(scratch: &Path) {
         if !has("systemd-analyze") {
             return;
         }
@@ -275,24 +275,23 @@ mod tests {
                 unit.replace("/usr/bin/vnfm-server", &program.to_string_lossy()),
             )
             .unwrap();
-            said(
+            output_of(
                 Command::new("systemd-analyze")
                     .args(["verify", "--man=no"])
                     .arg(path),
             )
         };
-        assert_eq!(
-            verify(&unit),
-            "",
-            "systemd has something to say of the unit"
-        );
-        hooks_can_be_shut_in(&unit);
+        assert_eq!(verify(&unit), "", "systemd reports a problem in the unit");
+        assert_hooks_can_be_sandboxed(&unit);
         let odd = verify(&unit.replace("ProtectProc=", "ProtectPrco="));
-        assert!(odd.contains("ProtectPrco"), "it would say so: {odd}");
+        assert!(
+            odd.contains("ProtectPrco"),
+            "a misspelt setting is reported: {odd}"
+        );
     }
 
-    /// What the processes of hooks are shut in by is allowed, and nothing is given to the server itself.
-    fn hooks_can_be_shut_in(unit: &str) {
+    /// The unit allows what the sandbox of hooks needs, and gives the server itself no capability.
+    fn assert_hooks_can_be_sandboxed(unit: &str) {
         let values = |name: &str| -> Vec<&str> {
             let lines = unit
                 .lines()
@@ -324,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_package_brings_what_it_says_and_a_sound_unit() {
+    fn the_package_has_all_files_and_a_valid_unit() {
         if !has("dpkg-deb") {
             return;
         }
@@ -332,8 +331,8 @@ mod tests {
         programs(folder.path());
         let made = package(folder.path(), &folder.path().join("out")).unwrap();
         let scratch = folder.path().join("scratch");
-        said(Command::new("dpkg-deb").arg("-x").arg(&made).arg(&scratch));
-        said(
+        output_of(Command::new("dpkg-deb").arg("-x").arg(&made).arg(&scratch));
+        output_of(
             Command::new("dpkg-deb")
                 .arg("-e")
                 .arg(&made)
@@ -347,7 +346,7 @@ mod tests {
             let script = fs::read_to_string(scratch.join(to)).unwrap();
             assert!(script.contains("vnfmctl"), "{shell}: {script}");
         }
-        let materials = fs::read_to_string(scratch.join(MATERIALS)).unwrap();
+        let materials = fs::read_to_string(scratch.join(SBOM)).unwrap();
         let materials: serde_json::Value = serde_json::from_str(&materials).unwrap();
         let crates = materials["components"].as_array().unwrap();
         assert!(
@@ -357,7 +356,7 @@ mod tests {
         let licence = fs::read_to_string(scratch.join("usr/share/doc/vnfm/copyright")).unwrap();
         assert_eq!(
             licence,
-            fs::read_to_string(places::root().join("LICENSE")).unwrap()
+            fs::read_to_string(paths::root().join("LICENSE")).unwrap()
         );
         let conffiles = fs::read_to_string(scratch.join("DEBIAN/conffiles")).unwrap();
         for kept in conffiles.lines() {
@@ -366,24 +365,24 @@ mod tests {
                 "{kept}"
             );
         }
-        let listed = said(Command::new("dpkg-deb").arg("-c").arg(&made));
+        let listed = output_of(Command::new("dpkg-deb").arg("-c").arg(&made));
         assert!(
             listed.lines().all(|line| line.contains(" root/root ")),
             "{listed}"
         );
         for script in ["postinst", "prerm", "postrm"] {
-            said(
+            output_of(
                 Command::new("sh")
                     .arg("-n")
                     .arg(scratch.join("DEBIAN").join(script)),
             );
         }
-        the_unit_is_sound(&scratch);
+        assert_unit_is_valid(&scratch);
     }
 
     #[test]
-    fn the_container_starts_what_the_package_has() {
-        let file = places::root().join("crates/vnfm-server/packaging/container/Containerfile");
+    fn the_container_starts_a_program_of_the_package() {
+        let file = paths::root().join("crates/vnfm-server/packaging/container/Containerfile");
         let text = fs::read_to_string(file).unwrap();
         let line = |begin: &str| text.lines().find(|line| line.starts_with(begin)).unwrap();
         let entry = line("ENTRYPOINT");
@@ -393,22 +392,22 @@ mod tests {
             .step_by(2)
             .filter(|word| word.starts_with('/'))
         {
-            let is_there = FILES
+            let is_installed = FILES
                 .iter()
                 .any(|(_, to, _)| *to == word.trim_start_matches('/'));
-            assert!(is_there, "the package has no `{word}`");
+            assert!(is_installed, "the package has no `{word}`");
         }
         assert!(
             line("COPY").starts_with("COPY vnfm_*.deb "),
             "{}",
             line("COPY")
         );
-        let postinst = places::root().join("crates/vnfm-server/packaging/debian/postinst");
+        let postinst = paths::root().join("crates/vnfm-server/packaging/debian/postinst");
         let postinst = fs::read_to_string(postinst).unwrap();
         let user = line("USER ").trim_start_matches("USER ");
         assert!(
             postinst.contains(&format!("--no-create-home --quiet {user}")),
-            "`{user}` is made"
+            "`{user}` is created"
         );
         assert!(postinst.contains(line("VOLUME ").trim_start_matches("VOLUME ")));
     }

@@ -1,64 +1,64 @@
-//! `cargo xtask faults`: builds the fault machine and the simulated world, and lets it run.
+//! `cargo xtask faults`: builds fault injection and the simulated world, and runs it.
 //!
-//! `docs/how-to/faults.md` tells what it does, how to read what it says, and how a failed case is run again.
+//! `docs/how-to/faults.md` describes the faults, the report, and how to repeat a failed case.
 
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
-use crate::{places, process};
+use crate::{paths, process};
 
-/// Thousands of operations win back what it costs to optimise them a little.
+/// Lightly optimised: with thousands of operations this pays off.
 const PROFILE: &str = "faults";
 
-/// Worlds side by side for each core: a case waits more than it works.
+/// Parallel cases per core; a case mostly waits.
 const WORKERS: usize = 3;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What decides where something is left to chance; a report names the one that it was made with.
+    /// Seed of the random cases; a report contains the seed of its run.
     #[arg(long)]
     seed: Option<u64>,
-    /// Only this operation, such as INSTANTIATE.
+    /// Test only this operation, such as INSTANTIATE.
     #[arg(long)]
     operation: Option<String>,
-    /// Only cases whose fault, as a report spells it, holds this text.
+    /// Run only cases whose fault, as named in a report, contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Only what is done beside operations, and files of the data folder that go.
+    /// Test only faults outside operations, and deleted files of the data folder.
     #[arg(long)]
     beside: bool,
-    /// Kill every process that is to die by SIGKILL, and not a tenth of them.
+    /// Use SIGKILL in every crash case instead of in a tenth of them.
     #[arg(long)]
     all: bool,
-    /// The `vnfm-faults` of an earlier version begins each operation and is killed; this one goes on.
+    /// Path of an earlier version's `vnfm-faults`: it starts each operation and is killed; this version resumes it.
     #[arg(long, value_name = "PROGRAM")]
     from: Option<PathBuf>,
-    /// How long faults in pairs and at random go on after every single one was tried.
+    /// Minutes of paired and random faults after all single faults.
     #[arg(long, default_value_t = 0, value_name = "N")]
     minutes: u64,
-    /// Of what is left to chance only this piece, as a report numbers it.
+    /// Run only the random piece with this number in a report.
     #[arg(long, value_name = "N")]
     piece: Option<usize>,
-    /// Write what was found here as well: `{"cases","seconds","failed":[{"operation","step","fault","why"}]}`.
+    /// Also write the result to this file: `{"cases","seconds","failed":[{"operation","step","fault","why"}]}`.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Runs the machine; what it found goes to standard output.
+/// Runs the cases; the report goes to standard output.
 ///
 /// # Errors
-/// When something does not build, or a case did not end well.
+/// If something does not build, or a case fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut build = places::cargo();
+    let mut build = paths::cargo();
     build.args(["build", "--profile", PROFILE, "--bins"]);
     build.args(["--package", "vnfm-sim", "--package", "vnfm-tests"]);
     ensure!(
         process::foreground(&mut build)?,
-        "the build failed; its words are above"
+        "the build failed; its output is above"
     );
     let mut machine =
-        std::process::Command::new(places::target()?.join(PROFILE).join("vnfm-faults"));
+        std::process::Command::new(paths::target()?.join(PROFILE).join("vnfm-faults"));
     machine.args(["--seconds", &(arguments.minutes * 60).to_string()]);
     machine.args(["--workers", &(WORKERS * cores()).to_string()]);
     if let Some(seed) = arguments.seed {
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     ensure!(
         process::foreground(&mut machine)?,
-        "a case did not end well; it is named above"
+        "a case failed; it is named above"
     );
     Ok(())
 }

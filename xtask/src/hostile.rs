@@ -1,20 +1,20 @@
-//! `cargo xtask hostile`: builds the hostile machine, the programs and the simulated world, and lets it run.
+//! `cargo xtask hostile`: builds the programs, the simulated world and the program that attacks them, and runs it.
 //!
-//! `docs/how-to/hostile.md` tells what it does, how to read what it says, and how a failed case is run again.
+//! `docs/how-to/hostile.md` describes the cases, the report, and how to repeat a failed case.
 
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
-use crate::{places, process};
+use crate::{paths, process};
 
-/// The programs are attacked as they are for the fault machine: a little optimised.
+/// The same profile as for fault injection: lightly optimised.
 const PROFILE: &str = "faults";
 
-/// Grounds side by side for each core: a case waits more than it works.
+/// Parallel cases per core; a case mostly waits.
 const WORKERS: usize = 3;
 
-/// What is built: the machine, what it attacks, the world, and the plugin that runs scripts.
+/// Packages to build: the attacker, the programs under attack, the simulated world, and the script plugin.
 const PACKAGES: &[&str] = &[
     "vnfm-tests",
     "vnfm-server",
@@ -25,45 +25,45 @@ const PACKAGES: &[&str] = &[
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What decides where something is left to chance; a report names the one that it was made with.
+    /// Seed of the random cases; a report contains the seed of its run.
     #[arg(long)]
     seed: Option<u64>,
-    /// How large the classes are that have no end of their own; 20000 for the night.
+    /// Number of cases of each unbounded class; 20000 for a nightly run.
     #[arg(long, value_name = "N")]
     cases: Option<usize>,
-    /// Only so many of all cases, a sample of each class.
+    /// Run only this many cases, sampled from every class.
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// Only cases whose class or description holds this text.
+    /// Run only cases whose class or description contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Only this case, as a report numbers it.
+    /// Run only the case with this number in a report.
     #[arg(long, value_name = "N")]
     case: Option<usize>,
-    /// The machine has other work: how long a victim waits is not judged.
+    /// Do not check response times, because the machine has other load.
     #[arg(long)]
     shared_machine: bool,
-    /// Say which cases there are, and run none.
+    /// List the cases without running them.
     #[arg(long)]
     list: bool,
-    /// Write what was found here as well: `{"seed","cases","seconds","failed":[{"seed","case","class","what","why"}]}`.
+    /// Also write the result to this file: `{"seed","cases","seconds","failed":[{"seed","case","class","what","why"}]}`.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-/// Runs the machine; what it found goes to standard output.
+/// Runs the cases; the report goes to standard output.
 ///
 /// # Errors
-/// When something does not build, or a case did not hold.
+/// If something does not build, or a case fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut build = places::cargo();
+    let mut build = paths::cargo();
     build.args(["build", "--profile", PROFILE, "--lib", "--bins"]);
     build.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
     ensure!(
         process::foreground(&mut build)?,
-        "the build failed; its words are above"
+        "the build failed; its output is above"
     );
-    let program = places::target()?.join(PROFILE).join("vnfm-hostile");
+    let program = paths::target()?.join(PROFILE).join("vnfm-hostile");
     let mut machine = std::process::Command::new(program);
     machine.args(["--workers", &(WORKERS * cores()).to_string()]);
     let numbers = [
@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     ensure!(
         process::foreground(&mut machine)?,
-        "a case did not hold; it is named above"
+        "a case failed; it is named above"
     );
     Ok(())
 }

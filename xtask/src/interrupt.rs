@@ -1,7 +1,6 @@
-//! Ctrl-C and `kill`: noted, handed to the children that run for us, and waited on.
+//! Ctrl-C and SIGTERM: recorded, and passed on to our children.
 //!
-//! The first interrupt ends the work in hand; the work then cleans up, for which it says [`forgive`].
-//! An interrupt during the clean-up ends that as well.
+//! The first one stops the current work, which then calls [`clear`] and cleans up. A second one stops the clean-up.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,10 +25,10 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts to listen; called once, before anything is started.
+/// Installs the signal handler; call once, before starting any child.
 ///
 /// # Errors
-/// When the system does not let us.
+/// If the handler cannot be installed.
 pub(crate) fn listen() -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen for Ctrl-C")?;
     std::thread::spawn(move || {
@@ -37,7 +36,7 @@ pub(crate) fn listen() -> anyhow::Result<()> {
             let mut state = state();
             state.interrupted = true;
             for child in &state.children {
-                let _ = kill_process(*child, Signal::TERM); // gone already: as well
+                let _ = kill_process(*child, Signal::TERM); // it may have exited already
             }
             drop(state);
             CHANGED.notify_all();
@@ -46,33 +45,33 @@ pub(crate) fn listen() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether somebody wants us to stop.
+/// True after an interrupt.
 pub(crate) fn happened() -> bool {
     state().interrupted
 }
 
-/// Forgets the interrupt: from here on we clean up.
-pub(crate) fn forgive() {
+/// Resets the interrupt before a clean-up.
+pub(crate) fn clear() {
     state().interrupted = false;
 }
 
-/// An error where somebody wants us to stop.
+/// Fails after an interrupt.
 pub(crate) fn check() -> anyhow::Result<()> {
     anyhow::ensure!(!happened(), "interrupted");
     Ok(())
 }
 
-/// Waits so long for an interrupt; an error if it came.
-pub(crate) fn pause(longest: Duration) -> anyhow::Result<()> {
-    let waited = CHANGED.wait_timeout_while(state(), longest, |state| !state.interrupted);
+/// Sleeps; fails as soon as there is an interrupt.
+pub(crate) fn pause(duration: Duration) -> anyhow::Result<()> {
+    let waited = CHANGED.wait_timeout_while(state(), duration, |state| !state.interrupted);
     drop(waited.unwrap_or_else(PoisonError::into_inner));
     check()
 }
 
-/// A child that an interrupt ends, for as long as this lives.
+/// While this exists, an interrupt terminates the child.
 pub(crate) struct Bound(Pid);
 
-/// Binds a child's life to ours.
+/// Terminates `child` on an interrupt, until the guard is dropped.
 pub(crate) fn bind(child: &std::process::Child) -> Bound {
     let pid = Pid::from_child(child);
     state().children.push(pid);

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{places, process};
+use crate::{paths, process};
 
 /// Pinned version of schemathesis, since other versions may check differently.
 const VERSION: &str = "4.32.5";
@@ -28,14 +28,14 @@ pub(crate) struct Arguments {
 /// # Errors
 /// If something does not build or cannot be installed, or a test fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let judge = provide(&places::cache())?;
-    let mut build = places::cargo();
+    let judge = provide(&paths::cache())?;
+    let mut build = paths::cargo();
     build.args(["build", "--workspace", "--all-targets"]);
     ensure!(
         process::foreground(&mut build)?,
         "the build failed; see its output above"
     );
-    let mut test = places::cargo();
+    let mut test = paths::cargo();
     test.args(["test", "--workspace", "--test", "live", "--"]);
     test.arg(if arguments.only.is_empty() {
         "judges::"

@@ -8,7 +8,7 @@
 //! faults   fault injection at every call of every operation                           faults.rs
 //! hostile  the built programs among malicious peers                                  hostile.rs
 //! judge    third-party tests of the HTTP interface                                    judge.rs
-//! bench    measurements as a table                                                    bench.rs, outside.rs
+//! bench    measurements as a table                                                    bench.rs, idle_time.rs
 //! crates   checks for users of our crates                                             crates/
 //! deb      the Debian package                                                         deb.rs
 //! samples  the sample packages as .csar files                                         samples.rs
@@ -22,10 +22,10 @@ mod deb;
 mod demo;
 mod faults;
 mod hostile;
+mod idle_time;
 mod interrupt;
 mod judge;
-mod outside;
-mod places;
+mod paths;
 mod process;
 mod samples;
 mod sbom;

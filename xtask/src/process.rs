@@ -1,4 +1,4 @@
-//! Other programs: run to their end with their words shown and kept, or started and looked after.
+//! Runs other programs: to completion with their output shown and collected, or in the background.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
@@ -11,29 +11,29 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::{interrupt, terminal::Busy};
+use crate::{interrupt, terminal::Progress};
 
-/// How many of a program's last words an error repeats.
-const LAST_WORDS: usize = 12;
-/// How long our own Ctrl-C may take to be noted after a child has died of it.
-const NOTED: Duration = Duration::from_secs(2);
+/// Number of last output lines that an error repeats.
+const MAX_ERROR_LINES: usize = 12;
+/// Time for our own signal handler to run after a child died of the same Ctrl-C.
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Which of its two outputs a program used.
+/// Standard output or standard error of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Data.
+    /// Standard output.
     Data,
-    /// What it told about its work.
-    Words,
+    /// Standard error.
+    Log,
 }
 
-/// Runs a program to its end and hands over each line as it comes.
+/// Runs a program to completion and passes each line of output to `on_line`.
 ///
 /// # Errors
-/// When it cannot be started or somebody interrupted us.
+/// If it cannot be started, or on Ctrl-C.
 pub(crate) fn follow(
     command: &mut Command,
-    mut hear: impl FnMut(Output, &str),
+    mut on_line: impl FnMut(Output, &str),
 ) -> Result<ExitStatus> {
     interrupt::check()?;
     command
@@ -42,30 +42,30 @@ pub(crate) fn follow(
         .stderr(Stdio::piped());
     let mut child = command
         .spawn()
-        .with_context(|| format!("cannot start `{}`", line_of(command)))?;
+        .with_context(|| format!("cannot start `{}`", command_line(command)))?;
     let bound = interrupt::bind(&child);
     let (sender, lines) = mpsc::channel();
     if let Some(out) = child.stdout.take() {
         pump(out, Output::Data, sender.clone());
     }
     if let Some(err) = child.stderr.take() {
-        pump(err, Output::Words, sender);
+        pump(err, Output::Log, sender);
     }
     for (output, line) in lines {
-        hear(output, &line);
+        on_line(output, &line);
     }
     let status = child
         .wait()
-        .with_context(|| format!("cannot wait for `{}`", line_of(command)))?;
+        .with_context(|| format!("cannot wait for `{}`", command_line(command)))?;
     drop(bound);
-    heed(status)?;
+    check_interrupt(status)?;
     Ok(status)
 }
 
-/// Ctrl-C reaches us and our children at once: where a child has died of it, ours is only not noted yet.
-fn heed(status: ExitStatus) -> Result<()> {
+/// Ctrl-C reaches us and our children at once: if a child died of it, waits for our own handler.
+fn check_interrupt(status: ExitStatus) -> Result<()> {
     match status.signal() {
-        Some(SIGINT | SIGTERM) => interrupt::pause(NOTED),
+        Some(SIGINT | SIGTERM) => interrupt::pause(SIGNAL_TIMEOUT),
         _ => interrupt::check(),
     }
 }
@@ -81,65 +81,65 @@ fn pump(from: impl Read + Send + 'static, output: Output, to: Sender<(Output, St
     });
 }
 
-/// Runs a program under a label; its data is returned, its last words are in the error.
+/// Runs a program with a progress label; returns its standard output. An error contains its last output lines.
 ///
 /// # Errors
-/// When it cannot be started, ends badly, or somebody interrupted us.
+/// If it cannot be started or fails, or on Ctrl-C.
 pub(crate) fn run(label: &str, command: &mut Command) -> Result<String> {
-    let busy = Busy::begin(label);
+    let progress = Progress::begin(label);
     let (mut data, mut last) = (String::new(), VecDeque::new());
     let status = follow(command, |output, line| {
-        busy.say(line);
+        progress.show(line);
         if output == Output::Data {
             data.push_str(line);
             data.push('\n');
         }
         last.push_back(line.to_owned());
-        if last.len() > LAST_WORDS {
+        if last.len() > MAX_ERROR_LINES {
             last.pop_front();
         }
     });
     match status {
         Ok(status) if status.success() => {
-            busy.done();
+            progress.done();
             Ok(data)
         }
         Ok(status) => {
-            busy.failed();
-            let words: Vec<_> = last.into_iter().collect();
+            progress.failed();
+            let lines: Vec<_> = last.into_iter().collect();
             bail!(
-                "`{}` ended with {status}:\n  {}",
-                line_of(command),
-                words.join("\n  ")
+                "`{}` failed with {status}:\n  {}",
+                command_line(command),
+                lines.join("\n  ")
             )
         }
         Err(error) => {
-            busy.failed();
+            progress.failed();
             Err(error)
         }
     }
 }
 
-/// Runs a program with our own terminal; says whether it ended well.
+/// Runs a program with our own terminal; true if it succeeded.
 ///
 /// # Errors
-/// When it cannot be started or somebody interrupted us.
+/// If it cannot be started, or on Ctrl-C.
 pub(crate) fn foreground(command: &mut Command) -> Result<bool> {
     interrupt::check()?;
     let mut child = command
         .spawn()
-        .with_context(|| format!("cannot start `{}`", line_of(command)))?;
+        .with_context(|| format!("cannot start `{}`", command_line(command)))?;
     let bound = interrupt::bind(&child);
     let status = child
         .wait()
-        .with_context(|| format!("cannot wait for `{}`", line_of(command)))?;
+        .with_context(|| format!("cannot wait for `{}`", command_line(command)))?;
     drop(bound);
-    heed(status)?;
+    check_interrupt(status)?;
     Ok(status.success())
 }
 
-/// What a quick question to a program answers; nothing where it is absent or ends badly.
-pub(crate) fn ask(program: impl AsRef<Path>, arguments: &[&str]) -> Option<String> {
+/// Standard output of a short command; `None` if it is missing or fails.
+pub(crate) fn query(program: impl AsRef<Path>, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program.as_ref())
         .args(arguments)
         .stdin(Stdio::null())
@@ -151,7 +151,7 @@ pub(crate) fn ask(program: impl AsRef<Path>, arguments: &[&str]) -> Option<Strin
         .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The program's path, if the search path has it.
+/// Path of the program, if `PATH` contains it.
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
@@ -159,7 +159,7 @@ pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Ends a child politely, and waits until it is gone.
+/// Sends SIGTERM to a child and waits for its exit.
 pub(crate) fn end(child: &mut Child) {
     let _ = rustix::process::kill_process(
         rustix::process::Pid::from_child(child),
@@ -168,8 +168,8 @@ pub(crate) fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// The command as one would type it.
-fn line_of(command: &Command) -> String {
+/// The command as typed in a shell.
+fn command_line(command: &Command) -> String {
     let mut words = vec![command.get_program().to_string_lossy().into_owned()];
     words.extend(
         command

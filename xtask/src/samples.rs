@@ -1,6 +1,6 @@
-//! `cargo xtask samples`: each folder of `vnfd-samples` as a .csar file.
+//! `cargo xtask samples`: packs each folder of `vnfd-samples` into a .csar file.
 //!
-//! The same folder gives the same bytes: names are sorted and times left out.
+//! Reproducible: names are sorted and times omitted.
 
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use anyhow::{Context, Result};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-use crate::places;
+use crate::paths;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Folder for the files; made if it is missing.
+    /// Folder for the files; created if it does not exist.
     #[arg(default_value = "target/samples")]
     folder: PathBuf,
 }
@@ -21,11 +21,11 @@ pub(crate) struct Arguments {
 /// Packs every sample and prints the files' paths.
 ///
 /// # Errors
-/// When a sample cannot be packed or its file not be written.
+/// If a sample cannot be packed or its file cannot be written.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     std::fs::create_dir_all(&arguments.folder)
-        .with_context(|| format!("cannot make the folder `{}`", arguments.folder.display()))?;
-    for folder in sorted(&places::root().join("vnfd-samples"))? {
+        .with_context(|| format!("cannot create the folder `{}`", arguments.folder.display()))?;
+    for folder in sorted(&paths::root().join("vnfd-samples"))? {
         if !folder.join("TOSCA-Metadata").is_dir() {
             continue;
         }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_folder_gives_the_same_bytes() {
+    fn packing_is_reproducible() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("TOSCA-Metadata")).unwrap();
         std::fs::write(

@@ -1,9 +1,8 @@
 //! The bill of materials of the Debian package: every crate that is linked into its programs, as `CycloneDX` 1.5 in JSON.
 //!
-//! It is made of what cargo says of the build (`cargo metadata`) and of `Cargo.lock`, and of nothing that changes from one
-//! build to the next: the same source gives the same file.
+//! Built only from `cargo metadata`, `cargo tree` and `Cargo.lock`, so the same source gives the same file.
 
-use crate::places;
+use crate::paths;
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,23 +15,24 @@ pub(crate) const SHIPPED: [&str; 4] = [
     "mgmt-script",
 ];
 
-/// The whole document.
+/// The document.
 ///
 /// # Errors
-/// When cargo does not say what is built.
+/// If cargo fails.
 pub(crate) fn document() -> anyhow::Result<String> {
-    let told: Value = serde_json::from_str(&said(&["metadata", "--format-version", "1"])?)?;
-    let lock = std::fs::read_to_string(places::root().join("Cargo.lock"))?;
-    let materials = materials(&told, &linked()?, &checksums(&lock));
+    let metadata: Value =
+        serde_json::from_str(&cargo_output(&["metadata", "--format-version", "1"])?)?;
+    let lock = std::fs::read_to_string(paths::root().join("Cargo.lock"))?;
+    let materials = materials(&metadata, &linked()?, &checksums(&lock));
     Ok(serde_json::to_string_pretty(&materials)? + "\n")
 }
 
-/// Name and version of what is built for what is shipped, tests apart: cargo's metadata alone also names what features
-/// of tests bring.
+/// Name and version of the crates that are linked into the shipped packages. `cargo metadata` alone would include the
+/// dependencies of tests.
 fn linked() -> anyhow::Result<BTreeSet<(String, String)>> {
-    let mut words = vec!["tree", "--edges", "normal,build", "--prefix", "none"];
-    words.extend(SHIPPED.iter().flat_map(|name| ["--package", name]));
-    let tree = said(&words)?;
+    let mut arguments = vec!["tree", "--edges", "normal,build", "--prefix", "none"];
+    arguments.extend(SHIPPED.iter().flat_map(|name| ["--package", name]));
+    let tree = cargo_output(&arguments)?;
     let crates = tree.lines().filter_map(|line| {
         let (name, rest) = line.split_once(" v")?;
         Some((name.to_owned(), rest.split(' ').next()?.to_owned()))
@@ -40,22 +40,22 @@ fn linked() -> anyhow::Result<BTreeSet<(String, String)>> {
     Ok(crates.collect())
 }
 
-/// What cargo says to these words.
-fn said(words: &[&str]) -> anyhow::Result<String> {
-    let output = places::cargo().args(words).arg("--locked").output();
-    let output = output.with_context(|| format!("cannot run `cargo {}`", words[0]))?;
+/// Standard output of a cargo command.
+fn cargo_output(arguments: &[&str]) -> anyhow::Result<String> {
+    let output = paths::cargo().args(arguments).arg("--locked").output();
+    let output = output.with_context(|| format!("cannot run `cargo {}`", arguments[0]))?;
     let why = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
         "`cargo {}` failed: {}",
-        words[0],
+        arguments[0],
         why.trim()
     );
     Ok(String::from_utf8(output.stdout)?)
 }
 
 fn materials(
-    told: &Value,
+    metadata: &Value,
     linked: &BTreeSet<(String, String)>,
     checksums: &BTreeMap<(String, String), String>,
 ) -> Value {
@@ -63,7 +63,7 @@ fn materials(
         let text = |member: &str| package[member].as_str().unwrap_or_default().to_owned();
         linked.contains(&(text("name"), text("version")))
     };
-    let mut components: Vec<_> = told["packages"]
+    let mut components: Vec<_> = metadata["packages"]
         .as_array()
         .into_iter()
         .flatten()
@@ -90,7 +90,7 @@ fn component(package: &Value, checksums: &BTreeMap<(String, String), String>) ->
         "type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl,
     });
     if let Some(licence) = package["license"].as_str() {
-        // `MIT/Apache-2.0` is how it was written before SPDX had expressions.
+        // `MIT/Apache-2.0` is the notation from before SPDX expressions.
         one["licenses"] = json!([{ "expression": licence.replace('/', " OR ") }]);
     }
     if let Some(sha256) = checksums.get(&(name, version)) {
@@ -118,7 +118,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn it_names_each_crate_that_is_linked_with_version_checksum_and_licence() {
+    fn the_document_lists_all_linked_crates_with_checksum_and_licence() {
         let made: Value = serde_json::from_str(&document().unwrap()).unwrap();
         assert_eq!(
             (&made["bomFormat"], &made["specVersion"]),
@@ -132,7 +132,7 @@ mod tests {
         let tokio = named("tokio").unwrap();
         assert_eq!(tokio["hashes"][0]["content"].as_str().unwrap().len(), 64);
         assert_eq!(tokio["licenses"][0]["expression"], "MIT");
-        assert!(named("proptest").is_none(), "tests alone use it");
+        assert!(named("proptest").is_none(), "only tests use it");
         assert!(named("xtask").is_none(), "it is not in the package");
         assert_eq!(document().unwrap(), document().unwrap());
     }

@@ -1,33 +1,33 @@
-//! What people see: one line per step with its time, a moving bar for what is long.
+//! Progress on standard error: one line per step with its duration, and a spinner for long steps.
 //!
-//! Where standard error is no terminal there are plain lines and nothing moves.
+//! If standard error is not a terminal, there are plain lines and no spinner.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Says something to the person in front of us.
+/// Prints a line to standard error.
 pub(crate) fn note(text: &str) {
     eprintln!("{text}");
 }
 
-/// Whether somebody watches.
-pub(crate) fn is_watched() -> bool {
+/// Whether standard error is a terminal.
+pub(crate) fn is_interactive() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Something long that is going on.
-pub(crate) struct Busy {
+/// A long step, shown while it runs.
+pub(crate) struct Progress {
     label: String,
     began: Instant,
     bar: Option<ProgressBar>,
 }
 
-impl Busy {
-    /// Begins; on a terminal a bar shows the time that passes.
+impl Progress {
+    /// Starts the step; on a terminal a spinner shows the elapsed time.
     pub(crate) fn begin(label: &str) -> Self {
-        let bar = is_watched().then(|| {
+        let bar = is_interactive().then(|| {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) =
                 ProgressStyle::with_template("{elapsed:>6} {spinner} {prefix} {wide_msg:.dim}")
@@ -48,15 +48,15 @@ impl Busy {
         }
     }
 
-    /// The latest word about it; plain output shows each once.
-    pub(crate) fn say(&self, text: &str) {
+    /// Shows the latest line of output; without a terminal each line is printed once.
+    pub(crate) fn show(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(text.trim().to_owned()),
             None => note(&format!("           {text}")),
         }
     }
 
-    /// Ends well; returns the seconds it took.
+    /// Ends the step as successful; returns its duration in seconds.
     pub(crate) fn done(self) -> f64 {
         let seconds = self.began.elapsed().as_secs_f64();
         self.close();
@@ -64,7 +64,7 @@ impl Busy {
         seconds
     }
 
-    /// Ends badly.
+    /// Ends the step as failed.
     pub(crate) fn failed(self) {
         let seconds = self.began.elapsed().as_secs_f64();
         self.close();

@@ -1,5 +1,5 @@
-//! An embedder that has picked its allocator, as `docs/how-to/embed.md` advises: prints how many pairs of instantiate and
-//! terminate it makes in a second. The group `embed` of the figures calls it.
+//! An embedder with its own allocator, as `docs/how-to/embed.md` recommends: prints the pairs of instantiate and terminate
+//! per second. The benchmark group `embed` runs it.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,7 +1,7 @@
 //! Abandon: forgets an instance whose VIM is lost, in any state. The last resort when no terminate can complete.
 //!
 //! One transaction ends the active operation, if there is one, by the usual state transitions; deletes the instance and
-//! the VIMs that it registered; and adds a tombstone and an audit entry. Nothing on a VIM is touched: what is left there
+//! the VIMs that it registered; and adds a tombstone and an audit entry. Nothing on a VIM is touched: anything left there
 //! is an orphan from then on, and the tombstone tells whose.
 
 use crate::engine::Engine;

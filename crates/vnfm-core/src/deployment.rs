@@ -234,10 +234,10 @@ mod tests {
     #[test]
     fn debug_shows_no_secret() {
         let request = json!({"flavourId": "simple", "additionalParams": {"password": "hunter2"}});
-        let shown = format!("{:?}", requested(request).unwrap().deployment);
+        let debug = format!("{:?}", requested(request).unwrap().deployment);
         assert!(
-            shown.contains("simple") && !shown.contains("hunter2"),
-            "{shown}"
+            debug.contains("simple") && !debug.contains("hunter2"),
+            "{debug}"
         );
     }
 }

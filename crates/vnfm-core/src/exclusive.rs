@@ -50,7 +50,7 @@ struct State {
     alone: Option<u64>,
     /// Since when other steps are paused.
     paused_since: Option<Timestamp>,
-    /// When a step was last told to pause.
+    /// When a step was last asked to pause.
     last_paused: Option<Timestamp>,
     /// Other steps may run until then, because they were paused before.
     runs_until: Option<Timestamp>,

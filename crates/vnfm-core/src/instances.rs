@@ -36,12 +36,12 @@ impl Engine {
     pub async fn create_in_scope(
         &self,
         tenant: &str,
-        sight: &VisibilityScope,
+        scope: &VisibilityScope,
         request: CreateVnfRequest,
     ) -> Result<InstanceRecord, Refusal> {
         let of_vnfd = Query::only("vnfdId", request.vnfd_id.as_str());
         let of_vnfd = Query {
-            scope: sight.clone(),
+            scope: scope.clone(),
             ..of_vnfd
         };
         let packages = self.store().package_records(tenant, &of_vnfd).await?;
@@ -124,7 +124,7 @@ impl Engine {
         request: Value,
     ) -> Result<String, Refusal> {
         let Some(operation) = lcm::operation(kind) else {
-            let what = format!("there is no operation {kind}");
+            let what = format!("unknown operation {kind}");
             return Err(Refusal::new(
                 Why::Unprocessable,
                 &refusal::BAD_PARAMETERS,

@@ -114,7 +114,7 @@ struct Owners {
     /// Instances that this tenant abandoned.
     ours: BTreeSet<String>,
     /// Instances that other tenants abandoned. They do not account for anything: otherwise a resource shared by two tenants
-    /// that both abandoned it would belong to nobody.
+    /// that both abandoned it would have no owner.
     others: BTreeSet<String>,
 }
 

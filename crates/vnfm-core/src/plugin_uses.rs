@@ -43,7 +43,7 @@ pub struct ServedInstance {
 }
 
 impl Engine {
-    /// The onboarded packages of `tenant` within `sight`, with each MgmtDriver that serves one of their hooks. Omits hooks
+    /// The onboarded packages of `tenant` within `scope`, with each MgmtDriver that serves one of their hooks. Omits hooks
     /// without a driver and packages whose file cannot be read: other lists report those.
     ///
     /// # Errors
@@ -52,11 +52,11 @@ impl Engine {
     pub async fn plugin_uses(
         &self,
         tenant: &str,
-        sight: &VisibilityScope,
+        scope: &VisibilityScope,
     ) -> Result<Vec<PluginUse>, Refusal> {
         let mut uses = Vec::new();
         let seen = Query {
-            scope: sight.clone(),
+            scope: scope.clone(),
             ..Query::default()
         };
         for record in self.store().package_records(tenant, &seen).await? {
@@ -67,7 +67,7 @@ impl Engine {
         Ok(uses)
     }
 
-    /// The instances of `tenant` within `sight`, by the `name@version` of the MgmtDriver that instantiated them and serves them
+    /// The instances of `tenant` within `scope`, by the `name@version` of the MgmtDriver that instantiated them and serves them
     /// until they are terminated.
     ///
     /// # Errors
@@ -76,11 +76,11 @@ impl Engine {
     pub async fn plugin_instances(
         &self,
         tenant: &str,
-        sight: &VisibilityScope,
+        scope: &VisibilityScope,
     ) -> Result<BTreeMap<String, Vec<ServedInstance>>, Refusal> {
         let mut served: BTreeMap<String, Vec<ServedInstance>> = BTreeMap::new();
         let seen = Query {
-            scope: sight.clone(),
+            scope: scope.clone(),
             ..Query::default()
         };
         for record in self.store().instances(tenant, &seen).await? {

@@ -1,9 +1,9 @@
-//! Licences, bans and sources of what we depend on, by cargo-deny; without it the licences alone.
+//! Checks licences, bans and sources of our dependencies with cargo-deny; without it, only the licences.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-use crate::{places, process, terminal};
+use crate::{paths, process, terminal};
 
 #[derive(Deserialize)]
 struct Deny {
@@ -28,18 +28,18 @@ struct Package {
     source: Option<String>,
 }
 
-/// Checks with what is installed.
+/// Checks with cargo-deny if it is installed.
 ///
 /// # Errors
-/// When a dependency is not allowed by `deny.toml`.
+/// If `deny.toml` does not allow a dependency.
 pub(crate) fn check() -> Result<()> {
-    if process::ask("cargo", &["deny", "--version"]).is_none() {
+    if process::query("cargo", &["deny", "--version"]).is_none() {
         terminal::note(
-            "cargo-deny is absent (`cargo install cargo-deny --locked`): licences are checked by ourselves, bans and advisories not at all",
+            "cargo-deny is not installed (`cargo install cargo-deny --locked`): only licences are checked, not bans and advisories",
         );
-        return by_ourselves();
+        return check_licences();
     }
-    let mut deny = places::cargo();
+    let mut deny = paths::cargo();
     deny.args([
         "deny",
         "--all-features",
@@ -50,13 +50,13 @@ pub(crate) fn check() -> Result<()> {
     ]);
     ensure!(
         process::foreground(&mut deny)?,
-        "cargo-deny objects; its words are above"
+        "cargo-deny failed; its output is above"
     );
     advisories()
 }
 
 fn advisories() -> Result<()> {
-    let mut deny = places::cargo();
+    let mut deny = paths::cargo();
     deny.args(["deny", "check", "advisories"]);
     let mut reachable = true;
     let status = process::follow(&mut deny, |_, line| {
@@ -66,26 +66,26 @@ fn advisories() -> Result<()> {
     })?;
     ensure!(
         status.success() || !reachable,
-        "an advisory concerns us; it is named above"
+        "an advisory applies to a dependency; it is named above"
     );
     if !reachable {
-        terminal::note("the advisories could not be reached: not checked");
+        terminal::note("advisories not checked: the database is unreachable");
     }
     Ok(())
 }
 
-fn by_ourselves() -> Result<()> {
-    let file = places::root().join("deny.toml");
+fn check_licences() -> Result<()> {
+    let file = paths::root().join("deny.toml");
     let text = std::fs::read_to_string(&file)
         .with_context(|| format!("cannot read `{}`", file.display()))?;
     let deny: Deny = toml::from_str(&text).context("`deny.toml` has no `licenses.allow`")?;
-    let output = places::cargo()
+    let output = paths::cargo()
         .args(["metadata", "--format-version=1", "--locked"])
         .output();
-    let output = output.context("cannot ask `cargo metadata` for the dependencies")?;
+    let output = output.context("cannot run `cargo metadata`")?;
     let metadata: Metadata = serde_json::from_slice(&output.stdout).with_context(|| {
         format!(
-            "`cargo metadata` says: {}",
+            "`cargo metadata` failed: {}",
             String::from_utf8_lossy(&output.stderr)
         )
     })?;
@@ -111,13 +111,13 @@ fn objection(package: &Package, allowed: &[String]) -> Option<String> {
     package.source.as_ref()?; // ours
     let name = format!("{} {}", package.name, package.version);
     let Some(licence) = &package.license else {
-        return Some(format!("{name}: none named"));
+        return Some(format!("{name}: has no licence"));
     };
     let parsed = spdx::Expression::parse_mode(licence, spdx::ParseMode::LAX);
     let Ok(expression) = parsed else {
-        return Some(format!("{name}: `{licence}` is no SPDX expression"));
+        return Some(format!("{name}: `{licence}` is not an SPDX expression"));
     };
-    let holds = expression.evaluate(|wanted| allowed.contains(&wanted.to_string()));
+    let holds = expression.evaluate(|licence| allowed.contains(&licence.to_string()));
     (!holds).then(|| format!("{name}: {licence}"))
 }
 

@@ -1,6 +1,6 @@
-//! `cargo xtask check`: what a change must pass before somebody looks at it.
+//! `cargo xtask check`: checks that a change must pass before review.
 //!
-//! Every check runs, even after one has failed; the list at the end says which did not hold.
+//! All checks run even if one fails; a list of the failed ones is printed at the end.
 
 mod licences;
 mod sizes;
@@ -9,11 +9,11 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::{places, process, terminal};
+use crate::{paths, process, terminal};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only the checks with these names (see the list that a run prints).
+    /// Run only the checks with these names: sizes, scripts, fmt, clippy, rustdoc, layering, generated, licences.
     only: Vec<String>,
 }
 
@@ -33,13 +33,13 @@ const CHECKS: &[Check] = &[
 /// Runs the checks.
 ///
 /// # Errors
-/// When one does not hold, or a name is unknown.
+/// If a check fails, or a name is unknown.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let names: Vec<_> = CHECKS.iter().map(|(name, _)| *name).collect();
     for name in &arguments.only {
         ensure!(
             names.contains(&name.as_str()),
-            "no check `{name}`; there are: {}",
+            "unknown check `{name}`; known: {}",
             names.join(", ")
         );
     }
@@ -55,22 +55,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         crate::interrupt::check()?;
     }
-    ensure!(
-        broken.is_empty(),
-        "these checks do not hold: {}",
-        broken.join(", ")
-    );
-    println!("every check holds");
+    ensure!(broken.is_empty(), "failed checks: {}", broken.join(", "));
+    println!("all checks passed");
     Ok(())
 }
 
-fn cargo(words: &[&str], environment: &[(&str, &str)]) -> Result<()> {
-    let mut command = places::cargo();
-    command.args(words).envs(environment.iter().copied());
+fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    let mut command = paths::cargo();
+    command.args(arguments).envs(environment.iter().copied());
     ensure!(
         process::foreground(&mut command)?,
-        "`cargo {}` does not pass",
-        words.join(" ")
+        "`cargo {}` failed",
+        arguments.join(" ")
     );
     Ok(())
 }
@@ -122,16 +118,16 @@ fn layering() -> Result<()> {
     )
 }
 
-/// Files that are generated and checked in are compared by tests whose names end so.
+/// Tests whose names end in `is_current` compare the checked-in generated files with new ones.
 fn generated() -> Result<()> {
     cargo(&["test", "--workspace", "--", "is_current"], &[])
 }
 
 fn scripts() -> Result<()> {
-    let script = places::root().join("tests/stack");
+    let script = paths::root().join("tests/stack");
     let files =
-        process::ask("find", &[&script.to_string_lossy(), "-name", "*.sh"]).unwrap_or_default();
-    let ci = places::root().join(".ci/run");
+        process::query("find", &[&script.to_string_lossy(), "-name", "*.sh"]).unwrap_or_default();
+    let ci = paths::root().join(".ci/run");
     let files: Vec<_> = files
         .lines()
         .map(std::path::PathBuf::from)
@@ -140,7 +136,7 @@ fn scripts() -> Result<()> {
     for file in &files {
         ensure!(
             process::foreground(Command::new("bash").arg("-n").arg(file))?,
-            "`{}` is no valid bash",
+            "`{}` is not valid bash",
             file.display()
         );
     }

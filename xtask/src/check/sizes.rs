@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::places;
+use crate::paths;
 
 /// Maximum lines before the tests.
 const MAX_CODE_LINES: usize = 500;
@@ -26,7 +26,7 @@ struct Size {
 /// # Errors
 /// If a file is too long.
 pub(crate) fn check() -> Result<()> {
-    let root = places::root();
+    let root = paths::root();
     let mut sizes = Vec::new();
     measure(&root, &mut sizes)?;
     sizes.sort_by_key(|size| std::cmp::Reverse(size.code));

@@ -1,5 +1,5 @@
-//! Whether what is published builds as embedders build it: with the features that they chose, and without the rest of
-//! the workspace, whose crates would switch on features of others for it.
+//! Builds the published crates as an embedder does: with chosen features, and without the rest of the workspace, which
+//! would enable features of shared dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::{cargo, published, umbrella};
 use crate::terminal;
 
-/// A set of features, with all that they imply.
+/// A set of features, including those that they imply.
 type Set = BTreeSet<String>;
 
-/// Checks each crate alone, then the umbrella with every set of up to `depth` features, and with all.
+/// Checks each crate alone, then `vnfm` with every set of up to `depth` features, and with all.
 ///
 /// # Errors
-/// Where one does not build.
+/// If one does not build.
 pub(super) fn check(depth: usize) -> Result<()> {
     let began = Instant::now();
     let names = published()?;
@@ -51,10 +51,10 @@ pub(super) fn check(depth: usize) -> Result<()> {
     Ok(())
 }
 
-/// The features of a package, each with what it switches on.
+/// The features of a package, each with the features that it enables.
 ///
 /// # Errors
-/// Where cargo describes none.
+/// If the package has none.
 pub(super) fn features(package: &Value) -> Result<BTreeMap<String, Vec<String>>> {
     let features = package["features"]
         .as_object()
@@ -71,7 +71,7 @@ pub(super) fn features(package: &Value) -> Result<BTreeMap<String, Vec<String>>>
         .collect())
 }
 
-/// Every set that one gets by naming up to `depth` features, and by naming all; sets that imply the same are one.
+/// Every set of up to `depth` features, and the full set; sets that imply the same features are listed once.
 fn sets(features: &BTreeMap<String, Vec<String>>, depth: usize) -> BTreeSet<Set> {
     let mut all = BTreeSet::from([Set::new()]);
     for _ in 0..depth.min(features.len()) {
@@ -93,7 +93,7 @@ fn with(set: &Set, name: &str) -> Set {
         .collect()
 }
 
-/// The set with what its members imply.
+/// The set, extended by the features that its members imply.
 fn closed(mut set: Set, features: &BTreeMap<String, Vec<String>>) -> Set {
     loop {
         let implied = set.iter().filter_map(|name| features.get(name)).flatten();
@@ -114,7 +114,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn sets_are_closed_and_each_is_there_once() {
+    fn sets_are_closed_and_unique() {
         let implied = [
             ("a", vec![]),
             ("b", vec!["dep:x", "a"]),

@@ -1,11 +1,11 @@
-//! `cargo xtask crates`: what those need who build on our crates, and not on our programs.
+//! `cargo xtask crates`: checks for users of our library crates.
 //!
-//! | command | what | file |
+//! | command | check | file |
 //! |---|---|---|
-//! | `features` | the umbrella builds with sets of its features, and each crate that is published builds alone | `features.rs` |
-//! | `package` | each crate that is published says what it is, packs, and builds from what it packs; compared with a release | `published.rs` |
-//! | `msrv` | each crate that is published builds with the oldest Rust that it names | `published.rs` |
-//! | `weight` | crates, cold build and size of a program, for each feature; slow: it builds everything again and again | `weight.rs` |
+//! | `features` | `vnfm` builds with sets of its features, and each published crate builds alone | `features.rs` |
+//! | `package` | each published crate has complete metadata, packs, and builds from its package; compared with a release | `published.rs` |
+//! | `msrv` | each published crate builds with its `rust-version` | `published.rs` |
+//! | `weight` | crates, cold build and size of a program for each feature; slow, because it rebuilds everything for each | `weight.rs` |
 
 mod features;
 mod published;
@@ -14,7 +14,7 @@ mod weight;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::{interrupt, places, process};
+use crate::{interrupt, paths, process};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -24,31 +24,31 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Task {
-    /// Check that the umbrella builds with sets of its features, and each published crate alone.
+    /// Check that `vnfm` builds with sets of its features, and each published crate alone.
     Features {
-        /// How many features are chosen at once at most: 1 is each alone, 10 every set; none and all are always among them.
+        /// Largest number of features in a set; the empty and the full set are always included.
         #[arg(long, value_name = "FEATURES", default_value_t = 2)]
         depth: usize,
     },
-    /// Pack every crate that is published; compare what it offers with a released version.
+    /// Pack every published crate; optionally compare its API with a release.
     Package {
-        /// The released version to compare with, as git names it; needs cargo-semver-checks.
+        /// Git revision of the release to compare with; needs cargo-semver-checks.
         #[arg(long, value_name = "REVISION")]
         since: Option<String>,
     },
-    /// Check that each published crate builds with the oldest Rust that it names.
+    /// Check that each published crate builds with its `rust-version`.
     Msrv,
-    /// Measure, for each feature, the crates, the cold build and the size that it adds to a program.
+    /// Measure the crates, build time and program size for each feature.
     Weight {
-        /// Only these features.
+        /// Measure only these features.
         features: Vec<String>,
     },
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
-/// When something does not build, or what is needed is not there.
+/// If something does not build, or a required tool is missing.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.task {
         Task::Features { depth } => features::check(*depth),
@@ -58,25 +58,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-fn cargo(words: &[&str]) -> Result<()> {
+fn cargo(arguments: &[&str]) -> Result<()> {
     interrupt::check()?;
-    let mut command = places::cargo();
-    command.args(words);
+    let mut command = paths::cargo();
+    command.args(arguments);
     ensure!(
         process::foreground(&mut command)?,
-        "`cargo {}` does not pass",
-        words.join(" ")
+        "`cargo {}` failed",
+        arguments.join(" ")
     );
     Ok(())
 }
 
-/// All packages of the workspace, as cargo describes them.
+/// All packages of the workspace, from `cargo metadata`.
 fn packages() -> Result<Vec<Value>> {
-    let mut asked = places::cargo();
-    asked.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
-    let output = asked
+    let mut metadata_command = paths::cargo();
+    metadata_command.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
+    let output = metadata_command
         .output()
-        .context("cannot ask `cargo metadata` about the workspace")?;
+        .context("cannot run `cargo metadata`")?;
     ensure!(
         output.status.success(),
         "{}",
@@ -86,15 +86,15 @@ fn packages() -> Result<Vec<Value>> {
     metadata["packages"]
         .as_array()
         .cloned()
-        .context("`cargo metadata` names no packages")
+        .context("`cargo metadata` lists no packages")
 }
 
-/// Whether whoever likes may build on it: cargo says nothing of where it may be published.
+/// Whether the crate is published: its manifest has no `publish`.
 fn is_published(package: &Value) -> bool {
     package["publish"].is_null()
 }
 
-/// The names of what is published.
+/// Names of the published crates.
 fn published() -> Result<Vec<String>> {
     let names = packages()?.into_iter().filter(is_published);
     Ok(names
@@ -102,7 +102,7 @@ fn published() -> Result<Vec<String>> {
         .collect())
 }
 
-/// The crate that embedders name.
+/// The crate `vnfm`, which re-exports the others.
 fn umbrella() -> Result<Value> {
     let found = packages()?
         .into_iter()

@@ -1,5 +1,5 @@
-//! Whether what is published can be: each crate says what it is, names versions of what it needs, packs, and builds from
-//! what it packs, with the oldest Rust that it promises.
+//! Checks that the published crates can be published: their metadata is complete, their dependencies have versions, they
+//! pack, and they build from the package with their `rust-version`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,25 +11,25 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{cargo, is_published, packages, published};
-use crate::{interrupt, places, process, terminal};
+use crate::{interrupt, paths, process, terminal};
 
-/// Packs all, and compares them with the revision `since`.
+/// Packs all published crates, and compares them with the revision `since`.
 ///
 /// # Errors
-/// Where a crate does not say what it is, does not pack, or breaks those who build on the release.
+/// If the metadata of a crate is incomplete, it does not pack, or its API breaks users of the release.
 pub(super) fn package(since: Option<&str>) -> Result<()> {
     let missing = missing(&packages()?);
     ensure!(
         missing.is_empty(),
-        "what is published is not described:\n  {}",
+        "incomplete metadata of published crates:\n  {}",
         missing.join("\n  ")
     );
     let names = published()?;
     let each: Vec<_> = names.iter().flat_map(|name| ["--package", name]).collect();
     pack(&names, &each)?;
-    println!("{} crates pack, and build from what they pack", names.len());
+    println!("{} crates pack, and build from their packages", names.len());
     let Some(since) = since else {
-        terminal::note("nothing to compare with: `--since REVISION` names a release");
+        terminal::note("not compared with a release: no `--since REVISION`");
         return Ok(());
     };
     ensure!(
@@ -39,32 +39,29 @@ pub(super) fn package(since: Option<&str>) -> Result<()> {
     cargo(&[&["semver-checks", "--baseline-rev", since], &each[..]].concat())
 }
 
-/// Packs them into a folder of its own, and builds each from what it packed.
+/// Packs the crates into a separate target folder, and builds each from its package.
 fn pack(names: &[String], each: &[&str]) -> Result<()> {
     interrupt::check()?;
-    let target = places::target()?.join("published");
+    let target = paths::target()?.join("published");
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
-    forget(
+    remove_cached(
         names,
         &target,
-        &home.context("neither CARGO_HOME nor HOME says where cargo lives")?,
+        &home.context("neither CARGO_HOME nor HOME is set, so the folder of cargo is unknown")?,
     )?;
-    let mut command = places::cargo();
+    let mut command = paths::cargo();
     command
         .args(["package", "--allow-dirty"])
         .args(each)
         .env("CARGO_TARGET_DIR", &target);
-    ensure!(
-        process::foreground(&mut command)?,
-        "`cargo package` does not pass"
-    );
+    ensure!(process::foreground(&mut command)?, "`cargo package` failed");
     Ok(())
 }
 
-/// To cargo a version that is packed never changes. Ours does until it is published: what an earlier run unpacked
-/// of it, and built from that, goes.
-fn forget(names: &[String], target: &Path, home: &Path) -> Result<()> {
+/// Deletes what cargo cached from earlier runs: it assumes that a packed version never changes, but ours does until it
+/// is published.
+fn remove_cached(names: &[String], target: &Path, home: &Path) -> Result<()> {
     let ours = |found: &str| names.iter().any(|name| is_of(found, name));
     let mut old = vec![target.join("package")];
     old.extend(inside(&target.join("debug/.fingerprint"), ours)?);
@@ -77,20 +74,20 @@ fn forget(names: &[String], target: &Path, home: &Path) -> Result<()> {
         }
     }
     for path in old {
-        let gone = if path.is_file() {
+        let removed = if path.is_file() {
             fs::remove_file(&path)
         } else {
             fs::remove_dir_all(&path)
         };
-        match gone {
+        match removed {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            gone => gone.with_context(|| format!("cannot remove `{}`", path.display()))?,
+            removed => removed.with_context(|| format!("cannot remove `{}`", path.display()))?,
         }
     }
     Ok(())
 }
 
-/// Whether a file of cargo's is of this crate: `name-0.1.0`, `name-0.1.0.crate` or `name-` and sixteen digits.
+/// Whether a file of cargo belongs to this crate: `name-0.1.0`, `name-0.1.0.crate` or `name-` and sixteen digits.
 fn is_of(found: &str, name: &str) -> bool {
     let rest = found
         .strip_prefix(name)
@@ -101,62 +98,62 @@ fn is_of(found: &str, name: &str) -> bool {
     })
 }
 
-/// What a folder holds, if it is there.
-fn inside(folder: &Path, fits: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
-    let told = || format!("cannot read `{}`", folder.display());
+/// The matching entries of a folder; empty if it does not exist.
+fn inside(folder: &Path, matches_name: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
+    let action = || format!("cannot read `{}`", folder.display());
     let found = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        found => found.with_context(told)?,
+        found => found.with_context(action)?,
     };
-    let found = found.collect::<Result<Vec<_>, _>>().with_context(told)?;
+    let found = found.collect::<Result<Vec<_>, _>>().with_context(action)?;
     let found = found
         .into_iter()
-        .filter(|entry| entry.file_name().to_str().is_some_and(&fits));
+        .filter(|entry| entry.file_name().to_str().is_some_and(&matches_name));
     Ok(found.map(|entry| entry.path()).collect())
 }
 
-/// Whether cargo has a command that does not come with it.
+/// Whether an additional cargo command is installed.
 fn has(command: &str) -> bool {
-    let mut asked = places::cargo();
-    asked
+    let mut version = paths::cargo();
+    version
         .args([command, "--version"])
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    asked.status().is_ok_and(|status| status.success())
+    version.status().is_ok_and(|status| status.success())
 }
 
-/// Checks each with the Rust that it names as its oldest.
+/// Checks each published crate with its `rust-version`.
 ///
 /// # Errors
-/// Where that Rust is not there, or does not build them.
+/// If that Rust is not installed, or a crate does not build with it.
 pub(super) fn msrv() -> Result<()> {
     let mut by_rust: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for package in packages()?.iter().filter(|package| is_published(package)) {
         let name = package["name"].as_str().context("a crate has no name")?;
-        let oldest = package["rust_version"].as_str();
-        let oldest = oldest.with_context(|| format!("`{name}` names no oldest Rust"))?;
+        let msrv = package["rust_version"].as_str();
+        let msrv = msrv.with_context(|| format!("`{name}` has no `rust-version`"))?;
         by_rust
-            .entry(oldest.to_owned())
+            .entry(msrv.to_owned())
             .or_default()
             .push(name.to_owned());
     }
-    for (oldest, names) in &by_rust {
-        let mut command = cargo_of(oldest)?;
+    for (msrv, names) in &by_rust {
+        let mut command = cargo_of(msrv)?;
         command
             .args(["check", "--all-features"])
-            .current_dir(places::root());
+            .current_dir(paths::root());
         command.args(names.iter().flat_map(|name| ["--package", name]));
         ensure!(
             process::foreground(&mut command)?,
-            "{} do not build with Rust {oldest}; hint: use less new things, or raise `rust-version`",
+            "{} do not build with Rust {msrv}; hint: avoid newer features, or raise `rust-version`",
             names.join(", ")
         );
-        println!("{} crates build with Rust {oldest}", names.len());
+        println!("{} crates build with Rust {msrv}", names.len());
     }
     Ok(())
 }
 
-/// The cargo of another Rust: rustup's, or what distributions call `cargo-1.85`, beside a `rustc-1.85`.
+/// The cargo of another Rust version: from rustup, or `cargo-1.85` and `rustc-1.85` of a distribution.
 fn cargo_of(rust: &str) -> Result<Command> {
     let toolchain = format!("{rust}.0")
         .split('.')
@@ -164,18 +161,18 @@ fn cargo_of(rust: &str) -> Result<Command> {
         .collect::<Vec<_>>()
         .join(".");
     let (cargo, rustc) = (format!("cargo-{rust}"), format!("rustc-{rust}"));
-    let mut command = if process::ask("rustup", &["run", &toolchain, "rustc", "-V"]).is_some() {
+    let mut command = if process::query("rustup", &["run", &toolchain, "rustc", "-V"]).is_some() {
         let mut command = Command::new("rustup");
         command.args(["run", &toolchain, "cargo"]);
         command
     } else {
         ensure!(
-            process::ask(&cargo, &["-V"]).is_some() && process::ask(&rustc, &["-V"]).is_some(),
+            process::query(&cargo, &["-V"]).is_some() && process::query(&rustc, &["-V"]).is_some(),
             "Rust {rust} is not installed; hint: `rustup toolchain install {toolchain}`, or `{cargo}` and `{rustc}` in PATH"
         );
         Command::new(cargo)
     };
-    // What cargo tells the programs that it runs would lead back to the Rust that built us.
+    // These variables, set by the cargo that runs us, would select the current Rust.
     for name in ["CARGO", "RUSTC", "RUSTDOC"] {
         command.env_remove(name);
     }
@@ -185,7 +182,7 @@ fn cargo_of(rust: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// What the crates that are published do not say of themselves.
+/// Missing metadata of the published crates.
 fn missing(packages: &[Value]) -> Vec<String> {
     let ours = packages.iter().filter(|package| is_published(package));
     let names: Vec<_> = ours
@@ -201,7 +198,7 @@ fn missing(packages: &[Value]) -> Vec<String> {
     .collect()
 }
 
-/// What one of them does not say; `published` are all that one may depend on.
+/// Missing metadata of a crate; it may depend only on `published` crates.
 fn lacks(package: &Value, published: &[&str]) -> Vec<String> {
     let texts = [
         "description",
@@ -223,13 +220,13 @@ fn lacks(package: &Value, published: &[&str]) -> Vec<String> {
         (package["readme"].as_str(), root.strip_suffix("Cargo.toml"))
         && !std::path::Path::new(root).join(readme).is_file()
     {
-        lacks.push(format!("names a `{readme}` that is not there"));
+        lacks.push(format!("names a missing `{readme}`"));
     }
     let has_features = package["features"]
         .as_object()
         .is_some_and(|all| !all.is_empty());
     if has_features && package["metadata"]["docs"]["rs"]["all-features"] != true {
-        lacks.push("has features, and `package.metadata.docs.rs` does not show them".to_owned());
+        lacks.push("has features, but `package.metadata.docs.rs` does not enable them".to_owned());
     }
     for needed in package["dependencies"].as_array().into_iter().flatten() {
         let name = needed["name"].as_str().unwrap_or_default();
@@ -240,7 +237,7 @@ fn lacks(package: &Value, published: &[&str]) -> Vec<String> {
             lacks.push(format!("depends on `{name}`, which is not published"));
         }
         if needed["req"] == "*" {
-            lacks.push(format!("names no version of `{name}`"));
+            lacks.push(format!("has no version for the dependency `{name}`"));
         }
     }
     lacks
@@ -248,12 +245,12 @@ fn lacks(package: &Value, published: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{forget, lacks, missing, packages};
+    use super::{lacks, missing, packages, remove_cached};
     use serde_json::json;
     use std::fs;
 
     #[test]
-    fn what_is_published_says_what_it_is_and_depends_on_nothing_else() {
+    fn published_crates_have_complete_metadata() {
         let all = packages().unwrap();
         assert!(
             all.iter().any(|package| package["publish"].is_null()),
@@ -263,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_metadata_is_reported() {
         let package = json!({
             "name": "x", "description": "d", "license": "", "readme": "none.md", "rust_version": "1.95",
             "documentation": "https://docs.rs/x", "keywords": [], "categories": ["os"], "manifest_path": "/nowhere/Cargo.toml",
@@ -278,16 +275,16 @@ mod tests {
         let expected = [
             "has no `license`",
             "has no `keywords`",
-            "names a `none.md` that is not there",
-            "has features, and `package.metadata.docs.rs` does not show them",
-            "names no version of `known`",
+            "names a missing `none.md`",
+            "has features, but `package.metadata.docs.rs` does not enable them",
+            "has no version for the dependency `known`",
             "depends on `unknown`, which is not published",
         ];
         assert_eq!(lacks(&package, &["x", "known"]), expected);
     }
 
     #[test]
-    fn what_cargo_holds_of_an_earlier_run_goes_and_nothing_else() {
+    fn only_cached_packages_of_our_crates_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (target, home) = (folder.path().join("target"), folder.path().join("home"));
         let of_ours = [
@@ -305,9 +302,9 @@ mod tests {
         for path in of_ours.iter().chain(&of_others) {
             fs::create_dir_all(path).unwrap();
         }
-        forget(&["one".to_owned()], &target, &home).unwrap();
+        remove_cached(&["one".to_owned()], &target, &home).unwrap();
         assert!(of_ours.iter().all(|path| !path.exists()));
         assert!(of_others.iter().all(|path| path.exists()));
-        forget(&["one".to_owned()], &target, &home).unwrap();
+        remove_cached(&["one".to_owned()], &target, &home).unwrap();
     }
 }

@@ -1,9 +1,8 @@
-//! What a program gets heavier by for each feature: crates, a cold build, bytes.
+//! The cost of each feature for a program: number of crates, cold build time, size.
 //!
-//! The program is a hello-world that could use all of the feature: what is behind a trait object or a future is linked,
-//! though nothing of it is ever run. Each is built from nothing without optimisation, which is the build that an embedder
-//! waits for; its size is that of a release build without symbols. A machine that does other work at the same time makes
-//! the seconds more, not the CPU seconds.
+//! The program is a hello-world that links the entire feature through trait objects and futures but never runs it. The
+//! build time is that of a debug build from scratch; the size is that of a release build without symbols. Other load on
+//! the machine increases the wall-clock seconds, not the CPU seconds.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,17 +12,17 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::features::features;
 use super::umbrella;
-use crate::{interrupt, places, process, terminal};
+use crate::{interrupt, paths, process, terminal};
 
-/// The most crates that the engine alone may need.
-const CRATES: usize = 60;
+/// Maximum number of dependencies of the engine alone.
+const MAX_CRATES: usize = 60;
 
 /// One row of the table.
 struct Row {
     what: String,
     crates: usize,
     seconds: f64,
-    /// Of all processor cores together.
+    /// CPU seconds, all cores together.
     cpu: f64,
     kib: u64,
 }
@@ -31,28 +30,28 @@ struct Row {
 /// Measures `only` these features, or all, and prints the table.
 ///
 /// # Errors
-/// Where a feature is unknown, or a program does not build.
+/// If a feature is unknown, or a program does not build.
 pub(super) fn measure(only: &[String]) -> Result<()> {
     let all: Vec<_> = features(&umbrella()?)?.into_keys().collect();
     if let Some(unknown) = only.iter().find(|name| !all.contains(name)) {
         bail!(
-            "`vnfm` has no feature `{unknown}`; there are {}",
+            "`vnfm` has no feature `{unknown}`; known: {}",
             all.join(", ")
         );
     }
     let folder = tempfile::tempdir()?;
     let mut rows = vec![
-        weighed(folder.path(), None)?,
-        weighed(folder.path(), Some(""))?,
+        measure_feature(folder.path(), None)?,
+        measure_feature(folder.path(), Some(""))?,
     ];
     for name in all
         .iter()
         .filter(|name| only.is_empty() || only.contains(name))
     {
-        rows.push(weighed(folder.path(), Some(name))?);
+        rows.push(measure_feature(folder.path(), Some(name))?);
     }
     let core = crates_of(&["--package", "vnfm-core"])?;
-    println!("vnfm-core alone: {core} crates beside it (aim ≤ {CRATES})");
+    println!("vnfm-core alone: {core} other crates (limit {MAX_CRATES})");
     println!(
         "{:<32} {:>7} {:>12} {:>12} {:>12}",
         "hello world with", "crates", "cold build", "CPU", "size"
@@ -68,18 +67,18 @@ pub(super) fn measure(only: &[String]) -> Result<()> {
         println!("{what:<32} {crates:>7} {seconds:>10.1} s {cpu:>10.1} s {kib:>8} KiB");
     }
     ensure!(
-        core <= CRATES,
-        "the engine alone needs more than {CRATES} crates"
+        core <= MAX_CRATES,
+        "the engine alone needs more than {MAX_CRATES} crates"
     );
     Ok(())
 }
 
-/// The crates that a package needs beside itself.
-fn crates_of(words: &[&str]) -> Result<usize> {
-    let mut tree = places::cargo();
+/// Number of crates that a package depends on.
+fn crates_of(arguments: &[&str]) -> Result<usize> {
+    let mut tree = paths::cargo();
     tree.args(["tree", "--edges", "normal", "--prefix", "none"])
-        .args(words);
-    let output = tree.output().context("cannot ask `cargo tree`")?;
+        .args(arguments);
+    let output = tree.output().context("cannot run `cargo tree`")?;
     ensure!(
         output.status.success(),
         "{}",
@@ -100,8 +99,8 @@ fn crates_of(words: &[&str]) -> Result<usize> {
         - 1)
 }
 
-/// A program that makes an engine, with one feature; without the umbrella where that is `None`.
-fn weighed(folder: &Path, feature: Option<&str>) -> Result<Row> {
+/// Measures a program that creates an engine, with one feature; `None`: a program without `vnfm`.
+fn measure_feature(folder: &Path, feature: Option<&str>) -> Result<Row> {
     interrupt::check()?;
     let what = match feature {
         None => "nothing".to_owned(),
@@ -109,15 +108,15 @@ fn weighed(folder: &Path, feature: Option<&str>) -> Result<Row> {
         Some(feature) => format!("vnfm, feature `{feature}`"),
     };
     terminal::note(&format!("── {what} ──"));
-    let manifest = written(folder, feature)?;
+    let manifest = write_program(folder, feature)?;
     let path = manifest.to_string_lossy().into_owned();
     let crates = crates_of(&["--manifest-path", &path])?;
     let (cold, kept) = (folder.join("cold"), folder.join("release"));
-    let (began, spent) = (Instant::now(), spent()?);
+    let (began, spent) = (Instant::now(), cpu_seconds()?);
     build(&manifest, &cold, &[])?;
-    let (seconds, cpu) = (began.elapsed().as_secs_f64(), self::spent()? - spent);
+    let (seconds, cpu) = (began.elapsed().as_secs_f64(), self::cpu_seconds()? - spent);
     std::fs::remove_dir_all(&cold)?;
-    // Only its size counts, so what the row before has built is used.
+    // Only its size matters, so the build cache of the previous row is used.
     build(&manifest, &kept, &["--release"])?;
     let kib = kept.join("release/hello").metadata()?.len() / 1024;
     Ok(Row {
@@ -130,7 +129,7 @@ fn weighed(folder: &Path, feature: Option<&str>) -> Result<Row> {
 }
 
 fn build(manifest: &Path, target: &Path, profile: &[&str]) -> Result<()> {
-    let mut command = places::cargo();
+    let mut command = paths::cargo();
     command
         .args(["build", "--quiet", "--manifest-path"])
         .arg(manifest)
@@ -143,9 +142,10 @@ fn build(manifest: &Path, target: &Path, profile: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// CPU seconds of the programs that we have run so far, and of those that they ran.
-fn spent() -> Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").context("cannot read our own times")?;
+/// CPU seconds of all child processes so far.
+fn cpu_seconds() -> Result<f64> {
+    let stat =
+        std::fs::read_to_string("/proc/self/stat").context("cannot read `/proc/self/stat`")?;
     // After the name in parentheses: the 14th and 15th of the rest are `cutime` and `cstime`.
     let after = stat
         .rsplit_once(')')
@@ -156,14 +156,14 @@ fn spent() -> Result<f64> {
     Ok(f64::from(ticks) / TICKS)
 }
 
-/// In a second, on every Linux that there is.
+/// Clock ticks per second on Linux.
 const TICKS: f64 = 100.0;
 
-/// Writes the program; its manifest.
-fn written(folder: &Path, feature: Option<&str>) -> Result<std::path::PathBuf> {
-    let place = folder.join("hello");
-    std::fs::create_dir_all(place.join("src"))?;
-    let vnfm = places::root().join("crates/vnfm");
+/// Writes the program; returns the path of its manifest.
+fn write_program(folder: &Path, feature: Option<&str>) -> Result<std::path::PathBuf> {
+    let package = folder.join("hello");
+    std::fs::create_dir_all(package.join("src"))?;
+    let vnfm = paths::root().join("crates/vnfm");
     let dependency = feature.map_or_else(String::new, |feature| {
         let features = if feature.is_empty() {
             String::new()
@@ -179,19 +179,19 @@ fn written(folder: &Path, feature: Option<&str>) -> Result<std::path::PathBuf> {
         "[package]\nname = \"hello\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n{dependency}\n[workspace]\n\n\
          [profile.release]\nstrip = true\n"
     );
-    let path = place.join("Cargo.toml");
+    let path = package.join("Cargo.toml");
     std::fs::write(&path, manifest)?;
-    std::fs::write(place.join("src/main.rs"), hello(feature)?)?;
-    std::fs::copy(places::root().join("Cargo.lock"), place.join("Cargo.lock"))?;
+    std::fs::write(package.join("src/main.rs"), hello(feature)?)?;
+    std::fs::copy(paths::root().join("Cargo.lock"), package.join("Cargo.lock"))?;
     Ok(path)
 }
 
-/// What uses a feature: (feature, statement).
+/// For each feature a statement that uses it.
 const USES: &[(&str, &str)] = &[
     ("", ""),
     (
         "schema",
-        "keep(Arc::new(vnfm::misfits) as Arc<dyn Schemas>);",
+        "keep(Arc::new(vnfm::schema_violations) as Arc<dyn Schemas>);",
     ),
     (
         "memory",
@@ -233,13 +233,13 @@ const USES: &[(&str, &str)] = &[
     ),
 ];
 
-/// The program.
+/// Source of the program.
 fn hello(feature: Option<&str>) -> Result<String> {
     let Some(feature) = feature else {
         return Ok("fn main() {\n    println!(\"hello\");\n}\n".to_owned());
     };
     let own = USES.iter().find(|(name, _)| *name == feature);
-    let (_, own) = own.with_context(|| format!("nobody says what uses feature `{feature}`"))?;
+    let (_, own) = own.with_context(|| format!("no statement that uses feature `{feature}`"))?;
     Ok(HELLO.replace("OWN", own))
 }
 
@@ -276,11 +276,11 @@ fn main() {
 
 #[cfg(test)]
 mod tests {
-    use super::{USES, crates_of, features, hello, spent, umbrella};
+    use super::{USES, cpu_seconds, crates_of, features, hello, umbrella};
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_feature_has_a_use_and_no_other() {
+    fn every_feature_has_a_statement() {
         let all = features(&umbrella().unwrap()).unwrap();
         let known: BTreeSet<_> = all.keys().map(String::as_str).collect();
         let used: BTreeSet<_> = USES.iter().map(|(name, _)| *name).skip(1).collect();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_are_counted_once_and_without_the_one_that_needs_them() {
+    fn dependencies_are_counted_once() {
         assert_eq!(
             crates_of(&["--package", "vnfm-plugin-abi", "--offline"]).unwrap(),
             0
@@ -299,9 +299,9 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_programs_that_ran_is_told() {
-        let before = spent().unwrap();
+    fn cpu_time_of_children_is_measured() {
+        let before = cpu_seconds().unwrap();
         crates_of(&["--package", "vnfm-core", "--offline"]).unwrap();
-        assert!(spent().unwrap() >= before);
+        assert!(cpu_seconds().unwrap() >= before);
     }
 }

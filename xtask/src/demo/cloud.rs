@@ -1,4 +1,4 @@
-//! The real cloud, asked directly: what is there before the story, and what after it.
+//! Lists the resources of the real cloud directly, before and after the demo.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{interrupt, stack};
 
-/// What is looked at: a word for people, the service, the path, the key in the answer.
+/// Kinds of resources: display name, service, path, and key in the response.
 const KINDS: &[(&str, &str, &str, &str)] = &[
     ("stack", "orchestration", "/stacks", "stacks"),
     ("server", "compute", "/servers", "servers"),
@@ -25,8 +25,8 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ),
     ("image", "image", "/v2/images", "images"),
 ];
-/// How often a clean-up by force looks whether a stack is gone, and how many times.
-const LOOK: (Duration, u32) = (Duration::from_millis(500), 240);
+/// Interval and number of polls while a stack is deleted.
+const DELETE_POLLS: (Duration, u32) = (Duration::from_millis(500), 240);
 
 /// A login to the cloud.
 pub(crate) struct Cloud {
@@ -39,12 +39,12 @@ impl Cloud {
     /// Logs in with an entry of a clouds.yaml.
     ///
     /// # Errors
-    /// When the file or the login is no good.
+    /// If the file cannot be read or the login fails.
     pub(crate) fn login(clouds: &Path, name: &str) -> Result<Self> {
         let text = std::fs::read_to_string(clouds)
             .with_context(|| format!("cannot read `{}`", clouds.display()))?;
         let file: Value = serde_yaml::from_str(&text)
-            .with_context(|| format!("`{}` is no YAML", clouds.display()))?;
+            .with_context(|| format!("`{}` is not YAML", clouds.display()))?;
         let auth = &file["clouds"][name]["auth"];
         let body = json!({ "auth": {
             "identity": { "methods": ["password"], "password": { "user": {
@@ -64,16 +64,16 @@ impl Cloud {
         let mut answer = agent
             .post(&url)
             .send_json(body)
-            .context("cannot log in at the cloud")?;
+            .context("cannot log in to the cloud")?;
         let token = answer
             .headers()
             .get("X-Subject-Token")
             .and_then(|token| token.to_str().ok());
-        let token = token.context("Keystone gave no token")?.to_owned();
+        let token = token.context("Keystone returned no token")?.to_owned();
         let body: Value = answer
             .body_mut()
             .read_json()
-            .context("Keystone's answer is no JSON")?;
+            .context("the response of Keystone is not JSON")?;
         Ok(Self {
             agent,
             token,
@@ -81,7 +81,7 @@ impl Cloud {
         })
     }
 
-    fn at(&self, service: &str) -> Result<&str> {
+    fn endpoint(&self, service: &str) -> Result<&str> {
         let entries = self.catalog.as_array().into_iter().flatten();
         let entry = entries
             .filter(|entry| entry["type"] == service)
@@ -95,7 +95,7 @@ impl Cloud {
     }
 
     fn list(&self, service: &str, path: &str, key: &str) -> Result<Vec<Value>> {
-        let url = format!("{}{path}", self.at(service)?);
+        let url = format!("{}{path}", self.endpoint(service)?);
         let mut answer = self
             .agent
             .get(&url)
@@ -105,14 +105,14 @@ impl Cloud {
         let body: Value = answer
             .body_mut()
             .read_json()
-            .with_context(|| format!("`{url}` answers no JSON"))?;
+            .with_context(|| format!("the response of `{url}` is not JSON"))?;
         Ok(body[key].as_array().cloned().unwrap_or_default())
     }
 
-    /// Everything that is there, by kind, name and id; and the hosts behind the servers.
+    /// All resources by kind, name and id, and the hosts of the servers.
     ///
     /// # Errors
-    /// When the cloud does not tell.
+    /// If the cloud does not respond.
     pub(crate) fn inventory(&self) -> Result<BTreeSet<String>> {
         let mut found = BTreeSet::new();
         for (kind, service, path, key) in KINDS {
@@ -131,7 +131,7 @@ impl Cloud {
                 found.insert(format!("{kind} {name} {}", word("id")).trim().to_owned());
             }
         }
-        let hosts = stack::look(&[stack::Part::Hosts].into());
+        let hosts = stack::observe(&[stack::Part::Hosts].into());
         found.extend(
             hosts
                 .into_iter()
@@ -144,7 +144,7 @@ impl Cloud {
     /// The id of a network by its name.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub(crate) fn network(&self, name: &str) -> Result<String> {
         let found = self.list(
             "network",
@@ -157,10 +157,10 @@ impl Cloud {
             .to_owned())
     }
 
-    /// Deletes the stacks that were not there before, and waits until they are gone.
+    /// Deletes the stacks that are not in `before`, and waits for that.
     ///
     /// # Errors
-    /// When one does not go.
+    /// If a stack is not deleted in time.
     pub(crate) fn delete_stacks(&self, before: &BTreeSet<String>) -> Result<()> {
         for item in self.list("orchestration", "/stacks", "stacks")? {
             let (name, id) = (
@@ -170,35 +170,38 @@ impl Cloud {
             if before.contains(&format!("stack {name} {id}")) {
                 continue;
             }
-            let url = format!("{}/stacks/{name}/{id}", self.at("orchestration")?);
+            let url = format!("{}/stacks/{name}/{id}", self.endpoint("orchestration")?);
             self.agent
                 .delete(&url)
                 .header("X-Auth-Token", &self.token)
                 .call()
                 .with_context(|| format!("cannot delete `{name}`"))?;
-            let mut looks = 0;
+            let mut polls = 0;
             while self
                 .list("orchestration", "/stacks", "stacks")?
                 .iter()
                 .any(|stack| stack["id"] == id)
             {
-                looks += 1;
-                anyhow::ensure!(looks < LOOK.1, "stack `{name}` does not go");
-                interrupt::pause(LOOK.0)?;
+                polls += 1;
+                anyhow::ensure!(
+                    polls < DELETE_POLLS.1,
+                    "stack `{name}` was not deleted in time"
+                );
+                interrupt::pause(DELETE_POLLS.0)?;
             }
         }
         Ok(())
     }
 
-    /// Waits until nothing is there that was not there before; returns what stays.
+    /// Waits until no resource exists that is not in `before`; returns those that remain.
     ///
     /// # Errors
-    /// When the cloud does not tell.
-    pub(crate) fn settle(&self, before: &BTreeSet<String>) -> Result<Vec<String>> {
+    /// If the cloud does not respond.
+    pub(crate) fn wait_for_removal(&self, before: &BTreeSet<String>) -> Result<Vec<String>> {
         let mut left: Vec<String> = Vec::new();
         for _ in 0..20 {
             left = self.inventory()?.difference(before).cloned().collect();
-            if left.is_empty() || interrupt::pause(LOOK.0).is_err() {
+            if left.is_empty() || interrupt::pause(DELETE_POLLS.0).is_err() {
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! `vnfmctl`, run as a person would run it.
+//! Runs `vnfmctl` as a user would.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,19 +7,19 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::process::{self, Output};
-use crate::terminal::Busy;
+use crate::terminal::Progress;
 
-/// The exit code of a request that the server refused.
+/// Exit code if the server refused the request.
 const REFUSED: i32 = 3;
 
-/// The client, and the server that it talks to.
+/// `vnfmctl` and its server.
 pub(crate) struct Ctl {
     program: PathBuf,
     server: String,
 }
 
 impl Ctl {
-    /// A client of that server.
+    /// For commands to this server.
     pub(crate) fn new(program: PathBuf, server: &str) -> Self {
         Self {
             program,
@@ -27,7 +27,7 @@ impl Ctl {
         }
     }
 
-    /// A client for what needs no server.
+    /// For commands that need no server.
     pub(crate) fn local(program: PathBuf) -> Self {
         Self {
             program,
@@ -35,39 +35,38 @@ impl Ctl {
         }
     }
 
-    /// Runs a command; its data as JSON.
+    /// Runs a command; returns its JSON output.
     ///
     /// # Errors
-    /// What the command says when it fails.
-    pub(crate) fn json(&self, words: &[&str]) -> Result<Value> {
-        let mut arguments = vec!["-o", "json"];
-        arguments.extend(words);
-        let (code, data, said) = self.run(&arguments, |_| {})?;
+    /// If the command fails; with its error message.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Result<Value> {
+        let with_format = [&["-o", "json"], arguments].concat();
+        let (code, data, log) = self.run(&with_format, |_| {})?;
         if code != 0 {
             bail!(
-                "`vnfmctl {}` ended with {code}: {}",
-                words.join(" "),
-                reason(&said)
+                "`vnfmctl {}` failed with exit code {code}: {}",
+                arguments.join(" "),
+                reason(&log)
             );
         }
         if data.trim().is_empty() {
             return Ok(Value::Null);
         }
         serde_json::from_str(&data)
-            .with_context(|| format!("`vnfmctl {}` prints no JSON: {data}", words.join(" ")))
+            .with_context(|| format!("`vnfmctl {}` printed no JSON: {data}", arguments.join(" ")))
     }
 
-    /// Runs a command that takes its time, and shows its words.
+    /// Runs a long command, and shows its output as progress.
     ///
     /// # Errors
-    /// What the command says when it fails.
-    pub(crate) fn watch(&self, busy: &Busy, words: &[&str]) -> Result<()> {
-        let (code, _, said) = self.run(words, |line| busy.say(line))?;
+    /// If the command fails; with its error message.
+    pub(crate) fn watch(&self, progress: &Progress, arguments: &[&str]) -> Result<()> {
+        let (code, _, log) = self.run(arguments, |line| progress.show(line))?;
         if code != 0 {
             bail!(
-                "`vnfmctl {}` ended with {code}: {}",
-                words.join(" "),
-                reason(&said)
+                "`vnfmctl {}` failed with exit code {code}: {}",
+                arguments.join(" "),
+                reason(&log)
             );
         }
         Ok(())
@@ -76,49 +75,53 @@ impl Ctl {
     /// Runs a command that the server must refuse; returns its reason.
     ///
     /// # Errors
-    /// When it is not refused.
-    pub(crate) fn refused(&self, words: &[&str]) -> Result<String> {
-        let (code, _, said) = self.run(words, |_| {})?;
+    /// If it is not refused.
+    pub(crate) fn refused(&self, arguments: &[&str]) -> Result<String> {
+        let (code, _, log) = self.run(arguments, |_| {})?;
         if code != REFUSED {
             bail!(
-                "`vnfmctl {}` ended with {code}, not refused with {REFUSED}: {}",
-                words.join(" "),
-                said.trim()
+                "`vnfmctl {}` must be refused with exit code {REFUSED}, but ended with {code}: {}",
+                arguments.join(" "),
+                log.trim()
             );
         }
-        Ok(said.trim().to_owned())
+        Ok(log.trim().to_owned())
     }
 
-    fn run(&self, words: &[&str], mut hear: impl FnMut(&str)) -> Result<(i32, String, String)> {
+    fn run(
+        &self,
+        arguments: &[&str],
+        mut on_line: impl FnMut(&str),
+    ) -> Result<(i32, String, String)> {
         let mut command = Command::new(&self.program);
         if !self.server.is_empty() {
             command.args(["--server", &self.server]);
         }
-        command.args(words);
-        let (mut data, mut said) = (String::new(), String::new());
+        command.args(arguments);
+        let (mut data, mut log) = (String::new(), String::new());
         let status = process::follow(&mut command, |output, line| {
-            hear(line);
+            on_line(line);
             let text = if output == Output::Data {
                 &mut data
             } else {
-                &mut said
+                &mut log
             };
             text.push_str(line);
             text.push('\n');
         })?;
-        Ok((status.code().unwrap_or(-1), data, said))
+        Ok((status.code().unwrap_or(-1), data, log))
     }
 }
 
-/// What it said from its error on; the progress before that was shown already.
-fn reason(said: &str) -> &str {
-    said.find("error: ").map_or(said, |at| &said[at..]).trim()
+/// The error message; the progress output before it was shown already.
+fn reason(log: &str) -> &str {
+    log.find("error: ").map_or(log, |at| &log[at..]).trim()
 }
 
-/// A string of a JSON answer.
+/// A string member of a JSON document.
 ///
 /// # Errors
-/// When it is not there.
+/// If it is missing.
 pub(crate) fn text<'a>(answer: &'a Value, field: &str) -> Result<&'a str> {
     answer[field]
         .as_str()

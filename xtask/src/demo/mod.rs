@@ -1,12 +1,12 @@
-//! `cargo xtask demo`: the whole story with the built programs, told live.
+//! `cargo xtask demo`: the demo scenario with the built programs.
 //!
 //! ```text
-//! world.rs   what the programs talk to: the simulated world as a process, or the real neighbours
-//! ctl.rs     `vnfmctl`, run as a person would
-//! story.rs   the seven chapters, top to bottom
-//! rescue.rs  what is done about a story that broke off
+//! world.rs   the simulated world as a process, or the real systems
+//! ctl.rs     runs `vnfmctl` as a user would
+//! story.rs   the steps of the scenario, top to bottom
+//! rescue.rs  cleans up after a failed step
 //! ```
-//! `--real` changes endpoints only. Whatever happens, nothing stays, unless `--keep` says so.
+//! `--real` only changes endpoints. All resources are deleted at the end, even after a failure, unless `--keep` is given.
 
 mod cloud;
 mod ctl;
@@ -24,40 +24,40 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::{interrupt, places, process, terminal};
+use crate::{interrupt, paths, process, terminal};
 use ctl::Ctl;
 use world::World;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// On real OpenStack, real hosts, real kubeadm, real Kubernetes; started if they do not run.
+    /// Use real OpenStack, hosts, kubeadm and Kubernetes; they are started if they do not run.
     #[arg(long)]
     real: bool,
-    /// Which shape of VNF-A's package.
+    /// Variant of VNF-A's package.
     #[arg(long, value_enum, default_value = "tosca")]
     package: Shape,
-    /// Write how it went here, as `{"world","ok","seconds","steps","left_behind"}`.
+    /// Write the result to this file, as `{"world","ok","seconds","steps","left_behind"}`.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Leave everything as it is at the end, or where it broke off, and say what stays.
+    /// Keep everything running at the end or after a failure, and print where it is.
     #[arg(long)]
     keep: bool,
-    /// Take the programs as they are built already.
+    /// Use the programs that are already built.
     #[arg(long)]
     built: bool,
 }
 
-/// The two shapes of VNF-A's package.
+/// Variants of VNF-A's package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
-    /// TOSCA only: our driver makes the HOT.
+    /// TOSCA only: our driver generates the HOT.
     Tosca,
-    /// The package brings its HOT.
+    /// The package contains its HOT.
     BaseHot,
 }
 
 impl Shape {
-    /// The sample's folder.
+    /// Folder of the sample.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Tosca => "vnf-a-k8s-cluster",
@@ -66,9 +66,9 @@ impl Shape {
     }
 }
 
-/// How it went, by chapter.
+/// Result of the demo, by step.
 #[derive(Serialize)]
-pub(crate) struct Told {
+pub(crate) struct Report {
     world: &'static str,
     ok: bool,
     seconds: f64,
@@ -82,27 +82,27 @@ struct Step {
     seconds: f64,
 }
 
-/// Collects the steps and shows each as it goes.
+/// Runs the steps with progress output, and records their durations.
 #[derive(Default)]
 pub(crate) struct Stage {
     steps: Vec<Step>,
 }
 
 impl Stage {
-    /// One step of the story.
+    /// Runs one step.
     ///
     /// # Errors
-    /// What the step says, or that somebody interrupted us.
+    /// The error of the step, or an interrupt.
     pub(crate) fn step<T>(
         &mut self,
         label: &str,
-        act: impl FnOnce(&terminal::Busy) -> Result<T>,
+        act: impl FnOnce(&terminal::Progress) -> Result<T>,
     ) -> Result<T> {
         interrupt::check()?;
-        let busy = terminal::Busy::begin(label);
-        match act(&busy) {
+        let progress = terminal::Progress::begin(label);
+        match act(&progress) {
             Ok(value) => {
-                let seconds = (busy.done() * 1000.0).round() / 1000.0;
+                let seconds = (progress.done() * 1000.0).round() / 1000.0;
                 self.steps.push(Step {
                     step: label.to_owned(),
                     seconds,
@@ -110,14 +110,14 @@ impl Stage {
                 Ok(value)
             }
             Err(error) => {
-                busy.failed();
+                progress.failed();
                 Err(error.context(format!("in the step `{label}`")))
             }
         }
     }
 }
 
-/// The server as a process of its own; it ends when this is dropped.
+/// The server process; it is stopped on drop.
 pub(crate) struct Server {
     child: Child,
     url: String,
@@ -129,33 +129,33 @@ impl Drop for Server {
     }
 }
 
-/// Plays the story.
+/// Runs the demo.
 ///
 /// # Errors
-/// When a step fails, or something is left behind at the end.
+/// If a step fails, or resources are left behind.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.built {
         build()?;
     }
-    let programs = places::target()?.join("debug");
+    let programs = paths::target()?.join("debug");
     let folder = tempfile::Builder::new()
         .prefix("vnfm-demo.")
         .tempdir()
-        .context("cannot make a temporary folder")?;
+        .context("cannot create a temporary folder")?;
     let mut stage = Stage::default();
     let world = World::start(arguments.real, &programs, folder.path())?;
     let began = Instant::now();
     story::allow_plugin(&mut stage, &programs, &folder.path().join("data/plugins"))?;
     let server = stage.step("the server starts", |_| serve(&programs, folder.path()))?;
     let ctl = Ctl::new(programs.join("vnfmctl"), &server.url);
-    let outcome = story::tell(
+    let outcome = story::play(
         &mut stage,
         &ctl,
         &world,
-        &story::Cast::new(arguments.package, folder.path()),
+        &story::Setup::new(arguments.package, folder.path()),
     );
     let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
-    let told = |ok, left_behind| Told {
+    let report = |ok, left_behind| Report {
         world: world.name(),
         ok,
         seconds,
@@ -166,49 +166,49 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let left_behind = world.left_behind()?;
         write(
             arguments.json.as_deref(),
-            &told(outcome.is_ok(), left_behind),
+            &report(outcome.is_ok(), left_behind),
         )?;
         return keep(outcome, server, world, folder);
     }
     if let Err(error) = &outcome {
-        tell_of_failure(error, folder.path());
-        interrupt::forgive();
-        rescue::everything(&ctl, &world);
+        report_failure(error, folder.path());
+        interrupt::clear();
+        rescue::clean_up(&ctl, &world);
     }
     let left_behind = world.left_behind()?;
     let ok = outcome.is_ok() && left_behind.is_empty();
-    let told = told(ok, left_behind);
-    write(arguments.json.as_deref(), &told)?;
-    ensure!(outcome.is_ok(), "the story broke off; the reason is above");
+    let report = report(ok, left_behind);
+    write(arguments.json.as_deref(), &report)?;
+    ensure!(outcome.is_ok(), "the demo failed; the error is above");
     ensure!(
-        told.left_behind.is_empty(),
+        report.left_behind.is_empty(),
         "left behind: {}",
-        told.left_behind.join(", ")
+        report.left_behind.join(", ")
     );
     println!(
-        "the story in the {} world: {seconds} s, nothing is left behind",
-        told.world
+        "the demo in the {} world took {seconds} s, nothing is left behind",
+        report.world
     );
     Ok(())
 }
 
 fn build() -> Result<()> {
-    let mut build = places::cargo();
+    let mut build = paths::cargo();
     build.args(["build", "--quiet"]);
     for package in ["vnfm-server", "vnfm-cli", "vnfm-sim", "kubernetes-cluster"] {
         build.args(["--package", package]);
     }
     ensure!(
         process::foreground(&mut build)?,
-        "the programs do not build; cargo's words are above"
+        "the programs do not build; cargo's output is above"
     );
     Ok(())
 }
 
-/// Starts the server on a free port and reads where it listens.
+/// Starts the server on a free port and reads its address.
 fn serve(programs: &Path, folder: &Path) -> Result<Server> {
     let log = folder.join("server.log");
-    let words =
+    let log_file =
         std::fs::File::create(&log).with_context(|| format!("cannot write `{}`", log.display()))?;
     let data = folder.join("data");
     let mut command = Command::new(programs.join("vnfm-server"));
@@ -218,8 +218,8 @@ fn serve(programs: &Path, folder: &Path) -> Result<Server> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(words);
-    apart(&mut command);
+        .stderr(log_file);
+    own_process_group(&mut command);
     let mut child = command.spawn().context("cannot start `vnfm-server`")?;
     let line = first_line(&mut child)?;
     let Some(url) = line
@@ -227,10 +227,10 @@ fn serve(programs: &Path, folder: &Path) -> Result<Server> {
         .find(|word| word.starts_with("http"))
     else {
         process::end(&mut child);
-        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        let log = std::fs::read_to_string(&log).unwrap_or_default();
         bail!(
-            "`vnfm-server` did not say where it listens, but `{line}`:\n{}",
-            said.trim()
+            "`vnfm-server` printed `{line}` instead of its address:\n{}",
+            log.trim()
         );
     };
     Ok(Server {
@@ -239,8 +239,8 @@ fn serve(programs: &Path, folder: &Path) -> Result<Server> {
     })
 }
 
-/// Keeps a Ctrl-C of the terminal away from a program that the clean-up needs.
-fn apart(command: &mut Command) {
+/// Protects a program that the clean-up needs from Ctrl-C, by its own process group.
+fn own_process_group(command: &mut Command) {
     std::os::unix::process::CommandExt::process_group(command, 0);
 }
 
@@ -253,8 +253,8 @@ fn first_line(child: &mut Child) -> Result<String> {
     Ok(line.trim().to_owned())
 }
 
-fn tell_of_failure(error: &anyhow::Error, folder: &Path) {
-    terminal::note(&format!("\nthe story broke off: {error:#}\ncleaning up …"));
+fn report_failure(error: &anyhow::Error, folder: &Path) {
+    terminal::note(&format!("\nthe demo failed: {error:#}\ncleaning up …"));
     let log = std::fs::read_to_string(folder.join("server.log")).unwrap_or_default();
     let lines: Vec<_> = log.lines().collect();
     for line in &lines[lines.len().saturating_sub(8)..] {
@@ -262,13 +262,13 @@ fn tell_of_failure(error: &anyhow::Error, folder: &Path) {
     }
 }
 
-fn write(file: Option<&Path>, told: &Told) -> Result<()> {
+fn write(file: Option<&Path>, report: &Report) -> Result<()> {
     let Some(file) = file else { return Ok(()) };
-    let text = serde_json::to_string_pretty(told)?;
+    let text = serde_json::to_string_pretty(report)?;
     std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
 }
 
-/// Lets everything run on and says where it is.
+/// Leaves everything running and prints where it is.
 fn keep(
     outcome: Result<()>,
     server: Server,
@@ -282,9 +282,9 @@ fn keep(
         server.url
     );
     println!("      try: vnfmctl --server {} op list", server.url);
-    let (told, processes) = world.keep();
-    println!("      {told}");
-    println!("      end it: kill {id}{processes}; rm -r {data}");
-    std::mem::forget(server); // its process goes on
+    let (line, processes) = world.keep();
+    println!("      {line}");
+    println!("      to stop: kill {id}{processes}; rm -r {data}");
+    std::mem::forget(server); // keeps its process running
     outcome
 }

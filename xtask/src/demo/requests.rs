@@ -1,4 +1,4 @@
-//! The samples' request bodies with their placeholders filled.
+//! Request bodies of the samples, with their placeholders replaced.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,24 +6,24 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::places;
+use crate::paths;
 
-/// What the placeholders stand for, by name.
+/// Values of the placeholders, by name.
 pub(crate) type Values = BTreeMap<&'static str, Value>;
 
-/// Writes a sample's request for instantiation; returns the file's path.
+/// Writes the instantiation request of a sample; returns the path of the file.
 ///
 /// # Errors
-/// When the sample has none, or a placeholder has no value.
+/// If the sample has none, or a placeholder has no value.
 pub(crate) fn fill(sample: &str, values: &Values, folder: &Path) -> Result<String> {
-    let template = places::root()
+    let template = paths::root()
         .join("vnfd-samples")
         .join(sample)
         .join("requests/instantiate.json");
     let text = std::fs::read_to_string(&template)
         .with_context(|| format!("cannot read `{}`", template.display()))?;
     let body: Value = serde_json::from_str(&text)
-        .with_context(|| format!("`{}` is no JSON", template.display()))?;
+        .with_context(|| format!("`{}` is not JSON", template.display()))?;
     let filled =
         fill_value(body, values).with_context(|| format!("in `{}`", template.display()))?;
     let file = folder.join(format!("{sample}.json"));
@@ -38,7 +38,7 @@ fn fill_value(value: Value, values: &Values) -> Result<Value> {
         Value::String(text) => match placeholder(&text) {
             Some(name) => match values.get(name) {
                 Some(value) => value.clone(),
-                None => bail!("the placeholder `{name}` has no value here"),
+                None => bail!("the placeholder `{name}` has no value"),
             },
             None => Value::String(text),
         },

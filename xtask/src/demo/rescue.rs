@@ -1,32 +1,34 @@
-//! What is done about a story that broke off: whatever runs is ended, whatever is there goes.
+//! Cleans up after a failed demo: stops running operations and deletes all resources.
 
 use anyhow::Result;
 
 use super::ctl::{Ctl, text};
 use super::story::{VNF_A, VNF_B};
 use super::world::World;
-use crate::terminal::{Busy, note};
+use crate::terminal::{Progress, note};
 
-/// Takes everything down, first by the server, then by force; what does not go is told.
-pub(crate) fn everything(ctl: &Ctl, world: &World) {
+/// Deletes everything, first through the server, then directly on the cloud; failures are printed.
+pub(crate) fn clean_up(ctl: &Ctl, world: &World) {
     for name in [VNF_B, VNF_A] {
-        if let Err(error) = one(ctl, name) {
-            note(&format!("  {name} by the server: {error:#}"));
+        if let Err(error) = delete_instance(ctl, name) {
+            note(&format!(
+                "  cannot delete {name} through the server: {error:#}"
+            ));
         }
     }
-    if let Err(error) = world.sweep() {
-        note(&format!("  by force: {error:#}"));
+    if let Err(error) = world.force_delete() {
+        note(&format!("  cannot delete the stacks directly: {error:#}"));
     }
 }
 
-fn one(ctl: &Ctl, name: &str) -> Result<()> {
+fn delete_instance(ctl: &Ctl, name: &str) -> Result<()> {
     let all = ctl.json(&["vnf", "list"])?;
     let mut all = all.as_array().into_iter().flatten();
     let Some(instance) = all.find(|instance| instance["vnfInstanceName"] == name) else {
         return Ok(());
     };
     let id = text(instance, "id")?;
-    let busy = Busy::begin(&format!("clean up {name}"));
+    let progress = Progress::begin(&format!("clean up {name}"));
     let operations = ctl.json(&["op", "list"])?;
     for operation in operations
         .as_array()
@@ -44,18 +46,18 @@ fn one(ctl: &Ctl, name: &str) -> Result<()> {
             operation["operationState"].as_str(),
             Some("STARTING" | "PROCESSING" | "ROLLING_BACK")
         ) {
-            ctl.watch(&busy, &["op", "cancel", operation_id, "--forceful"])?;
-            // it does not end well, which is what we want: the exit code says nothing here
-            let _ = ctl.watch(&busy, &["op", "watch", operation_id]);
+            ctl.watch(&progress, &["op", "cancel", operation_id, "--forceful"])?;
+            // the cancelled operation fails as intended, so the exit code is ignored
+            let _ = ctl.watch(&progress, &["op", "watch", operation_id]);
         }
         if state(ctl)? == "FAILED_TEMP" {
-            ctl.watch(&busy, &["op", "fail", operation_id])?;
+            ctl.watch(&progress, &["op", "fail", operation_id])?;
         }
     }
     if ctl.json(&["vnf", "show", id])?["instantiationState"] == "INSTANTIATED" {
-        ctl.watch(&busy, &["vnf", "terminate", id, "--watch"])?;
+        ctl.watch(&progress, &["vnf", "terminate", id, "--watch"])?;
     }
-    ctl.watch(&busy, &["vnf", "delete", id])?;
-    busy.done();
+    ctl.watch(&progress, &["vnf", "delete", id])?;
+    progress.done();
     Ok(())
 }

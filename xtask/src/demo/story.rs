@@ -1,4 +1,4 @@
-//! The story, chapter by chapter: VNF-A makes a cluster, VNF-B lives on it, both go without a trace.
+//! The steps of the demo: VNF-A builds a cluster, VNF-B runs on it, both are terminated and leave nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -9,29 +9,28 @@ use super::ctl::{Ctl, text};
 use super::requests::{self, Values};
 use super::world::{CLOUD, World};
 use super::{Shape, Stage};
-use crate::places;
+use crate::paths;
 
-/// Names under which things are made.
+/// Name of the instance that builds the cluster.
 pub(crate) const VNF_A: &str = "vnf-a";
-/// The workload on VNF-A's cluster.
+/// Name of the instance on VNF-A's cluster.
 pub(crate) const VNF_B: &str = "vnf-b";
-/// The OpenStack.
+/// Name of the OpenStack VIM.
 const VIM: &str = "cloud";
-/// The VIM that VNF-A becomes.
+/// Name of the cluster that VNF-A builds.
 const CLUSTER: &str = "cluster";
-/// The login of hosts in either world.
+/// User and password of the hosts.
 const SSH: (&str, &str) = ("ubuntu", "secret");
 /// The sample that runs on the cluster.
 const SAMPLE_B: &str = "vnf-b-cnf";
 
-/// Who plays: the shape of VNF-A's package, and a folder for what is written.
-pub(crate) struct Cast {
+/// Variant of VNF-A's package, and a folder for the requests.
+pub(crate) struct Setup {
     shape: Shape,
     folder: PathBuf,
 }
 
-impl Cast {
-    /// One of VNF-A's two packages, and a temporary folder.
+impl Setup {
     pub(crate) fn new(shape: Shape, folder: &Path) -> Self {
         Self {
             shape,
@@ -40,19 +39,19 @@ impl Cast {
     }
 }
 
-/// Puts the plugin where the server will look for it, pinned by its hash.
+/// Copies the plugin into the plugin folder of the server, pinned by its hash.
 ///
 /// # Errors
-/// What `vnfmctl` says.
+/// The error of `vnfmctl`.
 pub(crate) fn allow_plugin(stage: &mut Stage, programs: &Path, plugins: &Path) -> Result<()> {
-    stage.step("the plugin kubernetes-cluster is allowed", |busy| {
+    stage.step("plugin allow kubernetes-cluster", |progress| {
         let library = programs
             .join("libkubernetes_cluster.so")
             .to_string_lossy()
             .into_owned();
         let ctl = Ctl::local(programs.join("vnfmctl"));
         ctl.watch(
-            busy,
+            progress,
             &[
                 "plugin",
                 "allow",
@@ -64,12 +63,12 @@ pub(crate) fn allow_plugin(stage: &mut Stage, programs: &Path, plugins: &Path) -
     })
 }
 
-/// Tells it, from the first package to the proof that nothing is left.
+/// Runs all steps, from the first package to the check that nothing is left.
 ///
 /// # Errors
-/// What the first failing step says.
-pub(crate) fn tell(stage: &mut Stage, ctl: &Ctl, world: &World, cast: &Cast) -> Result<()> {
-    let package_a = onboard(stage, ctl, cast.shape.folder())?;
+/// The error of the first failing step.
+pub(crate) fn play(stage: &mut Stage, ctl: &Ctl, world: &World, setup: &Setup) -> Result<()> {
+    let package_a = onboard(stage, ctl, setup.shape.folder())?;
     let package_b = onboard(stage, ctl, SAMPLE_B)?;
     stage.step("vim register: the OpenStack", |_| {
         let clouds = world.clouds().to_string_lossy().into_owned();
@@ -85,25 +84,28 @@ pub(crate) fn tell(stage: &mut Stage, ctl: &Ctl, world: &World, cast: &Cast) -> 
         ])
         .map(drop)
     })?;
-    let cluster = bring_up_a(stage, ctl, world, cast, &package_a)?;
-    bring_up_b(stage, ctl, cast, &package_b, &cluster)?;
-    stage.step("terminate VNF-A now: refused, VNF-B lives on it", |busy| {
-        let reason = ctl.refused(&["vnf", "terminate", VNF_A, "--watch"])?;
-        ensure!(
-            reason.contains(VNF_B),
-            "the refusal does not name `{VNF_B}`: {reason}"
-        );
-        reason.lines().for_each(|line| busy.say(line));
-        Ok(())
-    })?;
+    let cluster = bring_up_a(stage, ctl, world, setup, &package_a)?;
+    bring_up_b(stage, ctl, setup, &package_b, &cluster)?;
+    stage.step(
+        "terminate VNF-A now: refused, VNF-B lives on it",
+        |progress| {
+            let reason = ctl.refused(&["vnf", "terminate", VNF_A, "--watch"])?;
+            ensure!(
+                reason.contains(VNF_B),
+                "the refusal does not name `{VNF_B}`: {reason}"
+            );
+            reason.lines().for_each(|line| progress.show(line));
+            Ok(())
+        },
+    )?;
     bring_down(stage, ctl, VNF_B, "terminate VNF-B")?;
     bring_down(
         stage,
         ctl,
         VNF_A,
-        "terminate VNF-A: the cluster is unregistered, the stack goes",
+        "terminate VNF-A: unregister the cluster, delete the stack",
     )?;
-    stage.step("the packages and the VIM go", |_| {
+    stage.step("delete the packages and the VIM", |_| {
         ensure!(
             !vims(ctl)?.iter().any(|vim| vim["id"] == cluster.as_str()),
             "VIM `{cluster}` is still registered"
@@ -112,7 +114,7 @@ pub(crate) fn tell(stage: &mut Stage, ctl: &Ctl, world: &World, cast: &Cast) -> 
         ctl.json(&["package", "delete", &package_b])?;
         ctl.json(&["vim", "delete", VIM]).map(drop)
     })?;
-    stage.step("the proof: the world is asked what is left", |_| {
+    stage.step("check that nothing is left behind", |_| {
         let left = world.left_behind()?;
         ensure!(left.is_empty(), "left behind: {}", left.join(", "));
         Ok(())
@@ -121,18 +123,18 @@ pub(crate) fn tell(stage: &mut Stage, ctl: &Ctl, world: &World, cast: &Cast) -> 
 
 fn onboard(stage: &mut Stage, ctl: &Ctl, sample: &str) -> Result<String> {
     stage.step(&format!("package onboard {sample}"), |_| {
-        let folder = places::root().join("vnfd-samples").join(sample);
+        let folder = paths::root().join("vnfd-samples").join(sample);
         let package = ctl.json(&["package", "onboard", &folder.to_string_lossy()])?;
         text(&package, "id").map(str::to_owned)
     })
 }
 
-/// Instantiates VNF-A; returns the id of the VIM that it has become.
+/// Instantiates VNF-A; returns the id of the VIM that it registered.
 fn bring_up_a(
     stage: &mut Stage,
     ctl: &Ctl,
     world: &World,
-    cast: &Cast,
+    setup: &Setup,
     package: &str,
 ) -> Result<String> {
     let request = stage.step("vnf create vnf-a", |_| {
@@ -147,13 +149,13 @@ fn bring_up_a(
             ("SSH_PASSWORD", SSH.1.into()),
         ]
         .into();
-        requests::fill(cast.shape.folder(), &values, &cast.folder)
+        requests::fill(setup.shape.folder(), &values, &setup.folder)
     })?;
     stage.step(
         "instantiate VNF-A: stack, hosts, kubeadm over SSH, VIM registered",
-        |busy| {
+        |progress| {
             ctl.watch(
-                busy,
+                progress,
                 &[
                     "vnf",
                     "instantiate",
@@ -189,17 +191,21 @@ fn bring_up_a(
 fn bring_up_b(
     stage: &mut Stage,
     ctl: &Ctl,
-    cast: &Cast,
+    setup: &Setup,
     package: &str,
     cluster: &str,
 ) -> Result<()> {
     let request = stage.step("vnf create vnf-b", |_| {
         ctl.json(&["vnf", "create", "--package", package, "--name", VNF_B])?;
-        requests::fill(SAMPLE_B, &[("VIM_ID", cluster.into())].into(), &cast.folder)
+        requests::fill(
+            SAMPLE_B,
+            &[("VIM_ID", cluster.into())].into(),
+            &setup.folder,
+        )
     })?;
-    stage.step("instantiate VNF-B on VNF-A: every pod Ready", |busy| {
+    stage.step("instantiate VNF-B on VNF-A: every pod Ready", |progress| {
         ctl.watch(
-            busy,
+            progress,
             &[
                 "vnf",
                 "instantiate",
@@ -219,8 +225,8 @@ fn bring_up_b(
 }
 
 fn bring_down(stage: &mut Stage, ctl: &Ctl, name: &str, label: &str) -> Result<()> {
-    stage.step(label, |busy| {
-        ctl.watch(busy, &["vnf", "terminate", name, "--watch"])
+    stage.step(label, |progress| {
+        ctl.watch(progress, &["vnf", "terminate", name, "--watch"])
     })?;
     stage.step(&format!("vnf delete {name}"), |_| {
         ctl.json(&["vnf", "delete", name])?;
@@ -235,5 +241,5 @@ fn vims(ctl: &Ctl) -> Result<Vec<Value>> {
     ctl.json(&["vim", "list"])?
         .as_array()
         .cloned()
-        .context("`vim list` is no list")
+        .context("`vim list` did not return a list")
 }

@@ -1,4 +1,4 @@
-//! What the programs talk to: the simulated world as a process, or the real neighbours.
+//! The systems of the demo: the simulated world as a process, or the real systems.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,41 +7,40 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{apart, cloud::Cloud, first_line};
+use super::{cloud::Cloud, first_line, own_process_group};
 use crate::{process, stack};
 
-/// The cloud's entry in clouds.yaml that the story uses.
+/// Entry of clouds.yaml that the demo uses.
 pub(crate) const CLOUD: &str = "nfv";
-/// The network that the external connection points are plugged into.
+/// Network of the external connection points.
 const NETWORK: &str = "provider";
 
-/// A world to play in.
+/// The VIM and hosts of the demo.
 pub(crate) enum World {
-    /// `vnfm-sim`, which keeps its own books.
+    /// `vnfm-sim`, which records all resources itself.
     Simulated {
-        /// Its process.
         child: Child,
-        /// Where everything is, as it says itself.
+        /// Its endpoints, from its first output line.
         endpoints: Value,
-        /// Its clouds.yaml.
+        /// Path of its clouds.yaml.
         clouds: PathBuf,
     },
     /// OpenStack from Debian packages, and the hosts behind its servers.
     Real {
-        /// Its clouds.yaml.
+        /// Path of its clouds.yaml.
         clouds: PathBuf,
-        /// What was there before.
+        /// Resources that existed before the demo.
         before: BTreeSet<String>,
-        /// What we have started for the story.
+        /// Systems that the demo started, and stops.
         started: BTreeSet<stack::Part>,
     },
 }
 
 impl World {
-    /// Starts the world, or finds it running.
+    /// Starts the world, unless it runs.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub(crate) fn start(real: bool, programs: &Path, folder: &Path) -> Result<Self> {
         if real {
             real_world()
@@ -65,7 +64,7 @@ impl World {
         }
     }
 
-    /// The port at which its hosts' sshd listen.
+    /// SSH port of its hosts.
     pub(crate) fn ssh_port(&self) -> u64 {
         match self {
             Self::Simulated { endpoints, .. } => endpoints["sshPort"].as_u64().unwrap_or(22),
@@ -76,15 +75,15 @@ impl World {
     /// The id of the network for external connection points.
     ///
     /// # Errors
-    /// When the cloud does not tell.
+    /// If the cloud does not respond.
     pub(crate) fn network(&self) -> Result<String> {
         Cloud::login(self.clouds(), CLOUD)?.network(NETWORK)
     }
 
-    /// What is there and was not before.
+    /// Resources that did not exist before.
     ///
     /// # Errors
-    /// When the world does not tell.
+    /// If the world does not respond.
     pub(crate) fn left_behind(&self) -> Result<Vec<String>> {
         match self {
             Self::Simulated { .. } => {
@@ -96,11 +95,13 @@ impl World {
                 );
                 Ok(left)
             }
-            Self::Real { clouds, before, .. } => Cloud::login(clouds, CLOUD)?.settle(before),
+            Self::Real { clouds, before, .. } => {
+                Cloud::login(clouds, CLOUD)?.wait_for_removal(before)
+            }
         }
     }
 
-    /// A list of the simulated world's control API, one line each.
+    /// A list of the control API of the simulated world, one line per entry.
     fn page(&self, path: &str) -> Result<Vec<String>> {
         let Self::Simulated { endpoints, .. } = self else {
             return Ok(Vec::new());
@@ -111,28 +112,28 @@ impl World {
         );
         let mut answer = ureq::get(&url)
             .call()
-            .with_context(|| format!("cannot ask `{url}`"))?;
+            .with_context(|| format!("cannot read `{url}`"))?;
         let page: Value = answer
             .body_mut()
             .read_json()
-            .with_context(|| format!("`{url}` answers no JSON"))?;
+            .with_context(|| format!("the response of `{url}` is not JSON"))?;
         Ok(page.as_array().into_iter().flatten().map(line_of).collect())
     }
 
-    /// Takes away by force what a broken story has left in a real cloud.
+    /// Deletes the stacks of a failed demo directly on the real cloud.
     ///
     /// # Errors
-    /// When it does not go.
-    pub(crate) fn sweep(&self) -> Result<()> {
+    /// If a stack is not deleted in time.
+    pub(crate) fn force_delete(&self) -> Result<()> {
         match self {
-            Self::Simulated { .. } => Ok(()), // it ends with its process
+            Self::Simulated { .. } => Ok(()), // its resources end with its process
             Self::Real { clouds, before, .. } => Cloud::login(clouds, CLOUD)?.delete_stacks(before),
         }
     }
 
-    /// Lets it run on; returns a line about it, and its process, if it has one, after a blank.
+    /// Leaves it running; returns a line about it, and its process id, if any, after a space.
     pub(crate) fn keep(mut self) -> (String, String) {
-        let told = match &mut self {
+        let line = match &mut self {
             Self::Simulated {
                 child, endpoints, ..
             } => {
@@ -145,13 +146,12 @@ impl World {
             }
             Self::Real { started, .. } => {
                 started.clear();
-                let line =
-                    "real neighbours run on: `cargo xtask stack status`, `cargo xtask stack down`";
+                let line = "the real systems keep running: `cargo xtask stack status`, `cargo xtask stack down`";
                 (line.to_owned(), String::new())
             }
         };
-        std::mem::forget(self); // its process goes on
-        told
+        std::mem::forget(self); // keeps its process running
+        line
     }
 }
 
@@ -161,7 +161,7 @@ impl Drop for World {
             Self::Simulated { child, .. } => process::end(child),
             Self::Real { started, .. } if !started.is_empty() => {
                 if let Err(error) = stack::down(started) {
-                    crate::terminal::note(&format!("the real neighbours did not stop: {error:#}"));
+                    crate::terminal::note(&format!("the real systems did not stop: {error:#}"));
                 }
             }
             Self::Real { .. } => {}
@@ -169,7 +169,7 @@ impl Drop for World {
     }
 }
 
-/// An item of the books in a line.
+/// One line for a resource of the simulated world.
 fn line_of(item: &Value) -> String {
     match (
         item["kind"].as_str(),
@@ -185,9 +185,9 @@ fn line_of(item: &Value) -> String {
 
 fn simulated_world(programs: &Path, folder: &Path) -> Result<World> {
     let data = folder.join("world");
-    let words = folder.join("world.log");
-    let log = std::fs::File::create(&words)
-        .with_context(|| format!("cannot write `{}`", words.display()))?;
+    let log_path = folder.join("world.log");
+    let log = std::fs::File::create(&log_path)
+        .with_context(|| format!("cannot write `{}`", log_path.display()))?;
     let mut command = Command::new(programs.join("vnfm-sim"));
     command
         .arg("--data")
@@ -195,20 +195,20 @@ fn simulated_world(programs: &Path, folder: &Path) -> Result<World> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log);
-    apart(&mut command);
+    own_process_group(&mut command);
     let mut child = command.spawn().context("cannot start `vnfm-sim`")?;
     let line = first_line(&mut child)?;
-    let said: Result<Value, _> = serde_json::from_str(&line);
-    let clouds = said
+    let parsed: Result<Value, _> = serde_json::from_str(&line);
+    let clouds = parsed
         .as_ref()
         .ok()
         .and_then(|endpoints| endpoints["cloudsYaml"].as_str().map(PathBuf::from));
-    let (Ok(endpoints), Some(clouds)) = (said, clouds) else {
+    let (Ok(endpoints), Some(clouds)) = (parsed, clouds) else {
         process::end(&mut child);
-        let words = std::fs::read_to_string(&words).unwrap_or_default();
+        let log = std::fs::read_to_string(&log_path).unwrap_or_default();
         anyhow::bail!(
-            "`vnfm-sim` did not say where it is, but `{line}`:\n{}",
-            words.trim()
+            "`vnfm-sim` printed `{line}` instead of its endpoints:\n{}",
+            log.trim()
         );
     };
     Ok(World::Simulated {
@@ -220,7 +220,7 @@ fn simulated_world(programs: &Path, folder: &Path) -> Result<World> {
 
 fn real_world() -> Result<World> {
     let wanted: BTreeSet<_> = [stack::Part::Openstack, stack::Part::Hosts].into();
-    let running: BTreeSet<_> = stack::look(&wanted)
+    let running: BTreeSet<_> = stack::observe(&wanted)
         .into_iter()
         .filter(|part| part.is_up)
         .map(|part| part.part)

@@ -1,13 +1,13 @@
-//! The Kubernetes binaries and images: the user's own where they fit, else built once into a cache.
+//! The Kubernetes binaries and images: those of the user if suitable, otherwise built once into the cache.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{places, process, terminal};
+use crate::{paths, process, terminal};
 
-/// Kubernetes' own programs: they are taken from the user only if all have one version.
+/// Programs of Kubernetes: those of the user are used only if all have the same version.
 const KUBERNETES: [&str; 7] = [
     "kube-apiserver",
     "kube-controller-manager",
@@ -17,31 +17,31 @@ const KUBERNETES: [&str; 7] = [
     "kubeadm",
     "kubectl",
 ];
-/// What runs beside them.
+/// Other required programs.
 const OTHERS: [&str; 5] = ["etcd", "coredns", "helm", "kwok", "pause"];
-/// Go's oldest version that builds them.
-const GO: (u32, u32) = (1, 26);
+/// Minimum Go version that builds them.
+const MIN_GO: (u32, u32) = (1, 26);
 
-/// Where they lie.
+/// Folder of the binaries.
 pub(crate) fn folder(cache: &Path) -> PathBuf {
     cache.join("kubernetes-bin")
 }
 
-/// Where the images made of them lie.
+/// Folder of the container images built from them.
 pub(crate) fn images(cache: &Path) -> PathBuf {
     cache.join("kubernetes-images")
 }
 
-/// What neither the cache nor the user has.
+/// Names of the programs that neither the cache nor the user has.
 pub(crate) fn to_build(cache: &Path) -> Vec<&'static str> {
-    let theirs = of_the_user();
-    lacking(cache)
+    let theirs = user_binaries();
+    missing_binaries(cache)
         .into_iter()
         .filter(|name| !theirs.iter().any(|(have, _)| have == name))
         .collect()
 }
 
-fn lacking(cache: &Path) -> Vec<&'static str> {
+fn missing_binaries(cache: &Path) -> Vec<&'static str> {
     let folder = folder(cache);
     KUBERNETES
         .into_iter()
@@ -50,10 +50,10 @@ fn lacking(cache: &Path) -> Vec<&'static str> {
         .collect()
 }
 
-/// What the user has: in `KUBEBUILDER_ASSETS`, else on the search path.
-fn of_the_user() -> Vec<(&'static str, PathBuf)> {
+/// Programs of the user: from `KUBEBUILDER_ASSETS`, otherwise from `PATH`.
+fn user_binaries() -> Vec<(&'static str, PathBuf)> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
-    let place = |name: &'static str| {
+    let find = |name: &'static str| {
         let given = assets
             .as_ref()
             .map(|folder| folder.join(name))
@@ -62,27 +62,27 @@ fn of_the_user() -> Vec<(&'static str, PathBuf)> {
             .or_else(|| process::find(name))
             .map(|file| (name, file))
     };
-    let kubernetes: Vec<_> = KUBERNETES.into_iter().filter_map(place).collect();
+    let kubernetes: Vec<_> = KUBERNETES.into_iter().filter_map(find).collect();
     let mut versions: Vec<_> = kubernetes
         .iter()
         .map(|(name, file)| version(name, file))
         .collect();
     versions.dedup();
     let fits = kubernetes.len() == KUBERNETES.len() && versions.len() == 1 && versions[0].is_some();
-    // kwok is of use only with the stages that our build puts beside it
+    // kwok needs the stages file that only our build creates
     let others = OTHERS
         .into_iter()
         .filter(|name| *name != "kwok" && *name != "pause")
-        .filter_map(place);
+        .filter_map(find);
     let kubernetes = if fits { kubernetes } else { Vec::new() };
     kubernetes.into_iter().chain(others).collect()
 }
 
 fn version(name: &str, file: &Path) -> Option<String> {
     let answer = match name {
-        "kubeadm" => process::ask(file, &["version", "-o", "short"]),
-        "kubectl" => process::ask(file, &["version", "--client"]),
-        _ => process::ask(file, &["--version"]),
+        "kubeadm" => process::query(file, &["version", "-o", "short"]),
+        "kubectl" => process::query(file, &["version", "--client"]),
+        _ => process::query(file, &["--version"]),
     }?;
     answer
         .split_whitespace()
@@ -90,9 +90,9 @@ fn version(name: &str, file: &Path) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Whether there is a Go that builds them.
+/// Whether an installed Go is new enough to build them.
 pub(crate) fn go_builds() -> bool {
-    process::ask("go", &["env", "GOVERSION"]).is_some_and(|answer| new_enough(&answer))
+    process::query("go", &["env", "GOVERSION"]).is_some_and(|answer| new_enough(&answer))
 }
 
 fn new_enough(answer: &str) -> bool {
@@ -101,21 +101,21 @@ fn new_enough(answer: &str) -> bool {
         .split('.')
         .map_while(|part| part.parse().ok());
     match (numbers.next(), numbers.next()) {
-        (Some(major), Some(minor)) => (major, minor) >= GO,
+        (Some(major), Some(minor)) => (major, minor) >= MIN_GO,
         _ => false,
     }
 }
 
-/// Sees to it that binaries and images are in the cache.
+/// Puts missing binaries and images into the cache.
 ///
 /// # Errors
-/// When something cannot be copied or built.
+/// If something cannot be copied or built.
 pub(crate) fn provide(cache: &Path) -> Result<()> {
     let folder = folder(cache);
     std::fs::create_dir_all(&folder)
-        .with_context(|| format!("cannot make `{}`", folder.display()))?;
-    let theirs = of_the_user();
-    for name in lacking(cache) {
+        .with_context(|| format!("cannot create `{}`", folder.display()))?;
+    let theirs = user_binaries();
+    for name in missing_binaries(cache) {
         if let Some((_, file)) = theirs.iter().find(|(have, _)| *have == name) {
             std::fs::copy(file, folder.join(name)).with_context(|| {
                 format!("cannot copy `{}` to `{}`", file.display(), folder.display())
@@ -123,13 +123,13 @@ pub(crate) fn provide(cache: &Path) -> Result<()> {
             terminal::note(&format!("           {name} from {}", file.display()));
         }
     }
-    let missing = lacking(cache);
+    let missing = missing_binaries(cache);
     if !missing.is_empty() || !folder.join("kwok.yaml").is_file() {
         let label = format!(
             "Kubernetes binaries, once, into {} (8 to 12 minutes)",
             folder.display()
         );
-        let mut build = Command::new(places::scripts().join("kubernetes/assets/build.sh"));
+        let mut build = Command::new(paths::scripts().join("kubernetes/assets/build.sh"));
         build.arg(&folder).args(if missing.is_empty() {
             vec!["kwok"]
         } else {
@@ -137,18 +137,18 @@ pub(crate) fn provide(cache: &Path) -> Result<()> {
         });
         process::run(&label, &mut build)?;
     }
-    make_images(cache)
+    build_images(cache)
 }
 
-fn make_images(cache: &Path) -> Result<()> {
+fn build_images(cache: &Path) -> Result<()> {
     let (folder, images) = (folder(cache), images(cache));
     let made = images.join("worker/cni.tar");
     if newest(&folder) <= modified(&made) && made.exists() {
         return Ok(());
     }
-    let mut make = Command::new(places::scripts().join("kubernetes/hosts/images.sh"));
+    let mut make = Command::new(paths::scripts().join("kubernetes/hosts/images.sh"));
     make.arg(&folder).arg(&images);
-    process::run("container images of them", &mut make).map(drop)
+    process::run("Kubernetes container images", &mut make).map(drop)
 }
 
 fn newest(folder: &Path) -> Option<std::time::SystemTime> {
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn go_is_compared_by_number() {
+    fn go_versions_are_compared_numerically() {
         for (answer, fits) in [
             ("go1.26.8", true),
             ("go1.27", true),
@@ -183,6 +183,9 @@ mod tests {
     #[test]
     fn an_empty_cache_lacks_everything() {
         let cache = tempfile::tempdir().unwrap();
-        assert_eq!(lacking(cache.path()).len(), KUBERNETES.len() + OTHERS.len());
+        assert_eq!(
+            missing_binaries(cache.path()).len(),
+            KUBERNETES.len() + OTHERS.len()
+        );
     }
 }

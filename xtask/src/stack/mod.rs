@@ -1,16 +1,16 @@
-//! `cargo xtask stack`: the real neighbours, started by the scripts in `tests/stack`.
+//! `cargo xtask stack`: the real systems, started by the scripts in `tests/stack`.
 //!
 //! ```text
 //! openstack    Keystone, Glance, Placement, Nova, Neutron, Heat from Debian packages on 127.0.0.1;
-//!   │          the hypervisor is fake, but each ACTIVE server gets a real host behind its address
-//! hosts        the LAN 10.77.0.0/24 those hosts live in, with the binaries and images they run
-//! kubernetes   a control plane alone with simulated nodes, for what needs no machine
+//!   │          the hypervisor is simulated, but each ACTIVE server has a real host at its address
+//! hosts        the LAN 10.77.0.0/24 of these hosts, with their binaries and images
+//! kubernetes   only a control plane with simulated nodes, for tests that need no hosts
 //! ```
-//! What is missing is looked for first and named in one list with the command for each. Everything
-//! can be said twice: what runs is left alone.
+//! Missing prerequisites are all listed first, each with the command that provides it. All commands are idempotent:
+//! systems that run are left alone.
 
 mod binaries;
-mod needs;
+mod prerequisites;
 mod status;
 
 use std::collections::BTreeSet;
@@ -21,13 +21,13 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 
-use crate::{places, process, terminal};
+use crate::{paths, process, terminal};
 
-pub(crate) use status::look;
+pub(crate) use status::observe;
 
 /// The address of this machine in the hosts' LAN.
 const LAN: &str = "10.77.0.1/24";
-/// Who can log in on a host: everybody with the server's key pair, `ubuntu` with this password too.
+/// Logins of the hosts: all users with the server's key pair, `ubuntu` also with this password.
 const HOST_USERS: &str = "root: ubuntu:secret:nopasswd";
 
 #[derive(clap::Args)]
@@ -38,40 +38,40 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Install what is missing and start; what runs already is left alone.
+    /// Install missing prerequisites and start the systems that do not run.
     Up {
-        /// Only these (OpenStack brings the hosts along); without any: all.
+        /// Systems to start; OpenStack includes the hosts. Default: all.
         parts: Vec<Part>,
     },
-    /// Stop and remove all state; caches stay.
+    /// Stop the systems and delete their state; caches stay.
     Down {
-        /// Only these; without any: all.
+        /// Only these systems. Default: all.
         parts: Vec<Part>,
     },
-    /// What runs, where, since when.
+    /// Show which systems run, and their addresses.
     Status {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Only these; without any: all.
+        /// Only these systems. Default: all.
         parts: Vec<Part>,
     },
 }
 
-/// A neighbour that can be started by itself.
+/// A system that can be started separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Part {
     /// The OpenStack services.
     Openstack,
-    /// A Kubernetes control plane alone.
+    /// A Kubernetes control plane without hosts.
     Kubernetes,
     /// The LAN of the hosts.
     Hosts,
 }
 
 impl Part {
-    /// Its name, which is also its folder below the state.
+    /// Its name, also that of its state folder.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Openstack => "openstack",
@@ -80,19 +80,19 @@ impl Part {
         }
     }
 
-    /// Where it keeps its state.
+    /// Path of its state folder.
     pub(crate) fn state(self) -> PathBuf {
-        places::state().join(self.name())
+        paths::state().join(self.name())
     }
 }
 
-/// Every part, in the order in which they start.
+/// All parts, in start order.
 pub(crate) const ALL: [Part; 3] = [Part::Hosts, Part::Openstack, Part::Kubernetes];
 
-/// Does what was asked.
+/// Runs the command.
 ///
 /// # Errors
-/// When something is missing, does not start, or does not go.
+/// If a prerequisite is missing, or a system does not start or stop.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.verb {
         Verb::Up { parts } => {
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         Verb::Down { parts } => down(&chosen(parts)),
         Verb::Status { json, parts } => {
-            let found = look(&chosen(parts));
+            let found = observe(&chosen(parts));
             if *json {
                 println!(
                     "{}",
@@ -128,9 +128,9 @@ fn chosen(parts: &[Part]) -> BTreeSet<Part> {
     }
 }
 
-/// What a test reads to find the neighbours, as name and path; only what is there.
+/// Environment variables with which tests find the systems; only paths that exist.
 pub(crate) fn environment() -> Vec<(&'static str, PathBuf)> {
-    let cache = places::cache();
+    let cache = paths::cache();
     [
         (
             "VNFM_LIVE_OPENSTACK",
@@ -149,34 +149,34 @@ pub(crate) fn environment() -> Vec<(&'static str, PathBuf)> {
     .collect()
 }
 
-/// What stands in the way of these parts, one line each with the command for it; root installs
-/// Debian packages itself.
+/// Missing prerequisites of these parts, one line each with the command that provides it. As root, Debian packages are
+/// installed automatically and not listed.
 pub(crate) fn obstacles(parts: &BTreeSet<Part>) -> Vec<String> {
-    needs::missing(&with_hosts(parts))
+    prerequisites::missing(&with_hosts(parts))
         .iter()
         .map(ToString::to_string)
         .collect()
 }
 
-/// Starts what of these does not run.
+/// Starts those of these parts that do not run.
 ///
 /// # Errors
-/// When something is missing or does not start; the list or the last words are in the error.
+/// If a prerequisite is missing or a system does not start; with the list or the last output lines.
 pub(crate) fn up(parts: &BTreeSet<Part>) -> Result<()> {
     let parts = with_hosts(parts);
-    let missing = needs::missing(&parts);
+    let missing = prerequisites::missing(&parts);
     if !missing.is_empty() {
         let lines: Vec<String> = missing.iter().map(|need| format!("  - {need}")).collect();
         bail!(
-            "the real neighbours cannot start, {} missing:\n{}",
+            "the real systems cannot start, {} prerequisites are missing:\n{}",
             missing.len(),
             lines.join("\n")
         );
     }
-    std::fs::create_dir_all(places::state())
-        .with_context(|| format!("cannot make `{}`", places::state().display()))?;
-    needs::install(&parts)?;
-    let cache = places::cache();
+    std::fs::create_dir_all(paths::state())
+        .with_context(|| format!("cannot create `{}`", paths::state().display()))?;
+    prerequisites::install(&parts)?;
+    let cache = paths::cache();
     binaries::provide(&cache)?;
     for part in ALL.into_iter().filter(|part| parts.contains(part)) {
         match part {
@@ -185,7 +185,7 @@ pub(crate) fn up(parts: &BTreeSet<Part>) -> Result<()> {
             Part::Kubernetes => kubernetes_up(&cache)?,
         }
     }
-    hand_over()
+    chown_to_caller()
 }
 
 fn with_hosts(parts: &BTreeSet<Part>) -> BTreeSet<Part> {
@@ -196,12 +196,11 @@ fn with_hosts(parts: &BTreeSet<Part>) -> BTreeSet<Part> {
     parts
 }
 
-/// The network that hosts come into, and the folder where each keeps what it is: tests are told of it before the first
-/// host is there.
+/// The network of the hosts, and the folder for their state, which must exist before the first host.
 fn lan_up() -> Result<()> {
     let hosts = Part::Hosts.state();
     std::fs::create_dir_all(&hosts)
-        .with_context(|| format!("cannot make `{}`", hosts.display()))?;
+        .with_context(|| format!("cannot create `{}`", hosts.display()))?;
     process::run(
         "LAN of the hosts",
         script("kubernetes/hosts/lan-up.sh").arg(LAN),
@@ -233,15 +232,15 @@ fn kubernetes_up(cache: &Path) -> Result<()> {
     .map(drop)
 }
 
-/// Stops these parts and removes what they kept.
+/// Stops these parts and deletes their state.
 ///
 /// # Errors
-/// When somebody else's rights are needed, or something does not go.
+/// If root is needed, or a part does not stop.
 pub(crate) fn down(parts: &BTreeSet<Part>) -> Result<()> {
-    let needs_root = look(parts).iter().any(|part| part.is_up);
+    let needs_root = observe(parts).iter().any(|part| part.is_up);
     ensure!(
         !needs_root || rustix::process::getuid().is_root(),
-        "stopping the neighbours needs root: `sudo -E cargo xtask stack down`"
+        "stopping the real systems needs root: `sudo -E cargo xtask stack down`"
     );
     for part in ALL.into_iter().rev().filter(|part| parts.contains(part)) {
         match part {
@@ -265,10 +264,10 @@ pub(crate) fn down(parts: &BTreeSet<Part>) -> Result<()> {
 }
 
 fn hosts_down(parts: &BTreeSet<Part>) -> Result<()> {
-    let openstack = look(&[Part::Openstack].into());
+    let openstack = observe(&[Part::Openstack].into());
     ensure!(
         parts.contains(&Part::Openstack) || !openstack.iter().any(|part| part.is_up),
-        "OpenStack's servers live on these hosts: take it down as well, `cargo xtask stack down openstack hosts`"
+        "the servers of OpenStack run on these hosts; stop both: `cargo xtask stack down openstack hosts`"
     );
     for host in status::hosts() {
         process::run(
@@ -281,17 +280,17 @@ fn hosts_down(parts: &BTreeSet<Part>) -> Result<()> {
     process::run("LAN down", &mut script("kubernetes/hosts/lan-down.sh")).map(drop)
 }
 
-/// One of the scripts, told where state lies.
+/// A script with the state folders in its environment.
 fn script(path: &str) -> Command {
-    let mut command = Command::new(places::scripts().join(path));
+    let mut command = Command::new(paths::scripts().join(path));
     command
         .env("OPENSTACK_HOME", Part::Openstack.state())
         .env("VNFM_HOSTS", Part::Hosts.state());
     command
 }
 
-/// Gives the files that clients need to the person who called us by sudo.
-fn hand_over() -> Result<()> {
+/// Under sudo, makes the caller the owner of the files that clients need.
+fn chown_to_caller() -> Result<()> {
     let id = |name: &str| {
         std::env::var(name)
             .ok()
@@ -300,15 +299,16 @@ fn hand_over() -> Result<()> {
     if let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) {
         for folder in [Part::Openstack.state(), Part::Kubernetes.state()] {
             if folder.exists() {
-                std::os::unix::fs::chown(&folder, Some(user), Some(group))
-                    .with_context(|| format!("cannot hand `{}` to you", folder.display()))?;
+                std::os::unix::fs::chown(&folder, Some(user), Some(group)).with_context(|| {
+                    format!("cannot change the owner of `{}`", folder.display())
+                })?;
             }
         }
         for (name, path) in environment() {
             if path.is_file() {
                 std::os::unix::fs::chown(&path, Some(user), Some(group))
-                    .with_context(|| format!("cannot hand `{}` to you", path.display()))?;
-                terminal::note(&format!("           {name}: yours"));
+                    .with_context(|| format!("cannot change the owner of `{}`", path.display()))?;
+                terminal::note(&format!("           {name}: owner changed to the caller"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What runs: by the processes that the scripts recorded, and by whether the neighbour answers.
+//! Status of the real systems: from the processes that the scripts recorded, and from whether the endpoint responds.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,26 +10,25 @@ use serde::Serialize;
 
 use super::{ALL, Part};
 
-/// How long a neighbour may take to answer before it counts as down.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A system that does not respond within this time counts as down.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One neighbour.
+/// Status of one system.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
-    /// Which one.
     pub(crate) part: Part,
-    /// Whether it can be used.
+    /// Whether its endpoint responds.
     pub(crate) is_up: bool,
-    /// Its address for clients.
+    /// Address for clients; absent while it is down.
     pub(crate) endpoint: Option<String>,
-    /// The file that clients are configured with.
+    /// Configuration file for clients.
     pub(crate) configuration: Option<String>,
-    /// Processes that run for it.
+    /// Names of its running processes.
     pub(crate) processes: Vec<String>,
-    /// Processes that were started and are gone.
+    /// Names of its processes that have exited.
     pub(crate) dead: Vec<String>,
-    /// Resident memory of those that run.
+    /// Resident memory of the running processes.
     pub(crate) resident_mib: u64,
 }
 
@@ -51,7 +50,7 @@ impl fmt::Display for Status {
         if !self.dead.is_empty() {
             write!(
                 f,
-                "  (gone: {}; `cargo xtask stack up` starts them again)",
+                "  (exited: {}; `cargo xtask stack up` restarts them)",
                 self.dead.join(", ")
             )?;
         }
@@ -59,19 +58,19 @@ impl fmt::Display for Status {
     }
 }
 
-/// Looks at these parts.
-pub(crate) fn look(parts: &BTreeSet<Part>) -> Vec<Status> {
+/// The status of these parts.
+pub(crate) fn observe(parts: &BTreeSet<Part>) -> Vec<Status> {
     ALL.into_iter()
         .filter(|part| parts.contains(part))
         .map(|part| match part {
-            Part::Hosts => look_at_hosts(),
-            Part::Openstack => look_at_openstack(),
-            Part::Kubernetes => look_at_kubernetes(),
+            Part::Hosts => observe_hosts(),
+            Part::Openstack => observe_openstack(),
+            Part::Kubernetes => observe_kubernetes(),
         })
         .collect()
 }
 
-fn look_at_hosts() -> Status {
+fn observe_hosts() -> Status {
     let state = Part::Hosts.state();
     let (mut processes, mut dead, mut resident_mib) = (Vec::new(), Vec::new(), 0);
     for host in hosts() {
@@ -96,7 +95,7 @@ fn look_at_hosts() -> Status {
     }
 }
 
-/// The hosts that have a disk.
+/// Names of the hosts that have a configuration.
 pub(crate) fn hosts() -> Vec<String> {
     let folders = std::fs::read_dir(Part::Hosts.state())
         .into_iter()
@@ -110,12 +109,12 @@ pub(crate) fn hosts() -> Vec<String> {
     names
 }
 
-fn look_at_openstack() -> Status {
+fn observe_openstack() -> Status {
     let state = Part::Openstack.state();
     let (processes, dead, resident_mib) = daemons(&state.join("run"));
     let endpoint = "http://127.0.0.1:25000/v3";
     let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(PATIENCE))
+        .timeout_global(Some(RESPONSE_TIMEOUT))
         .proxy(None)
         .build()
         .into();
@@ -131,11 +130,12 @@ fn look_at_openstack() -> Status {
     }
 }
 
-fn look_at_kubernetes() -> Status {
+fn observe_kubernetes() -> Status {
     let state = Part::Kubernetes.state();
     let (processes, dead, resident_mib) = daemons(&state.join("run"));
     let address = SocketAddr::from(([127, 0, 0, 1], 16443));
-    let is_up = !processes.is_empty() && TcpStream::connect_timeout(&address, PATIENCE).is_ok();
+    let is_up =
+        !processes.is_empty() && TcpStream::connect_timeout(&address, RESPONSE_TIMEOUT).is_ok();
     Status {
         part: Part::Kubernetes,
         is_up,
@@ -151,9 +151,9 @@ fn present(file: &Path) -> Option<String> {
     file.is_file().then(|| file.display().to_string())
 }
 
-/// Who runs, who is gone, and the memory of the former, by the `*.pid` files of a folder.
+/// Names of running and exited processes, and the memory of the running ones, from the `*.pid` files of a folder.
 fn daemons(folder: &Path) -> (Vec<String>, Vec<String>, u64) {
-    let (mut running, mut gone, mut memory) = (Vec::new(), Vec::new(), 0);
+    let (mut running, mut exited, mut memory) = (Vec::new(), Vec::new(), 0);
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.extension().is_none_or(|kind| kind != "pid") {
@@ -169,12 +169,12 @@ fn daemons(folder: &Path) -> (Vec<String>, Vec<String>, u64) {
                 memory += resident(pid);
                 running.push(name);
             }
-            None => gone.push(name),
+            None => exited.push(name),
         }
     }
     running.sort();
-    gone.sort();
-    (running, gone, memory)
+    exited.sort();
+    (running, exited, memory)
 }
 
 fn recorded(file: &Path) -> Option<u32> {
@@ -190,7 +190,7 @@ fn runs(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
 }
 
-/// All of a host's processes together, by its control group.
+/// Resident memory (MiB) of all processes of a host, from its control group.
 fn resident_in_group(host: &str) -> u64 {
     let file = format!("/sys/fs/cgroup/memory/vnfm-hosts/{host}/memory.stat");
     let text = std::fs::read_to_string(file).unwrap_or_default();

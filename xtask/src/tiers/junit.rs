@@ -1,17 +1,17 @@
-//! nextest's `JUnit` report, read for what passed, failed and said that it could not run.
+//! Counts passed, failed and skipped tests in nextest's `JUnit` report.
 
 use anyhow::{Context, Result};
 
 use super::Count;
 
-/// How a test says that it cannot run.
+/// Prefix of the line by which a test reports that it cannot run.
 pub(crate) const SKIPPED: &str = "skipped: ";
 
-/// Counts the report's test cases of these test programs.
+/// Counts the test cases of the test programs that `is_selected` accepts.
 ///
 /// # Errors
-/// When it is not XML.
-pub(crate) fn count(report: &str, is_meant: impl Fn(&str) -> bool) -> Result<Count> {
+/// If it is not XML.
+pub(crate) fn count(report: &str, is_selected: impl Fn(&str) -> bool) -> Result<Count> {
     let document =
         roxmltree::Document::parse(report).context("nextest's JUnit report is not XML")?;
     let mut count = Count::default();
@@ -20,7 +20,7 @@ pub(crate) fn count(report: &str, is_meant: impl Fn(&str) -> bool) -> Result<Cou
         .filter(|node| node.has_tag_name("testcase"))
     {
         let program = case.attribute("classname").unwrap_or_default();
-        if !is_meant(program) {
+        if !is_selected(program) {
             continue;
         }
         let name = format!("{program} {}", case.attribute("name").unwrap_or_default());
@@ -36,7 +36,7 @@ pub(crate) fn count(report: &str, is_meant: impl Fn(&str) -> bool) -> Result<Cou
             count.why.push(format!("{name}: ignored"));
         } else {
             count.passed += 1;
-            // nextest's word for a try that did not hold before one that did
+            // an attempt that failed before one that passed
             if has("flakyFailure") || has("flakyError") {
                 count.unsteady.push(name);
             }
@@ -45,7 +45,7 @@ pub(crate) fn count(report: &str, is_meant: impl Fn(&str) -> bool) -> Result<Cou
     Ok(count)
 }
 
-/// What the test printed as its reason not to run.
+/// The reason for not running that the test printed.
 fn reason(case: roxmltree::Node<'_, '_>) -> Option<String> {
     case.children()
         .filter(|child| child.has_tag_name("system-out") || child.has_tag_name("system-err"))
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_xml_is_an_error() {
+    fn invalid_xml_is_an_error() {
         assert!(count("<testsuites>", |_| true).is_err());
     }
 }

@@ -1,14 +1,13 @@
-//! `cargo xtask test`: every tier of tests, with what it needs.
+//! `cargo xtask test`: all tiers of tests, with their prerequisites.
 //!
 //! ```text
-//! simulated   the whole workspace: unit tests, contracts, the story in the simulated world; needs Rust alone
-//! real        test programs called `live`: real OpenStack, real hosts, real
-//!             Kubernetes; what they need is installed and started first, and stopped again if it did not run
+//! simulated   the entire workspace: unit tests, contracts, the demo scenario in the simulated world; needs only Rust
+//! real        test programs called `live`: real OpenStack, hosts and Kubernetes; these are installed and started
+//!             first, and stopped afterwards if they did not run before
 //! ```
-//! They run side by side: the real tests wait more than they work.
-//! A test that cannot run prints a line `skipped: why`; it is counted as skipped. A tier that cannot
-//! run says why. With `VNFM_REQUIRE_LIVE=1` either is a failure. A test that fails is tried once more: one
-//! that holds then has passed, and is named as `unsteady`.
+//! They run in parallel, because the real tests mostly wait. A test that cannot run prints `skipped: REASON` and is counted
+//! as skipped. A tier that cannot run reports the reasons. With `VNFM_REQUIRE_LIVE=1` both are failures. A failed test is
+//! repeated once; if it passes then, it counts as passed and is listed as `unsteady`.
 
 mod junit;
 mod plain;
@@ -22,27 +21,27 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::stack::{self, Part};
-use crate::{interrupt, places, process, terminal};
+use crate::{interrupt, paths, process, terminal};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only this tier; without it: all.
+    /// Run only this tier. Default: all.
     #[arg(long)]
     tier: Option<Tier>,
-    /// Write what passed, failed and was skipped, by tier, as JSON.
+    /// Write the passed, failed and skipped tests of each tier to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Leave the real neighbours running that this run has started.
+    /// Keep the real systems running that this command starts.
     #[arg(long)]
     keep: bool,
-    /// Run the simulated tier by `cargo test`, as a machine without cargo-nextest does.
+    /// Run the simulated tier with `cargo test`, as without cargo-nextest.
     #[arg(long)]
     without_nextest: bool,
 }
 
-/// What holds for all tiers of a run.
+/// Options for all tiers of a run.
 #[derive(Clone, Copy)]
-struct Ways {
+struct Options {
     keep: bool,
     without_nextest: bool,
 }
@@ -51,14 +50,14 @@ struct Ways {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Tier {
-    /// Needs Rust alone.
+    /// Needs only Rust.
     Simulated,
     /// Needs root, cgroup v1, Debian 12, and Go or the Kubernetes binaries.
     Real,
 }
 
 impl Tier {
-    /// Its tests, as nextest selects them.
+    /// Its filter for nextest.
     fn filter(self) -> &'static str {
         match self {
             Self::Simulated => "not binary(live)",
@@ -66,7 +65,7 @@ impl Tier {
         }
     }
 
-    /// Whose test program this is, as the report names it.
+    /// The tier of a test program in the report.
     fn of(program: &str) -> Self {
         if program.ends_with("::live") {
             Self::Real
@@ -83,20 +82,20 @@ impl Tier {
     }
 }
 
-/// What became of a tier's tests.
+/// Results of the tests of a tier.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Count {
-    /// Ran and held.
+    /// Number that passed.
     pub(crate) passed: usize,
-    /// Ran and did not hold.
+    /// Number that failed.
     pub(crate) failed: usize,
-    /// Did not run, or said that they could not.
+    /// Number that did not run, or reported that they cannot.
     pub(crate) skipped: usize,
-    /// Why they were skipped, with the test's name.
+    /// Reasons for skipping, with the names of the tests.
     pub(crate) why: Vec<String>,
-    /// The names of those that failed.
+    /// Names of the failed tests.
     pub(crate) failures: Vec<String>,
-    /// The names of those that held at their second try only.
+    /// Names of the tests that passed only when repeated.
     pub(crate) unsteady: Vec<String>,
 }
 
@@ -104,30 +103,30 @@ pub(crate) struct Count {
 struct Report {
     tier: Tier,
     ran: bool,
-    /// Of the run that it was part of; tiers run side by side.
+    /// Duration of the entire run, since tiers run in parallel.
     seconds: f64,
     #[serde(flatten)]
     count: Count,
 }
 
-/// Runs the tiers and says how they went.
+/// Runs the tiers and prints the results.
 ///
 /// # Errors
-/// When a test failed, a build failed, or a tier could not run that had to.
+/// If a test or the build fails, or a required tier cannot run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let tiers = arguments
         .tier
         .map_or_else(|| vec![Tier::Simulated, Tier::Real], |tier| vec![tier]);
-    let mut build = places::cargo();
-    build.args(["build", "--workspace", "--all-targets"]); // tests, and programs and plugins that they start
+    let mut build = paths::cargo();
+    build.args(["build", "--workspace", "--all-targets"]); // also the programs and plugins that tests start
     if !process::foreground(&mut build)? {
-        bail!("the workspace does not build; cargo's words are above");
+        bail!("the workspace does not build; cargo's output is above");
     }
-    let ways = Ways {
+    let options = Options {
         keep: arguments.keep,
         without_nextest: arguments.without_nextest,
     };
-    let reports = run_all(&tiers, ways)?;
+    let reports = run_all(&tiers, options)?;
     for report in &reports {
         println!("{report}");
     }
@@ -159,7 +158,7 @@ impl std::fmt::Display for Report {
             .try_for_each(|name| write!(f, "\n  failed: {name}"))?;
         unsteady
             .iter()
-            .try_for_each(|name| write!(f, "\n  unsteady: {name}: held at its second try only"))?;
+            .try_for_each(|name| write!(f, "\n  unsteady: {name}: passed only when repeated"))?;
         why.iter()
             .try_for_each(|reason| write!(f, "\n  skipped: {reason}"))
     }
@@ -167,7 +166,7 @@ impl std::fmt::Display for Report {
 
 fn verdict(reports: &[Report]) -> Result<()> {
     let failed: usize = reports.iter().map(|report| report.count.failed).sum();
-    let silent: Vec<_> = reports
+    let not_run: Vec<_> = reports
         .iter()
         .filter(|report| !report.ran)
         .map(|report| report.tier.name())
@@ -175,10 +174,10 @@ fn verdict(reports: &[Report]) -> Result<()> {
     if failed > 0 {
         bail!("{failed} tests failed; their names are above");
     }
-    if must_run() && !silent.is_empty() {
+    if must_run() && !not_run.is_empty() {
         bail!(
-            "tier {} could not run, and VNFM_REQUIRE_LIVE=1 demands it",
-            silent.join(", ")
+            "tier {} could not run, but VNFM_REQUIRE_LIVE=1 requires it",
+            not_run.join(", ")
         );
     }
     Ok(())
@@ -189,13 +188,13 @@ fn must_run() -> bool {
     std::env::var("VNFM_REQUIRE_LIVE").is_ok_and(|value| value == "1")
 }
 
-/// Runs these tiers' tests side by side, with the neighbours that they need.
-fn run_all(tiers: &[Tier], ways: Ways) -> Result<Vec<Report>> {
+/// Runs the tests of these tiers in parallel, with the real systems if needed.
+fn run_all(tiers: &[Tier], options: Options) -> Result<Vec<Report>> {
     let names: Vec<_> = tiers.iter().map(|tier| tier.name()).collect();
     let began = Instant::now();
     let parts = stack::ALL.into();
-    let needs_neighbours = tiers.contains(&Tier::Real);
-    let obstacles = if needs_neighbours {
+    let needs_stack = tiers.contains(&Tier::Real);
+    let obstacles = if needs_stack {
         stack::obstacles(&parts)
     } else {
         Vec::new()
@@ -209,7 +208,7 @@ fn run_all(tiers: &[Tier], ways: Ways) -> Result<Vec<Report>> {
         let mut reports = if others.is_empty() {
             Vec::new()
         } else {
-            run_all(&others, ways)?
+            run_all(&others, options)?
         };
         let count = Count {
             skipped: live_tests()?,
@@ -225,10 +224,10 @@ fn run_all(tiers: &[Tier], ways: Ways) -> Result<Vec<Report>> {
         return Ok(reports);
     }
     terminal::note(&format!("── tier {} ──", names.join(" and ")));
-    let counts = if needs_neighbours {
-        beside_neighbours(tiers, &parts, ways)
+    let counts = if needs_stack {
+        with_stack(tiers, &parts, options)
     } else {
-        run_tests(tiers, ways)
+        run_tests(tiers, options)
     };
     let seconds = began.elapsed().as_secs_f64();
     let report = |(tier, count): (&Tier, _)| Report {
@@ -240,40 +239,42 @@ fn run_all(tiers: &[Tier], ways: Ways) -> Result<Vec<Report>> {
     Ok(tiers.iter().zip(counts?).map(report).collect())
 }
 
-/// Starts what of the neighbours does not run, and stops that again, unless it is to be kept.
-fn beside_neighbours(tiers: &[Tier], parts: &BTreeSet<Part>, ways: Ways) -> Result<Vec<Count>> {
-    let running = stack::look(parts).into_iter().filter(|part| part.is_up);
+/// Starts the real systems that do not run, and stops these again, unless `keep` is set.
+fn with_stack(tiers: &[Tier], parts: &BTreeSet<Part>, options: Options) -> Result<Vec<Count>> {
+    let running = stack::observe(parts).into_iter().filter(|part| part.is_up);
     let running: BTreeSet<_> = running.map(|part| part.part).collect();
-    let to_stop = if ways.keep {
+    let to_stop = if options.keep {
         BTreeSet::new()
     } else {
         parts - &running
     };
-    let counts = stack::up(parts).and_then(|()| run_tests(tiers, ways));
+    let counts = stack::up(parts).and_then(|()| run_tests(tiers, options));
     if !to_stop.is_empty() {
-        interrupt::forgive();
+        interrupt::clear();
         let stopped = stack::down(&to_stop);
         return counts.and_then(|counts| stopped.map(|()| counts));
     }
     counts
 }
 
-/// Runs the tests of these tiers; a count for each.
-fn run_tests(tiers: &[Tier], ways: Ways) -> Result<Vec<Count>> {
+/// Runs the tests of these tiers; returns the results of each.
+fn run_tests(tiers: &[Tier], options: Options) -> Result<Vec<Count>> {
     if !has_nextest() {
         terminal::note(
-            "cargo-nextest is absent (`cargo install cargo-nextest --locked`): `cargo test` it is, which is slower",
+            "cargo-nextest is not installed (`cargo install cargo-nextest --locked`); using the slower `cargo test`",
         );
         return tiers.iter().map(|tier| plain::run(*tier)).collect();
     }
-    if !ways.without_nextest {
+    if !options.without_nextest {
         return with_nextest(tiers);
     }
-    // Side by side, as nextest runs them: the real tests wait more than they work.
+    // In parallel, as with nextest: the real tests mostly wait.
     std::thread::scope(|scope| {
         let run = |tier: Tier| match tier {
             Tier::Simulated => plain::run(tier),
-            Tier::Real => with_nextest(&[tier])?.pop().context("nextest has no count"),
+            Tier::Real => with_nextest(&[tier])?
+                .pop()
+                .context("nextest returned no results"),
         };
         let running: Vec<_> = tiers
             .iter()
@@ -291,13 +292,13 @@ fn run_tests(tiers: &[Tier], ways: Ways) -> Result<Vec<Count>> {
 }
 
 fn has_nextest() -> bool {
-    process::ask("cargo", &["nextest", "--version"]).is_some()
+    process::query("cargo", &["nextest", "--version"]).is_some()
 }
 
-/// The command over the workspace, with the environment that these tiers' tests read.
-pub(crate) fn cargo_for(tiers: &[Tier], words: &[&str]) -> std::process::Command {
-    let mut command = places::cargo();
-    command.args(words).arg("--workspace");
+/// A cargo command for the workspace, with the environment variables of these tiers.
+pub(crate) fn cargo_for(tiers: &[Tier], arguments: &[&str]) -> std::process::Command {
+    let mut command = paths::cargo();
+    command.args(arguments).arg("--workspace");
     if tiers.contains(&Tier::Real) {
         command.envs(stack::environment());
     }
@@ -305,24 +306,24 @@ pub(crate) fn cargo_for(tiers: &[Tier], words: &[&str]) -> std::process::Command
 }
 
 fn with_nextest(tiers: &[Tier]) -> Result<Vec<Count>> {
-    // where .config/nextest.toml has it, whatever folder cargo builds into
-    let report = places::root().join("target/nextest/ci/junit.xml");
+    // the path in .config/nextest.toml, independent of the target folder
+    let report = paths::root().join("target/nextest/ci/junit.xml");
     remove(&report)?;
     let mut command = cargo_for(tiers, &["nextest", "run", "--profile", "ci"]);
     for tier in tiers {
         command.args(["--filterset", tier.filter()]);
     }
-    let held = process::foreground(&mut command)?;
+    let passed = process::foreground(&mut command)?;
     let text = std::fs::read_to_string(&report).with_context(|| {
         format!(
-            "nextest wrote no report `{}`; its words are above",
+            "nextest wrote no report `{}`; its output is above",
             report.display()
         )
     })?;
     let count = |tier: &Tier| junit::count(&text, |program| Tier::of(program) == *tier);
     let counts: Vec<_> = tiers.iter().map(count).collect::<Result<_>>()?;
-    if !held && counts.iter().all(|count| count.failed == 0) {
-        bail!("nextest failed, though no test did; its words are above");
+    if !passed && counts.iter().all(|count| count.failed == 0) {
+        bail!("nextest failed, but no test did; its output is above");
     }
     Ok(counts)
 }
@@ -336,7 +337,7 @@ fn remove(file: &Path) -> Result<()> {
     }
 }
 
-/// How many tests the real tier has.
+/// Number of tests in the real tier.
 fn live_tests() -> Result<usize> {
     let mut list = cargo_for(&[], &["test", "--quiet"]);
     list.args(["--test", "live", "--", "--list"]);

@@ -1,38 +1,38 @@
-//! The same by `cargo test`, for machines without nextest: its summary lines are added up.
+//! Runs a tier with `cargo test`, for machines without nextest, and adds up its summary lines.
 
 use anyhow::{Result, bail};
 
 use super::{Count, Tier, cargo_for, junit::SKIPPED};
-use crate::places;
+use crate::paths;
 use crate::process::{self, Output};
 
-/// Runs a tier; what fails runs once more, as nextest does it.
+/// Runs a tier; failed tests are repeated once, as with nextest.
 ///
 /// # Errors
-/// When cargo cannot be started, or fails before it runs a test.
+/// If cargo cannot be started, or fails before it runs a test.
 pub(crate) fn run(tier: Tier) -> Result<Count> {
-    let (mut count, held) = once(tier, &[])?;
-    // a test that says `skipped:` has passed as far as cargo knows
+    let (mut count, succeeded) = once(tier, &[])?;
+    // cargo counts a test that prints `skipped:` as passed
     count.passed = count.passed.saturating_sub(count.why.len());
     count.skipped += count.why.len();
-    if !held && count.failed == 0 {
-        bail!("`cargo test` failed before a test did; its words are above");
+    if !succeeded && count.failed == 0 {
+        bail!("`cargo test` failed, but no test did; its output is above");
     }
     if !count.failures.is_empty() {
-        println!("once more: {}", count.failures.join(", "));
+        println!("repeating: {}", count.failures.join(", "));
         let (again, _) = once(tier, &count.failures)?;
-        settle(&mut count, &again);
+        merge_repeated(&mut count, &again);
     }
     Ok(count)
 }
 
-/// Runs the tests of these names, or all, and whether cargo is content.
+/// Runs the tests with these names, or all; returns the results, and whether cargo succeeded.
 fn once(tier: Tier, names: &[String]) -> Result<(Count, bool)> {
     let mut command = cargo_for(&[tier], &["test", "--no-fail-fast"]);
     match tier {
         Tier::Simulated => {
             command.args(["--lib", "--bins", "--examples"]);
-            for name in places::test_programs()?
+            for name in paths::test_programs()?
                 .iter()
                 .filter(|name| name.as_str() != "live")
             {
@@ -51,15 +51,15 @@ fn once(tier: Tier, names: &[String]) -> Result<(Count, bool)> {
     let mut count = Count::default();
     let status = process::follow(&mut command, |output, line| {
         if output == Output::Data {
-            hear(&mut count, line);
+            count_line(&mut count, line);
         }
         println!("{line}");
     })?;
     Ok((count, status.success()))
 }
 
-/// What failed and held at its second try has passed, and is named.
-fn settle(count: &mut Count, again: &Count) {
+/// Counts the failed tests that passed when repeated as passed, and lists them as unsteady.
+fn merge_repeated(count: &mut Count, again: &Count) {
     if again.passed == 0 && again.failed == 0 {
         return;
     }
@@ -67,14 +67,14 @@ fn settle(count: &mut Count, again: &Count) {
     let (failures, unsteady): (Vec<_>, Vec<_>) = failed
         .into_iter()
         .partition(|name| again.failures.contains(name));
-    let held = unsteady.len().min(count.failed);
-    count.failed -= held;
-    count.passed += held;
+    let passed = unsteady.len().min(count.failed);
+    count.failed -= passed;
+    count.passed += passed;
     count.failures = failures;
     count.unsteady = unsteady;
 }
 
-fn hear(count: &mut Count, line: &str) {
+fn count_line(count: &mut Count, line: &str) {
     if let Some(reason) = line.trim().strip_prefix(SKIPPED) {
         count.why.push(reason.to_owned());
     } else if let Some(name) = line
@@ -95,7 +95,7 @@ fn hear(count: &mut Count, line: &str) {
     }
 }
 
-/// How many tests a `--list` names.
+/// Number of tests in the output of `--list`.
 pub(crate) fn listed(list: &str) -> usize {
     list.lines().filter(|line| line.ends_with(": test")).count()
 }
@@ -114,7 +114,7 @@ mod tests {
             "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 4 filtered out; finished in 0.1s",
             "test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s",
         ] {
-            hear(&mut count, line);
+            count_line(&mut count, line);
         }
         assert_eq!((count.passed, count.failed, count.skipped), (13, 1, 2));
         assert_eq!(count.failures, ["b::c"]);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_at_its_second_try_is_unsteady_and_no_failure() {
+    fn a_test_that_passes_when_repeated_is_unsteady() {
         let names = |all: &[&str]| all.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let mut count = Count {
             passed: 3,
@@ -136,7 +136,7 @@ mod tests {
             failures: names(&["b"]),
             ..Count::default()
         };
-        settle(&mut count, &again);
+        merge_repeated(&mut count, &again);
         assert_eq!((count.passed, count.failed), (4, 1));
         assert_eq!(
             (count.failures, count.unsteady),
@@ -147,8 +147,8 @@ mod tests {
             failures: names(&["a"]),
             ..Count::default()
         };
-        settle(&mut count, &Count::default());
-        assert_eq!(count.failed, 1, "it did not run again");
+        merge_repeated(&mut count, &Count::default());
+        assert_eq!(count.failed, 1, "it was not repeated");
     }
 
     #[test]

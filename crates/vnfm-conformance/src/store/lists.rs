@@ -16,7 +16,8 @@ use vnfm_types::shape::{Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS, VNF_PACKAGES};
 type Shared = Arc<dyn Store>;
 
 fn query(resource: &Resource, filter: &str) -> Query {
-    let filter = Filter::parse(resource, filter).unwrap_or_else(|told| panic!("{filter}: {told}"));
+    let filter =
+        Filter::parse(resource, filter).unwrap_or_else(|error| panic!("{filter}: {error}"));
     Query {
         filter,
         ..Query::default()

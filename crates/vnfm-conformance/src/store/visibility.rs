@@ -10,7 +10,7 @@ use vnfm_types::LcmOperationState;
 type Shared = Arc<dyn Store>;
 
 /// A scope limited to these.
-fn sight(vims: &[&str], namespaces: &[&str], vendors: &[&str]) -> VisibilityScope {
+fn scope(vims: &[&str], namespaces: &[&str], vendors: &[&str]) -> VisibilityScope {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     VisibilityScope {
         vims: names(vims),
@@ -86,16 +86,16 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
     store: Shared,
 ) {
     inhabited(&store).await;
-    for (sight, seen) in [
+    for (scope, seen) in [
         (VisibilityScope::default(), "1 2 3 4"),
-        (sight(&[], &[], &["Acme"]), "1 2 3"),
-        (sight(&[], &[], &["Acme", "Other"]), "1 2 3 4"),
-        (sight(&[], &[], &["Nobody"]), ""),
-        (sight(&["v1"], &[], &[]), "1 3"),
-        (sight(&["v1", "v2"], &[], &[]), "1 2 3"),
-        (sight(&[], &["web"], &[]), "1 3 4"),
-        (sight(&[], &["db"], &[]), "3"),
-        (sight(&["v2"], &["web"], &["Acme"]), "3"),
+        (scope(&[], &[], &["Acme"]), "1 2 3"),
+        (scope(&[], &[], &["Acme", "Other"]), "1 2 3 4"),
+        (scope(&[], &[], &["Nobody"]), ""),
+        (scope(&["v1"], &[], &[]), "1 3"),
+        (scope(&["v1", "v2"], &[], &[]), "1 2 3"),
+        (scope(&[], &["web"], &[]), "1 3 4"),
+        (scope(&[], &["db"], &[]), "3"),
+        (scope(&["v2"], &["web"], &["Acme"]), "3"),
     ] {
         let of = |letter: char| {
             let ids: Vec<_> = seen
@@ -105,24 +105,24 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
             ids.join(" ")
         };
         let query = || Query {
-            scope: sight.clone(),
+            scope: scope.clone(),
             ..Query::default()
         };
-        assert_eq!(instances(&store, query()).await, of('i'), "{sight:?}");
-        assert_eq!(ops(&store, query()).await, of('o'), "{sight:?}");
+        assert_eq!(instances(&store, query()).await, of('i'), "{scope:?}");
+        assert_eq!(ops(&store, query()).await, of('o'), "{scope:?}");
         let second = Query {
-            scope: sight.clone(),
+            scope: scope.clone(),
             ..Query::only("id", "i2")
         };
         let is_seen = if seen.contains('2') { "i2" } else { "" };
-        assert_eq!(instances(&store, second).await, is_seen, "{sight:?}");
+        assert_eq!(instances(&store, second).await, is_seen, "{scope:?}");
     }
     pages_follow_visibility(&store).await;
 }
 
 /// Pages contain only visible instances, and those that live nowhere any more.
 async fn pages_follow_visibility(store: &Shared) {
-    let narrow = sight(&["v1"], &[], &[]);
+    let narrow = scope(&["v1"], &[], &[]);
     let page = Query {
         after: Some("i1".into()),
         limit: 1,
@@ -173,18 +173,18 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
         .write(None, vec![Change::AddOp(op("o5", "i2"))])
         .await
         .unwrap();
-    for (sight, seen) in [
+    for (scope, seen) in [
         (VisibilityScope::default(), "o1 o2 o3 o4 o5"),
-        (sight(&["v1"], &[], &[]), "o1 o3 o5"),
-        (sight(&["v2"], &[], &[]), "o2 o3 o5"),
-        (sight(&[], &["web"], &[]), "o1 o3 o4 o5"),
-        (sight(&["v2"], &["web"], &[]), "o3 o5"),
+        (scope(&["v1"], &[], &[]), "o1 o3 o5"),
+        (scope(&["v2"], &[], &[]), "o2 o3 o5"),
+        (scope(&[], &["web"], &[]), "o1 o3 o4 o5"),
+        (scope(&["v2"], &["web"], &[]), "o3 o5"),
     ] {
         assert_eq!(
             ops(
                 &store,
                 Query {
-                    scope: sight.clone(),
+                    scope: scope.clone(),
                     ..Query::default()
                 }
             )
@@ -192,7 +192,7 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
             seen
         );
         let one = Query {
-            scope: sight,
+            scope,
             ..Query::only("id", "o2")
         };
         assert_eq!(ops(&store, one).await == "o2", seen.contains("o2"));
@@ -201,9 +201,9 @@ pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Share
 
 pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
     inhabited(&store).await;
-    let packages = async |sight: &VisibilityScope| {
+    let packages = async |scope: &VisibilityScope| {
         let query = Query {
-            scope: sight.clone(),
+            scope: scope.clone(),
             ..Query::default()
         };
         let found = store.package_records(TENANT, &query).await.unwrap();
@@ -212,13 +212,13 @@ pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
             .map(|record| record.info.id)
             .collect::<Vec<_>>()
     };
-    assert_eq!(packages(&sight(&[], &[], &["Acme"])).await, ["p-acme"]);
+    assert_eq!(packages(&scope(&[], &[], &["Acme"])).await, ["p-acme"]);
     assert_eq!(
-        packages(&sight(&["v1"], &[], &[])).await,
+        packages(&scope(&["v1"], &[], &[])).await,
         ["p-acme", "package"]
     );
-    let narrow = sight(&["v1"], &[], &[]);
-    for (id, sight) in [("s1", VisibilityScope::default()), ("s2", narrow.clone())] {
+    let narrow = scope(&["v1"], &[], &[]);
+    for (id, scope) in [("s1", VisibilityScope::default()), ("s2", narrow.clone())] {
         let subscription =
             json!({"id": id, "callbackUri": format!("http://{id}"), "verbosity": "FULL"});
         let record = SubscriptionRecord {
@@ -228,16 +228,16 @@ pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
             root: "http://root".into(),
             sent: 0,
             lost: 0,
-            scope: sight,
+            scope,
         };
         store
             .write(None, vec![Change::AddSubscription(Box::new(record))])
             .await
             .unwrap();
     }
-    let seen = async |sight: &VisibilityScope| {
+    let seen = async |scope: &VisibilityScope| {
         let query = Query {
-            scope: sight.clone(),
+            scope: scope.clone(),
             ..Query::default()
         };
         let found = store.subscriptions(TENANT, &query).await.unwrap();
@@ -252,7 +252,7 @@ pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
         ["s2"],
         "those created in the same scope"
     );
-    assert_eq!(seen(&sight(&["v2"], &[], &[])).await, [""; 0]);
+    assert_eq!(seen(&scope(&["v2"], &[], &[])).await, [""; 0]);
     assert_eq!(
         store.subscription(TENANT, "s2").await.unwrap().scope,
         narrow

@@ -13,7 +13,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const SHORTAGE_SUFFIXES: &[&str] = &["(os error 24)", "(os error 23)"];
 
 /// Runs the work of a step, and repeats it while there is no descriptor for it. A hook runs once: it reports shortages in
-/// its own process itself, and whoever starts that process waits for a descriptor.
+/// its own process itself, and the code that starts that process waits for a descriptor.
 pub(super) async fn run(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError> {
     loop {
         match work(op).await {

@@ -168,7 +168,7 @@ pub(crate) async fn ask(op: &Op) -> Output<Approved> {
     Ok(approved)
 }
 
-/// The location that an earlier process was told to poll.
+/// The location to poll, received by an earlier process.
 async fn stored_location(op: &Op) -> Result<Option<String>, PortError> {
     let stored = op
         .engine

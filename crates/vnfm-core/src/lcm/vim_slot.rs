@@ -1,7 +1,7 @@
 //! Before its first step an operation waits for a slot at its VIM. This limits the concurrent operations per VIM, so
 //! that a thousand of them do not overload one Heat.
 //!
-//! A waiting operation holds nothing that another one needs, so there is no deadlock. A cancel request and the shutdown
+//! A waiting operation holds nothing that another one needs, so deadlocks are impossible. A cancel request and the shutdown
 //! of this process end the wait: what follows does not call the VIM.
 
 use super::op::Op;

@@ -229,10 +229,10 @@ pub trait MgmtDriver: Send + Sync {
     fn declaration(&self) -> &Declaration;
     /// Identifies the driver; by default name and version.
     fn id(&self) -> DriverId {
-        let says = self.declaration();
+        let declaration = self.declaration();
         DriverId {
-            name: says.name.clone(),
-            version: says.version.clone(),
+            name: declaration.name.clone(),
+            version: declaration.version.clone(),
             sha256: None,
         }
     }
@@ -323,18 +323,18 @@ pub trait MgmtDrivers: Send + Sync {
     fn for_hook(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
         self.find(wanted.implementation, wanted.plugin)
     }
-    /// The driver `kept` (`name@version`), which instantiated an instance, as long as it is available: another version may
-    /// serve new instances, or be unusable.
+    /// The driver `name_and_version` (`name@version`), which instantiated an instance, as long as it is available: another
+    /// version may serve new instances, or be unusable.
     ///
     /// # Errors
     ///
-    /// As [`MgmtDrivers::for_hook`]. May return another version if versions cannot be told apart.
+    /// As [`MgmtDrivers::for_hook`]. May return another version if it cannot distinguish versions.
     fn for_deployed_hook(
         &self,
-        kept: &str,
+        name_and_version: &str,
         wanted: &HookDriverRef<'_>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        self.find(wanted.implementation, Some(kept))
+        self.find(wanted.implementation, Some(name_and_version))
     }
     /// As [`MgmtDrivers::again`], for a hook that may be a script.
     ///
@@ -356,7 +356,7 @@ pub trait MgmtDrivers: Send + Sync {
 pub fn replaced(began: &DriverId, now: Result<DriverId, PortError>) -> PortError {
     let now = match now {
         Ok(now) => format!("now available: {now}"),
-        Err(error) => format!("there is no other: {error}"),
+        Err(error) => format!("no alternative: {error}"),
     };
     let what = format!("it began with {began}; {now}");
     PortError::new(

@@ -41,7 +41,7 @@ pub trait Nfvo: Send + Sync {
     /// # Errors
     ///
     /// As [`Self::ask`].
-    async fn poll_grant(&self, place: &str) -> Result<GrantOutcome, PortError>;
+    async fn poll_grant(&self, location: &str) -> Result<GrantOutcome, PortError>;
 }
 
 /// The NFVO's decisions about resources, for a driver; empty if the local policy grants. A driver refuses in `prepare`,

@@ -1,5 +1,5 @@
 //! Which tenant, VIM and host an SSH host key is pinned to. Neither a tenant, a vendor's script nor the server behind an
-//! address chooses the tenant or the VIM of a pin, so nobody can pin a key for others or lock them out of a host.
+//! address chooses the tenant or the VIM of a pin, so no tenant can pin a key for others or lock them out of a host.
 
 use super::SshTarget;
 use uuid::Uuid;

@@ -1,5 +1,5 @@
 //! A stored login is bound to endpoint, trust and proxy. If one of these changes, the login must be sent again, so that
-//! nobody who may change a connection can redirect the secret in it to themselves.
+//! no user who may change a connection can redirect the secret in it to themselves.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! The audit of changes: who, what, from where, and what was answered.
+//! The audit log of changes: caller, request, address and status.
 
 use crate::bench::{Bench, INSTANCES, Setup};
 use crate::tenants::users;
@@ -7,7 +7,7 @@ use serde_json::json;
 const AUDIT: &str = "/vnfm/v1/audit";
 
 #[tokio::test]
-async fn every_change_is_noted_with_who_from_where_and_the_answer_and_nothing_that_is_only_seen() {
+async fn every_change_is_audited_with_caller_address_and_status_and_reads_are_not() {
     let bench = Bench::with(users("")).await;
     bench.log_in("acme-operator");
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
@@ -19,20 +19,20 @@ async fn every_change_is_noted_with_who_from_where_and_the_answer_and_nothing_th
     assert_eq!(
         bench.get(AUDIT).await.status,
         403,
-        "the audit is for admins"
+        "the audit log requires the role `admin`"
     );
 
     bench.log_in("acme-admin");
     let noted = bench.get(AUDIT).await.body;
     let noted: Vec<_> = noted.as_array().unwrap().iter().collect();
     let of = |what: &str| *noted.iter().find(|entry| entry["what"] == what).unwrap();
-    let made = of(&format!("POST {INSTANCES}"));
-    assert_eq!(made["who"], "acme-operator (basic)");
+    let created = of(&format!("POST {INSTANCES}"));
+    assert_eq!(created["who"], "acme-operator (basic)");
     assert_eq!(
-        (&made["from"], &made["status"]),
+        (&created["from"], &created["status"]),
         (&json!("127.0.0.1"), &json!(201))
     );
-    assert_eq!(made["target"], id.as_str());
+    assert_eq!(created["target"], id.as_str());
     assert_eq!(of(&format!("DELETE {INSTANCES}/none"))["status"], 404);
     assert_eq!(of("POST /vnfm/v1/vims")["status"], 403);
     assert!(
@@ -43,11 +43,15 @@ async fn every_change_is_noted_with_who_from_where_and_the_answer_and_nothing_th
     );
 
     bench.log_in("other-admin");
-    assert_eq!(bench.get(AUDIT).await.body, json!([]), "another tenant's");
+    assert_eq!(
+        bench.get(AUDIT).await.body,
+        json!([]),
+        "entries of another tenant are hidden"
+    );
 }
 
 #[tokio::test]
-async fn an_act_on_ones_own_authority_says_who_logged_in_and_for_whom_they_say_they_act() {
+async fn an_override_records_the_login_and_the_stated_operator() {
     let bench = Bench::with(users("")).await;
     bench.log_in("acme-admin");
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
@@ -72,15 +76,15 @@ async fn an_act_on_ones_own_authority_says_who_logged_in_and_for_whom_they_say_t
 }
 
 #[tokio::test]
-async fn without_logins_only_acts_on_ones_own_authority_are_noted() {
+async fn without_logins_only_overrides_are_audited() {
     let bench = Bench::with(Setup::default()).await;
     bench.onboard("vnf-b-cnf").await;
     assert_eq!(bench.get(AUDIT).await.body, json!([]));
 }
 
-/// A path of 60 000 characters, which no route has, and one of a route.
+/// A path of 60 000 characters that no route matches, and one that a route matches.
 #[tokio::test]
-async fn what_no_route_takes_is_not_noted_and_what_is_noted_is_short() {
+async fn unrouted_requests_are_not_audited_and_entries_are_truncated() {
     let bench = Bench::with(users("")).await;
     bench.log_in("acme-reader");
     let long = "x".repeat(60_000);
@@ -121,13 +125,13 @@ async fn what_no_route_takes_is_not_noted_and_what_is_noted_is_short() {
     assert_eq!(
         bench.get(AUDIT).await.body,
         json!([]),
-        "a method that the route does not take"
+        "an unsupported method is not audited"
     );
 }
 
-/// Refused requests fill half of the quota; changes go on to be noted until all of it is used, and are refused then.
+/// Refused requests fill at most half of the quota; changes are audited until all of it is used, and then refused.
 #[tokio::test]
-async fn a_reader_does_not_fill_the_audit_and_nothing_is_changed_that_cannot_be_noted() {
+async fn reads_do_not_fill_the_audit_log_and_a_change_that_cannot_be_audited_is_refused() {
     let bench = Bench::with(users("quota: {audit_bytes: 4000}")).await;
     bench.log_in("acme-reader");
     for _ in 0..40 {
@@ -142,15 +146,15 @@ async fn a_reader_does_not_fill_the_audit_and_nothing_is_changed_that_cannot_be_
     bench.log_in("acme-admin");
     let noted = bench.get(AUDIT).await.body.as_array().unwrap().len();
     assert!((1..30).contains(&noted), "{noted} of 40");
-    let mut made = 0;
+    let mut created = 0;
     let full = loop {
-        let answer = bench.post("/vnfpkgm/v2/vnf_packages", &json!({})).await;
-        if answer.status != 201 {
-            break answer;
+        let response = bench.post("/vnfpkgm/v2/vnf_packages", &json!({})).await;
+        if response.status != 201 {
+            break response;
         }
-        made += 1;
+        created += 1;
     };
-    assert!((1..40).contains(&made), "{made}");
+    assert!((1..40).contains(&created), "{created}");
     assert_eq!(
         (full.status, &full.body["code"]),
         (403, &json!("access.quota")),
@@ -158,7 +162,7 @@ async fn a_reader_does_not_fill_the_audit_and_nothing_is_changed_that_cannot_be_
     );
     assert!(full.detail().contains("`audit_bytes`"), "{full:?}");
     let noted_now = bench.get(AUDIT).await.body.as_array().unwrap().len();
-    assert_eq!(noted_now, noted + made, "each change is noted");
+    assert_eq!(noted_now, noted + created, "every change is audited");
     bench.log_in("root");
     let other = bench.post("/vnfpkgm/v2/vnf_packages", &json!({})).await;
     assert_eq!(other.status, 201, "{other:?}");

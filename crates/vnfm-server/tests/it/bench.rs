@@ -1,4 +1,4 @@
-//! A facade on a free port, and a client that checks every answer.
+//! A server on a free port, and a client that checks every response.
 
 use crate::world::{Driver, Mgmt, NoHosts, Only, World};
 use crate::{headers, oracle};
@@ -33,9 +33,9 @@ use vnfm_server::told::Measured;
 use vnfm_store::{PackageDir, SqliteStore};
 use vnfm_types::Secret;
 
-/// The password of every user of a bench.
+/// The password of every user.
 pub(crate) const PASSWORD: &str = "planted-password";
-/// It, hashed with as little work as can be, so that a test does not wait for it.
+/// [`PASSWORD`], hashed with the cheapest parameters, to keep tests fast.
 pub(crate) const HASHED: &str = "$argon2id$v=19$m=64,t=1,p=1$xujd1/a21sl7dd9Ve2+HDA$0S7vqNQWTHP2Xn4eaJn6Y3De5rMuvW3RU7jMxQXFhtM";
 
 pub(crate) const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
@@ -43,25 +43,25 @@ pub(crate) const OPS: &str = "/vnflcm/v2/vnf_lcm_op_occs";
 pub(crate) const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
 pub(crate) const VIMS: &str = "/vnfm/v1/vims";
 
-/// How a bench differs from the usual one.
+/// Settings of a bench.
 pub(crate) struct Setup {
     pub(crate) token: Option<&'static str>,
-    /// `access` of the configuration.
+    /// `access` of the configuration file.
     pub(crate) access: Option<String>,
     pub(crate) largest: u64,
     pub(crate) page: usize,
     pub(crate) hooks: &'static [&'static str],
-    /// Whether the MgmtDriver is as the seed of this project has it.
+    /// Whether the MgmtDriver has the name from the original specification, and no schema.
     pub(crate) as_seed: bool,
-    /// How it speaks TLS with subscribers.
+    /// TLS settings for calls to subscribers.
     pub(crate) tls: Tls,
-    /// Whose packages are taken.
+    /// Settings for signatures of packages.
     pub(crate) signatures: Packages,
-    /// `nfvo` of the configuration: a source of packages.
+    /// `nfvo` of the configuration file: a source of packages.
     pub(crate) nfvo: Option<String>,
-    /// Whether VIMs of type Kubernetes are called, and not played by the world of the bench.
+    /// Whether VIMs of type Kubernetes are really called instead of simulated.
     pub(crate) kubernetes: bool,
-    /// Wrong logins that may come at once.
+    /// Burst of failed logins that is allowed.
     pub(crate) wrong_logins: u32,
     /// `public_url` of the configuration.
     pub(crate) public_url: Option<String>,
@@ -115,6 +115,18 @@ impl Setup {
         }
     }
 
+    fn onboarding(
+        &self,
+        store: Arc<SqliteStore>,
+        packages: Arc<PackageDir>,
+        mgmt: Arc<Only>,
+        clock: &Arc<dyn Clock>,
+    ) -> Onboarding {
+        let signatures = Signatures::new(self.signatures.clone(), clock.clone()).unwrap();
+        let externals = Externals::new(&self.signatures.external).unwrap();
+        Onboarding::new(store, packages, mgmt, (signatures, externals), self.largest)
+    }
+
     fn supply(&self, url: &str, clock: &Arc<dyn Clock>) -> Option<Arc<Supply>> {
         let nfvo: Nfvo = serde_yaml::from_str(self.nfvo.as_ref()?).unwrap();
         let connection = Arc::new(nfvo.connect(url, clock.clone()).unwrap());
@@ -125,7 +137,7 @@ impl Setup {
 pub(crate) struct Bench {
     pub(crate) url: String,
     pub(crate) world: Arc<World>,
-    /// Who its requests are from: `Authorization` of each.
+    /// `Authorization` header of all requests.
     login: Mutex<Option<String>>,
     http: reqwest::Client,
     pub(crate) packages: Arc<PackageDir>,
@@ -134,19 +146,19 @@ pub(crate) struct Bench {
     _tasks: JoinSet<()>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
     pub(crate) text: String,
     pub(crate) bytes: Vec<u8>,
-    /// False for the answer to a change, which has only what was changed.
+    /// False for the response to a PATCH, which contains only the changes.
     pub(crate) is_all: bool,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn detail(&self) -> &str {
         self.body["detail"].as_str().unwrap()
     }
@@ -160,7 +172,7 @@ impl Answer {
     }
 
     /// The id at the end of `Location`.
-    pub(crate) fn made(&self) -> String {
+    pub(crate) fn created_id(&self) -> String {
         self.location().rsplit('/').next().unwrap().to_owned()
     }
 }
@@ -180,7 +192,7 @@ impl Rotate for NoRotation {
     }
 }
 
-/// Serves it at `listener`, and stands as a customer of the NFVO where there is one.
+/// Serves the application at `listener`, and subscribes at the NFVO if one is configured.
 fn served(app: &App, listener: tokio::net::TcpListener) -> JoinSet<()> {
     let service = routes::router(app.clone()).into_make_service_with_connect_info::<SocketAddr>();
     let mut tasks = JoinSet::new();
@@ -218,31 +230,15 @@ impl Bench {
             limits: Limits::default(),
         };
         let engine = Engine::new(parts).observed_by(operating.metrics.clone());
-        let signatures = Signatures::new(setup.signatures.clone(), clock.clone()).unwrap();
         let wake = Wake::default();
-        let mut notifier = notifier(store.clone(), clock.clone(), &setup.tls);
-        let (inner, metrics) = (notifier.subscribers, operating.metrics.clone());
-        notifier.subscribers = Arc::new(Measured {
-            inner,
-            clock: clock.clone(),
-            metrics,
-        });
+        let notifier = notifier(store.clone(), clock.clone(), &setup.tls, &operating);
         let access = setup.access(&clock);
         store.set_quotas(access.quotas());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let app = Arc::new(AppState {
             engine: engine.clone(),
-            onboarding: Onboarding::new(
-                store,
-                packages.clone(),
-                mgmt,
-                (
-                    signatures,
-                    Externals::new(&setup.signatures.external).unwrap(),
-                ),
-                setup.largest,
-            ),
+            onboarding: setup.onboarding(store, packages.clone(), mgmt, &clock),
             wake: wake.clone(),
             subscribers: notifier.subscribers.clone(),
             page: setup.page.into(),
@@ -259,17 +255,11 @@ impl Bench {
         let mut tasks = served(&app, listener);
         tasks.spawn(async move { notifier.run().await });
         tasks.spawn(drive::run(engine, clock, wake, std::future::pending()));
-        let http = reqwest::Client::builder().no_proxy();
-        let http = http
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .unwrap();
-        let login = Mutex::default();
         Self {
             url,
             world,
-            login,
-            http,
+            login: Mutex::default(),
+            http: http_client(),
             packages,
             app,
             _folder: folder,
@@ -277,7 +267,7 @@ impl Bench {
         }
     }
 
-    /// From now on requests are from a user, with a password of [`PASSWORD`].
+    /// Sends later requests as this user, with [`PASSWORD`].
     pub(crate) fn log_in(&self, user: &str) {
         let login = format!("Basic {}", STANDARD.encode(format!("{user}:{PASSWORD}")));
         *self.login.lock().unwrap() = Some(login);
@@ -291,12 +281,12 @@ impl Bench {
         }
     }
 
-    /// A request without the `Version` that the standard wants.
+    /// A request without the `Version` header, which the standard requires.
     pub(crate) fn bare(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.url))
     }
 
-    pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Response {
         let request = request.build().unwrap();
         let path = request.url().path().to_owned();
         let method = request.method().clone();
@@ -306,11 +296,11 @@ impl Bench {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         assert!(
             !text.contains("planted"),
-            "a secret in what {path} answers: {text}"
+            "a secret in the response of {path}: {text}"
         );
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
         let is_all = method != Method::PATCH;
-        let answer = Answer {
+        let response = Response {
             status,
             headers,
             body,
@@ -318,26 +308,26 @@ impl Bench {
             bytes,
             is_all,
         };
-        check(&path, &answer);
-        oracle::documented(method.as_str(), &path, &answer);
-        headers::check(method.as_str(), &path, &answer);
-        answer
+        check(&path, &response);
+        oracle::documented(method.as_str(), &path, &response);
+        headers::check(method.as_str(), &path, &response);
+        response
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Response {
         self.send(self.request(Method::GET, path)).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
+    pub(crate) async fn delete(&self, path: &str) -> Response {
         self.send(self.request(Method::DELETE, path)).await
     }
 
     /// Creates a package record and uploads `content`.
-    pub(crate) async fn upload(&self, content: Vec<u8>) -> (String, Answer) {
+    pub(crate) async fn upload(&self, content: Vec<u8>) -> (String, Response) {
         let id = self.post(PACKAGES, &json!({})).await.id();
         let path = format!("{PACKAGES}/{id}/package_content");
         let request = self
@@ -348,14 +338,14 @@ impl Bench {
 
     /// Onboards a sample; returns the ids of package and VNFD.
     pub(crate) async fn onboard(&self, name: &str) -> (String, String) {
-        let (id, answer) = self.upload(packed(name)).await;
-        assert_eq!(answer.status, 202, "{answer:?}");
+        let (id, response) = self.upload(packed(name)).await;
+        assert_eq!(response.status, 202, "{response:?}");
         let shown = self.get(&format!("{PACKAGES}/{id}")).await.body;
         assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
         (id, shown["vnfdId"].as_str().unwrap().to_owned())
     }
 
-    /// Disables a package and deletes it, as the standard wants it.
+    /// Disables a package and deletes it; the standard requires this order.
     pub(crate) async fn drop_package(&self, id: &str) {
         let path = format!("{PACKAGES}/{id}");
         let disable = self.request(Method::PATCH, &path);
@@ -366,30 +356,30 @@ impl Bench {
         assert_eq!(self.delete(&path).await.status, 204);
     }
 
-    /// An instance of a VNFD.
+    /// Creates an instance of a VNFD; returns its id.
     pub(crate) async fn create(&self, vnfd: &str) -> String {
-        let answer = self.post(INSTANCES, &json!({"vnfdId": vnfd})).await;
-        assert_eq!(answer.status, 201, "{answer:?}");
-        answer.id()
+        let response = self.post(INSTANCES, &json!({"vnfdId": vnfd})).await;
+        assert_eq!(response.status, 201, "{response:?}");
+        response.id()
     }
 
-    /// A registered VIM of type Kubernetes; returns its id.
+    /// Registers a VIM of type Kubernetes; returns its id.
     pub(crate) async fn vim(&self) -> String {
         let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
             "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
-        let answer = self
+        let response = self
             .post(VIMS, &json!({"name": "cluster", "connection": connection}))
             .await;
-        assert_eq!(answer.status, 201, "{answer:?}");
-        answer.id()
+        assert_eq!(response.status, 201, "{response:?}");
+        response.id()
     }
 
-    /// A request for VNF-B on the VIM.
+    /// A request to instantiate VNF-B on a new VIM.
     pub(crate) async fn request_b(&self) -> Value {
         json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": self.vim().await}}})
     }
 
-    /// Completes when nobody drives the operation any more; returns it.
+    /// Waits until the operation is no longer driven; returns it.
     pub(crate) async fn ended(&self, op_id: &str) -> Value {
         let events = self.get(&format!("/vnfm/v1/op_occs/{op_id}/events")).await;
         assert_eq!(events.status, 200, "{events:?}");
@@ -397,30 +387,30 @@ impl Bench {
     }
 }
 
-/// A sample of `vnfd-samples`, packed.
+/// A packed sample of `vnfd-samples`.
 pub(crate) fn packed(name: &str) -> Vec<u8> {
     let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
     vnfm_descriptor::pack(&samples.join(name), &vnfm_descriptor::Limits::default()).unwrap()
 }
 
-/// What the standard says of an answer.
-fn check(path: &str, answer: &Answer) {
+/// Checks a response against the standard.
+fn check(path: &str, response: &Response) {
     let versioned = ["/vnflcm/v1/", "/vnflcm/v2/", "/vnfpkgm/v2/"]
         .iter()
         .any(|api| path.starts_with(api));
     if versioned || path.ends_with("/api_versions") {
         assert!(
-            answer.headers.contains_key("version"),
-            "no Version in {answer:?}"
+            response.headers.contains_key("version"),
+            "no Version in {response:?}"
         );
     }
-    if answer.status >= 400 {
+    if response.status >= 400 {
         assert_eq!(
-            answer.headers[CONTENT_TYPE], "application/problem+json",
-            "{answer:?}"
+            response.headers[CONTENT_TYPE], "application/problem+json",
+            "{response:?}"
         );
-        assert_eq!(answer.body["status"], answer.status, "{answer:?}");
-        let code = answer.body["code"].as_str().unwrap();
+        assert_eq!(response.body["status"], response.status, "{response:?}");
+        let code = response.body["code"].as_str().unwrap();
         let ours = problem::CODES.iter().any(|(name, ..)| *name == code);
         let drivers = vnfm_kubernetes::errors::CODES.to_vec();
         let engines = [vnfm_core::codes(), vnfm_nfvo::codes(), drivers].concat();
@@ -429,15 +419,15 @@ fn check(path: &str, answer: &Answer) {
             ours || engines || code.starts_with("test."),
             "`{code}` is in no table of codes"
         );
-        return oracle::check("ProblemDetails", &answer.body);
+        return oracle::check("ProblemDetails", &response.body);
     }
     let resource = path.split('/').nth(3).unwrap_or_default();
-    // What is in a package is anything, and what was changed of one is not all of it.
+    // The content of a package can be anything, and a PATCH of one returns only the changes.
     if resource == "vnf_packages" && path.split('/').count() > 5 {
         return;
     }
-    if resource == "vnf_packages" && !answer.is_all {
-        return oracle::check_sol005("VnfPkgInfoModifications", &answer.body);
+    if resource == "vnf_packages" && !response.is_all {
+        return oracle::check_sol005("VnfPkgInfoModifications", &response.body);
     }
     let kind = match resource {
         "vnf_instances" => "VnfInstance",
@@ -451,20 +441,37 @@ fn check(path: &str, answer: &Answer) {
     } else {
         oracle::check
     };
-    match &answer.body {
+    match &response.body {
         Value::Null => {}
         Value::Array(entries) => entries.iter().for_each(|entry| check(kind, entry)),
         entry => check(kind, entry),
     }
 }
 
-fn notifier(store: Arc<SqliteStore>, clock: Arc<dyn Clock>, tls: &Tls) -> Notifier {
+/// A client that uses no proxy and follows no redirect.
+fn http_client() -> reqwest::Client {
+    let client = reqwest::Client::builder().no_proxy();
+    let client = client.redirect(reqwest::redirect::Policy::none());
+    client.build().unwrap()
+}
+
+/// A notifier that counts its calls in the metrics of the server.
+fn notifier(
+    store: Arc<SqliteStore>,
+    clock: Arc<dyn Clock>,
+    tls: &Tls,
+    operating: &Operating,
+) -> Notifier {
     let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
     let callbacks = Callbacks::new(networks, Duration::from_mins(1), tls, clock.clone()).unwrap();
     Notifier {
         store,
-        clock,
-        subscribers: Arc::new(callbacks),
+        clock: clock.clone(),
+        subscribers: Arc::new(Measured {
+            inner: Arc::new(callbacks),
+            clock,
+            metrics: operating.metrics.clone(),
+        }),
         patience: DeliveryTimeouts::default(),
     }
 }

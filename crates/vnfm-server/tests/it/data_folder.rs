@@ -1,4 +1,4 @@
-//! What the program does when files of its data folder are gone: it does not start, or takes no more changes, and says why.
+//! Missing files in the data folder: the program does not start, or refuses changes, and reports the reason.
 
 use crate::process::{Server, command, started};
 use reqwest::Method;
@@ -17,28 +17,28 @@ async fn call(server: &Server, method: Method, path: &str) -> (u16, Value) {
     let request = client
         .request(method, format!("{}{path}", server.url))
         .header("version", "2.3.0");
-    let answer = request.json(&json!({})).send().await.unwrap();
+    let response = request.json(&json!({})).send().await.unwrap();
     (
-        answer.status().as_u16(),
-        answer.json().await.unwrap_or_default(),
+        response.status().as_u16(),
+        response.json().await.unwrap_or_default(),
     )
 }
 
-/// A package that was accepted; its path.
+/// Creates a package record; returns its path.
 async fn accepted(server: &Server) -> String {
-    let (status, made) = call(server, Method::POST, PACKAGES).await;
-    assert_eq!(status, 201, "{made}");
-    format!("{PACKAGES}/{}", made["id"].as_str().unwrap())
+    let (status, created) = call(server, Method::POST, PACKAGES).await;
+    assert_eq!(status, 201, "{created}");
+    format!("{PACKAGES}/{}", created["id"].as_str().unwrap())
 }
 
-/// What the program says where it does not start.
+/// Standard error of a program that does not start.
 fn refused(mut command: Command) -> String {
     let ended = command.output().unwrap();
-    assert!(!ended.status.success(), "it starts all the same");
+    assert!(!ended.status.success(), "the program must not start");
     String::from_utf8(ended.stderr).unwrap()
 }
 
-/// `vnfm-server accept-loss` on a folder.
+/// Runs `vnfm-server accept-loss` on a folder.
 fn accept_loss(data: &Path) -> String {
     let mut command = command(data);
     let ended = command.arg("accept-loss").output().unwrap();
@@ -51,7 +51,7 @@ fn accept_loss(data: &Path) -> String {
 }
 
 #[tokio::test]
-async fn a_server_whose_log_or_database_was_removed_does_not_start_until_the_loss_is_accepted() {
+async fn a_server_with_a_missing_wal_or_database_starts_only_after_the_loss_is_accepted() {
     for gone in ["vnfm.db-wal", "vnfm.db"] {
         let data = tempfile::tempdir().unwrap();
         let mut server = started(&mut command(data.path()));
@@ -60,19 +60,19 @@ async fn a_server_whose_log_or_database_was_removed_does_not_start_until_the_los
         server.process.wait().unwrap();
         drop(server);
         fs::rename(data.path().join(gone), data.path().join("elsewhere")).unwrap();
-        let said = refused(command(data.path()));
+        let stderr = refused(command(data.path()));
         for word in [
             gone,
             "missing or empty",
             "vnfm-server restore FILE",
             "vnfm-server accept-loss",
         ] {
-            assert!(said.contains(word), "{word}: {said}");
+            assert!(stderr.contains(word), "{word}: {stderr}");
         }
         assert_eq!(
             data.path().join("vnfm.db").exists(),
             gone != "vnfm.db",
-            "nothing is made anew"
+            "nothing is recreated"
         );
         fs::rename(data.path().join("elsewhere"), data.path().join(gone)).unwrap();
         let mut server = started(&mut command(data.path()));
@@ -80,10 +80,10 @@ async fn a_server_whose_log_or_database_was_removed_does_not_start_until_the_los
         server.process.kill().unwrap();
         server.process.wait().unwrap();
         fs::remove_file(data.path().join(gone)).unwrap();
-        let said = accept_loss(data.path());
+        let stderr = accept_loss(data.path());
         assert!(
-            said.contains("vnfm.db.lost-") && said.contains("start the server"),
-            "{said}"
+            stderr.contains("vnfm.db.lost-") && stderr.contains("start the server"),
+            "{stderr}"
         );
         let server = started(&mut command(data.path()));
         assert_eq!(call(&server, Method::GET, INSTANCES).await.0, 200);
@@ -91,7 +91,7 @@ async fn a_server_whose_log_or_database_was_removed_does_not_start_until_the_los
 }
 
 #[tokio::test]
-async fn a_stop_leaves_the_database_whole_in_its_one_file() {
+async fn a_shutdown_leaves_a_complete_database_in_one_file() {
     let data = tempfile::tempdir().unwrap();
     let mut server = started(&mut command(data.path()));
     let package = accepted(&server).await;
@@ -110,7 +110,7 @@ async fn a_stop_leaves_the_database_whole_in_its_one_file() {
 }
 
 #[tokio::test]
-async fn a_server_whose_folder_was_removed_takes_no_changes_and_says_so() {
+async fn a_server_with_a_deleted_data_folder_refuses_changes() {
     let home = tempfile::tempdir().unwrap();
     let (data, away) = (home.path().join("data"), home.path().join("away"));
     let server = started(&mut command(&data));
@@ -134,14 +134,14 @@ async fn a_server_whose_folder_was_removed_takes_no_changes_and_says_so() {
         detail.contains("was removed") && detail.contains(data.to_str().unwrap()),
         "{detail}"
     );
-    // Reads go on, and so do changes once it is back.
+    // Reads still work, and changes work again once the folder is back.
     assert_eq!(call(&server, Method::GET, PACKAGES).await.0, 200);
     fs::rename(&away, &data).unwrap();
     accepted(&server).await;
 }
 
 #[tokio::test]
-async fn readiness_names_files_that_are_gone() {
+async fn readiness_names_missing_files() {
     let data = tempfile::tempdir().unwrap();
     let server = started(&mut command(data.path()));
     fs::remove_file(data.path().join("vnfm.db-wal")).unwrap();
@@ -154,7 +154,7 @@ async fn readiness_names_files_that_are_gone() {
     assert_eq!(ready["parts"]["integrity"], "ready", "{ready}");
 }
 
-/// A folder as Kubernetes makes a volume with `fsGroup`: root's, and a group's.
+/// A folder like a Kubernetes volume with `fsGroup`: owned by root and a group.
 fn volume(home: &Path, gid: u32, mode: u32) -> PathBuf {
     let data = home.join(format!("{gid}-{mode:o}"));
     fs::create_dir_all(data.join("lost+found")).unwrap();
@@ -164,7 +164,7 @@ fn volume(home: &Path, gid: u32, mode: u32) -> PathBuf {
 }
 
 #[test]
-fn a_volume_that_root_made_for_the_group_of_the_server_is_taken_as_it_is() {
+fn a_volume_owned_by_root_and_the_servers_group_is_accepted() {
     const GROUP: u32 = 65_532;
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: only root can make a folder of another group");
@@ -193,7 +193,7 @@ fn a_volume_that_root_made_for_the_group_of_the_server_is_taken_as_it_is() {
         );
     }
     for (gid, mode) in [(GROUP, 0o2775), (GROUP + 1, 0o2770)] {
-        let said = refused(as_pod(&volume(home.path(), gid, mode)));
-        assert!(said.contains("data folder"), "{said}");
+        let stderr = refused(as_pod(&volume(home.path(), gid, mode)));
+        assert!(stderr.contains("data folder"), "{stderr}");
     }
 }

@@ -1,5 +1,6 @@
-//! Our OpenAPI document beside the official ones: `docs/conformance.md` lists every difference with its reason. A new one
-//! fails here, and so does a row that is true no more.
+//! Compares our OpenAPI document with the official ones. `docs/conformance.md` lists every difference with its
+//! reason; a new
+//! difference fails here, and so does an outdated row.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use vnfm_server::routes::OPENAPI;
 
 const METHODS: &[&str] = &["get", "post", "put", "patch", "delete"];
-/// The official document, and what stands before its paths here.
+/// The official document, and the prefix of its paths in ours.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("openapi-bundled/vnflcm-v3.7.1.patched.json", "/vnflcm/v2"),
     (
@@ -17,7 +18,7 @@ const DOCUMENTS: &[(&str, &str)] = &[
 ];
 const TYPES: &str = "jsonschema/sol003-v3.7.1.patched.bundle.json";
 
-/// Where, and what is otherwise there.
+/// Location and description of a difference.
 type Difference = (String, String);
 
 fn paper() -> String {
@@ -30,11 +31,11 @@ fn read(file: &Path) -> Value {
 }
 
 /// The differences of two sets of names.
-fn sets(place: &str, what: &str, (ours, official): (&[String], &[String])) -> Vec<Difference> {
+fn sets(location: &str, what: &str, (ours, official): (&[String], &[String])) -> Vec<Difference> {
     let only = |of: &[String], others: &[String], word: &str| -> Vec<Difference> {
         let names = of.iter().filter(|name| !others.contains(name));
         names
-            .map(|name| (place.to_owned(), format!("{word} {what} `{name}`")))
+            .map(|name| (location.to_owned(), format!("{word} {what} `{name}`")))
             .collect()
     };
     [
@@ -60,12 +61,12 @@ fn words(of: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The parameters of an operation, those of its path among them, but for what is in the path.
+/// The parameters of an operation, including those of its path item, except path parameters.
 fn parameters(document: &Value, (path, operation): (&Value, &Value)) -> Vec<String> {
     let all = [&path["parameters"], &operation["parameters"]].into_iter();
     let all = all.filter_map(Value::as_array).flatten().map(|one| {
-        let place = one["$ref"].as_str().map(|place| &place[1..]);
-        place.map_or(one, |place| document.pointer(place).unwrap())
+        let location = one["$ref"].as_str().map(|location| &location[1..]);
+        location.map_or(one, |location| document.pointer(location).unwrap())
     });
     let names = all
         .filter(|one| one["in"] != "path")
@@ -82,10 +83,10 @@ fn of_paths(ours: &Value, official: &Value, prefix: &str) -> Vec<Difference> {
     for (path, item) in official["paths"].as_object().unwrap() {
         let path = format!("{prefix}{path}");
         for method in METHODS.iter().filter(|method| item.get(**method).is_some()) {
-            let place = format!("{} {path}", method.to_uppercase());
+            let location = format!("{} {path}", method.to_uppercase());
             let our_item = &ours["paths"][&path];
             let Some(our_operation) = our_item.get(*method) else {
-                found.push((place, "absent".to_owned()));
+                found.push((location, "absent".to_owned()));
                 continue;
             };
             let operation = &item[*method];
@@ -93,12 +94,12 @@ fn of_paths(ours: &Value, official: &Value, prefix: &str) -> Vec<Difference> {
                 keys(&our_operation["responses"]),
                 keys(&operation["responses"]),
             );
-            found.extend(sets(&place, "status", (&statuses.0, &statuses.1)));
+            found.extend(sets(&location, "status", (&statuses.0, &statuses.1)));
             let named = (
                 parameters(ours, (our_item, our_operation)),
                 parameters(official, (item, operation)),
             );
-            found.extend(sets(&place, "parameter", (&named.0, &named.1)));
+            found.extend(sets(&location, "parameter", (&named.0, &named.1)));
         }
     }
     for (path, item) in ours["paths"].as_object().unwrap() {
@@ -134,7 +135,7 @@ fn of_types(ours: &Value, official: &Value) -> Vec<Difference> {
     found
 }
 
-/// The rows of the table in the paper: where, which differences, and whether there is a reason.
+/// The rows of the table in the document: location, differences, and whether there is a reason.
 fn rows() -> Vec<(String, Vec<String>, bool)> {
     let paper = paper();
     let table = paper
@@ -145,11 +146,11 @@ fn rows() -> Vec<(String, Vec<String>, bool)> {
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     rows.map(|line| {
         let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [place, what, why] = cells[..] else {
-            panic!("no three cells: {line}")
+        let [location, what, why] = cells[..] else {
+            panic!("the row does not have three cells: {line}")
         };
         (
-            place.trim_matches('`').to_owned(),
+            location.trim_matches('`').to_owned(),
             spelt(what),
             !why.is_empty(),
         )
@@ -166,13 +167,13 @@ fn spelt(what: &str) -> Vec<String> {
     names.map(|name| format!("{kind} `{name}`")).collect()
 }
 
-/// Whether a row's place is this one; `*` stands for any text.
-fn fits(pattern: &str, place: &str) -> bool {
+/// Whether the location pattern of a row matches; `*` matches any text.
+fn fits(pattern: &str, location: &str) -> bool {
     let parts: Vec<_> = pattern.split('*').collect();
     let [first, middle @ .., last] = parts.as_slice() else {
-        return pattern == place;
+        return pattern == location;
     };
-    let Some(mut rest) = place
+    let Some(mut rest) = location
         .strip_prefix(first)
         .and_then(|rest| rest.strip_suffix(last))
     else {
@@ -197,33 +198,33 @@ fn every_difference_has_its_reason() {
     }
     assert!(
         found.len() > 100,
-        "only {} differences: something was not read",
+        "found only {} differences, so a document was not read completely",
         found.len()
     );
     let rows = rows();
     let mut used = BTreeMap::<(&str, &str), usize>::new();
     let mut unknown = Vec::new();
-    for (place, what) in &found {
-        let row = rows
-            .iter()
-            .find(|(pattern, differences, _)| fits(pattern, place) && differences.contains(what));
+    for (location, what) in &found {
+        let row = rows.iter().find(|(pattern, differences, _)| {
+            fits(pattern, location) && differences.contains(what)
+        });
         match row {
             Some((pattern, ..)) => *used.entry((pattern, what)).or_default() += 1,
-            None => unknown.push(format!("{place}: {what}")),
+            None => unknown.push(format!("{location}: {what}")),
         }
     }
     assert!(
         unknown.is_empty(),
-        "without a row in docs/conformance.md:\n{}",
+        "differences without a row in docs/conformance.md:\n{}",
         unknown.join("\n")
     );
     for (pattern, differences, has_reason) in &rows {
-        assert!(has_reason, "no reason: {pattern}");
+        assert!(has_reason, "the row has no reason: {pattern}");
         for what in differences {
             let is_true = used.contains_key(&(pattern.as_str(), what.as_str()));
             assert!(
                 is_true,
-                "true no more, or said by an earlier row: `{pattern}` {what}"
+                "outdated, or covered by an earlier row: `{pattern}` {what}"
             );
         }
     }
@@ -231,13 +232,13 @@ fn every_difference_has_its_reason() {
 
 fn vnfm_sol() -> Option<PathBuf> {
     let data = std::env::var_os("VNFM_SOL_DATA").map(PathBuf::from);
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sol");
-    let folder = data.unwrap_or(beside);
+    let fallback = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sol");
+    let folder = data.unwrap_or(fallback);
     if folder.is_dir() {
         return Some(folder);
     }
     let what = format!(
-        "no official SOL files in `{}`; name their folder in VNFM_SOL_DATA",
+        "no official SOL files in `{}`; set VNFM_SOL_DATA to their folder",
         folder.display()
     );
     assert!(
@@ -249,19 +250,19 @@ fn vnfm_sol() -> Option<PathBuf> {
 }
 
 #[test]
-fn a_row_is_read_as_it_is_meant() {
+fn a_table_row_is_parsed() {
     assert_eq!(
         spelt("without status `405`, `504`"),
         ["without status `405`", "without status `504`"]
     );
     assert_eq!(spelt("absent"), ["absent"]);
-    for (pattern, place, expected) in [
+    for (pattern, location, expected) in [
         ("*", "GET /a", true),
         ("GET /a", "GET /a", true),
         ("GET /a", "GET /ab", false),
         ("* /a/*/b", "POST /a/x/b", true),
         ("* /a/*/b", "POST /a/x/c", false),
     ] {
-        assert_eq!(fits(pattern, place), expected, "{pattern} {place}");
+        assert_eq!(fits(pattern, location), expected, "{pattern} {location}");
     }
 }

@@ -1,4 +1,4 @@
-//! What happened, in order, for whoever asks: at once, and waiting for it.
+//! Events in order, returned at once or as a long poll.
 
 use crate::bench::{Bench, INSTANCES};
 use crate::tenants::users;
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 const EVENTS: &str = "/vnfm/v1/events";
 
-fn said(answer: &Value) -> Vec<String> {
-    let events = answer["events"].as_array().unwrap();
+fn summaries(response: &Value) -> Vec<String> {
+    let events = response["events"].as_array().unwrap();
     events
         .iter()
         .map(|event| {
@@ -20,7 +20,7 @@ fn said(answer: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn events_come_in_order_and_are_waited_for() {
+async fn events_are_ordered_and_can_be_waited_for() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let nothing = bench.get(EVENTS).await.body;
@@ -32,7 +32,7 @@ async fn events_come_in_order_and_are_waited_for() {
             &bench.request_b().await,
         )
         .await;
-    bench.ended(&op.made()).await;
+    bench.ended(&op.created_id()).await;
     let all = bench.get(EVENTS).await.body;
     let expected = [
         "VnfIdentifierCreationNotification",
@@ -40,16 +40,19 @@ async fn events_come_in_order_and_are_waited_for() {
         "PROCESSING",
         "COMPLETED",
     ];
-    assert_eq!(said(&all), expected);
+    assert_eq!(summaries(&all), expected);
     let second = &all["events"][1];
     assert_eq!(
         (&second["vnfInstanceId"], &second["vnfLcmOpOccId"]),
-        (&json!(id), &json!(op.made()))
+        (&json!(id), &json!(op.created_id()))
     );
     let path = format!("{EVENTS}?after={}&wait_seconds=60", all["next"]);
-    let (waited, made) = tokio::join!(bench.get(&path), bench.create(&vnfd));
-    assert_eq!(said(&waited.body), ["VnfIdentifierCreationNotification"]);
-    assert_eq!(waited.body["events"][0]["vnfInstanceId"], made.as_str());
+    let (waited, created) = tokio::join!(bench.get(&path), bench.create(&vnfd));
+    assert_eq!(
+        summaries(&waited.body),
+        ["VnfIdentifierCreationNotification"]
+    );
+    assert_eq!(waited.body["events"][0]["vnfInstanceId"], created.as_str());
     for wrong in ["after=x", "after=-1", "wait_seconds=61", "since=1"] {
         assert_eq!(
             bench.get(&format!("{EVENTS}?{wrong}")).await.status,
@@ -60,7 +63,7 @@ async fn events_come_in_order_and_are_waited_for() {
 }
 
 #[tokio::test]
-async fn nobody_sees_what_happens_to_others() {
+async fn events_of_other_tenants_are_hidden() {
     let bench = Bench::with(users("")).await;
     bench.log_in("acme-admin");
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
@@ -72,39 +75,39 @@ async fn nobody_sees_what_happens_to_others() {
     assert_eq!(
         seen,
         json!({"events": [], "next": 0}),
-        "nor how many there are"
+        "their number is hidden too"
     );
 }
 
 #[tokio::test]
-async fn an_answer_is_bounded_and_the_next_one_goes_on_behind_it() {
+async fn event_lists_are_bounded_and_can_be_continued() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let name = "n".repeat(4_000);
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for index in 0..40 {
         let body = json!({"vnfdId": vnfd, "vnfInstanceName": format!("{index}-{name}")});
-        made.push(bench.post(INSTANCES, &body).await.made());
+        created.push(bench.post(INSTANCES, &body).await.created_id());
     }
-    let (mut seen, mut after, mut answers) = (Vec::new(), json!(0), 0);
+    let (mut seen, mut after, mut responses) = (Vec::new(), json!(0), 0);
     loop {
-        let answer = bench.get(&format!("{EVENTS}?after={after}")).await;
-        let events = answer.body["events"].as_array().unwrap();
+        let response = bench.get(&format!("{EVENTS}?after={after}")).await;
+        let events = response.body["events"].as_array().unwrap();
         if events.is_empty() {
             break;
         }
         assert!(
-            answer.body.to_string().len() <= (64 << 10) + 64,
-            "an answer of {} events",
+            response.body.to_string().len() <= (64 << 10) + 64,
+            "a response with {} events",
             events.len()
         );
         let ids = events
             .iter()
             .map(|event| event["vnfInstanceId"].as_str().unwrap().to_owned());
         seen.extend(ids);
-        after = answer.body["next"].clone();
-        answers += 1;
+        after = response.body["next"].clone();
+        responses += 1;
     }
-    assert_eq!(seen, made, "each once, in order");
-    assert!(answers >= 3, "{answers} answers for 160 kB");
+    assert_eq!(seen, created, "each event once, in order");
+    assert!(responses >= 3, "{responses} answers for 160 kB");
 }

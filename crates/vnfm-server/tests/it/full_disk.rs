@@ -1,9 +1,9 @@
-//! A disk that takes no more while a package comes: said as such, with nothing half left behind.
+//! A full disk during an upload: reported as such, and no partial file is left.
 
 use crate::bench::packed;
-use crate::from_uri::{ALL, Shelf};
+use crate::interrupted_uploads::until;
 use crate::process::{Server, started, with_config};
-use crate::unfinished::until;
+use crate::upload_from_uri::{ALL, Shelf};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -15,10 +15,10 @@ use vnfm_sim::{Options, World};
 
 const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
 const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
-/// Blocks of 512 bytes, or of 1024, that a file may have: more than the database needs.
+/// Maximum file size in blocks of 512 or 1024 bytes: more than the database needs.
 const BLOCKS: &str = "4096";
 
-/// The server with a disk on which no file becomes larger: a write is refused, as on a full one.
+/// A server with a file size limit: larger writes fail as on a full disk.
 fn on_a_full_disk(data: &Path, config: &Path) -> Command {
     let server = with_config(data, config);
     let mut command = Command::new("sh");
@@ -32,7 +32,7 @@ fn on_a_full_disk(data: &Path, config: &Path) -> Command {
     command
 }
 
-/// VNF-B with a file of 6 MiB that cannot be packed.
+/// VNF-B with an incompressible file of 6 MiB.
 fn large() -> (Vec<u8>, String) {
     let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
     let mut seed = 1_u64;
@@ -53,42 +53,42 @@ fn request(server: &Server, method: Method, path: &str) -> RequestBuilder {
         .header("version", "2.3.0")
 }
 
-async fn answer(request: RequestBuilder) -> (u16, Value) {
-    let answer = request.send().await.unwrap();
+async fn response(request: RequestBuilder) -> (u16, Value) {
+    let response = request.send().await.unwrap();
     (
-        answer.status().as_u16(),
-        answer.json().await.unwrap_or_default(),
+        response.status().as_u16(),
+        response.json().await.unwrap_or_default(),
     )
 }
 
-/// What lies in the folder of packages.
-fn kept(data: &Path) -> Vec<OsString> {
+/// Names of the files in the package folder.
+fn package_files(data: &Path) -> Vec<OsString> {
     let files = std::fs::read_dir(data.join("packages")).unwrap();
     files.map(|file| file.unwrap().file_name()).collect()
 }
 
-/// What becomes of an upload of few bytes, which is the outer archive of a package that does not fit.
+/// Uploads a small outer archive whose package does not fit; returns the result.
 async fn wrapped(server: &Server) -> Value {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("b.csar"), vec![0; 8 << 20]).unwrap();
     std::fs::write(folder.path().join("b.cms"), "-----BEGIN CMS-----").unwrap();
     let outer = vnfm_descriptor::pack(folder.path(), &Limits::default()).unwrap();
-    let (_, made) = answer(request(server, Method::POST, PACKAGES).json(&json!({}))).await;
-    let path = format!("{PACKAGES}/{}", made["id"].as_str().unwrap());
+    let (_, created) = response(request(server, Method::POST, PACKAGES).json(&json!({}))).await;
+    let path = format!("{PACKAGES}/{}", created["id"].as_str().unwrap());
     let put = request(server, Method::PUT, &format!("{path}/package_content"));
     let put = put.header("content-type", "application/zip").body(outer);
     put.send().await.unwrap();
     until("the upload ends", async || {
-        let (_, shown) = answer(request(server, Method::GET, &path)).await;
-        shown["onboardingFailureDetails"]
+        let (_, package_info) = response(request(server, Method::GET, &path)).await;
+        package_info["onboardingFailureDetails"]
             .is_object()
-            .then_some(shown)
+            .then_some(package_info)
     })
     .await
 }
 
 #[tokio::test]
-async fn a_package_that_does_not_fit_is_told_so_and_leaves_nothing() {
+async fn a_package_that_does_not_fit_on_the_disk_is_refused_and_leaves_nothing() {
     let (content, vnfd) = large();
     let world = World::start(Options::default()).await.unwrap();
     world.nfvo().offer("at-nfvo", &vnfd, content.clone());
@@ -104,50 +104,53 @@ async fn a_package_that_does_not_fit_is_told_so_and_leaves_nothing() {
     let mut server = started(&mut on_a_full_disk(data.path(), &config));
     let create =
         |server: &Server| request(server, Method::POST, INSTANCES).json(&json!({"vnfdId": vnfd}));
-    let (status, refused) = answer(create(&server)).await;
+    let (status, refused) = response(create(&server)).await;
     assert_eq!(
         (status, &refused["code"]),
         (507, &json!("download.not-written")),
         "{refused:#}"
     );
-    let (_, all) = answer(request(&server, Method::GET, PACKAGES)).await;
+    let (_, all) = response(request(&server, Method::GET, PACKAGES)).await;
     assert_eq!(
-        (all, kept(data.path())),
+        (all, package_files(data.path())),
         (json!([]), vec![]),
         "nothing half"
     );
 
-    let (_, made) = answer(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
-    let path = format!("{PACKAGES}/{}", made["id"].as_str().unwrap());
+    let (_, created) = response(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
+    let path = format!("{PACKAGES}/{}", created["id"].as_str().unwrap());
     let from = json!({"addressInformation": shelf.at("/b.csar")});
     let upload = format!("{path}/package_content/upload_from_uri");
-    let (status, _) = answer(request(&server, Method::POST, &upload).json(&from)).await;
+    let (status, _) = response(request(&server, Method::POST, &upload).json(&from)).await;
     assert_eq!(status, 202);
-    let shown = until("the upload ends", async || {
-        let (_, shown) = answer(request(&server, Method::GET, &path)).await;
-        (shown["onboardingState"] != "UPLOADING").then_some(shown)
+    let package_info = until("the upload ends", async || {
+        let (_, package_info) = response(request(&server, Method::GET, &path)).await;
+        (package_info["onboardingState"] != "UPLOADING").then_some(package_info)
     })
     .await;
-    let why = &shown["onboardingFailureDetails"];
+    let why = &package_info["onboardingFailureDetails"];
     assert_eq!(
         (&why["status"], &why["code"]),
         (&json!(507), &json!("download.not-written"))
     );
-    assert_eq!(kept(data.path()), [""; 0], "nothing half");
-    assert_eq!(answer(request(&server, Method::DELETE, &path)).await.0, 204);
+    assert_eq!(package_files(data.path()), [""; 0], "nothing half");
+    assert_eq!(
+        response(request(&server, Method::DELETE, &path)).await.0,
+        204
+    );
 
-    // A small file that becomes a large one.
-    let shown = wrapped(&server).await;
-    let why = &shown["onboardingFailureDetails"];
+    // A small archive that unpacks to a large file.
+    let package_info = wrapped(&server).await;
+    let why = &package_info["onboardingFailureDetails"];
     assert_eq!(
         (&why["status"], &why["code"]),
         (&json!(507), &json!("package.not-written"))
     );
-    assert_eq!(kept(data.path()), [""; 0], "nothing half");
+    assert_eq!(package_files(data.path()), [""; 0], "nothing half");
 
     server.process.kill().unwrap();
     server.process.wait().unwrap();
     let server = started(&mut with_config(data.path(), &config));
-    let (status, made) = answer(create(&server)).await;
-    assert_eq!(status, 201, "{made:#}");
+    let (status, created) = response(create(&server)).await;
+    assert_eq!(status, 201, "{created:#}");
 }

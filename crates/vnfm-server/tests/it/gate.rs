@@ -1,10 +1,10 @@
-//! What every request passes: the credential, the version, what it accepts.
+//! Checks of every request: credential, `Version` and `Accept`.
 
-use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup, VIMS};
+use crate::bench::{Bench, INSTANCES, PACKAGES, Response, Setup, VIMS};
 use reqwest::Method;
 use serde_json::json;
 
-async fn with(bench: &Bench, path: &str, header: (&str, &str)) -> Answer {
+async fn with(bench: &Bench, path: &str, header: (&str, &str)) -> Response {
     let base = if header.0 == "version" {
         bench.bare(Method::GET, path)
     } else {
@@ -14,20 +14,20 @@ async fn with(bench: &Bench, path: &str, header: (&str, &str)) -> Answer {
 }
 
 #[tokio::test]
-async fn a_server_with_a_token_answers_nobody_else() {
+async fn a_server_with_a_token_refuses_requests_without_it() {
     let bench = Bench::with(Setup {
         token: Some("planted-0123456789"),
         ..Setup::default()
     })
     .await;
     let none = bench.request(Method::GET, INSTANCES);
-    let answer = bench
+    let response = bench
         .request(Method::GET, "/vnfm/v1/health")
         .send()
         .await
         .unwrap();
-    assert_eq!(answer.status(), 401);
-    assert_eq!(answer.headers()["www-authenticate"], "Bearer");
+    assert_eq!(response.status(), 401);
+    assert_eq!(response.headers()["www-authenticate"], "Bearer");
     assert_eq!(none.send().await.unwrap().status(), 401);
     for wrong in [
         "Bearer planted-012345678",
@@ -63,9 +63,9 @@ async fn versions() {
         ("2.3", 400, "2.3.0"),
         ("", 400, "2.3.0"),
     ] {
-        let answer = with(&bench, INSTANCES, ("version", asked)).await;
-        assert_eq!(answer.status, status, "{asked}");
-        assert_eq!(answer.headers["version"], answered);
+        let response = with(&bench, INSTANCES, ("version", asked)).await;
+        assert_eq!(response.status, status, "{asked}");
+        assert_eq!(response.headers["version"], answered);
     }
     let all = bench.get("/vnflcm/v2/api_versions").await.body;
     crate::oracle::check("ApiVersionInformation", &all);
@@ -76,7 +76,7 @@ async fn versions() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_version_is_refused_where_the_standard_wants_one() {
+async fn a_request_without_the_version_header_is_refused() {
     let bench = Bench::new().await;
     for (path, status) in [
         (INSTANCES, 400),
@@ -86,20 +86,20 @@ async fn a_request_without_a_version_is_refused_where_the_standard_wants_one() {
         ("/vnfpkgm/v2/api_versions", 200),
         (VIMS, 200),
     ] {
-        let answer = bench.send(bench.bare(Method::GET, path)).await;
-        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        let response = bench.send(bench.bare(Method::GET, path)).await;
+        assert_eq!(response.status, status, "{path}: {response:?}");
         if status == 400 {
             assert!(
-                answer.detail().contains("`Version` is missing"),
-                "{answer:?}"
+                response.detail().contains("`Version` is missing"),
+                "{response:?}"
             );
-            assert_eq!(answer.body["code"], "request.no-version");
+            assert_eq!(response.body["code"], "request.no-version");
         }
     }
 }
 
 #[tokio::test]
-async fn a_vim_that_is_updated_with_a_certificate_is_trusted_by_it_alone() {
+async fn an_updated_vim_is_trusted_only_by_its_new_certificate() {
     let bench = Bench::new().await;
     let connection = |trust: serde_json::Value| {
         let mut interface = json!({"endpoint": "https://192.0.2.9:6443"});
@@ -130,7 +130,7 @@ async fn a_vim_that_is_updated_with_a_certificate_is_trusted_by_it_alone() {
 }
 
 #[tokio::test]
-async fn who_takes_no_json_gets_none() {
+async fn a_client_that_does_not_accept_json_gets_406() {
     let bench = Bench::new().await;
     let refused = with(&bench, INSTANCES, ("accept", "text/html, image/*")).await;
     assert_eq!(refused.status, 406, "{refused:?}");
@@ -149,9 +149,9 @@ async fn who_takes_no_json_gets_none() {
 }
 
 #[tokio::test]
-async fn every_answer_has_the_id_of_its_request() {
+async fn every_response_has_a_request_id() {
     let bench = Bench::new().await;
     assert!(!bench.get("/vnfm/v1/health").await.headers["x-request-id"].is_empty());
-    let answer = with(&bench, "/vnfm/v1/health", ("x-request-id", "mine")).await;
-    assert_eq!(answer.headers["x-request-id"], "mine");
+    let response = with(&bench, "/vnfm/v1/health", ("x-request-id", "mine")).await;
+    assert_eq!(response.headers["x-request-id"], "mine");
 }

@@ -1,8 +1,10 @@
-//! Headers of answers: those that the official OpenAPI documents make mandatory for a path, method and status, and those
-//! that HTTP wants beside a status. The bench holds every answer of every test against them; the test here asks every
-//! route for every status that can be had without a VIM.
+//! Headers of responses: those that the official OpenAPI documents require for a path, method and status, and those
+//! that
+//! HTTP requires with a status. The bench checks every response of every test; the tests here call every route for
+//! every
+//! status that needs no VIM.
 
-use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup};
+use crate::bench::{Bench, INSTANCES, PACKAGES, Response, Setup};
 use crate::oracle;
 use crate::tenants::users;
 use reqwest::Method;
@@ -19,10 +21,10 @@ const DOCUMENTS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Panics where an answer lacks a header that the standard or HTTP wants beside its status.
-pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
-    let what = format!("{method} {path}: {answer:?}");
-    let wanted: &[&str] = match (method, answer.status) {
+/// Panics if a response lacks a header that the standard or HTTP requires with its status.
+pub(crate) fn check(method: &str, path: &str, response: &Response) {
+    let what = format!("{method} {path}: {response:?}");
+    let wanted: &[&str] = match (method, response.status) {
         (_, 201 | 303) => &["location"],
         (_, 304) => &["etag"],
         (_, 401) => &["www-authenticate"],
@@ -33,17 +35,20 @@ pub(crate) fn check(method: &str, path: &str, answer: &Answer) {
         _ => &[],
     };
     for name in wanted {
-        assert!(answer.headers.contains_key(*name), "no `{name}`: {what}");
-    }
-    for name in mandatory(&method.to_lowercase(), path, answer.status) {
         assert!(
-            answer.headers.contains_key(&name),
-            "the standard wants `{name}`: {what}"
+            response.headers.contains_key(*name),
+            "missing header `{name}`: {what}"
+        );
+    }
+    for name in mandatory(&method.to_lowercase(), path, response.status) {
+        assert!(
+            response.headers.contains_key(&name),
+            "the standard requires `{name}`: {what}"
         );
     }
 }
 
-/// The headers that are mandatory in the official document; those of v2 are wanted of v1 as well.
+/// The mandatory headers of the official document; those of v2 are also required of v1.
 fn mandatory(method: &str, path: &str, status: u16) -> Vec<String> {
     static READ: OnceLock<Vec<(&str, Value)>> = OnceLock::new();
     let read = READ.get_or_init(|| {
@@ -64,9 +69,9 @@ fn mandatory(method: &str, path: &str, status: u16) -> Vec<String> {
     let Some(template) = template else {
         return Vec::new();
     };
-    let answers = &paths[template][method]["responses"];
-    let answer = resolved(document, &answers[status.to_string()]);
-    let headers = answer["headers"].as_object().into_iter().flatten();
+    let responses = &paths[template][method]["responses"];
+    let response = resolved(document, &responses[status.to_string()]);
+    let headers = response["headers"].as_object().into_iter().flatten();
     let needed = headers.filter(|(_, header)| resolved(document, header)["required"] == true);
     needed.map(|(name, _)| name.to_lowercase()).collect()
 }
@@ -85,7 +90,7 @@ fn fits(template: &str, path: &str) -> bool {
     template.len() == path.len() && template.iter().zip(&path).all(same)
 }
 
-/// A route of the standard's interfaces, in both versions of VNF LCM: a path with ids that nothing has, its method, and
+/// A route of the standard, in both versions of VNF LCM: a path with unknown ids, its method, and
 /// whether it takes JSON.
 fn routes() -> Vec<(Method, String, bool)> {
     let document: Value = serde_yaml::from_str(OPENAPI).unwrap();
@@ -110,12 +115,12 @@ fn routes() -> Vec<(Method, String, bool)> {
     all
 }
 
-/// Whether a path is not of our own API.
+/// Whether a path belongs to the standard and not to our own API.
 fn is_of_the_standard(path: &str) -> bool {
     path.starts_with("/vnflcm/") || path.starts_with("/vnfpkgm/")
 }
 
-/// Of which version a request for a path is.
+/// The `Version` header for a path.
 fn version(path: &str) -> &'static str {
     if path.starts_with("/vnflcm/v1") {
         "1.3.0"
@@ -125,7 +130,7 @@ fn version(path: &str) -> &'static str {
 }
 
 #[tokio::test]
-async fn each_route_answers_each_status_with_its_headers() {
+async fn every_route_sends_the_mandatory_headers_of_each_status() {
     let bench = Bench::new().await;
     let huge = "x".repeat((1 << 20) + 1);
     let mut seen = BTreeSet::new();
@@ -158,12 +163,12 @@ async fn each_route_answers_each_status_with_its_headers() {
             cases.push((413, with("application/json", &huge)));
         }
         for (status, request) in cases {
-            let answer = bench.send(request).await;
-            // What says no before the body is looked at says so.
-            let is_unsupported = answer.body["code"] == "request.not-supported";
+            let response = bench.send(request).await;
+            // Refusals before the body is read.
+            let is_unsupported = response.body["code"] == "request.not-supported";
             assert!(
-                answer.status == status || is_unsupported,
-                "{method} {path}: {status}, not {answer:?}"
+                response.status == status || is_unsupported,
+                "{method} {path}: {status}, not {response:?}"
             );
             seen.insert(status);
         }
@@ -172,7 +177,7 @@ async fn each_route_answers_each_status_with_its_headers() {
 }
 
 #[tokio::test]
-async fn each_route_that_names_something_unknown_says_404() {
+async fn every_route_answers_404_for_an_unknown_id() {
     let bench = Bench::new().await;
     let named = routes().into_iter().filter(|(method, path, _)| {
         let is_read = matches!(*method, Method::GET | Method::DELETE);
@@ -180,21 +185,21 @@ async fn each_route_that_names_something_unknown_says_404() {
     });
     let mut count = 0;
     for (method, path, _) in named {
-        let answer = bench
+        let response = bench
             .send(
                 bench
                     .bare(method.clone(), &path)
                     .header("version", version(&path)),
             )
             .await;
-        assert_eq!(answer.status, 404, "{method} {path}: {answer:?}");
+        assert_eq!(response.status, 404, "{method} {path}: {response:?}");
         count += 1;
     }
     assert!(count > 10, "{count}");
 }
 
 #[tokio::test]
-async fn each_route_shut_to_a_stranger_or_a_reader_says_so() {
+async fn every_route_answers_401_without_a_login_and_403_to_a_reader() {
     let bench = Bench::with(Setup {
         token: Some("planted-0123456789"),
         ..Setup::default()
@@ -203,18 +208,18 @@ async fn each_route_shut_to_a_stranger_or_a_reader_says_so() {
     let readers = Bench::with(users("")).await;
     readers.log_in("acme-reader");
     for (method, path, _) in routes() {
-        let answer = bench.send(bench.bare(method.clone(), &path)).await;
-        assert_eq!(answer.status, 401, "{method} {path}: {answer:?}");
+        let response = bench.send(bench.bare(method.clone(), &path)).await;
+        assert_eq!(response.status, 401, "{method} {path}: {response:?}");
         if method != Method::GET {
-            let answer = readers.send(readers.request(method.clone(), &path)).await;
-            assert_eq!(answer.status, 403, "{method} {path}: {answer:?}");
+            let response = readers.send(readers.request(method.clone(), &path)).await;
+            assert_eq!(response.status, 403, "{method} {path}: {response:?}");
         }
     }
 }
 
 #[test]
-fn a_header_that_is_missing_is_found() {
-    let answer = |status| Answer {
+fn a_missing_header_is_detected() {
+    let response = |status| Response {
         status,
         headers: reqwest::header::HeaderMap::new(),
         text: String::new(),
@@ -228,11 +233,11 @@ fn a_header_that_is_missing_is_found() {
         ("POST", PACKAGES, 201),
         ("GET", "/vnfm/v1/vims", 503),
     ] {
-        let missing = std::panic::catch_unwind(|| check(method, path, &answer(status)));
+        let missing = std::panic::catch_unwind(|| check(method, path, &response(status)));
         assert!(missing.is_err(), "{method} {path} {status}");
     }
     let is_there = oracle::document(DOCUMENTS[0].1).is_some();
-    let missing = std::panic::catch_unwind(|| check("GET", INSTANCES, &answer(200)));
+    let missing = std::panic::catch_unwind(|| check("GET", INSTANCES, &response(200)));
     assert_eq!(
         missing.is_err(),
         is_there,

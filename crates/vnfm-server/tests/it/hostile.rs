@@ -1,4 +1,4 @@
-//! The program against neighbours that lie: it lives, its operations end, and it stays within its memory.
+//! The program among malicious peers: it survives, its operations end, and its memory stays bounded.
 
 use crate::bench::{HASHED, PASSWORD, packed};
 use crate::process::{Server, started, with_config};
@@ -10,7 +10,7 @@ use vnfm::{Hosts, RememberedHostKeys};
 use vnfm_core::ports::{HostServices as _, HttpRequest, SshTarget};
 use vnfm_sim::liar::{Liar, Lie};
 
-/// More than the server needs at any time, and far less than an answer without an end brings: KiB.
+/// Memory limit in KiB: more than the server ever needs, far less than an endless response.
 const MOST: u64 = 600 << 10;
 
 struct Site {
@@ -20,7 +20,7 @@ struct Site {
 }
 
 impl Site {
-    /// A server that ann may use, with this in its configuration.
+    /// A server with the user ann and these settings.
     fn with(more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("vnfm.yaml");
@@ -47,30 +47,31 @@ impl Site {
             Some(body) => request.json(body),
             None => request,
         };
-        let answer = request.send().await.unwrap();
-        let place = answer
+        let response = request.send().await.unwrap();
+        let resource_path = response
             .headers()
             .get("location")
-            .and_then(|place| place.to_str().ok());
-        let id = place
-            .and_then(|place| place.rsplit('/').next())
+            .and_then(|resource_path| resource_path.to_str().ok());
+        let id = resource_path
+            .and_then(|resource_path| resource_path.rsplit('/').next())
             .map(ToOwned::to_owned);
-        let status = answer.status().as_u16();
-        let mut body: Value = answer.json().await.unwrap_or_default();
+        let status = response.status().as_u16();
+        let mut body: Value = response.json().await.unwrap_or_default();
         if let Some(id) = id.filter(|_| body.is_null()) {
             body = json!({ "id": id });
         }
         (status, body)
     }
 
-    /// Onboards a sample; its VNFD.
+    /// Onboards a sample; returns the id of its VNFD.
     async fn onboarded(&self, sample: &str) -> Value {
         let packages = "/vnfpkgm/v2/vnf_packages";
         let (_, package) = self.call(Method::POST, packages, Some(&json!({}))).await;
-        let place = format!("{packages}/{}", package["id"].as_str().unwrap());
-        let content = self
-            .http
-            .put(format!("{}{place}/package_content", self.server.url));
+        let resource_path = format!("{packages}/{}", package["id"].as_str().unwrap());
+        let content = self.http.put(format!(
+            "{}{resource_path}/package_content",
+            self.server.url
+        ));
         let content = content
             .basic_auth("ann", Some(PASSWORD))
             .header("version", "2.3.0");
@@ -78,21 +79,21 @@ impl Site {
             .header("content-type", "application/zip")
             .body(packed(sample));
         assert_eq!(content.send().await.unwrap().status(), 202);
-        let (_, package) = self.call(Method::GET, &place, None).await;
+        let (_, package) = self.call(Method::GET, &resource_path, None).await;
         package["vnfdId"].clone()
     }
 
-    /// An instance of a VNFD.
+    /// Creates an instance of a VNFD; returns its id.
     async fn instance(&self, vnfd: &Value) -> String {
         let create = json!({ "vnfdId": vnfd });
-        let (status, made) = self
+        let (status, created) = self
             .call(Method::POST, "/vnflcm/v2/vnf_instances", Some(&create))
             .await;
-        assert_eq!(status, 201, "{made}");
-        made["id"].as_str().unwrap().to_owned()
+        assert_eq!(status, 201, "{created}");
+        created["id"].as_str().unwrap().to_owned()
     }
 
-    /// Instantiates on a connection that the request brings; the operation as it is once nobody drives it.
+    /// Instantiates on an inline connection; returns the operation once it is no longer driven.
     async fn instantiated(&self, vnfd: &Value, request: &Value) -> Value {
         let id = self.instance(vnfd).await;
         let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
@@ -110,7 +111,7 @@ impl Site {
         .1
     }
 
-    /// The most memory that the server ever had, in KiB.
+    /// Peak memory of the server, in KiB.
     fn peak(&self) -> u64 {
         let status = format!("/proc/{}/status", self.server.process.id());
         let status = std::fs::read_to_string(status).unwrap();
@@ -122,7 +123,7 @@ impl Site {
     }
 }
 
-/// A request with a connection of its own to a VIM of that type.
+/// A request with an inline connection to a VIM of this type.
 fn request(vim_type: &str, endpoint: &str) -> Value {
     let access = json!({"username": "u", "password": "planted-password", "project": "p"});
     let (flavour, access) = match vim_type {
@@ -144,14 +145,14 @@ fn request(vim_type: &str, endpoint: &str) -> Value {
     json!({"flavourId": flavour, "vimConnectionInfo": {"vim1": connection}, "extVirtualLinks": links})
 }
 
-/// A VIM type, and a sample for it.
+/// VIM types with a sample for each.
 const KINDS: [(&str, &str); 2] = [
     (vnfm_types::OPENSTACK, "vnf-flavours"),
     (vnfm_types::KUBERNETES, "vnf-b-cnf"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vim_whose_answer_never_ends_fails_one_operation_and_no_server() {
+async fn an_endless_response_of_a_vim_fails_only_its_operation() {
     let site = Site::with("vims: {networks: ['127.0.0.0/8']}");
     for (vim_type, sample) in KINDS {
         let vnfd = site.onboarded(sample).await;
@@ -177,7 +178,7 @@ async fn a_vim_whose_answer_never_ends_fails_one_operation_and_no_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenants_vim_on_this_machine_is_not_called_and_not_told() {
+async fn a_tenants_vim_on_the_servers_host_is_not_called() {
     let site = Site::with("");
     for (vim_type, sample) in KINDS {
         let vnfd = site.onboarded(sample).await;
@@ -198,7 +199,7 @@ async fn a_tenants_vim_on_this_machine_is_not_called_and_not_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_keystone_whose_answer_never_ends_lets_nobody_in_and_keeps_others_from_nothing() {
+async fn an_endless_response_of_keystone_refuses_the_login_and_blocks_no_other() {
     for lie in [Lie::Endless, Lie::Huge, Lie::Values(2_000_000)] {
         let keystone = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -242,13 +243,13 @@ fn hosts(networks: &[&str]) -> Hosts {
     Hosts::trusting(Arc::new(RememberedHostKeys::default()), to)
 }
 
-/// A hook's request.
+/// A request that a hook sends.
 fn get(url: &str) -> HttpRequest {
     serde_json::from_value(json!({"method": "GET", "url": url, "deadlineSeconds": 20})).unwrap()
 }
 
 #[tokio::test]
-async fn what_answers_a_hook_without_an_end_ends_at_the_limit() {
+async fn an_endless_response_to_a_hook_is_cut_at_the_limit() {
     for lie in [Lie::Endless, Lie::Huge] {
         let target = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
         let error = hosts(&["127.0.0.1"])
@@ -265,7 +266,7 @@ async fn what_answers_a_hook_without_an_end_ends_at_the_limit() {
 }
 
 #[tokio::test]
-async fn a_hook_reaches_neither_this_machine_nor_where_a_redirect_leads() {
+async fn a_hook_can_call_neither_the_servers_host_nor_a_redirect_target() {
     let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into()))
         .await
         .unwrap();
@@ -274,11 +275,14 @@ async fn a_hook_reaches_neither_this_machine_nor_where_a_redirect_leads() {
     let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
         .await
         .unwrap();
-    let answer = hosts(&["127.0.0.1"])
+    let response = hosts(&["127.0.0.1"])
         .http(&get(&outer.url()))
         .await
         .unwrap();
-    assert_eq!(answer.status, 302, "it is the hook's to follow");
+    assert_eq!(
+        response.status, 302,
+        "only the hook may follow the redirect"
+    );
     let port: u16 = inner.url().rsplit(':').next().unwrap().parse().unwrap();
     let target: SshTarget = serde_json::from_value(
         json!({"serverId": "server", "address": "127.0.0.1", "username": "root", "port": port}),

@@ -1,4 +1,4 @@
-//! Host keys over HTTP: each tenant sees and forgets its own.
+//! Host keys over HTTP: each tenant lists and deletes its own.
 
 use crate::bench::Bench;
 use crate::tenants::{pinned, users};
@@ -7,7 +7,7 @@ use serde_json::json;
 const HOST_KEYS: &str = "/vnfm/v1/hostkeys";
 
 #[tokio::test]
-async fn a_host_key_is_listed_and_forgotten_by_its_tenant_alone() {
+async fn only_the_tenant_of_a_host_key_lists_and_deletes_it() {
     let bench = Bench::with(users("")).await;
     let (acme, other) = (
         pinned(&bench, "acme", "v").await,
@@ -15,7 +15,7 @@ async fn a_host_key_is_listed_and_forgotten_by_its_tenant_alone() {
     );
     assert_ne!(
         acme, other,
-        "the same server on a VIM of the same id is one of each tenant"
+        "tenants have separate keys for the same server id and VIM id"
     );
     bench.log_in("acme-admin");
     let listed = bench.get(HOST_KEYS).await.body;

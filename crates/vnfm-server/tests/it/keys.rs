@@ -1,4 +1,4 @@
-//! The program with the key that seals secrets in Barbican, on a simulated cloud.
+//! The sealing key in Barbican, on a simulated cloud.
 
 use crate::process::{Server, started, with_config};
 use serde_json::{Value, json};
@@ -9,20 +9,20 @@ use tempfile::TempDir;
 use vnfm_sim::faults::{Fault, Rule};
 use vnfm_sim::{Options, World};
 
-struct Place {
+struct Lab {
     world: World,
     folder: TempDir,
 }
 
-impl Place {
+impl Lab {
     async fn new() -> Self {
         let (world, folder) = (
             World::start(Options::default()).await.unwrap(),
             tempfile::tempdir().unwrap(),
         );
-        let place = Self { world, folder };
-        std::fs::write(place.file("password"), &place.world.endpoints().password).unwrap();
-        place
+        let lab = Self { world, folder };
+        std::fs::write(lab.file("password"), &lab.world.endpoints().password).unwrap();
+        lab
     }
 
     fn file(&self, name: &str) -> std::path::PathBuf {
@@ -33,7 +33,7 @@ impl Place {
         self.file("data")
     }
 
-    /// The program, with a Barbican that it waits for for so many seconds.
+    /// The program; with `wait`, its key is in Barbican, for which it waits this many seconds.
     fn with(&self, wait: Option<u64>) -> Command {
         let at = self.world.endpoints();
         let settings = json!({"secrets": {"barbican": {"endpoint": at.auth_url, "user": at.user, "project": at.user,
@@ -50,7 +50,7 @@ impl Place {
             .unwrap()
     }
 
-    /// The id of a VIM with a password.
+    /// Registers a VIM with a password; returns its id.
     async fn register(&self, server: &Server) -> String {
         let at = self.world.endpoints();
         let connection = json!({"vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3", "interfaceInfo": {"endpoint": at.auth_url},
@@ -69,10 +69,10 @@ async fn call(server: &Server, method: &str, path: &str, body: Option<Value>) ->
         Some(body) => request.json(&body),
         None => request,
     };
-    let answer = request.send().await.unwrap();
+    let response = request.send().await.unwrap();
     (
-        answer.status().as_u16(),
-        answer.json().await.unwrap_or_default(),
+        response.status().as_u16(),
+        response.json().await.unwrap_or_default(),
     )
 }
 
@@ -91,24 +91,24 @@ fn has_key_file(data: &Path) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_server_keeps_its_key_in_barbican_and_starts_again_with_it() {
-    let place = Place::new().await;
-    let server = place.start(true).await;
-    let vim = format!("/vnfm/v1/vims/{}", place.register(&server).await);
-    let shown = call(&server, "GET", &vim, None).await.1;
-    assert_eq!(shown["key_type"], "barbican_key", "{shown:#}");
-    let kept = place.world.books().calls_of("barbican.secret_create");
-    assert_eq!(kept.len(), 1);
-    assert!(!has_key_file(&place.data()));
+async fn a_new_server_stores_its_key_in_barbican_and_restarts_with_it() {
+    let lab = Lab::new().await;
+    let server = lab.start(true).await;
+    let vim = format!("/vnfm/v1/vims/{}", lab.register(&server).await);
+    let info = call(&server, "GET", &vim, None).await.1;
+    assert_eq!(info["key_type"], "barbican_key", "{info:#}");
+    let stored = lab.world.books().calls_of("barbican.secret_create");
+    assert_eq!(stored.len(), 1);
+    assert!(!has_key_file(&lab.data()));
     let ready = call(&server, "GET", "/readyz", None).await;
     assert_eq!((ready.0, &ready.1["parts"]["keys"]), (200, &json!("ready")));
     drop(server);
-    let server = place.start(true).await;
+    let server = lab.start(true).await;
     assert_eq!(
         call(&server, "GET", &vim, None).await.1["secret_uuid"],
-        shown["secret_uuid"]
+        info["secret_uuid"]
     );
-    // It logs in with what was sealed.
+    // It logs in with the sealed password.
     assert_eq!(
         call(&server, "POST", &format!("{vim}/check"), None).await.0,
         200
@@ -116,10 +116,10 @@ async fn a_new_server_keeps_its_key_in_barbican_and_starts_again_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_key_is_brought_to_barbican_and_back() {
-    let place = Place::new().await;
-    let server = place.start(false).await;
-    let vim = format!("/vnfm/v1/vims/{}", place.register(&server).await);
+async fn the_key_migrates_to_barbican_and_back() {
+    let lab = Lab::new().await;
+    let server = lab.start(false).await;
+    let vim = format!("/vnfm/v1/vims/{}", lab.register(&server).await);
     let refused = migrate(&server, "barbican").await;
     assert_eq!(
         (refused.0, &refused.1["code"]),
@@ -136,26 +136,30 @@ async fn the_key_is_brought_to_barbican_and_back() {
         refused.1
     );
     drop(server);
-    let server = place.start(true).await;
-    let shown = call(&server, "GET", &vim, None).await.1;
+    let server = lab.start(true).await;
+    let info = call(&server, "GET", &vim, None).await.1;
     assert!(
-        shown.get("key_type").is_none() && has_key_file(&place.data()),
-        "{shown:#}"
+        info.get("key_type").is_none() && has_key_file(&lab.data()),
+        "{info:#}"
     );
-    place
-        .world
+    lab.world
         .faults()
         .arm(Rule::new("barbican.*", Fault::Status { status: 503 }).nth(1, 99));
-    let away = migrate(&server, "barbican").await;
+    let unavailable = migrate(&server, "barbican").await;
     assert_eq!(
-        (away.0, &away.1["code"]),
+        (unavailable.0, &unavailable.1["code"]),
         (503, &json!("store.keys-away")),
         "{}",
-        away.1
+        unavailable.1
     );
-    assert!(has_key_file(&place.data()), "nothing was changed");
-    place.world.faults().disarm();
-    let there = migrate(&server, "barbican").await;
+    assert!(has_key_file(&lab.data()), "nothing was changed");
+    lab.world.faults().disarm();
+    migrate_both_ways(&lab, &server, &vim).await;
+}
+
+/// Migrates the key to Barbican and back to the file; the VIM stays usable.
+async fn migrate_both_ways(lab: &Lab, server: &Server, vim: &str) {
+    let there = migrate(server, "barbican").await;
     assert_eq!(
         (there.0, &there.1["keyIn"]),
         (200, &json!("barbican")),
@@ -163,73 +167,71 @@ async fn the_key_is_brought_to_barbican_and_back() {
         there.1
     );
     assert_eq!(there.1["keys"].as_array().unwrap().len(), 1, "{}", there.1);
-    assert!(!has_key_file(&place.data()));
+    assert!(!has_key_file(&lab.data()));
     assert_eq!(
-        call(&server, "GET", &vim, None).await.1["key_type"],
+        call(server, "GET", vim, None).await.1["key_type"],
         "barbican_key"
     );
-    let back = migrate(&server, "file").await;
+    let returned = migrate(server, "file").await;
     assert_eq!(
-        (back.0, &back.1["keyIn"]),
+        (returned.0, &returned.1["keyIn"]),
         (200, &json!("file")),
         "{}",
-        back.1
+        returned.1
     );
     assert_eq!(
-        back.1["unused"].as_array().unwrap().len(),
+        returned.1["unused"].as_array().unwrap().len(),
         1,
-        "it is named, and not deleted"
+        "the unused key is listed, not deleted"
     );
-    assert!(has_key_file(&place.data()));
+    assert!(has_key_file(&lab.data()));
     assert_eq!(
-        call(&server, "POST", &format!("{vim}/check"), None).await.0,
+        call(server, "POST", &format!("{vim}/check"), None).await.0,
         200
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_waits_for_barbican_and_then_says_what_is_wrong() {
-    let place = Place::new().await;
-    drop(place.start(true).await);
-    place
-        .world
+async fn startup_waits_for_barbican_and_then_fails_with_a_hint() {
+    let lab = Lab::new().await;
+    drop(lab.start(true).await);
+    lab.world
         .faults()
         .arm(Rule::new("barbican.secret_payload", Fault::Status { status: 503 }).nth(1, 99));
-    let mut command = place.with(Some(1));
+    let mut command = lab.with(Some(1));
     let ended = tokio::task::spawn_blocking(move || {
         let mut process = command.spawn().unwrap();
-        let mut said = String::new();
+        let mut log = String::new();
         process
             .stderr
             .take()
             .unwrap()
-            .read_to_string(&mut said)
+            .read_to_string(&mut log)
             .unwrap();
-        (process.wait().unwrap(), said)
+        (process.wait().unwrap(), log)
     });
-    let (status, said) = ended.await.unwrap();
+    let (status, log) = ended.await.unwrap();
     assert!(!status.success());
     assert!(
-        said.contains("see to it that Keystone and Barbican answer"),
-        "{said}"
+        log.contains("see to it that Keystone and Barbican answer"),
+        "{log}"
     );
-    assert!(!said.contains(&place.world.endpoints().password), "{said}");
-    // One try, with its repetitions, fails; the next one does not.
-    place.world.faults().disarm();
-    place
-        .world
+    assert!(!log.contains(&lab.world.endpoints().password), "{log}");
+    // The first attempt with its retries fails; the next one succeeds.
+    lab.world.faults().disarm();
+    lab.world
         .faults()
         .arm(Rule::new("barbican.secret_payload", Fault::Status { status: 503 }).nth(1, 5));
-    let mut server = place.start(true).await;
+    let mut server = lab.start(true).await;
     assert_eq!(call(&server, "GET", "/readyz", None).await.0, 200);
     server.process.kill().unwrap();
-    let mut said = String::new();
+    let mut log = String::new();
     server
         .process
         .stderr
         .take()
         .unwrap()
-        .read_to_string(&mut said)
+        .read_to_string(&mut log)
         .unwrap();
-    assert!(said.contains("waiting for it"), "{said}");
+    assert!(log.contains("waiting for it"), "{log}");
 }

@@ -1,4 +1,4 @@
-//! How much is too much: requests of one login, and what a tenant may have.
+//! Rate limits of a login, and quotas of a tenant.
 
 use crate::bench::{Bench, INSTANCES, PACKAGES, packed};
 use crate::tenants::users;
@@ -7,7 +7,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 
 #[tokio::test]
-async fn one_login_that_comes_too_often_waits_and_no_other() {
+async fn the_rate_limit_applies_per_login() {
     let bench = Bench::with(users("rate: {per_second: 1, burst: 3}")).await;
     bench.log_in("acme-reader");
     let mut statuses = Vec::new();
@@ -32,28 +32,35 @@ async fn one_login_that_comes_too_often_waits_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_tenant_has_no_more_instances_than_its_quota_however_many_are_made_at_once() {
+async fn concurrent_creations_do_not_exceed_the_instance_quota() {
     let more = "quota: {instances: 3}\ntenants: {other: {quota: {instances: 1}}}";
     let bench = Bench::with(users(more)).await;
     for (user, most) in [("acme-admin", 3), ("other-admin", 1)] {
         bench.log_in(user);
         let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
         let body = json!({"vnfdId": vnfd});
-        let answers = futures::future::join_all((0..8).map(|_| bench.post(INSTANCES, &body))).await;
-        let made = answers.iter().filter(|answer| answer.status == 201).count();
-        assert_eq!(made, most, "{user}");
-        let refused = answers.iter().find(|answer| answer.status == 403).unwrap();
+        let responses =
+            futures::future::join_all((0..8).map(|_| bench.post(INSTANCES, &body))).await;
+        let created = responses
+            .iter()
+            .filter(|response| response.status == 201)
+            .count();
+        assert_eq!(created, most, "{user}");
+        let refused = responses
+            .iter()
+            .find(|response| response.status == 403)
+            .unwrap();
         assert_eq!(refused.body["code"], "access.quota", "{refused:?}");
-        let says = format!(
-            "`instances` of the tenant `{}` is {most}, {most} are used",
+        let expected = format!(
+            "`instances` of the tenant `{}` is {most}; {most} are used",
             user.split('-').next().unwrap()
         );
-        assert!(refused.detail().contains(&says), "{refused:?}");
+        assert!(refused.detail().contains(&expected), "{refused:?}");
     }
 }
 
 #[tokio::test]
-async fn operations_in_flight_count_until_they_end() {
+async fn operations_count_against_the_quota_until_they_end() {
     let bench = Bench::with(users("quota: {operations: 1}")).await;
     bench.log_in("acme-admin");
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
@@ -73,7 +80,7 @@ async fn operations_in_flight_count_until_they_end() {
         "{refused:?}"
     );
     bench.world.held.send_replace(false);
-    bench.ended(&first.made()).await;
+    bench.ended(&first.created_id()).await;
     let second = bench
         .post(&format!("{INSTANCES}/{two}/instantiate"), &request)
         .await;
@@ -81,7 +88,7 @@ async fn operations_in_flight_count_until_they_end() {
 }
 
 #[tokio::test]
-async fn packages_are_no_larger_together_than_the_quota() {
+async fn the_total_size_of_packages_stays_within_the_quota() {
     let size = packed("vnf-b-cnf").len();
     let bench = Bench::with(users(&format!(
         "quota: {{package_bytes: {}}}",
@@ -112,13 +119,13 @@ async fn packages_are_no_larger_together_than_the_quota() {
     assert_eq!(
         bench.send(upload(packed("vnf-b-cnf"))).await.status,
         202,
-        "there is room again"
+        "the quota has room again"
     );
 }
 
-/// As many bytes as there are, however many uploads are on their way at once.
+/// The quota holds for any number of concurrent uploads.
 #[tokio::test]
-async fn uploads_at_once_do_not_get_past_the_quota() {
+async fn concurrent_uploads_do_not_exceed_the_quota() {
     let size = packed("vnf-b-cnf").len();
     let bench = Bench::with(users(&format!(
         "quota: {{package_bytes: {}}}",
@@ -130,7 +137,7 @@ async fn uploads_at_once_do_not_get_past_the_quota() {
     for _ in 0..8 {
         records.push(bench.post(PACKAGES, &json!({})).await.id());
     }
-    // Each of them looks before any has come: what counts is counted when it is complete.
+    // All of them check the quota before any is complete; the size counts on completion.
     let (send, bodies): (Vec<_>, Vec<_>) = records
         .iter()
         .map(|_| futures::channel::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1))
@@ -154,9 +161,12 @@ async fn uploads_at_once_do_not_get_past_the_quota() {
             send.send(Ok(packed("vnf-b-cnf"))).await.unwrap();
         }
     };
-    let (answers, ()) = tokio::join!(futures::future::join_all(uploads), sending);
-    let refused = answers.iter().filter(|answer| answer.status == 403).count();
-    assert!(refused >= 6, "{answers:?}");
+    let (responses, ()) = tokio::join!(futures::future::join_all(uploads), sending);
+    let refused = responses
+        .iter()
+        .filter(|response| response.status == 403)
+        .count();
+    assert!(refused >= 6, "{responses:?}");
     let used = bench
         .app
         .engine
@@ -171,9 +181,9 @@ async fn uploads_at_once_do_not_get_past_the_quota() {
     );
 }
 
-/// A body that never comes keeps nobody of its tenant from anything.
+/// A body that never arrives does not block other requests of its tenant.
 #[tokio::test]
-async fn who_waits_for_a_body_holds_nothing_that_others_need() {
+async fn a_pending_body_holds_no_shared_resource() {
     let more = "quota: {operations: 5, package_bytes: 10000000, instances: 5}";
     let bench = Bench::with(users(more)).await;
     bench.log_in("acme-admin");
@@ -206,13 +216,13 @@ async fn who_waits_for_a_body_holds_nothing_that_others_need() {
     };
     tokio::select! {
         () = others => {}
-        answer = bench.send(upload) => panic!("{answer:?}"),
-        answer = bench.send(operation) => panic!("{answer:?}"),
+        response = bench.send(upload) => panic!("{response:?}"),
+        response = bench.send(operation) => panic!("{response:?}"),
     }
 }
 
 #[tokio::test]
-async fn subscriptions_and_requests_that_wait_for_events_have_a_quota() {
+async fn subscriptions_and_waiting_event_requests_have_a_quota() {
     let bench = Bench::with(users("quota: {subscriptions: 1, watchers: 1}")).await;
     bench.log_in("acme-admin");
     let (callback, _task) = crate::tenants::callback().await;
@@ -231,21 +241,21 @@ async fn subscriptions_and_requests_that_wait_for_events_have_a_quota() {
     let waits = || bench.get("/vnfm/v1/events?wait_seconds=60");
     let second = async {
         loop {
-            let answer = bench.get("/vnfm/v1/events?wait_seconds=1").await;
-            if answer.status != 200 {
-                return answer;
+            let response = bench.get("/vnfm/v1/events?wait_seconds=1").await;
+            if response.status != 200 {
+                return response;
             }
         }
     };
     tokio::select! {
         refused = second => assert_eq!(refused.status, 403, "{refused:?}"),
-        answer = waits() => assert_eq!(answer.status, 403, "{answer:?}"),
+        response = waits() => assert_eq!(response.status, 403, "{response:?}"),
     }
 }
 
-/// A flood of requests without a login is answered shortly and not looked at; whoever is known goes on.
+/// A flood of requests without a login gets short responses without further checks; known users are served.
 #[tokio::test]
-async fn wrong_logins_of_one_address_have_an_end() {
+async fn failed_logins_are_limited_per_address() {
     let bench = Bench::with(crate::bench::Setup {
         wrong_logins: 5,
         ..users("")
@@ -258,22 +268,22 @@ async fn wrong_logins_of_one_address_have_an_end() {
         let bare = bench
             .bare(Method::GET, INSTANCES)
             .bearer_auth("planted-nobody");
-        let answer = bench.send(bare).await;
-        if answer.status == 429 {
-            assert!(answer.headers.contains_key("retry-after"));
+        let response = bench.send(bare).await;
+        if response.status == 429 {
+            assert!(response.headers.contains_key("retry-after"));
         }
-        *statuses.entry(answer.status).or_default() += 1;
+        *statuses.entry(response.status).or_default() += 1;
     }
     assert!(statuses[&429] >= 20, "{statuses:?}");
     assert_eq!(
         bench.get(INSTANCES).await.status,
         200,
-        "who is known is not kept out"
+        "known users are not locked out"
     );
 }
 
 #[tokio::test]
-async fn the_page_loads_and_runs_nothing() {
+async fn the_html_page_loads_no_script_and_no_resource() {
     let bench = Bench::new().await;
     let page = bench.get("/").await;
     let policy = page.headers["content-security-policy"].to_str().unwrap();

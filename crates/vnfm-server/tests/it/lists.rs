@@ -1,11 +1,11 @@
-//! Lists as a client of SOL013 asks for them: filters, selectors, pages, whole lists, and what is ill-formed.
+//! Lists (SOL013 5): filters, selectors, pages, unpaged lists, and malformed queries.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS, PACKAGES, Setup};
+use crate::bench::{Bench, INSTANCES, OPS, PACKAGES, Response, Setup};
 use serde_json::{Value, json};
 
-fn ids(answer: &Answer) -> Vec<String> {
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let entries = answer.body.as_array().unwrap();
+fn ids(response: &Response) -> Vec<String> {
+    assert_eq!(response.status, 200, "{response:?}");
+    let entries = response.body.as_array().unwrap();
     entries
         .iter()
         .map(|entry| entry["id"].as_str().unwrap().to_owned())
@@ -21,9 +21,9 @@ fn members(entry: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// Where the next page is, if there is one.
-fn next(bench: &Bench, answer: &Answer) -> Option<String> {
-    let link = answer.headers.get("link")?.to_str().unwrap();
+/// Path of the next page, if any.
+fn next(bench: &Bench, response: &Response) -> Option<String> {
+    let link = response.headers.get("link")?.to_str().unwrap();
     let uri = link
         .strip_prefix('<')
         .unwrap()
@@ -34,12 +34,12 @@ fn next(bench: &Bench, answer: &Answer) -> Option<String> {
 
 async fn named(bench: &Bench, vnfd: &str, name: &str) -> String {
     let body = json!({"vnfdId": vnfd, "vnfInstanceName": name, "metadata": {"site": name, "n": 1}});
-    let answer = bench.post(INSTANCES, &body).await;
-    assert_eq!(answer.status, 201, "{answer:?}");
-    answer.id()
+    let response = bench.post(INSTANCES, &body).await;
+    assert_eq!(response.status, 201, "{response:?}");
+    response.id()
 }
 
-/// Two instances, the first of which is instantiated.
+/// Creates two instances and instantiates the first.
 async fn two(bench: &Bench) -> (String, String, String) {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let (web, db) = (
@@ -50,13 +50,13 @@ async fn two(bench: &Bench) -> (String, String, String) {
     let op = bench
         .post(&format!("{INSTANCES}/{web}/instantiate"), &request)
         .await
-        .made();
+        .created_id();
     assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
     (web, db, op)
 }
 
 #[tokio::test]
-async fn a_filter_finds_what_it_says() {
+async fn filters_select_the_matching_entries() {
     let bench = Bench::new().await;
     let (web, db, op) = two(&bench).await;
     for (filter, wanted) in [
@@ -74,11 +74,15 @@ async fn a_filter_finds_what_it_says() {
             vec![&web],
         ),
     ] {
-        let answer = bench.get(&format!("{INSTANCES}?filter={filter}")).await;
-        assert_eq!(ids(&answer).iter().collect::<Vec<_>>(), wanted, "{filter}");
+        let response = bench.get(&format!("{INSTANCES}?filter={filter}")).await;
+        assert_eq!(
+            ids(&response).iter().collect::<Vec<_>>(),
+            wanted,
+            "{filter}"
+        );
     }
-    let asked = format!("{OPS}?filter=(eq,vnfInstanceId,{web});(eq,operationState,COMPLETED)");
-    assert_eq!(ids(&bench.get(&asked).await), [op]);
+    let query = format!("{OPS}?filter=(eq,vnfInstanceId,{web});(eq,operationState,COMPLETED)");
+    assert_eq!(ids(&bench.get(&query).await), [op]);
     assert!(
         ids(&bench
             .get(&format!("{OPS}?filter=(eq,vnfInstanceId,{db})"))
@@ -96,20 +100,20 @@ async fn a_filter_finds_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_list_shows_what_is_selected() {
+async fn selectors_choose_the_members_of_a_list() {
     let bench = Bench::new().await;
     let (web, _, op) = two(&bench).await;
-    let shown = async |asked: &str| {
+    let listed = async |query: &str| {
         let all = bench
-            .get(&format!("{INSTANCES}?filter=(eq,id,{web}){asked}"))
+            .get(&format!("{INSTANCES}?filter=(eq,id,{web}){query}"))
             .await
             .body;
         all[0].clone()
     };
-    let whole = bench.get(&format!("{INSTANCES}/{web}")).await.body;
-    assert_eq!(shown("&all_fields").await, whole);
-    let short = shown("").await;
-    assert_eq!(shown("&exclude_default=").await, short);
+    let full = bench.get(&format!("{INSTANCES}/{web}")).await.body;
+    assert_eq!(listed("&all_fields").await, full);
+    let short = listed("").await;
+    assert_eq!(listed("&exclude_default=").await, short);
     for left_out in [
         "vimConnectionInfo",
         "instantiatedVnfInfo",
@@ -125,10 +129,10 @@ async fn a_list_shows_what_is_selected() {
         "instantiationState",
         "_links",
     ] {
-        assert_eq!(short[kept], whole[kept], "{kept}");
+        assert_eq!(short[kept], full[kept], "{kept}");
     }
-    let some = shown("&fields=metadata,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo").await;
-    assert_eq!(some["metadata"], whole["metadata"]);
+    let some = listed("&fields=metadata,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo").await;
+    assert_eq!(some["metadata"], full["metadata"]);
     let vnfc = &some["instantiatedVnfInfo"]["vnfcResourceInfo"][0];
     assert_eq!(
         members(vnfc),
@@ -136,20 +140,25 @@ async fn a_list_shows_what_is_selected() {
     );
     assert!(some.get("vimConnectionInfo").is_none());
     assert!(
-        shown("&fields=metadata&exclude_default")
+        listed("&fields=metadata&exclude_default")
             .await
             .get("metadata")
             .is_some()
     );
-    let without = shown("&exclude_fields=metadata,id,instantiatedVnfInfo/extCpInfo").await;
+    let without = listed("&exclude_fields=metadata,id,instantiatedVnfInfo/extCpInfo").await;
     assert!(
-        without.get("metadata").is_none() && without["id"] == whole["id"],
+        without.get("metadata").is_none() && without["id"] == full["id"],
         "{without:#}"
     );
     assert_eq!(
-        without["instantiatedVnfInfo"], whole["instantiatedVnfInfo"],
-        "it is mandatory"
+        without["instantiatedVnfInfo"], full["instantiatedVnfInfo"],
+        "a mandatory member cannot be excluded"
     );
+    large_members_are_omitted(&bench, &op).await;
+}
+
+/// Lists of operations and packages omit their large members by default.
+async fn large_members_are_omitted(bench: &Bench, op: &str) {
     let ops = bench.get(&format!("{OPS}?filter=(eq,id,{op})")).await.body;
     assert!(ops[0].get("operationParams").is_none() && ops[0].get("resourceChanges").is_none());
     let packages = bench.get(PACKAGES).await.body;
@@ -162,31 +171,31 @@ async fn a_list_shows_what_is_selected() {
 }
 
 #[tokio::test]
-async fn pages_go_on_where_they_ended_whatever_came_or_went() {
+async fn pages_continue_after_the_last_id_despite_changes() {
     let bench = Bench::with(Setup {
         page: 2,
         ..Setup::default()
     })
     .await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for number in 0..7 {
-        made.push(named(&bench, &vnfd, &format!("n{number}")).await);
+        created.push(named(&bench, &vnfd, &format!("n{number}")).await);
     }
-    made.sort();
-    let asked = format!("{INSTANCES}?filter=(cont,vnfInstanceName,n)&fields=metadata");
-    let first = bench.get(&asked).await;
-    assert_eq!(ids(&first), made[..2]);
+    created.sort();
+    let query = format!("{INSTANCES}?filter=(cont,vnfInstanceName,n)&fields=metadata");
+    let first = bench.get(&query).await;
+    assert_eq!(ids(&first), created[..2]);
     assert_eq!(
         bench
-            .delete(&format!("{INSTANCES}/{}", made[1]))
+            .delete(&format!("{INSTANCES}/{}", created[1]))
             .await
             .status,
         204
     );
     assert_eq!(
         bench
-            .delete(&format!("{INSTANCES}/{}", made[2]))
+            .delete(&format!("{INSTANCES}/{}", created[2]))
             .await
             .status,
         204
@@ -195,27 +204,27 @@ async fn pages_go_on_where_they_ended_whatever_came_or_went() {
     let mut seen = Vec::new();
     let mut page = next(&bench, &first);
     while let Some(path) = page {
-        let answer = bench.get(&path).await;
+        let response = bench.get(&path).await;
         assert!(
-            answer
+            response
                 .body
                 .as_array()
                 .unwrap()
                 .iter()
                 .all(|one| one.get("metadata").is_some())
         );
-        seen.extend(ids(&answer));
-        page = next(&bench, &answer);
+        seen.extend(ids(&response));
+        page = next(&bench, &response);
     }
     assert_eq!(
         seen,
-        made[3..],
-        "the filter and the selector hold on every page"
+        created[3..],
+        "filter and selector apply to every page"
     );
 }
 
 #[tokio::test]
-async fn a_whole_list_is_one_answer_without_a_link() {
+async fn an_unpaged_list_has_no_link_header() {
     let bench = Bench::with(Setup {
         page: 0,
         ..Setup::default()
@@ -223,14 +232,14 @@ async fn a_whole_list_is_one_answer_without_a_link() {
     .await;
     assert_eq!(bench.get(INSTANCES).await.text, "[]");
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for number in 1..=250 {
-        made.push(bench.create(&vnfd).await);
+        created.push(bench.create(&vnfd).await);
         if [1, 99, 100, 101, 200, 250].contains(&number) {
-            let answer = bench.get(&format!("{INSTANCES}?all_fields")).await;
-            made.sort();
-            assert_eq!(ids(&answer), made);
-            assert!(!answer.headers.contains_key("link"));
+            let response = bench.get(&format!("{INSTANCES}?all_fields")).await;
+            created.sort();
+            assert_eq!(ids(&response), created);
+            assert!(!response.headers.contains_key("link"));
         }
     }
     let ill = bench.get(&format!("{INSTANCES}?filter=x")).await;
@@ -238,9 +247,9 @@ async fn a_whole_list_is_one_answer_without_a_link() {
 }
 
 #[tokio::test]
-async fn what_is_ill_formed_is_400_with_the_place() {
+async fn a_malformed_query_gets_400_with_the_column() {
     let bench = Bench::new().await;
-    for (asked, told) in [
+    for (query, told) in [
         ("filter=", "`filter`, column 1: expected `(`"),
         (
             "filter=(eq,id,1);(is,id,1)",
@@ -287,12 +296,12 @@ async fn what_is_ill_formed_is_400_with_the_place() {
             "`sort` is not supported here; supported: filter, all_fields",
         ),
     ] {
-        let answer = bench.get(&format!("{INSTANCES}?{asked}")).await;
-        assert_eq!(answer.status, 400, "{asked}: {answer:?}");
+        let response = bench.get(&format!("{INSTANCES}?{query}")).await;
+        assert_eq!(response.status, 400, "{query}: {response:?}");
         assert!(
-            answer.detail().contains(told),
-            "{asked}: {}",
-            answer.detail()
+            response.detail().contains(told),
+            "{query}: {}",
+            response.detail()
         );
     }
     let of_another = bench.get(&format!("{OPS}?filter=(eq,vnfdId,1)")).await;
@@ -305,7 +314,7 @@ async fn what_is_ill_formed_is_400_with_the_place() {
 }
 
 #[tokio::test]
-async fn hostile_parameters_are_refused_or_find_nothing() {
+async fn hostile_filters_are_refused_or_match_nothing() {
     let bench = Bench::new().await;
     two(&bench).await;
     let deep = vec!["(eq,metadata/a/b/c/d/e/f/g/h/i/j/k,1)"; 50].join(";");
@@ -321,28 +330,28 @@ async fn hostile_parameters_are_refused_or_find_nothing() {
         quote,
         "(cont,metadata/%F0%9F%A6%80,%FF)",
     ] {
-        let answer = bench.get(&format!("{INSTANCES}?filter={filter}")).await;
+        let response = bench.get(&format!("{INSTANCES}?filter={filter}")).await;
         assert_eq!(
-            (answer.status, answer.text.as_str()),
+            (response.status, response.text.as_str()),
             (200, "[]"),
             "{filter}"
         );
     }
     assert_eq!(ids(&bench.get(INSTANCES).await).len(), 2);
-    // Deeper than the database compiles: refused by name, and no fault of the server.
+    // Deeper than the database can compile: refused with a hint instead of an internal error.
     for names in 12..25 {
         let path = format!("metadata{}", "/a".repeat(names));
-        let answer = bench
+        let response = bench
             .get(&format!("{INSTANCES}?filter=(eq,{path},x)"))
             .await;
-        assert_eq!(answer.status, 400, "{answer:?}");
+        assert_eq!(response.status, 400, "{response:?}");
         assert!(
-            answer.detail().contains("no more than 12 names"),
-            "{answer:?}"
+            response.detail().contains("no more than 12 names"),
+            "{response:?}"
         );
     }
-    // A chain of alternatives that long was too deep as well.
+    // A long chain of alternatives must not be too deep either.
     let many = format!("(cont,metadata/a,{})", vec!["x"; 500].join(","));
-    let answer = bench.get(&format!("{INSTANCES}?filter={many}")).await;
-    assert_eq!((answer.status, answer.text.as_str()), (200, "[]"));
+    let response = bench.get(&format!("{INSTANCES}?filter={many}")).await;
+    assert_eq!((response.status, response.text.as_str()), (200, "[]"));
 }

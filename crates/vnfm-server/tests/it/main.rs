@@ -1,56 +1,57 @@
-//! The facade over the real engine and database, spoken to over HTTP; VIM and hooks are in memory.
+//! The HTTP server with the real engine and database; VIM and hooks are in memory.
 //!
-//! Every answer is checked against the official schemas, and for secrets that must not be in it.
+//! Every response is checked against the official schemas, and for planted secrets.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on says so by panicking"
-)]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod audit;
 mod bench;
-mod configured;
+mod configuration;
 mod data_folder;
 #[cfg(test)]
 mod differences;
 mod events;
-mod external;
-mod from_uri;
+mod external_artifacts;
 mod full_disk;
 mod gate;
 mod headers;
-mod held;
 mod hostile;
 #[cfg(test)]
 mod hostkeys;
+mod interrupted_uploads;
 mod keys;
-mod large;
-mod letter;
+mod large_package;
 mod limits;
 mod listener;
 mod lists;
 mod logins;
+mod manifest_values;
 mod model;
 mod modify;
-mod narrowed;
+mod nfvo_credentials;
+mod nfvo_packages;
+mod oauth_tokens;
+mod observability;
 mod openapi;
 mod openapi_v1;
-mod operate;
 mod oracle;
+mod overrides;
+mod package_contents;
+mod package_parts;
 mod packages;
-mod parts;
 mod policies;
 mod process;
+mod proxies;
 mod refusals;
-mod signed;
+mod scoped_roles;
+mod signatures;
+mod standard_details;
 mod statuses;
 mod subscriptions;
 mod supervision;
-mod supply;
 mod tasks;
 mod tenants;
 mod tls;
-mod unfinished;
+mod upload_from_uri;
 mod v1;
-mod ways_out;
 mod world;

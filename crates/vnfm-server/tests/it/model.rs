@@ -1,7 +1,8 @@
-//! Random sequences of calls against a model of the resources: what each call is answered with, and which state, links
-//! and list it leaves. Both versions of the interface take turns.
+//! Random sequences of calls compared with a model of the resources: the response of each call, and the resulting
+//! states,
+//! links and lists. Both versions of the interface alternate.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS};
+use crate::bench::{Bench, INSTANCES, OPS, Response};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering::SeqCst;
@@ -9,7 +10,7 @@ use std::sync::atomic::Ordering::SeqCst;
 const SEQUENCES: u64 = 24;
 const CALLS: usize = 40;
 
-/// Numbers that look random and are the same each time (xorshift).
+/// Reproducible pseudo-random numbers (xorshift).
 struct Chance(u64);
 
 impl Chance {
@@ -21,15 +22,15 @@ impl Chance {
     }
 }
 
-/// An instance as it should be.
+/// The expected state of an instance.
 #[derive(Debug, Clone)]
 struct Vnf {
     id: String,
     name: Option<String>,
     instantiated: bool,
-    /// The instantiation that waits for a decision.
+    /// The instantiation in FAILED_TEMP.
     stopped: Option<String>,
-    /// Operations that are ended.
+    /// Ended operations.
     ended: Vec<String>,
 }
 
@@ -89,8 +90,8 @@ struct Play {
     vim: String,
     chance: Chance,
     vnfs: Vec<Vnf>,
-    /// What was called, for whoever has to understand a failure.
-    said: Vec<String>,
+    /// The calls so far, for the message of a failure.
+    calls: Vec<String>,
 }
 
 impl Play {
@@ -105,12 +106,12 @@ impl Play {
             vim,
             chance,
             vnfs: Vec::new(),
-            said: Vec::new(),
+            calls: Vec::new(),
         }
     }
 
-    /// Sends it in one of the two versions.
-    async fn send(&mut self, method: Method, path: &str, body: Value) -> Answer {
+    /// Sends a request in one of the two versions.
+    async fn send(&mut self, method: Method, path: &str, body: Value) -> Response {
         let v1 = self.chance.below(2) == 0;
         let path = if v1 {
             path.replace("/vnflcm/v2/", "/vnflcm/v1/")
@@ -119,7 +120,7 @@ impl Play {
         };
         let mut request = self.bench.bare(method.clone(), &path);
         request = request.header("version", if v1 { "1.3.0" } else { "2.3.0" });
-        let answer = self
+        let response = self
             .bench
             .send(if body.is_null() {
                 request
@@ -127,33 +128,33 @@ impl Play {
                 request.json(&body)
             })
             .await;
-        self.said
-            .push(format!("{method} {path} -> {}", answer.status));
-        answer
+        self.calls
+            .push(format!("{method} {path} -> {}", response.status));
+        response
     }
 
-    fn expect(&self, answer: &Answer, status: u16) {
+    fn expect(&self, response: &Response, status: u16) {
         assert_eq!(
-            answer.status,
+            response.status,
             status,
-            "{answer:?}\n{}",
-            self.said.join("\n")
+            "{response:?}\n{}",
+            self.calls.join("\n")
         );
     }
 
-    /// Begins an operation where it is possible, and waits for its end; its id.
+    /// Starts an operation if possible and waits for its end; returns its id.
     async fn begin(&mut self, path: &str, body: Value, possible: bool) -> Option<String> {
         let method = if path.matches('/').count() == 4 {
             Method::PATCH
         } else {
             Method::POST
         };
-        let answer = self.send(method, path, body).await;
-        self.expect(&answer, if possible { 202 } else { 409 });
+        let response = self.send(method, path, body).await;
+        self.expect(&response, if possible { 202 } else { 409 });
         if !possible {
             return None;
         }
-        let op = answer.made();
+        let op = response.created_id();
         self.bench.ended(&op).await;
         Some(op)
     }
@@ -164,10 +165,10 @@ impl Play {
             return self.create().await;
         }
         if let Call::Nobody = call {
-            let answer = self
+            let response = self
                 .send(Method::GET, &format!("{INSTANCES}/nobody"), Value::Null)
                 .await;
-            return self.expect(&answer, 404);
+            return self.expect(&response, 404);
         }
         if self.vnfs.is_empty() {
             return;
@@ -180,8 +181,8 @@ impl Play {
             Call::Terminate | Call::Heal | Call::Rename => self.change(&mut vnf, call).await,
             Call::Scale => {
                 let path = format!("{INSTANCES}/{}/scale", vnf.id);
-                let answer = self.send(Method::POST, &path, json!({})).await;
-                self.expect(&answer, 404);
+                let response = self.send(Method::POST, &path, json!({})).await;
+                self.expect(&response, 404);
             }
             _ => self.decide(&mut vnf, call).await,
         }
@@ -191,10 +192,10 @@ impl Play {
 
     async fn create(&mut self) {
         let body = json!({"vnfdId": self.vnfd});
-        let answer = self.send(Method::POST, INSTANCES, body).await;
-        self.expect(&answer, 201);
+        let response = self.send(Method::POST, INSTANCES, body).await;
+        self.expect(&response, 201);
         let vnf = Vnf {
-            id: answer.id(),
+            id: response.id(),
             name: None,
             instantiated: false,
             stopped: None,
@@ -207,31 +208,33 @@ impl Play {
     async fn delete(&mut self, number: usize) {
         let vnf = self.vnfs[number].clone();
         let path = format!("{INSTANCES}/{}", vnf.id);
-        let answer = self.send(Method::DELETE, &path, Value::Null).await;
+        let response = self.send(Method::DELETE, &path, Value::Null).await;
         let possible = vnf.is_free() && !vnf.instantiated;
-        self.expect(&answer, if possible { 204 } else { 409 });
+        self.expect(&response, if possible { 204 } else { 409 });
         if possible {
             self.vnfs.remove(number);
-            let gone = self.send(Method::GET, &path, Value::Null).await;
-            self.expect(&gone, 404);
+            let deleted = self.send(Method::GET, &path, Value::Null).await;
+            self.expect(&deleted, 404);
         }
     }
 
     async fn instantiate(&mut self, vnf: &mut Vnf, fails: bool) {
         self.bench.world.fails.store(fails, SeqCst);
-        // Its body is of another form in each version; `v1.rs` looks at that.
+        // Its body differs between the versions; `v1.rs` tests that.
         let body =
             json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": self.vim}}});
         let path = format!("{INSTANCES}/{}/instantiate", vnf.id);
         let request = self.bench.request(Method::POST, &path).json(&body);
-        let answer = self.bench.send(request).await;
-        self.said
-            .push(format!("POST {path} (fails: {fails}) -> {}", answer.status));
+        let response = self.bench.send(request).await;
+        self.calls.push(format!(
+            "POST {path} (fails: {fails}) -> {}",
+            response.status
+        ));
         let possible = vnf.is_free() && !vnf.instantiated;
-        self.expect(&answer, if possible { 202 } else { 409 });
+        self.expect(&response, if possible { 202 } else { 409 });
         if possible {
-            self.bench.ended(&answer.made()).await;
-            Self::came_to(vnf, answer.made(), fails);
+            self.bench.ended(&response.created_id()).await;
+            Self::came_to(vnf, response.created_id(), fails);
         }
     }
 
@@ -246,7 +249,7 @@ impl Play {
 
     async fn change(&mut self, vnf: &mut Vnf, call: Call) {
         let path = format!("{INSTANCES}/{}", vnf.id);
-        let name = format!("name-{}", self.said.len());
+        let name = format!("name-{}", self.calls.len());
         let (path, body, possible) = match call {
             Call::Terminate => {
                 let body = json!({"terminationType": "FORCEFUL"});
@@ -274,7 +277,7 @@ impl Play {
         }
     }
 
-    /// What is done with an operation that has stopped; one that is ended takes none of it.
+    /// Controls an operation in FAILED_TEMP; an ended one refuses all controls.
     async fn decide(&mut self, vnf: &mut Vnf, call: Call) {
         let Some(op) = vnf.stopped.clone().or_else(|| vnf.ended.last().cloned()) else {
             return;
@@ -288,12 +291,12 @@ impl Play {
         if let Call::Retry { fails } = call {
             self.bench.world.fails.store(fails, SeqCst);
         }
-        let answer = self
+        let response = self
             .send(Method::POST, &format!("{OPS}/{op}/{task}"), body)
             .await;
         let possible = vnf.stopped.is_some() && task != "cancel";
         let taken = if task == "fail" { 200 } else { 202 };
-        self.expect(&answer, if possible { taken } else { 409 });
+        self.expect(&response, if possible { taken } else { 409 });
         if !possible {
             return;
         }
@@ -302,7 +305,7 @@ impl Play {
         if let Call::Retry { fails } = call {
             Self::came_to(vnf, op, fails);
         } else {
-            // What was given up half way may have left something, and is there to be terminated.
+            // A failed instantiation may have left resources, so the instance can be terminated.
             vnf.instantiated = task == "fail";
             vnf.ended.push(op);
         }
@@ -312,40 +315,43 @@ impl Play {
             Call::Rollback => "ROLLED_BACK",
             _ => "FAILED",
         };
-        assert_eq!(end["operationState"], state, "{}", self.said.join("\n"));
+        assert_eq!(end["operationState"], state, "{}", self.calls.join("\n"));
     }
 
-    /// What is shown of an instance is what the model says.
+    /// Compares an instance with the model.
     async fn is_as(&self, vnf: &Vnf) {
-        let shown = self.bench.get(&format!("{INSTANCES}/{}", vnf.id)).await;
-        let said = self.said.join("\n");
+        let current = self.bench.get(&format!("{INSTANCES}/{}", vnf.id)).await;
+        let calls = self.calls.join("\n");
         let state = if vnf.instantiated {
             "INSTANTIATED"
         } else {
             "NOT_INSTANTIATED"
         };
-        assert_eq!(shown.body["instantiationState"], state, "{vnf:?}\n{said}");
         assert_eq!(
-            shown.body["vnfInstanceName"].as_str(),
+            current.body["instantiationState"], state,
+            "{vnf:?}\n{calls}"
+        );
+        assert_eq!(
+            current.body["vnfInstanceName"].as_str(),
             vnf.name.as_deref(),
-            "{vnf:?}\n{said}"
+            "{vnf:?}\n{calls}"
         );
         assert_eq!(
-            shown.body.get("instantiatedVnfInfo").is_some(),
+            current.body.get("instantiatedVnfInfo").is_some(),
             vnf.instantiated,
-            "{said}"
+            "{calls}"
         );
-        let links: Vec<_> = shown.body["_links"].as_object().unwrap().keys().collect();
-        assert_eq!(links, vnf.links(), "{vnf:?}\n{said}");
+        let links: Vec<_> = current.body["_links"].as_object().unwrap().keys().collect();
+        assert_eq!(links, vnf.links(), "{vnf:?}\n{calls}");
     }
 
-    /// The lists hold what the model holds.
+    /// Compares the lists with the model.
     async fn is_whole(&self) {
         let sorted = |mut ids: Vec<String>| {
             ids.sort();
             ids
         };
-        let ids = |list: &Answer| -> Vec<String> {
+        let ids = |list: &Response| -> Vec<String> {
             let entries = list.body.as_array().unwrap();
             sorted(
                 entries
@@ -369,7 +375,7 @@ impl Play {
             ids(&all),
             sorted(ours.collect()),
             "{}",
-            self.said.join("\n")
+            self.calls.join("\n")
         );
         let stopped = self
             .bench
@@ -380,13 +386,13 @@ impl Play {
             ids(&stopped),
             sorted(ours.collect()),
             "{}",
-            self.said.join("\n")
+            self.calls.join("\n")
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_is_called_the_resources_are_as_the_model_says() {
+async fn random_calls_leave_the_resources_that_the_model_predicts() {
     for seed in 1..=SEQUENCES {
         let mut play = Play::new(seed).await;
         for _ in 0..CALLS {

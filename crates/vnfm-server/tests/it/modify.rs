@@ -1,10 +1,10 @@
 //! PATCH of an instance: `MODIFY_INFO` as an operation, merge patches, what cannot be changed, and conditional requests.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS};
+use crate::bench::{Bench, INSTANCES, OPS, Response};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-async fn patch(bench: &Bench, id: &str, body: &Value, headers: &[(&str, &str)]) -> Answer {
+async fn patch(bench: &Bench, id: &str, body: &Value, headers: &[(&str, &str)]) -> Response {
     let mut request = bench.request(Method::PATCH, &format!("{INSTANCES}/{id}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -13,15 +13,15 @@ async fn patch(bench: &Bench, id: &str, body: &Value, headers: &[(&str, &str)]) 
     bench.send(request.body(body.to_string())).await
 }
 
-/// Patches, and waits for the end; the occurrence.
+/// Patches an instance, waits for the end, and returns the occurrence.
 async fn patched(bench: &Bench, id: &str, body: &Value) -> Value {
-    let answer = patch(bench, id, body, &[]).await;
+    let response = patch(bench, id, body, &[]).await;
     assert_eq!(
-        (answer.status, answer.text.as_str()),
+        (response.status, response.text.as_str()),
         (202, ""),
-        "{answer:?}"
+        "{response:?}"
     );
-    bench.ended(&answer.made()).await
+    bench.ended(&response.created_id()).await
 }
 
 async fn instantiated(bench: &Bench) -> String {
@@ -31,13 +31,13 @@ async fn instantiated(bench: &Bench) -> String {
     let op = bench
         .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
         .await
-        .made();
+        .created_id();
     assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
     id
 }
 
 #[tokio::test]
-async fn a_modification_is_an_operation_that_merges() {
+async fn a_modification_is_an_operation_with_a_merge_patch() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -55,13 +55,16 @@ async fn a_modification_is_an_operation_that_merges() {
         op["changedInfo"],
         json!({"vnfInstanceDescription": "", "metadata": {"a": {"c": 2}, "e": [1]}})
     );
-    let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
+    let current = bench.get(&format!("{INSTANCES}/{id}")).await.body;
     assert_eq!(
-        (&shown["vnfInstanceName"], &shown["metadata"]),
+        (&current["vnfInstanceName"], &current["metadata"]),
         (&json!("web"), &json!({"a": {"c": 2}, "e": [1]}))
     );
-    assert!(shown.get("vnfInstanceDescription").is_none(), "{shown:#}");
-    assert_eq!(shown["instantiationState"], "NOT_INSTANTIATED");
+    assert!(
+        current.get("vnfInstanceDescription").is_none(),
+        "{current:#}"
+    );
+    assert_eq!(current["instantiationState"], "NOT_INSTANTIATED");
     assert_eq!(
         patched(&bench, &id, &json!({})).await["changedInfo"],
         json!({})
@@ -87,24 +90,24 @@ async fn a_modification_is_an_operation_that_merges() {
 }
 
 #[tokio::test]
-async fn connections_are_patched_key_by_key() {
+async fn vim_connections_are_patched_by_key() {
     let bench = Bench::new().await;
     let id = instantiated(&bench).await;
     let path = format!("{INSTANCES}/{id}");
     let body = json!({"vimConnectionInfo": {"vim1": {"extra": {"zone": "z"}}, "other": {"vimId": "cluster"}}});
     let op = patched(&bench, &id, &body).await;
     assert_eq!(op["operationState"], "COMPLETED", "{op:#}");
-    let shown = bench.get(&path).await.body;
-    let connections = &shown["vimConnectionInfo"];
+    let current = bench.get(&path).await.body;
+    let connections = &current["vimConnectionInfo"];
     assert_eq!(connections["vim1"]["extra"], json!({"zone": "z"}));
     assert_eq!(
         connections["other"]["vimId"], connections["vim1"]["vimId"],
-        "as the registry has it"
+        "the id of the registry"
     );
     assert_eq!(connections["other"]["vimType"], "ETSINFV.KUBERNETES.V_1");
     assert!(
         connections["vim1"]["vimId"].is_string(),
-        "what is left out stays: {connections:#}"
+        "omitted members stay: {connections:#}"
     );
     patched(&bench, &id, &json!({"vimConnectionInfo": {"other": null}})).await;
     assert!(
@@ -112,6 +115,21 @@ async fn connections_are_patched_key_by_key() {
             .get("other")
             .is_none()
     );
+    refuses_patches(&bench, &id).await;
+    let terminate = json!({"terminationType": "FORCEFUL"});
+    let op = bench
+        .post(&format!("{path}/terminate"), &terminate)
+        .await
+        .created_id();
+    assert_eq!(
+        bench.ended(&op).await["operationState"],
+        "COMPLETED",
+        "the VIM of the instance is still known"
+    );
+}
+
+/// Patches that an instance refuses.
+async fn refuses_patches(bench: &Bench, id: &str) {
     for (body, status, code) in [
         (
             json!({"vimConnectionInfo": {"vim1": null}}),
@@ -152,27 +170,17 @@ async fn connections_are_patched_key_by_key() {
         (json!({"metadata": 1}), 422, "request.schema"),
         (json!([]), 422, "request.schema"),
     ] {
-        let answer = patch(&bench, &id, &body, &[]).await;
+        let response = patch(bench, id, &body, &[]).await;
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (status, &json!(code)),
-            "{body}: {answer:?}"
+            "{body}: {response:?}"
         );
     }
-    let terminate = json!({"terminationType": "FORCEFUL"});
-    let op = bench
-        .post(&format!("{path}/terminate"), &terminate)
-        .await
-        .made();
-    assert_eq!(
-        bench.ended(&op).await["operationState"],
-        "COMPLETED",
-        "it still knows its VIM"
-    );
 }
 
 #[tokio::test]
-async fn of_two_who_read_the_same_one_changes_it() {
+async fn of_two_changes_with_the_same_etag_one_succeeds() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -191,7 +199,7 @@ async fn of_two_who_read_the_same_one_changes_it() {
     statuses.sort_unstable();
     assert!(matches!(statuses, [202, 409 | 412]), "{statuses:?}");
     let accepted = if one.status == 202 { one } else { other };
-    bench.ended(&accepted.made()).await;
+    bench.ended(&accepted.created_id()).await;
     let stale = patch(&bench, &id, &body, &[("if-match", &tag)]).await;
     assert_eq!(
         (stale.status, &stale.body["code"]),
@@ -217,7 +225,7 @@ async fn of_two_who_read_the_same_one_changes_it() {
 }
 
 #[tokio::test]
-async fn a_tag_names_what_is_shown() {
+async fn an_etag_changes_with_the_representation() {
     let bench = Bench::new().await;
     let id = instantiated(&bench).await;
     let ops = bench.get(OPS).await.body;
@@ -237,12 +245,12 @@ async fn a_tag_names_what_is_shown() {
     let heal = bench
         .post(&format!("{INSTANCES}/{id}/heal"), &json!({}))
         .await
-        .made();
+        .created_id();
     let busy = bench.get(&format!("{INSTANCES}/{id}")).await;
     bench.world.held.send_replace(false);
     bench.ended(&heal).await;
     let after = bench.get(&format!("{INSTANCES}/{id}")).await;
-    let tags = [before, busy, after].map(|answer| answer.headers["etag"].clone());
+    let tags = [before, busy, after].map(|response| response.headers["etag"].clone());
     assert!(
         tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2],
         "{tags:?}"

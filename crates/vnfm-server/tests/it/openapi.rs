@@ -1,4 +1,4 @@
-//! The OpenAPI document, the table of paths and the router say the same.
+//! The OpenAPI document, the table of paths and the router agree.
 
 use crate::bench::{Bench, VIMS};
 use reqwest::Method;
@@ -9,7 +9,7 @@ use vnfm_server::routes::{OPENAPI, PATHS};
 const METHODS: &[&str] = &["get", "post", "put", "patch", "delete"];
 
 #[test]
-fn the_document_names_every_path_and_no_other() {
+fn the_document_lists_exactly_the_routed_paths() {
     let document: Value = serde_yaml::from_str(OPENAPI).unwrap();
     let in_document: BTreeSet<_> = document["paths"]
         .as_object()
@@ -35,7 +35,7 @@ fn the_document_names_every_path_and_no_other() {
 }
 
 #[test]
-fn every_reference_in_the_document_leads_somewhere() {
+fn every_reference_in_the_document_resolves() {
     fn walk(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Object(members) => {
@@ -56,16 +56,16 @@ fn every_reference_in_the_document_leads_somewhere() {
     walk(&document, &mut found);
     assert!(found.len() > 100, "only {} references", found.len());
     for reference in found {
-        let place = reference.strip_prefix('#').unwrap();
+        let pointer = reference.strip_prefix('#').unwrap();
         assert!(
-            document.pointer(place).is_some(),
+            document.pointer(pointer).is_some(),
             "{reference} leads nowhere"
         );
     }
 }
 
 #[tokio::test]
-async fn every_path_is_routed_with_its_methods_and_no_other() {
+async fn every_path_is_routed_with_exactly_its_methods() {
     let bench = Bench::new().await;
     for (path, methods) in PATHS {
         let mut concrete = String::new();
@@ -83,12 +83,12 @@ async fn every_path_is_routed_with_its_methods_and_no_other() {
         }
         for method in METHODS {
             let verb = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
-            let answer = bench.send(bench.request(verb, &concrete)).await;
-            let what = format!("{method} {path}: {answer:?}");
-            assert!(!answer.text.contains("no resource at"), "{what}");
-            assert_eq!(answer.status == 405, !methods.contains(method), "{what}");
-            if answer.status == 405 {
-                let allowed = answer.headers["allow"].to_str().unwrap().to_lowercase();
+            let response = bench.send(bench.request(verb, &concrete)).await;
+            let what = format!("{method} {path}: {response:?}");
+            assert!(!response.text.contains("no resource at"), "{what}");
+            assert_eq!(response.status == 405, !methods.contains(method), "{what}");
+            if response.status == 405 {
+                let allowed = response.headers["allow"].to_str().unwrap().to_lowercase();
                 let allowed: BTreeSet<_> = allowed.split(',').filter(|m| *m != "head").collect();
                 assert_eq!(allowed, methods.iter().copied().collect(), "{what}");
             }
@@ -97,12 +97,12 @@ async fn every_path_is_routed_with_its_methods_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_a_check_of_a_vim_does_not_know_it_leaves_out() {
+async fn a_vim_check_omits_unknown_members() {
     let bench = Bench::new().await;
     let vim = bench.vim().await;
-    let answer = bench
+    let response = bench
         .post(&format!("{VIMS}/{vim}/check"), &Value::Null)
         .await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    assert!(answer.body.get("expiresAt").is_none(), "{answer:?}");
+    assert_eq!(response.status, 200, "{response:?}");
+    assert!(response.body.get("expiresAt").is_none(), "{response:?}");
 }

@@ -1,5 +1,6 @@
-//! The OpenAPI document of `vnflcm/v1`: that of `v2`, with what SOL003 V2.6.1 has otherwise. It is made here, and looked at by
-//! the oracle for each answer of `v1`.
+//! The OpenAPI document of `vnflcm/v1`: that of `v2` with the differences of SOL003 V2.6.1. It is generated here, and
+//! every
+//! response of `v1` is checked against it.
 //!
 //! ```text
 //! VNFM_UPDATE_GENERATED=1 cargo nextest run -p vnfm-server the_document_of_version_1_is_current
@@ -11,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use vnfm_server::routes::{OPENAPI, OPENAPI_V1};
 
-/// Tasks that came after V2.6.1.
+/// Tasks added after V2.6.1.
 const LATER: [&str; 3] = ["/change_vnfpkg", "/create_snapshot", "/revert_to_snapshot"];
 const HEAD: &str = "# Made of vnfm.yaml by crates/vnfm-server/tests/it/openapi_v1.rs, which tells how; not to be edited.\n";
 const ABOUT: &str = "VNF LCM as SOL003 V2.6.1 has it (vnflcm/v1): the same resources as below vnflcm/v2, in that form.";
@@ -40,7 +41,7 @@ fn derived() -> Value {
     document
 }
 
-/// What `vnfm_types::v1` says in words.
+/// The differences that `vnfm_types::v1` implements.
 fn as_in_v1(schemas: &mut Value) {
     let connection = json!({"$ref": "#/components/schemas/VimConnectionInfo"});
     for of in [
@@ -62,10 +63,10 @@ fn as_in_v1(schemas: &mut Value) {
     needs(instance, "vnfPkgId");
     for of in ["VnfLcmOpOcc", "LccnSubscriptionRequest"] {
         let members = schemas[of]["properties"].as_object_mut().unwrap();
-        let gone = ["warnings", "verbosity"]
+        let removed = ["warnings", "verbosity"]
             .iter()
             .filter_map(|name| members.remove(*name));
-        assert_eq!(gone.count(), 1, "{of}");
+        assert_eq!(removed.count(), 1, "{of}");
     }
     let subscription = &mut schemas["LccnSubscription"];
     subscription["required"]
@@ -83,7 +84,7 @@ fn needs(schema: &mut Value, member: &str) {
     }
 }
 
-/// Takes out the components that nothing leads to.
+/// Removes unreferenced components.
 fn without_unused(document: &mut Value) {
     let mut used = BTreeSet::new();
     references(&document["paths"], &mut used);
@@ -98,11 +99,11 @@ fn without_unused(document: &mut Value) {
     }
     for kind in ["schemas", "parameters", "responses"] {
         let all = document["components"][kind].as_object_mut().unwrap();
-        let kept: Map<_, _> = std::mem::take(all)
+        let retained: Map<_, _> = std::mem::take(all)
             .into_iter()
             .filter(|(name, _)| used.contains(&format!("#/components/{kind}/{name}")))
             .collect();
-        *all = kept;
+        *all = retained;
     }
 }
 
@@ -134,7 +135,7 @@ fn the_document_of_version_1_is_current() {
     }
     assert!(
         text == OPENAPI_V1,
-        "schemas/openapi/vnfm-v1.yaml is old; make it anew with VNFM_UPDATE_GENERATED=1"
+        "schemas/openapi/vnfm-v1.yaml is outdated; regenerate it with VNFM_UPDATE_GENERATED=1"
     );
 }
 
@@ -142,9 +143,9 @@ fn the_document_of_version_1_is_current() {
 async fn both_documents_are_served() {
     let bench = Bench::new().await;
     for (path, document) in [("/openapi.yaml", OPENAPI), ("/openapi-v1.yaml", OPENAPI_V1)] {
-        let answer = bench.get(path).await;
+        let response = bench.get(path).await;
         assert_eq!(
-            (answer.status, answer.text.as_str()),
+            (response.status, response.text.as_str()),
             (200, document),
             "{path}"
         );

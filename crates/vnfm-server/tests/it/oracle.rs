@@ -1,4 +1,4 @@
-//! What answers have to look like: the official schemas, all types of SOL003 V3.7.1 in one document, found by
+//! Checks responses against the official schemas, all types of SOL003 V3.7.1 in one document, found by
 //! `VNFM_SOL_DATA`; and our own OpenAPI document.
 
 use jsonschema::Validator;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use vnfm_server::routes;
 
-/// What answers are checked against.
+/// The schemas.
 const TYPES: &[&str] = &[
     "VnfInstance",
     "VnfLcmOpOcc",
@@ -24,7 +24,7 @@ const TYPES: &[&str] = &[
 ];
 const BUNDLE: &str = "jsonschema/sol003-v3.7.1.patched.bundle.json";
 
-/// Panics where `value` is no `kind` of the standard; says loudly, once, where the schemas are not there.
+/// Panics if `value` is not a valid `kind` of the standard; prints a warning once if the schemas are missing.
 pub(crate) fn check(kind: &str, value: &Value) {
     static VALIDATORS: OnceLock<Option<HashMap<&'static str, Validator>>> = OnceLock::new();
     let Some(validators) = VALIDATORS.get_or_init(load) else {
@@ -41,8 +41,8 @@ pub(crate) fn check(kind: &str, value: &Value) {
     );
 }
 
-/// The same for what `vnflcm/v1` shows: it has what SOL003 V2.6.1 has otherwise, and is of V3.7.1 in everything else.
-/// There are no official schemas of V2.6.1 to be had.
+/// The same for `vnflcm/v1`: removes the differences of SOL003 V2.6.1, then checks against V3.7.1.
+/// There are no official schemas of V2.6.1.
 pub(crate) fn check_v1(kind: &str, value: &Value) {
     let mut value = value.clone();
     let members = value.as_object_mut().unwrap();
@@ -82,7 +82,7 @@ pub(crate) fn check_v1(kind: &str, value: &Value) {
     check(kind, &value);
 }
 
-/// The list of connections, as a map.
+/// Converts the list of connections to a map.
 fn as_a_map(of: &mut serde_json::Map<String, Value>) {
     let Some(listed) = of.get_mut("vimConnectionInfo") else {
         return;
@@ -95,7 +95,7 @@ fn as_a_map(of: &mut serde_json::Map<String, Value>) {
     *listed = entries.collect::<serde_json::Map<_, _>>().into();
 }
 
-/// The same for what SOL005 alone has.
+/// The same for types that only SOL005 has.
 pub(crate) fn check_sol005(kind: &str, value: &Value) {
     const DOCUMENT: &str = "openapi-bundled/vnfpkgm-sol005-v3.7.1.patched.json";
     let Ok(text) = std::fs::read_to_string(data().join(DOCUMENT)) else {
@@ -116,7 +116,7 @@ pub(crate) fn check_sol005(kind: &str, value: &Value) {
     );
 }
 
-/// An official document; none where they are not there, which [`check`] says.
+/// An official document; `None` if they are missing, about which [`check`] warns.
 pub(crate) fn document(file: &str) -> Option<Value> {
     let text = std::fs::read_to_string(data().join(file)).ok()?;
     Some(serde_json::from_str(&text).unwrap())
@@ -143,13 +143,13 @@ fn load() -> Option<HashMap<&'static str, Validator>> {
         return None;
     };
     let mut bundle: Value = serde_json::from_str(&text).unwrap();
-    // Packages are served the SOL005 way, where a checksum is an object (9.5.3.3); SOL003 has a string.
+    // Packages follow SOL005, where a checksum is an object (9.5.3.3); in SOL003 it is a string.
     bundle["$defs"]["Checksum"] = json!({
         "type": "object",
         "required": ["algorithm", "hash"],
         "properties": {"algorithm": {"type": "string"}, "hash": {"type": "string"}},
     });
-    // There an artifact is in the package or outside, and its URI one; in SOL003 it always has a path, and a list of URIs.
+    // There an artifact has a path or one URI; in SOL003 it always has a path, and a list of URIs.
     let artifact = &mut bundle["$defs"]["VnfPackageArtifactInfo"];
     artifact["required"] = json!(["checksum", "isEncrypted"]);
     artifact["properties"]["artifactURI"] = json!({"$ref": "#/$defs/Uri"});
@@ -168,18 +168,18 @@ fn the_oracle_refuses_what_the_standard_refuses() {
     assert_eq!(wrong.is_err(), is_there);
 }
 
-/// Panics where our OpenAPI document does not have this answer: its path, method, status, or the shape of its body.
-pub(crate) fn documented(method: &str, path: &str, answer: &crate::bench::Answer) {
+/// Panics if our OpenAPI document does not declare this response: path, method, status, and the schema of its body.
+pub(crate) fn documented(method: &str, path: &str, response: &crate::bench::Response) {
     static DOCUMENT: OnceLock<Value> = OnceLock::new();
     static V1: OnceLock<Value> = OnceLock::new();
     let is_v1 = path.starts_with("/vnflcm/v1/");
-    let (kept, text) = if is_v1 {
+    let (parsed, text) = if is_v1 {
         (&V1, routes::OPENAPI_V1)
     } else {
         (&DOCUMENT, routes::OPENAPI)
     };
-    let document = kept.get_or_init(|| serde_yaml::from_str(text).unwrap());
-    // The table has the paths of the second version, which are those of the first as well.
+    let document = parsed.get_or_init(|| serde_yaml::from_str(text).unwrap());
+    // The table has the paths of version 2; those of version 1 are the same.
     let path = &path.replacen("/vnflcm/v1/", "/vnflcm/v2/", 1);
     let segments = |path: &str| path.split('/').map(ToOwned::to_owned).collect::<Vec<_>>();
     let fits = |template: &str| {
@@ -196,45 +196,55 @@ pub(crate) fn documented(method: &str, path: &str, answer: &crate::bench::Answer
         (*template).to_owned()
     };
     if is_v1 && document["paths"][&at].is_null() {
-        return; // a task that came later
+        return; // a task added later
     }
     let operation = &document["paths"][&at][method.to_lowercase()];
     if operation.is_null() {
-        return assert_eq!(answer.status, 405, "{method} {template}");
+        return assert_eq!(response.status, 405, "{method} {template}");
     }
-    let what = format!("{method} {template} answers {}", answer.status);
-    let told = &operation["responses"][answer.status.to_string()];
-    assert!(told.is_object(), "{what}, which the document does not have");
-    let told = told["$ref"]
+    let what = format!("{method} {template} answers {}", response.status);
+    let documented_response = &operation["responses"][response.status.to_string()];
+    assert!(
+        documented_response.is_object(),
+        "{what}, which the document does not declare"
+    );
+    let documented_response = documented_response["$ref"]
         .as_str()
-        .map_or(told, |place| document.pointer(&place[1..]).unwrap());
-    let Some((kind, schema)) = told["content"]
+        .map_or(documented_response, |place| {
+            document.pointer(&place[1..]).unwrap()
+        });
+    let Some((kind, schema)) = documented_response["content"]
         .as_object()
         .and_then(|kinds| kinds.iter().next())
     else {
-        return assert_eq!(answer.text, "", "{what}");
+        return assert_eq!(response.text, "", "{what}");
     };
     if !kind.ends_with("json") {
         return;
     }
-    let mut schema = schema["schema"].clone();
+    assert_valid(&what, &schema["schema"], document, &response.body);
+}
+
+/// Panics if `body` violates `schema`, which may refer to components of `document`.
+fn assert_valid(what: &str, schema: &Value, document: &Value, body: &Value) {
+    let mut schema = schema.clone();
     schema["components"] = document["components"].clone();
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let wrong: Vec<_> = validator
-        .iter_errors(&answer.body)
+        .iter_errors(body)
         .map(|error| format!("{}: {error}", error.instance_path()))
         .collect();
     assert!(
         wrong.is_empty(),
-        "{what} in another shape:\n{}\n{:#}",
+        "{what}, which violates the schema:\n{}\n{:#}",
         wrong.join("\n"),
-        answer.body
+        body
     );
 }
 
 #[test]
-fn our_document_refuses_what_it_does_not_have() {
-    let answer = |status: u16, body: Value| crate::bench::Answer {
+fn the_openapi_document_refuses_undeclared_responses() {
+    let response = |status: u16, body: Value| crate::bench::Response {
         status,
         headers: reqwest::header::HeaderMap::new(),
         text: body.to_string(),
@@ -244,14 +254,14 @@ fn our_document_refuses_what_it_does_not_have() {
     };
     let vim = json!({"id": "i", "name": "n", "vimType": "t", "createdAt": "2026-01-01T00:00:00Z",
         "updatedAt": "2026-01-01T00:00:00Z"});
-    documented("GET", "/vnfm/v1/vims/i", &answer(200, vim.clone()));
+    documented("GET", "/vnfm/v1/vims/i", &response(200, vim.clone()));
     for (method, status, body) in [
         ("GET", 418, json!({})),
         ("GET", 200, json!({"id": 1})),
         ("PUT", 200, vim),
     ] {
         let wrong = std::panic::catch_unwind(|| {
-            documented(method, "/vnfm/v1/vims/i", &answer(status, body));
+            documented(method, "/vnfm/v1/vims/i", &response(status, body));
         });
         assert!(wrong.is_err(), "{method} {status}");
     }

@@ -1,20 +1,20 @@
-//! Packages: states, what is refused and why, and what is in use.
+//! Packages: states, refusals with reasons, and usage.
 
 use crate::bench::{Bench, PACKAGES, Setup, packed};
 use reqwest::Method;
 use serde_json::json;
 
 #[tokio::test]
-async fn from_created_to_onboarded_and_gone() {
+async fn a_package_is_created_onboarded_and_deleted() {
     let bench = Bench::new().await;
-    let made = bench
+    let created = bench
         .post(PACKAGES, &json!({"userDefinedData": {"a": 1}}))
         .await;
-    assert_eq!(made.status, 201);
-    assert_eq!(made.body["onboardingState"], "CREATED");
-    assert_eq!(made.body["userDefinedData"]["a"], 1);
-    let path = format!("{PACKAGES}/{}", made.id());
-    assert_eq!(made.location(), format!("{}{path}", bench.url));
+    assert_eq!(created.status, 201);
+    assert_eq!(created.body["onboardingState"], "CREATED");
+    assert_eq!(created.body["userDefinedData"]["a"], 1);
+    let path = format!("{PACKAGES}/{}", created.id());
+    assert_eq!(created.location(), format!("{}{path}", bench.url));
     assert_eq!(bench.get(&format!("{path}/vnfd")).await.status, 409);
 
     let put = |kind: &str, content: Vec<u8>| {
@@ -33,20 +33,26 @@ async fn from_created_to_onboarded_and_gone() {
             .status,
         202
     );
-    let shown = bench.get(&path).await.body;
+    let info = bench.get(&path).await.body;
     assert_eq!(
-        (&shown["onboardingState"], &shown["operationalState"]),
+        (&info["onboardingState"], &info["operationalState"]),
         (&json!("ONBOARDED"), &json!("ENABLED"))
     );
-    assert_eq!(shown["checksum"]["algorithm"], "SHA-256");
+    assert_eq!(info["checksum"]["algorithm"], "SHA-256");
     let vnfd = bench.get(&format!("{path}/vnfd")).await;
     assert!(vnfd.text.contains("tosca_definitions_version"), "{vnfd:?}");
     assert_eq!(
         put("application/zip", packed("vnf-b-cnf")).await.status,
         409
     );
+    deleted_only_when_unused_and_disabled(&bench, &info).await;
+}
 
-    let instance = bench.create(shown["vnfdId"].as_str().unwrap()).await;
+/// A package is deleted once it has no instance and is DISABLED.
+async fn deleted_only_when_unused_and_disabled(bench: &Bench, info: &serde_json::Value) {
+    let id = info["id"].as_str().unwrap();
+    let path = format!("{PACKAGES}/{id}");
+    let instance = bench.create(info["vnfdId"].as_str().unwrap()).await;
     assert_eq!(bench.get(&path).await.body["usageState"], "IN_USE");
     let used = bench.delete(&path).await;
     assert_eq!(
@@ -68,32 +74,32 @@ async fn from_created_to_onboarded_and_gone() {
         "{enabled:?}"
     );
     assert_eq!(bench.get(&path).await.body["operationalState"], "ENABLED");
-    bench.drop_package(&made.id()).await;
+    bench.drop_package(id).await;
     assert_eq!(bench.get(&path).await.status, 404);
 }
 
 /// Why a package is not onboarded.
 async fn why(bench: &Bench, content: Vec<u8>) -> String {
-    let (id, answer) = bench.upload(content).await;
-    assert_eq!(answer.status, 202, "{answer:?}");
-    let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
+    let (id, response) = bench.upload(content).await;
+    assert_eq!(response.status, 202, "{response:?}");
+    let info = bench.get(&format!("{PACKAGES}/{id}")).await.body;
     assert_eq!(
-        (&shown["onboardingState"], &shown["operationalState"]),
+        (&info["onboardingState"], &info["operationalState"]),
         (&json!("ERROR"), &json!("DISABLED"))
     );
-    assert!(shown.get("vnfdId").is_none(), "{shown:#}");
+    assert!(info.get("vnfdId").is_none(), "{info:#}");
     assert_eq!(
         bench.get(&format!("{PACKAGES}/{id}/vnfd")).await.status,
         409
     );
-    shown["onboardingFailureDetails"]["detail"]
+    info["onboardingFailureDetails"]["detail"]
         .as_str()
         .unwrap()
         .to_owned()
 }
 
 #[tokio::test]
-async fn a_refused_package_says_every_finding_with_its_place() {
+async fn a_refused_package_lists_every_finding_with_its_position() {
     let bench = Bench::new().await;
     let detail = why(&bench, packed("broken/missing-manifest")).await;
     for finding in [
@@ -107,29 +113,29 @@ async fn a_refused_package_says_every_finding_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_refused_package_can_be_uploaded_anew() {
+async fn a_refused_package_can_be_uploaded_again() {
     let bench = Bench::new().await;
     let (id, _) = bench.upload(b"no zip at all".to_vec()).await;
     let put = bench.request(Method::PUT, &format!("{PACKAGES}/{id}/package_content"));
     assert_eq!(bench.send(put.body(packed("vnf-b-cnf"))).await.status, 202);
-    let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
-    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
-    assert!(shown.get("onboardingFailureDetails").is_none(), "{shown:#}");
+    let info = bench.get(&format!("{PACKAGES}/{id}")).await.body;
+    assert_eq!(info["onboardingState"], "ONBOARDED", "{info:#}");
+    assert!(info.get("onboardingFailureDetails").is_none(), "{info:#}");
 }
 
 #[tokio::test]
-async fn a_package_that_does_not_come_to_its_place_is_told_so_and_can_be_uploaded_anew() {
+async fn a_package_that_cannot_be_stored_is_refused_and_can_be_uploaded_again() {
     let bench = Bench::new().await;
     let id = bench.post(PACKAGES, &json!({})).await.id();
-    let place = bench.packages.path(&id).unwrap();
-    std::fs::create_dir(&place).unwrap();
+    let file = bench.packages.path(&id).unwrap();
+    std::fs::create_dir(&file).unwrap();
     let uploaded = async || {
         let put = bench.request(Method::PUT, &format!("{PACKAGES}/{id}/package_content"));
         assert_eq!(bench.send(put.body(packed("vnf-b-cnf"))).await.status, 202);
         bench.get(&format!("{PACKAGES}/{id}")).await.body
     };
-    let shown = uploaded().await;
-    let why = &shown["onboardingFailureDetails"];
+    let info = uploaded().await;
+    let why = &info["onboardingFailureDetails"];
     assert_eq!(
         (&why["status"], &why["code"]),
         (&json!(507), &json!("package.not-written"))
@@ -141,9 +147,9 @@ async fn a_package_that_does_not_come_to_its_place_is_told_so_and_can_be_uploade
             .contains("store the package"),
         "{why:#}"
     );
-    let kept = std::fs::read_dir(place.parent().unwrap()).unwrap().count();
-    assert_eq!(kept, 1, "of the upload something is left");
-    std::fs::remove_dir(&place).unwrap();
+    let files = std::fs::read_dir(file.parent().unwrap()).unwrap().count();
+    assert_eq!(files, 1, "a part of the upload is left");
+    std::fs::remove_dir(&file).unwrap();
     assert_eq!(uploaded().await["onboardingState"], "ONBOARDED");
 }
 
@@ -158,15 +164,15 @@ async fn a_second_package_with_the_same_vnfd_is_refused_while_the_first_exists()
 }
 
 #[tokio::test]
-async fn a_package_that_is_too_large() {
+async fn a_package_above_the_size_limit_is_refused() {
     let bench = Bench::with(Setup {
         largest: 100,
         ..Setup::default()
     })
     .await;
-    let (id, answer) = bench.upload(packed("vnf-b-cnf")).await;
+    let (id, response) = bench.upload(packed("vnf-b-cnf")).await;
     assert_eq!(
-        (answer.status, answer.detail()),
+        (response.status, response.detail()),
         (413, "the package is larger than 100 bytes")
     );
     assert_eq!(
@@ -176,7 +182,7 @@ async fn a_package_that_is_too_large() {
 }
 
 #[tokio::test]
-async fn a_hook_that_its_plugin_does_not_declare_is_refused_and_an_absent_plugin_is_a_warning() {
+async fn an_undeclared_hook_is_refused_and_a_missing_plugin_is_a_warning() {
     let bench = Bench::with(Setup {
         hooks: &["heal_end"],
         ..Setup::default()
@@ -200,10 +206,10 @@ async fn a_hook_that_its_plugin_does_not_declare_is_refused_and_an_absent_plugin
 }
 
 #[tokio::test]
-async fn the_list_of_plugins_says_which_packages_use_one() {
+async fn the_plugin_list_names_the_packages_that_use_each_plugin() {
     let bench = Bench::new().await;
     let (package, vnfd) = bench.onboard("vnf-a-k8s-cluster").await;
-    // It names a plugin that is not there, or none.
+    // These name a missing plugin, or none.
     bench.onboard("vnf-a-seed").await;
     bench.onboard("vnf-b-cnf").await;
     let used_by = async || bench.get("/vnfm/v1/plugins").await.body[0]["usedBy"].clone();

@@ -1,4 +1,4 @@
-//! The program: it starts, keeps others out, and ends when it is told to.
+//! The program: startup, exclusive access, and shutdown.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -58,15 +58,15 @@ pub(crate) fn started(command: &mut Command) -> Server {
         url: String::new(),
     };
     if url.is_none() {
-        let mut said = String::new();
+        let mut output = String::new();
         server
             .process
             .stderr
             .take()
             .unwrap()
-            .read_to_string(&mut said)
+            .read_to_string(&mut output)
             .unwrap();
-        panic!("it does not start: {line}{said}");
+        panic!("the server did not start: {line}{output}");
     }
     server.url = url.unwrap();
     server
@@ -74,16 +74,16 @@ pub(crate) fn started(command: &mut Command) -> Server {
 
 async fn health(server: &Server) -> String {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let answer = client
+    let response = client
         .get(format!("{}/vnfm/v1/health", server.url))
         .send()
         .await
         .unwrap();
-    answer.text().await.unwrap()
+    response.text().await.unwrap()
 }
 
 #[tokio::test]
-async fn it_starts_answers_and_ends_on_sigterm() {
+async fn the_server_starts_responds_and_exits_on_sigterm() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("deep/data");
     let mut server = start(&folder);
@@ -97,9 +97,9 @@ async fn it_starts_answers_and_ends_on_sigterm() {
         let found = std::fs::metadata(folder.join(name)).unwrap().mode() & 0o777;
         assert_eq!(found, mode, "`{name}` has mode {found:o}");
     }
-    // Somebody who follows an operation for ever must not keep it from ending.
+    // A client that follows an operation must not block the shutdown.
     let held = std::net::TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
-    let told = Instant::now();
+    let notified = Instant::now();
     let id = rustix::process::Pid::from_child(&server.process);
     rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
     let status = tokio::task::spawn_blocking(move || server.process.wait().unwrap())
@@ -107,15 +107,15 @@ async fn it_starts_answers_and_ends_on_sigterm() {
         .unwrap();
     assert!(status.success(), "{status}");
     assert!(
-        told.elapsed() < Duration::from_secs(10),
+        notified.elapsed() < Duration::from_secs(10),
         "{:?}",
-        told.elapsed()
+        notified.elapsed()
     );
     drop(held);
 }
 
 #[test]
-fn a_second_server_on_the_same_folder_is_kept_out() {
+fn a_second_server_on_the_same_data_folder_is_refused() {
     let data = tempfile::tempdir().unwrap();
     let first = start(data.path());
     let mut second = Server {
@@ -126,41 +126,41 @@ fn a_second_server_on_the_same_folder_is_kept_out() {
     BufReader::new(second.process.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
-    assert_eq!(line, "", "it serves all the same");
-    let mut said = String::new();
+    assert_eq!(line, "", "the server must not start");
+    let mut output = String::new();
     second
         .process
         .stderr
         .take()
         .unwrap()
-        .read_to_string(&mut said)
+        .read_to_string(&mut output)
         .unwrap();
     assert!(!second.process.wait().unwrap().success());
     let folder = data.path().to_str().unwrap();
     assert!(
-        said.starts_with(&format!("error: cannot use `{folder}/vnfm.db`: ")),
-        "{said}"
+        output.starts_with(&format!("error: cannot use `{folder}/vnfm.db`: ")),
+        "{output}"
     );
     assert!(
-        said.contains(&format!("the process {} has it open", first.process.id())),
-        "{said}"
+        output.contains(&format!("the process {} has it open", first.process.id())),
+        "{output}"
     );
     assert!(
-        said.contains("hint: stop that process, or use another data folder"),
-        "{said}"
+        output.contains("hint: stop that process, or use another data folder"),
+        "{output}"
     );
 }
 
 #[tokio::test]
-async fn with_a_certificate_and_a_token_it_serves_others() {
+async fn with_a_certificate_and_a_token_it_listens_on_other_addresses() {
     let data = tempfile::tempdir().unwrap();
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let created = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
     let file = |name: &str, text: &str| {
         let path = data.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     };
-    let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let (cert, key) = (created.cert.pem(), created.signing_key.serialize_pem());
     let mut command = listening("0.0.0.0:0", data.path());
     command.arg("--tls-cert").arg(file("cert.pem", &cert));
     command.arg("--tls-key").arg(file("key.pem", &key));
@@ -187,27 +187,27 @@ async fn with_a_certificate_and_a_token_it_serves_others() {
 }
 
 #[test]
-fn it_does_not_listen_where_others_could_use_it_without_a_login() {
+fn without_a_login_it_listens_only_on_loopback() {
     let data = tempfile::tempdir().unwrap();
     let refused = listening("0.0.0.0:0", data.path()).output().unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
+    let output = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        !refused.status.success() && said.contains("--tls-cert"),
-        "{said}"
+        !refused.status.success() && output.contains("--tls-cert"),
+        "{output}"
     );
     let refused = command(data.path())
         .args(["--token-file", "/dev/null"])
         .output()
         .unwrap();
-    let said = String::from_utf8(refused.stderr).unwrap();
+    let output = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        !refused.status.success() && said.contains("shorter than 16 characters"),
-        "{said}"
+        !refused.status.success() && output.contains("shorter than 16 characters"),
+        "{output}"
     );
 }
 
 #[test]
-fn a_password_becomes_a_hash_that_the_configuration_takes() {
+fn hash_password_prints_a_hash_for_the_configuration() {
     use std::io::Write as _;
     let hash = |password: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
@@ -226,7 +226,7 @@ fn a_password_becomes_a_hash_that_the_configuration_takes() {
     };
     let (one, two) = (hash("correct horse\n"), hash("correct horse\n"));
     assert!(one.status.success());
-    assert_ne!(one.stdout, two.stdout, "the salt is another one each time");
+    assert_ne!(one.stdout, two.stdout, "each hash has its own salt");
     let printed = String::from_utf8(one.stdout).unwrap();
     assert!(
         printed.starts_with("$argon2id$") && printed.lines().count() == 1,
@@ -242,7 +242,7 @@ fn a_password_becomes_a_hash_that_the_configuration_takes() {
 }
 
 #[test]
-fn its_help_names_every_setting_and_the_rule_for_other_addresses() {
+fn the_help_lists_every_setting_and_the_rule_for_other_addresses() {
     let output = Command::new(env!("CARGO_BIN_EXE_vnfm-server"))
         .arg("--help")
         .output()
@@ -260,25 +260,25 @@ fn its_help_names_every_setting_and_the_rule_for_other_addresses() {
     }
 }
 
-/// `Type=notify` of the unit: it is told once the server answers, and when it ends.
+/// `Type=notify` of the unit: systemd is notified when the server is ready, and when it stops.
 #[test]
-fn the_service_manager_is_told_when_it_is_ready_and_when_it_ends() {
+fn systemd_is_notified_of_readiness_and_shutdown() {
     let data = tempfile::tempdir().unwrap();
     let path = data.path().join("notify");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
     socket
         .set_read_timeout(Some(Duration::from_mins(1)))
         .unwrap();
-    let told = || {
+    let notified = || {
         let mut words = [0; 64];
         let size = socket.recv(&mut words).unwrap();
         String::from_utf8(words[..size].to_vec()).unwrap()
     };
     let mut command = command(&data.path().join("data"));
     let mut server = started(command.env("NOTIFY_SOCKET", &path));
-    assert_eq!(told(), "READY=1");
+    assert_eq!(notified(), "READY=1");
     let id = rustix::process::Pid::from_child(&server.process);
     rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(told(), "STOPPING=1");
+    assert_eq!(notified(), "STOPPING=1");
     assert!(server.process.wait().unwrap().success());
 }

@@ -1,7 +1,6 @@
-//! The statuses that SOL013 6.4 and SOL003 5.4 have for what is refused, each where it belongs. The bench looks at the
-//! ProblemDetails of each.
+//! The statuses of refused requests (SOL013 6.4, SOL003 5.4). The bench checks the ProblemDetails of each.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS, PACKAGES, Setup};
+use crate::bench::{Bench, INSTANCES, OPS, PACKAGES, Response, Setup};
 use crate::tenants::users;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -20,13 +19,13 @@ const TASKS: [&str; 8] = [
 
 const RENAMES: &str = r#"{"vnfInstanceName": "other"}"#;
 
-/// Sends with these headers and this body.
+/// Sends a request with exactly these headers.
 async fn ask(
     bench: &Bench,
     (method, path): (Method, &str),
     headers: &[(&str, &str)],
     body: &str,
-) -> Answer {
+) -> Response {
     let mut request = bench.bare(method, path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -34,130 +33,161 @@ async fn ask(
     bench.send(request.body(body.to_owned())).await
 }
 
-#[tokio::test]
-async fn each_status_of_the_standard_is_answered_where_it_belongs() {
-    let bench = Bench::new().await;
-    let (package, vnfd) = bench.onboard("vnf-b-cnf").await;
-    let id = bench.create(&vnfd).await;
-    let one = format!("{INSTANCES}/{id}");
-    let instantiate = format!("{one}/instantiate");
-    let used = format!("{PACKAGES}/{package}");
-    let huge = json!({"flavourId": "x".repeat(2 << 20)}).to_string();
-    let unknown = json!({"vnfdId": "nobody"}).to_string();
-    let marker = format!("{INSTANCES}?nextpage_opaque_marker=mine");
-    let version = ("version", "2.3.0");
-    let json_body = ("content-type", "application/json");
-    for (what, headers, body, status) in [
-        (
-            (Method::POST, &*instantiate),
-            &[version, json_body][..],
-            "{",
-            400,
-        ),
-        ((Method::GET, INSTANCES), &[], "", 400),
-        ((Method::GET, &marker), &[version], "", 400),
-        (
-            (Method::GET, &format!("{INSTANCES}?filter=(eq,id)")),
-            &[version],
+/// Method, path, headers, body and the expected status.
+type Case = (
+    Method,
+    String,
+    Vec<(&'static str, &'static str)>,
+    String,
+    u16,
+);
+
+const VERSION: (&str, &str) = ("version", "2.3.0");
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+fn case(
+    method: &str,
+    path: &str,
+    headers: &[(&'static str, &'static str)],
+    body: &str,
+    status: u16,
+) -> Case {
+    let (method, path) = (method.parse().unwrap(), path.to_owned());
+    (method, path, headers.to_vec(), body.to_owned(), status)
+}
+
+/// Requests that are refused in any state of the resources.
+fn bad_requests(instance: &str) -> Vec<Case> {
+    let instantiate = || format!("{instance}/instantiate");
+    vec![
+        case("POST", &instantiate(), &[VERSION, JSON], "{", 400),
+        case("GET", INSTANCES, &[], "", 400),
+        case(
+            "GET",
+            &format!("{INSTANCES}?nextpage_opaque_marker=mine"),
+            &[VERSION],
             "",
             400,
         ),
-        (
-            (Method::PATCH, &one),
-            &[version, json_body, ("if-match", "seven")],
+        case(
+            "GET",
+            &format!("{INSTANCES}?filter=(eq,id)"),
+            &[VERSION],
+            "",
+            400,
+        ),
+        case(
+            "PATCH",
+            instance,
+            &[VERSION, JSON, ("if-match", "seven")],
             "{}",
             400,
         ),
-        ((Method::GET, &format!("{OPS}/nobody")), &[version], "", 404),
-        (
-            (Method::POST, &format!("{OPS}/nobody/retry")),
-            &[version],
-            "",
-            404,
-        ),
-        ((Method::DELETE, INSTANCES), &[version], "", 405),
-        ((Method::PUT, &one), &[version], "", 405),
-        ((Method::DELETE, "/vnflcm/api_versions"), &[], "", 405),
-        ((Method::GET, &one), &[("version", "3.0.0")], "", 406),
-        (
-            (Method::GET, &one),
-            &[version, ("accept", "text/html")],
+        case("GET", &format!("{OPS}/nobody"), &[VERSION], "", 404),
+        case("POST", &format!("{OPS}/nobody/retry"), &[VERSION], "", 404),
+        case("DELETE", INSTANCES, &[VERSION], "", 405),
+        case("PUT", instance, &[VERSION], "", 405),
+        case("DELETE", "/vnflcm/api_versions", &[], "", 405),
+        case("GET", instance, &[("version", "3.0.0")], "", 406),
+        case(
+            "GET",
+            instance,
+            &[VERSION, ("accept", "text/html")],
             "",
             406,
         ),
-        ((Method::DELETE, &used), &[version], "", 409),
-        (
-            (Method::POST, &format!("{one}/heal")),
-            &[version, json_body],
+    ]
+}
+
+/// Requests that the state of a resource, a precondition or the content of the body rules out.
+fn conflicts(instance: &str, package: &str) -> Vec<Case> {
+    let instantiate = || format!("{instance}/instantiate");
+    let huge = json!({"flavourId": "x".repeat(2 << 20)}).to_string();
+    let unknown = json!({"vnfdId": "nobody"}).to_string();
+    vec![
+        case("DELETE", package, &[VERSION], "", 409),
+        case(
+            "POST",
+            &format!("{instance}/heal"),
+            &[VERSION, JSON],
             "{}",
             409,
         ),
-        (
-            (Method::PATCH, &one),
-            &[version, json_body, ("if-match", "\"77\"")],
+        case(
+            "PATCH",
+            instance,
+            &[VERSION, JSON, ("if-match", "\"77\"")],
             RENAMES,
             412,
         ),
-        (
-            (Method::DELETE, &one),
-            &[version, ("if-match", "\"77\"")],
+        case(
+            "DELETE",
+            instance,
+            &[VERSION, ("if-match", "\"77\"")],
             "",
             412,
         ),
-        (
-            (Method::DELETE, &one),
+        case(
+            "DELETE",
+            instance,
             &[
-                version,
+                VERSION,
                 ("if-unmodified-since", "Thu, 01 Jan 1970 00:00:01 GMT"),
             ],
             "",
             412,
         ),
-        (
-            (Method::POST, &instantiate),
-            &[version, json_body],
-            &huge,
-            413,
-        ),
-        (
-            (Method::POST, &instantiate),
-            &[version, ("content-type", "text/xml")],
+        case("POST", &instantiate(), &[VERSION, JSON], &huge, 413),
+        case(
+            "POST",
+            &instantiate(),
+            &[VERSION, ("content-type", "text/xml")],
             "<a/>",
             415,
         ),
-        (
-            (Method::POST, INSTANCES),
-            &[version, json_body],
-            &unknown,
-            422,
-        ),
-    ] {
-        let told = format!("{what:?} {headers:?}");
-        let answer = ask(&bench, what, headers, body).await;
-        assert_eq!(answer.status, status, "{told}: {answer:?}");
-        assert_eq!(
-            answer.headers.contains_key("allow"),
-            status == 405,
-            "{told}: {answer:?}"
-        );
-    }
-    assert_eq!(bench.get(&one).await.status, 200, "it is there as it was");
+        case("POST", INSTANCES, &[VERSION, JSON], &unknown, 422),
+    ]
 }
 
 #[tokio::test]
-async fn a_task_that_no_vnf_supports_is_not_there() {
+async fn every_status_of_the_standard_is_sent_in_its_case() {
+    let bench = Bench::new().await;
+    let (package, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    let one = format!("{INSTANCES}/{id}");
+    let used = format!("{PACKAGES}/{package}");
+    for case in bad_requests(&one).into_iter().chain(conflicts(&one, &used)) {
+        let (method, path, headers, body, status) = case;
+        let what = format!("{method} {path} {headers:?}");
+        let response = ask(&bench, (method, &path), &headers, &body).await;
+        assert_eq!(response.status, status, "{what}: {response:?}");
+        assert_eq!(
+            response.headers.contains_key("allow"),
+            status == 405,
+            "{what}: {response:?}"
+        );
+    }
+    assert_eq!(
+        bench.get(&one).await.status,
+        200,
+        "the instance still exists"
+    );
+}
+
+#[tokio::test]
+async fn an_unsupported_task_gets_404() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     for task in TASKS {
-        let answer = bench
+        let response = bench
             .post(&format!("{INSTANCES}/{id}/{task}"), &json!({}))
             .await;
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (404, &json!("request.not-supported"))
         );
-        assert!(answer.detail().contains(task), "{}", answer.detail());
+        assert!(response.detail().contains(task), "{}", response.detail());
         let nobody = bench
             .post(&format!("{INSTANCES}/nobody/{task}"), &json!({}))
             .await;
@@ -166,36 +196,36 @@ async fn a_task_that_no_vnf_supports_is_not_there() {
 }
 
 #[tokio::test]
-async fn who_may_not_and_who_comes_too_often_is_told_so() {
+async fn missing_rights_and_too_many_requests_get_401_403_and_429() {
     let bench = Bench::with(Setup {
         token: Some("planted"),
         ..Setup::default()
     })
     .await;
-    let answer = bench.get(INSTANCES).await;
-    assert_eq!(answer.status, 401, "{answer:?}");
-    assert!(answer.headers.contains_key("www-authenticate"));
+    let response = bench.get(INSTANCES).await;
+    assert_eq!(response.status, 401, "{response:?}");
+    assert!(response.headers.contains_key("www-authenticate"));
     let bench = Bench::with(users("rate: {per_second: 1, burst: 2}")).await;
     bench.log_in("acme-reader");
-    let answer = bench.post(INSTANCES, &json!({"vnfdId": "d"})).await;
-    assert_eq!(answer.status, 403, "{answer:?}");
+    let response = bench.post(INSTANCES, &json!({"vnfdId": "d"})).await;
+    assert_eq!(response.status, 403, "{response:?}");
     bench.get(INSTANCES).await;
-    let answer = bench.get(INSTANCES).await;
-    assert_eq!(answer.status, 429, "{answer:?}");
-    assert!(answer.headers.contains_key("retry-after"));
+    let response = bench.get(INSTANCES).await;
+    assert_eq!(response.status, 429, "{response:?}");
+    assert!(response.headers.contains_key("retry-after"));
 }
 
-/// Longer than our own client would send it.
+/// A raw request, because the client refuses to send such a URI.
 #[tokio::test]
-async fn an_address_that_is_too_long_is_said_to_be() {
+async fn an_overlong_uri_gets_414() {
     let bench = Bench::new().await;
     let address = bench.url.strip_prefix("http://").unwrap();
     let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
     let path = format!("{INSTANCES}?filter={}", "x".repeat(70_000));
     let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nversion: 2.3.0\r\n\r\n");
     connection.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = vec![0; 12];
-    connection.read_exact(&mut answer).await.unwrap();
-    assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 414");
+    let mut response = vec![0; 12];
+    connection.read_exact(&mut response).await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&response), "HTTP/1.1 414");
     assert_eq!(bench.get(INSTANCES).await.body, Value::Array(Vec::new()));
 }

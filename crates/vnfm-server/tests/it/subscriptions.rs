@@ -1,4 +1,4 @@
-//! Subscriptions over HTTP, and what arrives at a callback: as the standard says, with a login, from allowed networks.
+//! Subscriptions over HTTP, and the notifications at a callback: their content, login and allowed networks.
 
 use crate::bench::{Bench, INSTANCES};
 use crate::oracle;
@@ -15,13 +15,13 @@ const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
 /// `vnfm:planted-password`.
 const LOGIN: &str = "Basic dm5mbTpwbGFudGVkLXBhc3N3b3Jk";
 
-/// What came, with which login.
-type Heard = Vec<(Verb, Option<String>, Value)>;
+/// Received requests: method, `Authorization` and body.
+type Requests = Vec<(Verb, Option<String>, Value)>;
 
 /// A subscriber on a free port.
 pub(crate) struct Sink {
     pub(crate) url: String,
-    heard: Arc<Mutex<Heard>>,
+    requests: Arc<Mutex<Requests>>,
     versions: Arc<Mutex<Vec<String>>>,
     count: Arc<watch::Sender<usize>>,
     _task: JoinSet<()>,
@@ -29,10 +29,10 @@ pub(crate) struct Sink {
 
 #[derive(Clone)]
 struct Shared {
-    heard: Arc<Mutex<Heard>>,
+    requests: Arc<Mutex<Requests>>,
     versions: Arc<Mutex<Vec<String>>>,
     count: Arc<watch::Sender<usize>>,
-    answer: StatusCode,
+    response: StatusCode,
 }
 
 async fn take(
@@ -47,23 +47,23 @@ async fn take(
     let version = headers["version"].to_str().unwrap().to_owned();
     shared.versions.lock().unwrap().push(version);
     let body = serde_json::from_str(&body).unwrap_or(Value::Null);
-    shared.heard.lock().unwrap().push((verb, login, body));
+    shared.requests.lock().unwrap().push((verb, login, body));
     shared.count.send_modify(|count| *count += 1);
-    shared.answer
+    shared.response
 }
 
 impl Sink {
-    pub(crate) async fn answering(answer: StatusCode) -> Self {
-        let (heard, count) = (
+    pub(crate) async fn answering(response: StatusCode) -> Self {
+        let (requests, count) = (
             Arc::new(Mutex::default()),
             Arc::new(watch::Sender::default()),
         );
         let versions = Arc::new(Mutex::default());
         let shared = Shared {
-            heard: heard.clone(),
+            requests: requests.clone(),
             versions: versions.clone(),
             count: count.clone(),
-            answer,
+            response,
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/callback", listener.local_addr().unwrap());
@@ -72,28 +72,33 @@ impl Sink {
         task.spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self {
             url,
-            heard,
+            requests,
             versions,
             count,
             _task: task,
         }
     }
 
-    /// What the header `Version` of each request said.
+    /// The `Version` header of each request.
     pub(crate) fn versions(&self) -> Vec<String> {
         self.versions.lock().unwrap().clone()
     }
 
-    /// The notifications, once there are so many.
-    pub(crate) async fn told(&self, many: usize) -> Vec<Value> {
-        let posts = |heard: &Heard| heard.iter().filter(|(verb, ..)| verb == Verb::POST).count();
+    /// Waits for this many notifications; returns all.
+    pub(crate) async fn notifications(&self, many: usize) -> Vec<Value> {
+        let posts = |requests: &Requests| {
+            requests
+                .iter()
+                .filter(|(verb, ..)| verb == Verb::POST)
+                .count()
+        };
         let mut count = self.count.subscribe();
         count
-            .wait_for(|_| posts(&self.heard.lock().unwrap()) >= many)
+            .wait_for(|_| posts(&self.requests.lock().unwrap()) >= many)
             .await
             .unwrap();
-        let heard = self.heard.lock().unwrap();
-        heard
+        let requests = self.requests.lock().unwrap();
+        requests
             .iter()
             .filter(|(verb, ..)| verb == Verb::POST)
             .map(|(.., body)| body.clone())
@@ -102,32 +107,32 @@ impl Sink {
 }
 
 #[tokio::test]
-async fn a_subscription_is_made_found_and_ended() {
+async fn a_subscription_is_created_listed_and_deleted() {
     let bench = Bench::new().await;
     let sink = Sink::answering(StatusCode::NO_CONTENT).await;
     let filter = json!({"vnfInstanceSubscriptionFilter": {"vnfInstanceNames": ["web"]}});
     let login = json!({"authType": ["BASIC"], "paramsBasic": {"userName": "vnfm", "password": "planted-password"}});
     let body = json!({"callbackUri": sink.url, "filter": filter, "authentication": login});
-    let made = bench.post(SUBSCRIPTIONS, &body).await;
-    assert_eq!(made.status, 201, "{made:?}");
+    let created = bench.post(SUBSCRIPTIONS, &body).await;
+    assert_eq!(created.status, 201, "{created:?}");
     assert_eq!(
-        (&made.body["filter"], &made.body["verbosity"]),
+        (&created.body["filter"], &created.body["verbosity"]),
         (&filter, &json!("FULL"))
     );
-    assert_eq!(made.location(), made.body["_links"]["self"]["href"]);
-    let asked = sink.heard.lock().unwrap().clone();
+    assert_eq!(created.location(), created.body["_links"]["self"]["href"]);
+    let test_request = sink.requests.lock().unwrap().clone();
     assert_eq!(
-        asked,
+        test_request,
         [(Verb::GET, Some(LOGIN.to_owned()), Value::Null)],
-        "it was tested"
+        "the callback was tested"
     );
     let again = bench.post(SUBSCRIPTIONS, &body).await;
-    assert_eq!((again.status, again.location()), (303, made.location()));
+    assert_eq!((again.status, again.location()), (303, created.location()));
     let short = json!({"callbackUri": sink.url, "filter": filter, "verbosity": "SHORT"});
     assert_eq!(
         bench.post(SUBSCRIPTIONS, &short).await.status,
         201,
-        "it says something else"
+        "another verbosity makes another subscription"
     );
     let all = bench.get(SUBSCRIPTIONS).await.body;
     assert_eq!(all.as_array().unwrap().len(), 2);
@@ -146,42 +151,47 @@ async fn a_subscription_is_made_found_and_ended() {
             "{filter}: {found:?}"
         );
     }
-    let path = format!("{SUBSCRIPTIONS}/{}", made.id());
-    assert_eq!(bench.get(&path).await.body, made.body);
+    let path = format!("{SUBSCRIPTIONS}/{}", created.id());
+    assert_eq!(bench.get(&path).await.body, created.body);
     assert_eq!(bench.delete(&path).await.status, 204);
     assert_eq!(bench.get(&path).await.status, 404);
     assert_eq!(bench.delete(&path).await.status, 404);
 }
 
 #[tokio::test]
-async fn what_cannot_be_told_is_refused() {
+async fn an_unusable_callback_or_filter_is_refused() {
     let bench = Bench::new().await;
     let redirects = Sink::answering(StatusCode::FOUND).await;
     let refuses = Sink::answering(StatusCode::UNAUTHORIZED).await;
-    let nobody = {
+    let unused = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}/", listener.local_addr().unwrap())
     };
     for (callback, why) in [
         (redirects.url.as_str(), "302"),
         (refuses.url.as_str(), "401"),
-        (nobody.as_str(), "refused"),
+        (unused.as_str(), "refused"),
         ("http://10.0.0.1/", "not allowed"),
         ("ftp://127.0.0.1/", "neither http nor https"),
     ] {
-        let answer = bench
+        let response = bench
             .post(SUBSCRIPTIONS, &json!({"callbackUri": callback}))
             .await;
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (422, &json!("request.callback"))
         );
         assert!(
-            answer.detail().contains(why),
+            response.detail().contains(why),
             "{callback}: {}",
-            answer.detail()
+            response.detail()
         );
     }
+    refuses_bodies(&bench).await;
+}
+
+/// Bodies that cannot be subscriptions are refused, and none is stored.
+async fn refuses_bodies(bench: &Bench) {
     let callback = "http://127.0.0.1:9/";
     for (body, status, code) in [
         (
@@ -206,17 +216,17 @@ async fn what_cannot_be_told_is_refused() {
         ),
         (json!({}), 422, "request.schema"),
     ] {
-        let answer = bench.post(SUBSCRIPTIONS, &body).await;
+        let response = bench.post(SUBSCRIPTIONS, &body).await;
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (status, &json!(code)),
-            "{body}: {answer:?}"
+            "{body}: {response:?}"
         );
     }
     assert_eq!(
         bench.get(SUBSCRIPTIONS).await.body,
         json!([]),
-        "nothing was kept"
+        "no subscription was stored"
     );
     let wrong = bench
         .get(&format!("{SUBSCRIPTIONS}?filter=(eq,nmae,x)"))
@@ -225,13 +235,13 @@ async fn what_cannot_be_told_is_refused() {
 }
 
 #[tokio::test]
-async fn notifications_are_as_the_standard_says() {
+async fn notifications_conform_to_the_standard() {
     let bench = Bench::new().await;
     let (full, short) = (
         Sink::answering(StatusCode::NO_CONTENT).await,
         Sink::answering(StatusCode::NO_CONTENT).await,
     );
-    let made = bench
+    let created = bench
         .post(SUBSCRIPTIONS, &json!({"callbackUri": full.url}))
         .await;
     let body = json!({"callbackUri": short.url, "verbosity": "SHORT"});
@@ -242,16 +252,16 @@ async fn notifications_are_as_the_standard_says() {
     let op = bench
         .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
         .await
-        .made();
+        .created_id();
     bench.ended(&op).await;
     let patch = bench.request(Method::PATCH, &format!("{INSTANCES}/{id}"));
     let modified = bench
         .send(patch.json(&json!({"vnfInstanceName": "web"})))
         .await
-        .made();
+        .created_id();
     bench.ended(&modified).await;
-    let told = full.told(6).await;
-    let kinds: Vec<_> = told
+    let received = full.notifications(6).await;
+    let kinds: Vec<_> = received
         .iter()
         .map(|one| {
             (
@@ -274,31 +284,46 @@ async fn notifications_are_as_the_standard_says() {
         kinds,
         [&[(None, None)][..], &of_instantiation, &of_modification].concat()
     );
-    for one in &told {
+    assert_complete(
+        &received,
+        &created,
+        &format!("{}{INSTANCES}/{id}", bench.url),
+        &op,
+    );
+    assert_shortened(&short.notifications(6).await, &received);
+}
+
+/// Links and changes of notifications with verbosity FULL.
+fn assert_complete(received: &[Value], created: &crate::bench::Response, instance: &str, op: &str) {
+    for one in received {
         oracle::check(one["notificationType"].as_str().unwrap(), one);
-        assert_eq!(one["subscriptionId"], made.body["id"]);
-        assert_eq!(one["_links"]["subscription"]["href"], made.location());
+        assert_eq!(one["subscriptionId"], created.body["id"]);
+        assert_eq!(one["_links"]["subscription"]["href"], created.location());
         let link = |name: &str| one["_links"][name]["href"].as_str().unwrap().to_owned();
-        assert_eq!(
-            link("vnfInstance"),
-            format!("{}{INSTANCES}/{id}", bench.url)
-        );
+        assert_eq!(link("vnfInstance"), instance);
     }
     assert_eq!(
-        told[1]["_links"]["vnfLcmOpOcc"]["href"]
+        received[1]["_links"]["vnfLcmOpOcc"]["href"]
             .as_str()
-            .map(|l| l.ends_with(&op)),
+            .map(|l| l.ends_with(op)),
         Some(true)
     );
     assert!(
-        told[3]["affectedVnfcs"]
+        received[3]["affectedVnfcs"]
             .as_array()
             .is_some_and(|all| !all.is_empty()),
         "{:#}",
-        told[3]
+        received[3]
     );
-    assert_eq!(told[5]["changedInfo"], json!({"vnfInstanceName": "web"}));
-    for (one, same) in short.told(6).await.iter().zip(&told) {
+    assert_eq!(
+        received[5]["changedInfo"],
+        json!({"vnfInstanceName": "web"})
+    );
+}
+
+/// Notifications with verbosity SHORT have the same ids and no changes.
+fn assert_shortened(short: &[Value], full: &[Value]) {
+    for (one, same) in short.iter().zip(full) {
         oracle::check(one["notificationType"].as_str().unwrap(), one);
         assert_eq!(one["id"], same["id"]);
         assert!(one.get("affectedVnfcs").is_none() && one.get("changedInfo").is_none());

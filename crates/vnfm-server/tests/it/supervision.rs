@@ -1,4 +1,4 @@
-//! A part of the server that fails: the server says which and why, `/healthz` is red, and whoever runs it is told to end.
+//! A background task that fails: `/healthz` fails, and the server stops with the name and cause.
 
 use crate::process::{command, started};
 use clap::Parser as _;
@@ -21,8 +21,8 @@ async fn healthz(url: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_part_that_panics_turns_healthz_red_and_ends_the_server_with_its_name() {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default(); // another test may have
+async fn a_panicking_task_fails_healthz_and_stops_the_server_with_its_name() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default(); // another test may have done so
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let flags = [
@@ -50,12 +50,12 @@ async fn a_part_that_panics_turns_healthz_red_and_ends_the_server_with_its_name(
     server.stop().await;
 }
 
-/// The socket at which a process listens: its own descriptor, taken over.
+/// The listening socket of the own process, found by its port and duplicated.
 fn listening_socket(process: &Child, port: u16) -> TcpStream {
     let id = process.id();
     let tcp = std::fs::read_to_string(format!("/proc/{id}/net/tcp")).unwrap();
-    let place = format!("0100007F:{port:04X}");
-    let is_it = |words: &Vec<&str>| words[1] == place && words[3] == "0A";
+    let address = format!("0100007F:{port:04X}");
+    let is_it = |words: &Vec<&str>| words[1] == address && words[3] == "0A";
     let line = tcp
         .lines()
         .skip(1)
@@ -79,7 +79,7 @@ fn listening_socket(process: &Child, port: u16) -> TcpStream {
 }
 
 #[test]
-fn the_program_ends_with_1_and_says_why_when_a_part_of_it_has_ended() {
+fn the_program_exits_with_1_and_the_cause_if_a_task_ended() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = started(&mut command(&folder.path().join("data")));
     let port = server.url.rsplit(':').next().unwrap().parse().unwrap();
@@ -87,17 +87,17 @@ fn the_program_ends_with_1_and_says_why_when_a_part_of_it_has_ended() {
         .shutdown(Shutdown::Both)
         .unwrap();
     let status = server.process.wait().unwrap();
-    let mut said = String::new();
+    let mut log = String::new();
     server
         .process
         .stderr
         .take()
         .unwrap()
-        .read_to_string(&mut said)
+        .read_to_string(&mut log)
         .unwrap();
-    assert_eq!(status.code(), Some(1), "{said}");
-    assert!(said.contains("the listening socket is broken"), "{said}");
-    let last = said.lines().last().unwrap();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("the listening socket is broken"), "{log}");
+    let last = log.lines().last().unwrap();
     assert_eq!(
         last,
         "error: the part `listener` of the server ended by itself"

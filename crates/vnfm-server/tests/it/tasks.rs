@@ -1,4 +1,4 @@
-//! What is accepted: once of many, with links that say what is possible, and without secrets.
+//! Tasks: one of many concurrent requests is accepted, links match the possible tasks, and no secret is shown.
 
 use crate::bench::{Bench, INSTANCES, OPS, VIMS};
 use futures::future::join_all;
@@ -17,21 +17,21 @@ fn links(resource: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The statuses that as many clients get who ask for the same at once.
+/// Statuses of concurrent identical requests.
 async fn at_once(bench: &Bench, path: &str, body: &Value) -> (Vec<u16>, String) {
-    let answers = join_all((0..CLIENTS).map(|_| bench.post(path, body))).await;
-    let accepted = answers
+    let responses = join_all((0..CLIENTS).map(|_| bench.post(path, body))).await;
+    let accepted = responses
         .iter()
-        .find(|answer| answer.status == 202)
+        .find(|response| response.status == 202)
         .unwrap()
-        .made();
-    for answer in answers.iter().filter(|answer| answer.status != 202) {
+        .created_id();
+    for response in responses.iter().filter(|response| response.status != 202) {
         assert!(
-            answer.detail().contains(&accepted) || answer.detail().contains("INSTANTIATED"),
-            "{answer:?}"
+            response.detail().contains(&accepted) || response.detail().contains("INSTANTIATED"),
+            "{response:?}"
         );
     }
-    let mut statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
+    let mut statuses: Vec<_> = responses.iter().map(|response| response.status).collect();
     statuses.sort_unstable();
     (statuses, accepted)
 }
@@ -60,7 +60,7 @@ async fn of_sixteen_clients_one_instantiates_and_one_terminates() {
 }
 
 #[tokio::test]
-async fn links_are_there_only_while_the_task_is_possible() {
+async fn links_exist_only_while_the_task_is_possible() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -77,7 +77,7 @@ async fn links_are_there_only_while_the_task_is_possible() {
         .post(&format!("{instance}/instantiate"), &request)
         .await;
     assert_eq!((accepted.status, accepted.text.as_str()), (202, ""));
-    let op_id = accepted.made();
+    let op_id = accepted.created_id();
     let op = format!("{OPS}/{op_id}");
     assert_eq!(accepted.location(), format!("{}{op}", bench.url));
     bench.world.until("allocate").await;
@@ -117,13 +117,13 @@ async fn links_are_there_only_while_the_task_is_possible() {
     let done = bench.ended(&op_id).await;
     assert_eq!(done["operationState"], "COMPLETED", "{done:#}");
     assert_eq!(links(&done), ["self", "vnfInstance"]);
-    let shown = bench.get(&instance).await;
-    assert_eq!(links(&shown.body), ["self", "terminate", "heal"]);
-    assert!(shown.headers.contains_key("etag"));
+    let current = bench.get(&instance).await;
+    assert_eq!(links(&current.body), ["self", "terminate", "heal"]);
+    assert!(current.headers.contains_key("etag"));
 }
 
 #[tokio::test]
-async fn fail_answers_with_the_occurrence_and_rollback_leaves_nothing() {
+async fn fail_returns_the_occurrence_and_rollback_leaves_no_resources() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let request = bench.request_b().await;
@@ -133,27 +133,27 @@ async fn fail_answers_with_the_occurrence_and_rollback_leaves_nothing() {
         let accepted = bench
             .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
             .await;
-        let op_id = accepted.made();
+        let op_id = accepted.created_id();
         assert_eq!(bench.ended(&op_id).await["operationState"], "FAILED_TEMP");
-        let answer = bench
+        let response = bench
             .post(&format!("{OPS}/{op_id}/{task}"), &Value::Null)
             .await;
-        assert_eq!(answer.status, status, "{answer:?}");
-        assert_eq!(answer.body.is_null(), status == 202, "{answer:?}");
+        assert_eq!(response.status, status, "{response:?}");
+        assert_eq!(response.body.is_null(), status == 202, "{response:?}");
         assert_eq!(bench.ended(&op_id).await["operationState"], state);
-        // What the standard's schema says of an instance is looked at by the bench.
-        let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
-        let cps = &shown["instantiatedVnfInfo"]["extCpInfo"];
+        // The bench checks the schema of the instance.
+        let current = bench.get(&format!("{INSTANCES}/{id}")).await.body;
+        let cps = &current["instantiatedVnfInfo"]["extCpInfo"];
         match task {
-            "fail" => assert_eq!(cps[0]["metadata"]["notMade"], true, "{shown:#}"),
-            _ => assert!(cps.is_null(), "{shown:#}"),
+            "fail" => assert_eq!(cps[0]["metadata"]["notMade"], true, "{current:#}"),
+            _ => assert!(cps.is_null(), "{current:#}"),
         }
     }
     assert!(bench.world.calls.borrow().contains(&"release"));
 }
 
 #[tokio::test]
-async fn a_vim_that_is_named_by_its_id_alone_is_shown_with_its_type() {
+async fn a_vim_given_only_by_id_is_shown_with_its_type() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -166,9 +166,10 @@ async fn a_vim_that_is_named_by_its_id_alone_is_shown_with_its_type() {
     let accepted = bench
         .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
         .await;
-    let op = bench.ended(&accepted.made()).await;
-    let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
-    for connection in [&op["operationParams"], &shown].map(|of| &of["vimConnectionInfo"]["vim1"]) {
+    let op = bench.ended(&accepted.created_id()).await;
+    let current = bench.get(&format!("{INSTANCES}/{id}")).await.body;
+    for connection in [&op["operationParams"], &current].map(|of| &of["vimConnectionInfo"]["vim1"])
+    {
         assert_eq!(
             connection["vimType"], "ETSINFV.KUBERNETES.V_1",
             "{connection:#}"
@@ -177,7 +178,7 @@ async fn a_vim_that_is_named_by_its_id_alone_is_shown_with_its_type() {
 }
 
 #[tokio::test]
-async fn what_logs_in_is_never_shown() {
+async fn credentials_are_never_shown() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -190,20 +191,20 @@ async fn what_logs_in_is_never_shown() {
     let accepted = bench
         .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
         .await;
-    let op = bench.ended(&accepted.made()).await;
+    let op = bench.ended(&accepted.created_id()).await;
     assert_eq!(op["operationState"], "COMPLETED", "{op:#}");
     assert_eq!(
         op["operationParams"]["additionalParams"]["greeting"],
         "hello"
     );
-    let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
-    let vim = &shown["vimConnectionInfo"]["vim1"];
+    let current = bench.get(&format!("{INSTANCES}/{id}")).await.body;
+    let vim = &current["vimConnectionInfo"]["vim1"];
     assert_eq!(
         vim["interfaceInfo"]["endpoint"], "https://192.0.2.1",
-        "{shown:#}"
+        "{current:#}"
     );
-    assert!(vim.get("accessInfo").is_none(), "{shown:#}");
-    // The client of the bench looks for the planted ones in everything that is answered.
+    assert!(vim.get("accessInfo").is_none(), "{current:#}");
+    // The client of the bench searches all responses for the planted ones.
     let registered = bench.vim().await;
     for path in [
         VIMS.to_owned(),
@@ -214,12 +215,12 @@ async fn what_logs_in_is_never_shown() {
     }
     let page = bench.get("/").await;
     assert!(page.text.contains(&id), "{}", page.text);
-    let log = format!("/vnfm/v1/op_occs/{}/log", accepted.made());
+    let log = format!("/vnfm/v1/op_occs/{}/log", accepted.created_id());
     assert_eq!(bench.get(&log).await.status, 200);
 }
 
 #[tokio::test]
-async fn an_operation_says_what_it_waits_for_and_what_each_way_on_does() {
+async fn an_operation_explains_its_wait_and_the_effect_of_each_control() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -228,7 +229,7 @@ async fn an_operation_says_what_it_waits_for_and_what_each_way_on_does() {
     let op_id = bench
         .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
         .await
-        .made();
+        .created_id();
     bench.world.until("allocate").await;
     let progress = format!("/vnfm/v1/op_occs/{op_id}/progress");
     let now = bench.get(&progress).await.body;
@@ -256,12 +257,12 @@ async fn an_operation_says_what_it_waits_for_and_what_each_way_on_does() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages() {
+async fn lists_are_paged() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for _ in 0..101 {
-        made.push(bench.create(&vnfd).await);
+        created.push(bench.create(&vnfd).await);
     }
     let first = bench.get(INSTANCES).await;
     let link = first.headers["link"].to_str().unwrap();
@@ -273,8 +274,8 @@ async fn lists_come_in_pages() {
         .0;
     let second = bench.get(next.strip_prefix(&bench.url).unwrap()).await;
     assert!(!second.headers.contains_key("link"), "{:?}", second.headers);
-    let ids = |answer: &crate::bench::Answer| -> Vec<String> {
-        let entries = answer.body.as_array().unwrap();
+    let ids = |response: &crate::bench::Response| -> Vec<String> {
+        let entries = response.body.as_array().unwrap();
         entries
             .iter()
             .map(|entry| entry["id"].as_str().unwrap().to_owned())
@@ -283,8 +284,8 @@ async fn lists_come_in_pages() {
     let mut seen = [ids(&first), ids(&second)].concat();
     assert_eq!((ids(&first).len(), ids(&second).len()), (100, 1));
     seen.sort();
-    made.sort();
-    assert_eq!(seen, made);
+    created.sort();
+    assert_eq!(seen, created);
     let unknown = bench
         .get(&format!("{INSTANCES}?nextpage_opaque_marker=none"))
         .await;
@@ -292,7 +293,7 @@ async fn lists_come_in_pages() {
 }
 
 #[tokio::test]
-async fn a_vim_that_lives_are_on_stays_unless_forced() {
+async fn a_vim_in_use_is_deleted_only_by_force() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -300,7 +301,7 @@ async fn a_vim_that_lives_are_on_stays_unless_forced() {
     let op_id = bench
         .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
         .await
-        .made();
+        .created_id();
     bench.ended(&op_id).await;
     let refused = bench.delete(&format!("{VIMS}/cluster")).await;
     assert_eq!(refused.status, 409, "{refused:?}");

@@ -1,7 +1,6 @@
-//! Two tenants on one server: what one has the other does not see, whichever route they ask, and nobody does what their
-//! role does not allow.
+//! Two tenants on one server: no route shows data of the other tenant, and every route requires its role.
 
-use crate::bench::{Answer, Bench, HASHED, INSTANCES, OPS, PACKAGES, Setup, VIMS, packed};
+use crate::bench::{Bench, HASHED, INSTANCES, OPS, PACKAGES, Response, Setup, VIMS, packed};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use vnfm_core::ports::{Change, HostPin, PinnedHost};
 use vnfm_server::access::Role;
 use vnfm_server::access::roles::{NEEDS, Needs};
 
-/// Users, each with the password of the bench: name, tenant, role.
+/// Users with [`crate::bench::PASSWORD`]: name, tenant, role.
 pub(crate) const USERS: &[(&str, &str, Role)] = &[
     ("root", "default", Role::Admin),
     ("acme-admin", "acme", Role::Admin),
@@ -18,7 +17,7 @@ pub(crate) const USERS: &[(&str, &str, Role)] = &[
     ("other-admin", "other", Role::Admin),
 ];
 
-/// `access` of the configuration with those users and what `more` says.
+/// `access` of the configuration with these users, followed by `more`.
 pub(crate) fn users(more: &str) -> Setup {
     let one = |(name, tenant, role): &(&str, &str, Role)| {
         format!(
@@ -32,17 +31,17 @@ pub(crate) fn users(more: &str) -> Setup {
     }
 }
 
-/// What one tenant has: the name of a parameter of a path, and the id of what it stands for.
+/// The resources of a tenant: path parameter and id of each.
 pub(crate) struct Has {
     pub(crate) ids: Vec<(&'static str, String)>,
     vnfd: String,
 }
 
 pub(crate) const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
-/// Names that the tenant gave, which another one must not read anywhere.
+/// Names given by the tenant, which no other tenant may see.
 pub(crate) const NAMES: &[&str] = &["acme-cluster", "acme-web"];
 
-/// Gives the tenant of whoever is logged in one of each.
+/// Creates one resource of each kind for the tenant of the current user.
 pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
     let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
         "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
@@ -61,7 +60,7 @@ pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
         .post(&format!("{INSTANCES}/{instance}/instantiate"), &request)
         .await;
     assert_eq!(started.status, 202, "{started:?}");
-    let op = started.made();
+    let op = started.created_id();
     assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
     let subscription = bench
         .post(SUBSCRIPTIONS, &json!({"callbackUri": callback}))
@@ -79,7 +78,7 @@ pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
     Has { ids, vnfd }
 }
 
-/// Pins the key of a host of a tenant; its id.
+/// Pins a host key for a tenant; returns its id.
 pub(crate) async fn pinned(bench: &Bench, tenant: &str, vim: &str) -> String {
     let at = PinnedHost {
         tenant: tenant.into(),
@@ -106,7 +105,7 @@ pub(crate) async fn pinned(bench: &Bench, tenant: &str, vim: &str) -> String {
     id
 }
 
-/// A path with ids in place of its parameters, and the id that it names.
+/// The path with the id for its parameter, and that id.
 pub(crate) fn concrete(template: &str, has: &Has) -> (String, Option<String>) {
     let template = &template.replace("{artifactPath}", "Files/kubernetes/order.yaml");
     let of = has
@@ -119,8 +118,8 @@ pub(crate) fn concrete(template: &str, has: &Has) -> (String, Option<String>) {
     }
 }
 
-/// A request that its route takes, as far as its shape goes.
-pub(crate) async fn ask(bench: &Bench, method: &str, path: &str) -> Answer {
+/// A request with a well-formed body for its route.
+pub(crate) async fn ask(bench: &Bench, method: &str, path: &str) -> Response {
     let verb = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
     let request = bench.request(verb, path);
     let request = match (method, path.rsplit('/').next().unwrap()) {
@@ -161,7 +160,7 @@ pub(crate) async fn callback() -> (String, tokio::task::JoinSet<()>) {
 }
 
 #[tokio::test]
-async fn no_route_shows_or_touches_what_another_tenant_has() {
+async fn no_route_reads_or_changes_data_of_another_tenant() {
     let bench = Bench::with(users("")).await;
     let (callback, _task) = callback().await;
     bench.log_in("acme-admin");
@@ -174,20 +173,20 @@ async fn no_route_shows_or_touches_what_another_tenant_has() {
                 .map(move |(m, needs)| (*template, *m, *needs))
         })
         .collect();
-    // First what is only seen: the audit shows what they ask for afterwards, with the ids that they said.
+    // Reads first: later requests appear in the caller's own audit log with the ids that they contain.
     let (seen, changed): (Vec<_>, Vec<_>) =
         routes.iter().partition(|(_, method, _)| *method == "get");
     for (template, method, needs) in seen.iter().chain(&changed) {
         let (path, named) = concrete(template, &has);
         bench.log_in("other-admin");
-        let answer = ask(&bench, method, &path).await;
-        let what = format!("{method} {path}: {answer:?}");
+        let response = ask(&bench, method, &path).await;
+        let what = format!("{method} {path}: {response:?}");
         match (needs, &named) {
-            (Needs::Operator, _) => assert_eq!(answer.status, 403, "{what}"),
-            (Needs::Role(_), Some(_)) => assert_eq!(answer.status, 404, "{what}"),
-            (Needs::Role(_), None) => assert_ne!(answer.status, 403, "{what}"),
+            (Needs::Operator, _) => assert_eq!(response.status, 403, "{what}"),
+            (Needs::Role(_), Some(_)) => assert_eq!(response.status, 404, "{what}"),
+            (Needs::Role(_), None) => assert_ne!(response.status, 403, "{what}"),
         }
-        // An id that was asked for may be named in the answer; no other may, and no name.
+        // The response may contain the requested id, but no other id and no name.
         let ids = has
             .ids
             .iter()
@@ -198,12 +197,12 @@ async fn no_route_shows_or_touches_what_another_tenant_has() {
             .copied()
             .filter(|name| *method == "get" || !body_has(name, &path));
         for hidden in ids.chain(names) {
-            assert!(!answer.text.contains(hidden), "`{hidden}` in {what}");
+            assert!(!response.text.contains(hidden), "`{hidden}` in {what}");
         }
     }
     let tried = routes.len();
     assert!(tried > 40, "{tried}");
-    // And nothing of it was changed.
+    // Nothing was changed.
     bench.log_in("acme-admin");
     let instance = bench
         .get(&format!("{INSTANCES}/{}", has.ids[0].1))
@@ -226,7 +225,7 @@ async fn no_route_shows_or_touches_what_another_tenant_has() {
     }
 }
 
-/// Whether a request of this test itself says the name.
+/// Whether the body of the request itself contains the name.
 pub(crate) fn body_has(name: &str, path: &str) -> bool {
     body(path.rsplit('/').next().unwrap(), path)
         .to_string()
@@ -234,14 +233,14 @@ pub(crate) fn body_has(name: &str, path: &str) -> bool {
 }
 
 #[tokio::test]
-async fn what_a_tenant_has_is_no_reason_to_refuse_another_one_the_same() {
+async fn two_tenants_can_have_the_same_vnfd_and_names() {
     let bench = Bench::with(users("")).await;
     let (callback, _task) = callback().await;
     bench.log_in("acme-admin");
     let ours = furnished(&bench, &callback).await;
     bench.log_in("other-admin");
     let theirs = furnished(&bench, &callback).await;
-    assert_eq!(ours.vnfd, theirs.vnfd, "one VNFD in both");
+    assert_eq!(ours.vnfd, theirs.vnfd, "both tenants have the same VNFD");
     for ((parameter, ours), (_, theirs)) in ours.ids.iter().zip(&theirs.ids) {
         assert_ne!(ours, theirs, "{parameter}");
     }
@@ -249,12 +248,12 @@ async fn what_a_tenant_has_is_no_reason_to_refuse_another_one_the_same() {
     let refused = bench.get(&format!("{PACKAGES}/{again}")).await.body;
     assert_eq!(
         refused["onboardingState"], "ERROR",
-        "twice in one tenant: {refused:#}"
+        "a VNFD exists once per tenant: {refused:#}"
     );
 }
 
 #[tokio::test]
-async fn every_route_is_refused_to_those_whose_role_is_too_small_and_to_no_other() {
+async fn every_route_requires_exactly_its_role() {
     let bench = Bench::with(users("")).await;
     let nothing = Has {
         ids: Vec::new(),
@@ -276,24 +275,24 @@ async fn every_route_is_refused_to_those_whose_role_is_too_small_and_to_no_other
                     (Needs::Role(Role::Operate), role) => *role == Role::Operate,
                     (Needs::Role(Role::Admin), _) => false,
                 };
-                let answer = ask(&bench, method, &path).await;
-                let what = format!("{user}: {method} {path}: {answer:?}");
-                // There the NFVO logs in, with a login of its own.
+                let response = ask(&bench, method, &path).await;
+                let what = format!("{user}: {method} {path}: {response:?}");
+                // This route needs the login of the NFVO.
                 let is_of_the_nfvo = path == "/vnfm/v1/nfvo_notifications";
-                assert_eq!(answer.status == 401, is_of_the_nfvo, "{what}");
+                assert_eq!(response.status == 401, is_of_the_nfvo, "{what}");
                 if is_of_the_nfvo {
                     continue;
                 }
-                assert_eq!(answer.status == 403, !is_enough, "{what}");
-                if answer.status == 403 {
-                    assert_eq!(answer.body["code"], "access.forbidden", "{what}");
+                assert_eq!(response.status == 403, !is_enough, "{what}");
+                if response.status == 403 {
+                    assert_eq!(response.body["code"], "access.forbidden", "{what}");
                     let enough = match needs {
                         Needs::Role(role) => format!("needs the role `{role}`"),
                         Needs::Operator => {
                             "needs the role `admin` in the tenant `default`".to_owned()
                         }
                     };
-                    assert!(answer.detail().contains(&enough), "{what}");
+                    assert!(response.detail().contains(&enough), "{what}");
                 }
             }
         }
@@ -301,7 +300,7 @@ async fn every_route_is_refused_to_those_whose_role_is_too_small_and_to_no_other
 }
 
 #[tokio::test]
-async fn a_vim_that_is_shared_is_for_all_and_its_owners() {
+async fn a_shared_vim_is_usable_by_all_and_changed_by_its_owner() {
     let bench = Bench::with(users("")).await;
     let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
         "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
@@ -325,11 +324,11 @@ async fn a_vim_that_is_shared_is_for_all_and_its_owners() {
     let renamed = bench
         .request(Method::PATCH, &path)
         .json(&json!({"name": "mine"}));
-    for answer in [bench.send(renamed).await, bench.delete(&path).await] {
+    for response in [bench.send(renamed).await, bench.delete(&path).await] {
         assert_eq!(
-            (answer.status, &answer.body["code"]),
+            (response.status, &response.body["code"]),
             (409, &json!("vim.shared")),
-            "{answer:?}"
+            "{response:?}"
         );
     }
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
@@ -339,25 +338,28 @@ async fn a_vim_that_is_shared_is_for_all_and_its_owners() {
         .post(&format!("{INSTANCES}/{instance}/instantiate"), &request)
         .await;
     assert_eq!(
-        bench.ended(&started.made()).await["operationState"],
+        bench.ended(&started.created_id()).await["operationState"],
         "COMPLETED"
     );
+    a_shared_vim_in_use_stays(&bench, &path, &instance).await;
+}
 
-    // Its owner neither deletes nor hides it while somebody lives on it, and is not told who that is.
+/// While another tenant lives on it, its owner can neither delete nor hide it, and does not learn who lives there.
+async fn a_shared_vim_in_use_stays(bench: &Bench, path: &str, instance: &str) {
     bench.log_in("root");
     let hidden = bench
-        .request(Method::PATCH, &path)
+        .request(Method::PATCH, path)
         .json(&json!({"shared": false}));
-    for answer in [bench.delete(&path).await, bench.send(hidden).await] {
-        assert_eq!(answer.status, 409, "{answer:?}");
+    for response in [bench.delete(path).await, bench.send(hidden).await] {
+        assert_eq!(response.status, 409, "{response:?}");
         assert!(
-            answer.detail().contains("an instance of another tenant"),
-            "{answer:?}"
+            response.detail().contains("an instance of another tenant"),
+            "{response:?}"
         );
-        assert!(!answer.text.contains(&instance), "{answer:?}");
+        assert!(!response.text.contains(instance), "{response:?}");
     }
     let orphans = bench.get("/vnfm/v1/orphans").await;
-    assert!(!orphans.text.contains(&instance), "{orphans:?}");
+    assert!(!orphans.text.contains(instance), "{orphans:?}");
 
     bench.log_in("acme-operator");
     let terminate = json!({"terminationType": "FORCEFUL"});
@@ -365,26 +367,20 @@ async fn a_vim_that_is_shared_is_for_all_and_its_owners() {
         .post(&format!("{INSTANCES}/{instance}/terminate"), &terminate)
         .await;
     assert_eq!(
-        bench.ended(&ended.made()).await["operationState"],
+        bench.ended(&ended.created_id()).await["operationState"],
         "COMPLETED"
     );
     bench.log_in("root");
     let hidden = bench
-        .request(Method::PATCH, &path)
+        .request(Method::PATCH, path)
         .json(&json!({"shared": false}));
     assert_eq!(bench.send(hidden).await.status, 200);
     bench.log_in("acme-admin");
-    assert_eq!(bench.get(&path).await.status, 404);
+    assert_eq!(bench.get(path).await.status, 404);
 }
 
-#[tokio::test]
-async fn a_role_that_is_narrowed_changes_nothing_outside() {
-    let narrowed = format!(
-        "- {{name: narrow, password_hash: '{HASHED}', gets: {{tenant: acme, role: operate, vims: [11111111-1111-4111-8111-111111111111], vendors: [vnfm samples]}}}}\n\
-         - {{name: stranger, password_hash: '{HASHED}', gets: {{tenant: acme, role: operate, vendors: [Nobody]}}}}\n"
-    );
-    let bench = Bench::with(users(&narrowed)).await;
-    bench.log_in("acme-admin");
+/// Registers a VIM that the scope of `narrow` contains, and another one.
+async fn register_two_vims(bench: &Bench) {
     let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
         "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
     for (id, name) in [
@@ -394,6 +390,17 @@ async fn a_role_that_is_narrowed_changes_nothing_outside() {
         let vim = json!({"id": id, "name": name, "connection": connection});
         assert_eq!(bench.post(VIMS, &vim).await.status, 201);
     }
+}
+
+#[tokio::test]
+async fn a_role_with_a_scope_changes_nothing_outside_it() {
+    let narrowed = format!(
+        "- {{name: narrow, password_hash: '{HASHED}', gets: {{tenant: acme, role: operate, vims: [11111111-1111-4111-8111-111111111111], vendors: [vnfm samples]}}}}\n\
+         - {{name: stranger, password_hash: '{HASHED}', gets: {{tenant: acme, role: operate, vendors: [Nobody]}}}}\n"
+    );
+    let bench = Bench::with(users(&narrowed)).await;
+    bench.log_in("acme-admin");
+    register_two_vims(&bench).await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let vendor = bench.get(PACKAGES).await.body[0]["vnfProvider"].clone();
     let created = json!({"vnfdId": vnfd});
@@ -402,7 +409,7 @@ async fn a_role_that_is_narrowed_changes_nothing_outside() {
     assert_eq!(
         (refused.status, &refused.body["code"]),
         (422, &json!("request.no-package")),
-        "it does not see the package: {vendor}: {refused:?}"
+        "the package is outside the scope: {vendor}: {refused:?}"
     );
     assert_eq!(bench.get(INSTANCES).await.body, json!([]));
     assert_eq!(bench.post(PACKAGES, &json!({})).await.status, 403);
@@ -423,7 +430,7 @@ async fn a_role_that_is_narrowed_changes_nothing_outside() {
     let started = bench.post(&format!("{path}/instantiate"), &own).await;
     assert_eq!(started.status, 202, "{started:?}");
     assert_eq!(
-        bench.ended(&started.made()).await["operationState"],
+        bench.ended(&started.created_id()).await["operationState"],
         "COMPLETED"
     );
     let terminate = json!({"terminationType": "FORCEFUL"});

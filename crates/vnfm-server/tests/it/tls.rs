@@ -1,4 +1,4 @@
-//! TLS: certificates that are replaced while the server runs, and those that clients show.
+//! TLS: certificates that are replaced while the server runs, and client certificates.
 
 use crate::process::{Server, command, started};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a new certificate may take to be used; the server looks every other second.
+/// Time limit for the use of a new certificate; the server checks every two seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An authority.
+/// A certificate authority.
 fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut wanted = CertificateParams::new(Vec::new()).unwrap();
     wanted.distinguished_name.push(DnType::CommonName, name);
@@ -18,7 +18,7 @@ fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(wanted, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// A certificate of its for a name, and its key; PEM.
+/// A certificate that it issues for a name, and its key, as PEM.
 fn certificate(of: &CertifiedIssuer<'static, KeyPair>, name: &str) -> (String, String) {
     let mut wanted = CertificateParams::new(vec![name.to_owned()]).unwrap();
     wanted.distinguished_name.push(DnType::CommonName, name);
@@ -46,7 +46,7 @@ impl Site {
         path
     }
 
-    /// A server with the certificate in `cert.pem`.
+    /// Starts a server with the certificate in `cert.pem`.
     fn serve(&self, access: &str) -> Server {
         let config = self.file("vnfm.yaml", access);
         let at = |name: &str| self.folder.path().join(name);
@@ -61,11 +61,11 @@ impl Site {
     }
 }
 
-/// A client that trusts an authority and shows a certificate.
-fn client(trusted: &str, shown: Option<&(String, String)>) -> Client {
+/// A client that trusts an authority and sends a client certificate.
+fn client(trusted: &str, certificate: Option<&(String, String)>) -> Client {
     let trusted = Certificate::from_pem(trusted.as_bytes()).unwrap();
     let mut builder = Client::builder().no_proxy().tls_certs_only([trusted]);
-    if let Some((cert, key)) = shown {
+    if let Some((cert, key)) = certificate {
         builder =
             builder.identity(Identity::from_pem(format!("{cert}\n{key}").as_bytes()).unwrap());
     }
@@ -73,17 +73,17 @@ fn client(trusted: &str, shown: Option<&(String, String)>) -> Client {
 }
 
 async fn health(client: &Client, server: &Server) -> Result<StatusCode, reqwest::Error> {
-    let answer = client
+    let response = client
         .get(format!("{}/vnfm/v1/health", server.url))
         .send()
         .await?;
-    let status = answer.status();
-    // A connection is used again only where its answer was read.
-    answer.bytes().await?;
+    let status = response.status();
+    // A connection is reused only after its response was read.
+    response.bytes().await?;
     Ok(status)
 }
 
-/// Completes once a client that trusts an authority alone gets an answer.
+/// Waits until a client that trusts only this authority gets a response.
 async fn used(trusted: &str, server: &Server) {
     let begun = Instant::now();
     while health(&client(trusted, None), server).await.is_err() {
@@ -101,14 +101,14 @@ fn put(site: &Site, (cert, key): &(String, String)) {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_used_by_itself_and_connections_that_there_are_go_on() {
+async fn a_renewed_certificate_is_loaded_and_open_connections_continue() {
     let (old, new) = (authority("old"), authority("new"));
     let site = Site::new();
     put(&site, &certificate(&old, "127.0.0.1"));
     let server = site.serve("{}");
     let held = client(&old.pem(), None);
     assert_eq!(health(&held, &server).await.unwrap(), 200);
-    // A certificate whose key is not there yet is no certificate: the one before stays.
+    // Without the matching key a new certificate is ignored, and the old one stays.
     let (cert, key) = certificate(&new, "127.0.0.1");
     site.file("cert.pem", &cert);
     assert_eq!(
@@ -119,9 +119,9 @@ async fn a_new_certificate_is_used_by_itself_and_connections_that_there_are_go_o
     used(&new.pem(), &server).await;
     assert!(
         health(&client(&old.pem(), None), &server).await.is_err(),
-        "the old one is gone"
+        "the old certificate is not used any more"
     );
-    // Whoever trusts only the old one cannot connect any more: this is the connection from before.
+    // Clients that trust only the old one cannot connect any more, so this uses the open connection.
     assert_eq!(health(&held, &server).await.unwrap(), 200);
 }
 
@@ -139,13 +139,13 @@ fn access(site: &Site, clients: &str, required: bool) -> String {
 }
 
 #[tokio::test]
-async fn a_client_is_whoever_its_certificate_names_where_a_known_authority_says_so() {
+async fn a_client_is_identified_by_a_certificate_of_a_trusted_authority() {
     let (ours, theirs, strange) = (authority("ours"), authority("theirs"), authority("strange"));
     let site = Site::new();
     put(&site, &certificate(&ours, "127.0.0.1"));
     let server = site.serve(&access(&site, &theirs.pem(), false));
     let nfvo = certificate(&theirs, "nfvo.example.com");
-    let showing = |shown| client(&ours.pem(), shown);
+    let showing = |certificate| client(&ours.pem(), certificate);
     assert_eq!(health(&showing(Some(&nfvo)), &server).await.unwrap(), 200);
     assert_eq!(health(&showing(None), &server).await.unwrap(), 401);
     let cook = certificate(&theirs, "cook.example.com");
@@ -153,12 +153,12 @@ async fn a_client_is_whoever_its_certificate_names_where_a_known_authority_says_
     let forged = certificate(&strange, "nfvo.example.com");
     assert!(
         health(&showing(Some(&forged)), &server).await.is_err(),
-        "in the handshake"
+        "the handshake fails"
     );
 }
 
 #[tokio::test]
-async fn where_a_certificate_is_required_nobody_gets_as_far_as_a_login_without_one() {
+async fn a_required_client_certificate_is_checked_before_the_login() {
     let (ours, theirs) = (authority("ours"), authority("theirs"));
     let site = Site::new();
     put(&site, &certificate(&ours, "127.0.0.1"));

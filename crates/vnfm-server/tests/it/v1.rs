@@ -1,4 +1,4 @@
-//! VNF LCM as SOL003 V2.6.1 has it (`vnflcm/v1`): the same resources in another form, over the same engine.
+//! VNF LCM of SOL003 V2.6.1 (`vnflcm/v1`): the same resources and engine in another format.
 
 use crate::bench::{Bench, INSTANCES, OPS, Setup, VIMS};
 use crate::subscriptions::Sink;
@@ -11,7 +11,7 @@ const V1_INSTANCES: &str = "/vnflcm/v1/vnf_instances";
 const V1_OPS: &str = "/vnflcm/v1/vnf_lcm_op_occs";
 const V1_SUBSCRIPTIONS: &str = "/vnflcm/v1/subscriptions";
 
-/// The two requests of the specification that this project started from, but for their identifiers.
+/// The two requests of the original specification of this project, except for their identifiers.
 const REQUESTS: [&str; 2] = [
     r#"{ "flavourId": "cluster_install",
          "additionalParams": {
@@ -31,8 +31,8 @@ const REQUESTS: [&str; 2] = [
 ];
 
 impl Bench {
-    /// A request of a client that speaks the first version, and says so.
-    async fn ask_v1(&self, method: Method, path: &str, body: &Value) -> crate::bench::Answer {
+    /// Sends a request with the `Version` of v1.
+    async fn ask_v1(&self, method: Method, path: &str, body: &Value) -> crate::bench::Response {
         let request = self.bare(method, path).header("version", "1.3.0");
         self.send(if body.is_null() {
             request
@@ -44,7 +44,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn the_seeds_requests_work_as_they_are_written() {
+async fn the_requests_of_the_specification_work_unchanged() {
     let bench = Bench::with(Setup {
         as_seed: true,
         ..Setup::default()
@@ -57,11 +57,11 @@ async fn the_seeds_requests_work_as_they_are_written() {
         .await
         .id();
     for request in REQUESTS {
-        let made = bench
+        let created = bench
             .ask_v1(Method::POST, V1_INSTANCES, &json!({"vnfdId": vnfd}))
             .await;
-        assert_eq!(made.status, 201, "{made:?}");
-        let path = format!("{V1_INSTANCES}/{}", made.id());
+        assert_eq!(created.status, 201, "{created:?}");
+        let path = format!("{V1_INSTANCES}/{}", created.id());
         let body = request.replace("@VIM@", &vim);
         let request = bench.bare(Method::POST, &format!("{path}/instantiate"));
         let request = request
@@ -69,20 +69,20 @@ async fn the_seeds_requests_work_as_they_are_written() {
             .header("content-type", "application/json");
         let begun = bench.send(request.body(body)).await;
         assert_eq!(begun.status, 202, "{begun:?}");
-        let end = bench.ended(&begun.made()).await;
+        let end = bench.ended(&begun.created_id()).await;
         assert_eq!(end["operationState"], "COMPLETED", "{end:#}");
-        let shown = bench.ask_v1(Method::GET, &path, &Value::Null).await.body;
-        let connection = &shown["vimConnectionInfo"][0];
+        let current = bench.ask_v1(Method::GET, &path, &Value::Null).await.body;
+        let connection = &current["vimConnectionInfo"][0];
         assert_eq!(
             connection["id"], "8a3adb69-0784-43c7-833e-aab0b6ab4470",
-            "{shown:#}"
+            "{current:#}"
         );
         assert_eq!(connection["vimId"], vim.as_str());
     }
 }
 
 #[tokio::test]
-async fn both_versions_show_the_same_instance_each_in_its_form() {
+async fn both_versions_show_the_same_instance_in_their_format() {
     let bench = Bench::new().await;
     let (package, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -100,7 +100,7 @@ async fn both_versions_show_the_same_instance_each_in_its_form() {
             .starts_with(&format!("{}{V1_OPS}/", bench.url)),
         "{begun:?}"
     );
-    bench.ended(&begun.made()).await;
+    bench.ended(&begun.created_id()).await;
 
     let old = bench.ask_v1(Method::GET, &path, &Value::Null).await;
     assert_eq!(old.headers["version"], "1.3.0");
@@ -115,13 +115,13 @@ async fn both_versions_show_the_same_instance_each_in_its_form() {
     assert_eq!(old.body["vimConnectionInfo"], json!([connection]));
     assert_eq!(
         old.headers["etag"], new.headers["etag"],
-        "it is one resource"
+        "both versions show one resource"
     );
 
     let op = bench
         .ask_v1(
             Method::GET,
-            &format!("{V1_OPS}/{}", begun.made()),
+            &format!("{V1_OPS}/{}", begun.created_id()),
             &Value::Null,
         )
         .await;
@@ -134,7 +134,7 @@ async fn both_versions_show_the_same_instance_each_in_its_form() {
         op.body["_links"]["vnfInstance"]["href"],
         format!("{}{path}", bench.url)
     );
-    let new = bench.get(&format!("{OPS}/{}", begun.made())).await;
+    let new = bench.get(&format!("{OPS}/{}", begun.created_id())).await;
     assert_eq!(
         new.body["operationParams"]["vimConnectionInfo"]["vim1"]["vimId"],
         vim.as_str()
@@ -142,7 +142,7 @@ async fn both_versions_show_the_same_instance_each_in_its_form() {
 }
 
 #[tokio::test]
-async fn a_modification_names_connections_by_their_ids() {
+async fn a_v1_modification_identifies_connections_by_id() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let path = format!("{V1_INSTANCES}/{}", bench.create(&vnfd).await);
@@ -159,19 +159,19 @@ async fn a_modification_names_connections_by_their_ids() {
     ] {
         let begun = bench.ask_v1(Method::PATCH, &path, &patch).await;
         assert_eq!(begun.status, 202, "{begun:?}");
-        bench.ended(&begun.made()).await;
-        let shown = bench.ask_v1(Method::GET, &path, &Value::Null).await.body;
-        let ids: Vec<_> = shown["vimConnectionInfo"]
+        bench.ended(&begun.created_id()).await;
+        let current = bench.ask_v1(Method::GET, &path, &Value::Null).await.body;
+        let ids: Vec<_> = current["vimConnectionInfo"]
             .as_array()
             .unwrap()
             .iter()
             .map(|one| &one["id"])
             .collect();
-        assert_eq!(ids, left, "{shown:#}");
+        assert_eq!(ids, left, "{current:#}");
         let op = bench
             .ask_v1(
                 Method::GET,
-                &format!("{V1_OPS}/{}", begun.made()),
+                &format!("{V1_OPS}/{}", begun.created_id()),
                 &Value::Null,
             )
             .await;
@@ -179,8 +179,24 @@ async fn a_modification_names_connections_by_their_ids() {
     }
 }
 
+async fn list_v1(bench: &Bench, query: &str) -> crate::bench::Response {
+    let path = format!("{V1_INSTANCES}?{query}");
+    bench.ask_v1(Method::GET, &path, &Value::Null).await
+}
+
+fn ids(response: &crate::bench::Response) -> Vec<String> {
+    let entries = response
+        .body
+        .as_array()
+        .unwrap_or_else(|| panic!("{response:?}"));
+    entries
+        .iter()
+        .map(|one| one["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
 #[tokio::test]
-async fn lists_are_filtered_cut_and_paged_in_the_form_of_v1() {
+async fn v1_lists_support_filters_selectors_and_pages() {
     let bench = Bench::with(Setup {
         page: 1,
         ..Setup::default()
@@ -195,26 +211,8 @@ async fn lists_are_filtered_cut_and_paged_in_the_form_of_v1() {
     let begun = bench
         .post(&format!("{INSTANCES}/{first}/instantiate"), &request)
         .await;
-    bench.ended(&begun.made()).await;
-    let list = async |asked: &str| {
-        bench
-            .ask_v1(
-                Method::GET,
-                &format!("{V1_INSTANCES}?{asked}"),
-                &Value::Null,
-            )
-            .await
-    };
-    let ids = |answer: &crate::bench::Answer| -> Vec<String> {
-        let entries = answer
-            .body
-            .as_array()
-            .unwrap_or_else(|| panic!("{answer:?}"));
-        entries
-            .iter()
-            .map(|one| one["id"].as_str().unwrap().to_owned())
-            .collect()
-    };
+    bench.ended(&begun.created_id()).await;
+    let list = async |query: &str| list_v1(&bench, query).await;
     for filter in [
         &*format!("(eq,vimConnectionInfo/vimId,{vim})"),
         "(eq,vimConnectionInfo/id,vim1)",
@@ -231,16 +229,18 @@ async fn lists_are_filtered_cut_and_paged_in_the_form_of_v1() {
         ids(&list("filter=(eq,vimConnectionInfo/id,vim2)").await),
         [""; 0]
     );
-    let told = list("filter=(eq,vimConnectionInfo/vim1/vimId,x)").await;
+    let received = list("filter=(eq,vimConnectionInfo/vim1/vimId,x)").await;
     assert!(
-        told.status == 400 && told.detail().contains("no attribute `vim1`"),
-        "{told:?}"
+        received.status == 400 && received.detail().contains("no attribute `vim1`"),
+        "{received:?}"
     );
+    pages_keep_the_form_of_v1(&bench, &package, [first, second]).await;
+}
 
-    let page = list(&format!(
-        "filter=(eq,vnfPkgId,{package})&fields=vimConnectionInfo"
-    ))
-    .await;
+/// Asserts that pages and their links have the form of version 1.
+async fn pages_keep_the_form_of_v1(bench: &Bench, package: &str, mut all: [String; 2]) {
+    let query = format!("filter=(eq,vnfPkgId,{package})&fields=vimConnectionInfo");
+    let page = list_v1(bench, &query).await;
     let next = page.headers["link"].to_str().unwrap().to_owned();
     assert!(
         next.starts_with(&format!("<{}{V1_INSTANCES}?", bench.url)),
@@ -255,11 +255,10 @@ async fn lists_are_filtered_cut_and_paged_in_the_form_of_v1() {
     let last = bench.ask_v1(Method::GET, path, &Value::Null).await;
     let mut found = [ids(&page), ids(&last)].concat();
     found.sort();
-    let mut all = [first, second];
     all.sort();
     assert_eq!(found, all);
-    let shown = page.body[0].clone();
-    assert!(shown.get("instantiatedVnfInfo").is_none(), "{shown:#}");
+    let current = page.body[0].clone();
+    assert!(current.get("instantiatedVnfInfo").is_none(), "{current:#}");
 
     let ops = bench
         .ask_v1(Method::GET, &format!("{V1_OPS}?all_fields"), &Value::Null)
@@ -273,7 +272,7 @@ async fn lists_are_filtered_cut_and_paged_in_the_form_of_v1() {
 }
 
 #[tokio::test]
-async fn a_subscriber_is_told_in_the_version_at_which_it_subscribed() {
+async fn notifications_use_the_version_of_the_subscription() {
     let bench = Bench::new().await;
     let sink = Sink::answering(StatusCode::NO_CONTENT).await;
     let body = json!({"callbackUri": sink.url});
@@ -289,19 +288,23 @@ async fn a_subscriber_is_told_in_the_version_at_which_it_subscribed() {
     let new = bench.post("/vnflcm/v2/subscriptions", &body).await;
     assert_eq!(
         new.status, 201,
-        "the same callback may be told in both versions: {new:?}"
+        "the same callback can be subscribed in both versions: {new:?}"
     );
 
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
     let patch = json!({"vimConnectionInfo": [{"id": "vim1", "vimId": bench.vim().await}]});
     let path = format!("{V1_INSTANCES}/{id}");
-    let op = bench.ask_v1(Method::PATCH, &path, &patch).await.made();
+    let op = bench
+        .ask_v1(Method::PATCH, &path, &patch)
+        .await
+        .created_id();
     bench.ended(&op).await;
-    let told = sink.told(6).await;
-    let of = |made: &crate::bench::Answer| -> Vec<Value> {
-        told.iter()
-            .filter(|one| one["subscriptionId"] == made.body["id"])
+    let received = sink.notifications(6).await;
+    let of = |created: &crate::bench::Response| -> Vec<Value> {
+        received
+            .iter()
+            .filter(|one| one["subscriptionId"] == created.body["id"])
             .cloned()
             .collect()
     };
@@ -331,7 +334,7 @@ async fn a_subscriber_is_told_in_the_version_at_which_it_subscribed() {
 }
 
 #[tokio::test]
-async fn what_is_not_of_its_form_or_version_is_refused() {
+async fn a_v1_body_or_version_header_of_the_wrong_form_is_refused() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let path = format!("{V1_INSTANCES}/{}", bench.create(&vnfd).await);
@@ -357,12 +360,12 @@ async fn what_is_not_of_its_form_or_version_is_refused() {
         ),
         (Method::PATCH, &path, json!({"vnfPkgId": "p"}), "`vnfPkgId`"),
     ] {
-        let answer = bench.ask_v1(method, path, &body).await;
-        assert_eq!(answer.status, 422, "{body}: {answer:?}");
+        let response = bench.ask_v1(method, path, &body).await;
+        assert_eq!(response.status, 422, "{body}: {response:?}");
         assert!(
-            answer.detail().contains(says),
+            response.detail().contains(says),
             "{body}: {}",
-            answer.detail()
+            response.detail()
         );
     }
     for (path, version, status) in [
@@ -377,13 +380,13 @@ async fn what_is_not_of_its_form_or_version_is_refused() {
             Some(version) => request.header("version", version),
             None => request,
         };
-        let answer = bench.send(request).await;
-        assert_eq!(answer.status, status, "{path} {version:?}: {answer:?}");
+        let response = bench.send(request).await;
+        assert_eq!(response.status, status, "{path} {version:?}: {response:?}");
     }
 }
 
 #[tokio::test]
-async fn api_versions_tell_what_is_served() {
+async fn api_versions_list_the_served_versions() {
     let bench = Bench::new().await;
     for (path, prefix, versions) in [
         (
@@ -408,17 +411,17 @@ async fn api_versions_tell_what_is_served() {
             &["2.0.0", "2.3.0", "2.4.0"],
         ),
     ] {
-        let answer = bench.send(bench.bare(Method::GET, path)).await;
-        assert_eq!(answer.status, 200, "{path}: {answer:?}");
-        crate::oracle::check("ApiVersionInformation", &answer.body);
+        let response = bench.send(bench.bare(Method::GET, path)).await;
+        assert_eq!(response.status, 200, "{path}: {response:?}");
+        crate::oracle::check("ApiVersionInformation", &response.body);
         let uri_prefix = format!("{}{prefix}", bench.url);
-        assert_eq!(answer.body["uriPrefix"], uri_prefix, "{path}");
+        assert_eq!(response.body["uriPrefix"], uri_prefix, "{path}");
         assert_eq!(
-            answer.headers["version"],
+            response.headers["version"],
             versions[versions.len() - 1],
             "{path}"
         );
-        let found: Vec<_> = answer.body["apiVersions"]
+        let found: Vec<_> = response.body["apiVersions"]
             .as_array()
             .unwrap()
             .iter()
@@ -429,7 +432,7 @@ async fn api_versions_tell_what_is_served() {
 }
 
 #[tokio::test]
-async fn whatever_is_below_v2_is_below_v1() {
+async fn every_v2_route_exists_in_v1() {
     let bench = Bench::new().await;
     for (path, methods) in PATHS
         .iter()
@@ -440,9 +443,9 @@ async fn whatever_is_below_v2_is_below_v1() {
             .split('/')
             .map(|part| if part.starts_with('{') { "none" } else { part });
         let path = parts.collect::<Vec<_>>().join("/");
-        let answer = bench.send(bench.bare(Method::PUT, &path)).await;
-        assert_eq!(answer.status, 405, "{path}: {answer:?}");
-        let allowed = answer.headers["allow"].to_str().unwrap().to_lowercase();
+        let response = bench.send(bench.bare(Method::PUT, &path)).await;
+        assert_eq!(response.status, 405, "{path}: {response:?}");
+        let allowed = response.headers["allow"].to_str().unwrap().to_lowercase();
         assert!(
             methods.iter().all(|method| allowed.contains(method)),
             "{path}: {allowed}"

@@ -1,4 +1,4 @@
-//! What is outside: a VIM of any kind with nothing behind it, and a MgmtDriver that only has a schema.
+//! Fake neighbours of the engine: a VIM of any type without resources, and a MgmtDriver with only a schema.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -11,20 +11,20 @@ use vnfm_types::*;
 const TOLD: Code = Code {
     name: "test.told-to",
     kind: ErrorKind::Refused,
-    means: "the test told it to fail",
-    next: "tell it otherwise",
+    means: "the test makes it fail",
+    next: "change the test",
 };
 
 /// A password that the VIM refuses.
 pub(crate) const WRONG: &str = "planted-wrong-password";
 
-/// The VIM's behaviour.
+/// Behaviour of the VIM.
 pub(crate) struct World {
     /// While true, `allocate` waits.
     pub(crate) held: watch::Sender<bool>,
     /// While true, `allocate` fails.
     pub(crate) fails: AtomicBool,
-    /// The calls that it got.
+    /// Names of the received calls.
     pub(crate) calls: watch::Sender<Vec<&'static str>>,
 }
 
@@ -38,7 +38,7 @@ impl World {
         })
     }
 
-    /// Completes once `call` was made.
+    /// Waits until `call` was received.
     pub(crate) async fn until(&self, call: &str) {
         self.calls
             .subscribe()
@@ -205,17 +205,18 @@ fn inventory(vim: &str) -> Inventory {
     }
 }
 
-/// The site at which a hook never returns.
+/// Value of `site` with which a hook never returns.
 pub(crate) const HANGS: &str = "hangs";
 
-/// The site at which a hook registers a cluster.
+/// Value of `site` with which a hook registers a cluster.
 pub(crate) const REGISTERS: &str = "registers";
 
-/// A MgmtDriver that declares `hooks`, those of the instantiation with a schema that wants a site; or one as the seed of
-/// this project has it, under its name and without a schema.
+/// A MgmtDriver that declares `hooks`, those of the instantiation with a schema that requires `site`; or one with the
+/// name
+/// from the original specification and without a schema.
 pub(crate) struct Mgmt(Declaration, &'static str);
 
-/// As the seed names it.
+/// Name of the MgmtDriver in the original specification.
 const OF_THE_SEED: &str = "mgmt-drivers-kubernetes";
 const NAME: &str = "kubernetes-cluster";
 
@@ -268,7 +269,7 @@ impl MgmtDriver for Mgmt {
     }
 }
 
-/// A cluster that a hook made.
+/// A cluster that a hook registers.
 fn cluster() -> NewVim {
     let members = |value: Value| value.as_object().cloned().unwrap();
     NewVim {
@@ -280,7 +281,7 @@ fn cluster() -> NewVim {
     }
 }
 
-/// The only driver that there is.
+/// A registry with one driver.
 pub(crate) struct Only(pub(crate) Arc<Mgmt>);
 
 impl MgmtDrivers for Only {

@@ -1,8 +1,8 @@
-//! What a process leaves in the middle of an upload when it is killed.
+//! Uploads that were interrupted by a crash.
 
 use crate::bench::packed;
-use crate::from_uri::{ALL, Does, Shelf};
 use crate::process::{Server, command, started, with_config};
+use crate::upload_from_uri::{ALL, Does, Shelf};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -14,7 +14,7 @@ use tokio::time::interval;
 
 const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
 
-/// Looks until something is seen, for a minute at most; a process of its own needs the time between two looks.
+/// Polls `look` until it returns something, for a minute at most; the interval leaves the other process time to run.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     let mut pace = interval(Duration::from_millis(10));
@@ -39,11 +39,11 @@ async fn json_of(request: RequestBuilder) -> Value {
 }
 
 #[tokio::test]
-async fn what_a_process_left_in_the_middle_is_refused_and_may_be_uploaded_again() {
+async fn an_upload_interrupted_by_a_crash_fails_and_can_be_repeated() {
     let data = tempfile::tempdir().unwrap();
     let mut server = started(&mut command(data.path()));
-    let made = json_of(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
-    let path = format!("{PACKAGES}/{}", made["id"].as_str().unwrap());
+    let created = json_of(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
+    let path = format!("{PACKAGES}/{}", created["id"].as_str().unwrap());
     let content = packed("vnf-b-cnf");
     let address = server.url.strip_prefix("http://").unwrap().to_owned();
     let mut half = TcpStream::connect(&address).unwrap();
@@ -55,27 +55,33 @@ async fn what_a_process_left_in_the_middle_is_refused_and_may_be_uploaded_again(
     half.write_all(head.as_bytes()).unwrap();
     half.write_all(&content[..length / 2]).unwrap();
     until("the upload begins", async || {
-        let shown = json_of(request(&server, Method::GET, &path)).await;
-        (shown["onboardingState"] == "UPLOADING").then_some(())
+        let package_info = json_of(request(&server, Method::GET, &path)).await;
+        (package_info["onboardingState"] == "UPLOADING").then_some(())
     })
     .await;
     kill(&mut server);
 
     let server = started(&mut command(data.path()));
-    let shown = json_of(request(&server, Method::GET, &path)).await;
-    assert_eq!(shown["onboardingState"], "ERROR", "{shown:#}");
+    let package_info = json_of(request(&server, Method::GET, &path)).await;
+    assert_eq!(package_info["onboardingState"], "ERROR", "{package_info:#}");
     assert_eq!(
-        shown["onboardingFailureDetails"]["code"], "package.interrupted",
-        "{shown:#}"
+        package_info["onboardingFailureDetails"]["code"], "package.interrupted",
+        "{package_info:#}"
     );
     let again = request(&server, Method::PUT, &format!("{path}/package_content"));
     let again = again
         .header("content-type", "application/zip")
         .body(content);
     assert_eq!(again.send().await.unwrap().status(), 202);
-    let shown = json_of(request(&server, Method::GET, &path)).await;
-    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
-    assert!(shown.get("onboardingFailureDetails").is_none(), "{shown:#}");
+    let package_info = json_of(request(&server, Method::GET, &path)).await;
+    assert_eq!(
+        package_info["onboardingState"], "ONBOARDED",
+        "{package_info:#}"
+    );
+    assert!(
+        package_info.get("onboardingFailureDetails").is_none(),
+        "{package_info:#}"
+    );
 }
 
 fn kill(server: &mut Server) {
@@ -83,13 +89,13 @@ fn kill(server: &mut Server) {
     server.process.wait().unwrap();
 }
 
-/// A server whose log goes into a file: a pipe that nobody reads holds it once it is full.
+/// A server with its log in a file: an unread pipe would block it once full.
 fn logging(data: &Path, config: &Path, log: &Path) -> Server {
     let log = File::options().create(true).append(true).open(log).unwrap();
     started(with_config(data, config).stderr(log))
 }
 
-/// No file below holds what was planted.
+/// Asserts that no file in the folder contains a planted secret.
 fn is_sealed(folder: &Path) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -99,13 +105,26 @@ fn is_sealed(folder: &Path) {
         }
         let bytes = std::fs::read(&path).unwrap();
         let is_planted = bytes.windows(7).any(|window| window == b"planted");
-        assert!(!is_planted, "a secret lies in `{}`", path.display());
+        assert!(!is_planted, "a planted secret is in `{}`", path.display());
     }
 }
 
+/// Creates a package and starts its upload from the shelf, with a login; returns its id.
+async fn begin_upload(server: &Server, shelf: &Shelf) -> String {
+    let created = json_of(request(server, Method::POST, PACKAGES).json(&json!({}))).await;
+    let id = created["id"].as_str().unwrap().to_owned();
+    let path = format!("{PACKAGES}/{id}/package_content/upload_from_uri");
+    let upload = request(server, Method::POST, &path).json(&json!({
+        "addressInformation": shelf.at("/b.csar?sig=planted-signature"),
+        "authType": "BASIC",
+        "paramsBasic": {"userName": "u", "password": "planted-password"},
+    }));
+    assert_eq!(upload.send().await.unwrap().status(), 202);
+    id
+}
+
 #[tokio::test]
-async fn what_comes_from_a_uri_goes_on_in_the_next_process_with_a_login_that_is_nowhere_in_the_open()
- {
+async fn an_upload_from_a_uri_resumes_after_a_crash_with_a_sealed_login() {
     let shelf = Shelf::new(packed("vnf-b-cnf"), &[Does::Stops(1000), ALL]).await;
     let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (config, log) = (other.path().join("vnfm.yaml"), other.path().join("log"));
@@ -115,41 +134,38 @@ async fn what_comes_from_a_uri_goes_on_in_the_next_process_with_a_login_that_is_
     );
     std::fs::write(&config, allowed).unwrap();
     let mut server = logging(data.path(), &config, &log);
-    let made = json_of(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
-    let id = made["id"].as_str().unwrap();
+    let id = begin_upload(&server, &shelf).await;
     let path = format!("{PACKAGES}/{id}");
-    let asked = request(
-        &server,
-        Method::POST,
-        &format!("{path}/package_content/upload_from_uri"),
-    );
-    let asked = asked.json(&json!({
-        "addressInformation": shelf.at("/b.csar?sig=planted-signature"),
-        "authType": "BASIC",
-        "paramsBasic": {"userName": "u", "password": "planted-password"},
-    }));
-    assert_eq!(asked.send().await.unwrap().status(), 202);
     let part = data.path().join(format!("packages/{id}.arriving"));
-    until("the first part is there", async || {
+    until("the first part is stored", async || {
         let length = std::fs::metadata(&part).map_or(0, |file| file.len());
         (length >= 1000).then_some(())
     })
     .await;
-    let shown = json_of(request(&server, Method::GET, &path)).await;
-    assert_eq!(shown["onboardingState"], "UPLOADING", "{shown:#}");
-    assert!(!shown.to_string().contains("planted"), "{shown:#}");
+    let package_info = json_of(request(&server, Method::GET, &path)).await;
+    assert_eq!(
+        package_info["onboardingState"], "UPLOADING",
+        "{package_info:#}"
+    );
+    assert!(
+        !package_info.to_string().contains("planted"),
+        "{package_info:#}"
+    );
     kill(&mut server);
     is_sealed(data.path());
 
     let mut server = logging(data.path(), &config, &log);
-    let shown = until("the upload ends", async || {
-        let shown = json_of(request(&server, Method::GET, &path)).await;
-        let is_on =
-            ["UPLOADING", "PROCESSING"].contains(&shown["onboardingState"].as_str().unwrap());
-        (!is_on).then_some(shown)
+    let package_info = until("the upload ends", async || {
+        let package_info = json_of(request(&server, Method::GET, &path)).await;
+        let is_on = ["UPLOADING", "PROCESSING"]
+            .contains(&package_info["onboardingState"].as_str().unwrap());
+        (!is_on).then_some(package_info)
     })
     .await;
-    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    assert_eq!(
+        package_info["onboardingState"], "ONBOARDED",
+        "{package_info:#}"
+    );
     assert_eq!(shelf.headers("range"), ["", "bytes=1000-"]);
     assert_eq!(shelf.headers("if-range"), ["", "\"1\""]);
     assert_eq!(
@@ -157,13 +173,18 @@ async fn what_comes_from_a_uri_goes_on_in_the_next_process_with_a_login_that_is_
         ["Basic dTpwbGFudGVkLXBhc3N3b3Jk"; 2]
     );
     kill(&mut server);
-    let said = std::fs::read_to_string(&log).unwrap();
+    let log_text = std::fs::read_to_string(&log).unwrap();
     assert!(
-        said.contains("resuming an interrupted upload") && !said.contains("planted"),
-        "{said}"
+        log_text.contains("resuming an interrupted upload") && !log_text.contains("planted"),
+        "{log_text}"
     );
     is_sealed(data.path());
-    let left = std::fs::read_dir(data.path().join("packages")).unwrap();
+    nothing_is_arriving(data.path());
+}
+
+/// Asserts that no partial download is left.
+fn nothing_is_arriving(data: &Path) {
+    let left = std::fs::read_dir(data.join("packages")).unwrap();
     let left: Vec<_> = left.map(|file| file.unwrap().file_name()).collect();
     let of_it = left
         .iter()

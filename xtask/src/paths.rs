@@ -7,14 +7,14 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// The checkout's top folder, as cargo says when it runs us, else where we were built.
+/// Top folder of the checkout: from cargo when it runs us, otherwise from the build.
 pub(crate) fn root() -> PathBuf {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR");
     let folder = folder.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     folder.parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
-/// cargo, the one that runs us.
+/// The cargo that runs us.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
@@ -43,29 +43,27 @@ fn metadata() -> Result<Metadata> {
     let output = cargo()
         .args(["metadata", "--no-deps", "--format-version=1"])
         .output()
-        .context("cannot ask `cargo metadata` about the workspace")?;
+        .context("cannot run `cargo metadata`")?;
     serde_json::from_slice(&output.stdout).with_context(|| {
         format!(
-            "`cargo metadata` says: {}",
+            "`cargo metadata` failed: {}",
             String::from_utf8_lossy(&output.stderr)
         )
     })
 }
 
-/// The folder that cargo builds into.
+/// Path of the target folder of cargo.
 ///
 /// # Errors
 /// If `cargo metadata` fails.
-
 pub(crate) fn target() -> Result<PathBuf> {
     Ok(metadata()?.target_directory)
 }
 
-/// The names of the test programs beside the crates' own tests.
+/// Names of the integration test programs of all crates.
 ///
 /// # Errors
 /// If `cargo metadata` fails.
-
 pub(crate) fn test_programs() -> Result<BTreeSet<String>> {
     let targets = metadata()?
         .packages
@@ -77,13 +75,13 @@ pub(crate) fn test_programs() -> Result<BTreeSet<String>> {
         .collect())
 }
 
-/// Where the real neighbours are kept while they run: `$VNFM_STACK`, else `/var/tmp/vnfm-stack`.
+/// Folder for the state of the running real systems: `$VNFM_STACK`, else `/var/tmp/vnfm-stack`.
 pub(crate) fn state() -> PathBuf {
     std::env::var_os("VNFM_STACK").map_or_else(|| "/var/tmp/vnfm-stack".into(), PathBuf::from)
 }
 
-/// What is dear to make and outlives checkouts: `$VNFM_CACHE`, else as root `/var/cache/vnfm`,
-/// else `$XDG_CACHE_HOME/vnfm`.
+/// Cache for expensive builds, shared by all checkouts: `$VNFM_CACHE`, else `/var/cache/vnfm` for root, else
+/// `$XDG_CACHE_HOME/vnfm`.
 pub(crate) fn cache() -> PathBuf {
     let set = |name: &str| {
         std::env::var_os(name)
@@ -100,7 +98,7 @@ pub(crate) fn cache() -> PathBuf {
     home.unwrap_or_else(|| "/var/tmp".into()).join("vnfm")
 }
 
-/// The scripts that start the real neighbours.
+/// Folder of the scripts that start the real systems.
 pub(crate) fn scripts() -> PathBuf {
     root().join("tests/stack")
 }

@@ -1,5 +1,6 @@
-//! Content that the server fetches from a URI: resumed after a cut, only from where it may, with a login that is never
-//! shown.
+//! Content that the server fetches from a URI: resumed after interruptions, only from allowed addresses, with a login
+//! that is
+//! never shown.
 
 use crate::bench::{Bench, HASHED, PACKAGES, Setup, packed};
 use reqwest::Method;
@@ -11,42 +12,42 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use vnfm_server::signatures::Packages;
 
-/// A server of one file that breaks off as it is told.
+/// A server of one file with scripted interruptions.
 pub(crate) struct Shelf {
     pub(crate) url: String,
-    heard: Arc<Mutex<Vec<String>>>,
-    /// While true, it does not answer.
+    requests: Arc<Mutex<Vec<String>>>,
+    /// While true, it does not respond.
     held: watch::Sender<bool>,
     _task: JoinSet<()>,
 }
 
-/// What it does with a request.
+/// Behaviour for a request.
 #[derive(Clone, Copy)]
 pub(crate) enum Does {
-    /// Sends at most so many bytes, then hangs up.
+    /// Sends at most this many bytes, then closes the connection.
     Sends(usize),
-    /// The same, and does not tell which version it is.
+    /// The same, without an `ETag`.
     SendsUnnamed(usize),
-    /// Sends so many bytes, and nothing more until whoever asked has gone.
+    /// Sends this many bytes, then nothing until the client disconnects.
     Stops(usize),
-    /// Answers with a status and nothing else.
+    /// Responds with this status and no body.
     Says(&'static str),
-    /// A token.
+    /// Responds with an access token.
     Gives,
 }
 
 pub(crate) const ALL: Does = Does::Sends(usize::MAX);
 
 impl Shelf {
-    /// It does what `does` says, one request after the other, and from then on the last of it.
+    /// Behaves as in `does`, one entry per request; the last entry repeats.
     pub(crate) async fn new(content: Vec<u8>, does: &'static [Does]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let (heard, held) = (
+        let (requests, held) = (
             Arc::<Mutex<Vec<String>>>::default(),
             watch::Sender::new(false),
         );
-        let (noted, holding) = (heard.clone(), held.subscribe());
+        let (noted, holding) = (requests.clone(), held.subscribe());
         let mut task = JoinSet::new();
         task.spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -58,8 +59,8 @@ impl Shelf {
                 };
                 let _ = holding.clone().wait_for(|held| !held).await;
                 let does = does[number.min(does.len() - 1)];
-                // Whoever asked may have gone.
-                let _ = stream.write_all(&answer(&content, &request, does)).await;
+                // The client may have disconnected.
+                let _ = stream.write_all(&response(&content, &request, does)).await;
                 if matches!(does, Does::Stops(_)) {
                     let _ = stream.read(&mut [0]).await;
                 }
@@ -68,7 +69,7 @@ impl Shelf {
         });
         Self {
             url,
-            heard,
+            requests,
             held,
             _task: task,
         }
@@ -78,25 +79,25 @@ impl Shelf {
         format!("{}{path}", self.url)
     }
 
-    /// The header lines of this name, one for each request; empty where one has none.
+    /// The values of this header, one per request; empty if absent.
     pub(crate) fn headers(&self, name: &str) -> Vec<String> {
         let of = |request: &String| {
             let mut lines = request.lines().filter_map(|line| line.split_once(": "));
             let found = lines.find(|(is, _)| is.eq_ignore_ascii_case(name));
             found.map(|(_, value)| value.to_owned()).unwrap_or_default()
         };
-        self.heard.lock().unwrap().iter().map(of).collect()
+        self.requests.lock().unwrap().iter().map(of).collect()
     }
 }
 
-/// A request with its body: what is not read when it is hung up on takes the answer with it.
+/// Reads a request with its body: closing the connection with unread data would discard the response.
 async fn head(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
-    while !is_whole(&bytes) && stream.read_buf(&mut bytes).await.unwrap_or(0) > 0 {}
+    while !is_complete(&bytes) && stream.read_buf(&mut bytes).await.unwrap_or(0) > 0 {}
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn is_whole(bytes: &[u8]) -> bool {
+fn is_complete(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
         return false;
@@ -107,7 +108,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     body.len() >= length.map_or(0, |length| length.parse().unwrap())
 }
 
-fn answer(content: &[u8], request: &str, does: Does) -> Vec<u8> {
+fn response(content: &[u8], request: &str, does: Does) -> Vec<u8> {
     let most = match does {
         Does::Says(status) => {
             return format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
@@ -129,10 +130,10 @@ fn answer(content: &[u8], request: &str, does: Does) -> Vec<u8> {
         .find_map(|line| line.strip_prefix("range: bytes="));
     let first: usize = range.map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
     let rest = &content[first..];
-    let (last, whole) = (content.len() - 1, content.len());
+    let (last, size) = (content.len() - 1, content.len());
     let status = match range {
         None => "200 OK".to_owned(),
-        Some(_) => format!("206 Partial Content\r\ncontent-range: bytes {first}-{last}/{whole}"),
+        Some(_) => format!("206 Partial Content\r\ncontent-range: bytes {first}-{last}/{size}"),
     };
     let length = rest.len();
     let tag = if matches!(does, Does::SendsUnnamed(_)) {
@@ -145,7 +146,7 @@ fn answer(content: &[u8], request: &str, does: Does) -> Vec<u8> {
     [head.as_bytes(), &rest[..most.min(length)]].concat()
 }
 
-/// A server that may fetch from there.
+/// A VNFM that may fetch from this server.
 async fn bench(shelf: &Shelf) -> Bench {
     bench_with(shelf, Setup::default()).await
 }
@@ -163,7 +164,7 @@ async fn bench_with(shelf: &Shelf, setup: Setup) -> Bench {
     .await
 }
 
-async fn asked(bench: &Bench, id: &str, request: &Value) -> crate::bench::Answer {
+async fn request_upload(bench: &Bench, id: &str, request: &Value) -> crate::bench::Response {
     bench
         .post(
             &format!("{PACKAGES}/{id}/package_content/upload_from_uri"),
@@ -172,39 +173,39 @@ async fn asked(bench: &Bench, id: &str, request: &Value) -> crate::bench::Answer
         .await
 }
 
-/// A new package that is fetched from there.
+/// Creates a package and starts the fetch; returns its id.
 async fn begun(bench: &Bench, request: &Value) -> String {
     let id = bench.post(PACKAGES, &json!({})).await.id();
-    let answer = asked(bench, &id, request).await;
+    let response = request_upload(bench, &id, request).await;
     assert_eq!(
-        (answer.status, answer.text.as_str()),
+        (response.status, response.text.as_str()),
         (202, ""),
-        "{answer:?}"
+        "{response:?}"
     );
     id
 }
 
-/// The package once nobody works on it any more.
+/// Waits until the package is no longer processed; returns it.
 async fn ended(bench: &Bench, id: &str) -> Value {
     loop {
-        let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
-        if !["UPLOADING", "PROCESSING"].contains(&shown["onboardingState"].as_str().unwrap()) {
-            return shown;
+        let info = bench.get(&format!("{PACKAGES}/{id}")).await.body;
+        if !["UPLOADING", "PROCESSING"].contains(&info["onboardingState"].as_str().unwrap()) {
+            return info;
         }
     }
 }
 
 #[tokio::test]
-async fn a_package_is_fetched_from_a_uri_and_goes_on_after_each_cut() {
+async fn an_upload_from_a_uri_resumes_after_each_interruption() {
     let content = packed("vnf-b-cnf");
     let shelf = Shelf::new(content, &[Does::Sends(1000), Does::Sends(500), ALL]).await;
     shelf.held.send_replace(true);
     let bench = bench(&shelf).await;
     let request = json!({"addressInformation": shelf.at("/packages/b.csar?sig=planted-signature")});
     let id = begun(&bench, &request).await;
-    let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
-    assert_eq!(shown["onboardingState"], "UPLOADING", "{shown:#}");
-    let again = asked(&bench, &id, &request).await;
+    let info = bench.get(&format!("{PACKAGES}/{id}")).await.body;
+    assert_eq!(info["onboardingState"], "UPLOADING", "{info:#}");
+    let again = request_upload(&bench, &id, &request).await;
     assert_eq!(
         (
             again.status,
@@ -214,23 +215,23 @@ async fn a_package_is_fetched_from_a_uri_and_goes_on_after_each_cut() {
         "{again:?}"
     );
     shelf.held.send_replace(false);
-    let shown = ended(&bench, &id).await;
+    let info = ended(&bench, &id).await;
     assert_eq!(
-        (&shown["onboardingState"], &shown["operationalState"]),
+        (&info["onboardingState"], &info["operationalState"]),
         (&json!("ONBOARDED"), &json!("ENABLED")),
-        "{shown:#}"
+        "{info:#}"
     );
     assert_eq!(shelf.headers("range"), ["", "bytes=1000-", "bytes=1500-"]);
     assert_eq!(shelf.headers("if-range"), ["", "\"1\"", "\"1\""]);
     assert_eq!(
-        asked(&bench, &id, &request).await.status,
+        request_upload(&bench, &id, &request).await.status,
         409,
-        "it has content"
+        "the package already has content"
     );
 }
 
 #[tokio::test]
-async fn what_may_be_another_version_is_fetched_anew() {
+async fn an_upload_restarts_if_the_content_may_have_changed() {
     const DOES: &[Does] = &[Does::SendsUnnamed(700), Does::SendsUnnamed(usize::MAX)];
     let shelf = Shelf::new(packed("vnf-b-cnf"), DOES).await;
     let bench = bench(&shelf).await;
@@ -243,12 +244,12 @@ async fn what_may_be_another_version_is_fetched_anew() {
     assert_eq!(
         shelf.headers("range"),
         ["", ""],
-        "nobody told that the rest is of the same file"
+        "without a validator the rest may be of another version"
     );
 }
 
 #[tokio::test]
-async fn each_way_to_log_in_is_used_and_none_is_shown() {
+async fn every_login_method_is_used_and_no_login_is_shown() {
     let shelf = Shelf::new(packed("vnf-b-cnf"), &[ALL, ALL, Does::Gives, ALL]).await;
     let bench = bench(&shelf).await;
     let address = shelf.at("/packages/b.csar");
@@ -261,11 +262,8 @@ async fn each_way_to_log_in_is_used_and_none_is_shown() {
                 "tokenEndpoint": shelf.at("/token")}}),
     ] {
         let id = begun(&bench, &request).await;
-        let shown = ended(&bench, &id).await;
-        assert_eq!(
-            shown["onboardingState"], "ONBOARDED",
-            "{request}: {shown:#}"
-        );
+        let info = ended(&bench, &id).await;
+        assert_eq!(info["onboardingState"], "ONBOARDED", "{request}: {info:#}");
         bench.drop_package(&id).await;
     }
     let basic = "Basic dTpwbGFudGVkLXBhc3N3b3Jk";
@@ -277,7 +275,7 @@ async fn each_way_to_log_in_is_used_and_none_is_shown() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_is_told_and_may_be_tried_again() {
+async fn a_failed_upload_from_a_uri_is_reported_and_can_be_repeated() {
     const DOES: &[Does] = &[
         Does::Says("404 Not Found"),
         Does::Says("302 Found"),
@@ -294,98 +292,96 @@ async fn what_cannot_be_had_is_told_and_may_be_tried_again() {
         ("download.refused", "redirects are not followed"),
         ("download.refused", "the server responded with 403"),
     ] {
-        let shown = ended(&bench, &id).await;
-        let why = &shown["onboardingFailureDetails"];
+        let info = ended(&bench, &id).await;
+        let why = &info["onboardingFailureDetails"];
         let state = (
-            &shown["onboardingState"],
-            &shown["operationalState"],
+            &info["onboardingState"],
+            &info["operationalState"],
             &why["code"],
         );
         assert_eq!(
             state,
             (&json!("ERROR"), &json!("DISABLED"), &json!(code)),
-            "{shown:#}"
+            "{info:#}"
         );
         let detail = why["detail"].as_str().unwrap();
         assert!(
             detail.contains(says) && detail.contains("/packages/b.csar"),
             "{detail}"
         );
-        assert_eq!(asked(&bench, &id, &request).await.status, 202);
+        assert_eq!(request_upload(&bench, &id, &request).await.status, 202);
     }
-    let shown = ended(&bench, &id).await;
-    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
-    assert!(shown.get("onboardingFailureDetails").is_none(), "{shown:#}");
+    let info = ended(&bench, &id).await;
+    assert_eq!(info["onboardingState"], "ONBOARDED", "{info:#}");
+    assert!(info.get("onboardingFailureDetails").is_none(), "{info:#}");
 }
 
-#[tokio::test]
-async fn no_address_is_asked_that_is_not_allowed() {
-    let shelf = Shelf::new(packed("vnf-b-cnf"), &[ALL]).await;
-    let bench = bench(&shelf).await;
-    let id = bench.post(PACKAGES, &json!({})).await.id();
+/// Requests that are refused, and the codes of the refusals.
+fn bad_sources(shelf: &Shelf) -> Vec<(Value, &'static str)> {
     let token = json!({"clientId": "u", "clientPassword": "p", "tokenEndpoint": "http://169.254.169.254/token"});
     let good = shelf.at("/packages/b.csar");
-    for (request, status, code) in [
+    vec![
         (
             json!({"addressInformation": "http://169.254.169.254/latest"}),
-            422,
             "package.address",
         ),
         (
             json!({"addressInformation": shelf.at("/packagesx/b.csar")}),
-            422,
             "package.address",
         ),
         (
             json!({"addressInformation": shelf.at("/packages/../b.csar")}),
-            422,
             "package.address",
         ),
         (
             json!({"addressInformation": "file:///etc/passwd"}),
-            422,
             "package.address",
         ),
-        (
-            json!({"addressInformation": "nonsense"}),
-            422,
-            "package.address",
-        ),
+        (json!({"addressInformation": "nonsense"}), "package.address"),
         (
             json!({"addressInformation": good, "paramsOauth2ClientCredentials": token}),
-            422,
             "package.address",
         ),
         (
             json!({"addressInformation": good, "authType": "BASIC"}),
-            422,
             "request.schema",
         ),
         (
             json!({"addressInformation": good, "userName": "u", "password": "p",
                 "paramsOauth2ClientCredentials": token}),
-            422,
             "request.schema",
         ),
-        (json!({}), 422, "request.schema"),
+        (json!({}), "request.schema"),
         (
             json!({"addressInformation": good, "else": 1}),
-            422,
             "request.schema",
         ),
-    ] {
-        let answer = asked(&bench, &id, &request).await;
+    ]
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_allowed_is_not_called() {
+    let shelf = Shelf::new(packed("vnf-b-cnf"), &[ALL]).await;
+    let bench = bench(&shelf).await;
+    let id = bench.post(PACKAGES, &json!({})).await.id();
+    let good = shelf.at("/packages/b.csar");
+    for (request, code) in bad_sources(&shelf) {
+        let response = request_upload(&bench, &id, &request).await;
         assert_eq!(
-            (answer.status, &answer.body["code"]),
-            (status, &json!(code)),
+            (response.status, &response.body["code"]),
+            (422, &json!(code)),
             "{request}"
         );
     }
-    assert_eq!(shelf.heard.lock().unwrap().len(), 0, "nobody was asked");
-    let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
-    assert_eq!(shown["onboardingState"], "CREATED", "{shown:#}");
     assert_eq!(
-        asked(&bench, "none", &json!({"addressInformation": good}))
+        shelf.requests.lock().unwrap().len(),
+        0,
+        "no request was sent"
+    );
+    let info = bench.get(&format!("{PACKAGES}/{id}")).await.body;
+    assert_eq!(info["onboardingState"], "CREATED", "{info:#}");
+    assert_eq!(
+        request_upload(&bench, "none", &json!({"addressInformation": good}))
             .await
             .status,
         404
@@ -393,7 +389,7 @@ async fn no_address_is_asked_that_is_not_allowed() {
 }
 
 #[tokio::test]
-async fn what_is_larger_than_a_package_or_a_quota_is_not_taken() {
+async fn content_above_the_size_limit_or_the_quota_is_refused() {
     let shelf = Shelf::new(packed("vnf-b-cnf"), &[ALL]).await;
     let small = bench_with(
         &shelf,
@@ -404,9 +400,9 @@ async fn what_is_larger_than_a_package_or_a_quota_is_not_taken() {
     )
     .await;
     let request = json!({"addressInformation": shelf.at("/packages/b.csar")});
-    let shown = ended(&small, &begun(&small, &request).await).await;
-    let why = &shown["onboardingFailureDetails"];
-    assert_eq!(why["code"], "download.too-large", "{shown:#}");
+    let info = ended(&small, &begun(&small, &request).await).await;
+    let why = &info["onboardingFailureDetails"];
+    assert_eq!(why["code"], "download.too-large", "{info:#}");
 
     let access = format!(
         "users: [{{name: a, gets: {{tenant: default, role: admin}}, password_hash: '{HASHED}'}}]\n\
@@ -421,15 +417,15 @@ async fn what_is_larger_than_a_package_or_a_quota_is_not_taken() {
     )
     .await;
     quota.log_in("a");
-    let shown = ended(&quota, &begun(&quota, &request).await).await;
+    let info = ended(&quota, &begun(&quota, &request).await).await;
     assert_eq!(
-        shown["onboardingFailureDetails"]["code"], "download.too-large",
-        "{shown:#}"
+        info["onboardingFailureDetails"]["code"], "download.too-large",
+        "{info:#}"
     );
 }
 
 #[tokio::test]
-async fn a_package_that_is_deleted_meanwhile_leaves_nothing() {
+async fn a_package_deleted_during_its_upload_leaves_nothing() {
     let shelf = Shelf::new(packed("vnf-b-cnf"), &[ALL]).await;
     shelf.held.send_replace(true);
     let bench = bench(&shelf).await;
@@ -438,7 +434,7 @@ async fn a_package_that_is_deleted_meanwhile_leaves_nothing() {
     let path = format!("{PACKAGES}/{id}");
     assert_eq!(bench.delete(&path).await.status, 204);
     shelf.held.send_replace(false);
-    // It is asked for as another one, which is onboarded in the end: the first one has not kept its VNFD.
+    // Another package with the same VNFD can be onboarded, so the first one has released it.
     let other = begun(&bench, &request).await;
     assert_eq!(ended(&bench, &other).await["onboardingState"], "ONBOARDED");
     assert_eq!(

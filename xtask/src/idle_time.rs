@@ -6,7 +6,7 @@
 
 use vnfm_spans::Span;
 
-/// From and to, in seconds.
+/// Start and end, in seconds.
 type Interval = (f64, f64);
 
 /// The name of each operation, with the seconds for which it had no external call in flight.
@@ -28,15 +28,15 @@ fn idle_in(operation: &Span, spans: &[Span]) -> f64 {
         .iter()
         .filter(|span| span.trace_id == operation.trace_id)
         .collect();
-    let mut busy = Vec::new();
+    let mut progress = Vec::new();
     for span in &own {
         match span.name.as_str() {
-            "vim_call" | "watch" => busy.push(span.interval()),
-            "wait" => busy.push(pauses(span, &own)),
+            "vim_call" | "watch" => progress.push(span.interval()),
+            "wait" => progress.push(pauses(span, &own)),
             "hook_call" => match span.attribute("service").as_deref() {
                 Some("sleep") if is_last(span, &own) => {}
                 Some("sleep" | "ssh.run" | "ssh.put" | "ssh.wait" | "http") => {
-                    busy.push(span.interval());
+                    progress.push(span.interval());
                 }
                 _ => {}
             },
@@ -44,10 +44,10 @@ fn idle_in(operation: &Span, spans: &[Span]) -> f64 {
         }
     }
     let (from, to) = operation.interval();
-    to - from - covered(busy, (from, to))
+    to - from - covered(progress, (from, to))
 }
 
-/// A wait up to the pause before its last look.
+/// A wait, up to the pause before its last poll.
 fn pauses(wait: &Span, spans: &[&Span]) -> Interval {
     let (from, to) = wait.interval();
     let Some(pause) = wait
@@ -56,20 +56,20 @@ fn pauses(wait: &Span, spans: &[&Span]) -> Interval {
     else {
         return (from, to);
     };
-    let looks = spans.iter().filter(|span| span.parent == wait.id);
-    let mut looks: Vec<_> = looks.map(|span| span.interval()).collect();
-    looks.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let gap = looks
+    let polls = spans.iter().filter(|span| span.parent == wait.id);
+    let mut polls: Vec<_> = polls.map(|span| span.interval()).collect();
+    polls.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let gap = polls
         .windows(2)
         .rev()
         .find(|pair| pair[1].0 - pair[0].1 >= pause / 1e3 * 0.9);
     (from, gap.map_or(from, |pair| pair[0].1))
 }
 
-/// How long after a pause a hook has another one, if it goes on waiting.
+/// Seconds within which a hook that is still polling pauses again.
 const NEXT_PAUSE: f64 = 3.0;
 
-/// Whether the hook went on after this pause.
+/// Whether the hook stopped polling after this pause.
 fn is_last(pause: &Span, spans: &[&Span]) -> bool {
     let (_, end) = pause.interval();
     let next = |span: &&&Span| {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn time_outside_calls_and_pauses_is_idle_and_so_is_the_last_pause() {
+    fn time_outside_calls_and_the_last_pause_count_as_idle() {
         let none = json!({});
         let spans = [
             span(

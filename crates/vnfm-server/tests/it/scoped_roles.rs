@@ -1,7 +1,7 @@
-//! Roles that are narrowed see and change what they are narrowed to, and of the rest of their tenant not even that it is
-//! there: in no list, id, notification or message.
+//! Roles with a scope see and change only what is in the scope. Nothing else of their tenant appears in any list, id,
+//! notification or message.
 
-use crate::bench::{Answer, Bench, HASHED, INSTANCES, OPS, PACKAGES, VIMS};
+use crate::bench::{Bench, HASHED, INSTANCES, OPS, PACKAGES, Response, VIMS};
 use crate::subscriptions::Sink;
 use crate::tenants::{
     Has, NAMES, SUBSCRIPTIONS, ask, body_has, callback, concrete, furnished, users,
@@ -11,12 +11,12 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use vnfm_server::access::roles::{NEEDS, Needs};
 
-/// The one VIM that `narrow` may use.
+/// The only VIM in the scope of `narrow`.
 const OURS: &str = "11111111-1111-4111-8111-111111111111";
-/// Another one.
+/// A VIM outside that scope.
 const THEIRS: &str = "22222222-2222-4222-8222-222222222222";
 
-/// Admins of the tenant `acme`, each narrowed in a way of its own.
+/// Admins of the tenant `acme`, each with a different scope.
 fn narrowed() -> String {
     let one = |(name, how): (&str, &str)| {
         let gets = format!("gets: {{tenant: acme, role: admin, {how}}}");
@@ -33,10 +33,10 @@ fn narrowed() -> String {
     .concat()
 }
 
-/// What somebody sees of these kinds, although narrowed.
+/// Whether the scope of `user` contains this kind of resource.
 fn is_shown(user: &str, parameter: &str) -> bool {
     match parameter {
-        // A package is nowhere; a VIM is nobody's make.
+        // A package is on no VIM; a VIM has no vendor.
         "{vnfPkgId}" => user != "wrong-vendor",
         "{vimId}" => user != "wrong-vim",
         _ => false,
@@ -44,7 +44,7 @@ fn is_shown(user: &str, parameter: &str) -> bool {
 }
 
 #[tokio::test]
-async fn no_route_shows_or_touches_what_a_role_is_not_narrowed_to() {
+async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
     let bench = Bench::with(users(&narrowed())).await;
     let (callback, _task) = callback().await;
     bench.log_in("acme-admin");
@@ -58,32 +58,32 @@ async fn no_route_shows_or_touches_what_a_role_is_not_narrowed_to() {
         }) {
             bench.log_in(user);
             let (path, named) = concrete(template, &has);
-            let answer = ask(&bench, method, &path).await;
-            let what = format!("{user}: {method} {path}: {answer:?}");
+            let response = ask(&bench, method, &path).await;
+            let what = format!("{user}: {method} {path}: {response:?}");
             let parameter = has.ids.iter().find(|(_, id)| Some(id) == named.as_ref());
             match (
                 needs,
                 parameter.map(|(parameter, _)| is_shown(user, parameter)),
             ) {
-                // Host keys are for those who are not narrowed, whichever is named.
+                // Host keys need a role without a scope.
                 (Needs::Role(_), Some(false)) if template.ends_with("{hostKeyId}") => {
-                    assert_eq!(answer.status, 403, "{what}");
+                    assert_eq!(response.status, 403, "{what}");
                 }
-                (Needs::Role(_), Some(false)) => assert_eq!(answer.status, 404, "{what}"),
+                (Needs::Role(_), Some(false)) => assert_eq!(response.status, 404, "{what}"),
                 (Needs::Role(_), Some(true)) if method == "get" => {
-                    assert_eq!(answer.status, 200, "{what}");
+                    assert_eq!(response.status, 200, "{what}");
                 }
                 (Needs::Operator, _) | (Needs::Role(_), Some(true)) => {
-                    assert_eq!(answer.status, 403, "{what}");
+                    assert_eq!(response.status, 403, "{what}");
                 }
                 (Needs::Role(_), None) => {}
             }
-            nothing_is_told(user, (method, &path), &answer, (&has, named.as_deref()));
+            nothing_is_told(user, (method, &path), &response, (&has, named.as_deref()));
             tried += 1;
         }
     }
     assert!(tried > 120, "{tried}");
-    // And nothing of it was changed.
+    // Nothing was changed.
     bench.log_in("acme-admin");
     let instance = bench
         .get(&format!("{INSTANCES}/{}", has.ids[0].1))
@@ -99,11 +99,12 @@ async fn no_route_shows_or_touches_what_a_role_is_not_narrowed_to() {
     }
 }
 
-/// No id of what is not shown, but for the one that was asked for, and no name that was not said.
+/// Asserts that the response contains no id outside the scope, except the requested one, and no name that the request
+/// did not contain.
 fn nothing_is_told(
     user: &str,
     (method, path): (&str, &str),
-    answer: &Answer,
+    response: &Response,
     (has, named): (&Has, Option<&str>),
 ) {
     let hidden = has
@@ -115,15 +116,15 @@ fn nothing_is_told(
         let of_vim = *name == "acme-cluster" && shows_vims;
         !of_vim && (method == "get" || !body_has(name, path))
     });
-    for told in hidden.map(|(_, id)| id.as_str()).chain(names) {
+    for received in hidden.map(|(_, id)| id.as_str()).chain(names) {
         assert!(
-            !answer.text.contains(told),
-            "{user}: `{told}` in {method} {path}: {answer:?}"
+            !response.text.contains(received),
+            "{user}: `{received}` in {method} {path}: {response:?}"
         );
     }
 }
 
-/// Two VIMs with one instance each, of which the first is seen; the ids of the instances.
+/// Creates two VIMs with one instance each, the first in the scope of `narrow`; returns the ids of the instances.
 async fn two_homes(bench: &Bench) -> [String; 2] {
     bench.log_in("acme-admin");
     for (id, name) in [(OURS, "ours"), (THEIRS, "theirs")] {
@@ -133,13 +134,13 @@ async fn two_homes(bench: &Bench) -> [String; 2] {
         assert_eq!(bench.post(VIMS, &vim).await.status, 201);
     }
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for vim in [OURS, THEIRS] {
         let instance = bench.create(&vnfd).await;
         live_on(bench, &instance, vim).await;
-        made.push(instance);
+        created.push(instance);
     }
-    made.try_into().unwrap()
+    created.try_into().unwrap()
 }
 
 async fn live_on(bench: &Bench, instance: &str, vim: &str) {
@@ -149,7 +150,7 @@ async fn live_on(bench: &Bench, instance: &str, vim: &str) {
         .await;
     assert_eq!(started.status, 202, "{started:?}");
     assert_eq!(
-        bench.ended(&started.made()).await["operationState"],
+        bench.ended(&started.created_id()).await["operationState"],
         "COMPLETED"
     );
 }
@@ -163,7 +164,7 @@ fn ids(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn lists_operations_events_and_the_page_show_what_a_role_is_narrowed_to() {
+async fn lists_operations_events_and_the_page_are_limited_to_the_scope() {
     let bench = Bench::with(users(&narrowed())).await;
     let [ours, theirs] = two_homes(&bench).await;
     bench.log_in("narrow");
@@ -177,22 +178,22 @@ async fn lists_operations_events_and_the_page_show_what_a_role_is_narrowed_to() 
     );
     assert_eq!(ids(&bench.get(VIMS).await.body), [OURS]);
     for path in ["/vnfm/v1/events", "/"] {
-        let shown = bench.get(path).await.text;
+        let page = bench.get(path).await.text;
         assert!(
-            shown.contains(&ours) && !shown.contains(&theirs),
-            "{path}: {shown}"
+            page.contains(&ours) && !page.contains(&theirs),
+            "{path}: {page}"
         );
     }
     assert_eq!(
         bench.get(&format!("{VIMS}/theirs")).await.status,
         404,
-        "nor by its name"
+        "it is not found by name either"
     );
     assert_eq!(
         bench.get("/vnfm/v1/audit").await.body["code"],
         "access.narrowed"
     );
-    // However its id is spelt.
+    // Also if its id is percent-encoded.
     let spelt = theirs.replace('-', "%2D");
     let path = format!("{INSTANCES}/{spelt}");
     assert_eq!(bench.get(&path).await.status, 404);
@@ -200,21 +201,21 @@ async fn lists_operations_events_and_the_page_show_what_a_role_is_narrowed_to() 
         bench.post(&format!("{path}/heal"), &json!({})).await.status,
         404
     );
-    // What ends there leaves no trace either.
+    // A terminate outside the scope is not visible either.
     bench.log_in("acme-admin");
     let terminate = json!({"terminationType": "FORCEFUL"});
     let ended = bench
         .post(&format!("{INSTANCES}/{theirs}/terminate"), &terminate)
         .await;
-    bench.ended(&ended.made()).await;
+    bench.ended(&ended.created_id()).await;
     bench.log_in("narrow");
     let events = bench.get("/vnfm/v1/events").await.text;
-    assert!(!events.contains(&ended.made()), "{events}");
+    assert!(!events.contains(&ended.created_id()), "{events}");
 }
 
-/// What a handler would pass over must not hide what it would do.
+/// A member that a handler ignores must not hide others from the check of the scope.
 #[tokio::test]
-async fn a_body_that_cannot_be_looked_at_is_refused() {
+async fn a_body_that_cannot_be_checked_against_the_scope_is_refused() {
     let bench = Bench::with(users(&narrowed())).await;
     let [ours, theirs] = two_homes(&bench).await;
     let vnfd = bench.get(&format!("{INSTANCES}/{ours}")).await.body["vnfdId"].clone();
@@ -229,8 +230,8 @@ async fn a_body_that_cannot_be_looked_at_is_refused() {
         let request = request
             .header("content-type", "application/json")
             .body(body);
-        let answer = bench.send(request).await;
-        assert_eq!(answer.status, 400, "{odd}: {answer:?}");
+        let response = bench.send(request).await;
+        assert_eq!(response.status, 400, "{odd}: {response:?}");
     }
     assert_eq!(
         bench.get(&format!("{INSTANCES}/{theirs}")).await.status,
@@ -239,12 +240,12 @@ async fn a_body_that_cannot_be_looked_at_is_refused() {
     assert_eq!(
         bench.get(OPS).await.body.as_array().unwrap().len(),
         1,
-        "of what was made before"
+        "only the earlier operation is listed"
     );
 }
 
 #[tokio::test]
-async fn a_subscriber_is_told_of_what_whoever_subscribed_sees() {
+async fn a_subscription_is_limited_to_the_scope_of_its_creator() {
     let bench = Bench::with(users(&narrowed())).await;
     let (narrow, whole) = (
         Sink::answering(StatusCode::NO_CONTENT).await,
@@ -277,32 +278,31 @@ async fn a_subscriber_is_told_of_what_whoever_subscribed_sees() {
         let ended = bench
             .post(&format!("{INSTANCES}/{instance}/terminate"), &terminate)
             .await;
-        bench.ended(&ended.made()).await;
+        bench.ended(&ended.created_id()).await;
     }
-    // Each was made, instantiated and terminated: 1 + 3 + 3 notifications.
-    assert_eq!(whole.told(14).await.len(), 14);
-    // Of the other one: that it was made, which it was nowhere.
-    let told = narrow.told(8).await;
+    // Each was created, instantiated and terminated: 1 + 3 + 3 notifications.
+    assert_eq!(whole.notifications(14).await.len(), 14);
+    // For the other one only its creation, when it was on no VIM.
+    let received = narrow.notifications(8).await;
     let of = |id: &str| {
-        told.iter()
-            .filter(|told| told["vnfInstanceId"] == id)
+        received
+            .iter()
+            .filter(|received| received["vnfInstanceId"] == id)
             .count()
     };
-    assert_eq!((of(&ours), of(&theirs)), (7, 1), "{told:#?}");
+    assert_eq!((of(&ours), of(&theirs)), (7, 1), "{received:#?}");
     bench.log_in("narrow");
     let own = bench.get(SUBSCRIPTIONS).await.body;
     assert_eq!(
         own.as_array().unwrap().len(),
         1,
-        "the other one is not its own"
+        "the other subscription is outside the scope"
     );
     assert_eq!(own[0]["callbackUri"], narrow.url);
 }
 
-#[tokio::test]
-async fn what_stands_in_the_way_and_is_not_seen_has_no_name() {
-    let bench = Bench::with(users(&narrowed())).await;
-    bench.log_in("acme-admin");
+/// Instantiates VNF-A on [`OURS`]; the ids of the instance and of the VIM that its hook registers.
+async fn cluster_of_an_instance(bench: &Bench) -> (String, String) {
     let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
         "interfaceInfo": {"endpoint": "https://cloud.example.com"}, "accessInfo": {"bearer_token": "planted-token"}});
     let vim = json!({"id": OURS, "name": "ours", "connection": connection});
@@ -321,7 +321,7 @@ async fn what_stands_in_the_way_and_is_not_seen_has_no_name() {
         .post(&format!("{INSTANCES}/{carrier}/instantiate"), &request)
         .await;
     assert_eq!(started.status, 202, "{started:?}");
-    let ended = bench.ended(&started.made()).await;
+    let ended = bench.ended(&started.created_id()).await;
     assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
     let vims = bench.get(VIMS).await.body;
     let cluster = ids(&vims)
@@ -329,6 +329,14 @@ async fn what_stands_in_the_way_and_is_not_seen_has_no_name() {
         .find(|id| *id != OURS)
         .unwrap()
         .to_owned();
+    (carrier, cluster)
+}
+
+#[tokio::test]
+async fn a_blocking_resource_outside_the_scope_is_not_named() {
+    let bench = Bench::with(users(&narrowed())).await;
+    bench.log_in("acme-admin");
+    let (carrier, cluster) = cluster_of_an_instance(&bench).await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let created = json!({"vnfdId": vnfd, "vnfInstanceName": "secret-guest"});
     let guest = bench.post(INSTANCES, &created).await.id();
@@ -341,7 +349,7 @@ async fn what_stands_in_the_way_and_is_not_seen_has_no_name() {
         open.detail().contains("secret-guest") && open.text.contains(&guest),
         "{open:?}"
     );
-    // Nor is an instance that is not seen among those of a plugin, or named as what registered a VIM.
+    // An instance outside the scope is not listed as a user of a plugin or as the creator of a VIM.
     for path in ["/vnfm/v1/plugins", VIMS] {
         bench.log_in("acme-admin");
         assert!(bench.get(path).await.text.contains(&carrier), "{path}");

@@ -1,4 +1,4 @@
-//! What those see who operate it: health, figures in Prometheus' format, traces.
+//! Observability: health, Prometheus metrics and traces.
 
 use crate::bench::{Bench, INSTANCES, Setup};
 use axum::http::{Method as Verb, StatusCode};
@@ -12,18 +12,18 @@ use tokio::task::JoinSet;
 use vnfm_server::metrics::NAMES;
 
 async fn figures(bench: &Bench) -> Scrape {
-    let answer = bench.get("/metrics").await;
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let response = bench.get("/metrics").await;
+    assert_eq!(response.status, 200, "{response:?}");
     assert!(
-        answer.headers["content-type"]
+        response.headers["content-type"]
             .to_str()
             .unwrap()
             .starts_with("text/plain")
     );
-    Scrape::parse(answer.text.lines().map(|line| Ok(line.to_owned()))).unwrap()
+    Scrape::parse(response.text.lines().map(|line| Ok(line.to_owned()))).unwrap()
 }
 
-/// How often something of this name with these labels was seen.
+/// Value of the metric with this name and these labels.
 fn count(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> String {
     let fits = |sample: &&Sample| {
         let has = |(label, value): &(&str, &str)| sample.labels.get(label) == Some(value);
@@ -42,7 +42,7 @@ fn count(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn health_needs_no_credential_and_figures_do() {
+async fn health_needs_no_login_and_metrics_do() {
     let bench = Bench::with(Setup {
         token: Some("planted-0123456789"),
         ..Setup::default()
@@ -61,7 +61,7 @@ async fn health_needs_no_credential_and_figures_do() {
 }
 
 #[tokio::test]
-async fn figures_tell_how_requests_operations_steps_and_calls_fare() {
+async fn metrics_count_requests_operations_steps_and_calls() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -73,7 +73,7 @@ async fn figures_tell_how_requests_operations_steps_and_calls_fare() {
         .await;
     assert_eq!(begun.status, 202, "{begun:?}");
     assert_eq!(
-        bench.ended(&begun.made()).await["operationState"],
+        bench.ended(&begun.created_id()).await["operationState"],
         "COMPLETED"
     );
     bench.get(&format!("{INSTANCES}/nowhere")).await;
@@ -116,7 +116,7 @@ async fn figures_tell_how_requests_operations_steps_and_calls_fare() {
 }
 
 #[tokio::test]
-async fn labels_take_few_values_and_none_of_them_is_a_tenants() {
+async fn metric_labels_have_few_values_and_no_tenant_data() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -134,13 +134,10 @@ async fn labels_take_few_values_and_none_of_them_is_a_tenants() {
     );
     let after = series(&bench).await;
     let more: Vec<_> = after.difference(&before).collect();
-    assert!(
-        more.len() <= 8,
-        "more series than there are routes that were asked: {more:#?}"
-    );
+    assert!(more.len() <= 8, "more series than called routes: {more:#?}");
 }
 
-/// Each name with its labels, buckets apart.
+/// Each metric name with its labels, without buckets.
 async fn series(bench: &Bench) -> BTreeSet<String> {
     let text = bench.get("/metrics").await.text;
     let samples = text
@@ -152,7 +149,7 @@ async fn series(bench: &Bench) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn a_problem_names_the_trace_that_the_request_belongs_to() {
+async fn a_problem_contains_the_trace_id_of_the_request() {
     let bench = Bench::new().await;
     let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
     let request = bench.request(Method::GET, &format!("{INSTANCES}/nowhere"));
@@ -162,7 +159,7 @@ async fn a_problem_names_the_trace_that_the_request_belongs_to() {
     assert_eq!(own["traceId"].as_str().unwrap().len(), 32, "{own}");
 }
 
-/// A callback that takes nothing before it is let.
+/// A callback that accepts nothing until it is opened.
 async fn slow_callback(open: &watch::Sender<bool>) -> (String, JoinSet<()>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/callback", listener.local_addr().unwrap());
@@ -171,7 +168,7 @@ async fn slow_callback(open: &watch::Sender<bool>) -> (String, JoinSet<()>) {
         let mut seen = seen.clone();
         async move {
             if verb == Verb::POST {
-                let _ = seen.wait_for(|open| *open).await; // its end lets go, too
+                let _ = seen.wait_for(|open| *open).await; // also continues when the sender is dropped
             }
             StatusCode::NO_CONTENT
         }
@@ -183,17 +180,17 @@ async fn slow_callback(open: &watch::Sender<bool>) -> (String, JoinSet<()>) {
 }
 
 #[tokio::test]
-async fn the_outbox_tells_how_far_behind_it_is() {
+async fn metrics_show_the_backlog_of_the_outbox() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let waiting = async || count(&figures(&bench).await, "vnfm_outbox_waiting", &[]);
     assert_eq!(waiting().await, "0");
     let open = watch::Sender::new(false);
     let (url, _task) = slow_callback(&open).await;
-    let made = bench
+    let created = bench
         .post("/vnflcm/v2/subscriptions", &json!({"callbackUri": url}))
         .await;
-    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(created.status, 201, "{created:?}");
     bench.create(&vnfd).await;
     while waiting().await != "1" {}
     let lag = async || {
@@ -202,13 +199,13 @@ async fn the_outbox_tells_how_far_behind_it_is() {
     };
     let first = lag().await;
     assert!(first > 0.0, "{first}");
-    assert!(lag().await > first, "it grows");
+    assert!(lag().await > first, "the lag grows");
     open.send_replace(true);
     while waiting().await != "0" {}
-    assert!(lag().await.abs() < f64::EPSILON, "nothing waits");
+    assert!(lag().await.abs() < f64::EPSILON, "there is no backlog");
 }
 
-/// The figures that a text names, without what Prometheus adds to a histogram's name.
+/// The metrics that a text names, without the suffixes of histograms.
 fn named(text: &str) -> BTreeSet<String> {
     let is_of_a_name = |c: char| c.is_ascii_lowercase() || c == '_';
     let words = text
@@ -223,7 +220,7 @@ fn named(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn rules_dashboard_and_page_name_figures_that_there_are() {
+fn alert_rules_dashboard_and_documentation_name_existing_metrics() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
     let known: BTreeSet<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
@@ -236,23 +233,23 @@ fn rules_dashboard_and_page_name_figures_that_there_are() {
         let unknown: Vec<_> = used.difference(&known).collect();
         assert!(
             unknown.is_empty(),
-            "{path} names what nobody measures: {unknown:?}"
+            "{path} names unknown metrics: {unknown:?}"
         );
     }
     let page = named(&read("../../docs/how-to/monitor.md"));
-    let untold: Vec<_> = known.difference(&page).collect();
+    let undocumented: Vec<_> = known.difference(&page).collect();
     assert!(
-        untold.is_empty(),
-        "docs/how-to/monitor.md does not tell of {untold:?}"
+        undocumented.is_empty(),
+        "docs/how-to/monitor.md does not describe {undocumented:?}"
     );
 }
 
 #[tokio::test]
-async fn every_name_is_one_of_a_figure() {
+async fn every_referenced_name_is_a_metric() {
     let bench = Bench::new().await;
     let text = bench.get("/metrics").await.text;
-    let told = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    for name in told.filter_map(|line| line.split(' ').next()) {
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    for name in types.filter_map(|line| line.split(' ').next()) {
         assert!(NAMES.contains(&name), "`{name}` is not in `metrics::NAMES`");
     }
 }

@@ -1,19 +1,16 @@
-//! The program as it is configured: by file and environment, while it runs, behind proxies.
+//! Configuration of the program: file, environment, `check-config` and reload.
 
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use tempfile::TempDir;
 
 /// A server with a configuration.
-struct Server {
+pub(crate) struct Server {
     process: Child,
-    url: String,
-    words: BufReader<ChildStderr>,
+    pub(crate) url: String,
+    stderr: BufReader<ChildStderr>,
     folder: TempDir,
 }
 
@@ -37,14 +34,14 @@ fn command(folder: &Path) -> Command {
     command
 }
 
-/// A process on this folder, where it listens, and its log.
+/// Starts a process on this folder; returns it with its URL and log.
 fn begun(folder: &Path, environment: &[(&str, &str)]) -> (Child, String, BufReader<ChildStderr>) {
     let mut command = command(folder);
     command
         .args(["--listen", "127.0.0.1:0", "--data"])
         .arg(folder.join("data"));
     let mut process = command.envs(environment.iter().copied()).spawn().unwrap();
-    let mut words = BufReader::new(process.stderr.take().unwrap());
+    let mut stderr = BufReader::new(process.stderr.take().unwrap());
     let mut line = String::new();
     BufReader::new(process.stdout.as_mut().unwrap())
         .read_line(&mut line)
@@ -54,42 +51,42 @@ fn begun(folder: &Path, environment: &[(&str, &str)]) -> (Child, String, BufRead
         .strip_prefix("listening on ")
         .map(ToOwned::to_owned)
     else {
-        let mut said = String::new();
-        words.read_to_string(&mut said).unwrap();
-        panic!("it does not start: {line}{said}");
+        let mut log = String::new();
+        stderr.read_to_string(&mut log).unwrap();
+        panic!("the server did not start: {line}{log}");
     };
-    (process, url, words)
+    (process, url, stderr)
 }
 
 impl Server {
-    fn start(configuration: &str, environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(configuration: &str, environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("vnfm.yaml"), configuration).unwrap();
-        let (process, url, words) = begun(folder.path(), environment);
+        let (process, url, stderr) = begun(folder.path(), environment);
         Self {
             process,
             url,
-            words,
+            stderr,
             folder,
         }
     }
 
-    /// SIGHUP with another configuration; the line that says what came of it, which holds this.
+    /// Reloads another configuration by SIGHUP; returns the next log line that contains `part`.
     fn reload(&mut self, configuration: &str, part: &str) -> String {
         std::fs::write(self.folder.path().join("vnfm.yaml"), configuration).unwrap();
         let id = rustix::process::Pid::from_child(&self.process);
         rustix::process::kill_process(id, rustix::process::Signal::HUP).unwrap();
-        self.said(part)
+        self.next_line(part)
     }
 
-    /// The next line of its log that holds this.
-    fn said(&mut self, part: &str) -> String {
+    /// The next line of its log that contains `part`.
+    fn next_line(&mut self, part: &str) -> String {
         let mut line = String::new();
         loop {
             line.clear();
             assert!(
-                self.words.read_line(&mut line).unwrap() > 0,
-                "it has ended without `{part}`"
+                self.stderr.read_line(&mut line).unwrap() > 0,
+                "the server exited without logging `{part}`"
             );
             if line.contains(part) {
                 return line;
@@ -97,7 +94,12 @@ impl Server {
         }
     }
 
-    async fn post(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> reqwest::Response {
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> reqwest::Response {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let request = client.post(format!("{}{path}", self.url)).json(body);
         let request = headers.iter().fold(request, |request, (name, value)| {
@@ -106,9 +108,9 @@ impl Server {
         request.header("version", "2.3.0").send().await.unwrap()
     }
 
-    /// The status of an upload of so many bytes.
+    /// The status of an upload of this size.
     async fn uploaded(&self, bytes: usize) -> u16 {
-        let made: Value = self
+        let created: Value = self
             .post(PACKAGES, &[], &json!({}))
             .await
             .json()
@@ -116,7 +118,7 @@ impl Server {
             .unwrap();
         let path = format!(
             "{PACKAGES}/{}/package_content",
-            made["id"].as_str().unwrap()
+            created["id"].as_str().unwrap()
         );
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let request = client
@@ -129,7 +131,7 @@ impl Server {
     }
 }
 
-const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
+pub(crate) const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
 
 fn checked(configuration: &str, environment: &[(&str, &str)]) -> (Output, String, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -138,12 +140,12 @@ fn checked(configuration: &str, environment: &[(&str, &str)]) -> (Output, String
     let mut command = command(folder.path());
     command.arg("check-config");
     let output = command.envs(environment.iter().copied()).output().unwrap();
-    let said = String::from_utf8(output.stderr.clone()).unwrap();
-    (output, said, file)
+    let log = String::from_utf8(output.stderr.clone()).unwrap();
+    (output, log, file)
 }
 
 #[test]
-fn every_mistake_of_a_configuration_is_said_at_once_with_its_place() {
+fn check_config_reports_all_errors_with_their_positions() {
     let text = "\
 listen: here
 limits:
@@ -158,9 +160,9 @@ nfvo: {endpoint: 'ftp://u:hunter2@nfvo'}
 log: {level: 'vnfm=loud'}
 access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
 ";
-    let (output, said, file) = checked(text, &[("VNFM_LIMITS_LEASE_SECONDS", "x")]);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    let at = |place: &str| format!("{}:{place}: ", file.display());
+    let (output, log, file) = checked(text, &[("VNFM_LIMITS_LEASE_SECONDS", "x")]);
+    assert_eq!(output.status.code(), Some(1), "{log}");
+    let at = |position: &str| format!("{}:{position}: ", file.display());
     for wanted in [
         at("1:9") + "expected an address and a port such as `127.0.0.1:9890`, found `here`",
         at("3:3") + "unknown member `step_second`; did you mean `step_seconds`?",
@@ -179,34 +181,34 @@ access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
         "VNFM_LIMITS_LEASE_SECONDS: expected an integer, found \"x\"".to_owned(),
     ] {
         assert!(
-            said.lines().any(|line| line == wanted),
-            "no line `{wanted}` in\n{said}"
+            log.lines().any(|line| line == wanted),
+            "no line `{wanted}` in\n{log}"
         );
     }
-    assert!(said.contains("has 13 mistakes"), "{said}");
-    assert!(!said.contains("hunter2"), "{said}");
+    assert!(log.contains("has 13 mistakes"), "{log}");
+    assert!(!log.contains("hunter2"), "{log}");
 }
 
 #[test]
-fn what_a_schema_cannot_tell_is_looked_into() {
+fn check_config_reads_files_and_addresses() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         path.display().to_string()
     };
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let created = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
     let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
-    let cert = file("cert", &made.cert.pem());
+    let cert = file("cert", &created.cert.pem());
     let (key, wrong) = (
-        file("key", &made.signing_key.serialize_pem()),
+        file("key", &created.signing_key.serialize_pem()),
         file("wrong", &other.signing_key.serialize_pem()),
     );
     let token = file("token", "0123456789abcdef");
     let well =
         format!("tls: {{cert: {cert}, key: {key}}}\ntoken_file: {token}\nlisten: 0.0.0.0:9890");
-    let (output, said, _) = checked(&well, &[]);
-    assert!(output.status.success(), "{said}");
+    let (output, log, _) = checked(&well, &[]);
+    assert!(output.status.success(), "{log}");
     for (text, says) in [
         (
             format!("tls: {{cert: {cert}, key: {wrong}}}"),
@@ -228,134 +230,51 @@ fn what_a_schema_cannot_tell_is_looked_into() {
         ),
         ("a: 1\na: 2\nb: [".to_owned(), "4:1: this is not YAML"),
     ] {
-        let (output, said, _) = checked(&text, &[]);
+        let (output, log, _) = checked(&text, &[]);
         assert!(
-            !output.status.success() && said.contains(says),
-            "{text}: {said}"
+            !output.status.success() && log.contains(says),
+            "{text}: {log}"
         );
     }
-    let (output, said, _) = checked("", &[("VNFM_LIMIT_STEP_SECONDS", "5")]);
-    assert!(output.status.success(), "{said}");
-    let note =
-        "`VNFM_LIMIT_STEP_SECONDS` is set but not used; did you mean `VNFM_LIMITS_STEP_SECONDS`?";
-    assert!(said.contains(note), "{said}");
+    let (output, log, _) = checked("", &[("VNFM_LIMIT_STEP_SECONDS", "5")]);
+    assert!(output.status.success(), "{log}");
+    let note = "`VNFM_LIMIT_STEP_SECONDS` is set but not used; did you mean `VNFM_LIMITS_STEP_SECONDS`?";
+    assert!(log.contains(note), "{log}");
 }
 
 #[tokio::test]
-async fn the_environment_stands_over_the_file() {
+async fn environment_variables_override_the_file() {
     let file = "limits: {package_bytes: 1000000}";
     let server = Server::start(file, &[("VNFM_LIMITS_PACKAGE_BYTES", "10")]);
     assert_eq!(server.uploaded(100).await, 413);
 }
 
 #[tokio::test]
-async fn told_to_it_reads_its_configuration_again_and_a_broken_one_changes_nothing() {
+async fn sighup_reloads_the_configuration_and_an_invalid_one_changes_nothing() {
     let mut server = Server::start("limits: {package_bytes: 1000000}", &[]);
     assert_eq!(server.uploaded(100).await, 202);
     let new = "limits: {package_bytes: 10}\nretention: {log_days: 5}\nlog: {level: debug}";
-    let said = server.reload(new, "reloaded the configuration");
+    let log = server.reload(new, "reloaded the configuration");
     assert!(
-        said.contains("limits.package_bytes") && said.contains("log.level"),
-        "{said}"
+        log.contains("limits.package_bytes") && log.contains("log.level"),
+        "{log}"
     );
-    assert!(
-        said.contains("at_restart=[\"retention.log_days\"]"),
-        "{said}"
-    );
+    assert!(log.contains("at_restart=[\"retention.log_days\"]"), "{log}");
     assert_eq!(server.uploaded(100).await, 413);
-    let answered = server.said("answered");
+    let answered = server.next_line("answered");
     assert!(
         answered.contains("DEBUG") && answered.contains("request_id="),
         "{answered}"
     );
-    let said = server.reload(
+    let log = server.reload(
         "limits: {package_bytes: 1000000, lease: 3}",
         "keeping the current configuration",
     );
-    assert!(said.contains("unknown member `lease`"), "{said}");
+    assert!(log.contains("unknown member `lease`"), "{log}");
     assert_eq!(server.uploaded(100).await, 413);
 }
 
-#[tokio::test]
-async fn behind_a_proxy_links_lead_where_the_client_asked() {
-    let forwarded = [(
-        "forwarded",
-        "for=192.0.2.9;host=vnfm.example.com;proto=https",
-    )];
-    let location = |answer: &reqwest::Response| {
-        answer.headers()["location"]
-            .to_str()
-            .unwrap()
-            .rsplit_once("/vnfpkgm/")
-            .unwrap()
-            .0
-            .to_owned()
-    };
-    let server = Server::start("trusted_proxies: [127.0.0.0/8]", &[]);
-    let answer = server.post(PACKAGES, &forwarded, &json!({})).await;
-    assert_eq!(location(&answer), "https://vnfm.example.com");
-    let links = answer.json::<Value>().await.unwrap()["_links"].to_string();
-    assert!(
-        links.contains("https://vnfm.example.com/vnfpkgm/v2/"),
-        "{links}"
-    );
-    assert_eq!(
-        location(&server.post(PACKAGES, &[], &json!({})).await),
-        server.url
-    );
-    let stranger = Server::start("trusted_proxies: [10.0.0.0/8]", &[]);
-    assert_eq!(
-        location(&stranger.post(PACKAGES, &forwarded, &json!({})).await),
-        stranger.url
-    );
-    let public = "public_url: https://public.example.com/\ntrusted_proxies: [127.0.0.0/8]";
-    let public = Server::start(public, &[]);
-    let answer = public.post(PACKAGES, &forwarded, &json!({})).await;
-    assert_eq!(location(&answer), "https://public.example.com");
-}
-
-/// `uriPrefix` of SOL013 7.1.6: where the client found the server, with a slash at the end.
-#[tokio::test]
-async fn behind_a_proxy_the_prefix_of_an_interface_is_where_the_client_asked() {
-    let x_forwarded = [
-        ("x-forwarded-host", "vnfm.example.com"),
-        ("x-forwarded-proto", "https"),
-        ("x-forwarded-prefix", "/nfv"),
-    ];
-    let forwarded = [(
-        "forwarded",
-        "for=192.0.2.9;host=vnfm.example.com;proto=https",
-    )];
-    let prefix = async |server: &Server, headers: &[(&str, &str)]| {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let request = client.get(format!("{}/vnflcm/v2/api_versions", server.url));
-        let request = headers.iter().fold(request, |request, (name, value)| {
-            request.header(*name, *value)
-        });
-        let body: Value = request.send().await.unwrap().json().await.unwrap();
-        body["uriPrefix"].as_str().unwrap().to_owned()
-    };
-    let server = Server::start("trusted_proxies: [127.0.0.0/8]", &[]);
-    assert_eq!(
-        prefix(&server, &[]).await,
-        format!("{}/vnflcm/v2/", server.url)
-    );
-    assert_eq!(
-        prefix(&server, &forwarded).await,
-        "https://vnfm.example.com/vnflcm/v2/"
-    );
-    assert_eq!(
-        prefix(&server, &x_forwarded).await,
-        "https://vnfm.example.com/nfv/vnflcm/v2/"
-    );
-    let stranger = Server::start("trusted_proxies: [10.0.0.0/8]", &[]);
-    for headers in [&forwarded[..], &x_forwarded] {
-        let own = format!("{}/vnflcm/v2/", stranger.url);
-        assert_eq!(prefix(&stranger, headers).await, own, "{headers:?}");
-    }
-}
-
-/// A data folder as version 0.1.0 left it, with one VIM, whose address was not checked, and nothing to drive.
+/// A data folder of version 0.1.0 with one VIM, whose address was never checked, and no operations.
 fn from_before(data: &Path) {
     let state = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -384,7 +303,7 @@ fn from_before(data: &Path) {
 }
 
 #[test]
-fn addresses_that_vims_keep_from_before_are_listed_with_the_setting_to_write() {
+fn stored_vim_addresses_outside_the_allowed_networks_are_listed_with_the_setting() {
     const SAID: [&str; 3] = [
         "VIM `cloud` of tenant `default` at `http://127.0.0.1:5000/v3`",
         "it keeps working until",
@@ -404,21 +323,21 @@ fn addresses_that_vims_keep_from_before_are_listed_with_the_setting_to_write() {
             .output();
         String::from_utf8(output.unwrap().stderr).unwrap()
     };
-    // Before the new version has opened the database, at its start, and afterwards.
+    // Before the new version opens the database, at startup, and afterwards.
     let before = check(configuration);
-    let (process, url, words) = begun(&folder, &[]);
+    let (process, url, stderr) = begun(&folder, &[]);
     let mut server = Server {
         process,
         url,
-        words,
+        stderr,
         folder: home,
     };
-    let started = server.said("vims.networks");
+    let started = server.next_line("vims.networks");
     assert!(started.contains("WARN"), "{started}");
     let after = check(configuration);
-    for (when, said) in [("before", before), ("at start", started), ("after", after)] {
+    for (when, log) in [("before", before), ("at start", started), ("after", after)] {
         for part in SAID {
-            assert!(said.contains(part), "{when}: {part} in {said}");
+            assert!(log.contains(part), "{when}: {part} in {log}");
         }
     }
     let allowed = check("vims: {networks: [default, 127.0.0.1]}");
@@ -426,10 +345,10 @@ fn addresses_that_vims_keep_from_before_are_listed_with_the_setting_to_write() {
 }
 
 #[tokio::test]
-async fn health_and_figures_have_an_address_of_their_own_where_it_is_configured() {
+async fn health_and_metrics_can_have_their_own_address() {
     let mut server = Server::start("monitoring: {listen: '127.0.0.1:0'}", &[]);
-    let said = server.said("health and metrics");
-    let address = said.rsplit("address=").next().unwrap().trim();
+    let log = server.next_line("health and metrics");
+    let address = log.rsplit("address=").next().unwrap().trim();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let get = async |path: &str| {
         client
@@ -470,99 +389,25 @@ async fn health_and_figures_have_an_address_of_their_own_where_it_is_configured(
 }
 
 #[tokio::test]
-async fn a_part_that_cannot_work_is_named() {
+async fn readiness_names_the_part_that_cannot_work() {
     let server = Server::start("limits: {free_bytes: 1000000000000000000}", &[]);
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    let answer = client
+    let response = client
         .get(format!("{}/readyz", server.url))
         .send()
         .await
         .unwrap();
-    assert_eq!(answer.status(), 503);
-    let told: Value = answer.json().await.unwrap();
+    assert_eq!(response.status(), 503);
+    let ready: Value = response.json().await.unwrap();
     assert_eq!(
-        (&told["ready"], &told["parts"]["disk"]),
+        (&ready["ready"], &ready["parts"]["disk"]),
         (&json!(false), &json!("not ready"))
     );
-    assert_eq!(told["parts"]["database"], "ready", "{told}");
-}
-
-/// Somebody who is connected to, and answers nothing that is of use.
-fn listener() -> (String, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let seen = Arc::new(AtomicUsize::new(0));
-    let count = seen.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            count.fetch_add(1, SeqCst);
-            refuse(stream);
-        }
-    });
-    (url, seen)
-}
-
-fn refuse(mut stream: TcpStream) {
-    let mut asked = [0; 4096];
-    let _ = stream.read(&mut asked); // whatever it is, the answer is the same
-    let _ = stream.write_all(b"HTTP/1.1 418 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-}
-
-#[tokio::test]
-async fn a_vim_is_never_called_through_a_proxy_of_the_environment_but_through_its_own() {
-    let (trap, trapped) = listener();
-    let names = [
-        "HTTP_PROXY",
-        "http_proxy",
-        "HTTPS_PROXY",
-        "https_proxy",
-        "ALL_PROXY",
-        "all_proxy",
-    ];
-    let environment: Vec<_> = names.iter().map(|name| (*name, trap.as_str())).collect();
-    let server = Server::start("", &environment);
-    for (kind, access) in [
-        (
-            "ETSINFV.OPENSTACK_KEYSTONE.V_3",
-            json!({"username": "u", "password": "p", "project": "p"}),
-        ),
-        ("ETSINFV.KUBERNETES.V_1", json!({"bearer_token": "t"})),
-    ] {
-        let (vim, called) = listener();
-        let register = async |extra: Value| {
-            let connection = json!({"vimType": kind, "interfaceInfo": {"endpoint": vim}, "accessInfo": access, "extra": extra});
-            let body = json!({"name": "v", "connection": connection});
-            server
-                .post("/vnfm/v1/vims", &[], &body)
-                .await
-                .status()
-                .as_u16()
-        };
-        assert!(register(json!({})).await >= 400, "{kind}");
-        assert!(called.load(SeqCst) > 0, "{kind}: nobody called it");
-        assert_eq!(
-            trapped.load(SeqCst),
-            0,
-            "{kind}: called through the proxy of the environment"
-        );
-        let (proxy, asked) = listener();
-        let before = called.load(SeqCst);
-        register(json!({"proxy": proxy})).await;
-        assert!(
-            asked.load(SeqCst) > 0,
-            "{kind}: its own proxy was not asked"
-        );
-        assert_eq!(called.load(SeqCst), before, "{kind}: called past its proxy");
-        assert_eq!(
-            register(json!({"proxy": "socks5://u:p@h"})).await,
-            422,
-            "{kind}"
-        );
-    }
+    assert_eq!(ready["parts"]["database"], "ready", "{ready}");
 }
 
 #[test]
-fn the_configuration_that_the_debian_package_brings_is_right() {
+fn the_configuration_of_the_debian_package_is_valid() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/debian/vnfm.yaml");
     let mut command = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
     let output = command

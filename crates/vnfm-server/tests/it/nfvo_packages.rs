@@ -1,6 +1,7 @@
-//! Packages that come from the NFVO: fetched when an instance is made, fetched when they are on-boarded there, and followed.
+//! Packages of the NFVO: fetched when an instance is created or when they are on-boarded there, and kept in step with
+//! it.
 
-use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup, packed};
+use crate::bench::{Bench, INSTANCES, PACKAGES, Response, Setup, packed};
 use crate::tenants::users;
 use axum::Router;
 use axum::extract::Request;
@@ -12,12 +13,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use vnfm_descriptor::{Limits, Package};
 use vnfm_sim::faults::{Fault, Rule};
-use vnfm_sim::nfvo::{CLIENT, PASSWORD, Policy, Wanted};
+use vnfm_sim::nfvo::Policy;
 use vnfm_sim::{Options, World};
 
 const NOTIFICATIONS: &str = "/vnfm/v1/nfvo_notifications";
 
-/// An NFVO that has VNF-B, and a server that gets its packages from there.
+/// An NFVO with VNF-B, and a server that gets its packages from it.
 struct Scene {
     world: World,
     bench: Bench,
@@ -35,7 +36,7 @@ impl Scene {
         Self::at(&at, world, more, setup).await
     }
 
-    /// The server finds the NFVO of this world at this address.
+    /// A server that calls the NFVO of this world at this address.
     async fn at(url: &str, world: World, more: &str, setup: Setup) -> Self {
         let nfvo = format!("{{endpoint: '{url}', packages: {{{more}}}}}");
         let bench = Bench::with(Setup {
@@ -57,13 +58,13 @@ impl Scene {
             .offer("at-nfvo", &self.vnfd, packed("vnf-b-cnf"));
     }
 
-    async fn create(&self) -> Answer {
+    async fn create(&self) -> Response {
         self.bench
             .post(INSTANCES, &json!({"vnfdId": self.vnfd}))
             .await
     }
 
-    /// It is refused with this, and no package is here afterwards.
+    /// Asserts that the creation is refused, and leaves no package.
     async fn refuses(&self, status: u16, code: &str, says: &str) {
         let refused = self.create().await;
         assert_eq!(
@@ -88,7 +89,7 @@ impl Scene {
         self.world.books().calls_of(call).len()
     }
 
-    /// Completes once there is a package for which this holds.
+    /// Waits until the packages fulfil the condition.
     async fn until(&self, what: &str, holds: impl Fn(&[Value]) -> bool) {
         for _ in 0..10_000 {
             if holds(self.packages().await.as_array().unwrap()) {
@@ -98,7 +99,7 @@ impl Scene {
         panic!("{what}: {:#}", self.packages().await);
     }
 
-    /// Completes once the NFVO has so many subscriptions, and not only for a moment.
+    /// Waits until the NFVO has a subscription; returns all.
     async fn subscribed(&self) -> Value {
         loop {
             let page = self.world.nfvo().page();
@@ -118,7 +119,7 @@ fn is(state: &'static str) -> impl Fn(&[Value]) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_not_here_is_fetched_when_an_instance_is_made_of_it() {
+async fn a_missing_package_is_fetched_from_the_nfvo_on_creation_of_an_instance() {
     let scene = Scene::new("subscribe: false").await;
     scene.refuses(422, "nfvo.no-package", &scene.vnfd).await;
     scene.offer();
@@ -126,11 +127,11 @@ async fn what_is_not_here_is_fetched_when_an_instance_is_made_of_it() {
         "nfvo.package_content",
         Fault::CutAfter { cut_after: 1000 },
     ));
-    let made = scene.create().await;
+    let created = scene.create().await;
     assert_eq!(
-        (made.status, &made.body["vnfdId"]),
+        (created.status, &created.body["vnfdId"]),
         (201, &json!(scene.vnfd)),
-        "{made:?}"
+        "{created:?}"
     );
     let ranges: Vec<_> = scene.world.books().calls_of("nfvo.package_content");
     let ranges: Vec<_> = ranges.iter().map(|call| call.subject.as_str()).collect();
@@ -148,31 +149,31 @@ async fn what_is_not_here_is_fetched_when_an_instance_is_made_of_it() {
     assert_eq!(
         scene.calls("nfvo.packages"),
         2,
-        "what is here is not asked for"
+        "a local package is not requested"
     );
-    // It is a package like any other.
+    // It can be used like any other package.
     let request = scene.bench.request_b().await;
-    let path = format!("{INSTANCES}/{}/instantiate", made.id());
+    let path = format!("{INSTANCES}/{}/instantiate", created.id());
     let begun = scene.bench.post(&path, &request).await;
     assert_eq!(
-        scene.bench.ended(&begun.made()).await["operationState"],
+        scene.bench.ended(&begun.created_id()).await["operationState"],
         "COMPLETED"
     );
     assert_eq!(scene.world.books().violations(), [""; 0]);
 }
 
 #[tokio::test]
-async fn of_many_who_want_it_at_once_one_fetches_it() {
+async fn concurrent_creations_fetch_a_package_once() {
     let scene = Scene::new("subscribe: false").await;
     scene.offer();
     let all = futures::future::join_all((0..8).map(|_| scene.create())).await;
-    assert!(all.iter().all(|made| made.status == 201), "{all:?}");
+    assert!(all.iter().all(|created| created.status == 201), "{all:?}");
     assert_eq!(scene.calls("nfvo.package_content"), 1);
     assert_eq!(scene.packages().await.as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn each_tenant_gets_its_own_and_the_archive_is_fetched_once() {
+async fn each_tenant_gets_its_own_package_from_one_download() {
     let setup = users("");
     let scene = Scene::with("subscribe: false, tenants: [acme, other]", setup).await;
     scene.offer();
@@ -188,18 +189,18 @@ async fn each_tenant_gets_its_own_and_the_archive_is_fetched_once() {
     assert_eq!(
         scene.calls("nfvo.package_content"),
         1,
-        "the second one has the same hash"
+        "the second package has the same hash"
     );
     scene.bench.log_in("root");
     let refused = scene.create().await;
     assert_eq!(
         refused.body["code"], "request.no-package",
-        "it gets nothing of the NFVO"
+        "this tenant gets no packages from the NFVO"
     );
 }
 
 #[tokio::test]
-async fn whatever_goes_wrong_is_told_and_leaves_nothing() {
+async fn a_failed_fetch_from_the_nfvo_is_reported_and_leaves_nothing() {
     let scene = Scene::new("subscribe: false").await;
     let faults = scene.world.faults();
     scene.offer();
@@ -233,7 +234,7 @@ async fn whatever_goes_wrong_is_told_and_leaves_nothing() {
         .refuses(503, "nfvo.package-not-onboarded", "UPLOADING")
         .await;
     says(Value::Null);
-    // It says that this is the VNFD; it is none.
+    // The NFVO offers the VNFD, but the content is not a package.
     scene
         .world
         .nfvo()
@@ -244,7 +245,7 @@ async fn whatever_goes_wrong_is_told_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn whoever_waits_too_long_is_told_to_ask_again_and_it_comes_meanwhile() {
+async fn a_slow_fetch_gets_503_and_continues_in_the_background() {
     let scene = Scene::new("subscribe: false, wait_seconds: 1").await;
     scene.offer();
     let slow = Fault::Delay { delay_ms: 1500 };
@@ -257,22 +258,22 @@ async fn whoever_waits_too_long_is_told_to_ask_again_and_it_comes_meanwhile() {
         (refused.status, &refused.body["code"]),
         (503, &json!("package.on-its-way"))
     );
-    let made = loop {
-        let made = scene.create().await;
-        if made.status != 503 {
-            break made;
+    let created = loop {
+        let created = scene.create().await;
+        if created.status != 503 {
+            break created;
         }
     };
-    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(created.status, 201, "{created:?}");
     assert_eq!(
         scene.calls("nfvo.package_content"),
         1,
-        "it was not begun anew"
+        "the download is not repeated"
     );
 }
 
 #[tokio::test]
-async fn what_is_onboarded_there_is_fetched_and_then_followed() {
+async fn packages_onboarded_at_the_nfvo_are_fetched_and_followed() {
     let scene = Scene::new("").await;
     let subscriptions = scene.subscribed().await;
     let callback = format!("{}{NOTIFICATIONS}", scene.bench.url);
@@ -282,7 +283,7 @@ async fn what_is_onboarded_there_is_fetched_and_then_followed() {
     );
     scene.offer();
     scene
-        .until("it is fetched before anybody wants it", is("ENABLED"))
+        .until("it is fetched before it is used", is("ENABLED"))
         .await;
     let id = scene.packages().await[0]["id"].as_str().unwrap().to_owned();
     let path = format!("{PACKAGES}/{id}");
@@ -297,30 +298,30 @@ async fn what_is_onboarded_there_is_fetched_and_then_followed() {
     scene.world.nfvo().set_package("at-nfvo", "ENABLED");
     scene.until("it is enabled there", is("ENABLED")).await;
 
-    // In use, it is disabled and stays; unused, it goes.
+    // A package in use is only disabled; an unused one is deleted.
     let instance = scene.create().await.id();
     scene.world.nfvo().withdraw("at-nfvo");
     scene
-        .until("it is gone there, and in use here", is("DISABLED"))
+        .until("it is deleted there and in use here", is("DISABLED"))
         .await;
     let instance = format!("{INSTANCES}/{instance}");
     assert_eq!(scene.bench.delete(&instance).await.status, 204);
     assert_eq!(scene.bench.delete(&path).await.status, 204);
     scene.offer();
-    scene.until("it is there again", is("ENABLED")).await;
+    scene.until("it is on-boarded again", is("ENABLED")).await;
     scene.world.nfvo().withdraw("at-nfvo");
     scene
-        .until("it is gone there, and not in use here", <[Value]>::is_empty)
+        .until("it is deleted there and unused here", <[Value]>::is_empty)
         .await;
-    for told in scene.world.nfvo().page()["told"].as_array().unwrap() {
-        assert_eq!(told["status"], 204, "{told:#}");
-        let kind = told["notification"]["notificationType"].as_str().unwrap();
-        crate::oracle::check(kind, &told["notification"]);
+    for sent in scene.world.nfvo().page()["told"].as_array().unwrap() {
+        assert_eq!(sent["status"], 204, "{sent:#}");
+        let kind = sent["notification"]["notificationType"].as_str().unwrap();
+        crate::oracle::check(kind, &sent["notification"]);
     }
 }
 
 #[tokio::test]
-async fn a_subscription_that_the_nfvo_forgot_is_made_anew_and_what_was_missed_is_seen() {
+async fn a_subscription_lost_by_the_nfvo_is_recreated_and_missed_changes_are_found() {
     let scene = Scene::new("look_seconds: 1").await;
     scene.subscribed().await;
     scene.offer();
@@ -328,10 +329,10 @@ async fn a_subscription_that_the_nfvo_forgot_is_made_anew_and_what_was_missed_is
     scene.world.nfvo().forget_subscriptions();
     scene.world.nfvo().set_package("at-nfvo", "DISABLED");
     scene
-        .until("nobody told, and it is seen all the same", is("DISABLED"))
+        .until("the change is found without a notification", is("DISABLED"))
         .await;
     assert_eq!(scene.subscribed().await.as_array().unwrap().len(), 1);
-    // What somebody here decides stays until the NFVO changes its mind.
+    // A local decision stays until the NFVO changes the state.
     let id = scene.packages().await[0]["id"].as_str().unwrap().to_owned();
     let patch = scene
         .bench
@@ -346,7 +347,7 @@ async fn a_subscription_that_the_nfvo_forgot_is_made_anew_and_what_was_missed_is
 }
 
 #[tokio::test]
-async fn a_server_that_starts_again_has_one_subscription() {
+async fn a_restarted_server_has_one_subscription_at_the_nfvo() {
     let first = Scene::new("").await;
     let before = first.subscribed().await;
     let nfvo = vnfm_server::nfvo::Nfvo {
@@ -354,7 +355,7 @@ async fn a_server_that_starts_again_has_one_subscription() {
         packages: Some(vnfm_server::supply::NfvoPackages::default()),
         ..vnfm_server::nfvo::Nfvo::default()
     };
-    // The same address, another process.
+    // A second process at the same address.
     let clock = Arc::new(vnfm::SystemClock);
     let second = Arc::new(nfvo.connect(&first.bench.url, clock).unwrap())
         .supply()
@@ -372,7 +373,7 @@ async fn a_server_that_starts_again_has_one_subscription() {
 }
 
 #[tokio::test]
-async fn only_the_nfvo_tells_of_its_packages() {
+async fn only_the_nfvo_can_send_package_notifications() {
     let scene = Scene::new("").await;
     scene.subscribed().await;
     let body = json!({"notificationType": "VnfPackageOnboardingNotification", "vnfPkgId": "x", "vnfdId": "y"});
@@ -396,7 +397,11 @@ async fn only_the_nfvo_tells_of_its_packages() {
         );
     }
     assert_eq!(scene.bench.get(NOTIFICATIONS).await.status, 401);
-    assert_eq!(scene.calls("nfvo.packages"), 0, "nothing was done of it");
+    assert_eq!(
+        scene.calls("nfvo.packages"),
+        0,
+        "the notifications were ignored"
+    );
     let none = Bench::new().await;
     assert_eq!(
         none.send(none.request(Method::POST, NOTIFICATIONS).json(&body))
@@ -406,81 +411,9 @@ async fn only_the_nfvo_tells_of_its_packages() {
     );
 }
 
-/// A server whose `nfvo` is this beside its packages.
-async fn at_nfvo(world: &World, more: &str) -> Bench {
-    let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
-    let vnfd = &package.vnfd().descriptor_id;
-    world.nfvo().offer("at-nfvo", vnfd, packed("vnf-b-cnf"));
-    let nfvo = Some(format!("{{{more}, packages: {{subscribe: false}}}}"));
-    Bench::with(Setup {
-        nfvo,
-        ..Setup::default()
-    })
-    .await
-}
-
-async fn made_of_b(bench: &Bench) -> Answer {
-    let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
-    bench
-        .post(INSTANCES, &json!({"vnfdId": package.vnfd().descriptor_id}))
-        .await
-}
-
-#[tokio::test]
-async fn a_password_that_is_renewed_counts_for_packages_at_once() {
-    let world = World::start(Options::default()).await.unwrap();
-    world.nfvo().set_policy(Policy {
-        login: Wanted::Basic,
-        ..Policy::default()
-    });
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("password");
-    std::fs::write(&file, "planted-old-password").unwrap();
-    let login = format!(
-        "basic: {{user: {CLIENT}, password_file: '{}'}}",
-        file.display()
-    );
-    let bench = at_nfvo(
-        &world,
-        &format!("endpoint: '{}', {login}", world.nfvo().url()),
-    )
-    .await;
-    let refused = made_of_b(&bench).await;
-    assert_eq!(
-        (refused.status, &refused.body["code"]),
-        (422, &json!("nfvo.packages-refused"))
-    );
-    std::fs::write(&file, PASSWORD).unwrap();
-    assert_eq!(made_of_b(&bench).await.status, 201);
-}
-
-#[tokio::test]
-async fn a_certificate_that_is_renewed_counts_for_packages_at_once() {
-    let world = World::start(Options::default()).await.unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
-    let at = folder.path().display();
-    std::fs::write(file("ca"), world.nfvo().authority()).unwrap();
-    let strange = rcgen::generate_simple_self_signed(vec!["vnfm.example.com".into()]).unwrap();
-    std::fs::write(file("cert"), strange.cert.pem()).unwrap();
-    std::fs::write(file("key"), strange.signing_key.serialize_pem()).unwrap();
-    let tls = format!("authorities_file: {at}/ca, certificate: {{cert: {at}/cert, key: {at}/key}}");
-    let secure = world.nfvo().secure_url();
-    let bench = at_nfvo(&world, &format!("endpoint: '{secure}', {tls}")).await;
-    let refused = made_of_b(&bench).await;
-    assert_eq!(
-        (refused.status, &refused.body["code"]),
-        (503, &json!("nfvo.unreachable"))
-    );
-    let pair = world.nfvo().certificate();
-    let (cert, key) = pair.split_at(pair.find("-----BEGIN PRIVATE KEY").unwrap());
-    std::fs::write(file("cert"), cert).unwrap();
-    std::fs::write(file("key"), key).unwrap();
-    assert_eq!(made_of_b(&bench).await.status, 201);
-}
-
-/// A way to the NFVO on which those who fetch an archive wait until it is opened; a call that the script of faults lets
-/// hang is never answered.
+/// A proxy before the NFVO that holds downloads of archives until it is opened; a fault in the simulator would never
+/// respond
+/// instead.
 struct Gate {
     url: String,
     opened: watch::Sender<bool>,
@@ -502,9 +435,9 @@ impl Gate {
                     let _ = waits.wait_for(|opened| *opened).await;
                 }
                 let passed = client.get(to).headers(request.headers().clone());
-                let answer = passed.send().await.unwrap();
-                let (status, headers) = (answer.status(), answer.headers().clone());
-                (status, headers, answer.bytes().await.unwrap())
+                let response = passed.send().await.unwrap();
+                let (status, headers) = (response.status(), response.headers().clone());
+                (status, headers, response.bytes().await.unwrap())
             }
         });
         let mut task = JoinSet::new();
@@ -518,7 +451,7 @@ impl Gate {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_package_keeps_nobody_of_its_tenant_from_the_quota() {
+async fn a_pending_fetch_does_not_block_other_creations_of_the_tenant() {
     let world = World::start(Options::default()).await.unwrap();
     let gate = Gate::before(&world).await;
     let (more, setup) = (
@@ -532,11 +465,11 @@ async fn who_waits_for_a_package_keeps_nobody_of_its_tenant_from_the_quota() {
     let mut slow = Box::pin(scene.create());
     let is_on_its_way = |all: &[Value]| all.iter().any(|one| one["onboardingState"] == "UPLOADING");
     tokio::select! {
-        made = &mut slow => panic!("it did not wait: {made:?}"),
+        created = &mut slow => panic!("the creation did not wait for the package: {created:?}"),
         () = scene.until("it is on its way", is_on_its_way) => {}
     }
     tokio::select! {
-        made = &mut slow => panic!("the other one waited for this one: {made:?}"),
+        created = &mut slow => panic!("the other creation was blocked: {created:?}"),
         _ = scene.bench.create(&here) => {}
     }
     gate.opened.send_replace(true);

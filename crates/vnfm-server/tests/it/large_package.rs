@@ -1,4 +1,4 @@
-//! A package that is larger than what the server may need of memory for it: 256 MiB, or what `VNFM_LARGE_GIB` says.
+//! A package larger than the memory that the server may use for it: 256 MiB, or `VNFM_LARGE_GIB`.
 //! From 4 GiB on it is a Zip64 archive.
 
 use crate::process::{Server, started, with_config};
@@ -11,7 +11,7 @@ use zip::{CompressionMethod, ZipWriter};
 
 const MIB: u64 = 1 << 20;
 
-/// Bytes of the image.
+/// Size of the image, in bytes.
 fn size() -> u64 {
     let gib = std::env::var("VNFM_LARGE_GIB")
         .ok()
@@ -19,7 +19,7 @@ fn size() -> u64 {
     gib.map_or(256 * MIB, |gib| gib << 30)
 }
 
-/// VNF-B with such an image in it, stored as images are.
+/// VNF-B with such an image, stored uncompressed.
 fn large(path: &Path) {
     let sample =
         Package::from_bytes(crate::bench::packed("vnf-b-cnf"), &Limits::default()).unwrap();
@@ -38,7 +38,7 @@ fn large(path: &Path) {
     zip.finish().unwrap().flush().unwrap();
 }
 
-/// The most memory that the process ever had, in bytes.
+/// Peak memory of the process, in bytes.
 fn peak(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
     let line = status
@@ -54,7 +54,7 @@ fn peak(server: &Server) -> u64 {
 }
 
 #[tokio::test]
-async fn a_large_package_is_taken_in_with_constant_memory() {
+async fn a_large_package_is_onboarded_with_constant_memory() {
     let folder = tempfile::tempdir().unwrap();
     let (path, config) = (
         folder.path().join("web.csar"),
@@ -70,12 +70,13 @@ async fn a_large_package_is_taken_in_with_constant_memory() {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let packages = format!("{}{}", server.url, crate::bench::PACKAGES);
     let send = |request: reqwest::RequestBuilder| async move {
-        let answer = request.header("version", "2.3.0").send().await.unwrap();
-        assert!(answer.status().is_success(), "{answer:?}");
-        serde_json::from_str::<serde_json::Value>(&answer.text().await.unwrap()).unwrap_or_default()
+        let response = request.header("version", "2.3.0").send().await.unwrap();
+        assert!(response.status().is_success(), "{response:?}");
+        serde_json::from_str::<serde_json::Value>(&response.text().await.unwrap())
+            .unwrap_or_default()
     };
-    let made = send(client.post(&packages).json(&serde_json::json!({}))).await;
-    let package = format!("{packages}/{}", made["id"].as_str().unwrap());
+    let created = send(client.post(&packages).json(&serde_json::json!({}))).await;
+    let package = format!("{packages}/{}", created["id"].as_str().unwrap());
     let before = peak(&server);
     let content = tokio::fs::File::open(&path).await.unwrap();
     send(
@@ -84,8 +85,11 @@ async fn a_large_package_is_taken_in_with_constant_memory() {
             .body(content),
     )
     .await;
-    let shown = send(client.get(&package)).await;
-    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    let package_info = send(client.get(&package)).await;
+    assert_eq!(
+        package_info["onboardingState"], "ONBOARDED",
+        "{package_info:#}"
+    );
     let grown = peak(&server).saturating_sub(before);
     println!(
         "{} MiB taken in with {} MiB more memory",
@@ -94,14 +98,10 @@ async fn a_large_package_is_taken_in_with_constant_memory() {
     );
     assert!(
         grown < 48 * MIB,
-        "the server took {} MiB more for it",
+        "the server needed {} MiB more memory",
         grown / MIB
     );
-    let hash = shown["checksum"]["hash"].as_str().unwrap();
+    let hash = package_info["checksum"]["hash"].as_str().unwrap();
     let own = Package::open(&path, &Limits::default()).unwrap();
-    assert_eq!(
-        hash,
-        own.sha256(),
-        "the hash that was taken while it arrived"
-    );
+    assert_eq!(hash, own.sha256(), "the hash computed during the upload");
 }

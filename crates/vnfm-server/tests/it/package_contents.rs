@@ -1,4 +1,4 @@
-//! What the record of a package says that it holds: images and artifacts, of packages of every form.
+//! Images and artifacts in the record of a package, for all forms of packages.
 
 use crate::bench::{Bench, PACKAGES, packed};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use std::io::Cursor;
 use vnfm_descriptor::{Limits, Package};
 
-/// A sample with files that are more or otherwise.
+/// A sample with additional or changed files.
 fn with(sample: &str, files: &[(&str, String)]) -> Vec<u8> {
     let package = Package::from_bytes(packed(sample), &Limits::default()).unwrap();
     let files = files
@@ -30,22 +30,22 @@ fn sha256(text: &str) -> Value {
 }
 
 async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
-    let (id, answer) = bench.upload(content).await;
-    assert_eq!(answer.status, 202, "{answer:?}");
-    let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
-    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
-    shown
+    let (id, response) = bench.upload(content).await;
+    assert_eq!(response.status, 202, "{response:?}");
+    let info = bench.get(&format!("{PACKAGES}/{id}")).await.body;
+    assert_eq!(info["onboardingState"], "ONBOARDED", "{info:#}");
+    info
 }
 
-fn artifact<'a>(shown: &'a Value, path: &str) -> &'a Value {
-    let all = shown["additionalArtifacts"].as_array().unwrap();
+fn artifact<'a>(info: &'a Value, path: &str) -> &'a Value {
+    let all = info["additionalArtifacts"].as_array().unwrap();
     all.iter()
         .find(|one| one["artifactPath"] == path)
         .unwrap_or(&Value::Null)
 }
 
-#[tokio::test]
-async fn a_package_tells_its_images_and_artifacts() {
+/// VNF-B with an image, a test and a licence in the package.
+fn vnf_b_with_an_image() -> Vec<u8> {
     let vnfd = text_of("vnf-b-cnf", "Definitions/vnf-b.yaml");
     assert!(
         vnfd.contains("file: localhost/busybox:1") && vnfd.contains("            version: '1'\n")
@@ -54,13 +54,13 @@ async fn a_package_tells_its_images_and_artifacts() {
         "file: localhost/busybox:1",
         "file: ../Files/images/busybox.tar",
     );
-    let said = "            version: '1'\n            provider: somebody else\n            min_ram: 100 MiB\n";
-    let vnfd = vnfd.replace("            version: '1'\n", said);
+    let image = "            version: '1'\n            provider: somebody else\n            min_ram: 100 MiB\n";
+    let vnfd = vnfd.replace("            version: '1'\n", image);
     let manifest = text_of("vnf-b-cnf", "vnf-b.mf")
         + "\nSource: Tests/smoke.sh\nAlgorithm: sha-256\nHash: "
         + sha256("true")["hash"].as_str().unwrap()
         + "\nnon_mano_artifact_sets:\n  acme_tests:\n    Source: Tests/smoke.sh\n";
-    let content = with(
+    with(
         "vnf-b-cnf",
         &[
             ("Definitions/vnf-b.yaml", vnfd),
@@ -69,11 +69,15 @@ async fn a_package_tells_its_images_and_artifacts() {
             ("Tests/smoke.sh", "true".into()),
             ("Licenses/LICENSE", "do what you want".into()),
         ],
-    );
+    )
+}
+
+#[tokio::test]
+async fn a_package_lists_its_images_and_artifacts() {
     let bench = Bench::new().await;
-    let shown = onboarded(&bench, content).await;
-    let images = shown["softwareImages"].as_array().unwrap();
-    // The VDU and its container are made of it.
+    let info = onboarded(&bench, vnf_b_with_an_image()).await;
+    let images = info["softwareImages"].as_array().unwrap();
+    // Both the VDU and its container use it.
     assert_eq!(
         (&images[0]["id"], &images[1]["id"], images.len()),
         (&json!("httpd"), &json!("web"), 2)
@@ -91,10 +95,10 @@ async fn a_package_tells_its_images_and_artifacts() {
         ("imagePath", json!("Files/images/busybox.tar")),
     ] {
         let both = (&images[0][member], &images[1][member]);
-        assert_eq!(both, (&value, &value), "{member}: {shown:#}");
+        assert_eq!(both, (&value, &value), "{member}: {info:#}");
     }
     assert!(images[0]["createdAt"].is_string());
-    let tests = artifact(&shown, "Tests/smoke.sh");
+    let tests = artifact(&info, "Tests/smoke.sh");
     assert_eq!(
         (
             &tests["artifactClassification"],
@@ -102,14 +106,14 @@ async fn a_package_tells_its_images_and_artifacts() {
             &tests["checksum"]
         ),
         (&json!("TESTING"), &json!("acme_tests"), &sha256("true")),
-        "{shown:#}"
+        "{info:#}"
     );
-    let licence = artifact(&shown, "Licenses/LICENSE");
-    assert_eq!(licence["artifactClassification"], "LICENSE", "{shown:#}");
+    let licence = artifact(&info, "Licenses/LICENSE");
+    assert_eq!(licence["artifactClassification"], "LICENSE", "{info:#}");
     assert_eq!(licence["checksum"], sha256("do what you want"));
     assert!(
-        artifact(&shown, "Files/kubernetes/order.yaml").is_object(),
-        "{shown:#}"
+        artifact(&info, "Files/kubernetes/order.yaml").is_object(),
+        "{info:#}"
     );
     for other in [
         "Definitions/vnf-b.yaml",
@@ -117,15 +121,15 @@ async fn a_package_tells_its_images_and_artifacts() {
         "Files/images/busybox.tar",
     ] {
         assert!(
-            artifact(&shown, other).is_null(),
-            "{other} is no artifact: {shown:#}"
+            artifact(&info, other).is_null(),
+            "{other} is not an artifact: {info:#}"
         );
     }
-    only_asked_a_list_tells_them(&bench, &shown).await;
+    a_list_includes_images_and_artifacts_only_on_request(&bench, &info).await;
 }
 
-/// A list leaves them out until it is asked for them, and finds by them.
-async fn only_asked_a_list_tells_them(bench: &Bench, shown: &Value) {
+/// Lists omit them unless requested, and can be filtered by them.
+async fn a_list_includes_images_and_artifacts_only_on_request(bench: &Bench, info: &Value) {
     let listed = bench.get(PACKAGES).await.body;
     assert!(
         listed[0].get("softwareImages").is_none() && listed[0].get("additionalArtifacts").is_none()
@@ -133,14 +137,14 @@ async fn only_asked_a_list_tells_them(bench: &Bench, shown: &Value) {
     let found = format!("{PACKAGES}?fields=softwareImages&filter=(eq,softwareImages/name,busybox)");
     assert_eq!(
         bench.get(&found).await.body[0]["softwareImages"],
-        shown["softwareImages"]
+        info["softwareImages"]
     );
     let nothing = format!("{PACKAGES}?filter=(eq,additionalArtifacts/artifactPath,vnf-b.mf)");
     assert_eq!(bench.get(&nothing).await.body, json!([]));
 }
 
 #[tokio::test]
-async fn a_package_with_an_asd_tells_them_as_well() {
+async fn a_package_with_an_asd_lists_its_images_and_artifacts() {
     let index =
         json!({"manifests": [{"annotations": {"name": "example.com/web:1.2"}}]}).to_string();
     let content = with(
@@ -152,10 +156,10 @@ async fn a_package_with_an_asd_tells_them_as_well() {
         ],
     );
     let bench = Bench::new().await;
-    let shown = onboarded(&bench, content).await;
-    assert!(shown["vnfdId"].is_string());
-    let images = shown["softwareImages"].as_array().unwrap();
-    assert_eq!(images.len(), 1, "{shown:#}");
+    let info = onboarded(&bench, content).await;
+    assert!(info["vnfdId"].is_string());
+    let images = info["softwareImages"].as_array().unwrap();
+    assert_eq!(images.len(), 1, "{info:#}");
     for (member, value) in [
         ("id", json!("example.com/web:1.2")),
         ("version", json!("1.2")),
@@ -164,21 +168,21 @@ async fn a_package_with_an_asd_tells_them_as_well() {
         ("size", json!(index.len() + "{}".len() + "layer".len())),
         ("imagePath", json!("Artifacts/images/web")),
     ] {
-        assert_eq!(images[0][member], value, "{member}: {shown:#}");
+        assert_eq!(images[0][member], value, "{member}: {info:#}");
     }
     assert!(
-        artifact(&shown, "Artifacts/Deployment/Kubernetes/web.yaml").is_object(),
-        "{shown:#}"
+        artifact(&info, "Artifacts/Deployment/Kubernetes/web.yaml").is_object(),
+        "{info:#}"
     );
     assert!(
-        artifact(&shown, "Artifacts/images/web/index.json").is_null(),
-        "{shown:#}"
+        artifact(&info, "Artifacts/images/web/index.json").is_null(),
+        "{info:#}"
     );
 }
 
 #[tokio::test]
-async fn a_container_image_of_a_registry_is_no_part_of_the_package() {
+async fn an_image_in_a_registry_is_not_listed() {
     let bench = Bench::new().await;
-    let shown = onboarded(&bench, packed("vnf-b-cnf")).await;
-    assert!(shown.get("softwareImages").is_none(), "{shown:#}");
+    let info = onboarded(&bench, packed("vnf-b-cnf")).await;
+    assert!(info.get("softwareImages").is_none(), "{info:#}");
 }

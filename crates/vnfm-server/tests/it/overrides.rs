@@ -1,6 +1,6 @@
-//! Heal as the standard has it; and the ways out of whatever hangs or is gone, over HTTP.
+//! Heal, and overrides for hanging hooks and lost VIMs, over HTTP.
 
-use crate::bench::{Answer, Bench, INSTANCES, OPS, VIMS};
+use crate::bench::{Bench, INSTANCES, OPS, Response, VIMS};
 use crate::world::HANGS;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn links(resource: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// A VNF-B that is INSTANTIATED; its id.
+/// Instantiates VNF-B; returns the id of the instance.
 async fn instantiated(bench: &Bench) -> String {
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -24,19 +24,19 @@ async fn instantiated(bench: &Bench) -> String {
     let op = bench
         .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
         .await
-        .made();
+        .created_id();
     assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
     id
 }
 
-/// A request that says who asks and why.
-async fn because(bench: &Bench, method: Method, path: &str, reason: &str) -> Answer {
+/// A request with operator and reason.
+async fn because(bench: &Bench, method: Method, path: &str, reason: &str) -> Response {
     let request = bench.request(method, path).header("x-vnfm-operator", "ann");
     bench.send(request.header("x-vnfm-reason", reason)).await
 }
 
 #[tokio::test]
-async fn a_heal_is_accepted_and_told_as_the_standard_says() {
+async fn a_heal_conforms_to_the_standard() {
     let bench = Bench::new().await;
     let id = instantiated(&bench).await;
     let instance = format!("{INSTANCES}/{id}");
@@ -64,7 +64,7 @@ async fn a_heal_is_accepted_and_told_as_the_standard_says() {
     let body = json!({"cause": "it smokes", "vnfcInstanceId": [vnfc]});
     let accepted = bench.post(&heal, &body).await;
     assert_eq!((accepted.status, accepted.text.as_str()), (202, ""));
-    let op_id = accepted.made();
+    let op_id = accepted.created_id();
     assert_eq!(accepted.location(), format!("{}{OPS}/{op_id}", bench.url));
     let op = bench.ended(&op_id).await;
     assert_eq!(
@@ -83,7 +83,7 @@ async fn a_heal_is_accepted_and_told_as_the_standard_says() {
 
     let body = json!({"terminationType": "FORCEFUL"});
     let op = bench.post(&format!("{instance}/terminate"), &body).await;
-    bench.ended(&op.made()).await;
+    bench.ended(&op.created_id()).await;
     assert_eq!(
         links(&bench.get(&instance).await.body),
         ["self", "instantiate"]
@@ -98,11 +98,8 @@ async fn a_heal_is_accepted_and_told_as_the_standard_says() {
     );
 }
 
-#[tokio::test]
-async fn a_hook_that_never_returns_is_dropped_by_a_forceful_cancel() {
-    let bench = Bench::new().await;
-    let (_, vnfd) = bench.onboard("vnf-a-k8s-cluster").await;
-    let id = bench.create(&vnfd).await;
+/// A request for VNF-A whose hook `instantiate_end` never returns.
+async fn cluster_request(bench: &Bench) -> Value {
     let mut request = bench.request_b().await;
     request["flavourId"] = json!("cluster_install");
     let sample =
@@ -111,6 +108,15 @@ async fn a_hook_that_never_returns_is_dropped_by_a_forceful_cancel() {
     request["additionalParams"] = sample["additionalParams"].clone();
     request["additionalParams"]["k8s_cluster_installation_param"]["ssh_port"] = json!(22);
     request["additionalParams"]["site"] = json!(HANGS);
+    request
+}
+
+#[tokio::test]
+async fn a_forceful_cancel_stops_a_hanging_hook() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-a-k8s-cluster").await;
+    let id = bench.create(&vnfd).await;
+    let request = cluster_request(&bench).await;
     let instantiate = format!("{INSTANCES}/{id}/instantiate");
     let skipping = bench.request(Method::POST, &instantiate).json(&request);
     let skipping = bench
@@ -119,7 +125,7 @@ async fn a_hook_that_never_returns_is_dropped_by_a_forceful_cancel() {
     assert_eq!(skipping.status, 400, "{skipping:?}");
     let accepted = bench.post(&instantiate, &request).await;
     assert_eq!(accepted.status, 202, "{accepted:?}");
-    let op_id = accepted.made();
+    let op_id = accepted.created_id();
     let progress = format!("/vnfm/v1/op_occs/{op_id}/progress");
     while bench.get(&progress).await.body["step"] != "instantiate_end" {}
     let cancel = format!("{OPS}/{op_id}/cancel");
@@ -145,6 +151,12 @@ async fn a_hook_that_never_returns_is_dropped_by_a_forceful_cancel() {
         (failed.status, &failed.body["operationState"]),
         (200, &json!("FAILED"))
     );
+    terminate_without_hooks(&bench, &id).await;
+    assert_audited(&bench).await;
+}
+
+/// Terminates the instance without its hooks, which needs a reason, and deletes it.
+async fn terminate_without_hooks(bench: &Bench, id: &str) {
     let terminate = format!("{INSTANCES}/{id}/terminate");
     let skipping = |reason: &str| {
         let request = bench.request(Method::POST, &terminate);
@@ -157,7 +169,7 @@ async fn a_hook_that_never_returns_is_dropped_by_a_forceful_cancel() {
         (no_reason.status, &no_reason.body["code"]),
         (422, &json!("request.no-reason"))
     );
-    let op_id = skipping("it would hang again").await.made();
+    let op_id = skipping("it would hang again").await.created_id();
     let ended = bench.ended(&op_id).await;
     assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
     assert_eq!(
@@ -165,11 +177,15 @@ async fn a_hook_that_never_returns_is_dropped_by_a_forceful_cancel() {
         json!({"terminationType": "FORCEFUL"})
     );
     assert_eq!(bench.delete(&format!("{INSTANCES}/{id}")).await.status, 204);
+}
+
+/// Every override is in the audit log with its reason.
+async fn assert_audited(bench: &Bench) {
     let entries = bench.get(AUDIT).await.body;
-    let told = |entry: &Value| [entry["what"].clone(), entry["reason"].clone()];
-    let told: Vec<_> = entries.as_array().unwrap().iter().map(told).collect();
+    let summary = |entry: &Value| [entry["what"].clone(), entry["reason"].clone()];
+    let summary: Vec<_> = entries.as_array().unwrap().iter().map(summary).collect();
     assert_eq!(
-        told,
+        summary,
         [
             ["op cancel --forceful", "it hangs"],
             ["op fail", "enough"],
@@ -182,7 +198,7 @@ async fn a_hook_that_never_returns_is_dropped_by_a_forceful_cancel() {
 }
 
 #[tokio::test]
-async fn an_instance_whose_vim_is_gone_is_abandoned() {
+async fn an_instance_on_a_lost_vim_can_be_abandoned() {
     let bench = Bench::new().await;
     let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
     let id = bench.create(&vnfd).await;
@@ -191,7 +207,7 @@ async fn an_instance_whose_vim_is_gone_is_abandoned() {
     let op_id = bench
         .post(&format!("{INSTANCES}/{id}/instantiate"), &request)
         .await
-        .made();
+        .created_id();
     bench.world.until("allocate").await;
     let abandon = format!("/vnfm/v1/vnf_instances/{id}/abandon");
     let refused = because(&bench, Method::POST, &abandon, "gone").await;
@@ -230,12 +246,16 @@ async fn an_instance_whose_vim_is_gone_is_abandoned() {
     );
     assert_eq!(entry["reason"], "Brand im Rechenzentrum – alles weg");
     assert_eq!(bench.get(&format!("{AUDIT}?after=1")).await.body, json!([]));
+    the_tombstone_lasts_until_it_is_deleted(&bench, &id).await;
+}
 
+/// The VIM can be deleted and registered again; orphans of the instance are searched for until its tombstone is deleted.
+async fn the_tombstone_lasts_until_it_is_deleted(bench: &Bench, id: &str) {
     let vim = bench.get(&format!("{VIMS}/cluster")).await.id();
     assert_eq!(
         bench.delete(&format!("{VIMS}/{vim}")).await.status,
         204,
-        "nobody uses it any more"
+        "the VIM is not in use any more"
     );
     let orphans = bench.get("/vnfm/v1/orphans").await.body;
     assert_eq!(orphans["notAsked"][0]["vim"], "cluster", "{orphans:#}");
@@ -248,13 +268,13 @@ async fn an_instance_whose_vim_is_gone_is_abandoned() {
     assert_eq!(orphans["notAsked"], json!([]), "{orphans:#}");
     let forget = format!("/vnfm/v1/orphans/{id}");
     assert_eq!(
-        because(&bench, Method::DELETE, &forget, "nothing is left")
+        because(bench, Method::DELETE, &forget, "nothing is left")
             .await
             .status,
         204
     );
     assert_eq!(
-        because(&bench, Method::DELETE, &forget, "twice")
+        because(bench, Method::DELETE, &forget, "twice")
             .await
             .status,
         404

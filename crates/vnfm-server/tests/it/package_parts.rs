@@ -1,13 +1,12 @@
-//! Packages are served whole and in part: archive, VNFD, manifest, artifacts, and ranges of them; and they are enabled and
-//! disabled.
+//! Packages and their parts: archive, VNFD, manifest, artifacts, ranges of these; and enabling and disabling packages.
 
-use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, packed};
+use crate::bench::{Bench, INSTANCES, PACKAGES, Response, packed};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_RANGE, RANGE};
 use serde_json::json;
 use std::io::{Cursor, Read as _};
 
-async fn got(bench: &Bench, path: &str, headers: &[(HeaderName, &str)]) -> Answer {
+async fn got(bench: &Bench, path: &str, headers: &[(HeaderName, &str)]) -> Response {
     let request = bench.request(Method::GET, path);
     let request = headers.iter().fold(request, |request, (name, value)| {
         request.header(name, *value)
@@ -15,14 +14,14 @@ async fn got(bench: &Bench, path: &str, headers: &[(HeaderName, &str)]) -> Answe
     bench.send(request).await
 }
 
-/// What is in an archive: names and contents.
-fn unpacked(answer: &Answer) -> Vec<(String, Vec<u8>)> {
+/// Names and contents of the files in an archive.
+fn unpacked(response: &Response) -> Vec<(String, Vec<u8>)> {
     assert_eq!(
-        answer.headers[CONTENT_TYPE], "application/zip",
+        response.headers[CONTENT_TYPE], "application/zip",
         "{:?}",
-        answer.headers
+        response.headers
     );
-    let mut archive = zip::ZipArchive::new(Cursor::new(answer.bytes.clone())).unwrap();
+    let mut archive = zip::ZipArchive::new(Cursor::new(response.bytes.clone())).unwrap();
     let count = archive.len();
     let read = |index| {
         let mut file = archive.by_index(index).unwrap();
@@ -33,20 +32,23 @@ fn unpacked(answer: &Answer) -> Vec<(String, Vec<u8>)> {
     (0..count).map(read).collect()
 }
 
-fn names(answer: &Answer) -> Vec<String> {
-    unpacked(answer).into_iter().map(|(name, _)| name).collect()
+fn names(response: &Response) -> Vec<String> {
+    unpacked(response)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
 }
 
 #[tokio::test]
-async fn an_archive_is_served_by_ranges_that_fit_together() {
+async fn ranges_of_an_archive_add_up_to_it() {
     let bench = Bench::new().await;
     let (id, _) = bench.onboard("vnf-b-cnf").await;
     let path = format!("{PACKAGES}/{id}/package_content");
-    let whole = bench.get(&path).await;
+    let full = bench.get(&path).await;
     let content = packed("vnf-b-cnf");
-    assert!(whole.status == 200 && whole.bytes == content);
-    assert_eq!(whole.headers["accept-ranges"], "bytes");
-    let tag = whole.headers[ETAG].to_str().unwrap().to_owned();
+    assert!(full.status == 200 && full.bytes == content);
+    assert_eq!(full.headers["accept-ranges"], "bytes");
+    let tag = full.headers[ETAG].to_str().unwrap().to_owned();
     let size = content.len();
     let mut together = Vec::new();
     for range in [
@@ -57,8 +59,8 @@ async fn an_archive_is_served_by_ranges_that_fit_together() {
         let part = got(&bench, &path, &[(RANGE, &range), (IF_RANGE, &tag)]).await;
         assert_eq!(part.status, 206, "{range}");
         let first = together.len();
-        let said = format!("bytes {first}-{}/{size}", first + part.bytes.len() - 1);
-        assert_eq!(part.headers[CONTENT_RANGE], said.as_str());
+        let content_range = format!("bytes {first}-{}/{size}", first + part.bytes.len() - 1);
+        assert_eq!(part.headers[CONTENT_RANGE], content_range.as_str());
         assert_eq!(part.headers[ETAG], tag.as_str());
         together.extend(part.bytes);
     }
@@ -74,15 +76,15 @@ async fn an_archive_is_served_by_ranges_that_fit_together() {
         beyond.headers[CONTENT_RANGE],
         format!("bytes */{size}").as_str()
     );
-    // What is not of this very archive, or no single range, is answered whole.
+    // A range of another version, several ranges, or another unit returns the full archive.
     for headers in [
         [(RANGE, "bytes=5-"), (IF_RANGE, "\"another\"")],
         [(RANGE, "bytes=0-1,5-6"), (ACCEPT, "application/zip")],
         [(RANGE, "items=5-"), (ACCEPT, "application/octet-stream")],
     ] {
-        let answer = got(&bench, &path, &headers).await;
+        let response = got(&bench, &path, &headers).await;
         assert!(
-            answer.status == 200 && answer.bytes == content,
+            response.status == 200 && response.bytes == content,
             "{headers:?}"
         );
     }
@@ -95,7 +97,7 @@ async fn an_archive_is_served_by_ranges_that_fit_together() {
 }
 
 #[tokio::test]
-async fn a_vnfd_is_a_text_or_an_archive_as_it_is_and_as_it_is_wanted() {
+async fn a_vnfd_is_served_as_text_or_archive() {
     let bench = Bench::new().await;
     let (single, _) = bench.onboard("vnf-b-cnf").await;
     let (several, _) = bench.onboard("vnf-a-k8s-cluster").await;
@@ -140,13 +142,13 @@ async fn a_vnfd_is_a_text_or_an_archive_as_it_is_and_as_it_is_wanted() {
 }
 
 #[tokio::test]
-async fn manifest_and_artifacts_are_served_one_by_one_and_together() {
+async fn manifest_and_artifacts_are_served_individually_and_as_an_archive() {
     let bench = Bench::new().await;
     let (id, _) = bench.onboard("vnf-b-cnf").await;
     let of = |more: &str| format!("{PACKAGES}/{id}/{more}");
     let manifest = got(&bench, &of("manifest"), &[(ACCEPT, "text/plain")]).await;
     assert!(manifest.status == 200 && manifest.text.contains("Source: Definitions/vnf-b.yaml"));
-    // The certificate of a signature would be beside it; there is none.
+    // A signature would add its certificate; there is none.
     let same = bench.get(&of("manifest?include_signatures")).await;
     assert_eq!(same.text, manifest.text);
     let order = bench
@@ -176,15 +178,18 @@ async fn manifest_and_artifacts_are_served_one_by_one_and_together() {
         "artifacts/Files",
         "artifacts/%2e%2e/secrets.key",
     ] {
-        let answer = bench.get(&of(absent)).await;
-        assert_eq!(answer.status, 404, "{absent}: {answer:?}");
+        let response = bench.get(&of(absent)).await;
+        assert_eq!(response.status, 404, "{absent}: {response:?}");
     }
+    artifacts_are_served_together(&bench, &id, &order.bytes).await;
+}
+
+/// The archive of all artifacts: the same bytes each time, so that a range of them means something.
+async fn artifacts_are_served_together(bench: &Bench, id: &str, order: &[u8]) {
+    let of = |more: &str| format!("{PACKAGES}/{id}/{more}");
     let all = bench.get(&of("artifacts")).await;
     let files = unpacked(&all);
-    let order_file = (
-        "Files/kubernetes/order.yaml".to_owned(),
-        order.bytes.clone(),
-    );
+    let order_file = ("Files/kubernetes/order.yaml".to_owned(), order.to_vec());
     assert!(files.contains(&order_file), "{:?}", names(&all));
     assert!(
         !names(&all)
@@ -193,10 +198,9 @@ async fn manifest_and_artifacts_are_served_one_by_one_and_together() {
         "{:?}",
         names(&all)
     );
-    // The same bytes each time, so that a range of them means something.
     let tag = all.headers[ETAG].to_str().unwrap();
     let rest = got(
-        &bench,
+        bench,
         &of("artifacts"),
         &[(RANGE, "bytes=100-"), (IF_RANGE, tag)],
     )
@@ -214,7 +218,7 @@ async fn manifest_and_artifacts_are_served_one_by_one_and_together() {
 }
 
 #[tokio::test]
-async fn nothing_is_served_of_what_is_not_onboarded() {
+async fn a_package_that_is_not_onboarded_serves_no_content() {
     let bench = Bench::new().await;
     let id = bench.post(PACKAGES, &json!({})).await.id();
     for what in [
@@ -224,19 +228,19 @@ async fn nothing_is_served_of_what_is_not_onboarded() {
         "artifacts",
         "artifacts/a",
     ] {
-        let answer = bench.get(&format!("{PACKAGES}/{id}/{what}")).await;
+        let response = bench.get(&format!("{PACKAGES}/{id}/{what}")).await;
         assert_eq!(
-            (answer.status, answer.detail().contains("ONBOARDED")),
+            (response.status, response.detail().contains("ONBOARDED")),
             (409, true),
             "{what}"
         );
-        let answer = bench.get(&format!("{PACKAGES}/none/{what}")).await;
-        assert_eq!(answer.status, 404, "{what}");
+        let response = bench.get(&format!("{PACKAGES}/none/{what}")).await;
+        assert_eq!(response.status, 404, "{what}");
     }
 }
 
 #[tokio::test]
-async fn of_a_disabled_package_nothing_more_is_made() {
+async fn a_disabled_package_allows_no_new_instantiation() {
     let bench = Bench::new().await;
     let request = bench.request_b().await;
     let (id, vnfd) = bench.onboard("vnf-b-cnf").await;
@@ -254,14 +258,14 @@ async fn of_a_disabled_package_nothing_more_is_made() {
     };
     let begun = instantiate(&running).await;
     assert_eq!(
-        bench.ended(&begun.made()).await["operationState"],
+        bench.ended(&begun.created_id()).await["operationState"],
         "COMPLETED"
     );
 
     assert_eq!(
         patch(json!({"operationalState": "ENABLED"})).await.status,
         409,
-        "it is already"
+        "it is already enabled"
     );
     let changed = patch(json!({"operationalState": "DISABLED"})).await;
     assert_eq!(
@@ -279,12 +283,12 @@ async fn of_a_disabled_package_nothing_more_is_made() {
         (refused.status, &refused.body["code"]),
         (409, &json!("request.package-disabled"))
     );
-    // What lives lives on.
+    // Existing instances are not affected.
     let heal = bench
         .post(&format!("{INSTANCES}/{running}/heal"), &json!({}))
         .await;
     assert_eq!(
-        bench.ended(&heal.made()).await["operationState"],
+        bench.ended(&heal.created_id()).await["operationState"],
         "COMPLETED"
     );
 
@@ -294,13 +298,13 @@ async fn of_a_disabled_package_nothing_more_is_made() {
     );
     let begun = instantiate(&before).await;
     assert_eq!(
-        bench.ended(&begun.made()).await["operationState"],
+        bench.ended(&begun.created_id()).await["operationState"],
         "COMPLETED"
     );
 }
 
 #[tokio::test]
-async fn user_defined_data_are_merged_and_what_makes_no_sense_is_refused() {
+async fn user_defined_data_is_merged_and_invalid_changes_are_refused() {
     let bench = Bench::new().await;
     let data = json!({"userDefinedData": {"a": 1, "b": {"c": 2, "d": 3}}});
     let path = format!("{PACKAGES}/{}", bench.post(PACKAGES, &data).await.id());
@@ -314,11 +318,11 @@ async fn user_defined_data_are_merged_and_what_makes_no_sense_is_refused() {
         (changed.status, &changed.body["userDefinedData"]),
         (200, &merged)
     );
-    let shown = bench.get(&path).await;
-    assert_eq!(shown.body["userDefinedData"], merged);
+    let current = bench.get(&path).await;
+    assert_eq!(current.body["userDefinedData"], merged);
     assert_eq!(
-        shown.headers[ETAG], changed.headers[ETAG],
-        "the tag of what it is now"
+        current.headers[ETAG], changed.headers[ETAG],
+        "the tag of the new state"
     );
     for (body, status) in [
         (json!({}), 422),
@@ -334,11 +338,11 @@ async fn user_defined_data_are_merged_and_what_makes_no_sense_is_refused() {
     }
     let since = |tag: &str| patch(json!({"userDefinedData": {"f": 6}})).header("if-match", tag);
     assert_eq!(bench.send(since("\"another\"")).await.status, 412);
-    let tag = shown.headers[ETAG].to_str().unwrap();
+    let tag = current.headers[ETAG].to_str().unwrap();
     assert_eq!(bench.send(since(tag)).await.status, 200);
     assert_eq!(
         bench.send(since(tag)).await.status,
         412,
-        "it was changed meanwhile"
+        "the tag is outdated"
     );
 }

@@ -1,5 +1,6 @@
-//! External artifacts: fetched from where the configuration allows it, kept if they have their hash, else the package
-//! is refused with the reason.
+//! External artifacts are fetched from allowed addresses and stored if their hash matches; otherwise the package is
+//! refused
+//! with the reason.
 
 use crate::bench::{Bench, PACKAGES, Setup, packed};
 use axum::Router;
@@ -18,16 +19,16 @@ use vnfm_server::signatures::Packages;
 
 const IMAGE: &[u8] = b"not quite a disk";
 
-/// A server of artifacts, and how often it was asked.
+/// A server of artifacts that counts its requests.
 struct Shelf {
     url: String,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
     _task: JoinSet<()>,
 }
 
 async fn shelf() -> Shelf {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = requests.clone();
     let image = get(move || {
         count.fetch_add(1, Ordering::SeqCst);
         async { IMAGE }
@@ -48,12 +49,12 @@ async fn shelf() -> Shelf {
     task.spawn(async move { axum::serve(listener, router).await.unwrap() });
     Shelf {
         url,
-        asked,
+        requests,
         _task: task,
     }
 }
 
-/// VNF-B, whose manifest names one more artifact: `lines` are what follows `Source:`.
+/// VNF-B with another artifact in its manifest: `lines` follow `Source:`.
 fn package(lines: &str) -> Vec<u8> {
     let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
     let manifest = &package.manifest().unwrap().path;
@@ -84,8 +85,8 @@ async fn bench(allowed: &[String]) -> Bench {
 }
 
 async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
-    let (id, answer) = bench.upload(content).await;
-    assert_eq!(answer.status, 202, "{answer:?}");
+    let (id, response) = bench.upload(content).await;
+    assert_eq!(response.status, 202, "{response:?}");
     bench.get(&format!("{PACKAGES}/{id}")).await.body
 }
 
@@ -95,9 +96,12 @@ async fn an_external_artifact_is_fetched_once_and_read_like_a_file_of_the_packag
     let bench = bench(&[format!("{}/images/", shelf.url)]).await;
     let uri = format!("{}/images/disk.img", shelf.url);
     let content = package(&format!("{uri}\nAlgorithm: SHA-512\nHash: {}", hash(IMAGE)));
-    let shown = onboarded(&bench, content).await;
-    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
-    let id = shown["id"].as_str().unwrap();
+    let package_info = onboarded(&bench, content).await;
+    assert_eq!(
+        package_info["onboardingState"], "ONBOARDED",
+        "{package_info:#}"
+    );
+    let id = package_info["id"].as_str().unwrap();
     for round in ["as it was onboarded", "read again"] {
         let package = bench.packages.package("default", id).await.unwrap();
         assert_eq!(package.read(&uri).unwrap(), IMAGE, "{round}");
@@ -106,10 +110,10 @@ async fn an_external_artifact_is_fetched_once_and_read_like_a_file_of_the_packag
         drop(package);
         bench.packages.forget_idle(false);
     }
-    assert_eq!(shelf.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(shelf.requests.load(Ordering::SeqCst), 1);
     let files = bench.packages.files(id).unwrap();
     assert_eq!(files.len(), 2, "{files:?}");
-    // What somebody changed on the disk is not taken for the artifact.
+    // A file that was changed on the disk is not served as the artifact.
     std::fs::write(&files[1], b"something else").unwrap();
     let error = bench
         .packages
@@ -125,81 +129,101 @@ async fn an_external_artifact_is_fetched_once_and_read_like_a_file_of_the_packag
     assert!(files.iter().all(|file| !file.exists()), "{files:?}");
 }
 
+/// Artifacts that cannot be had: URI, lines after it in the manifest, and a part of the reason.
+fn unavailable(shelf: &str) -> Vec<(String, String, &'static str)> {
+    let sha512 = || format!("Algorithm: SHA-512\nHash: {}", hash(IMAGE));
+    let sha256 = || "Algorithm: SHA-256\nHash: abcd".to_owned();
+    let at = |path: &str| format!("{shelf}{path}");
+    vec![
+        (at("/images/absent.img"), sha512(), "its server answers 404"),
+        (at("/images/broken.img"), sha512(), "its server answers 500"),
+        (
+            at("/images/moved.img"),
+            sha512(),
+            "redirects are not followed",
+        ),
+        (at("/images/large.img"), sha512(), "larger than the limit"),
+        (
+            "http://127.0.0.1:1/disk.img".into(),
+            sha512(),
+            "cannot connect to its server",
+        ),
+        (
+            at("/other/disk.img"),
+            sha512(),
+            "not below any address in `packages.external`",
+        ),
+        (
+            at("/images/disk.img"),
+            sha256(),
+            "is not a hexadecimal SHA-256",
+        ),
+        (at("/images/disk.img"), String::new(), "has no hash"),
+        (
+            "file:///etc/passwd".into(),
+            sha512(),
+            "cannot be downloaded",
+        ),
+    ]
+}
+
 #[tokio::test]
-async fn what_cannot_be_had_refuses_the_package_with_the_reason() {
+async fn an_unavailable_external_artifact_refuses_the_package_with_the_reason() {
     let shelf = shelf().await;
     let bench = bench(&[
         format!("{}/images/", shelf.url),
         "http://127.0.0.1:1/".into(),
     ])
     .await;
-    let stated = &*format!("Algorithm: SHA-512\nHash: {}", hash(IMAGE));
     let at = |path: &str| format!("{}{path}", shelf.url);
-    let sha256 = "Algorithm: SHA-256\nHash: abcd";
-    for (uri, stated, why) in [
-        (at("/images/absent.img"), stated, "its server answers 404"),
-        (at("/images/broken.img"), stated, "its server answers 500"),
-        (
-            at("/images/moved.img"),
-            stated,
-            "redirects are not followed",
-        ),
-        (at("/images/large.img"), stated, "larger than the limit"),
-        (
-            "http://127.0.0.1:1/disk.img".into(),
-            stated,
-            "cannot connect to its server",
-        ),
-        (
-            at("/other/disk.img"),
-            stated,
-            "not below any address in `packages.external`",
-        ),
-        (at("/images/disk.img"), sha256, "no SHA-256 in hexadecimal"),
-        (at("/images/disk.img"), "", "its hash is not stated"),
-        ("file:///etc/passwd".into(), stated, "cannot be fetched"),
-    ] {
-        let shown = onboarded(&bench, package(&format!("{uri}\n{stated}"))).await;
-        assert_eq!(shown["onboardingState"], "ERROR", "{uri}: {shown:#}");
-        let detail = shown["onboardingFailureDetails"]["detail"]
+    for (uri, stated, why) in unavailable(&shelf.url) {
+        let package_info = onboarded(&bench, package(&format!("{uri}\n{stated}"))).await;
+        assert_eq!(
+            package_info["onboardingState"], "ERROR",
+            "{uri}: {package_info:#}"
+        );
+        let detail = package_info["onboardingFailureDetails"]["detail"]
             .as_str()
             .unwrap();
         assert!(
             detail.contains(why) && detail.contains(&uri),
             "`{detail}` lacks `{why}` or {uri}"
         );
-        let left = bench.packages.files(shown["id"].as_str().unwrap()).unwrap();
+        let left = bench
+            .packages
+            .files(package_info["id"].as_str().unwrap())
+            .unwrap();
         assert!(left.iter().all(|file| !file.exists()), "{left:?}");
     }
     assert_eq!(
-        shelf.asked.load(Ordering::SeqCst),
+        shelf.requests.load(Ordering::SeqCst),
         0,
-        "nothing but what may be asked was asked"
+        "only allowed addresses are called"
     );
     let other = format!("Algorithm: SHA-512\nHash: {}", hash(b"another disk"));
-    let shown = onboarded(
+    let package_info = onboarded(
         &bench,
         package(&format!("{}\n{other}", at("/images/disk.img"))),
     )
     .await;
-    let detail = shown["onboardingFailureDetails"]["detail"]
+    let detail = package_info["onboardingFailureDetails"]["detail"]
         .as_str()
         .unwrap();
     assert!(detail.contains("but the manifest has"), "{detail}");
 }
 
 #[tokio::test]
-async fn a_server_that_allows_no_address_asks_none() {
+async fn without_allowed_addresses_no_external_artifact_is_fetched() {
     let (shelf, bench) = (shelf().await, bench(&[]).await);
     let uri = format!("{}/images/disk.img", shelf.url);
     let content = package(&format!("{uri}\nAlgorithm: SHA-512\nHash: {}", hash(IMAGE)));
-    let shown = onboarded(&bench, content).await;
-    let detail = shown["onboardingFailureDetails"]["detail"]
+    let package_info = onboarded(&bench, content).await;
+    let detail = package_info["onboardingFailureDetails"]["detail"]
         .as_str()
         .unwrap();
     assert!(
         detail.contains("`packages.external` in the configuration allows no address"),
         "{detail}"
     );
-    assert_eq!(shelf.asked.load(Ordering::SeqCst), 0);
+    assert_eq!(shelf.requests.load(Ordering::SeqCst), 0);
 }

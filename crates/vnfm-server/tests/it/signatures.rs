@@ -1,4 +1,4 @@
-//! Whose packages are taken: signed or not, by somebody who is trusted or not, as the configuration wants it.
+//! Signatures of packages: required, warned about or ignored, by trusted and other vendors.
 
 use crate::bench::{Bench, PACKAGES, Setup, packed};
 use rcgen::{
@@ -14,7 +14,7 @@ use vnfm_descriptor::{Limits, Package};
 use vnfm_server::signatures::{Packages, Policy, Signatures};
 use vnfm_signature::{Certificate, Key, Padding, Seal};
 
-/// A vendor with an authority of its own.
+/// A vendor with its own certificate authority.
 struct Vendor {
     key: Key,
     chain: Vec<Certificate>,
@@ -53,7 +53,7 @@ impl Vendor {
         }
     }
 
-    /// VNF-B, signed by option 1.
+    /// VNF-B, signed by option 1 of SOL004.
     fn manifest(&self, inside: bool) -> Vec<u8> {
         let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
         let mut bytes = Cursor::new(Vec::new());
@@ -61,8 +61,8 @@ impl Vendor {
         bytes.into_inner()
     }
 
-    /// VNF-B, signed by option 2.
-    fn whole(&self, content: &[u8], inside: bool) -> Vec<u8> {
+    /// VNF-B, signed by option 2 of SOL004.
+    fn outer_archive(&self, content: &[u8], inside: bool) -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("b.csar");
         fs::write(&path, content).unwrap();
@@ -72,7 +72,7 @@ impl Vendor {
     }
 }
 
-/// A server that trusts `vendor`; its files lie in the folder.
+/// A server that trusts `vendor`, with its files in the folder.
 async fn trusting(vendor: &Vendor, signatures: Policy) -> (Bench, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let trust = folder.path().join("trust.pem");
@@ -93,23 +93,21 @@ async fn trusting(vendor: &Vendor, signatures: Policy) -> (Bench, TempDir) {
 }
 
 async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
-    let (id, answer) = bench.upload(content).await;
-    assert_eq!(answer.status, 202, "{answer:?}");
+    let (id, response) = bench.upload(content).await;
+    assert_eq!(response.status, 202, "{response:?}");
     bench.get(&format!("{PACKAGES}/{id}")).await.body
 }
 
 #[track_caller]
-fn refused(shown: &Value, why: &str) {
-    assert_eq!(shown["onboardingState"], "ERROR", "{shown:#}");
-    let detail = shown["onboardingFailureDetails"]["detail"]
-        .as_str()
-        .unwrap();
+fn refused(info: &Value, why: &str) {
+    assert_eq!(info["onboardingState"], "ERROR", "{info:#}");
+    let detail = info["onboardingFailureDetails"]["detail"].as_str().unwrap();
     assert!(detail.contains(why), "`{detail}` lacks `{why}`");
-    assert!(shown.get("packageSecurityOption").is_none() && shown.get("vnfdId").is_none());
+    assert!(info.get("packageSecurityOption").is_none() && info.get("vnfdId").is_none());
 }
 
 #[tokio::test]
-async fn where_signatures_are_required_only_those_of_trusted_vendors_are_taken() {
+async fn required_signatures_must_be_from_trusted_vendors() {
     let (vendor, stranger) = (Vendor::new(), Vendor::new());
     let (bench, _folder) = trusting(&vendor, Policy::Require).await;
     let unsigned = onboarded(&bench, packed("vnf-b-cnf")).await;
@@ -118,7 +116,7 @@ async fn where_signatures_are_required_only_those_of_trusted_vendors_are_taken()
         &onboarded(&bench, stranger.manifest(true)).await,
         "`CN=vendor` is not trusted",
     );
-    let foreign = stranger.whole(&packed("vnf-b-cnf"), true);
+    let foreign = stranger.outer_archive(&packed("vnf-b-cnf"), true);
     refused(
         &onboarded(&bench, foreign).await,
         "`CN=vendor` is not trusted",
@@ -127,92 +125,103 @@ async fn where_signatures_are_required_only_those_of_trusted_vendors_are_taken()
     for (content, option, beside) in [
         (vendor.manifest(true), "OPTION_1", false),
         (vendor.manifest(false), "OPTION_1", true),
-        (vendor.whole(&packed("vnf-b-cnf"), true), "OPTION_2", false),
-        (vendor.whole(&packed("vnf-b-cnf"), false), "OPTION_2", true),
+        (
+            vendor.outer_archive(&packed("vnf-b-cnf"), true),
+            "OPTION_2",
+            false,
+        ),
+        (
+            vendor.outer_archive(&packed("vnf-b-cnf"), false),
+            "OPTION_2",
+            true,
+        ),
     ] {
         let inner = if option == "OPTION_2" {
             packed("vnf-b-cnf")
         } else {
             content.clone()
         };
-        let shown = onboarded(&bench, content).await;
-        assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
-        assert_eq!(shown["packageSecurityOption"], option);
-        let kept = Package::from_bytes(inner, &Limits::default()).unwrap();
+        let info = onboarded(&bench, content).await;
+        assert_eq!(info["onboardingState"], "ONBOARDED", "{info:#}");
+        assert_eq!(info["packageSecurityOption"], option);
+        let stored = Package::from_bytes(inner, &Limits::default()).unwrap();
         assert_eq!(
-            shown["checksum"]["hash"],
-            kept.sha256(),
-            "of the package, not of what was around it"
+            info["checksum"]["hash"],
+            stored.sha256(),
+            "the checksum is of the package, not of the outer archive"
         );
-        let certificate = shown["signingCertificate"].as_str();
+        let certificate = info["signingCertificate"].as_str();
         assert_eq!(
             certificate.is_some_and(|pem| pem.starts_with("-----BEGIN CERTIFICATE")),
             beside
         );
         assert!(
-            !shown["warnings"].to_string().contains("ignature"),
-            "{shown:#}"
+            !info["warnings"].to_string().contains("ignature"),
+            "{info:#}"
         );
-        bench.drop_package(shown["id"].as_str().unwrap()).await;
+        bench.drop_package(info["id"].as_str().unwrap()).await;
     }
 }
 
 #[tokio::test]
-async fn a_package_that_was_changed_after_it_was_signed_is_refused() {
+async fn a_package_changed_after_signing_is_refused() {
     let vendor = Vendor::new();
     let (bench, _folder) = trusting(&vendor, Policy::Require).await;
     let signed = Package::from_bytes(vendor.manifest(true), &Limits::default()).unwrap();
     let more = [("Scripts/smuggled.sh".to_owned(), b"reboot".to_vec())].into();
     let mut bytes = Cursor::new(Vec::new());
     vnfm_descriptor::repack(&signed, &more, &mut bytes).unwrap();
-    let shown = onboarded(&bench, bytes.into_inner()).await;
-    assert_eq!(shown["onboardingState"], "ERROR");
+    let info = onboarded(&bench, bytes.into_inner()).await;
+    assert_eq!(info["onboardingState"], "ERROR");
     assert!(
-        shown.to_string().contains("no signature covers it"),
-        "{shown:#}"
+        info.to_string().contains("no signature covers it"),
+        "{info:#}"
     );
     // The refused package left nothing behind: the same VNFD can be onboarded.
-    let shown = onboarded(&bench, vendor.manifest(true)).await;
-    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    let info = onboarded(&bench, vendor.manifest(true)).await;
+    assert_eq!(info["onboardingState"], "ONBOARDED", "{info:#}");
 }
 
 #[tokio::test]
-async fn what_is_only_warned_of_is_taken() {
+async fn with_warnings_only_an_unsigned_package_is_accepted() {
     let vendor = Vendor::new();
     let (bench, _folder) = trusting(&vendor, Policy::Warn).await;
-    let shown = onboarded(&bench, packed("vnf-b-cnf")).await;
-    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    let info = onboarded(&bench, packed("vnf-b-cnf")).await;
+    assert_eq!(info["onboardingState"], "ONBOARDED", "{info:#}");
     assert!(
-        shown["warnings"]
+        info["warnings"]
             .to_string()
             .contains("the package is not signed"),
-        "{shown:#}"
+        "{info:#}"
     );
 }
 
 #[tokio::test]
-async fn where_nobody_looks_a_signed_package_is_a_package() {
+async fn without_signature_checks_a_signed_package_is_accepted() {
     let bench = Bench::new().await;
     let vendor = Vendor::new();
     for (content, option) in [
-        (vendor.whole(&packed("vnf-b-cnf"), false), json!("OPTION_2")),
+        (
+            vendor.outer_archive(&packed("vnf-b-cnf"), false),
+            json!("OPTION_2"),
+        ),
         (vendor.manifest(false), json!("OPTION_1")),
         (packed("vnf-b-cnf"), Value::Null),
     ] {
-        let shown = onboarded(&bench, content).await;
-        assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
-        assert_eq!(shown["packageSecurityOption"], option, "{shown:#}");
-        let certificate = shown["signingCertificate"].as_str().unwrap_or_default();
+        let info = onboarded(&bench, content).await;
+        assert_eq!(info["onboardingState"], "ONBOARDED", "{info:#}");
+        assert_eq!(info["packageSecurityOption"], option, "{info:#}");
+        let certificate = info["signingCertificate"].as_str().unwrap_or_default();
         assert_eq!(
             certificate.starts_with("-----BEGIN CERTIFICATE"),
             !option.is_null()
         );
-        bench.drop_package(shown["id"].as_str().unwrap()).await;
+        bench.drop_package(info["id"].as_str().unwrap()).await;
     }
 }
 
 #[tokio::test]
-async fn an_outer_archive_cannot_hide_a_package_that_is_too_large() {
+async fn an_outer_archive_cannot_hide_an_oversized_package() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("b.csar"), vec![0; 8 << 20]).unwrap();
     fs::write(folder.path().join("b.cms"), "-----BEGIN CMS-----").unwrap();
@@ -221,12 +230,12 @@ async fn an_outer_archive_cannot_hide_a_package_that_is_too_large() {
     let bench = Bench::new().await;
     refused(
         &onboarded(&bench, outer).await,
-        "`b.csar` is larger than the 1048576 bytes",
+        "`b.csar` has more than 1048576 bytes",
     );
 }
 
 #[tokio::test]
-async fn a_server_that_trusts_nobody_does_not_start() {
+async fn required_signatures_without_authorities_prevent_startup() {
     let clock = std::sync::Arc::new(vnfm::SystemClock);
     let require = Packages {
         signatures: Policy::Require,

@@ -1,4 +1,4 @@
-//! What a machine must have before the neighbours can start; all of it named at once.
+//! Prerequisites of the real systems; all missing ones are reported at once.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,19 +8,19 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::{Part, binaries, look};
-use crate::{places, process};
+use super::{Part, binaries, observe};
+use crate::{paths, process};
 
-/// One thing that is missing, and what to do about it.
+/// A missing prerequisite, and how to provide it.
 pub(crate) struct Missing {
-    what: String,
+    name: String,
     remedy: String,
 }
 
 impl Missing {
-    fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+    fn new(name: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
-            what: what.into(),
+            name: name.into(),
             remedy: remedy.into(),
         }
     }
@@ -28,13 +28,16 @@ impl Missing {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.what, self.remedy)
+        write!(f, "{}: {}", self.name, self.remedy)
     }
 }
 
-/// Everything that is missing for these parts and that we cannot provide ourselves.
+/// Missing prerequisites of these parts that we cannot install ourselves.
 pub(crate) fn missing(parts: &BTreeSet<Part>) -> Vec<Missing> {
-    let down: Vec<_> = look(parts).into_iter().filter(|part| !part.is_up).collect();
+    let down: Vec<_> = observe(parts)
+        .into_iter()
+        .filter(|part| !part.is_up)
+        .collect();
     let to_start: BTreeSet<Part> = down.iter().map(|part| part.part).collect();
     if to_start.is_empty() {
         return Vec::new();
@@ -45,7 +48,7 @@ pub(crate) fn missing(parts: &BTreeSet<Part>) -> Vec<Missing> {
     missing.extend(packages(&to_start));
     missing.extend(go());
     missing.extend(disk());
-    // where some of its processes run, the ports are its own
+    // if some of its processes run, the ports are its own
     missing.extend(
         down.iter()
             .filter(|part| part.processes.is_empty())
@@ -55,7 +58,7 @@ pub(crate) fn missing(parts: &BTreeSet<Part>) -> Vec<Missing> {
 }
 
 fn rights() -> Option<Missing> {
-    let remedy = "`sudo -E env PATH=\"$PATH\" cargo xtask stack up` (they make network namespaces, mounts and bridges)";
+    let remedy = "`sudo -E env PATH=\"$PATH\" cargo xtask stack up` (the scripts create network namespaces, mounts and bridges)";
     (!rustix::process::getuid().is_root()).then(|| Missing::new("root", remedy))
 }
 
@@ -63,13 +66,13 @@ fn cgroups(parts: &BTreeSet<Part>) -> Option<Missing> {
     let version_1 = Path::new("/sys/fs/cgroup/memory").is_dir();
     (parts.contains(&Part::Hosts) && !version_1).then(|| {
         Missing::new(
-            "cgroup v1, in which the hosts' kubelets run",
+            "cgroup v1, for the kubelets of the hosts",
             "boot with `systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller` on the kernel's command line",
         )
     })
 }
 
-/// The Debian packages' groups that these parts need, as `tests/stack/packages.sh` knows them.
+/// Package groups of these parts in `tests/stack/packages.sh`.
 fn groups(parts: &BTreeSet<Part>) -> Vec<&'static str> {
     parts.iter().map(|part| part.name()).collect()
 }
@@ -78,15 +81,15 @@ fn packages(parts: &BTreeSet<Part>) -> Option<Missing> {
     if process::find("dpkg-query").is_none() {
         return Some(Missing::new(
             "Debian's package tools",
-            "the real neighbours run on Debian 12 only",
+            "the real systems run only on Debian 12",
         ));
     }
     if rustix::process::getuid().is_root() {
-        return None; // installed by us
+        return None; // `install` does it
     }
-    let mut question = vec!["missing"];
-    question.extend(groups(parts));
-    let names = process::ask(places::scripts().join("packages.sh"), &question)?;
+    let mut arguments = vec!["missing"];
+    arguments.extend(groups(parts));
+    let names = process::query(paths::scripts().join("packages.sh"), &arguments)?;
     (!names.is_empty()).then(|| {
         let names = names.split_whitespace().collect::<Vec<_>>().join(" ");
         Missing::new(
@@ -99,12 +102,12 @@ fn packages(parts: &BTreeSet<Part>) -> Option<Missing> {
 /// Installs the Debian packages of these parts that are missing.
 ///
 /// # Errors
-/// When apt cannot.
+/// If apt fails.
 pub(crate) fn install(parts: &BTreeSet<Part>) -> Result<()> {
-    let script = places::scripts().join("packages.sh");
-    let mut question = vec!["missing"];
-    question.extend(groups(parts));
-    if process::ask(&script, &question).is_some_and(|names| names.is_empty()) {
+    let script = paths::scripts().join("packages.sh");
+    let mut arguments = vec!["missing"];
+    arguments.extend(groups(parts));
+    if process::query(&script, &arguments).is_some_and(|names| names.is_empty()) {
         return Ok(());
     }
     let mut install = Command::new(script);
@@ -113,7 +116,7 @@ pub(crate) fn install(parts: &BTreeSet<Part>) -> Result<()> {
 }
 
 fn go() -> Option<Missing> {
-    let names = binaries::to_build(&places::cache());
+    let names = binaries::to_build(&paths::cache());
     if names.is_empty() || binaries::go_builds() {
         return None;
     }
@@ -124,26 +127,26 @@ fn go() -> Option<Missing> {
     Some(Missing::new("Kubernetes binaries", remedy))
 }
 
-/// Where so many GiB must be free.
+/// Folders with too little free space.
 fn disk() -> Vec<Missing> {
-    let cache = places::cache();
+    let cache = paths::cache();
     let for_cache = if binaries::to_build(&cache).is_empty() {
         1
     } else {
         9
     };
-    [(cache, for_cache), (places::state(), 4)]
+    [(cache, for_cache), (paths::state(), 4)]
         .into_iter()
         .filter_map(|(folder, gib)| {
             let free = free_gib(&folder)?;
             (free < gib).then(|| {
                 let what = format!(
-                    "disk: `{}` has {free} GiB free, {gib} are needed",
+                    "disk: `{}` has {free} GiB free, needs {gib}",
                     folder.display()
                 );
                 Missing::new(
                     what,
-                    "make room, or name another folder in VNFM_CACHE or VNFM_STACK",
+                    "free some space, or set VNFM_CACHE or VNFM_STACK to another folder",
                 )
             })
         })
@@ -167,16 +170,19 @@ fn ports(part: Part) -> Option<Missing> {
     let taken: Vec<String> = taken.map(u16::to_string).collect();
     (!taken.is_empty()).then(|| {
         let what = format!(
-            "free ports for {}, {} of 127.0.0.1 are taken",
+            "free ports for {}: {} on 127.0.0.1 are in use",
             part.name(),
             taken.join(" ")
         );
-        Missing::new(what, "end who listens there: `ss -ltnp` names them")
+        Missing::new(
+            what,
+            "stop the programs that listen there: `ss -ltnp` lists them",
+        )
     })
 }
 
 impl Part {
-    /// The ports it listens at.
+    /// The ports on which it listens.
     pub(crate) fn ports(self) -> &'static [u16] {
         match self {
             Self::Openstack => &[
