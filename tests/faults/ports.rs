@@ -10,7 +10,8 @@ use vnfm_core::ports::{
 };
 use vnfm_tests::intercepted_store::{Intercept, Intercepted, StoreCall};
 
-use crate::probe::{Probe, without_ids};
+use crate::probe::Probe;
+use crate::stable_names::without_ids;
 
 /// How long a database call may take.
 const STORE_TIMEOUT: Duration = Duration::from_mins(2);

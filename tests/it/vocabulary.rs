@@ -222,8 +222,9 @@ fn parts(name: &str) -> Vec<String> {
     parts
 }
 
+/// The words of a text. Hyphens join words, so that flags such as `--beside` are not taken for words.
 fn words(text: &str) -> Vec<String> {
-    let words = text.split(|char: char| !(char.is_alphanumeric() || char == '\''));
+    let words = text.split(|char: char| !(char.is_alphanumeric() || matches!(char, '\'' | '-')));
     words
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)

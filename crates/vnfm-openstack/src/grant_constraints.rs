@@ -156,7 +156,12 @@ pub(crate) fn flavor<'a>(
         .or_else(|| offered.iter().find(|one| one.name == wanted))
         .ok_or_else(|| {
             let action = format!("use the granted flavor for VDU `{}`", vdu.name);
-            PortError::new(&NO_FLAVOR, action, format!("the cloud has no flavor `{wanted}`")).on(wanted)
+            PortError::new(
+                &NO_FLAVOR,
+                action,
+                format!("the cloud has no flavor `{wanted}`"),
+            )
+            .on(wanted)
         })
 }
 

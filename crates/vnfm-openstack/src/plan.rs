@@ -480,7 +480,11 @@ mod tests {
                 json!({"linkPortId": "p9"}),
                 "no port `p9`",
             ),
-            ("/additionalParams".to_owned(), private, "is not a public key"),
+            (
+                "/additionalParams".to_owned(),
+                private,
+                "is not a public key",
+            ),
         ];
         for (place, value, says) in table {
             let mut request = cluster_request();

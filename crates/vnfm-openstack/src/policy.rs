@@ -67,8 +67,7 @@ fn permit_types(found: &Found, policy: &VimPolicy) -> Result<(), PortError> {
     for (kind, place) in &found.types {
         let Some(kind) = kind else {
             if policy.resource_types.is_some() {
-                let detail =
-                    "its type is computed by a function, so the rule `resourceTypes` cannot check it";
+                let detail = "its type is computed by a function, so the rule `resourceTypes` cannot check it";
                 return Err(refused(place, detail));
             }
             continue;
@@ -251,7 +250,11 @@ mod tests {
                 json!({}),
                 "computed by a function",
             ),
-            (group(json!({"type": "x"})), json!({}), "computed by a function"),
+            (
+                group(json!({"type": "x"})),
+                json!({}),
+                "computed by a function",
+            ),
             (
                 json!({"resources": {"it": {"type": "OS::Heat::ResourceChain", "properties": {"resources": ["OS::Keystone::Role"]}}}}),
                 json!({}),

@@ -3,6 +3,7 @@
 
 use super::fakes::*;
 use super::faults::ready;
+use super::setup::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Events as an embedder hears them: in order, without a gap, from any number on, also after a restart.
 
 use super::fakes::*;
+use super::setup::*;
 use futures::StreamExt as _;
 use std::pin::pin;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 use super::fakes::*;
 use super::faults::{begin, ready_in};
 use super::grants::{record, required_resources, respond_with, run_with_grant};
+use super::setup::*;
 use serde_json::{Value, json};
 use vnfm_core::ports::*;
 use vnfm_core::{Engine, VimChange};

@@ -2,6 +2,7 @@
 
 use super::fakes::*;
 use super::faults::ready;
+use super::setup::*;
 use futures::future::join_all;
 use serde_json::json;
 use std::sync::Arc;

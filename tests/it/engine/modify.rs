@@ -2,6 +2,7 @@
 //! resources of the instance.
 
 use super::fakes::*;
+use super::setup::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::{Engine, VimChange, Why};

@@ -1,6 +1,7 @@
 //! Fast, slow, dead and deleted subscribers: each receives the matching notifications in order, at least once.
 
 use super::fakes::*;
+use super::setup::*;
 use super::stopping_store::counting;
 use async_trait::async_trait;
 use futures::future::BoxFuture;

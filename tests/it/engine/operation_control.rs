@@ -1,6 +1,7 @@
 //! Cancel, fail, deadlines, and what is refused without changing anything.
 
 use super::fakes::*;
+use super::setup::*;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::{Limits, Why};

@@ -1,6 +1,7 @@
 //! What the engine would do: told as it would be, refused as it would be, and nothing of it is written.
 
 use super::fakes::*;
+use super::setup::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::Store;

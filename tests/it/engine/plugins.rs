@@ -2,6 +2,7 @@
 //! by another one in the middle of an operation.
 
 use super::fakes::*;
+use super::setup::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};

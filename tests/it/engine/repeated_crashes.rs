@@ -3,6 +3,7 @@
 
 use super::fakes::*;
 use super::faults::{begin, ready_in, run_to_end};
+use super::setup::*;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;

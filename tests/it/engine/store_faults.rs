@@ -3,6 +3,7 @@
 
 use super::fakes::*;
 use super::faults::begin;
+use super::setup::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vnfm_core::{Engine, Limits};

@@ -5,6 +5,7 @@
 //! versions are never touched again.
 
 use super::fakes::*;
+use super::setup::*;
 use super::stopping_store::stop_at;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -50,7 +51,7 @@ async fn stop_at_every_write(store: &Arc<SqliteStore>, world: &Arc<FakeWorld>) -
                 }
                 let op = super::faults::begin(&engine, operation.kind, &id).await;
                 let stopping = stop_at(store.clone(), number, after_effect);
-                let first = super::fakes::engine(stopping.clone(), world);
+                let first = super::setup::engine(stopping.clone(), world);
                 tokio::select! {
                     biased;
                     () = stopping.interceptor().stopped() => cases += 1,
