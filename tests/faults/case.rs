@@ -352,7 +352,7 @@ impl Ending<'_> {
 
     /// Terminates what a failed operation has left.
     async fn terminate(&self, engine: &Engine, target: &Target) -> Result<()> {
-        let terminate = Act::whole(LcmOperationType::Terminate);
+        let terminate = Act::complete_vnf(LcmOperationType::Terminate);
         for _ in 0..MAX_STOPS {
             let instance = engine.store().instance(TENANT, &target.instance).await?;
             if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {

@@ -384,14 +384,14 @@ fn resources(instance: &InstanceRecord) -> BTreeSet<&str> {
 }
 
 fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Result<()> {
-    let of = |kind: &str| -> Vec<&&Value> {
+    let of_kind = |kind: &str| -> Vec<&&Value> {
         found
             .iter()
             .filter(|entry| field(entry, "kind") == kind)
             .collect()
     };
-    let [stack] = of("stack")[..] else {
-        bail!("I2: {} stacks", of("stack").len())
+    let [stack] = of_kind("stack")[..] else {
+        bail!("I2: {} stacks", of_kind("stack").len())
     };
     ensure!(
         field(stack, "name").contains(&instance.vnf.id),
@@ -405,7 +405,7 @@ fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> R
     ensure!(tags.contains("vnfm-op-"), "I2: the stack has tags {tags}");
     let status = stack["detail"]["status"].as_str().unwrap_or_default();
     ensure!(status.ends_with("_COMPLETE"), "I5: the stack is {status}");
-    let servers: BTreeSet<_> = of("server")
+    let servers: BTreeSet<_> = of_kind("server")
         .iter()
         .map(|entry| field(entry, "id"))
         .collect();
@@ -415,9 +415,9 @@ fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> R
         "I5: servers {servers:?} exist, {known:?} are recorded"
     );
     ensure!(
-        of("cluster").len() == 1,
+        of_kind("cluster").len() == 1,
         "I2: {} clusters on one VNF",
-        of("cluster").len()
+        of_kind("cluster").len()
     );
     Ok(())
 }

@@ -255,7 +255,7 @@ impl<'a> Crowd<'a> {
             process.finish(async {
                 let instance = engine.store().instance(TENANT, &target.instance).await?;
                 if check::is_instantiated(&instance) {
-                    let act = Act::whole(LcmOperationType::Terminate);
+                    let act = Act::complete_vnf(LcmOperationType::Terminate);
                     let op = begin(&engine, site.facts(), target, act).await?;
                     engine.drive(&op).await?;
                     let end = engine.store().op(TENANT, &op).await?.op;
@@ -326,7 +326,13 @@ async fn heal_if_cluster_was_replaced(
         {
             continue;
         }
-        let op = begin(engine, facts, target, Act::whole(LcmOperationType::Heal)).await?;
+        let op = begin(
+            engine,
+            facts,
+            target,
+            Act::complete_vnf(LcmOperationType::Heal),
+        )
+        .await?;
         engine.drive(&op).await?;
         let end = engine.store().op(TENANT, &op).await?.op;
         ensure!(end.operation_state == Completed, "I7: {:?}", end.error);

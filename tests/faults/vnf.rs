@@ -35,7 +35,7 @@ pub(crate) struct Act {
 
 impl Act {
     /// On the entire instance, without another one running on it.
-    pub(crate) fn whole(kind: LcmOperationType) -> Self {
+    pub(crate) fn complete_vnf(kind: LcmOperationType) -> Self {
         Self {
             kind,
             one: false,
@@ -44,15 +44,15 @@ impl Act {
     }
 
     /// The variants of an operation.
-    fn of(kind: LcmOperationType, vnf: Vnf) -> Vec<Self> {
+    fn variants(kind: LcmOperationType, vnf: Vnf) -> Vec<Self> {
         let one = Self {
             kind,
             one: true,
             carries: vnf == Vnf::A,
         };
         match kind {
-            LcmOperationType::Heal => vec![one, Self::whole(kind)],
-            _ => vec![Self::whole(kind)],
+            LcmOperationType::Heal => vec![one, Self::complete_vnf(kind)],
+            _ => vec![Self::complete_vnf(kind)],
         }
     }
 }
@@ -97,9 +97,13 @@ impl Vnf {
                 LcmOperationType::Instantiate | LcmOperationType::Terminate
             )
         };
-        let mut acts = vec![Act::whole(LcmOperationType::Instantiate)];
-        acts.extend(kinds.filter(between).flat_map(|kind| Act::of(kind, self)));
-        acts.push(Act::whole(LcmOperationType::Terminate));
+        let mut acts = vec![Act::complete_vnf(LcmOperationType::Instantiate)];
+        acts.extend(
+            kinds
+                .filter(between)
+                .flat_map(|kind| Act::variants(kind, self)),
+        );
+        acts.push(Act::complete_vnf(LcmOperationType::Terminate));
         acts
     }
 

@@ -84,13 +84,13 @@ pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> 
         .into_iter()
         .flat_map(|pile| {
             let length = pile.len();
-            let place = move |at: usize| (at * total) / length.max(1);
+            let position = move |at: usize| (at * total) / length.max(1);
             pile.into_iter()
                 .enumerate()
-                .map(move |(at, case)| (place(at), case))
+                .map(move |(at, case)| (position(at), case))
         })
         .collect();
-    order.sort_by_key(|(place, _)| *place);
+    order.sort_by_key(|(position, _)| *position);
     for (number, (_, case)) in order.into_iter().enumerate() {
         cases.push(Case { number, ..case });
     }

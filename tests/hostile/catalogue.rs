@@ -99,7 +99,7 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
         let mut files = BTreeMap::new();
         read(&folder, &folder, &mut files)?;
         let is_request = |name: &String| name.starts_with("requests/") && name.ends_with(REQUEST);
-        let asked = files
+        let requested = files
             .iter()
             .filter(|(name, _)| is_request(name))
             .map(|(name, bytes)| {
@@ -111,7 +111,7 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
                     String::from_utf8_lossy(bytes).into_owned(),
                 )
             });
-        let requests: BTreeMap<_, _> = asked.collect();
+        let requests: BTreeMap<_, _> = requested.collect();
         files.retain(|name, _| !name.starts_with("requests/"));
         let needs_login = requests["instantiate"].contains("@SSH_");
         let name = folder

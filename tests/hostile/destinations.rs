@@ -116,8 +116,12 @@ fn stored(testbed: &mut Testbed, member: &str) -> Result<()> {
     testbed
         .clients
         .send("ann", ("POST", &format!("{path}/check")), None)?;
-    let gone = testbed.clients.send("ann", ("DELETE", &path), None)?;
-    ensure!(gone.is_success(), "cannot delete a VIM: {}", gone.text());
+    let deleted = testbed.clients.send("ann", ("DELETE", &path), None)?;
+    ensure!(
+        deleted.is_success(),
+        "cannot delete a VIM: {}",
+        deleted.text()
+    );
     let seen = listener.seen();
     let found = seen.iter().find(|request| request.contains(CLOUD_PASSWORD));
     ensure!(

@@ -44,8 +44,9 @@ pub(crate) fn cases() -> Vec<Case> {
     let mut all = Vec::new();
     for descriptors in [None, Some(256), Some(64)] {
         for (name, victim, flood) in FLOODS {
-            let of = descriptors.map_or("all descriptors".into(), |n| format!("{n} descriptors"));
-            let what = format!("{name}, {of}");
+            let limit =
+                descriptors.map_or("all descriptors".into(), |n| format!("{n} descriptors"));
+            let what = format!("{name}, {limit}");
             let act = move |testbed: &mut Testbed, _: &mut vnfm_tests::rng::SeededRng| {
                 play(testbed, (name, victim), *flood)
             };
@@ -128,7 +129,7 @@ fn play(testbed: &mut Testbed, (name, user): (&'static str, &str), flood: Flood)
     let is_slow = latency > limit && !SHARED.load(Ordering::Relaxed);
     ensure!(
         !is_slow,
-        "I9: a request of `{user}` takes {latency:?} (p95), {baseline_latency:?} beside the same flood elsewhere"
+        "I9: a request of `{user}` takes {latency:?} (p95), {baseline_latency:?} while the same flood hits an idle server"
     );
     let grown = (size(&testbed.data()) + size(&testbed.log())).saturating_sub(disk);
     ensure!(

@@ -72,7 +72,7 @@ pub(crate) struct Clients {
 #[derive(Default)]
 struct Notes {
     /// Created ids and their tenants.
-    made: BTreeMap<String, String>,
+    created: BTreeMap<String, String>,
     /// Foreign ids in a tenant's own requests, which its audit log repeats.
     named: BTreeSet<(&'static str, String)>,
     /// Violations.
@@ -233,11 +233,11 @@ impl Clients {
         answer: &Response,
     ) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = tenant(user);
+        let owner = tenant(user);
         if answer.status == 201
             && let Some(id) = answer.created_id().filter(|id| id.len() == 36)
         {
-            notes.made.insert(id, of.to_owned());
+            notes.created.insert(id, owner.to_owned());
         }
         let what = |why: &str| {
             let text: String = answer.text().chars().take(400).collect();
@@ -264,12 +264,12 @@ impl Clients {
         let sent = body.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned());
         let sent = format!("{path} {}", sent.unwrap_or_default());
         if method != "GET" {
-            let named = notes.made.keys().filter(|id| path.contains(id.as_str()));
+            let named = notes.created.keys().filter(|id| path.contains(id.as_str()));
             let named: Vec<_> = named.map(|id| (of, id.clone())).collect();
             notes.named.extend(named);
         }
         let is_audit = path.starts_with("/vnfm/v1/audit");
-        let foreign = notes.made.iter().find(|(id, owner)| {
+        let foreign = notes.created.iter().find(|(id, owner)| {
             owner.as_str() != of
                 && owner.as_str() != "default"
                 && text.contains(id.as_str())

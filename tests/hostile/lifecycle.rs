@@ -191,9 +191,9 @@ pub(crate) fn remove(
                 BeginOutcome::Refused(answer) => last = answer.text(),
             }
         } else {
-            let gone = testbed.clients.send(user, ("DELETE", &path), None)?;
-            last = format!("DELETE: {} {}", gone.status, gone.text());
-            if gone.is_success() {
+            let deleted = testbed.clients.send(user, ("DELETE", &path), None)?;
+            last = format!("DELETE: {} {}", deleted.status, deleted.text());
+            if deleted.is_success() {
                 return Ok(());
             }
         }

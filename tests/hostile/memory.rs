@@ -25,7 +25,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Starts sampling a process.
-    pub(crate) fn of(process: u32) -> Self {
+    pub(crate) fn sample(process: u32) -> Self {
         let (samples, over): (Arc<Mutex<Vec<_>>>, Arc<AtomicBool>) =
             (Arc::default(), Arc::default());
         let (samples_log, ended) = (samples.clone(), over.clone());

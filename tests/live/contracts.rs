@@ -140,9 +140,15 @@ impl Cluster {
         let listed = self.kubectl(&["get", KINDS, "--all-namespaces", "--output=json"]);
         let listed: Value = serde_json::from_slice(&listed).unwrap();
         let named = |item: &Value| {
-            let (of, kind) = (&item["metadata"], item["kind"].as_str()?);
-            let stays = of["deletionTimestamp"].is_null() && of["name"] != "kube-root-ca.crt";
-            stays.then(|| format!("{kind} {} {} {}", of["namespace"], of["name"], of["uid"]))
+            let (metadata, kind) = (&item["metadata"], item["kind"].as_str()?);
+            let stays =
+                metadata["deletionTimestamp"].is_null() && metadata["name"] != "kube-root-ca.crt";
+            stays.then(|| {
+                format!(
+                    "{kind} {} {} {}",
+                    metadata["namespace"], metadata["name"], metadata["uid"]
+                )
+            })
         };
         listed["items"]
             .as_array()

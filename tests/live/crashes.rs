@@ -14,7 +14,7 @@ use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
 use crate::hosts::Host;
 use crate::scenario::{Real, assert_each_joined_once, testbed_at};
-use crate::secrets::{Made, Secrets, TEMPORARY_FILES, bearer_token, on_hosts, try_join};
+use crate::secrets::{ClusterSecrets, Secrets, TEMPORARY_FILES, bearer_token, on_hosts, try_join};
 
 const DEATHS: usize = 10;
 /// The moments that the story's operations have at least: instantiate A and B, terminate B and A.
@@ -128,18 +128,18 @@ fn resource_ids(of: &Value, found: &mut BTreeSet<String>) {
 /// What let hosts join has a short life, and none any more; the token of the VIM is looked for with the rest.
 fn check_cluster_secrets(real: &Real, watch: &ProcessWatch, planted: &mut Planted) {
     let files = watch.files();
-    let made = Made::of(&files);
+    let created = ClusterSecrets::find(&files);
     assert!(
-        !made.tokens.is_empty(),
+        !created.tokens.is_empty(),
         "no bootstrap token was seen in {} files",
         files.len()
     );
     let short = |file: &Vec<u8>| String::from_utf8_lossy(file).contains("\"ttl\":\"15m\"");
     assert!(files.iter().any(short), "a token's life is not known");
-    made.add_to(planted);
+    created.add_to(planted);
     let (master, worker) = (Host::new(real, MASTER), Host::new(real, WORKER));
     planted.add("bearer token", &bearer_token(&master, "vnfm-token"));
-    for token in &made.tokens {
+    for token in &created.tokens {
         let output = try_join(&worker, token).unwrap_err();
         assert!(
             output.contains("JWS signature") || output.contains("Unauthorized"),

@@ -14,7 +14,7 @@ use vnfm_tests::testbed::{LONG, Testbed, VNF_A};
 
 use crate::scenario::Real;
 
-/// The host that suffers, and another beside it.
+/// The host with the fault, and another one.
 const HOST: &str = "workernode-1";
 const OTHER: &str = "workernode-0";
 const JOIN: &str = "^kubeadm join";
@@ -82,7 +82,7 @@ impl<'a> Host<'a> {
         Path::new("/proc").join(pid).join("root")
     }
 
-    /// Runs a script inside of it, beside its own programs.
+    /// Runs a script on the host, alongside its own programs.
     pub(crate) fn inside(&self, script: &str) -> String {
         self.run_script_with_input(script, "")
     }
@@ -129,7 +129,7 @@ impl<'a> Host<'a> {
             .starts_with("up")
     }
 
-    /// Kills the sessions of SSH; who listens goes on. How many there were.
+    /// Kills the SSH sessions, but not the listener; returns their number.
     fn kill_sessions(&self) -> usize {
         let kill = "for p in $(pgrep -f '^sshd: ubuntu'); do kill -9 $p && echo $p; done; true";
         self.inside(kill).lines().count()
@@ -239,7 +239,7 @@ fn a_power_failure_during_a_join() {
 #[test]
 fn a_full_disk_on_a_host() {
     let Some(story) = begin_op() else { return };
-    // Full of nothing that could be removed: a join that is begun anew resets the host first.
+    // A full disk with nothing to delete: a repeated join resets the host first.
     let full = "mkdir -p /var/lib/kubelet && mount -t tmpfs -o nr_inodes=1 tmpfs /var/lib/kubelet && \
                 ! touch /var/lib/kubelet/full 2>/dev/null";
     until("the host is there", LONG, || story.host().pid());

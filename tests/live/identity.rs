@@ -194,7 +194,7 @@ fn keystone_tokens_are_accepted() {
         return;
     };
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(&clouds).unwrap()).unwrap();
-    let of = |cloud: &str, member: &str| {
+    let login = |cloud: &str, member: &str| {
         file["clouds"][cloud]["auth"][member]
             .as_str()
             .unwrap()
@@ -202,13 +202,13 @@ fn keystone_tokens_are_accepted() {
     };
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
-    std::fs::write(&password, of("admin", "password")).unwrap();
+    std::fs::write(&password, login("admin", "password")).unwrap();
     let access = json!({"access": {"keystone": {
-        "endpoint": of("admin", "auth_url"),
-        "user": of("admin", "username"),
-        "project": of("admin", "project_name"),
+        "endpoint": login("admin", "auth_url"),
+        "user": login("admin", "username"),
+        "project": login("admin", "project_name"),
         "password_file": password,
-        "rules": [{"project": of("nfv", "project_name"), "role": "member", "gets": {"tenant": "acme", "role": "operate"}}],
+        "rules": [{"project": login("nfv", "project_name"), "role": "member", "gets": {"tenant": "acme", "role": "operate"}}],
     }}});
     std::fs::write(folder.path().join("server.yaml"), access.to_string()).unwrap();
     let server = Server::start(folder.path(), "info");

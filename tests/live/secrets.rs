@@ -123,31 +123,32 @@ fn hash(password: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// What a cluster made of itself: bootstrap tokens and a certificate key, as they stood in the files that were seen.
+/// Secrets that a cluster generated: bootstrap tokens and a certificate key, as found in files.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct ClusterSecrets {
     pub(crate) tokens: Vec<String>,
     pub(crate) keys: Vec<String>,
 }
 
-impl Made {
-    pub(crate) fn of<'a>(files: impl IntoIterator<Item = &'a Vec<u8>>) -> Self {
-        let mut made = Self::default();
+impl ClusterSecrets {
+    pub(crate) fn find<'a>(files: impl IntoIterator<Item = &'a Vec<u8>>) -> Self {
+        let mut secrets = Self::default();
         for file in files {
             let text = String::from_utf8_lossy(file);
             let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
-            made.tokens
+            secrets
+                .tokens
                 .extend(words.filter(|word| is_token(word)).map(str::to_owned));
             let key = text
                 .split_once("\"certificate_key\":\"")
                 .and_then(|(_, rest)| rest.get(..64));
-            made.keys.extend(key.map(str::to_owned));
+            secrets.keys.extend(key.map(str::to_owned));
         }
-        for list in [&mut made.tokens, &mut made.keys] {
+        for list in [&mut secrets.tokens, &mut secrets.keys] {
             list.sort();
             list.dedup();
         }
-        made
+        secrets
     }
 
     /// They are looked for with the rest.
@@ -184,7 +185,7 @@ pub(crate) fn bearer_token(master: &Host<'_>, secret: &str) -> String {
     token
 }
 
-/// The files of all hosts that hold a secret, but for the database of Kubernetes, which is made to hold them.
+/// The files of all hosts that hold a secret, but for the database of Kubernetes, which is secrets to hold them.
 pub(crate) fn on_hosts(real: &Real, planted: &Planted) -> Vec<String> {
     let new_resources = real.new_resources();
     let names: Vec<_> = new_resources

@@ -49,8 +49,8 @@ pub fn optional_neighbour(variable: &str) -> Option<PathBuf> {
 /// When they are absent and `VNFM_REQUIRE_LIVE=1`.
 #[must_use]
 pub fn sol_data() -> Option<PathBuf> {
-    let beside = || crate::sources::root().join("../shared/sol");
-    let folder = std::env::var_os("VNFM_SOL_DATA").map_or_else(beside, PathBuf::from);
+    let default_folder = || crate::sources::root().join("../shared/sol");
+    let folder = std::env::var_os("VNFM_SOL_DATA").map_or_else(default_folder, PathBuf::from);
     if folder.is_dir() {
         return Some(folder);
     }

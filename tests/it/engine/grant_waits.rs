@@ -188,7 +188,7 @@ async fn cancel_while_waiting(
     respond_with(&world, std::iter::repeat_with(first).take(10_000));
     let op = begin(&engine, Instantiate, &id).await;
     let cancels = async {
-        let shown = loop {
+        let visible = loop {
             let progress = engine.progress(TENANT, &op).await.unwrap();
             if let Some(waiting) = progress.waiting {
                 assert_eq!(progress.step.as_deref(), Some("grant"));
@@ -197,7 +197,7 @@ async fn cancel_while_waiting(
             }
             engine.changed(&op).await;
         };
-        assert!(shown.contains(what), "{shown}");
+        assert!(visible.contains(what), "{visible}");
         engine.cancel(TENANT, &op, mode).await.unwrap();
         let pending = record(&engine, &op).await;
         assert_eq!(

@@ -245,8 +245,8 @@ async fn grant_request_links_use_the_api_version_of_the_operation() {
             links.vnf_instance.href,
             format!("{below}/vnf_instances/{id}")
         );
-        let shown = serde_json::to_string(&record(&engine, &op).await).unwrap();
-        assert!(!shown.contains("vnfm/v1"), "{shown}");
+        let visible = serde_json::to_string(&record(&engine, &op).await).unwrap();
+        assert!(!visible.contains("vnfm/v1"), "{visible}");
     }
 }
 
@@ -315,10 +315,10 @@ async fn the_vnf_is_created_as_the_grant_says() {
     assert_eq!(granted.managed_links["internalVL"], "n1");
     assert_eq!(granted.managed_link_ids["internalVL"], "managed-by-nfvo");
     assert_eq!(deployment.ext_virtual_links[0].resource_id, "n2");
-    let shown = world.hook_params.lock().unwrap().clone();
+    let visible = world.hook_params.lock().unwrap().clone();
     assert!(
-        shown.iter().all(|(_, params)| params["from"] == "nfvo"),
-        "{shown:?}"
+        visible.iter().all(|(_, params)| params["from"] == "nfvo"),
+        "{visible:?}"
     );
     assert_grant_is_recorded(&engine, &id).await;
     let heal = begin(&engine, Heal, &id).await;
@@ -383,10 +383,10 @@ async fn a_retry_reuses_the_grant_and_hides_its_secrets() {
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
     assert_eq!(nfvo_calls(&world), ["grant"]);
-    let shown = record(&engine, &op).await;
-    assert_eq!(shown.grant_id.as_deref(), Some("g1"));
+    let visible = record(&engine, &op).await;
+    assert_eq!(visible.grant_id.as_deref(), Some("g1"));
     let instance = engine.store().instance(TENANT, &id).await.unwrap();
     let log = engine.log(TENANT, &op, 0).await.unwrap();
-    let shown = format!("{} {} {log:?}", json!(shown), json!(instance.vnf));
-    assert!(!shown.contains("planted-grant-password"), "{shown}");
+    let visible = format!("{} {} {log:?}", json!(visible), json!(instance.vnf));
+    assert!(!visible.contains("planted-grant-password"), "{visible}");
 }

@@ -122,14 +122,14 @@ async fn operations_show_no_secrets() {
     let instance = engine.store().instance(TENANT, &id).await.unwrap();
     let vims = engine.vims(TENANT).await.unwrap();
     let outbox = engine.store().outbox(0, 1000).await.unwrap();
-    let shown = format!(
+    let visible = format!(
         "{} {} {} {outbox:?} {record:?} {instance:?}",
         serde_json::to_string(&record.op).unwrap(),
         serde_json::to_string(&instance.vnf).unwrap(),
         serde_json::to_string(&vims).unwrap(),
     );
-    assert!(!shown.contains("planted"), "{shown}");
-    assert!(shown.contains("[hidden]"));
+    assert!(!visible.contains("planted"), "{visible}");
+    assert!(visible.contains("[hidden]"));
     let sealed = serde_json::to_string(&*instance.deployment.unwrap()).unwrap();
     assert!(
         sealed.contains("planted-password"),

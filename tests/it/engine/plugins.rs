@@ -198,8 +198,8 @@ async fn an_instance_stays_on_its_plugin_version_while_that_is_installed() {
     let id = instance(&engine).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     engine.drive(&op).await.unwrap();
-    let made = engine.store().instance(TENANT, &id).await.unwrap().vnf;
-    let drivers = made.instantiated_vnf_info.unwrap().metadata["mgmtDrivers"].clone();
+    let created = engine.store().instance(TENANT, &id).await.unwrap().vnf;
+    let drivers = created.instantiated_vnf_info.unwrap().metadata["mgmtDrivers"].clone();
     assert_eq!(
         drivers,
         serde_json::json!({"mgmt-drivers-kubernetes": "fake@1.0.0"})

@@ -99,9 +99,9 @@ async fn log_with_failed_writes(times: usize) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn unsaved_log_lines_do_not_block_an_operation_and_are_saved_later() {
-    let whole = log_with_failed_writes(0).await;
-    assert!(whole.len() > 2, "{whole:?}");
-    assert_eq!(log_with_failed_writes(1).await, whole);
+    let complete = log_with_failed_writes(0).await;
+    assert!(complete.len() > 2, "{complete:?}");
+    assert_eq!(log_with_failed_writes(1).await, complete);
     assert_eq!(
         log_with_failed_writes(usize::MAX).await,
         [],

@@ -63,14 +63,14 @@ fn healing_replaces_only_the_deleted_worker() {
             "the others are as before, to the last member: {after:#?}"
         );
         assert_eq!(affected(&testbed, &op, "REMOVED"), [lost]);
-        let made = affected(&testbed, &op, "ADDED");
+        let created = affected(&testbed, &op, "ADDED");
         let known: Vec<&str> = before
             .iter()
             .map(|one| one["id"].as_str().unwrap())
             .collect();
         assert!(
-            made.len() == 1 && !known.contains(&made[0].as_str()),
-            "{made:?}"
+            created.len() == 1 && !known.contains(&created[0].as_str()),
+            "{created:?}"
         );
         let ports = |all: &[Value]| -> Vec<Value> {
             let cps = all
@@ -104,15 +104,15 @@ fn a_crash_during_a_heal_is_resumed() {
     let (_, request) = testbed.create_a(&package_without_hooks("vnf-a-k8s-cluster", folder.path()));
     testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
     let before = vnfcs(&testbed);
-    let meant = before[0]["id"].as_str().unwrap();
-    let op = heal(&testbed, &[meant]);
+    let target = before[0]["id"].as_str().unwrap();
+    let op = heal(&testbed, &[target]);
     vnfm_tests::programs::until("the update", vnfm_tests::testbed::LONG, || {
         (!sim.calls("heat.stack_update", "").is_empty()).then_some(())
     });
     testbed.server.kill();
     testbed.server.begin();
     testbed.wait_for_state(&op, "COMPLETED");
-    assert_eq!(affected(&testbed, &op, "REMOVED"), [meant]);
+    assert_eq!(affected(&testbed, &op, "REMOVED"), [target]);
     assert_eq!(
         vnfcs(&testbed)
             .iter()

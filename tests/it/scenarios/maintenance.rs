@@ -85,7 +85,7 @@ fn a_long_step_does_not_delay_shutdown() {
 
 /// Another VNF-A, with a cluster of its own name; its id and the operation that instantiates it.
 fn begin(testbed: &Testbed, package: &str, name: &str) -> (String, String) {
-    let made = testbed
+    let created = testbed
         .server
         .ctl(&["vnf", "create", "--package", package, "--name", name]);
     let vim = testbed.server.ctl(&["vim", "show", VIM]);
@@ -94,7 +94,7 @@ fn begin(testbed: &Testbed, package: &str, name: &str) -> (String, String) {
         .to_string();
     let request = request.replace("\"cluster\"", &format!("\"cluster-{name}\""));
     let op = testbed.instantiate(name, &serde_json::from_str(&request).unwrap());
-    (made["id"].as_str().unwrap().to_owned(), op)
+    (created["id"].as_str().unwrap().to_owned(), op)
 }
 
 fn up(testbed: &Testbed, package: &str, name: &str) -> String {
@@ -143,16 +143,16 @@ fn assert_serves_reads_only(testbed: &Testbed) {
 }
 
 fn assert_recovery_shows(testbed: &Testbed, missing: &str, orphan_of: &str) {
-    let shown = testbed.server.run(&["recovery", "show"]);
+    let recovery = testbed.server.run(&["recovery", "show"]);
     assert!(
-        shown
+        recovery
             .stderr
             .contains(&format!("missing: nothing is left of VNF {missing}")),
-        "{shown:?}"
+        "{recovery:?}"
     );
     assert!(
-        shown.stderr.contains("orphan: ") && shown.stderr.contains(orphan_of),
-        "{shown:?}"
+        recovery.stderr.contains("orphan: ") && recovery.stderr.contains(orphan_of),
+        "{recovery:?}"
     );
 }
 
@@ -161,7 +161,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     let (sim, mut testbed) = testbed(&[], "info");
     let package = testbed.onboard(SAMPLE);
     let early = up(&testbed, &package, "early");
-    let gone = up(&testbed, &package, "gone");
+    let deleted = up(&testbed, &package, "gone");
     sim.arm(
         &json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 3_000}}),
     );
@@ -176,7 +176,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     sim.disarm();
     let late = up(&testbed, &package, "late");
     down(&testbed, "gone");
-    let made = sim.calls("heat.stack_create", "").len();
+    let created = sim.calls("heat.stack_create", "").len();
     testbed.server.kill();
 
     let restored = testbed.server.run_server_command(&["restore", file]);
@@ -187,7 +187,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
 
     let comparison = testbed.server.ctl(&["recovery", "show"]);
     assert_eq!(comparison["recovering"], true);
-    let states = [&early, &gone, &middle].map(|id| found(&comparison, id));
+    let states = [&early, &deleted, &middle].map(|id| found(&comparison, id));
     assert_eq!(states, ["AS_RECORDED", "MISSING", "AS_RECORDED"]);
     let in_flight = &comparison["inFlight"][0]["vnfLcmOpOccId"];
     assert_eq!(*in_flight, op.as_str(), "{comparison:#}");
@@ -197,7 +197,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
         !orphans.is_empty() && orphans.iter().all(of_late),
         "{comparison:#}"
     );
-    assert_recovery_shows(&testbed, &gone, &op);
+    assert_recovery_shows(&testbed, &deleted, &op);
 
     // The cluster of the VNF that is gone does not answer.
     let why = testbed.server.refused(&["recovery", "confirm"]);
@@ -209,7 +209,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     down(&testbed, "gone");
     assert_eq!(
         sim.calls("heat.stack_create", "").len(),
-        made,
+        created,
         "nothing is doubled"
     );
     assert_eq!(

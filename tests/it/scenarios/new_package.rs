@@ -13,12 +13,12 @@ fn assert_instantiates((sim, testbed): (Simulator, Testbed), kind: &str, vim: &s
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web");
     let path = path.to_str().unwrap();
-    let made = testbed
+    let created = testbed
         .server
         .ctl(&["new", "vnfd", "web", "--kind", kind, "--dir", path]);
     let package = testbed.onboard(path);
     let known: Value = testbed.server.ctl(&["package", "show", &package]);
-    assert_eq!(known["vnfdId"], made["vnfdId"]);
+    assert_eq!(known["vnfdId"], created["vnfdId"]);
     testbed
         .server
         .ctl(&["vnf", "create", "--package", &package, "--name", "web"]);

@@ -118,12 +118,16 @@ fn a_missing_manifest_is_reported_at_onboarding() {
     let (_sim, testbed) = testbed(&[], "info");
     let folder = tempfile::tempdir().unwrap();
     let package = copy("broken/missing-manifest", folder.path());
-    let said = testbed
+    let output = testbed
         .server
         .run(&["package", "onboard", &package.to_string_lossy()]);
-    assert_ne!(said.code, 0, "{said:?}");
+    assert_ne!(output.code, 0, "{output:?}");
     for part in ["Files/kubernetes/order.yaml:3:12", "deploymnt.yaml"] {
-        assert!(said.stderr.contains(part), "no `{part}` in {}", said.stderr);
+        assert!(
+            output.stderr.contains(part),
+            "no `{part}` in {}",
+            output.stderr
+        );
     }
     let listed = testbed.server.ctl(&["package", "list"]);
     let onboarded = listed

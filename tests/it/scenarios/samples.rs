@@ -117,12 +117,12 @@ fn each_vnfc_of_the_pair_has_its_own_volume() {
     on_openstack("vnf-ha-pair", |info, _| {
         assert_counts(info, &[("active", 1), ("standby", 1)]);
         let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
-        let mut of: Vec<_> = volumes
+        let mut storages: Vec<_> = volumes
             .iter()
             .map(|one| one["virtualStorageDescId"].as_str().unwrap())
             .collect();
-        of.sort_unstable();
-        assert_eq!(of, ["activeData", "standbyData"]);
+        storages.sort_unstable();
+        assert_eq!(storages, ["activeData", "standbyData"]);
         for vnfc in info["vnfcResourceInfo"].as_array().unwrap() {
             assert_eq!(
                 vnfc["storageResourceIds"].as_array().unwrap().len(),
@@ -160,12 +160,12 @@ fn a_base_hot_creates_trunks_sriov_ports_and_shared_addresses() {
         let stack = &cloud.list("orchestration", "/stacks", "stacks")[0];
         let word = |name: &str| stack[name].as_str().unwrap();
         let path = format!("/stacks/{}/{}/resources", word("stack_name"), word("id"));
-        let made = cloud.list("orchestration", &path, "resources");
+        let created = cloud.list("orchestration", &path, "resources");
         let is_trunk = |one: &Value| one["resource_type"] == "OS::Neutron::Trunk";
         assert_eq!(
-            made.iter().filter(|one| is_trunk(one)).count(),
+            created.iter().filter(|one| is_trunk(one)).count(),
             1,
-            "{made:#?}"
+            "{created:#?}"
         );
     });
 }
@@ -220,7 +220,7 @@ fn asd_manifests_are_applied_in_order() {
     let (sim, testbed, vim) = with_cluster();
     let instance = SampleInstance::create(&testbed, "asd-web", "asd-web");
     let mut request = testbed.request("asd-web", &vim);
-    let whole = request["additionalParams"].take();
+    let complete = request["additionalParams"].take();
     request["additionalParams"] = json!({"greeting": "hello"});
     let id = testbed.server.ctl(&["vnf", "show", "asd-web"])["id"]
         .as_str()
@@ -237,7 +237,7 @@ fn asd_manifests_are_applied_in_order() {
         !detail.contains("order.yaml"),
         "an ASD has no order file: {detail}"
     );
-    request["additionalParams"] = whole;
+    request["additionalParams"] = complete;
     let info = instance.instantiate(&request);
     assert_counts(&info, &[("web", 2)]);
     let applied: Vec<String> = sim
@@ -292,11 +292,11 @@ fn key_pair(folder: &Path) {
         "-out",
         "vendor.pem",
     ]);
-    let made = openssl.current_dir(folder).output().unwrap();
+    let created = openssl.current_dir(folder).output().unwrap();
     assert!(
-        made.status.success(),
+        created.status.success(),
         "openssl: {}",
-        String::from_utf8_lossy(&made.stderr)
+        String::from_utf8_lossy(&created.stderr)
     );
 }
 
@@ -313,12 +313,12 @@ fn a_signed_package_is_accepted_when_signatures_are_required() {
     let sample = super::copy("vnf-ha-pair", folder.path())
         .to_string_lossy()
         .into_owned();
-    let said = testbed.server.run(&["package", "onboard", &sample]);
-    assert_ne!(said.code, 0, "{said:?}");
+    let output = testbed.server.run(&["package", "onboard", &sample]);
+    assert_ne!(output.code, 0, "{output:?}");
     assert!(
-        said.stderr.contains("the package is not signed"),
+        output.stderr.contains("the package is not signed"),
         "{}",
-        said.stderr
+        output.stderr
     );
     for (option, name) in [("1", "pair.csar"), ("2", "pair.zip")] {
         let (key, out) = (at("vendor.key"), at(name));
