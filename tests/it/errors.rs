@@ -133,11 +133,11 @@ fn plugin_errors_page_is_current_and_every_code_has_a_test() {
     let rows = of_authors();
     let tests = tests_of(&rows.iter().map(|row| row.0).collect());
     let mut page = String::from(
-        "# What authors of plugins and scripts read\n\n\
+        "# Errors for plugin authors\n\n\
          <!-- Generated from the crates by `VNFM_UPDATE_GENERATED=1 cargo test -p vnfm-tests errors`. -->\n\n\
-         A hook that fails ends its operation in FAILED_TEMP with one of these codes, or with one of its own, in `code`. The \
-         sentence beside it names the member, file, symbol or version that is wrong, and what was expected. Each row is \
-         what the test named in it expects. All errors: [errors](errors.md).\n\n\
+         A failed hook ends its operation in FAILED_TEMP with one of these codes, or with its own, in `code`. The \
+         `detail` names the wrong member, file, symbol or version, and the expected one. The test in each row expects \
+         that code. All errors: [errors](errors.md).\n\n\
          | code | from | means | next | test |\n|---|---|---|---|---|\n",
     );
     let mut untried = Vec::new();
