@@ -1,5 +1,5 @@
-//! Healing a worker of VNF-A with VNF-B on it, with real kubelets: pods move, the successor joins, the VIM stays, and
-//! the other machines are not touched. Then the same for the other worker, whose power went behind our back.
+//! Heals a worker of VNF-A with VNF-B on it, with real kubelets: pods move, the replacement joins, the VIM stays, and the
+//! other machines are not touched. Then the same for the other worker after a power failure.
 
 use std::time::{Duration, Instant};
 

@@ -19,7 +19,7 @@ const HOST: &str = "workernode-1";
 const OTHER: &str = "workernode-0";
 const JOIN: &str = "^kubeadm join";
 
-/// The machine behind a server that was not there before the story, from outside.
+/// The machine behind a server that the scenario created, from outside.
 pub(crate) struct Host<'a> {
     real: &'a Real,
     name: &'a str,
@@ -30,7 +30,7 @@ impl<'a> Host<'a> {
         Self { real, name }
     }
 
-    /// What the hypervisor says of it: `host` names its folder, which is not the server's name where that was taken.
+    /// The hypervisor's record: `host` is its folder, which differs from the server's name if that was in use.
     fn record(&self) -> Option<Value> {
         let state = self
             .real
@@ -49,7 +49,7 @@ impl<'a> Host<'a> {
         known.into_values().find(is_host)
     }
 
-    /// Tells the hypervisor to do something to it: `power-off`, `power-on`.
+    /// Sends a command for it to the hypervisor: `power-off`, `power-on`.
     pub(crate) fn command(&self, verb: &str) {
         let script = sources::root().join("tests/stack/openstack/hypervisor.py");
         let home = self.real.clouds.parent().unwrap();
@@ -64,7 +64,7 @@ impl<'a> Host<'a> {
         assert!(output.status.success(), "{verb}: {output:?}");
     }
 
-    /// Its first process; nothing while it is off.
+    /// Its first process; none while it is off.
     fn pid(&self) -> Option<String> {
         let folder = self
             .real
@@ -74,7 +74,7 @@ impl<'a> Host<'a> {
         Some(pid.trim().to_owned()).filter(|pid| Path::new("/proc").join(pid).exists())
     }
 
-    /// Where its files are seen from here.
+    /// Its root folder, as seen from this machine.
     pub(crate) fn root(&self) -> PathBuf {
         let pid = self
             .pid()
@@ -87,7 +87,7 @@ impl<'a> Host<'a> {
         self.run_script_with_input(script, "")
     }
 
-    /// The same, with something to read.
+    /// The same, with input.
     pub(crate) fn run_script_with_input(&self, script: &str, input: &str) -> String {
         let pid = self
             .pid()
@@ -99,7 +99,7 @@ impl<'a> Host<'a> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Whether a program of this command line runs in it.
+    /// Whether a program with this command line runs on it.
     fn is_running(&self, pattern: &str) -> bool {
         self.pid().is_some_and(|pid| {
             let mut command = Command::new("nsenter");
@@ -110,13 +110,13 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// Waits until a program of this command line runs in it.
+    /// Waits until a program with this command line runs on it.
     fn wait_until_running(&self, pattern: &str) {
         let what = format!("`{pattern}` on `{}`", self.name);
         until(&what, LONG, || self.is_running(pattern).then_some(()));
     }
 
-    /// Its address goes, and comes again from inside, where the cut does not reach.
+    /// Removes its address; a process on the host, which the outage does not affect, restores it.
     fn cut_network(&self, seconds: u32) {
         self.inside(&format!(
             "ip link set eth0 down; \
@@ -136,7 +136,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Runs a program that reads this.
+/// Runs a program with this input.
 pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
     let command = command
         .stdin(Stdio::piped())
@@ -152,7 +152,7 @@ pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// A story in which VNF-A is being instantiated.
+/// A scenario in which VNF-A is being instantiated.
 struct FaultyHost {
     real: Real,
     testbed: Testbed,
@@ -172,7 +172,7 @@ impl FaultyHost {
         Host::new(&self.real, HOST)
     }
 
-    /// It ends well by itself; then all of it goes.
+    /// It completes by itself; then everything is terminated and deleted.
     fn assert_completes(&self) {
         self.testbed.wait_for_state(&self.op, "COMPLETED");
         self.testbed.assert_a_up(3);
@@ -181,7 +181,7 @@ impl FaultyHost {
         self.real.wait_until_clean();
     }
 
-    /// It stops with these words; what it says.
+    /// It stops with these words in its error; returns the error.
     fn assert_stops(&self, words: &[&str]) -> Value {
         let end = self.testbed.wait_for_state(&self.op, "FAILED_TEMP");
         let output = ["detail", "next"].map(|member| end["error"][member].as_str().unwrap());

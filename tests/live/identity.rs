@@ -16,7 +16,7 @@ const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
 const STARTS: Duration = Duration::from_mins(3);
 const ADMIN: &str = "administrator";
 
-/// A Keycloak with nothing but memory, which ends with this.
+/// A Keycloak without a database, which is stopped on drop.
 pub(crate) struct Keycloak {
     process: Child,
     pub(crate) url: String,
@@ -24,7 +24,7 @@ pub(crate) struct Keycloak {
 
 impl Drop for Keycloak {
     fn drop(&mut self) {
-        // The script, and the Java that it has started.
+        // The script, and the Java process that it started.
         let all = format!("-{}", self.process.id());
         let _ = Command::new("kill").args(["-KILL", "--", &all]).status();
         let _ = self.process.wait();
@@ -102,7 +102,7 @@ impl Keycloak {
         self.administer("", &realm);
     }
 
-    /// From now on tokens are signed with a new key.
+    /// Rotates the key that signs tokens.
     fn rotate(&self) {
         let config = json!({"priority": ["500"], "keySize": ["2048"], "algorithm": ["RS256"], "enabled": ["true"],
             "active": ["true"]});
@@ -121,7 +121,7 @@ impl Keycloak {
     }
 }
 
-/// A port that nobody listens at, for a program that cannot choose one.
+/// An unused port, for a program that cannot choose one.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -130,7 +130,7 @@ pub(crate) fn free_port() -> u16 {
         .port()
 }
 
-/// Of a token its header (0), or what it claims (1).
+/// A token's header (0) or claims (1).
 pub(crate) fn part_of(token: &str, part: usize) -> Value {
     use base64::Engine as _;
     let part = token.split('.').nth(part).unwrap();
@@ -227,6 +227,6 @@ fn keystone_tokens_are_accepted() {
             .to_owned()
     };
     assert_eq!(status(&token("nfv")), 200);
-    assert_eq!(status(&token("admin")), 403, "no rule is for that project");
+    assert_eq!(status(&token("admin")), 403, "no rule matches that project");
     assert_eq!(status("gAAAAAnone"), 401);
 }

@@ -1,4 +1,4 @@
-//! The key that seals secrets, brought into the real cloud's Barbican and back, with a crash on the way.
+//! Moves the sealing key to the real cloud's Barbican and back, with a crash in between.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use vnfm_tests::live::{neighbour, skip};
 use vnfm_tests::programs::Server;
 
-/// Registers the cloud; the path of its VIM.
+/// Registers the cloud; returns the path of its VIM.
 fn register_cloud(server: &Server, clouds: &std::path::Path) -> String {
     let path = clouds.to_string_lossy();
     let file = ["--config-file", &path, "--cloud", "nfv"];
@@ -29,7 +29,7 @@ fn the_secret_key_moves_to_barbican_and_back() {
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
     std::fs::write(&password, login("password")).unwrap();
-    // It begins with the key file.
+    // At first the key is in the file.
     let mut server = Server::start(folder.path(), "info");
     let vim = register_cloud(&server, &clouds);
     if !server

@@ -1,5 +1,4 @@
-//! Subscribers behind an nginx, as operators have them: one that wants our certificate, and one that wants a token of a
-//! Keycloak.
+//! Subscribers behind an nginx, as operators run them: one requires our certificate, one a Keycloak token.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,10 +14,10 @@ use vnfm_tests::sources;
 use crate::identity::{Keycloak, free_port, part_of};
 
 const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
-/// How long nginx may take to start, and a notification to come.
+/// How long nginx may take to start, and a notification to arrive.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An nginx that takes what comes, tells it in its log, and ends with this.
+/// An nginx that accepts and logs everything, and is stopped on drop.
 struct Nginx {
     process: Child,
     port: u16,
@@ -75,7 +74,7 @@ impl Nginx {
 
     /// The requests received, once there are `many`.
     fn heard(&self, many: usize) -> Vec<Value> {
-        until("nginx has heard enough", TIMEOUT, || {
+        until("nginx has received the requests", TIMEOUT, || {
             let text = std::fs::read_to_string(&self.heard).unwrap_or_default();
             let received: Vec<Value> = text.lines().flat_map(serde_json::from_str).collect();
             (received.len() >= many).then_some(received)
@@ -99,7 +98,7 @@ fn notifications_of_an_instance(server: &Server, package: &str, nginx: &Nginx) -
     let created = server.ctl(&["vnf", "create", "--package", package]);
     server.ctl(&["vnf", "delete", created["id"].as_str().unwrap()]);
     let heard = nginx.heard(3);
-    assert_eq!(heard[0]["method"], "GET", "the test of the callback");
+    assert_eq!(heard[0]["method"], "GET", "the callback test");
     let kinds: Vec<_> = heard[1..]
         .iter()
         .map(|one| {
