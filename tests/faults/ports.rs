@@ -18,7 +18,7 @@ const STORE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The error of a struck call.
 pub(crate) const INJECTED: Code = Code {
-    name: "faults.told-to",
+    name: "faults.injected",
     kind: ErrorKind::Unavailable,
     means: "the fault machine injected a failure",
     next: "nothing",

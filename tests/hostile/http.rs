@@ -233,11 +233,11 @@ impl Clients {
         answer: &Response,
     ) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let owner = tenant(user);
+        let caller = tenant(user);
         if answer.status == 201
             && let Some(id) = answer.created_id().filter(|id| id.len() == 36)
         {
-            notes.created.insert(id, owner.to_owned());
+            notes.created.insert(id, caller.to_owned());
         }
         let what = |why: &str| {
             let text: String = answer.text().chars().take(400).collect();
@@ -257,7 +257,7 @@ impl Clients {
                 .found
                 .push(what(&format!("I6: {secrets:?} in a response")));
         }
-        if of == "default" {
+        if caller == "default" {
             return;
         }
         let text = answer.text();
@@ -265,16 +265,16 @@ impl Clients {
         let sent = format!("{path} {}", sent.unwrap_or_default());
         if method != "GET" {
             let named = notes.created.keys().filter(|id| path.contains(id.as_str()));
-            let named: Vec<_> = named.map(|id| (of, id.clone())).collect();
+            let named: Vec<_> = named.map(|id| (caller, id.clone())).collect();
             notes.named.extend(named);
         }
         let is_audit = path.starts_with("/vnfm/v1/audit");
         let foreign = notes.created.iter().find(|(id, owner)| {
-            owner.as_str() != of
+            owner.as_str() != caller
                 && owner.as_str() != "default"
                 && text.contains(id.as_str())
                 && !sent.contains(id.as_str())
-                && !(is_audit && notes.named.contains(&(of, (*id).clone())))
+                && !(is_audit && notes.named.contains(&(caller, (*id).clone())))
         });
         if let Some((id, owner)) = foreign {
             let why = format!("an answer names `{id}` of tenant `{owner}`");

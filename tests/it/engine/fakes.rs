@@ -14,7 +14,7 @@ use vnfm_types::*;
 
 pub(crate) const TENANT: &str = "default";
 pub(super) const INJECTED: Code = Code {
-    name: "test.told-to",
+    name: "test.injected",
     kind: ErrorKind::Unavailable,
     means: "the test injected a failure",
     next: "nothing",
@@ -110,7 +110,7 @@ impl FakeWorld {
             return Err(PortError::new(
                 &INJECTED,
                 format!("do `{name}`"),
-                "the VIM is gone",
+                "the VIM is unavailable",
             ));
         }
         let fails = self.fail_call.load(SeqCst) == number;
@@ -133,7 +133,7 @@ impl FakeWorld {
             Err(PortError::new(
                 &INJECTED,
                 format!("do `{name}`"),
-                "told to fail",
+                "injected failure",
             ))
         } else {
             Ok(())
@@ -256,7 +256,7 @@ impl InfraDriver for FakeVim {
         _: &Value,
     ) -> Result<Allocated, PortError> {
         if self.0.vim_unavailable.load(SeqCst) {
-            return Err(PortError::new(&INJECTED, "look", "the VIM is gone"));
+            return Err(PortError::new(&INJECTED, "look", "the VIM is unavailable"));
         }
         let id = &cx.ownership.instance_id;
         if !self.0.resource_ids().contains(id) {
@@ -274,7 +274,7 @@ impl InfraDriver for FakeVim {
         _: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
         if self.0.vim_unavailable.load(SeqCst) {
-            return Err(PortError::new(&INJECTED, "look", "the VIM is gone"));
+            return Err(PortError::new(&INJECTED, "look", "the VIM is unavailable"));
         }
         let owned = |id: String| OwnedResource {
             kind: "Thing".into(),
@@ -342,7 +342,7 @@ impl Nfvo for FakeNfvo {
         let next = self.0.grant_responses.lock().unwrap().pop_front();
         let request = self.0.grant_requests.lock().unwrap().last().cloned();
         let granted = || Ok(GrantOutcome::Granted(Box::new(granted(&request.unwrap()))));
-        assert_eq!(fixture, "place", "where it was told to look");
+        assert_eq!(fixture, "place", "the location of the 202 response");
         next.unwrap_or_else(granted)
     }
 }

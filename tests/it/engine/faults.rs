@@ -157,7 +157,7 @@ async fn recover(engine: &Engine, op: &str, id: &str, recovery: Recovery, case: 
         .error
         .unwrap();
     assert!(
-        error.detail.contains("told to fail") && error.step.is_some(),
+        error.detail.contains("injected failure") && error.step.is_some(),
         "{case}: {error:?}"
     );
     let is_irreversible = engine

@@ -151,7 +151,7 @@ async fn an_instance_above_the_resource_limit_is_refused_with_the_setting() {
         plan,
         ..Limits::default()
     });
-    // What was accepted before the limit became smaller says so where it would be made.
+    // An operation accepted before the limit was lowered fails before it creates anything.
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
     let problem = engine

@@ -1,4 +1,4 @@
-//! What the engine would do: told as it would be, refused as it would be, and nothing of it is written.
+//! Previews of operations: the same result and the same refusals as the operation, and nothing is written.
 
 use super::fakes::*;
 use super::setup::*;

@@ -111,7 +111,7 @@ async fn a_hook_that_killed_the_server_while_running_alone_is_not_restarted() {
     assert_consistent(&last, &world, "died while it ran alone").await;
 }
 
-/// A process that lost its lease for a while takes its own operation up again: nobody died.
+/// A process that lost its lease for a while resumes its own operation; this does not count as a crash.
 #[tokio::test]
 async fn losing_a_lease_does_not_count_as_a_crash() {
     let (world, store, op) = operation_with_hanging_hook().await;

@@ -22,7 +22,8 @@ fn vnf_b_on_vnf_a(package_of_b: &str) -> (Simulator, Testbed, String) {
     (sim, testbed, cluster)
 }
 
-/// Only the server of `workerNode-0` is another one, the cluster is whole and the same, VNF-B runs on it; then both go.
+/// Only the server of `workerNode-0` was replaced, the cluster is complete and the same, VNF-B runs on it; then both are
+/// terminated.
 fn assert_one_worker_replaced(sim: &Simulator, testbed: &Testbed, cluster: &str, before: &Before) {
     let now = vnfcs(testbed);
     for (name, old) in &before.vnfcs {
@@ -105,7 +106,7 @@ fn a_powered_off_worker_is_healed() {
     assert_one_worker_replaced(&sim, &testbed, &cluster, &before);
 }
 
-/// VNF-B with a budget that lets none of its pods go.
+/// VNF-B with a disruption budget that allows no eviction.
 fn package_with_disruption_budget(folder: &Path) -> String {
     let package = copy("vnf-b-cnf", folder);
     let append = |file: &str, text: &str| {

@@ -15,7 +15,7 @@ use super::package_without_hooks;
 /// The password of this server at the NFVO.
 const PASSWORD: &str = "planted-nfvo-password-2c77";
 
-/// A VNF-A without hooks, created, at a server that asks the world's NFVO.
+/// A VNF-A without hooks, created, at a server that uses the simulated NFVO.
 struct Scene {
     sim: Simulator,
     testbed: Testbed,

@@ -10,7 +10,7 @@ use super::testbed;
 const VIM: &str = "containers";
 const CLUSTER: &str = "standalone";
 
-/// A world with a cluster that the server knows, and VNF-B's package; the request that puts VNF-B on it.
+/// A world with a registered cluster, and VNF-B's package; returns the request that instantiates VNF-B on it.
 fn containers() -> (Simulator, Testbed, Value) {
     let (sim, testbed) = testbed(&["--cluster"], "info");
     let file = sim.endpoint("kubeconfig");
@@ -25,7 +25,7 @@ fn containers() -> (Simulator, Testbed, Value) {
     (sim, testbed, request)
 }
 
-/// VNF-B goes, and everything with it.
+/// Terminates and deletes VNF-B; nothing is left.
 fn ends(sim: &Simulator, testbed: &Testbed) {
     testbed.terminate_and_delete(VNF_B);
     testbed.server.ctl(&["vim", "delete", VIM]);

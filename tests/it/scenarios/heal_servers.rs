@@ -1,4 +1,4 @@
-//! `vnfmctl vnf heal` of a VNF without hooks: who is meant is replaced, everybody else stays who he is.
+//! `vnfmctl vnf heal` of a VNF without hooks: the selected servers are replaced, all others are unchanged.
 
 use serde_json::{Value, json};
 use vnfm_tests::testbed::{Testbed, VNF_A};
@@ -22,7 +22,7 @@ fn heal(testbed: &Testbed, vnfcs: &[&str]) -> String {
         .to_owned()
 }
 
-/// What the operation says that it took away and made, by kind of change.
+/// The resources that the operation reports as changed in this way.
 fn affected(testbed: &Testbed, op: &str, change: &str) -> Vec<String> {
     let op = testbed
         .server
@@ -96,7 +96,7 @@ fn healing_replaces_only_the_deleted_worker() {
     }
 }
 
-/// `kill -9` while Heat replaces the server: started again, the operation goes on and replaces nobody twice.
+/// `kill -9` while Heat replaces the server: after a restart the operation resumes and replaces no server twice.
 #[test]
 fn a_crash_during_a_heal_is_resumed() {
     let (sim, mut testbed) = testbed(&["--server-build", "1500"], "info");

@@ -6,10 +6,10 @@ use vnfm_tests::testbed::{Testbed, VNF_A};
 
 use super::testbed;
 
-/// What the real one says.
+/// Output of the real kubeadm.
 const WHY: &str = "couldn't validate the identity of the API Server";
 
-/// VNF-A's instantiate has stopped because one worker did not join, and will not before the fault is taken away.
+/// VNF-A's instantiation stopped because one worker did not join, and cannot until the fault is removed.
 fn stopped() -> (Simulator, Testbed, String, Value) {
     let (sim, testbed) = testbed(&[], "info");
     let (_, request) = testbed.create_a("vnf-a-k8s-cluster");

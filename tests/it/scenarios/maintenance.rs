@@ -83,7 +83,7 @@ fn a_long_step_does_not_delay_shutdown() {
     testbed.assert_a_up(3);
 }
 
-/// Another VNF-A, with a cluster of its own name; its id and the operation that instantiates it.
+/// Creates and instantiates another VNF-A, with a different cluster name; returns its id and the operation.
 fn begin(testbed: &Testbed, package: &str, name: &str) -> (String, String) {
     let created = testbed
         .server
@@ -108,7 +108,7 @@ fn down(testbed: &Testbed, name: &str) {
     testbed.wait_for_state(begin_op["vnfLcmOpOccId"].as_str().unwrap(), "COMPLETED");
 }
 
-/// What the comparison says of an instance.
+/// The comparison's result for an instance.
 fn found<'a>(comparison: &'a Value, id: &str) -> &'a Value {
     let instances = comparison["instances"].as_array().unwrap();
     &instances
@@ -199,7 +199,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     );
     assert_recovery_shows(&testbed, &deleted, &op);
 
-    // The cluster of the VNF that is gone does not answer.
+    // The cluster of the terminated VNF does not respond.
     let why = testbed.server.refused(&["recovery", "confirm"]);
     assert!(why.contains("cluster-gone"), "{why}");
     testbed.server.ctl(&["recovery", "confirm", "--force"]);
@@ -224,7 +224,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     sim.assert_no_violations();
 }
 
-/// A small filesystem in memory, mounted at a folder for as long as this lives.
+/// A small filesystem in memory, unmounted on drop.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -252,7 +252,7 @@ impl Disk {
         }
     }
 
-    /// Leaves so much room, and no more; others may write meanwhile.
+    /// Fills the disk except for this much space; others may write meanwhile.
     fn leave(&self, kilobytes: u64) {
         let df = Command::new("df")
             .args(["-k", "--output=avail"])
@@ -272,7 +272,7 @@ impl Disk {
             .append(true)
             .open(filler)
             .unwrap();
-        // It ends with an error where the disk is full: that is what is wanted.
+        // It fails when the disk is full, as intended.
         let _ = std::io::copy(&mut std::io::repeat(0).take(wanted), &mut filler);
     }
 

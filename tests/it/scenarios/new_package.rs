@@ -1,4 +1,4 @@
-//! What `vnfmctl new vnfd` makes is onboarded as it is, runs in the simulated world and goes without a trace.
+//! Packages from `vnfmctl new vnfd` can be onboarded unchanged, run in the simulated world, and leave nothing behind.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use vnfm_tests::testbed::{Testbed, VIM};
 
 use super::{testbed, testbed_in};
 
-/// Makes a package, and an instance of it on this VIM that comes up and goes.
+/// Creates a package, and instantiates and terminates an instance of it on this VIM.
 fn assert_instantiates((sim, testbed): (Simulator, Testbed), kind: &str, vim: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web");

@@ -1,4 +1,4 @@
-//! The VIM's password changes in the middle of an instantiate.
+//! The VIM's password changes during an instantiation.
 
 use serde_json::json;
 use vnfm_tests::programs::until;

@@ -5,7 +5,7 @@ use vnfm_tests::testbed::{Testbed, VIM, VNF_A};
 
 use super::{copy, testbed};
 
-/// Everything that the server knows of.
+/// Every record of the server.
 fn known(testbed: &Testbed) -> Vec<Value> {
     let lists = [["vnf", "list"], ["op", "list"], ["vim", "list"]];
     lists
@@ -14,10 +14,10 @@ fn known(testbed: &Testbed) -> Vec<Value> {
         .collect()
 }
 
-/// A change of a good request, the status of its answer, and what that says.
+/// A change of a valid request, the status of the response, and parts of its text.
 type Case = (fn(&mut Value), u16, &'static [&'static str]);
 
-/// What is wrong with a request that can be read.
+/// Errors in well-formed requests.
 const CASES: &[Case] = &[
     (
         |request| request["flavourId"] = json!("huge"),

@@ -1,4 +1,5 @@
-//! The samples that have no story of their own come and go in the simulated world, and what they are for is there.
+//! The samples without a separate test are instantiated and terminated in the simulated world, and what they demonstrate
+//! is checked.
 
 use std::path::Path;
 use std::process::Command;
@@ -38,7 +39,7 @@ impl<'a> SampleInstance<'a> {
             .to_owned()
     }
 
-    /// Instantiates it by this request; what it has then.
+    /// Instantiates it with this request; returns `instantiatedVnfInfo`.
     fn instantiate(&self, request: &Value) -> Value {
         self.testbed
             .wait_for_state(&self.testbed.instantiate(self.name, request), "COMPLETED");
@@ -80,7 +81,7 @@ fn assert_counts(info: &Value, expected: &[(&str, usize)]) {
     assert_eq!(counts(info), expected, "{info:#}");
 }
 
-/// A sample on the simulated cloud: it comes up by its own request, is looked at, and goes.
+/// Instantiates a sample with its own request on the simulated cloud, checks it, and terminates it.
 fn on_openstack(sample: &str, look: impl FnOnce(&Value, &Cloud)) {
     let (sim, testbed) = testbed(&[], "info");
     let instance = SampleInstance::create(&testbed, sample, sample);
@@ -193,7 +194,7 @@ fn nested_resource_groups_are_counted_and_their_disks_assigned() {
     });
 }
 
-/// A cluster that is no VNF's, and the id of its VIM.
+/// A standalone cluster, and the id of its VIM.
 fn with_cluster() -> (Simulator, Testbed, String) {
     let (sim, testbed) = testbed_in(&["--cluster"], "limits: {lease_seconds: 2}");
     let file = sim.endpoint("kubeconfig");
@@ -278,7 +279,7 @@ fn a_helm_chart_is_refused_before_anything_is_created() {
     without_cluster(&sim, &testbed);
 }
 
-/// A key and a certificate that vouches for itself, made by `openssl`.
+/// A key and a self-signed certificate, created by `openssl`.
 fn key_pair(folder: &Path) {
     let mut openssl = Command::new("openssl");
     openssl.args([

@@ -1,5 +1,5 @@
 //! Hooks that are scripts of the package: an administrator allows the package by its id, its Python script configures
-//! the servers, and what the operator reads holds no secret.
+//! the servers, and output for operators contains no secret.
 
 use serde_json::json;
 use vnfm_tests::programs::program;
@@ -9,7 +9,7 @@ use vnfm_tests::testbed::Testbed;
 const SAMPLE: &str = "vnf-script-hooks";
 const VNF: &str = "scripted";
 
-/// Allows the plugin that runs scripts; the plugin folder.
+/// Allows the plugin that runs scripts; returns the plugin folder.
 fn allow_script_plugin(testbed: &Testbed) -> String {
     let plugins = testbed
         .server
