@@ -194,7 +194,7 @@ fn keystone_tokens_are_accepted() {
         return;
     };
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(&clouds).unwrap()).unwrap();
-    let login = |cloud: &str, member: &str| {
+    let entry = |cloud: &str, member: &str| {
         file["clouds"][cloud]["auth"][member]
             .as_str()
             .unwrap()
@@ -202,23 +202,23 @@ fn keystone_tokens_are_accepted() {
     };
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
-    std::fs::write(&password, login("admin", "password")).unwrap();
+    std::fs::write(&password, entry("admin", "password")).unwrap();
     let access = json!({"access": {"keystone": {
-        "endpoint": login("admin", "auth_url"),
-        "user": login("admin", "username"),
-        "project": login("admin", "project_name"),
+        "endpoint": entry("admin", "auth_url"),
+        "user": entry("admin", "username"),
+        "project": entry("admin", "project_name"),
         "password_file": password,
-        "rules": [{"project": login("nfv", "project_name"), "role": "member", "gets": {"tenant": "acme", "role": "operate"}}],
+        "rules": [{"project": entry("nfv", "project_name"), "role": "member", "gets": {"tenant": "acme", "role": "operate"}}],
     }}});
     std::fs::write(folder.path().join("server.yaml"), access.to_string()).unwrap();
     let server = Server::start(folder.path(), "info");
     let status = |token: &str| server.http_as("GET", INSTANCES, ("x-auth-token", token)).0;
     let token = |cloud: &str| {
         let login = json!({"auth": {
-            "identity": {"methods": ["password"], "password": {"user": {"name": of(cloud, "username"),
-                "domain": {"id": "default"}, "password": of(cloud, "password")}}},
-            "scope": {"project": {"name": of(cloud, "project_name"), "domain": {"id": "default"}}}}});
-        let answer = ureq::post(&format!("{}/auth/tokens", of(cloud, "auth_url")))
+            "identity": {"methods": ["password"], "password": {"user": {"name": entry(cloud, "username"),
+                "domain": {"id": "default"}, "password": entry(cloud, "password")}}},
+            "scope": {"project": {"name": entry(cloud, "project_name"), "domain": {"id": "default"}}}}});
+        let answer = ureq::post(&format!("{}/auth/tokens", entry(cloud, "auth_url")))
             .send_json(login)
             .unwrap();
         answer.headers()["x-subject-token"]

@@ -2,7 +2,7 @@
 
 use super::fakes::*;
 use super::faults::{begin, ready_in, run_to_end};
-use super::grants::{record, respond_with};
+use super::grants::{REJECTED, later, nfvo_calls, record, respond_with};
 use super::setup::*;
 use super::stopping_store::stop_at;
 use futures::future::BoxFuture;
@@ -40,20 +40,8 @@ impl Clock for InstantClock {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "an answer among others")]
-fn later() -> Result<GrantOutcome, PortError> {
-    Ok(GrantOutcome::Pending("place".into(), None))
-}
-
 fn busy() -> Result<GrantOutcome, PortError> {
     Err(PortError::new(&BUSY, "ask the NFVO", "503"))
-}
-
-/// The calls on the NFVO.
-fn nfvo_calls(world: &FakeWorld) -> Vec<String> {
-    let mut calls = world.calls();
-    calls.retain(|call| call == "grant" || call == "look");
-    calls
 }
 
 #[tokio::test]

@@ -14,12 +14,17 @@ use vnfm_types::LcmOperationType::{Heal, Instantiate, ModifyInfo, Terminate};
 use vnfm_types::v1::ApiVersion;
 use vnfm_types::*;
 
-const REJECTED: Code = Code {
+pub(super) const REJECTED: Code = Code {
     name: "test.no",
     kind: ErrorKind::Refused,
     means: "it says no",
     next: "ask",
 };
+
+#[expect(clippy::unnecessary_wraps, reason = "one of several responses")]
+pub(super) fn later() -> Result<GrantOutcome, PortError> {
+    Ok(GrantOutcome::Pending("place".into(), None))
+}
 
 pub(super) fn respond_with(
     world: &FakeWorld,
@@ -30,6 +35,13 @@ pub(super) fn respond_with(
 
 pub(super) async fn record(engine: &Engine, op: &str) -> VnfLcmOpOcc {
     engine.store().op(TENANT, op).await.unwrap().op
+}
+
+/// The calls on the NFVO.
+pub(super) fn nfvo_calls(world: &FakeWorld) -> Vec<String> {
+    let mut calls = world.calls();
+    calls.retain(|call| call == "grant" || call == "look");
+    calls
 }
 
 /// Runs an instantiation with a modified grant.

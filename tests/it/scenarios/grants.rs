@@ -102,7 +102,7 @@ impl Scene {
         let cases = page["grants"].as_array().unwrap();
         let given = cases.iter().filter(|case| case["status"] == 201).count();
         assert_eq!(given, grants, "{page:#}");
-        let kinds = ["GrantRequest", "Grant", "ProblemDetails"].map(SolSchema::of);
+        let kinds = ["GrantRequest", "Grant", "ProblemDetails"].map(SolSchema::for_type);
         let [Some(request), Some(grant), Some(problem)] = &kinds else {
             return;
         };
