@@ -25,7 +25,6 @@ use crate::site::Site;
 use crate::vnf::{Act, Facts, TENANT, Target, begin};
 use crate::{check, child};
 
-/// A case.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     /// The requested operation.
@@ -43,7 +42,6 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// A case without faults.
     pub(crate) fn without_faults(act: Act) -> Self {
         Self {
             act,

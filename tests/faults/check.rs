@@ -104,7 +104,6 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
     })
 }
 
-/// An instance's operations.
 pub(crate) async fn operations(engine: &Engine, instance: &str) -> Result<Vec<OpRecord>> {
     let filter = Query::of_instance(instance.to_owned());
     Ok(engine.store().ops(TENANT, &filter).await?)
@@ -311,7 +310,6 @@ async fn check_vims(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
 pub(crate) struct Expected<'a> {
     /// Its package.
     pub(crate) vnf: Vnf,
-    /// Its record.
     pub(crate) instance: &'a InstanceRecord,
     /// How exactly the resources must match.
     pub(crate) extent: Extent,

@@ -192,7 +192,6 @@ impl<H: HostServices> HostServices for ProbedHosts<H> {
     }
 }
 
-/// Hooks of MgmtDrivers.
 pub(crate) struct ProbedHooks<M> {
     pub(crate) inner: M,
     pub(crate) probe: Probe,

@@ -228,7 +228,6 @@ impl Probe {
         self.inner().in_flight
     }
 
-    /// The current step.
     pub(crate) fn step(&self) -> String {
         self.inner().last.clone()
     }

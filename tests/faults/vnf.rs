@@ -25,7 +25,6 @@ pub(crate) enum Vnf {
 /// A requested operation. Earlier versions read the members: they are fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Act {
-    /// The kind of operation.
     pub(crate) kind: LcmOperationType,
     /// Applies to a single VNFC.
     pub(crate) one: bool,
@@ -107,7 +106,6 @@ impl Vnf {
         acts
     }
 
-    /// Package id.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::A => "vnf-a",
@@ -158,7 +156,6 @@ pub(crate) struct Target {
     pub(crate) vnf: Vnf,
     /// Its id.
     pub(crate) instance: String,
-    /// The VIM.
     pub(crate) vim: String,
     /// The instance on its cluster.
     pub(crate) guest: Option<Box<Target>>,

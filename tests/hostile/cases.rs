@@ -13,7 +13,6 @@ use crate::{
 /// The action of a case; fails with the violated property.
 pub(crate) type Act = Box<dyn Fn(&mut Testbed, &mut SeededRng) -> Result<()> + Send + Sync>;
 
-/// One case.
 pub(crate) struct Case {
     pub(crate) number: usize,
     pub(crate) class: &'static str,

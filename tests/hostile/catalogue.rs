@@ -14,9 +14,7 @@ use zip::write::SimpleFileOptions;
 /// A package of the samples.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
-    /// Its folder's name.
     pub(crate) name: String,
-    /// Its files, by path.
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     /// Its requests, by operation, with placeholders.
     requests: BTreeMap<String, String>,
@@ -195,7 +193,6 @@ impl Document {
         ))
     }
 
-    /// Every documented request.
     pub(crate) fn requests(&self) -> Vec<DocumentedRequest> {
         let mut all = Vec::new();
         for (path, methods) in self.0["paths"].as_object().into_iter().flatten() {

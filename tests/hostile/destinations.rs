@@ -18,7 +18,6 @@ use crate::testbed::Testbed;
 /// How long an operation may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Spellings of an address.
 const SPELLINGS: &[&str] = &[
     "http://@A:@P/v3",
     "http://@N:@P/v3",

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Threads that flood.
 const THREADS: usize = 8;
 /// How long a flood lasts.
 const FLOOD_DURATION: Duration = Duration::from_millis(1200);

@@ -12,7 +12,6 @@ use vnfm_tests::planted::Planted;
 
 /// Every user's password.
 pub(crate) const PASSWORD: &str = "planted-password-of-users-4f1b";
-/// Limit for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest response body that is read, in bytes.
 const MAX_BODY: u64 = 64 << 20;
@@ -30,7 +29,6 @@ pub(crate) const USERS: &[(&str, &str)] = &[
     ("tina", "tiny"),
 ];
 
-/// A response.
 #[derive(Debug, Clone)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -39,7 +37,6 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Its body, as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -61,7 +58,6 @@ impl Response {
     }
 }
 
-/// Clients of one server.
 pub(crate) struct Clients {
     agent: ureq::Agent,
     url: String,
@@ -82,9 +78,7 @@ struct Notes {
 /// A body, with its type.
 pub(crate) type Body<'a> = (&'a str, &'a [u8]);
 
-/// JSON.
 pub(crate) const JSON: &str = "application/json";
-/// A JSON merge patch.
 pub(crate) const PATCH: &str = "application/merge-patch+json";
 
 /// The tenant of a user.

@@ -11,7 +11,6 @@ use crate::testbed::Testbed;
 
 /// States of a running operation.
 const RUNNING_STATES: &[&str] = &["STARTING", "PROCESSING", "ROLLING_BACK"];
-/// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Limit for an operation with honest neighbours.
 const HONEST_TIMEOUT: Duration = Duration::from_secs(40);

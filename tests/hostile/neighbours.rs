@@ -196,7 +196,6 @@ fn new_calls(testbed: &Testbed, after: &mut usize) -> Result<Vec<Value>> {
     Ok(calls)
 }
 
-/// Records new calls.
 fn record(trigger: &Trigger, calls: Vec<Value>, known: &mut BTreeSet<String>, learnt: &mut Learnt) {
     for call in calls {
         let name = call["call"].as_str().unwrap_or_default();

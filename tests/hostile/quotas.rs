@@ -12,7 +12,6 @@ use crate::catalogue::archive;
 use crate::lifecycle::{self, BeginOutcome};
 use crate::testbed::Testbed;
 
-/// Clients at once.
 const CLIENTS: usize = 16;
 /// Quota of `tina` for each kind of resource.
 const TINY_QUOTA: usize = 3;

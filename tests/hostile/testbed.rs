@@ -38,7 +38,6 @@ pub(crate) struct Testbed {
     pub(crate) memory: Memory,
     pub(crate) canary: Canary,
     pub(crate) issuer: Issuer,
-    /// Limits of the server.
     pub(crate) limits: Limits,
     pub(crate) planted: Planted,
     pub(crate) endpoints: Value,
@@ -441,7 +440,6 @@ impl Testbed {
         Ok(())
     }
 
-    /// The server's log.
     pub(crate) fn log(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }

@@ -18,7 +18,6 @@ use crate::cases::Case;
 use crate::payloads;
 use crate::testbed::Testbed;
 
-/// The `iss` claim.
 const ISSUER: &str = "https://issuer.example.com";
 const AUDIENCE: &str = "vnfm";
 /// The year 2100.

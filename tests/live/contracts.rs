@@ -158,7 +158,6 @@ impl Cluster {
             .collect()
     }
 
-    /// The namespaces of instances.
     fn namespaces(&self) -> BTreeSet<String> {
         let names = self.kubectl(&["get", "namespaces", "--output=name"]);
         let names = String::from_utf8(names).unwrap();

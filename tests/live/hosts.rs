@@ -87,7 +87,6 @@ impl<'a> Host<'a> {
         self.run_script_with_input(script, "")
     }
 
-    /// The same, with input.
     pub(crate) fn run_script_with_input(&self, script: &str, input: &str) -> String {
         let pid = self
             .pid()

@@ -68,12 +68,10 @@ fn judge_file(name: &str) -> PathBuf {
     sources::root().join("tests/judges").join(name)
 }
 
-/// A document for schemathesis.
 struct Document<'a> {
     url: &'a str,
     /// Prefix of its paths.
     base: &'a str,
-    /// Version of the API.
     version: &'a str,
     /// Its paths that the server does not serve.
     without: Vec<String>,

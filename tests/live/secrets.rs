@@ -24,7 +24,6 @@ pub(crate) const TEMPORARY_FILES: &[&str] = &[
 /// Name of the cloud user.
 const PLANTED_USER: &str = "planted";
 
-/// The planted secrets.
 pub(crate) struct Secrets {
     pub(crate) planted: Planted,
     pub(crate) password: String,

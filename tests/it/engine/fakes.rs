@@ -53,7 +53,6 @@ pub(crate) struct FakeWorld {
     pub(crate) vim_unavailable: AtomicBool,
     /// The plugin is not installed.
     pub(crate) plugin_missing: AtomicBool,
-    /// Changes the plugin's declaration.
     pub(crate) change_declaration: Mutex<Option<fn(&mut Declaration)>>,
     /// An additional host service call of every hook: service and request.
     pub(crate) hook_service_call: Mutex<Option<(&'static str, Value)>>,
@@ -305,7 +304,6 @@ fn allocated() -> Allocated {
     }
 }
 
-/// The NFVO.
 pub(super) struct FakeNfvo(pub(super) Arc<FakeWorld>);
 
 /// A grant of everything requested.

@@ -108,7 +108,7 @@ async fn pending_grants_are_polled_and_transient_failures_retried() {
 
 #[tokio::test]
 async fn a_grant_that_is_never_decided_times_out() {
-    for (answer, expected) in [(later as fn() -> _, "to decide"), (busy, "503")] {
+    for (answer, expected) in [(later as fn() -> _, "the NFVO's decision"), (busy, "503")] {
         let world = FakeWorld::with_nfvo();
         let clock = Arc::new(InstantClock(AtomicI64::new(
             Timestamp::now().as_millisecond(),
@@ -224,7 +224,11 @@ async fn a_graceful_cancel_waits_for_the_grant_decision() {
         "ask the NFVO",
         "it is not wanted",
     ));
-    let waits = cancel_while_waiting(CancelMode::Graceful, (later, Some(rejected)), "to decide");
+    let waits = cancel_while_waiting(
+        CancelMode::Graceful,
+        (later, Some(rejected)),
+        "the NFVO's decision",
+    );
     let (world, op) = waits.await;
     let error = op.error.unwrap();
     assert_eq!(

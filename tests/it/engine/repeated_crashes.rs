@@ -65,7 +65,6 @@ fn calls(world: &FakeWorld, name: &str) -> usize {
     world.calls().iter().filter(|call| *call == name).count()
 }
 
-/// Drives everything until `done`.
 async fn drive_until<F: Future<Output = bool>>(engine: &Engine, done: impl Fn() -> F) {
     // Each in its own task: a blocked one could hold what another needs.
     let mut driven = JoinSet::new();

@@ -102,7 +102,6 @@ impl Page {
     }
 }
 
-/// A case in progress.
 struct Case {
     engine: Engine,
     vnf: String,

@@ -9,9 +9,7 @@ use super::{testbed, testbed_with};
 
 /// A fault and the expected error.
 struct Case {
-    /// The fault script.
     fault: Value,
-    /// The error's code.
     code: &'static str,
     /// Parts of its text.
     words: &'static [&'static str],
