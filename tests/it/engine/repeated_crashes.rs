@@ -197,7 +197,10 @@ async fn stopped(engine: &Engine, op: &str, case: &str) {
         "{case}: {problem:?}"
     );
     let log = format!("{:?}", engine.log(TENANT, op, 0).await.unwrap());
-    assert!(log.contains("runs alone for up to 30 s"), "{case}: {log}");
+    assert!(
+        log.contains("runs exclusively for up to 30 s"),
+        "{case}: {log}"
+    );
     match state(engine, op).await {
         RolledBack => {}
         FailedTemp => {
