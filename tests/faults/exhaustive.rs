@@ -200,7 +200,7 @@ fn work(number: usize, mut site: Option<Site>, queue: &Queue, report: &Mutex<Rep
         match result {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                record_failure(report, &format!("worker {number}"), &format!("{error:#}"))
+                record_failure(report, &format!("worker {number}"), &format!("{error:#}"));
             }
             Err(_) => record_failure(report, &format!("worker {number}"), "it panicked"),
         }

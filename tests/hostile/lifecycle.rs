@@ -185,7 +185,7 @@ pub(crate) fn remove(
             let request = json!({"terminationType": "FORCEFUL"});
             match begin(testbed, user, (instance, "terminate"), &request)? {
                 BeginOutcome::Op(op) => {
-                    last = wait_for_end(testbed, user, &op, HONEST_TIMEOUT)?["error"].to_string()
+                    last = wait_for_end(testbed, user, &op, HONEST_TIMEOUT)?["error"].to_string();
                 }
                 BeginOutcome::Refused(answer) => last = answer.text(),
             }

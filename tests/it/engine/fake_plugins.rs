@@ -1,4 +1,4 @@
-//! Fake MgmtDrivers, whose hooks record what they did.
+//! Fake `MgmtDriver`s, whose hooks record what they did.
 
 use super::fakes::{FakeWorld, INJECTED};
 use async_trait::async_trait;
