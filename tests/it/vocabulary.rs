@@ -8,7 +8,7 @@ use vnfm_tests::sources::{Source, files};
 const CODE: &[&str] = &["crates", "plugins", "xtask", "benches", "tests"];
 const PAGES: &[&str] = &["docs"];
 
-/// Parts of a snake_case or CamelCase name, and what to use instead.
+/// Parts of a `snake_case` or CamelCase name, and what to use instead.
 const NAME_PARTS: &[(&str, &str)] = &[
     ("told", "notify, report, describe"),
     ("said", "message, output, response"),

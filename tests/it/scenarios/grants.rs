@@ -150,6 +150,20 @@ fn assert_operation_and_grant_link_to_each_other(scene: &Scene, op: &str) {
     assert_eq!(links["vnfInstance"], visible["_links"]["vnfInstance"]);
 }
 
+/// Waits until the NFVO has received the notification of the deleted instance, which is the last one.
+fn wait_for_deletion_notification(scene: &Scene) {
+    until("the last notification", LONG, || {
+        let notifications = scene.sim.nfvo()["notifications"]
+            .as_array()
+            .unwrap()
+            .clone();
+        notifications
+            .iter()
+            .any(|one| one["notificationType"] == "VnfIdentifierDeletionNotification")
+            .then_some(())
+    });
+}
+
 #[test]
 fn granted_lifecycle_with_oauth2_zone_and_notifications() {
     let oauth2 = "  endpoint: @NFVO@\n  oauth2: {token_endpoint: '@NFVO@/token', client_id: vnfm, \
@@ -193,16 +207,7 @@ fn granted_lifecycle_with_oauth2_zone_and_notifications() {
         "{request:#}"
     );
     scene.testbed.terminate_and_delete(VNF_A);
-    until("the last notification", LONG, || {
-        let notifications = scene.sim.nfvo()["notifications"]
-            .as_array()
-            .unwrap()
-            .clone();
-        notifications
-            .iter()
-            .any(|one| one["notificationType"] == "VnfIdentifierDeletionNotification")
-            .then_some(())
-    });
+    wait_for_deletion_notification(&scene);
     assert_eq!(scene.sim.nfvo()["tokensGiven"], 4);
     scene.assert_bodies_valid(3);
     let mut planted = Planted::default();
