@@ -121,10 +121,10 @@ pub(crate) fn run(choice: &Choice) -> Result<Report> {
 fn record(report: &mut Report, act: &str, fault: &str, case: impl FnOnce() -> Result<()>) {
     let began = Instant::now();
     match case() {
-        Ok(()) => report.hold("Beside", began.elapsed()),
+        Ok(()) => report.hold("Administration", began.elapsed()),
         Err(why) => report.fail(Failure {
             operation: act.to_owned(),
-            step: "beside".to_owned(),
+            step: "administration".to_owned(),
             fault: fault.to_owned(),
             why: format!("{why:#}"),
         }),

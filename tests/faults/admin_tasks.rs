@@ -33,7 +33,6 @@ pub(crate) struct TaskContext {
 /// The future of a task or check.
 pub(crate) type Work<'p> = Pin<Box<dyn Future<Output = Result<()>> + 'p>>;
 
-/// One task.
 pub(crate) struct AdminTask {
     /// As reported, such as `key rotation`.
     pub(crate) name: &'static str,
@@ -47,7 +46,6 @@ pub(crate) struct AdminTask {
     pub(crate) leaves_wal: bool,
 }
 
-/// Every task.
 pub(crate) const TASKS: &[AdminTask] = &[
     row(
         "key rotation",

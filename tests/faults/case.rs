@@ -25,7 +25,6 @@ use crate::site::Site;
 use crate::vnf::{Act, Facts, TENANT, Target, begin};
 use crate::{check, child};
 
-/// A case.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     /// The requested operation.
@@ -43,7 +42,6 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// A case without faults.
     pub(crate) fn without_faults(act: Act) -> Self {
         Self {
             act,
@@ -352,7 +350,7 @@ impl Ending<'_> {
 
     /// Terminates what a failed operation has left.
     async fn terminate(&self, engine: &Engine, target: &Target) -> Result<()> {
-        let terminate = Act::whole(LcmOperationType::Terminate);
+        let terminate = Act::complete_vnf(LcmOperationType::Terminate);
         for _ in 0..MAX_STOPS {
             let instance = engine.store().instance(TENANT, &target.instance).await?;
             if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {

@@ -104,7 +104,6 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
     })
 }
 
-/// An instance's operations.
 pub(crate) async fn operations(engine: &Engine, instance: &str) -> Result<Vec<OpRecord>> {
     let filter = Query::of_instance(instance.to_owned());
     Ok(engine.store().ops(TENANT, &filter).await?)
@@ -311,7 +310,6 @@ async fn check_vims(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
 pub(crate) struct Expected<'a> {
     /// Its package.
     pub(crate) vnf: Vnf,
-    /// Its record.
     pub(crate) instance: &'a InstanceRecord,
     /// How exactly the resources must match.
     pub(crate) extent: Extent,
@@ -384,14 +382,14 @@ fn resources(instance: &InstanceRecord) -> BTreeSet<&str> {
 }
 
 fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Result<()> {
-    let of = |kind: &str| -> Vec<&&Value> {
+    let of_kind = |kind: &str| -> Vec<&&Value> {
         found
             .iter()
             .filter(|entry| field(entry, "kind") == kind)
             .collect()
     };
-    let [stack] = of("stack")[..] else {
-        bail!("I2: {} stacks", of("stack").len())
+    let [stack] = of_kind("stack")[..] else {
+        bail!("I2: {} stacks", of_kind("stack").len())
     };
     ensure!(
         field(stack, "name").contains(&instance.vnf.id),
@@ -405,7 +403,7 @@ fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> R
     ensure!(tags.contains("vnfm-op-"), "I2: the stack has tags {tags}");
     let status = stack["detail"]["status"].as_str().unwrap_or_default();
     ensure!(status.ends_with("_COMPLETE"), "I5: the stack is {status}");
-    let servers: BTreeSet<_> = of("server")
+    let servers: BTreeSet<_> = of_kind("server")
         .iter()
         .map(|entry| field(entry, "id"))
         .collect();
@@ -415,9 +413,9 @@ fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> R
         "I5: servers {servers:?} exist, {known:?} are recorded"
     );
     ensure!(
-        of("cluster").len() == 1,
+        of_kind("cluster").len() == 1,
         "I2: {} clusters on one VNF",
-        of("cluster").len()
+        of_kind("cluster").len()
     );
     Ok(())
 }

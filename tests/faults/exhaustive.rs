@@ -22,7 +22,6 @@ use crate::vnf::{Act, Vnf};
 pub(crate) struct Choice {
     /// Seed of all random choices.
     pub(crate) seed: u64,
-    /// Only this operation.
     pub(crate) operation: Option<LcmOperationType>,
     /// Only cases whose fault contains this text.
     pub(crate) only: Option<String>,
@@ -44,7 +43,6 @@ pub(crate) type Key = (Vnf, Act);
 /// The calls of each operation of each package.
 pub(crate) type Learnt = BTreeMap<Key, Vec<Address>>;
 
-/// The remaining cases.
 struct Queue(Mutex<BTreeMap<Key, VecDeque<Case>>>);
 
 impl Queue {
@@ -202,7 +200,7 @@ fn work(number: usize, mut site: Option<Site>, queue: &Queue, report: &Mutex<Rep
         match result {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                record_failure(report, &format!("worker {number}"), &format!("{error:#}"))
+                record_failure(report, &format!("worker {number}"), &format!("{error:#}"));
             }
             Err(_) => record_failure(report, &format!("worker {number}"), "it panicked"),
         }

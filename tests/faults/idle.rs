@@ -19,7 +19,6 @@ pub(crate) struct IdleWatch {
     world_ran: Vec<String>,
 }
 
-/// The calling thread.
 pub(crate) fn this_thread() -> std::io::Result<PathBuf> {
     fs::canonicalize("/proc/thread-self")
 }

@@ -18,6 +18,7 @@ mod case;
 mod check;
 mod child;
 mod clock;
+mod crowd;
 mod exhaustive;
 mod idle;
 mod plan;
@@ -27,6 +28,7 @@ mod process;
 mod random;
 mod report;
 mod site;
+mod stable_names;
 mod vnf;
 mod world;
 

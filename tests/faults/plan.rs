@@ -77,7 +77,6 @@ impl Fault {
 pub(crate) struct Plan {
     /// The call to strike.
     pub(crate) address: Address,
-    /// The fault to inject.
     pub(crate) fault: Fault,
 }
 
@@ -90,7 +89,6 @@ impl fmt::Display for Plan {
 /// How to recover an operation that has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Recovery {
-    /// Retry.
     Retry,
     /// Roll back; retry after the point of no return.
     Rollback,
@@ -126,7 +124,6 @@ impl SeededRng {
         Self(mixed)
     }
 
-    /// A number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -10,14 +10,15 @@ use vnfm_core::ports::{
 };
 use vnfm_tests::intercepted_store::{Intercept, Intercepted, StoreCall};
 
-use crate::probe::{Probe, without_ids};
+use crate::probe::Probe;
+use crate::stable_names::without_ids;
 
 /// How long a database call may take.
 const STORE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The error of a struck call.
 pub(crate) const INJECTED: Code = Code {
-    name: "faults.told-to",
+    name: "faults.injected",
     kind: ErrorKind::Unavailable,
     means: "the fault machine injected a failure",
     next: "nothing",
@@ -191,7 +192,6 @@ impl<H: HostServices> HostServices for ProbedHosts<H> {
     }
 }
 
-/// Hooks of MgmtDrivers.
 pub(crate) struct ProbedHooks<M> {
     pub(crate) inner: M,
     pub(crate) probe: Probe,

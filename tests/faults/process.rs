@@ -41,7 +41,6 @@ const VERY_LONG: u32 = 2000;
 /// Limit for one piece of work.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A server process.
 pub(crate) struct Process {
     engine: Option<Engine>,
     storage: Option<Storage>,
@@ -93,7 +92,6 @@ impl Process {
         })
     }
 
-    /// Its engine.
     pub(crate) fn engine(&self) -> Result<Engine> {
         self.engine.clone().context("the process has ended")
     }
@@ -103,7 +101,6 @@ impl Process {
         self.storage.clone().context("the process has ended")
     }
 
-    /// Its probe.
     pub(crate) fn probe(&self) -> &Probe {
         &self.probe
     }

@@ -17,7 +17,6 @@ pub(crate) struct Failure {
     pub(crate) why: String,
 }
 
-/// The report.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     /// Seed to repeat the run with.
@@ -26,7 +25,6 @@ pub(crate) struct Report {
     pub(crate) cases: usize,
     /// Duration.
     pub(crate) seconds: f64,
-    /// Failed cases.
     pub(crate) failed: Vec<Failure>,
     /// Cases whose call did not recur: the number of polls varies.
     pub(crate) missed: usize,

@@ -272,7 +272,7 @@ pub(crate) fn perform(
 ) -> Result<()> {
     let engine = process.engine()?;
     process.finish(async {
-        let op = begin(&engine, facts, target, Act::whole(kind)).await?;
+        let op = begin(&engine, facts, target, Act::complete_vnf(kind)).await?;
         engine.drive(&op).await?;
         let record = engine.store().op(TENANT, &op).await?.op;
         let state = record.operation_state;

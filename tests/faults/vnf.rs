@@ -25,7 +25,6 @@ pub(crate) enum Vnf {
 /// A requested operation. Earlier versions read the members: they are fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Act {
-    /// The kind of operation.
     pub(crate) kind: LcmOperationType,
     /// Applies to a single VNFC.
     pub(crate) one: bool,
@@ -35,7 +34,7 @@ pub(crate) struct Act {
 
 impl Act {
     /// On the entire instance, without another one running on it.
-    pub(crate) fn whole(kind: LcmOperationType) -> Self {
+    pub(crate) fn complete_vnf(kind: LcmOperationType) -> Self {
         Self {
             kind,
             one: false,
@@ -44,15 +43,15 @@ impl Act {
     }
 
     /// The variants of an operation.
-    fn of(kind: LcmOperationType, vnf: Vnf) -> Vec<Self> {
+    fn variants(kind: LcmOperationType, vnf: Vnf) -> Vec<Self> {
         let one = Self {
             kind,
             one: true,
             carries: vnf == Vnf::A,
         };
         match kind {
-            LcmOperationType::Heal => vec![one, Self::whole(kind)],
-            _ => vec![Self::whole(kind)],
+            LcmOperationType::Heal => vec![one, Self::complete_vnf(kind)],
+            _ => vec![Self::complete_vnf(kind)],
         }
     }
 }
@@ -97,13 +96,16 @@ impl Vnf {
                 LcmOperationType::Instantiate | LcmOperationType::Terminate
             )
         };
-        let mut acts = vec![Act::whole(LcmOperationType::Instantiate)];
-        acts.extend(kinds.filter(between).flat_map(|kind| Act::of(kind, self)));
-        acts.push(Act::whole(LcmOperationType::Terminate));
+        let mut acts = vec![Act::complete_vnf(LcmOperationType::Instantiate)];
+        acts.extend(
+            kinds
+                .filter(between)
+                .flat_map(|kind| Act::variants(kind, self)),
+        );
+        acts.push(Act::complete_vnf(LcmOperationType::Terminate));
         acts
     }
 
-    /// Package id.
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::A => "vnf-a",
@@ -154,7 +156,6 @@ pub(crate) struct Target {
     pub(crate) vnf: Vnf,
     /// Its id.
     pub(crate) instance: String,
-    /// The VIM.
     pub(crate) vim: String,
     /// The instance on its cluster.
     pub(crate) guest: Option<Box<Target>>,

@@ -158,7 +158,6 @@ impl World {
         Ok(Self { running, control })
     }
 
-    /// Its control API.
     pub(crate) fn control(&self) -> &Control {
         &self.control
     }

@@ -60,7 +60,6 @@ impl Canary {
         Ok(Self { address, seen })
     }
 
-    /// Its address and port.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -149,7 +148,6 @@ impl EndlessServer {
         Ok(Self(address))
     }
 
-    /// Its address and port.
     pub(crate) fn address(&self) -> SocketAddr {
         self.0
     }

@@ -13,7 +13,6 @@ use crate::{
 /// The action of a case; fails with the violated property.
 pub(crate) type Act = Box<dyn Fn(&mut Testbed, &mut SeededRng) -> Result<()> + Send + Sync>;
 
-/// One case.
 pub(crate) struct Case {
     pub(crate) number: usize,
     pub(crate) class: &'static str,
@@ -84,13 +83,13 @@ pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> 
         .into_iter()
         .flat_map(|pile| {
             let length = pile.len();
-            let place = move |at: usize| (at * total) / length.max(1);
+            let position = move |at: usize| (at * total) / length.max(1);
             pile.into_iter()
                 .enumerate()
-                .map(move |(at, case)| (place(at), case))
+                .map(move |(at, case)| (position(at), case))
         })
         .collect();
-    order.sort_by_key(|(place, _)| *place);
+    order.sort_by_key(|(position, _)| *position);
     for (number, (_, case)) in order.into_iter().enumerate() {
         cases.push(Case { number, ..case });
     }

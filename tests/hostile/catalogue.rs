@@ -14,9 +14,7 @@ use zip::write::SimpleFileOptions;
 /// A package of the samples.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
-    /// Its folder's name.
     pub(crate) name: String,
-    /// Its files, by path.
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     /// Its requests, by operation, with placeholders.
     requests: BTreeMap<String, String>,
@@ -99,7 +97,7 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
         let mut files = BTreeMap::new();
         read(&folder, &folder, &mut files)?;
         let is_request = |name: &String| name.starts_with("requests/") && name.ends_with(REQUEST);
-        let asked = files
+        let requested = files
             .iter()
             .filter(|(name, _)| is_request(name))
             .map(|(name, bytes)| {
@@ -111,7 +109,7 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
                     String::from_utf8_lossy(bytes).into_owned(),
                 )
             });
-        let requests: BTreeMap<_, _> = asked.collect();
+        let requests: BTreeMap<_, _> = requested.collect();
         files.retain(|name, _| !name.starts_with("requests/"));
         let needs_login = requests["instantiate"].contains("@SSH_");
         let name = folder
@@ -195,7 +193,6 @@ impl Document {
         ))
     }
 
-    /// Every documented request.
     pub(crate) fn requests(&self) -> Vec<DocumentedRequest> {
         let mut all = Vec::new();
         for (path, methods) in self.0["paths"].as_object().into_iter().flatten() {

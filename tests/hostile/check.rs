@@ -105,10 +105,10 @@ fn victim(testbed: &mut Testbed) -> Result<()> {
         "I9: the victim's list has changed: {seen}"
     );
     let body = json!({"vnfdId": testbed.fixture.calm_vnfd});
-    let made = testbed
+    let created = testbed
         .create("vera", list, &body)
         .context("I9: the victim")?;
-    let path = format!("{list}/{made}");
+    let path = format!("{list}/{created}");
     let missing = testbed.clients.send("vera", ("DELETE", &path), None)?;
     ensure!(
         missing.status == 204,
@@ -210,7 +210,7 @@ pub(crate) fn files(testbed: &Testbed) -> Result<()> {
 ///
 /// # Errors
 /// If an object is elsewhere.
-pub(crate) fn own_namespace(testbed: &Testbed, instance: &str, asked: &str) -> Result<()> {
+pub(crate) fn own_namespace(testbed: &Testbed, instance: &str, expected: &str) -> Result<()> {
     let own = format!("vnf-{instance}");
     for name in testbed.resources(false)? {
         let Some((kind, name)) = name.split_once(' ') else {
@@ -221,7 +221,7 @@ pub(crate) fn own_namespace(testbed: &Testbed, instance: &str, asked: &str) -> R
         };
         let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
         let is_isolated =
-            |namespace: &str| namespace == own || (!asked.is_empty() && namespace == asked);
+            |namespace: &str| namespace == own || (!expected.is_empty() && namespace == expected);
         let fine = is_isolated(namespace) || (kind == "namespaces" && is_isolated(name));
         ensure!(
             fine,

@@ -18,7 +18,6 @@ use crate::testbed::Testbed;
 /// How long an operation may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Spellings of an address.
 const SPELLINGS: &[&str] = &[
     "http://@A:@P/v3",
     "http://@N:@P/v3",
@@ -116,8 +115,12 @@ fn stored(testbed: &mut Testbed, member: &str) -> Result<()> {
     testbed
         .clients
         .send("ann", ("POST", &format!("{path}/check")), None)?;
-    let gone = testbed.clients.send("ann", ("DELETE", &path), None)?;
-    ensure!(gone.is_success(), "cannot delete a VIM: {}", gone.text());
+    let deleted = testbed.clients.send("ann", ("DELETE", &path), None)?;
+    ensure!(
+        deleted.is_success(),
+        "cannot delete a VIM: {}",
+        deleted.text()
+    );
     let seen = listener.seen();
     let found = seen.iter().find(|request| request.contains(CLOUD_PASSWORD));
     ensure!(

@@ -222,13 +222,13 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 fn remove_data_folder(testbed: &mut Testbed) -> Result<()> {
     let (data, remove) = (testbed.data(), testbed.folder().join("away"));
     std::fs::rename(&data, &remove)?;
-    let made = testbed
+    let created = testbed
         .clients
         .json("ann", ("POST", "/vnfpkgm/v2/vnf_packages"), &json!({}));
     let ready = testbed.clients.send("", ("GET", "/readyz"), None);
     std::fs::rename(&remove, &data)?;
-    let (made, ready) = (made?, ready?);
-    if let Some(id) = made.created_id().filter(|_| made.status == 201) {
+    let (created, ready) = (created?, ready?);
+    if let Some(id) = created.created_id().filter(|_| created.status == 201) {
         testbed.clients.send(
             "ann",
             ("DELETE", &format!("/vnfpkgm/v2/vnf_packages/{id}")),
@@ -237,9 +237,9 @@ fn remove_data_folder(testbed: &mut Testbed) -> Result<()> {
     }
     testbed.clients.found();
     ensure!(
-        made.status == 503,
+        created.status == 503,
         "a change is {} while its folder is gone",
-        made.status
+        created.status
     );
     ensure!(
         ready.status == 503,
@@ -366,7 +366,7 @@ fn fill_during_operation(testbed: &mut Testbed, way: &str, rng: &mut SeededRng) 
     let BeginOutcome::Op(op) = begun else {
         bail!("the operation is refused")
     };
-    let (made, refused) = fill_disk(testbed, way, rng)?;
+    let (created, refused) = fill_disk(testbed, way, rng)?;
     ensure!(
         refused != 500,
         "on a full disk a request is answered {refused}"
@@ -381,17 +381,17 @@ fn fill_during_operation(testbed: &mut Testbed, way: &str, rng: &mut SeededRng) 
         .page("vera", "/vnflcm/v2/vnf_instances")
         .context("I9, on a full disk")?;
     testbed.check_alive()?;
-    for path in made {
+    for path in created {
         if path.contains("vnf_packages") {
             let disable = json!({"operationalState": "DISABLED"});
             testbed.clients.json("olga", ("PATCH", &path), &disable)?;
         }
-        let gone = testbed.clients.send("olga", ("DELETE", &path), None)?;
+        let deleted = testbed.clients.send("olga", ("DELETE", &path), None)?;
         ensure!(
-            gone.is_success(),
+            deleted.is_success(),
             "on a full disk DELETE is {}: {}",
-            gone.status,
-            gone.text()
+            deleted.status,
+            deleted.text()
         );
     }
     lifecycle::wait_for_end(testbed, "olga", &op, TIMEOUT)?;
@@ -403,7 +403,7 @@ fn fill_during_operation(testbed: &mut Testbed, way: &str, rng: &mut SeededRng) 
 /// Fills the disk; the created resources, and the status of the first refusal.
 fn fill_disk(testbed: &Testbed, way: &str, rng: &mut SeededRng) -> Result<(Vec<String>, u16)> {
     let (packages, instances) = ("/vnfpkgm/v2/vnf_packages", "/vnflcm/v2/vnf_instances");
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     match way {
         "packages" => {
             for _ in 0..MAX_PACKAGES {
@@ -411,18 +411,18 @@ fn fill_disk(testbed: &Testbed, way: &str, rng: &mut SeededRng) -> Result<(Vec<S
                     .clients
                     .json("olga", ("POST", packages), &json!({}))?;
                 let Some(id) = id.created_id().filter(|_| id.status == 201) else {
-                    return Ok((made, id.status));
+                    return Ok((created, id.status));
                 };
-                made.push(format!("{packages}/{id}"));
+                created.push(format!("{packages}/{id}"));
                 let body = padded_package(testbed, PACKAGE_BYTES, rng)?;
                 let path = format!("{packages}/{id}/package_content");
                 let body = Some(("application/zip", body.as_slice()));
                 let put = testbed.clients.send("olga", ("PUT", &path), body)?;
                 if !put.is_success() {
-                    return Ok((made, put.status));
+                    return Ok((created, put.status));
                 }
             }
-            Ok((made, 200))
+            Ok((created, 200))
         }
         "instances" => {
             let text = "x".repeat(400_000);
@@ -431,11 +431,11 @@ fn fill_disk(testbed: &Testbed, way: &str, rng: &mut SeededRng) -> Result<(Vec<S
                     "vnfInstanceDescription": text, "metadata": {"more": text}});
                 let answer = testbed.clients.json("olga", ("POST", instances), &body)?;
                 let Some(id) = answer.created_id().filter(|_| answer.status == 201) else {
-                    return Ok((made, answer.status));
+                    return Ok((created, answer.status));
                 };
-                made.push(format!("{instances}/{id}"));
+                created.push(format!("{instances}/{id}"));
             }
-            Ok((made, 200))
+            Ok((created, 200))
         }
         _ => {
             let path = format!("{instances}/{}", "0".repeat(4000));
@@ -443,7 +443,7 @@ fn fill_disk(testbed: &Testbed, way: &str, rng: &mut SeededRng) -> Result<(Vec<S
                 let answer = testbed.clients.send("rita", ("DELETE", &path), None)?;
                 ensure!(!answer.is_success(), "a reader deletes");
             }
-            Ok((made, 403))
+            Ok((created, 403))
         }
     }
 }

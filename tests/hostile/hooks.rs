@@ -86,7 +86,7 @@ elif spec["try"] == "files outside":
         try:
             with open(path + ".new", "w") as file:
                 file.write("x")
-            reached("a new file beside " + os.path.basename(path))
+            reached("a new file next to " + os.path.basename(path))
         except OSError:
             pass
 elif spec["try"] == "processes":

@@ -12,7 +12,6 @@ use vnfm_tests::planted::Planted;
 
 /// Every user's password.
 pub(crate) const PASSWORD: &str = "planted-password-of-users-4f1b";
-/// Limit for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest response body that is read, in bytes.
 const MAX_BODY: u64 = 64 << 20;
@@ -30,7 +29,6 @@ pub(crate) const USERS: &[(&str, &str)] = &[
     ("tina", "tiny"),
 ];
 
-/// A response.
 #[derive(Debug, Clone)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -39,7 +37,6 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Its body, as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -61,7 +58,6 @@ impl Response {
     }
 }
 
-/// Clients of one server.
 pub(crate) struct Clients {
     agent: ureq::Agent,
     url: String,
@@ -72,7 +68,7 @@ pub(crate) struct Clients {
 #[derive(Default)]
 struct Notes {
     /// Created ids and their tenants.
-    made: BTreeMap<String, String>,
+    created: BTreeMap<String, String>,
     /// Foreign ids in a tenant's own requests, which its audit log repeats.
     named: BTreeSet<(&'static str, String)>,
     /// Violations.
@@ -82,9 +78,7 @@ struct Notes {
 /// A body, with its type.
 pub(crate) type Body<'a> = (&'a str, &'a [u8]);
 
-/// JSON.
 pub(crate) const JSON: &str = "application/json";
-/// A JSON merge patch.
 pub(crate) const PATCH: &str = "application/merge-patch+json";
 
 /// The tenant of a user.
@@ -233,11 +227,11 @@ impl Clients {
         answer: &Response,
     ) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = tenant(user);
+        let caller = tenant(user);
         if answer.status == 201
             && let Some(id) = answer.created_id().filter(|id| id.len() == 36)
         {
-            notes.made.insert(id, of.to_owned());
+            notes.created.insert(id, caller.to_owned());
         }
         let what = |why: &str| {
             let text: String = answer.text().chars().take(400).collect();
@@ -257,24 +251,24 @@ impl Clients {
                 .found
                 .push(what(&format!("I6: {secrets:?} in a response")));
         }
-        if of == "default" {
+        if caller == "default" {
             return;
         }
         let text = answer.text();
         let sent = body.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned());
         let sent = format!("{path} {}", sent.unwrap_or_default());
         if method != "GET" {
-            let named = notes.made.keys().filter(|id| path.contains(id.as_str()));
-            let named: Vec<_> = named.map(|id| (of, id.clone())).collect();
+            let named = notes.created.keys().filter(|id| path.contains(id.as_str()));
+            let named: Vec<_> = named.map(|id| (caller, id.clone())).collect();
             notes.named.extend(named);
         }
         let is_audit = path.starts_with("/vnfm/v1/audit");
-        let foreign = notes.made.iter().find(|(id, owner)| {
-            owner.as_str() != of
+        let foreign = notes.created.iter().find(|(id, owner)| {
+            owner.as_str() != caller
                 && owner.as_str() != "default"
                 && text.contains(id.as_str())
                 && !sent.contains(id.as_str())
-                && !(is_audit && notes.named.contains(&(of, (*id).clone())))
+                && !(is_audit && notes.named.contains(&(caller, (*id).clone())))
         });
         if let Some((id, owner)) = foreign {
             let why = format!("an answer names `{id}` of tenant `{owner}`");

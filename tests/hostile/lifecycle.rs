@@ -11,7 +11,6 @@ use crate::testbed::Testbed;
 
 /// States of a running operation.
 const RUNNING_STATES: &[&str] = &["STARTING", "PROCESSING", "ROLLING_BACK"];
-/// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Limit for an operation with honest neighbours.
 const HONEST_TIMEOUT: Duration = Duration::from_secs(40);
@@ -186,14 +185,14 @@ pub(crate) fn remove(
             let request = json!({"terminationType": "FORCEFUL"});
             match begin(testbed, user, (instance, "terminate"), &request)? {
                 BeginOutcome::Op(op) => {
-                    last = wait_for_end(testbed, user, &op, HONEST_TIMEOUT)?["error"].to_string()
+                    last = wait_for_end(testbed, user, &op, HONEST_TIMEOUT)?["error"].to_string();
                 }
                 BeginOutcome::Refused(answer) => last = answer.text(),
             }
         } else {
-            let gone = testbed.clients.send(user, ("DELETE", &path), None)?;
-            last = format!("DELETE: {} {}", gone.status, gone.text());
-            if gone.is_success() {
+            let deleted = testbed.clients.send(user, ("DELETE", &path), None)?;
+            last = format!("DELETE: {} {}", deleted.status, deleted.text());
+            if deleted.is_success() {
                 return Ok(());
             }
         }

@@ -18,6 +18,7 @@ mod catalogue;
 mod check;
 mod destinations;
 mod disks;
+mod flood_clients;
 mod floods;
 mod hooks;
 mod http;

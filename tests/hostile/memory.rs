@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Sampling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long memory may take to be released after a case.
 const RECOVERY_TIME: Duration = Duration::from_secs(10);
@@ -24,8 +23,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Starts sampling a process.
-    pub(crate) fn of(process: u32) -> Self {
+    pub(crate) fn sample(process: u32) -> Self {
         let (samples, over): (Arc<Mutex<Vec<_>>>, Arc<AtomicBool>) =
             (Arc::default(), Arc::default());
         let (samples_log, ended) = (samples.clone(), over.clone());

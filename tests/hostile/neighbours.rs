@@ -134,10 +134,10 @@ pub(crate) fn learn(testbed: &mut Testbed) -> Result<Learnt> {
     }
     let count = learnt.samples.len();
     ensure!(count >= 4, "only {count} samples can be instantiated");
-    let asks = REQUESTS
+    let requests = REQUESTS
         .iter()
         .map(|(user, method, path)| Trigger::Ask(user, method, path));
-    for trigger in asks.chain([Trigger::Subscribe, Trigger::Token, Trigger::Start]) {
+    for trigger in requests.chain([Trigger::Subscribe, Trigger::Token, Trigger::Start]) {
         play(testbed, (&trigger, &learnt.samples), &mut rng)?;
         record(
             &trigger,
@@ -196,7 +196,6 @@ fn new_calls(testbed: &Testbed, after: &mut usize) -> Result<Vec<Value>> {
     Ok(calls)
 }
 
-/// Records new calls.
 fn record(trigger: &Trigger, calls: Vec<Value>, known: &mut BTreeSet<String>, learnt: &mut Learnt) {
     for call in calls {
         let name = call["call"].as_str().unwrap_or_default();
@@ -313,13 +312,13 @@ fn offer_package(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
     testbed
         .act(&json!({"action": "offer-package", "vnfPkgId": id, "vnfdId": vnfd, "path": file}))?;
     let path = "/vnflcm/v2/vnf_instances";
-    let made = testbed
+    let created = testbed
         .clients
         .json("olga", ("POST", path), &json!({"vnfdId": vnfd}))?;
     // Subscription and packages are polled once a second.
     std::thread::park_timeout(LOOK);
     testbed.disarm()?;
-    if let Some(instance) = made.created_id().filter(|_| made.status == 201) {
+    if let Some(instance) = created.created_id().filter(|_| created.status == 201) {
         lifecycle::remove(testbed, "olga", &instance, rng)?;
     }
     testbed.act(&json!({"action": "withdraw-package", "vnfPkgId": id}))?;
@@ -354,20 +353,20 @@ fn subscribe(testbed: &mut Testbed) -> Result<()> {
         "authentication": {"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
             "paramsOauth2ClientCredentials": credentials},
     });
-    let made = testbed
+    let created = testbed
         .clients
         .json("olga", ("POST", "/vnflcm/v2/subscriptions"), &request)?;
     let vnfd = testbed.samples[0].1.clone();
     let instance = lifecycle::create(testbed, "olga", &vnfd)?;
     let path = format!("/vnflcm/v2/vnf_instances/{instance}");
     testbed.clients.send("olga", ("DELETE", &path), None)?;
-    if let Some(id) = made.created_id().filter(|_| made.status == 201) {
+    if let Some(id) = created.created_id().filter(|_| created.status == 201) {
         let path = format!("/vnflcm/v2/subscriptions/{id}");
-        let gone = testbed.clients.send("olga", ("DELETE", &path), None)?;
+        let deleted = testbed.clients.send("olga", ("DELETE", &path), None)?;
         ensure!(
-            gone.is_success(),
+            deleted.is_success(),
             "cannot delete a subscription: {}",
-            gone.text()
+            deleted.text()
         );
     }
     Ok(())

@@ -85,12 +85,12 @@ fn play(
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
     let disable = json!({"operationalState": "DISABLED"});
     testbed.clients.json(user, ("PATCH", &path), &disable)?;
-    let gone = testbed.clients.send(user, ("DELETE", &path), None)?;
+    let deleted = testbed.clients.send(user, ("DELETE", &path), None)?;
     ensure!(
-        gone.is_success(),
+        deleted.is_success(),
         "cannot delete a package: {} {}",
-        gone.status,
-        gone.text()
+        deleted.status,
+        deleted.text()
     );
     outside
 }

@@ -59,7 +59,6 @@ pub(crate) fn all() -> Vec<String> {
     payloads
 }
 
-/// A hostile text.
 pub(crate) fn text(rng: &mut SeededRng) -> String {
     let core = rng.pick(&all()).clone();
     if rng.below(2) == 0 {
@@ -84,7 +83,6 @@ pub(crate) fn value(rng: &mut SeededRng) -> Value {
     }
 }
 
-/// A deeply nested value.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!("deep"), |inner, level| {
         if level % 2 == 0 {

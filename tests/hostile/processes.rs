@@ -27,7 +27,6 @@ const UNPRIVILEGED_USER: &str = "65534";
 /// Limits and options of a server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Limits {
-    /// File descriptors.
     pub(crate) descriptors: Option<u64>,
     /// Its processor; the world runs on another one.
     pub(crate) core: Option<usize>,

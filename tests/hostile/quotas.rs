@@ -12,7 +12,6 @@ use crate::catalogue::archive;
 use crate::lifecycle::{self, BeginOutcome};
 use crate::testbed::Testbed;
 
-/// Clients at once.
 const CLIENTS: usize = 16;
 /// Quota of `tina` for each kind of resource.
 const TINY_QUOTA: usize = 3;
@@ -174,11 +173,11 @@ fn delete_packages(testbed: &Testbed) -> Result<()> {
             ("PATCH", &path),
             &json!({"operationalState": "DISABLED"}),
         )?;
-        let gone = testbed.clients.send("tina", ("DELETE", &path), None)?;
+        let deleted = testbed.clients.send("tina", ("DELETE", &path), None)?;
         ensure!(
-            gone.is_success(),
+            deleted.is_success(),
             "cannot delete a package: {}",
-            gone.text()
+            deleted.text()
         );
     }
     Ok(())
@@ -291,10 +290,10 @@ fn lifecycle_cost(testbed: &Testbed) -> Result<u64> {
         json!({"vnfdId": testbed.fixture.calm_vnfd}),
     );
     for _ in 0..LIFECYCLES {
-        let made = testbed.create("vera", list, &body)?;
+        let created = testbed.create("vera", list, &body)?;
         testbed
             .clients
-            .send("vera", ("DELETE", &format!("{list}/{made}")), None)?;
+            .send("vera", ("DELETE", &format!("{list}/{created}")), None)?;
     }
     Ok(cpu_time(testbed)? - before)
 }
@@ -340,7 +339,7 @@ fn many_subscriptions(testbed: &mut Testbed) -> Result<()> {
     );
     ensure!(
         with_subscriptions <= alone * 2 + HEADROOM,
-        "I9: {LIFECYCLES} stories of the victim cost {with_subscriptions}/100 s of the processor beside {} subscriptions of \
+        "I9: {LIFECYCLES} lifecycles of the victim cost {with_subscriptions}/100 s of the processor with {} subscriptions of \
          another tenant, {alone}/100 s alone",
         ids.len()
     );
@@ -370,7 +369,7 @@ fn instantiate(
     }
 }
 
-/// Two tenants have logins to one cluster: what one has there is no matter of the other's, whatever the error says.
+/// Two tenants have logins to one cluster: neither learns of the other's resources there, not even from an error.
 fn shared_namespace(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
     let cluster = testbed.kubeconfig();
     let mut vims = Vec::new();
@@ -400,10 +399,15 @@ fn shared_namespace(testbed: &mut Testbed, rng: &mut SeededRng) -> Result<()> {
         lifecycle::remove(testbed, user, instance, rng)?;
     }
     for (user, vim) in ["ann", "beth"].into_iter().zip(&vims) {
-        let gone = testbed
-            .clients
-            .send(user, ("DELETE", &format!("/vnfm/v1/vims/{vim}")), None)?;
-        ensure!(gone.is_success(), "cannot delete a VIM: {}", gone.text());
+        let deleted =
+            testbed
+                .clients
+                .send(user, ("DELETE", &format!("/vnfm/v1/vims/{vim}")), None)?;
+        ensure!(
+            deleted.is_success(),
+            "cannot delete a VIM: {}",
+            deleted.text()
+        );
     }
     if !package.is_empty() {
         let path = format!("/vnfpkgm/v2/vnf_packages/{package}");

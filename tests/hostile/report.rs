@@ -10,9 +10,7 @@ use vnfm_tests::machine::{self, Costs};
 pub(crate) struct Failure {
     /// Repeats the case, together with its number.
     pub(crate) seed: u64,
-    /// Number of the case.
     pub(crate) case: usize,
-    /// Class of the case.
     pub(crate) class: String,
     /// Description of the case.
     pub(crate) what: String,
@@ -20,7 +18,6 @@ pub(crate) struct Failure {
     pub(crate) why: String,
 }
 
-/// The report.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) seed: u64,
@@ -34,7 +31,6 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds a case.
     pub(crate) fn add(&mut self, class: &str, took: Duration, failure: Option<Failure>) {
         self.classes.add(class, took, failure.is_some());
         self.cases += 1;
@@ -44,7 +40,6 @@ impl Report {
         machine::say(self.cases, self.failed.len());
     }
 
-    /// Adds a failure.
     pub(crate) fn fail(&mut self, failure: Failure) {
         let why: String = failure.why.chars().take(700).collect();
         eprintln!(

@@ -38,7 +38,6 @@ pub(crate) struct Testbed {
     pub(crate) memory: Memory,
     pub(crate) canary: Canary,
     pub(crate) issuer: Issuer,
-    /// Limits of the server.
     pub(crate) limits: Limits,
     pub(crate) planted: Planted,
     pub(crate) endpoints: Value,
@@ -85,7 +84,7 @@ impl Testbed {
         allow_scripts(folder.path())?;
         let (server, line) = start_server(folder.path(), limits, ANYWHERE)?;
         let planted = planted_secrets(folder.path())?;
-        let memory = Memory::of(server.id());
+        let memory = Memory::sample(server.id());
         let mut testbed = Self {
             clients: Clients::new(url(&line)?, planted.clone()),
             memory,
@@ -123,7 +122,7 @@ impl Testbed {
         let folder = self.folder.path();
         let (server, _) = start_server(folder, self.limits, self.clients.address())?;
         self.server = server;
-        self.memory = Memory::of(self.server.id());
+        self.memory = Memory::sample(self.server.id());
         Ok(())
     }
 
@@ -315,8 +314,8 @@ impl Testbed {
         let mut all = vec!["-o", "json", "vim", "register"];
         all.extend(words);
         let output = self.vnfmctl(user, &all)?;
-        let made: Value = serde_json::from_str(&output).with_context(|| output.clone())?;
-        made["id"]
+        let created: Value = serde_json::from_str(&output).with_context(|| output.clone())?;
+        created["id"]
             .as_str()
             .map(str::to_owned)
             .with_context(|| format!("no id: {output}"))
@@ -441,7 +440,6 @@ impl Testbed {
         Ok(())
     }
 
-    /// The server's log.
     pub(crate) fn log(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }

@@ -18,7 +18,6 @@ use crate::cases::Case;
 use crate::payloads;
 use crate::testbed::Testbed;
 
-/// The `iss` claim.
 const ISSUER: &str = "https://issuer.example.com";
 const AUDIENCE: &str = "vnfm";
 /// The year 2100.
@@ -292,10 +291,10 @@ pub(crate) fn cases() -> Vec<Case> {
         ));
     }
     for text in payloads::all() {
-        let shown: String = text.chars().take(40).collect();
+        let visible: String = text.chars().take(40).collect();
         all.push(Case::new(
             "token",
-            format!("of Keystone: {shown:?}"),
+            format!("of Keystone: {visible:?}"),
             move |testbed, _| {
                 let text: String = text
                     .chars()

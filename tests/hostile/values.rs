@@ -114,11 +114,11 @@ fn send_hostile_body(
     clean_up(testbed, &path, &answer, rng)?;
     lifecycle::remove(testbed, "ann", &instance, rng)?;
     let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
-    let gone = testbed.clients.send("ann", ("DELETE", &path), None)?;
+    let deleted = testbed.clients.send("ann", ("DELETE", &path), None)?;
     ensure!(
-        gone.is_success(),
+        deleted.is_success(),
         "cannot delete a package without content: {}",
-        gone.text()
+        deleted.text()
     );
     Ok(())
 }
@@ -138,14 +138,14 @@ fn clean_up(
     } else if answer.status == 201 && path.ends_with("/vnf_instances") {
         lifecycle::remove(testbed, "ann", &id, rng)?;
     } else if answer.status == 201 {
-        let gone = testbed
+        let deleted = testbed
             .clients
             .send("ann", ("DELETE", &format!("{path}/{id}")), None)?;
         ensure!(
-            gone.is_success(),
+            deleted.is_success(),
             "cannot delete what was created: {} {}",
-            gone.status,
-            gone.text()
+            deleted.status,
+            deleted.text()
         );
     }
     Ok(())
@@ -214,9 +214,9 @@ fn parameter(
         let steps = [("instantiate".to_owned(), request)];
         let states = lifecycle::run_operations(testbed, (user, &instance), &steps, TIMEOUT)?;
         let outside = check::own_namespace(testbed, &instance, &namespace);
-        let gone = lifecycle::remove(testbed, user, &instance, rng);
+        let deleted = lifecycle::remove(testbed, user, &instance, rng);
         outside.map_err(|error| error.context(format!("{states:?}")))?;
-        gone
+        deleted
     })
 }
 

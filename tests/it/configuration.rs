@@ -20,8 +20,8 @@ fn configuration_schema_is_current() {
 #[test]
 fn configuration_page_is_current() {
     let page = page();
-    let (told, _) = page.split_once(MARK).expect("the page lacks its mark");
-    let mut wanted = format!("{told}{MARK}\n| member | variable | what |\n|---|---|---|\n");
+    let (intro, _) = page.split_once(MARK).expect("the page lacks its mark");
+    let mut wanted = format!("{intro}{MARK}\n| member | variable | what |\n|---|---|---|\n");
     for member in members() {
         let means = member.means().replace('\n', " ").replace('|', "\\|");
         let (name, variable, kind) = (&member.name, &member.variable, member.kind());

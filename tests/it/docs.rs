@@ -118,10 +118,10 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
         .filter(|line| line.starts_with('#'))
         .map(|line| {
             let words = line.trim_start_matches('#').trim().to_lowercase();
-            let kept = words
+            let slug = words
                 .chars()
                 .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-            kept.collect::<String>().replace(' ', "-")
+            slug.collect::<String>().replace(' ', "-")
         })
 }
 

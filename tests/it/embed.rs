@@ -63,7 +63,7 @@ const SAYS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// The program, which lies beside the folder of the test programs.
+/// The program, in the parent folder of the test programs.
 fn built(package: &str, name: &str) -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let example = program
@@ -106,11 +106,14 @@ fn examples_print_the_documented_output() {
     assert_eq!(count, SAYS.len(), "an example is not tried here");
     for (package, name, says) in SAYS {
         let output = Command::new(built(package, name)).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
+        let stdout = String::from_utf8_lossy(&output.stdout);
         let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{name}: {said}{complaint}");
+        assert!(output.status.success(), "{name}: {stdout}{complaint}");
         for part in *says {
-            assert!(said.contains(part), "{name} does not say `{part}`:\n{said}");
+            assert!(
+                stdout.contains(part),
+                "{name} does not print `{part}`:\n{stdout}"
+            );
         }
     }
 }

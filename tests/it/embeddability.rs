@@ -1,7 +1,8 @@
 //! The crates as libraries in a foreign program: types are `Send` and `Sync`, engines are independent, features link only
 //! what they need, and there is no global state.
 
-use crate::engine::fakes::{FakeWorld, engine, instance, on, store};
+use crate::engine::fakes::FakeWorld;
+use crate::engine::setup::{engine, instance, on, store};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;

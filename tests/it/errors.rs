@@ -1,5 +1,5 @@
-//! `docs/errors.md` is generated from the codes in the crates; this test writes it anew with
-//! `VNFM_UPDATE_GENERATED=1` and otherwise fails where it is not current.
+//! `docs/errors.md` is generated from the codes in the crates. With `VNFM_UPDATE_GENERATED=1` this test regenerates it;
+//! otherwise it fails if the page is not current.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,28 +8,28 @@ use vnfm_tests::sources::{assert_page_current, files};
 
 /// Every code of every crate, with the crate.
 fn all() -> Vec<(&'static str, &'static Code)> {
-    let of =
+    let with_crate =
         |name: &'static str, codes: Vec<&'static Code>| codes.into_iter().map(move |c| (name, c));
-    of("vnfm-core", vnfm_core::codes())
-        .chain(of("vnfm-memory", vnfm_memory::CODES.to_vec()))
-        .chain(of("vnfm-store", vnfm_store::PACKAGE_CODES.to_vec()))
-        .chain(of("vnfm-openstack", vnfm_openstack::CODES.to_vec()))
-        .chain(of(
+    with_crate("vnfm-core", vnfm_core::codes())
+        .chain(with_crate("vnfm-memory", vnfm_memory::CODES.to_vec()))
+        .chain(with_crate("vnfm-store", vnfm_store::PACKAGE_CODES.to_vec()))
+        .chain(with_crate("vnfm-openstack", vnfm_openstack::CODES.to_vec()))
+        .chain(with_crate(
             "vnfm-kubernetes",
             vnfm_kubernetes::errors::CODES.to_vec(),
         ))
-        .chain(of("vnfm-nfvo", vnfm_nfvo::codes()))
-        .chain(of("vnfm-ssh", vnfm_ssh::CODES.to_vec()))
-        .chain(of("vnfm-plugin-host", vnfm_plugin_host::codes()))
-        .chain(of("vnfm", vnfm::HOSTS_CODES.to_vec()))
+        .chain(with_crate("vnfm-nfvo", vnfm_nfvo::codes()))
+        .chain(with_crate("vnfm-ssh", vnfm_ssh::CODES.to_vec()))
+        .chain(with_crate("vnfm-plugin-host", vnfm_plugin_host::codes()))
+        .chain(with_crate("vnfm", vnfm::HOSTS_CODES.to_vec()))
         .collect()
 }
 
 fn rendered() -> String {
     let mut page = String::from(
         "# Errors\n\n<!-- Generated from the crates by `VNFM_UPDATE_GENERATED=1 cargo test -p vnfm-tests errors`. -->\n\n\
-         A code is in `code` and in the fragment of `type` of every ProblemDetails. *Again* says whether the same \
-         request may work later without anybody changing anything.\n\n## Operations and requests\n\n\
+         A code is in `code` and in the `type` fragment of every ProblemDetails. *Again* is `yes` if the same \
+         request may succeed later without any change.\n\n## Operations and requests\n\n\
          | code | again | means | next | from |\n|---|---|---|---|---|\n",
     );
     let sorted: BTreeMap<_, _> = all()
@@ -119,8 +119,8 @@ fn tests_of(codes: &BTreeSet<&str>) -> BTreeMap<String, (String, String)> {
                     .step_by(2)
                     .filter(|code| codes.contains(code))
                 {
-                    let place = (source.path.clone(), test.clone());
-                    found.entry(code.to_owned()).or_insert(place);
+                    let citation = (source.path.clone(), test.clone());
+                    found.entry(code.to_owned()).or_insert(citation);
                 }
             }
         }
@@ -133,11 +133,11 @@ fn plugin_errors_page_is_current_and_every_code_has_a_test() {
     let rows = of_authors();
     let tests = tests_of(&rows.iter().map(|row| row.0).collect());
     let mut page = String::from(
-        "# What authors of plugins and scripts read\n\n\
+        "# Errors for plugin authors\n\n\
          <!-- Generated from the crates by `VNFM_UPDATE_GENERATED=1 cargo test -p vnfm-tests errors`. -->\n\n\
-         A hook that fails ends its operation in FAILED_TEMP with one of these codes, or with one of its own, in `code`. The \
-         sentence beside it names the member, file, symbol or version that is wrong, and what was expected. Each row is \
-         what the test named in it expects. All errors: [errors](errors.md).\n\n\
+         A failed hook ends its operation in FAILED_TEMP with one of these codes, or with its own, in `code`. The \
+         `detail` names the wrong member, file, symbol or version, and the expected one. The test in each row expects \
+         that code. All errors: [errors](errors.md).\n\n\
          | code | from | means | next | test |\n|---|---|---|---|---|\n",
     );
     let mut untried = Vec::new();

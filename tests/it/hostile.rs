@@ -10,7 +10,7 @@ const SAMPLE: &str = "330";
 fn sampled_attacks_do_not_crash_read_or_starve_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("hostile.json");
-    // Other tests run beside this one: how long a victim waits says nothing here, that it is served does.
+    // Other tests run concurrently: latencies are meaningless here, but the victim must be served.
     let output = Command::new(env!("CARGO_BIN_EXE_vnfm-hostile"))
         .args([
             "--sample",

@@ -90,7 +90,7 @@ const COMPOSED: &[&str] = &[
 ];
 /// These look at everything.
 const FREE: &[&str] = &["vnfm-tests", "vnfm-benches"];
-/// Tests may use these beside what the crate itself may: neighbours, and what a plugin is tried with.
+/// Tests may use these in addition to what the crate may use: simulated neighbours, and crates to test plugins with.
 const FOR_TESTS: &[&str] = &[
     "vnfm-outbound",
     "vnfm-conformance",
@@ -120,8 +120,8 @@ const WRAPPED: &[(&str, &[&str])] = &[
     ("sqlx", &["vnfm-store"]),
     ("rusqlite", &["vnfm-store"]),
     ("axum", &["vnfm-server", "vnfm-sim"]),
-    // Whoever calls a neighbour does so through vnfm-outbound. The command line calls our own server, the simulated world is
-    // the neighbour, and the server's exporter of spans calls a collector that the operator named.
+    // Neighbours are called through vnfm-outbound. Exceptions: the command line calls our own server, the simulated
+    // world is the neighbour, and the server's span exporter calls the configured collector.
     (
         "reqwest",
         &["vnfm-outbound", "vnfm-cli", "vnfm-server", "vnfm-sim"],
@@ -200,10 +200,10 @@ fn third_party_crates_are_used_by_their_wrappers_only() {
 }
 
 fn code_with(sources: &[Source], marks: &[&str], but_in: &[&str]) -> Vec<String> {
-    let asked = |source: &&Source| {
+    let requested = |source: &&Source| {
         !source.is_test() && !but_in.iter().any(|place| source.path.starts_with(place))
     };
-    let found = sources.iter().filter(asked).flat_map(|source| {
+    let found = sources.iter().filter(requested).flat_map(|source| {
         source
             .code()
             .filter(|(_, line)| marks.iter().any(|mark| line.contains(mark)))
@@ -277,8 +277,8 @@ fn outbound_connections_go_through_vnfm_outbound() {
     );
 }
 
-/// A client's own readers take an answer of any size, and a stream of it is bounded by nobody. `vnfm_outbound::read` and
-/// `Pieces` bound it. Where rustfmt breaks a line does not matter.
+/// A client's own readers accept a response of any size. `vnfm_outbound::read` and `Pieces` limit it. Line breaks by
+/// rustfmt do not matter.
 #[test]
 fn response_bodies_are_read_with_a_size_limit() {
     const READERS: [&str; 6] = [
@@ -343,7 +343,7 @@ fn library_crates_do_not_read_the_environment() {
     let found = code_with(&sources, &marks, &programs);
     assert!(
         found.is_empty(),
-        "libraries are told, they do not look:\n{}",
+        "libraries get their configuration from the caller:\n{}",
         found.join("\n")
     );
 }

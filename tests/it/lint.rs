@@ -1,5 +1,5 @@
-//! `docs/lint.md` is generated from the codes of findings and their explanations; this test writes it anew with
-//! `VNFM_UPDATE_GENERATED=1` and otherwise fails where it is not current.
+//! `docs/lint.md` is generated from the codes of findings and their explanations. With `VNFM_UPDATE_GENERATED=1` this test
+//! regenerates it; otherwise it fails if the page is not current.
 
 use std::fmt::Write as _;
 use vnfm_descriptor::{CODES, EXPLANATIONS, Explanation};
@@ -7,12 +7,12 @@ use vnfm_tests::sources::assert_page_current;
 
 const HEAD: &str = "# Lint\n\n\
 <!-- Generated from the crates by `VNFM_UPDATE_GENERATED=1 cargo test -p vnfm-tests lint`. -->\n\n\
-`vnfmctl lint PATH…` says everything that is wrong or doubtful in packages: folders, `.csar` and `.zip` files, or single YAML files. \
-No server is asked. `-o json` and `-o sarif` are for programs, `--explain CODE` tells what is below.\n\n\
-| exit code | |\n|---|---|\n| 0 | nothing to say |\n| 5 | warnings: the package is taken, somebody should look |\n\
+`vnfmctl lint PATH…` reports all errors and warnings of packages: folders, `.csar` and `.zip` files, or single YAML files. \
+It needs no server. `-o json` and `-o sarif` are for programs; `--explain CODE` prints the explanations below.\n\n\
+| exit code | |\n|---|---|\n| 0 | no findings |\n| 5 | warnings: the package can be onboarded, but check them |\n\
 | 6 | errors: onboarding refuses the package |\n\n\
-A warning is allowed by a comment with a reason, on its line or the one before; `allow-file` holds for the file, and in the entry \
-file for what is at no line and for files without comments. Errors cannot be allowed.\n\n\
+A comment with a reason suppresses a warning on its own line or the next one; `allow-file` applies to the entire file and, in the \
+entry file, to findings without a line and to files without comments. Errors cannot be suppressed.\n\n\
 ```yaml\n# vnfm-lint: allow W-LINK-UNUSED the request attaches machines of another VNF to it\n```\n";
 
 fn rendered() -> String {
@@ -34,11 +34,7 @@ fn rendered() -> String {
                 .map(|known| known.meaning);
             writeln!(page, "\n### {code}\n{}", meaning.unwrap()).unwrap();
             writeln!(page, "\n*Expected:* {expected}\n*By:* {clause}.\n").unwrap();
-            writeln!(
-                page,
-                "```text\n{wrong}\n```\nMended:\n```text\n{right}\n```"
-            )
-            .unwrap();
+            writeln!(page, "```text\n{wrong}\n```\nFixed:\n```text\n{right}\n```").unwrap();
         }
     }
     page

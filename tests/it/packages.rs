@@ -50,8 +50,8 @@ fn packages_are_installed_and_the_guard_file_is_removed() {
 fn an_apt_failure_is_reported_and_the_guard_file_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let done = install(1, folder.path());
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("apt-get failed, see"), "{said}");
+    let output = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(1), "{output}");
+    assert!(output.contains("apt-get failed, see"), "{output}");
     assert!(!folder.path().join("guard").exists(), "the guard stayed");
 }

@@ -8,7 +8,7 @@ use vnfm_tests::sources::{Source, files};
 const CODE: &[&str] = &["crates", "plugins", "xtask", "benches", "tests"];
 const PAGES: &[&str] = &["docs"];
 
-/// Parts of a snake_case or CamelCase name, and what to use instead.
+/// Parts of a `snake_case` or CamelCase name, and what to use instead.
 const NAME_PARTS: &[(&str, &str)] = &[
     ("told", "notify, report, describe"),
     ("said", "message, output, response"),
@@ -222,8 +222,9 @@ fn parts(name: &str) -> Vec<String> {
     parts
 }
 
+/// The words of a text. Hyphens join words, so that flags such as `--beside` are not taken for words.
 fn words(text: &str) -> Vec<String> {
-    let words = text.split(|char: char| !(char.is_alphanumeric() || char == '\''));
+    let words = text.split(|char: char| !(char.is_alphanumeric() || matches!(char, '\'' | '-')));
     words
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)

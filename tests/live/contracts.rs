@@ -1,8 +1,8 @@
-//! Our drivers meet the contract of infrastructure drivers on the real neighbours as well. Calls are interrupted at fewer
+//! Our drivers meet the contract of infrastructure drivers on the real systems too. Calls are interrupted at fewer
 //! points than in the simulated world, which is faster; the rules are the same.
 //!
-//! What makes an instance again and again takes minutes on a real cloud: with `VNFM_LIVE_CONTRACTS=all` every rule is
-//! tried there, without it those that make none, or one.
+//! Rules that create an instance repeatedly take minutes on a real cloud: `VNFM_LIVE_CONTRACTS=all` tests every rule
+//! there, otherwise only those that create at most one instance are tested.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,9 +23,9 @@ use vnfm_tests::contracts::{
 use vnfm_tests::live::neighbour;
 use vnfm_types::OPENSTACK;
 
-/// At how many places a call is cut off.
+/// At how many points a call is interrupted.
 const PLACES: usize = 2;
-/// What makes more than one instance, or replaces what it has made.
+/// Rules that create more than one instance, or replace resources.
 const LONG: &[&str] = &[
     "an_interrupted_allocation_is_adopted",
     "a_partial_allocation_is_released_without_a_handle",
@@ -40,7 +40,7 @@ const LONG: &[&str] = &[
     "resources_of_another_installation_are_not_touched",
 ];
 
-/// Tries these rules, each with a word on how long it took.
+/// Tests these rules, and prints how long each took.
 async fn check<F: Future<Output = Arc<dyn TestBed>>>(
     rules: impl Iterator<Item = &'static Rule<Arc<dyn TestBed>>>,
     fresh: impl Fn() -> F,
@@ -108,14 +108,14 @@ async fn openstack_driver_meets_the_contract_on_a_real_cloud() {
     outcome.unwrap();
 }
 
-/// A cluster, asked by kubectl.
+/// A cluster, queried with kubectl.
 #[derive(Clone)]
 struct Cluster {
     kubectl: PathBuf,
     kubeconfig: PathBuf,
 }
 
-/// What a driver makes, and what is made of that.
+/// The kinds that a driver creates, and those that controllers create from them.
 const KINDS: &str = "namespaces,deployments,services,configmaps,pods";
 
 impl Cluster {
@@ -135,14 +135,20 @@ impl Cluster {
         output.stdout
     }
 
-    /// Everything that is not on its way out, but for what the cluster itself puts into each namespace.
+    /// All objects that are not being deleted, except those that the cluster adds to each namespace.
     fn things(&self) -> Vec<String> {
         let listed = self.kubectl(&["get", KINDS, "--all-namespaces", "--output=json"]);
         let listed: Value = serde_json::from_slice(&listed).unwrap();
         let named = |item: &Value| {
-            let (of, kind) = (&item["metadata"], item["kind"].as_str()?);
-            let stays = of["deletionTimestamp"].is_null() && of["name"] != "kube-root-ca.crt";
-            stays.then(|| format!("{kind} {} {} {}", of["namespace"], of["name"], of["uid"]))
+            let (metadata, kind) = (&item["metadata"], item["kind"].as_str()?);
+            let stays =
+                metadata["deletionTimestamp"].is_null() && metadata["name"] != "kube-root-ca.crt";
+            stays.then(|| {
+                format!(
+                    "{kind} {} {} {}",
+                    metadata["namespace"], metadata["name"], metadata["uid"]
+                )
+            })
         };
         listed["items"]
             .as_array()
@@ -152,7 +158,6 @@ impl Cluster {
             .collect()
     }
 
-    /// The namespaces that instances got.
     fn namespaces(&self) -> BTreeSet<String> {
         let names = self.kubectl(&["get", "namespaces", "--output=name"]);
         let names = String::from_utf8(names).unwrap();

@@ -14,10 +14,10 @@ use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
 use crate::hosts::Host;
 use crate::scenario::{Real, assert_each_joined_once, testbed_at};
-use crate::secrets::{Made, Secrets, TEMPORARY_FILES, bearer_token, on_hosts, try_join};
+use crate::secrets::{ClusterSecrets, Secrets, TEMPORARY_FILES, bearer_token, on_hosts, try_join};
 
 const DEATHS: usize = 10;
-/// The moments that the story's operations have at least: instantiate A and B, terminate B and A.
+/// The minimum number of crash points of the scenario: instantiate A and B, terminate B and A.
 const COURSE: [usize; 4] = [14, 5, 3, 3];
 const MASTER: &str = "masterNode";
 const WORKER: &str = "workerNode-0";
@@ -77,7 +77,7 @@ fn ten_crashes_lose_nothing_and_leak_no_secret() {
     Secrets::end(&real);
 }
 
-/// What the record names is there, and what came to the cloud is in the record.
+/// Everything in the record exists, and everything new in the cloud is in the record.
 fn assert_inventory_matches(real: &Real, testbed: &Testbed) {
     let mut recorded = BTreeSet::new();
     resource_ids(
@@ -98,7 +98,7 @@ fn assert_inventory_matches(real: &Real, testbed: &Testbed) {
         missing.is_empty(),
         "not in the record: {missing:?} of {new_resources:#?}"
     );
-    // Networks from before are among those that it uses.
+    // It also uses existing networks.
     let all: BTreeSet<_> = all.iter().map(id).collect();
     let invented: Vec<_> = recorded.difference(&all).collect();
     assert!(
@@ -125,40 +125,40 @@ fn resource_ids(of: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// What let hosts join has a short life, and none any more; the token of the VIM is looked for with the rest.
+/// The secrets for joining hosts were short-lived and are no longer valid; the VIM's token is searched for too.
 fn check_cluster_secrets(real: &Real, watch: &ProcessWatch, planted: &mut Planted) {
     let files = watch.files();
-    let made = Made::of(&files);
+    let created = ClusterSecrets::find(&files);
     assert!(
-        !made.tokens.is_empty(),
+        !created.tokens.is_empty(),
         "no bootstrap token was seen in {} files",
         files.len()
     );
     let short = |file: &Vec<u8>| String::from_utf8_lossy(file).contains("\"ttl\":\"15m\"");
-    assert!(files.iter().any(short), "a token's life is not known");
-    made.add_to(planted);
+    assert!(files.iter().any(short), "a token's lifetime is unknown");
+    created.add_to(planted);
     let (master, worker) = (Host::new(real, MASTER), Host::new(real, WORKER));
     planted.add("bearer token", &bearer_token(&master, "vnfm-token"));
-    for token in &made.tokens {
+    for token in &created.tokens {
         let output = try_join(&worker, token).unwrap_err();
         assert!(
             output.contains("JWS signature") || output.contains("Unauthorized"),
             "{output}"
         );
     }
-    // The same question with a token that is good; the cluster learns a little later what became of it.
+    // The same request with a valid token; the cluster notices its deletion a little later.
     let fresh = master.inside("kubeadm token create --ttl 15m");
     until("the new token is known", LONG, || {
         try_join(&worker, fresh.trim()).ok()
     });
     let id = fresh.split('.').next().unwrap();
     master.inside(&format!("kubeadm token delete {id}"));
-    until("the new token is dead", LONG, || {
+    until("the new token is invalid", LONG, || {
         try_join(&worker, fresh.trim()).err()
     });
 }
 
-/// A file that somebody leaves on a host.
+/// A file planted on a host.
 fn assert_found_on_a_host(real: &Real, planted: &Planted, secret: &str) {
     let file = Host::new(real, WORKER).root().join("tmp/let-through");
     std::fs::write(&file, format!("password={secret}")).unwrap();
@@ -170,14 +170,14 @@ fn assert_found_on_a_host(real: &Real, planted: &Planted, secret: &str) {
     );
 }
 
-/// An environment that holds one.
+/// A process with a secret in its environment.
 fn assert_found_in_a_process(mut seen: Observations, planted: &Planted, secret: &str) {
     let mut child = Command::new("sleep")
         .arg("60")
         .env("LET_THROUGH", secret)
         .spawn()
         .unwrap();
-    // A process has no words while it becomes its program.
+    // During exec a process has no arguments.
     until("the process shows its environment", LONG, || {
         seen.processes.look();
         seen.processes.saw("LET_THROUGH").then_some(())

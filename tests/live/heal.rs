@@ -1,5 +1,5 @@
-//! Healing a worker of VNF-A with VNF-B on it, with real kubelets: pods move, the successor joins, the VIM stays, and
-//! the other machines are not touched. Then the same for the other worker, whose power went behind our back.
+//! Heals a worker of VNF-A with VNF-B on it, with real kubelets: pods move, the replacement joins, the VIM stays, and the
+//! other machines are not touched. Then the same for the other worker after a power failure.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn a_running_and_a_powered_off_worker_are_healed() {
     let cluster = testbed.assert_a_up(3);
     testbed.instantiate_b(&cluster);
     assert_eq!(
-        ClusterShell::of(&testbed).wait_for_b_pods(&testbed, 2),
+        ClusterShell::connect(&testbed).wait_for_b_pods(&testbed, 2),
         ["workernode-0", "workernode-1"]
     );
     assert_heals(&testbed, &cluster, "workerNode-0");
@@ -30,11 +30,11 @@ fn a_running_and_a_powered_off_worker_are_healed() {
     real.wait_until_clean();
 }
 
-/// One worker comes anew and carries pods; everything else is as it was.
+/// One worker is replaced and runs pods; everything else is unchanged.
 fn assert_heals(testbed: &Testbed, cluster: &str, worker: &str) {
     let old = vnfcs(testbed);
     let vim = testbed.server.ctl(&["vim", "show", cluster]);
-    let inside = ClusterShell::of(testbed);
+    let inside = ClusterShell::connect(testbed);
     let began = Instant::now();
     let op = testbed.heal(&[&old[worker].id], &[]);
     testbed.wait_for_state(&op, "COMPLETED");

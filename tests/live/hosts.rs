@@ -14,12 +14,12 @@ use vnfm_tests::testbed::{LONG, Testbed, VNF_A};
 
 use crate::scenario::Real;
 
-/// The host that suffers, and another beside it.
+/// The host with the fault, and another one.
 const HOST: &str = "workernode-1";
 const OTHER: &str = "workernode-0";
 const JOIN: &str = "^kubeadm join";
 
-/// The machine behind a server that was not there before the story, from outside.
+/// The machine behind a server that the scenario created, from outside.
 pub(crate) struct Host<'a> {
     real: &'a Real,
     name: &'a str,
@@ -30,7 +30,7 @@ impl<'a> Host<'a> {
         Self { real, name }
     }
 
-    /// What the hypervisor says of it: `host` names its folder, which is not the server's name where that was taken.
+    /// The hypervisor's record: `host` is its folder, which differs from the server's name if that was in use.
     fn record(&self) -> Option<Value> {
         let state = self
             .real
@@ -49,7 +49,7 @@ impl<'a> Host<'a> {
         known.into_values().find(is_host)
     }
 
-    /// Tells the hypervisor to do something to it: `power-off`, `power-on`.
+    /// Sends a command for it to the hypervisor: `power-off`, `power-on`.
     pub(crate) fn command(&self, verb: &str) {
         let script = sources::root().join("tests/stack/openstack/hypervisor.py");
         let home = self.real.clouds.parent().unwrap();
@@ -64,7 +64,7 @@ impl<'a> Host<'a> {
         assert!(output.status.success(), "{verb}: {output:?}");
     }
 
-    /// Its first process; nothing while it is off.
+    /// Its first process; none while it is off.
     fn pid(&self) -> Option<String> {
         let folder = self
             .real
@@ -74,7 +74,7 @@ impl<'a> Host<'a> {
         Some(pid.trim().to_owned()).filter(|pid| Path::new("/proc").join(pid).exists())
     }
 
-    /// Where its files are seen from here.
+    /// Its root folder, as seen from this machine.
     pub(crate) fn root(&self) -> PathBuf {
         let pid = self
             .pid()
@@ -82,12 +82,11 @@ impl<'a> Host<'a> {
         Path::new("/proc").join(pid).join("root")
     }
 
-    /// Runs a script inside of it, beside its own programs.
+    /// Runs a script on the host, alongside its own programs.
     pub(crate) fn inside(&self, script: &str) -> String {
         self.run_script_with_input(script, "")
     }
 
-    /// The same, with something to read.
     pub(crate) fn run_script_with_input(&self, script: &str, input: &str) -> String {
         let pid = self
             .pid()
@@ -99,7 +98,7 @@ impl<'a> Host<'a> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Whether a program of this command line runs in it.
+    /// Whether a program with this command line runs on it.
     fn is_running(&self, pattern: &str) -> bool {
         self.pid().is_some_and(|pid| {
             let mut command = Command::new("nsenter");
@@ -110,13 +109,13 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// Waits until a program of this command line runs in it.
+    /// Waits until a program with this command line runs on it.
     fn wait_until_running(&self, pattern: &str) {
         let what = format!("`{pattern}` on `{}`", self.name);
         until(&what, LONG, || self.is_running(pattern).then_some(()));
     }
 
-    /// Its address goes, and comes again from inside, where the cut does not reach.
+    /// Removes its address; a process on the host, which the outage does not affect, restores it.
     fn cut_network(&self, seconds: u32) {
         self.inside(&format!(
             "ip link set eth0 down; \
@@ -129,14 +128,14 @@ impl<'a> Host<'a> {
             .starts_with("up")
     }
 
-    /// Kills the sessions of SSH; who listens goes on. How many there were.
+    /// Kills the SSH sessions, but not the listener; returns their number.
     fn kill_sessions(&self) -> usize {
         let kill = "for p in $(pgrep -f '^sshd: ubuntu'); do kill -9 $p && echo $p; done; true";
         self.inside(kill).lines().count()
     }
 }
 
-/// Runs a program that reads this.
+/// Runs a program with this input.
 pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
     let command = command
         .stdin(Stdio::piped())
@@ -152,7 +151,7 @@ pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// A story in which VNF-A is being instantiated.
+/// A scenario in which VNF-A is being instantiated.
 struct FaultyHost {
     real: Real,
     testbed: Testbed,
@@ -172,7 +171,7 @@ impl FaultyHost {
         Host::new(&self.real, HOST)
     }
 
-    /// It ends well by itself; then all of it goes.
+    /// It completes by itself; then everything is terminated and deleted.
     fn assert_completes(&self) {
         self.testbed.wait_for_state(&self.op, "COMPLETED");
         self.testbed.assert_a_up(3);
@@ -181,7 +180,7 @@ impl FaultyHost {
         self.real.wait_until_clean();
     }
 
-    /// It stops with these words; what it says.
+    /// It stops with these words in its error; returns the error.
     fn assert_stops(&self, words: &[&str]) -> Value {
         let end = self.testbed.wait_for_state(&self.op, "FAILED_TEMP");
         let output = ["detail", "next"].map(|member| end["error"][member].as_str().unwrap());
@@ -239,7 +238,7 @@ fn a_power_failure_during_a_join() {
 #[test]
 fn a_full_disk_on_a_host() {
     let Some(story) = begin_op() else { return };
-    // Full of nothing that could be removed: a join that is begun anew resets the host first.
+    // A full disk with nothing to delete: a repeated join resets the host first.
     let full = "mkdir -p /var/lib/kubelet && mount -t tmpfs -o nr_inodes=1 tmpfs /var/lib/kubelet && \
                 ! touch /var/lib/kubelet/full 2>/dev/null";
     until("the host is there", LONG, || story.host().pid());

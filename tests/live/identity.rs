@@ -16,7 +16,7 @@ const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
 const STARTS: Duration = Duration::from_mins(3);
 const ADMIN: &str = "administrator";
 
-/// A Keycloak with nothing but memory, which ends with this.
+/// A Keycloak without a database, which is stopped on drop.
 pub(crate) struct Keycloak {
     process: Child,
     pub(crate) url: String,
@@ -24,7 +24,7 @@ pub(crate) struct Keycloak {
 
 impl Drop for Keycloak {
     fn drop(&mut self) {
-        // The script, and the Java that it has started.
+        // The script, and the Java process that it started.
         let all = format!("-{}", self.process.id());
         let _ = Command::new("kill").args(["-KILL", "--", &all]).status();
         let _ = self.process.wait();
@@ -102,7 +102,7 @@ impl Keycloak {
         self.administer("", &realm);
     }
 
-    /// From now on tokens are signed with a new key.
+    /// Rotates the key that signs tokens.
     fn rotate(&self) {
         let config = json!({"priority": ["500"], "keySize": ["2048"], "algorithm": ["RS256"], "enabled": ["true"],
             "active": ["true"]});
@@ -121,7 +121,7 @@ impl Keycloak {
     }
 }
 
-/// A port that nobody listens at, for a program that cannot choose one.
+/// An unused port, for a program that cannot choose one.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -130,7 +130,7 @@ pub(crate) fn free_port() -> u16 {
         .port()
 }
 
-/// Of a token its header (0), or what it claims (1).
+/// A token's header (0) or claims (1).
 pub(crate) fn part_of(token: &str, part: usize) -> Value {
     use base64::Engine as _;
     let part = token.split('.').nth(part).unwrap();
@@ -194,7 +194,7 @@ fn keystone_tokens_are_accepted() {
         return;
     };
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(&clouds).unwrap()).unwrap();
-    let of = |cloud: &str, member: &str| {
+    let entry = |cloud: &str, member: &str| {
         file["clouds"][cloud]["auth"][member]
             .as_str()
             .unwrap()
@@ -202,23 +202,23 @@ fn keystone_tokens_are_accepted() {
     };
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
-    std::fs::write(&password, of("admin", "password")).unwrap();
+    std::fs::write(&password, entry("admin", "password")).unwrap();
     let access = json!({"access": {"keystone": {
-        "endpoint": of("admin", "auth_url"),
-        "user": of("admin", "username"),
-        "project": of("admin", "project_name"),
+        "endpoint": entry("admin", "auth_url"),
+        "user": entry("admin", "username"),
+        "project": entry("admin", "project_name"),
         "password_file": password,
-        "rules": [{"project": of("nfv", "project_name"), "role": "member", "gets": {"tenant": "acme", "role": "operate"}}],
+        "rules": [{"project": entry("nfv", "project_name"), "role": "member", "gets": {"tenant": "acme", "role": "operate"}}],
     }}});
     std::fs::write(folder.path().join("server.yaml"), access.to_string()).unwrap();
     let server = Server::start(folder.path(), "info");
     let status = |token: &str| server.http_as("GET", INSTANCES, ("x-auth-token", token)).0;
     let token = |cloud: &str| {
         let login = json!({"auth": {
-            "identity": {"methods": ["password"], "password": {"user": {"name": of(cloud, "username"),
-                "domain": {"id": "default"}, "password": of(cloud, "password")}}},
-            "scope": {"project": {"name": of(cloud, "project_name"), "domain": {"id": "default"}}}}});
-        let answer = ureq::post(&format!("{}/auth/tokens", of(cloud, "auth_url")))
+            "identity": {"methods": ["password"], "password": {"user": {"name": entry(cloud, "username"),
+                "domain": {"id": "default"}, "password": entry(cloud, "password")}}},
+            "scope": {"project": {"name": entry(cloud, "project_name"), "domain": {"id": "default"}}}}});
+        let answer = ureq::post(&format!("{}/auth/tokens", entry(cloud, "auth_url")))
             .send_json(login)
             .unwrap();
         answer.headers()["x-subject-token"]
@@ -227,6 +227,6 @@ fn keystone_tokens_are_accepted() {
             .to_owned()
     };
     assert_eq!(status(&token("nfv")), 200);
-    assert_eq!(status(&token("admin")), 403, "no rule is for that project");
+    assert_eq!(status(&token("admin")), 403, "no rule matches that project");
     assert_eq!(status("gAAAAAnone"), 401);
 }

@@ -1,7 +1,7 @@
-//! Judges that are not ours: schemathesis against our OpenAPI document and the official ones, and Tacker's client. They
-//! need no real cloud; the simulated world is behind the server.
+//! External test tools: schemathesis with our OpenAPI document and the official ones, and Tacker's client. They need no
+//! real cloud: the server uses the simulated world.
 //!
-//! `cargo xtask judge` installs schemathesis and runs them for as many cases as one likes.
+//! `cargo xtask judge` installs schemathesis and runs them with a chosen number of cases.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,12 +15,12 @@ use vnfm_tests::simulator::Simulator;
 use vnfm_tests::sources;
 use vnfm_tests::testbed::{LONG, Testbed, VIM};
 
-/// Cases for each operation where `VNFM_JUDGE_CASES` does not say how many.
+/// Cases per operation, unless `VNFM_JUDGE_CASES` is set.
 const CASES: u32 = 12;
-/// No request may take longer, in seconds, however hostile it is.
+/// Time limit of each request, in seconds.
 const LONGEST_ANSWER: &str = "10";
 
-/// A server over a simulated world, with something of everything in it.
+/// A server on a simulated world that contains resources of every kind.
 struct JudgedServer {
     world: Simulator,
     testbed: Testbed,
@@ -52,8 +52,8 @@ impl JudgedServer {
         ]);
         let callback =
             json!({"callbackUri": format!("{}/notifications", self.world.endpoint("nfvo"))});
-        let (status, told) = server.http("POST", "/vnflcm/v2/subscriptions", &callback.to_string());
-        assert_eq!(status, 201, "{told}");
+        let (status, body) = server.http("POST", "/vnflcm/v2/subscriptions", &callback.to_string());
+        assert_eq!(status, 201, "{body}");
     }
 }
 
@@ -63,23 +63,21 @@ plugins:
   runners: {kubernetes-cluster: in-process}
 ";
 
-/// Where the files of the judges are.
+/// The folder with the tools' files.
 fn judge_file(name: &str) -> PathBuf {
     sources::root().join("tests/judges").join(name)
 }
 
-/// What schemathesis judges by.
 struct Document<'a> {
-    place: &'a str,
-    /// What stands before its paths.
+    url: &'a str,
+    /// Prefix of its paths.
     base: &'a str,
-    /// Of the interface.
     version: &'a str,
-    /// Its paths that are not served.
+    /// Its paths that the server does not serve.
     without: Vec<String>,
 }
 
-/// The command that judges the server by a document.
+/// The command that tests the server with a document.
 fn schemathesis(judge: &Path, server: &Server, document: &Document<'_>) -> Command {
     let cases = std::env::var("VNFM_JUDGE_CASES")
         .ok()
@@ -88,7 +86,7 @@ fn schemathesis(judge: &Path, server: &Server, document: &Document<'_>) -> Comma
     command
         .arg("--config-file")
         .arg(judge_file("schemathesis.toml"))
-        .args(["run", document.place]);
+        .args(["run", document.url]);
     let url = format!("{}{}", server.url(), document.base);
     command.args(["--url", &url, "--checks", "all"]);
     let version = format!("Version: {}", document.version);
@@ -119,7 +117,7 @@ fn run_schemathesis(judge: &Path, server: &Server, document: &Document<'_>) {
     assert!(
         output.status.success(),
         "{}:\n{text}\nserver:\n{}",
-        document.place,
+        document.url,
         server.logged()
     );
     let logged = server.logged();
@@ -139,9 +137,9 @@ fn schemathesis_passes_with_our_openapi_documents() {
     let judged = JudgedServer::new();
     judged.furnish();
     for (name, version) in [("openapi", "2.3.0"), ("openapi-v1", "1.3.0")] {
-        let place = format!("{}/{name}.yaml", judged.testbed.server.url());
+        let url = format!("{}/{name}.yaml", judged.testbed.server.url());
         let document = Document {
-            place: &place,
+            url: &url,
             base: "",
             version,
             without: Vec::new(),
@@ -163,9 +161,9 @@ fn schemathesis_passes_with_the_official_openapi_documents() {
         ("vnfpkgm-sol005-v3.7.1.patched.json", "/vnfpkgm/v2"),
     ] {
         let document = sol.join("openapi-bundled").join(document);
-        let (without, place) = (unserved_paths(&document, base), document.to_string_lossy());
+        let (without, url) = (unserved_paths(&document, base), document.to_string_lossy());
         let document = Document {
-            place: &place,
+            url: &url,
             base,
             version: "2.3.0",
             without,
@@ -174,8 +172,8 @@ fn schemathesis_passes_with_the_official_openapi_documents() {
     }
 }
 
-/// The paths of a document that are not served, or, as `/api_versions`, otherwise than it says; docs/conformance.md says
-/// why.
+/// The paths of a document that are not served, or, as `/api_versions`, differ from it; docs/conformance.md gives the
+/// reasons.
 fn unserved_paths(document: &Path, base: &str) -> Vec<String> {
     let document: Value = serde_json::from_slice(&std::fs::read(document).unwrap()).unwrap();
     let paths = document["paths"].as_object().unwrap().keys();
@@ -197,7 +195,7 @@ struct Tacker<'a> {
 }
 
 impl Tacker<'_> {
-    fn says(&self, args: &[&str]) -> String {
+    fn run(&self, args: &[&str]) -> String {
         let mut command = Command::new(OPENSTACK);
         command.args(["--os-auth-type", "none", "--os-endpoint", self.server.url()]);
         command
@@ -214,7 +212,7 @@ impl Tacker<'_> {
     }
 
     fn json(&self, args: &[&str]) -> Value {
-        let output = self.says(&[args, &["-f", "json"]].concat());
+        let output = self.run(&[args, &["-f", "json"]].concat());
         serde_json::from_str(&output)
             .unwrap_or_else(|_| panic!("vnflcm {}: {output}", args.join(" ")))
     }
@@ -223,7 +221,7 @@ impl Tacker<'_> {
         self.json(&["show", id])["Instantiation State"].take()
     }
 
-    /// Waits for a state; each call of the client takes seconds, so it is asked once.
+    /// Waits for a state through our API, because each call of the client takes seconds.
     fn until(&self, id: &str, state: &str) {
         let path = format!("/vnflcm/v2/vnf_instances/{id}");
         until(&format!("`{id}` is {state}"), LONG, || {
@@ -236,7 +234,7 @@ impl Tacker<'_> {
 const OPENSTACK: &str = "/usr/bin/openstack";
 const PACKAGE: &str = "python3-tackerclient";
 
-/// The story of one VNF, by Tacker's client in this version.
+/// The lifecycle of one VNF with Tacker's client in this version.
 fn story(version: &'static str) {
     let plugin = "/usr/lib/python3/dist-packages/tackerclient/__init__.py";
     if program(OPENSTACK, "python3-openstackclient")
@@ -272,32 +270,32 @@ fn story(version: &'static str) {
     }
     let file = testbed.server.folder().join("request.json");
     std::fs::write(&file, request.to_string()).unwrap();
-    let output = tacker.says(&["instantiate", &id, &file.to_string_lossy()]);
+    let output = tacker.run(&["instantiate", &id, &file.to_string_lossy()]);
     assert!(output.contains("has been accepted"), "{output}");
     tacker.until(&id, "INSTANTIATED");
 
     let listed = tacker.json(&["list"]);
     assert_eq!(listed[0]["ID"], id.as_str(), "{listed:#}");
     assert_eq!(listed[0]["Instantiation State"], "INSTANTIATED");
-    let shown = tacker.says(&["show", &id]);
+    let instance = tacker.run(&["show", &id]);
     assert!(
-        shown.contains("vnfcResourceInfo") && shown.contains("ETSINFV.OPENSTACK"),
-        "{shown}"
+        instance.contains("vnfcResourceInfo") && instance.contains("ETSINFV.OPENSTACK"),
+        "{instance}"
     );
     let ops = tacker.json(&["op", "list"]);
     assert_eq!(ops[0]["Operation"], "INSTANTIATE", "{ops:#}");
     let op = tacker.json(&["op", "show", ops[0]["ID"].as_str().unwrap()]);
     assert_eq!(op["Operation State"], "COMPLETED", "{op:#}");
-    assert!(tacker.says(&["versions"]).contains("2.3.0"));
+    assert!(tacker.run(&["versions"]).contains("2.3.0"));
 
-    tacker.says(&["terminate", &id, "--termination-type", "FORCEFUL"]);
+    tacker.run(&["terminate", &id, "--termination-type", "FORCEFUL"]);
     tacker.until(&id, "NOT_INSTANTIATED");
-    tacker.says(&["delete", &id]);
+    tacker.run(&["delete", &id]);
     assert_eq!(tacker.json(&["list"]), json!([]));
     judged.world.assert_clean();
 }
 
-/// A request of the second version as one of the first.
+/// Converts a request of version 2 to version 1.
 fn to_version_1(request: &mut Value) {
     let listed = |map: &Value, key: &str| -> Value {
         let entries = map.as_object().unwrap().iter().map(|(id, entry)| {

@@ -1,4 +1,4 @@
-//! The key that seals secrets, brought into the real cloud's Barbican and back, with a crash on the way.
+//! Moves the sealing key to the real cloud's Barbican and back, with a crash in between.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use vnfm_tests::live::{neighbour, skip};
 use vnfm_tests::programs::Server;
 
-/// Registers the cloud; the path of its VIM.
+/// Registers the cloud; returns the path of its VIM.
 fn register_cloud(server: &Server, clouds: &std::path::Path) -> String {
     let path = clouds.to_string_lossy();
     let file = ["--config-file", &path, "--cloud", "nfv"];
@@ -20,7 +20,7 @@ fn the_secret_key_moves_to_barbican_and_back() {
         return;
     };
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(&clouds).unwrap()).unwrap();
-    let of = |member: &str| {
+    let login = |member: &str| {
         file["clouds"]["nfv"]["auth"][member]
             .as_str()
             .unwrap()
@@ -28,8 +28,8 @@ fn the_secret_key_moves_to_barbican_and_back() {
     };
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
-    std::fs::write(&password, of("password")).unwrap();
-    // It begins with the key file.
+    std::fs::write(&password, login("password")).unwrap();
+    // At first the key is in the file.
     let mut server = Server::start(folder.path(), "info");
     let vim = register_cloud(&server, &clouds);
     if !server
@@ -42,8 +42,8 @@ fn the_secret_key_moves_to_barbican_and_back() {
     let refused = server.refused(&["secrets", "migrate", "--to", "barbican"]);
     assert!(refused.contains("secrets.barbican"), "{refused}");
     server.terminate();
-    let settings = json!({"secrets": {"barbican": {"endpoint": of("auth_url"), "user": of("username"),
-        "project": of("project_name"), "password_file": password}}});
+    let settings = json!({"secrets": {"barbican": {"endpoint": login("auth_url"), "user": login("username"),
+        "project": login("project_name"), "password_file": password}}});
     std::fs::write(folder.path().join("server.yaml"), settings.to_string()).unwrap();
     server.begin();
     assert_eq!(
@@ -54,16 +54,16 @@ fn the_secret_key_moves_to_barbican_and_back() {
     server.ctl(&["secrets", "migrate", "--to", "barbican"]);
     let key_file = folder.path().join("data/secrets.key");
     assert!(!key_file.exists());
-    let kept = server.get(&vim);
-    assert_eq!(kept["key_type"], "barbican_key", "{kept:#}");
+    let stored = server.get(&vim);
+    assert_eq!(stored["key_type"], "barbican_key", "{stored:#}");
     server.kill();
     server.begin();
-    assert_eq!(server.get(&vim)["secret_uuid"], kept["secret_uuid"]);
+    assert_eq!(server.get(&vim)["secret_uuid"], stored["secret_uuid"]);
     server.ctl(&["vim", "check", "cloud"]); // which needs the password that was sealed
     server.ctl(&["secrets", "rotate"]);
     assert_ne!(
         server.get(&vim)["secret_uuid"],
-        kept["secret_uuid"],
+        stored["secret_uuid"],
         "a new key"
     );
     let back = server.ctl(&["secrets", "migrate", "--to", "file"]);

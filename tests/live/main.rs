@@ -1,6 +1,6 @@
-//! The real neighbours: started by `cargo xtask stack up`, found by environment variables.
+//! Tests on the real systems, which `cargo xtask stack up` starts and environment variables name.
 //!
-//! `cargo xtask test --tier real` does both. Without a neighbour its tests say why they do not run.
+//! `cargo xtask test --tier real` does both. If a system is missing, its tests are skipped with the reason.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 

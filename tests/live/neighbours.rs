@@ -1,4 +1,4 @@
-//! The neighbours have what the other tests assume.
+//! The real systems provide what the other tests assume.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use vnfm_tests::live::neighbour;
 
-/// Logs in; the token and the catalog.
+/// Logs in; returns the token and the catalogue.
 fn login(
     clouds: &Path,
     cloud: &str,

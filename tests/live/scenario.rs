@@ -1,5 +1,5 @@
-//! The story on real OpenStack, real hosts with kubeadm and real Kubernetes: told to its end with both packages,
-//! and with the server killed in the middle. At the end the cloud is asked whether it is as empty as before.
+//! The scenario on real OpenStack, real hosts with kubeadm and real Kubernetes: complete with both packages, and with a
+//! killed server. At the end the cloud must be as empty as before.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn vnf_b_runs_on_vnf_a_from_base_hot_and_both_are_removed_completely() {
     assert_demo_passes("base-hot");
 }
 
-/// The real cloud, as it was before.
+/// The real cloud, and its resources before the test.
 pub(crate) struct Real {
     pub(crate) clouds: PathBuf,
     pub(crate) hosts: PathBuf,
@@ -48,7 +48,7 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    /// Nothing, loudly, where a neighbour is missing.
+    /// `None`, with a message, if a system is missing.
     pub(crate) fn find() -> Option<Self> {
         let (clouds, hosts) = (
             neighbour("VNFM_LIVE_OPENSTACK")?,
@@ -66,7 +66,7 @@ impl Real {
         testbed_at(&self.clouds, "info")
     }
 
-    /// What has come since, as `kind name id`.
+    /// New resources, as `kind name id`.
     pub(crate) fn new_resources(&self) -> BTreeSet<String> {
         self.cloud()
             .inventory(&self.hosts)
@@ -79,12 +79,12 @@ impl Real {
         Cloud::login(&self.clouds)
     }
 
-    /// Whether this server was there before.
+    /// Whether this server existed before.
     pub(crate) fn had_server(&self, name: &str, id: &str) -> bool {
         self.before.contains(&format!("server {name} {id}"))
     }
 
-    /// Waits until nothing is there that was not there before; hosts go a little after their servers.
+    /// Waits until all new resources are deleted; hosts disappear shortly after their servers.
     pub(crate) fn wait_until_clean(&self) {
         let mut left = BTreeSet::new();
         let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -98,7 +98,7 @@ impl Real {
 }
 
 impl Drop for Real {
-    /// A story that broke off leaves no stack behind.
+    /// Deletes the stacks of a failed scenario.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.cloud().delete_stacks(&self.before);
@@ -106,7 +106,7 @@ impl Drop for Real {
     }
 }
 
-/// A server that knows the cloud by this login, and logs so much.
+/// A server with the cloud registered by this login, at this log level.
 pub(crate) fn testbed_at(clouds: &Path, log: &str) -> Testbed {
     Testbed::new(tempfile::tempdir().unwrap(), clouds, 22, log)
 }
@@ -149,7 +149,7 @@ fn crash_when(testbed: &mut Testbed, op: &str, is_due: impl Fn() -> bool) {
     testbed.server.begin();
 }
 
-/// One `kubeadm` on each host, and never two at once.
+/// At most one `kubeadm` runs on each host at a time.
 pub(crate) fn assert_each_joined_once(seen: &Observations) {
     assert_eq!(seen.concurrent, [""; 0]);
     let verbs: Vec<_> = seen
@@ -160,7 +160,7 @@ pub(crate) fn assert_each_joined_once(seen: &Observations) {
     assert_eq!(verbs, ["init", "join", "join"], "{:?}", seen.kubeadms);
 }
 
-/// The `kubeadm` of this name that run on this machine, whose hosts are namespaces: their process ids.
+/// Process ids of the running `kubeadm` of this name; hosts are namespaces of this machine.
 pub(crate) fn kubeadms(command: &str) -> Vec<String> {
     let output = Command::new("pgrep")
         .args(["-f", &format!("^kubeadm {command} ")])

@@ -45,7 +45,7 @@ fn a_python_script_and_a_playbook_configure_two_real_hosts() {
     let page = |name: &str| Host::new(&real, name).inside("cat /tmp/vnf-page");
     assert_eq!(page(&names[0]), "served by the VNF");
 
-    // The playbook finds one host as it was, with another page, and one that is new.
+    // The playbook finds one unchanged host, with another page, and one new host.
     Host::new(&real, &names[0]).inside("echo changed >/tmp/vnf-page");
     let heal = ["vnf", "heal", VNF, "--vnfc", &before[1].1];
     let op = testbed.server.ctl(&heal)["vnfLcmOpOccId"]
@@ -75,7 +75,7 @@ fn a_python_script_and_a_playbook_configure_two_real_hosts() {
     real.wait_until_clean();
 }
 
-/// Names and ids of the VNFCs, in order of their names.
+/// Names and ids of the VNFCs, ordered by name.
 fn servers(instance: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let vnfcs = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]

@@ -1,5 +1,5 @@
-//! Secrets planted in the real world, and the search for them: a user of the cloud, a password and a key of the hosts,
-//! and what the cluster itself makes. Everything is searched where it lies, hosts from outside.
+//! Plants secrets in the real systems and searches for them: a user of the cloud, a password and a key of the hosts, and
+//! secrets that the cluster generates. All files are searched in place, those of hosts from outside.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,17 +14,16 @@ use vnfm_tests::sources::copy;
 use crate::hosts::{Host, fed};
 use crate::scenario::Real;
 
-/// Files that hold what lets hosts join, for as long as a step runs; from a host's root.
+/// Files with join secrets, which exist only while a step runs; relative to a host's root.
 pub(crate) const TEMPORARY_FILES: &[&str] = &[
     "run/vnfm/init.yaml",
     "run/vnfm/join.yaml",
     "run/vnfm/vendor.env",
     "run/vnfm/script/out",
 ];
-/// The user of the cloud.
+/// Name of the cloud user.
 const PLANTED_USER: &str = "planted";
 
-/// What was planted before anything begins.
 pub(crate) struct Secrets {
     pub(crate) planted: Planted,
     pub(crate) password: String,
@@ -34,7 +33,7 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// A user of the cloud, a password, and a key; none of them was ever used before.
+    /// Creates a cloud user, a password and a key, none used before.
     pub(crate) fn plant(real: &Real) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let vim_password = format!("planted-vim-{}", random());
@@ -63,12 +62,12 @@ impl Secrets {
         secrets
     }
 
-    /// The login of the user.
+    /// The user's login.
     pub(crate) fn clouds(&self) -> &Path {
         &self.clouds
     }
 
-    /// A package of VNF-A whose servers know the password, as a hash, and the key's public half.
+    /// A package of VNF-A whose servers contain the password's hash and the public key.
     pub(crate) fn package(&self) -> String {
         self.folder
             .path()
@@ -97,7 +96,7 @@ impl Secrets {
         std::fs::write(vnfd, text).unwrap();
     }
 
-    /// The control plane is entered by the password, the workers by the key.
+    /// The control plane uses the password, the workers the key.
     pub(crate) fn fill(&self, request: &mut Value) {
         let params = &mut request["additionalParams"]["k8s_cluster_installation_param"];
         params["master_node"]["password"] = json!(self.password);
@@ -106,13 +105,13 @@ impl Secrets {
         worker.insert("private_key".to_owned(), json!(self.key));
     }
 
-    /// The user goes; nothing of that user's may be left.
+    /// Deletes the user, who must have no resources left.
     pub(crate) fn end(real: &Real) {
         Cloud::administer(&real.clouds).delete_user(PLANTED_USER);
     }
 }
 
-/// What a host keeps of a password.
+/// The hash that a host stores of a password.
 fn hash(password: &str) -> String {
     let mut openssl = Command::new("openssl");
     let output = fed(openssl.args(["passwd", "-6", "-stdin"]), password);
@@ -123,38 +122,39 @@ fn hash(password: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// What a cluster made of itself: bootstrap tokens and a certificate key, as they stood in the files that were seen.
+/// Secrets that a cluster generated: bootstrap tokens and a certificate key, as found in files.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct ClusterSecrets {
     pub(crate) tokens: Vec<String>,
     pub(crate) keys: Vec<String>,
 }
 
-impl Made {
-    pub(crate) fn of<'a>(files: impl IntoIterator<Item = &'a Vec<u8>>) -> Self {
-        let mut made = Self::default();
+impl ClusterSecrets {
+    pub(crate) fn find<'a>(files: impl IntoIterator<Item = &'a Vec<u8>>) -> Self {
+        let mut secrets = Self::default();
         for file in files {
             let text = String::from_utf8_lossy(file);
             let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
-            made.tokens
+            secrets
+                .tokens
                 .extend(words.filter(|word| is_token(word)).map(str::to_owned));
             let key = text
                 .split_once("\"certificate_key\":\"")
                 .and_then(|(_, rest)| rest.get(..64));
-            made.keys.extend(key.map(str::to_owned));
+            secrets.keys.extend(key.map(str::to_owned));
         }
-        for list in [&mut made.tokens, &mut made.keys] {
+        for list in [&mut secrets.tokens, &mut secrets.keys] {
             list.sort();
             list.dedup();
         }
-        made
+        secrets
     }
 
-    /// They are looked for with the rest.
+    /// Adds them to the secrets to search for.
     pub(crate) fn add_to(&self, planted: &mut Planted) {
         for token in &self.tokens {
             planted.add("bootstrap token", token);
-            // The cluster shows the first half as a name.
+            // The first half is public: the cluster uses it as a name.
             planted.add("bootstrap token", token.split_once('.').unwrap().1);
         }
         for key in &self.keys {
@@ -173,7 +173,7 @@ fn is_token(word: &str) -> bool {
     })
 }
 
-/// The token by which the VNFM uses the cluster.
+/// The token that the VNFM uses for the cluster.
 pub(crate) fn bearer_token(master: &Host<'_>, secret: &str) -> String {
     let line = format!(
         "kubectl --kubeconfig=/etc/kubernetes/admin.conf -n kube-system get secret {secret} \
@@ -184,7 +184,7 @@ pub(crate) fn bearer_token(master: &Host<'_>, secret: &str) -> String {
     token
 }
 
-/// The files of all hosts that hold a secret, but for the database of Kubernetes, which is made to hold them.
+/// The files of all hosts that contain a secret, except the database of Kubernetes, whose purpose it is.
 pub(crate) fn on_hosts(real: &Real, planted: &Planted) -> Vec<String> {
     let new_resources = real.new_resources();
     let names: Vec<_> = new_resources
@@ -205,14 +205,14 @@ pub(crate) fn on_hosts(real: &Real, planted: &Planted) -> Vec<String> {
     planted.files(&folders, &["etcd"])
 }
 
-/// Whether a host could begin to join with a token: what `kubeadm join` does first, without changing anything. The
-/// token is in no command line: somebody looks at those.
+/// Whether a host could join with a token: the first phase of `kubeadm join`, which changes nothing. The token must not
+/// be in a command line: the test inspects those.
 pub(crate) fn try_join(worker: &Host<'_>, token: &str) -> Result<(), String> {
     let ask = json!({ "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "JoinConfiguration",
         "discovery": { "bootstrapToken": { "apiServerEndpoint": "@SERVER@", "token": token,
             "unsafeSkipCAVerification": true } },
         "timeouts": { "discovery": "3s", "kubernetesAPICall": "3s" } });
-    // It is a node already.
+    // The host is already a node.
     let script = "past=SystemVerification,FileAvailable--etc-kubernetes-kubelet.conf,FileAvailable--etc-kubernetes-pki-ca.crt,Port-10250\n\
          umask 077; server=$(sed -n 's|.*server: https://||p' /etc/kubernetes/kubelet.conf)\n\
          sed \"s/@SERVER@/$server/\" >/run/ask.yaml\n\
@@ -226,8 +226,8 @@ pub(crate) fn try_join(worker: &Host<'_>, token: &str) -> Result<(), String> {
     }
 }
 
-/// What a vendor's script let others join by is gone: the tokens, and the keys of the cluster that its certificate key
-/// opens.
+/// The join secrets of a vendor's script are deleted: the tokens, and the cluster keys encrypted with its certificate
+/// key.
 pub(crate) fn assert_join_secrets_removed(real: &Real) {
     let master = Host::new(real, "masterNode");
     let list = |what: &str| {

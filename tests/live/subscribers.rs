@@ -1,5 +1,4 @@
-//! Subscribers behind an nginx, as operators have them: one that wants our certificate, and one that wants a token of a
-//! Keycloak.
+//! Subscribers behind an nginx, as operators run them: one requires our certificate, one a Keycloak token.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,10 +14,10 @@ use vnfm_tests::sources;
 use crate::identity::{Keycloak, free_port, part_of};
 
 const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
-/// How long nginx may take to start, and a notification to come.
+/// How long nginx may take to start, and a notification to arrive.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An nginx that takes what comes, tells it in its log, and ends with this.
+/// An nginx that accepts and logs everything, and is stopped on drop.
 struct Nginx {
     process: Child,
     port: u16,
@@ -33,19 +32,19 @@ impl Drop for Nginx {
 }
 
 impl Nginx {
-    /// In front of what takes everything, with these lines about TLS.
+    /// In front of a server that accepts everything, with these TLS settings.
     fn start(nginx: &Path, folder: &Path, tls: &str) -> Self {
         let (port, behind) = (free_port(), free_port());
         let heard = folder.join("heard.log");
         let (at, ssl) = (folder.display(), if tls.is_empty() { "" } else { " ssl" });
-        // A body is read for whoever is asked next, and so told.
+        // nginx logs a body only if it forwards the request.
         let text = format!(
             r#"daemon off; master_process off; pid {at}/nginx.pid; events {{}}
             http {{
-              log_format told escape=json '{{"method":"$request_method","verified":"$ssl_client_verify","who":"$ssl_client_s_dn","authorization":"$http_authorization","status":"$status","body":"$request_body"}}';
+              log_format received escape=json '{{"method":"$request_method","verified":"$ssl_client_verify","who":"$ssl_client_s_dn","authorization":"$http_authorization","status":"$status","body":"$request_body"}}';
               client_body_temp_path {at}/t1; proxy_temp_path {at}/t2; fastcgi_temp_path {at}/t3; uwsgi_temp_path {at}/t4; scgi_temp_path {at}/t5;
               server {{ listen 127.0.0.1:{behind}; access_log off; return 204; }}
-              server {{ listen 127.0.0.1:{port}{ssl}; access_log {at}/heard.log told; {tls}
+              server {{ listen 127.0.0.1:{port}{ssl}; access_log {at}/heard.log received; {tls}
                 location / {{ proxy_pass http://127.0.0.1:{behind}; }} }}
             }}"#
         );
@@ -73,17 +72,17 @@ impl Nginx {
         }
     }
 
-    /// What was asked of it, as soon as that is so many.
+    /// The requests received, once there are `many`.
     fn heard(&self, many: usize) -> Vec<Value> {
-        until("nginx has heard enough", TIMEOUT, || {
+        until("nginx has received the requests", TIMEOUT, || {
             let text = std::fs::read_to_string(&self.heard).unwrap_or_default();
-            let told: Vec<Value> = text.lines().flat_map(serde_json::from_str).collect();
-            (told.len() >= many).then_some(told)
+            let received: Vec<Value> = text.lines().flat_map(serde_json::from_str).collect();
+            (received.len() >= many).then_some(received)
         })
     }
 }
 
-/// A server that may call this machine, with more about notifications, and a package of VNF-B.
+/// A server that may call this machine, with these settings for notifications, and the package of VNF-B.
 fn server(folder: &TempDir, mut notifications: Value) -> (Server, String) {
     notifications["networks"] = json!(["127.0.0.0/8"]);
     let config = json!({ "notifications": notifications });
@@ -94,12 +93,12 @@ fn server(folder: &TempDir, mut notifications: Value) -> (Server, String) {
     (server, package["id"].as_str().unwrap().to_owned())
 }
 
-/// What an instance that comes and goes is told as.
+/// The notifications about an instance that is created and deleted.
 fn notifications_of_an_instance(server: &Server, package: &str, nginx: &Nginx) -> Vec<Value> {
-    let made = server.ctl(&["vnf", "create", "--package", package]);
-    server.ctl(&["vnf", "delete", made["id"].as_str().unwrap()]);
+    let created = server.ctl(&["vnf", "create", "--package", package]);
+    server.ctl(&["vnf", "delete", created["id"].as_str().unwrap()]);
     let heard = nginx.heard(3);
-    assert_eq!(heard[0]["method"], "GET", "the test of the callback");
+    assert_eq!(heard[0]["method"], "GET", "the callback test");
     let kinds: Vec<_> = heard[1..]
         .iter()
         .map(|one| {
@@ -127,11 +126,11 @@ fn notifications_present_a_client_certificate() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     for (who, host) in [("nginx", "127.0.0.1"), ("us", "vnfm.example.com")] {
-        let made = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
-        std::fs::write(file(&format!("{who}.pem")), made.cert.pem()).unwrap();
+        let created = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
+        std::fs::write(file(&format!("{who}.pem")), created.cert.pem()).unwrap();
         std::fs::write(
             file(&format!("{who}.key")),
-            made.signing_key.serialize_pem(),
+            created.signing_key.serialize_pem(),
         )
         .unwrap();
     }
@@ -152,8 +151,8 @@ fn notifications_present_a_client_certificate() {
     assert_eq!(nginx.heard(1)[0]["verified"], "NONE");
     std::fs::write(&nginx.heard, "").unwrap();
     let with = json!({"callbackUri": callback, "authentication": {"authType": ["TLS_CERT"]}});
-    let (status, made) = server.http("POST", SUBSCRIPTIONS, &with.to_string());
-    assert_eq!(status, 201, "{made}");
+    let (status, created) = server.http("POST", SUBSCRIPTIONS, &with.to_string());
+    assert_eq!(status, 201, "{created}");
     for one in notifications_of_an_instance(&server, &package, &nginx) {
         assert_eq!(one["verified"], "SUCCESS", "{one}");
     }
@@ -182,8 +181,8 @@ fn notifications_carry_an_oauth2_token_from_keycloak() {
     let (status, refused) = server.http("POST", SUBSCRIPTIONS, &subscription("wrong-password"));
     assert_eq!(status, 422, "{refused}");
     assert!(!refused.to_string().contains("wrong-password"), "{refused}");
-    let (status, made) = server.http("POST", SUBSCRIPTIONS, &subscription("client-secret"));
-    assert_eq!(status, 201, "{made}");
+    let (status, created) = server.http("POST", SUBSCRIPTIONS, &subscription("client-secret"));
+    assert_eq!(status, 201, "{created}");
     for one in notifications_of_an_instance(&server, &package, &nginx) {
         let token = one["authorization"]
             .as_str()

@@ -73,12 +73,12 @@ impl Cloud {
         let (project, model) = (first("projects", "name=nfv"), first("users", "name=nfv"));
         let user = json!({ "user": { "name": name, "password": password, "domain_id": "default",
             "default_project_id": project["id"] } });
-        let mut made = self.ask(
+        let mut created = self.ask(
             "POST",
             &format!("{}/users", self.identity),
             &user.to_string(),
         );
-        let id = made.body_mut().read_json::<Value>().unwrap()["user"]["id"].clone();
+        let id = created.body_mut().read_json::<Value>().unwrap()["user"]["id"].clone();
         let text = |id: &Value| id.as_str().unwrap().to_owned();
         let query = format!("user.id={}", text(&model["id"]));
         for role in self.identities("role_assignments", &query) {
@@ -154,8 +154,8 @@ impl Cloud {
             .header("X-Auth-Token", &self.token)
             .send_json(body)
             .unwrap();
-        let made = answer.body_mut().read_json::<Value>().unwrap();
-        made["stack"]["id"].as_str().unwrap().to_owned()
+        let created = answer.body_mut().read_json::<Value>().unwrap();
+        created["stack"]["id"].as_str().unwrap().to_owned()
     }
 
     /// Requests the deletion of a stack, without waiting.

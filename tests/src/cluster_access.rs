@@ -49,22 +49,22 @@ pub fn vnfcs(testbed: &Testbed) -> BTreeMap<String, Vnfc> {
         .collect()
 }
 
-fn vnfc(shown: &Value) -> Vnfc {
+fn vnfc(info: &Value) -> Vnfc {
     let text = |value: &Value| {
         value
             .as_str()
-            .unwrap_or_else(|| panic!("{shown:#}"))
+            .unwrap_or_else(|| panic!("{info:#}"))
             .to_owned()
     };
-    let cps = shown["vnfcCpInfo"].as_array().unwrap().iter();
+    let cps = info["vnfcCpInfo"].as_array().unwrap().iter();
     let mut outside = cps.filter(|cp| text(&cp["cpdId"]).ends_with("ExternalCP"));
     let address = outside.find_map(|cp| cp.pointer(ADDRESS).map(text));
     Vnfc {
-        id: text(&shown["id"]),
-        vdu: text(&shown["vduId"]),
-        server: text(&shown["computeResource"]["resourceId"]),
-        name: text(&shown["metadata"]["name"]),
-        address: address.unwrap_or_else(|| panic!("no address outside: {shown:#}")),
+        id: text(&info["id"]),
+        vdu: text(&info["vduId"]),
+        server: text(&info["computeResource"]["resourceId"]),
+        name: text(&info["metadata"]["name"]),
+        address: address.unwrap_or_else(|| panic!("no address outside: {info:#}")),
     }
 }
 
@@ -95,7 +95,7 @@ impl std::fmt::Debug for ClusterShell {
 
 impl ClusterShell {
     /// Connects to the current machines of VNF-A.
-    pub fn of(testbed: &Testbed) -> Self {
+    pub fn connect(testbed: &Testbed) -> Self {
         let master = vnfcs(testbed)
             .into_values()
             .find(|vnfc| vnfc.vdu == "masterNode")
@@ -202,8 +202,8 @@ impl ClusterShell {
     }
 
     fn items(&self, words: &str) -> Vec<Value> {
-        let said = self.kubectl(words).unwrap_or_default();
-        let list: Value = serde_json::from_str(&said).unwrap_or_default();
+        let output = self.kubectl(words).unwrap_or_default();
+        let list: Value = serde_json::from_str(&output).unwrap_or_default();
         list["items"].as_array().cloned().unwrap_or_default()
     }
 }

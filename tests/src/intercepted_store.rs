@@ -41,12 +41,12 @@ pub enum StoreCall<'a> {
     Read,
 }
 
-/// Decides what becomes of each call.
+/// Decides the outcome of each call.
 pub trait Intercept: Send + Sync + 'static {
-    /// What [`Intercept::around`] has to know of a call.
+    /// What [`Intercept::around`] must know about a call.
     type Call: Send;
 
-    /// Looks at a call that is about to be made.
+    /// Inspects a call before it is made.
     fn before(&self, call: StoreCall<'_>) -> Self::Call;
 
     /// Runs `work`, the call on the real store; or does not, or returns another result.

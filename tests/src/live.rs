@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 ///
 /// ```text
 /// VNFM_LIVE_OPENSTACK    clouds.yaml with the clouds `nfv` and `admin`
-/// VNFM_LIVE_KUBECONFIG   a control plane alone, with simulated nodes
+/// VNFM_LIVE_KUBECONFIG   a control plane without workers, with simulated nodes
 /// VNFM_LIVE_HOSTS        the hosts behind the servers: `<name>/known_hosts`, `console.log`, …
 /// VNFM_LIVE_KEYCLOAK     a folder with a distribution of Keycloak, for Java 17 or newer
 /// VNFM_LIVE_SCHEMATHESIS its program
-/// VNFM_LIVE_ASSETS       Kubernetes binaries      VNFM_LIVE_IMAGES   images made of them
+/// VNFM_LIVE_ASSETS       Kubernetes binaries      VNFM_LIVE_IMAGES   images built from them
 /// ```
 ///
 /// # Panics
@@ -49,8 +49,8 @@ pub fn optional_neighbour(variable: &str) -> Option<PathBuf> {
 /// When they are absent and `VNFM_REQUIRE_LIVE=1`.
 #[must_use]
 pub fn sol_data() -> Option<PathBuf> {
-    let beside = || crate::sources::root().join("../shared/sol");
-    let folder = std::env::var_os("VNFM_SOL_DATA").map_or_else(beside, PathBuf::from);
+    let default_folder = || crate::sources::root().join("../shared/sol");
+    let folder = std::env::var_os("VNFM_SOL_DATA").map_or_else(default_folder, PathBuf::from);
     if folder.is_dir() {
         return Some(folder);
     }

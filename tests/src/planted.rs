@@ -103,10 +103,10 @@ fn encoded(text: &str) -> Vec<String> {
     for before in 0..3 {
         let padded = [&vec![0; before][..], text.as_bytes()].concat();
         // The last group only as far as it is complete.
-        let whole = padded.len() / 3 * 4;
+        let full = padded.len() / 3 * 4;
         let from = [0, 2, 3][before];
         for engine in [&STANDARD, &URL_SAFE] {
-            all.push(engine.encode(&padded)[from..whole].to_owned());
+            all.push(engine.encode(&padded)[from..full].to_owned());
         }
     }
     all

@@ -72,10 +72,10 @@ pub fn files_with_secrets(testbed: &Testbed, planted: &Planted) -> Vec<String> {
 /// Proves that the search works: a secret sent as a description is shown, and must be found.
 pub fn assert_search_finds(testbed: &Testbed, planted: &Planted, secret: &str, what: &str) {
     let package = testbed.server.ctl(&["package", "list"])[0]["id"].clone();
-    let shown = ["--name", "shown", "--description", secret];
+    let visible = ["--name", "shown", "--description", secret];
     let words = [
         &["vnf", "create", "--package", package.as_str().unwrap()],
-        &shown[..],
+        &visible[..],
     ]
     .concat();
     testbed.server.ctl(&words);

@@ -19,7 +19,7 @@ pub struct SolSchema {
 
 impl SolSchema {
     /// The schema of a type; skips the test if the official files are missing.
-    pub fn of(kind: &'static str) -> Option<Self> {
+    pub fn for_type(kind: &'static str) -> Option<Self> {
         crate::live::sol_data().map(|data| Self::from(&data, kind))
     }
 
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn bodies_the_schema_rejects_are_rejected() {
-        let Some(standard) = SolSchema::of("GrantRequest") else {
+        let Some(standard) = SolSchema::for_type("GrantRequest") else {
             return;
         };
         let href = |id: &str| json!({"href": format!("http://vnfm.example.com/{id}")});

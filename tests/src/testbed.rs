@@ -112,12 +112,12 @@ impl Testbed {
     /// Creates VNF-A from this package; its id and request.
     pub fn create_a(&self, sample: &str) -> (String, Value) {
         let package = self.onboard(sample);
-        let made = self
+        let created = self
             .server
             .ctl(&["vnf", "create", "--package", &package, "--name", VNF_A]);
         let vim = self.server.ctl(&["vim", "show", VIM]);
         (
-            text(&made["id"]),
+            text(&created["id"]),
             self.request(&sample_of(sample), &text(&vim["id"])),
         )
     }
@@ -141,12 +141,12 @@ impl Testbed {
     }
 
     /// The error contains all of `says` and a next step, in the response and in `op explain`.
-    pub fn assert_explains(&self, op: &str, error: &Value, says: &[&str]) {
+    pub fn assert_explains(&self, op: &str, error: &Value, expected: &[&str]) {
         let next = error["next"].as_str().unwrap_or_default();
         assert!(!next.is_empty() && error["step"].is_string(), "{error:#}");
         let detail = format!("{}\n{next}", error["detail"].as_str().unwrap());
         let explained = self.server.run(&["op", "explain", op]).stdout;
-        for part in says {
+        for part in expected {
             assert!(detail.contains(part), "no `{part}` in {detail}");
             assert!(explained.contains(part), "no `{part}` in {explained}");
         }

@@ -31,7 +31,7 @@ fn left_behind(world: &Arc<World>) -> ListResources {
 }
 
 async fn world() -> Arc<World> {
-    // Whoever embeds chooses; this program may have chosen already.
+    // The embedder chooses the provider; this program may have installed one already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     Arc::new(World::start(Options::default()).await.unwrap())
 }
@@ -82,8 +82,8 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         .clone();
     let list_resources = move || {
         assert_eq!(books.violations(), Vec::<String>::new());
-        let kept = &clusters;
-        assert!(kept.get("one").is_some(), "the cluster is there");
+        let stored = &clusters;
+        assert!(stored.get("one").is_some(), "the cluster is there");
         let what = |one: &vnfm::sim::books::Entry| format!("{} {}", one.kind, one.id);
         books.left_behind().iter().map(what).collect()
     };
@@ -132,7 +132,7 @@ async fn memory_vim_meets_the_contract() {
 /// How a driver is broken.
 #[derive(Clone, Copy, PartialEq)]
 enum Flaw {
-    /// `allocate` makes everything anew.
+    /// `allocate` creates everything again.
     Repeats,
     /// `release` fails where there is nothing.
     WantsSomething,

@@ -184,12 +184,12 @@ impl MgmtDriver for Greeting {
         let target = json!({"serverId": "server-1", "address": "10.0.0.1", "username": "ubuntu"});
         let run = json!({"host": target, "command": "true", "deadlineSeconds": 5});
         host.call("ssh.run", run).await?;
-        let said = if *flaw == Flaw::Changes {
+        let output = if *flaw == Flaw::Changes {
             json!(number)
         } else {
             json!("hello")
         };
-        let metadata = [("said".to_owned(), said)].into_iter().collect();
+        let metadata = [("said".to_owned(), output)].into_iter().collect();
         Ok(Effects {
             schema_version: 1,
             metadata,

@@ -17,7 +17,7 @@ use vnfm_types::GrantRequest;
 struct Sol003 {
     world: World,
     client: Grants,
-    asked: AtomicUsize,
+    requests: AtomicUsize,
     policy: Policy,
 }
 
@@ -27,7 +27,7 @@ impl TestBed for Sol003 {
         &self.client
     }
     fn request(&self) -> GrantRequest {
-        let number = self.asked.fetch_add(1, SeqCst);
+        let number = self.requests.fetch_add(1, SeqCst);
         let request = json!({"vnfInstanceId": "i1", "vnfLcmOpOccId": format!("o{number}"), "vnfdId": "d1",
             "operation": "INSTANTIATE", "isAutomaticInvocation": false, "addResources": [
                 {"id": "compute/v/0", "type": "COMPUTE", "vduId": "v", "resourceTemplateId": "v"}],
@@ -70,7 +70,7 @@ async fn deciding(policy: Policy) -> Arc<dyn TestBed> {
     Arc::new(Sol003 {
         world,
         client,
-        asked: AtomicUsize::new(0),
+        requests: AtomicUsize::new(0),
         policy,
     })
 }

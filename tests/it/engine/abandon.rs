@@ -3,6 +3,7 @@
 
 use super::fakes::*;
 use super::faults::ready;
+use super::setup::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -239,10 +240,10 @@ async fn skipped_hooks_do_not_run_and_are_reported() {
             "hook `heal_end` was skipped"
         ]
     );
-    let shown = serde_json::to_string(&record.operation_params).unwrap();
+    let visible = serde_json::to_string(&record.operation_params).unwrap();
     assert!(
-        !shown.contains("heal_start"),
-        "the standard's request stays the standard's: {shown}"
+        !visible.contains("heal_start"),
+        "the standard's request stays the standard's: {visible}"
     );
     world.plugin_missing.store(false, SeqCst);
     terminate_skipping(&engine, &id, "terminate_end", "no license server").await;

@@ -2,6 +2,7 @@
 
 use super::fakes::*;
 use super::faults::ready_in;
+use super::setup::*;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use std::sync::Arc;

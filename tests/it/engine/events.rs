@@ -1,6 +1,7 @@
 //! Events as an embedder hears them: in order, without a gap, from any number on, also after a restart.
 
 use super::fakes::*;
+use super::setup::*;
 use futures::StreamExt as _;
 use std::pin::pin;
 use std::sync::Arc;
@@ -30,13 +31,13 @@ async fn check_events(store: Arc<dyn vnfm_core::ports::Store>) {
     add_package_and_vim(&*store).await;
     let world = Arc::new(FakeWorld::default());
     let first = engine(store.clone(), &world);
-    // Whoever listens before anything happens hears of all of it.
-    let (listener, (asks, asked)) = (first.clone(), tokio::sync::oneshot::channel());
+    // A listener that starts first receives every event.
+    let (listener, (ready, started)) = (first.clone(), tokio::sync::oneshot::channel());
     let listening = tokio::spawn(async move {
-        let _ = asks.send(()); // the test waits for it
+        let _ = ready.send(()); // the test waits for it
         next_events(&listener, 0, 4).await
     });
-    asked.await.unwrap();
+    started.await.unwrap();
     let id = instance(&first).await;
     let op = first.instantiate(TENANT, &id, on(CLOUD)).await.unwrap();
     first.drive(&op).await.unwrap();
@@ -44,7 +45,7 @@ async fn check_events(store: Arc<dyn vnfm_core::ports::Store>) {
     let states: Vec<_> = all.iter().map(|(_, state)| state.as_str()).collect();
     assert_eq!(states, ["made", "STARTING", "PROCESSING", "COMPLETED"]);
     assert!(all.windows(2).all(|pair| pair[0].0 < pair[1].0), "{all:?}");
-    // A new engine on the same store goes on where the old one was.
+    // A new engine on the same store continues after the last event of the old one.
     let second = engine(store, &world);
     assert_eq!(next_events(&second, all[1].0, 2).await, all[2..]);
     // More than is read at once.

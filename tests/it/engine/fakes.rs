@@ -2,23 +2,19 @@
 
 use async_trait::async_trait;
 use futures::future::pending;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
+use vnfm_core::Deployment;
 use vnfm_core::ports::*;
-use vnfm_core::query::Query;
-use vnfm_core::{Deployment, Drivers, Engine, EngineParts, Limits};
 use vnfm_descriptor::Package;
-use vnfm_store::SqliteStore;
 use vnfm_types::*;
 
 pub(crate) const TENANT: &str = "default";
-const CODE: Code = Code {
-    name: "test.told-to",
+pub(super) const INJECTED: Code = Code {
+    name: "test.injected",
     kind: ErrorKind::Unavailable,
     means: "the test injected a failure",
     next: "nothing",
@@ -57,7 +53,6 @@ pub(crate) struct FakeWorld {
     pub(crate) vim_unavailable: AtomicBool,
     /// The plugin is not installed.
     pub(crate) plugin_missing: AtomicBool,
-    /// Changes the plugin's declaration.
     pub(crate) change_declaration: Mutex<Option<fn(&mut Declaration)>>,
     /// An additional host service call of every hook: service and request.
     pub(crate) hook_service_call: Mutex<Option<(&'static str, Value)>>,
@@ -112,9 +107,9 @@ impl FakeWorld {
         }
         if self.vim_unavailable.load(SeqCst) && VIM_CALLS.contains(&name) {
             return Err(PortError::new(
-                &CODE,
+                &INJECTED,
                 format!("do `{name}`"),
-                "the VIM is gone",
+                "the VIM is unavailable",
             ));
         }
         let fails = self.fail_call.load(SeqCst) == number;
@@ -124,7 +119,7 @@ impl FakeWorld {
             }
             let none = std::io::Error::from_raw_os_error(24);
             return Err(PortError::new(
-                &CODE,
+                &INJECTED,
                 format!("do `{name}`"),
                 none.to_string(),
             ));
@@ -135,9 +130,9 @@ impl FakeWorld {
         }
         if fails {
             Err(PortError::new(
-                &CODE,
+                &INJECTED,
                 format!("do `{name}`"),
-                "told to fail",
+                "injected failure",
             ))
         } else {
             Ok(())
@@ -157,7 +152,7 @@ impl FakeWorld {
 const VIM_CALLS: [&str; 5] = ["check", "prepare", "allocate", "heal", "release"];
 
 /// A VIM of both types that only records resources.
-struct FakeVim(Arc<FakeWorld>);
+pub(super) struct FakeVim(pub(super) Arc<FakeWorld>);
 
 #[async_trait]
 impl InfraDriver for FakeVim {
@@ -260,7 +255,7 @@ impl InfraDriver for FakeVim {
         _: &Value,
     ) -> Result<Allocated, PortError> {
         if self.0.vim_unavailable.load(SeqCst) {
-            return Err(PortError::new(&CODE, "look", "the VIM is gone"));
+            return Err(PortError::new(&INJECTED, "look", "the VIM is unavailable"));
         }
         let id = &cx.ownership.instance_id;
         if !self.0.resource_ids().contains(id) {
@@ -278,7 +273,7 @@ impl InfraDriver for FakeVim {
         _: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
         if self.0.vim_unavailable.load(SeqCst) {
-            return Err(PortError::new(&CODE, "look", "the VIM is gone"));
+            return Err(PortError::new(&INJECTED, "look", "the VIM is unavailable"));
         }
         let owned = |id: String| OwnedResource {
             kind: "Thing".into(),
@@ -309,93 +304,7 @@ fn allocated() -> Allocated {
     }
 }
 
-/// A MgmtDriver with all hooks: the cluster `https://<instance>` is registered at the end of an instantiation, with
-/// another token at the end of a heal, and unregistered at the end of a termination. What a `…_start` hook takes out
-/// of service, its undo or the `…_end` hook restores.
-struct FakeMgmtDriver(Arc<FakeWorld>, Declaration);
-
-#[async_trait]
-impl MgmtDriver for FakeMgmtDriver {
-    fn declaration(&self) -> &Declaration {
-        &self.1
-    }
-    async fn call(
-        &self,
-        request: HookRequest,
-        host: Arc<dyn HookHost>,
-    ) -> Result<Effects, PortError> {
-        host.call("checkpoint.put", json!({"key": "k", "value": "v"}))
-            .await?;
-        self.0
-            .called_versions
-            .lock()
-            .unwrap()
-            .push(self.1.version.clone());
-        let service_call = self.0.hook_service_call.lock().unwrap().clone();
-        if let Some((service, request)) = service_call {
-            host.call(service, request).await?;
-        }
-        let stored = host.call("checkpoint.get", json!({"key": "k"})).await?;
-        assert_eq!(stored["value"], "v");
-        let params = Value::Object(request.additional_params.clone());
-        self.0
-            .hook_params
-            .lock()
-            .unwrap()
-            .push((request.hook.clone(), params));
-        let id = request.instance.id.clone();
-        let prefix = if request.undo { "undo " } else { "" };
-        let drains = request.hook.ends_with("_start") && !request.undo;
-        let drained = &self.0.drained;
-        let mark_drained = |_: &mut BTreeSet<String>| {
-            let mut drained = drained.lock().unwrap();
-            _ = if drains {
-                drained.insert(id)
-            } else {
-                drained.remove(&id)
-            };
-        };
-        self.0
-            .call(&format!("{prefix}{}", request.hook), mark_drained)
-            .await?;
-        Ok(effects_of(&request))
-    }
-}
-
-/// Instantiation and heal register the cluster, each with its own token; termination unregisters it.
-fn effects_of(request: &HookRequest) -> Effects {
-    let name = format!("cluster-{}", request.instance.id);
-    let mut effects = Effects {
-        schema_version: 1,
-        ..Effects::default()
-    };
-    let token = match request.hook.as_str() {
-        _ if request.undo => return effects,
-        "instantiate_end" => "planted-token",
-        "heal_end" => "planted-token-after-heal",
-        "terminate_end" => {
-            effects.unregister_vims = vec![name];
-            return effects;
-        }
-        _ => return effects,
-    };
-    let endpoint = format!("https://{}", request.instance.id);
-    effects.register_vims = vec![NewVim {
-        name,
-        vim_type: KUBERNETES.into(),
-        interface_info: [("endpoint".to_owned(), json!(endpoint))]
-            .into_iter()
-            .collect(),
-        access_info: [("bearer_token".to_owned(), json!(token))]
-            .into_iter()
-            .collect(),
-        ..NewVim::default()
-    }];
-    effects
-}
-
-/// The NFVO.
-struct FakeNfvo(Arc<FakeWorld>);
+pub(super) struct FakeNfvo(pub(super) Arc<FakeWorld>);
 
 /// A grant of everything requested.
 pub(crate) fn granted(request: &GrantRequest) -> Grant {
@@ -431,76 +340,19 @@ impl Nfvo for FakeNfvo {
         let next = self.0.grant_responses.lock().unwrap().pop_front();
         let request = self.0.grant_requests.lock().unwrap().last().cloned();
         let granted = || Ok(GrantOutcome::Granted(Box::new(granted(&request.unwrap()))));
-        assert_eq!(fixture, "place", "where it was told to look");
+        assert_eq!(fixture, "place", "the location of the 202 response");
         next.unwrap_or_else(granted)
     }
 }
 
-struct FakePlugins(Arc<FakeWorld>, Arc<FakeMgmtDriver>);
-
-impl MgmtDrivers for FakePlugins {
-    fn find(&self, _: &str, plugin: Option<&str>) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        if self.0.plugin_missing.load(SeqCst) {
-            return Err(PortError::new(&CODE, "find the plugin", "there is none"));
-        }
-        let FakeMgmtDriver(world, declaration) = &*self.1;
-        let newest = world
-            .newest_version
-            .lock()
-            .unwrap()
-            .unwrap_or(&declaration.version)
-            .to_owned();
-        // The first version is installed alongside the newest until it is removed.
-        let first = plugin.is_some_and(|name| name == format!("fake@{}", declaration.version));
-        let first = first && !world.first_plugin_missing.load(SeqCst);
-        if !first && world.newest_plugin_broken.load(SeqCst) {
-            return Err(PortError::new(
-                &CODE,
-                "load the plugin",
-                "the newest is broken",
-            ));
-        }
-        let version = if first {
-            declaration.version.clone()
-        } else {
-            newest
-        };
-        let mut declaration = Declaration {
-            version,
-            ..declaration.clone()
-        };
-        if let Some(change) = *world.change_declaration.lock().unwrap() {
-            change(&mut declaration);
-        }
-        Ok(Arc::new(FakeMgmtDriver(world.clone(), declaration)))
-    }
-    fn find_exact(
-        &self,
-        began: &DriverId,
-        implementation: &str,
-        _: Option<&str>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let own = format!("{}@{}", began.name, began.version);
-        let driver = self.find(implementation, Some(&own))?;
-        if driver.id() == *began {
-            Ok(driver)
-        } else {
-            Err(replaced(began, Ok(driver.id())))
-        }
-    }
-    fn list(&self) -> Vec<Declaration> {
-        vec![self.1.1.clone()]
-    }
-}
-
-struct FakePackages(Arc<FakeWorld>, Arc<Package>);
+pub(super) struct FakePackages(pub(super) Arc<FakeWorld>, pub(super) Arc<Package>);
 
 #[async_trait]
 impl Packages for FakePackages {
     async fn package(&self, _: &str, _: &str) -> Result<Arc<Package>, PortError> {
         if self.0.package_missing.load(SeqCst) {
             return Err(PortError::new(
-                &CODE,
+                &INJECTED,
                 "read the package",
                 "its file is gone",
             ));
@@ -509,233 +361,20 @@ impl Packages for FakePackages {
     }
 }
 
-struct NoHosts;
+pub(super) struct NoHosts;
 
 #[async_trait]
 impl HostServices for NoHosts {
     async fn ssh_run(&self, _: &SshTarget, _: &SshCommand) -> Result<CommandOutput, PortError> {
-        Err(PortError::new(&CODE, "run", "no hosts"))
+        Err(PortError::new(&INJECTED, "run", "no hosts"))
     }
     async fn ssh_put(&self, _: &SshTarget, _: &RemoteFile) -> Result<(), PortError> {
-        Err(PortError::new(&CODE, "put", "no hosts"))
+        Err(PortError::new(&INJECTED, "put", "no hosts"))
     }
     async fn ssh_wait(&self, _: &SshTarget, _: u32) -> Result<(), PortError> {
-        Err(PortError::new(&CODE, "wait", "no hosts"))
+        Err(PortError::new(&INJECTED, "wait", "no hosts"))
     }
     async fn http(&self, _: &HttpRequest) -> Result<HttpResponse, PortError> {
-        Err(PortError::new(&CODE, "ask", "no hosts"))
+        Err(PortError::new(&INJECTED, "ask", "no hosts"))
     }
-}
-
-/// All hooks, as named by the package and declared by the MgmtDriver.
-const HOOKS: [&str; 6] = [
-    "instantiate_start",
-    "instantiate_end",
-    "heal_start",
-    "heal_end",
-    "terminate_start",
-    "terminate_end",
-];
-
-/// The package `vnf-a-seed`, which declares no parameters, with all hooks.
-fn package() -> Arc<Package> {
-    static PACKAGE: LazyLock<Arc<Package>> = LazyLock::new(|| {
-        let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-seed");
-        let folder = tempfile::tempdir().unwrap();
-        copy(&seed, folder.path());
-        let vnfd = folder.path().join("Definitions/vnf-a-seed.yaml");
-        let text = std::fs::read_to_string(&vnfd).unwrap();
-        let begin = text.find("          instantiate_start: []").unwrap();
-        let end = text[begin..].find("      artifacts:").unwrap() + begin;
-        let hook =
-            |name| format!("          {name}: {{implementation: mgmt-drivers-kubernetes}}\n");
-        let hooks: String = HOOKS.into_iter().map(hook).collect();
-        std::fs::write(&vnfd, format!("{}{hooks}{}", &text[..begin], &text[end..])).unwrap();
-        Arc::new(Package::open(folder.path(), &vnfm_descriptor::Limits::default()).unwrap())
-    });
-    PACKAGE.clone()
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            std::fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
-
-/// An engine with default limits.
-pub(crate) fn engine(store: Arc<dyn Store>, world: &Arc<FakeWorld>) -> Engine {
-    engine_with(store, world, Limits::default())
-}
-
-pub(crate) fn engine_with(store: Arc<dyn Store>, world: &Arc<FakeWorld>, limits: Limits) -> Engine {
-    // Real time, so that leases of the database's clock agree with it.
-    engine_at(store, world, limits, Arc::new(vnfm::SystemClock))
-}
-
-pub(crate) fn engine_at(
-    store: Arc<dyn Store>,
-    world: &Arc<FakeWorld>,
-    limits: Limits,
-    clock: Arc<dyn Clock>,
-) -> Engine {
-    let undo = |name: &str| name.starts_with("heal") || name.ends_with("_start");
-    let hook = |name: &str| {
-        (
-            name.to_owned(),
-            HookDeclaration {
-                undo: undo(name),
-                ..HookDeclaration::default()
-            },
-        )
-    };
-    let declaration = Declaration {
-        name: "fake".into(),
-        version: "1.0.0".into(),
-        hooks: HOOKS.into_iter().map(hook).collect(),
-        config_schema: None,
-    };
-    let nfvo = world
-        .has_nfvo
-        .load(SeqCst)
-        .then(|| Arc::new(FakeNfvo(world.clone())));
-    Engine::new(EngineParts {
-        store,
-        packages: Arc::new(FakePackages(world.clone(), package())),
-        drivers: Drivers::default().with(FakeVim(world.clone())),
-        mgmt: Arc::new(FakePlugins(
-            world.clone(),
-            Arc::new(FakeMgmtDriver(world.clone(), declaration)),
-        )),
-        host: Arc::new(NoHosts),
-        nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn Nfvo>),
-        schemas: Arc::new(vnfm::schema_violations),
-        clock,
-        limits,
-    })
-}
-
-/// A store with the package and a VIM.
-pub(crate) async fn store() -> Arc<SqliteStore> {
-    let store = Arc::new(SqliteStore::in_memory().await.unwrap());
-    add_package_and_vim(&*store).await;
-    store
-}
-
-/// Adds the package and the VIM.
-pub(crate) async fn add_package_and_vim(store: &dyn Store) {
-    let package = package();
-    let info: VnfPkgInfo = serde_json::from_value(json!({
-        "id": "p1", "vnfdId": package.vnfd().descriptor_id, "onboardingState": "ONBOARDED",
-        "operationalState": "ENABLED", "usageState": "NOT_IN_USE",
-    }))
-    .unwrap();
-    let record = PackageRecord {
-        tenant: TENANT.into(),
-        info,
-        fetching: SecretJson::default(),
-    };
-    let now = Timestamp::now();
-    let vim = VimRecord {
-        tenant: TENANT.into(),
-        version: 0,
-        vim: vnfm_types::Vim {
-            id: CLOUD.into(),
-            name: "cloud".into(),
-            vim_type: OPENSTACK.into(),
-            interface_info: KeyValuePairs::new(),
-            extra: KeyValuePairs::new(),
-            registered_by: None,
-            identity: None,
-            shared: false,
-            policy: None,
-            key_type: None,
-            secret_uuid: None,
-            expires_at: None,
-            created_at: now,
-            updated_at: now,
-        },
-        access_info: SecretJson::from(json!({"password": "planted-password"})),
-    };
-    let changes = vec![
-        Change::AddPackage(Box::new(record)),
-        Change::AddVim(Box::new(vim)),
-    ];
-    store.write(None, changes).await.unwrap();
-}
-
-/// Creates an instance; its id.
-pub(crate) async fn instance(engine: &Engine) -> String {
-    let vnfd_id = package().vnfd().descriptor_id.clone();
-    let request = CreateVnfRequest {
-        vnfd_id,
-        ..CreateVnfRequest::default()
-    };
-    engine.create(TENANT, request).await.unwrap().vnf.id
-}
-
-/// A request to instantiate on this VIM.
-pub(crate) fn on(vim_id: &str) -> InstantiateVnfRequest {
-    let vim = VimConnectionInfo {
-        vim_id: Some(vim_id.into()),
-        ..VimConnectionInfo::default()
-    };
-    InstantiateVnfRequest {
-        flavour_id: "cluster_install".into(),
-        vim_connection_info: [("vim1".to_owned(), Box::new(vim))].into_iter().collect(),
-        ..InstantiateVnfRequest::default()
-    }
-}
-
-pub(crate) async fn state(engine: &Engine, op: &str) -> LcmOperationState {
-    engine
-        .store()
-        .op(TENANT, op)
-        .await
-        .unwrap()
-        .op
-        .operation_state
-}
-
-/// What must hold after every case: records match the environment, and no instance stays locked.
-pub(crate) async fn assert_consistent(engine: &Engine, world: &FakeWorld, case: &str) {
-    let all = engine
-        .store()
-        .instances(TENANT, &Query::default())
-        .await
-        .unwrap();
-    let with: Vec<_> = all
-        .iter()
-        .filter(|record| record.vnf.instantiation_state == InstantiationState::Instantiated)
-        .map(|record| record.vnf.id.clone())
-        .collect();
-    assert_eq!(
-        with,
-        world.resource_ids(),
-        "{case}: inventory and reality differ"
-    );
-    assert!(
-        all.iter().all(|record| record.active_op.is_none()),
-        "{case}: an operation has not ended"
-    );
-    let registered = engine.vims(TENANT).await.unwrap();
-    let of_gone = registered
-        .iter()
-        .filter_map(|vim| vim.registered_by.as_ref());
-    for owner in of_gone {
-        assert!(
-            with.contains(owner),
-            "{case}: the VIM of `{owner}` still exists"
-        );
-    }
-    let (orphans, silent) = engine.orphans(TENANT).await.unwrap();
-    assert!(
-        orphans.is_empty() && silent.is_empty(),
-        "{case}: {orphans:?} {silent:?}"
-    );
 }

@@ -2,6 +2,7 @@
 //! process. Each case is recovered in every possible way; then records and environment must match.
 
 use super::fakes::*;
+use super::setup::*;
 use super::stopping_store::stop_at;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -156,7 +157,7 @@ async fn recover(engine: &Engine, op: &str, id: &str, recovery: Recovery, case: 
         .error
         .unwrap();
     assert!(
-        error.detail.contains("told to fail") && error.step.is_some(),
+        error.detail.contains("injected failure") && error.step.is_some(),
         "{case}: {error:?}"
     );
     let is_irreversible = engine
@@ -221,7 +222,7 @@ async fn a_crash_at_any_store_write_is_resumed_by_the_next_process() {
                     }
                 }
                 let case = format!("{} write {number} after={after_effect}", operation.kind);
-                let second = super::fakes::engine(store, &world);
+                let second = super::setup::engine(store, &world);
                 run_to_end(&second, &op).await;
                 assert_eq!(state(&second, &op).await, Completed, "{case}");
                 assert_consistent(&second, &world, &case).await;

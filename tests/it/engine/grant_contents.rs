@@ -3,6 +3,7 @@
 use super::fakes::*;
 use super::faults::{begin, ready_in};
 use super::grants::{record, required_resources, respond_with, run_with_grant};
+use super::setup::*;
 use serde_json::{Value, json};
 use vnfm_core::ports::*;
 use vnfm_core::{Engine, VimChange};
@@ -105,10 +106,10 @@ type GrantChange = fn(&mut Grant);
 /// Error code, a part of the error, and the change of a valid grant that causes it.
 const INVALID_GRANTS: &[(&str, &str, GrantChange)] = &[
     ("grant.amiss", "vnfInstanceId is `x`", |grant| {
-        grant.vnf_instance_id = "x".into()
+        grant.vnf_instance_id = "x".into();
     }),
     ("grant.amiss", "vnfLcmOpOccId is `x`", |grant| {
-        grant.vnf_lcm_op_occ_id = "x".into()
+        grant.vnf_lcm_op_occ_id = "x".into();
     }),
     (
         "grant.amiss",

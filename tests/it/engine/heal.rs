@@ -2,6 +2,7 @@
 
 use super::fakes::*;
 use super::faults::ready;
+use super::setup::*;
 use futures::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
@@ -115,7 +116,7 @@ async fn heal_parameters_override_those_of_the_instantiation_and_secrets_stay_hi
     }
     let record = engine.store().op(TENANT, &op).await.unwrap();
     let instance = engine.store().instance(TENANT, &id).await.unwrap();
-    let shown = format!(
+    let visible = format!(
         "{} {} {record:?} {:?} {:?}",
         serde_json::to_string(&record.op).unwrap(),
         serde_json::to_string(&instance.vnf).unwrap(),
@@ -123,8 +124,8 @@ async fn heal_parameters_override_those_of_the_instantiation_and_secrets_stay_hi
         engine.log(TENANT, &op, 0).await.unwrap(),
     );
     assert!(
-        !shown.contains("planted") && shown.contains("[hidden]"),
-        "{shown}"
+        !visible.contains("planted") && visible.contains("[hidden]"),
+        "{visible}"
     );
     assert!(record.request.to_string().contains("planted-new"));
     // The next heal goes by the instantiation again.
@@ -265,15 +266,15 @@ async fn a_heal_keeps_the_cluster_vim_id_and_updates_its_token() {
         "planted-token-after-heal"
     );
     assert_eq!(after.vim.registered_by.as_ref(), Some(&id));
-    let shown = engine
+    let visible = engine
         .store()
         .instance(TENANT, &id)
         .await
         .unwrap()
         .vnf
         .vim_connection_info;
-    assert_eq!(shown.len(), 2, "the cloud and the cluster: {shown:?}");
-    assert_eq!(shown[&after.vim.id].vim_id.as_ref(), Some(&after.vim.id));
+    assert_eq!(visible.len(), 2, "the cloud and the cluster: {visible:?}");
+    assert_eq!(visible[&after.vim.id].vim_id.as_ref(), Some(&after.vim.id));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@
 //! measured by waiting, so no jump ends it.
 
 use super::fakes::*;
+use super::setup::*;
 use jiff::{SignedDuration, Timestamp};
 use sqlx::Connection as _;
 use std::pin::Pin;

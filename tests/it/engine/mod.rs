@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `fakes.rs` | the fake ports: a VIM and hooks that record their state, and calls that fail by number |
+//! | `fakes.rs`, `fake_plugins.rs`, `setup.rs` | fake ports: a VIM and hooks that record their state, and calls that fail by number; engines on them |
 //! | `faults.rs` | each call fails once, each write is the last of its process: retry, rollback and resume |
 //! | `events.rs`, `plan.rs` | the event stream; dry runs |
 //! | `leases.rs` | clock jumps, two engines on one database, an expired lease |
@@ -17,15 +17,18 @@
 //! | `abandon.rs` | what abandon removes and leaves, fencing, skipped hooks, the audit log |
 //! | `modify.rs` | changed VIM connections |
 //! | `notify.rs` | delivery to fast, slow, dead and deleted subscribers |
-//! | `grants.rs`, `grant_contents.rs` | grant requests, responses of the NFVO, and how a grant is used |
+//! | `grants.rs`, `grant_contents.rs` | grant requests, and how a grant is used |
+//! | `grant_waits.rs` | waiting for the NFVO: polling, retries, timeouts, cancels, crashes |
 //! | `heal.rs` | heal: refusals, reports, records, rollback |
 
 mod abandon;
 mod descriptor_shortage;
 mod events;
+mod fake_plugins;
 pub(crate) mod fakes;
 mod faults;
 mod grant_contents;
+mod grant_waits;
 mod grants;
 mod heal;
 mod leases;
@@ -36,6 +39,7 @@ mod plan;
 mod plugins;
 mod races;
 mod repeated_crashes;
+pub(crate) mod setup;
 mod step_tables;
 mod stopping_store;
 mod store_faults;

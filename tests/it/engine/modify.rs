@@ -2,6 +2,7 @@
 //! resources of the instance.
 
 use super::fakes::*;
+use super::setup::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::{Engine, VimChange, Why};
@@ -36,17 +37,17 @@ async fn modify(engine: &Engine, id: &str, patch: Value) -> (LcmOperationState, 
 /// The password that is kept, and where the connection leads as it is shown.
 async fn stored(engine: &Engine, id: &str) -> (String, String) {
     let record = engine.store().instance(TENANT, id).await.unwrap();
-    let shown = &record.vnf.vim_connection_info["vim1"];
-    assert!(shown.access_info.is_empty(), "{shown:?}");
+    let visible = &record.vnf.vim_connection_info["vim1"];
+    assert!(visible.access_info.is_empty(), "{visible:?}");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let sealed = &record.deployment.as_ref().unwrap().vim_connection_info["vim1"];
     assert_eq!(
         text(&sealed.interface_info["endpoint"]),
-        text(&shown.interface_info["endpoint"])
+        text(&visible.interface_info["endpoint"])
     );
     (
         text(&sealed.access_info["password"]),
-        text(&shown.interface_info["endpoint"]),
+        text(&visible.interface_info["endpoint"]),
     )
 }
 
@@ -70,10 +71,10 @@ async fn a_changed_vim_connection_is_checked_and_stored() {
             "https://new.example.com".to_owned()
         )
     );
-    let shown = serde_json::to_string(&op).unwrap();
+    let visible = serde_json::to_string(&op).unwrap();
     assert!(
-        shown.contains("new.example.com") && !shown.contains("planted"),
-        "{shown}"
+        visible.contains("new.example.com") && !visible.contains("planted"),
+        "{visible}"
     );
     assert_consistent(&engine, &world, "modified").await;
 }

@@ -1,6 +1,7 @@
 //! Fast, slow, dead and deleted subscribers: each receives the matching notifications in order, at least once.
 
 use super::fakes::*;
+use super::setup::*;
 use super::stopping_store::counting;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -93,7 +94,7 @@ impl Callbacks {
     fn received(&self, callback: &str) -> Vec<String> {
         let received = self.received.lock().unwrap();
         let mut known = BTreeSet::new();
-        let of = received.iter().filter(|(name, body)| {
+        let distinct = received.iter().filter(|(name, body)| {
             name == callback && known.insert(body["id"].as_str().unwrap().to_owned())
         });
         let kind = |body: &Value| {
@@ -104,7 +105,7 @@ impl Callbacks {
                 .replace("VnfIdentifier", "")
                 .replace("Notification", "")
         };
-        of.map(|(_, body)| kind(body)).collect()
+        distinct.map(|(_, body)| kind(body)).collect()
     }
 }
 
@@ -240,18 +241,18 @@ async fn subscribers_receive_matching_notifications_in_order() {
     );
     assert_eq!(fixture.callbacks.received("ends"), ["COMPLETED"]);
     let received = fixture.callbacks.received.lock().unwrap();
-    let of = |name: &'static str| {
+    let to = |name: &'static str| {
         received
             .iter()
-            .filter(move |(of, _)| of == name)
+            .filter(move |(callback, _)| callback == name)
             .map(|(_, body)| body)
     };
-    let end = of("ends").next().unwrap();
-    let same = of("all").find(|body| body["id"] == end["id"]).unwrap();
+    let end = to("ends").next().unwrap();
+    let same = to("all").find(|body| body["id"] == end["id"]).unwrap();
     assert_ne!(same["subscriptionId"], end["subscriptionId"]);
     assert_eq!(same["operationState"], "COMPLETED");
     assert!(end["affectedVnfcs"].is_array(), "{end:#}");
-    let ids: BTreeSet<_> = of("all").map(|body| body["id"].as_str().unwrap()).collect();
+    let ids: BTreeSet<_> = to("all").map(|body| body["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), LIFE.len(), "each has its own id");
 }
 
@@ -391,8 +392,8 @@ async fn outbox_reads_with(strangers: usize) -> usize {
             "authType": ["BASIC"],
             "paramsBasic": {"userName": "u", "password": "planted-callback"}}});
         let request = serde_json::from_value(request).unwrap();
-        let sight = vnfm_core::query::VisibilityScope::default();
-        let root = ("http://vnfm.example.com", &sight);
+        let scope = vnfm_core::query::VisibilityScope::default();
+        let root = ("http://vnfm.example.com", &scope);
         fixture
             .engine
             .subscribe("stranger", request, root, &*fixture.callbacks)

@@ -1,6 +1,7 @@
 //! Cancel, fail, deadlines, and what is refused without changing anything.
 
 use super::fakes::*;
+use super::setup::*;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::{Limits, Why};
@@ -121,14 +122,14 @@ async fn operations_show_no_secrets() {
     let instance = engine.store().instance(TENANT, &id).await.unwrap();
     let vims = engine.vims(TENANT).await.unwrap();
     let outbox = engine.store().outbox(0, 1000).await.unwrap();
-    let shown = format!(
+    let visible = format!(
         "{} {} {} {outbox:?} {record:?} {instance:?}",
         serde_json::to_string(&record.op).unwrap(),
         serde_json::to_string(&instance.vnf).unwrap(),
         serde_json::to_string(&vims).unwrap(),
     );
-    assert!(!shown.contains("planted"), "{shown}");
-    assert!(shown.contains("[hidden]"));
+    assert!(!visible.contains("planted"), "{visible}");
+    assert!(visible.contains("[hidden]"));
     let sealed = serde_json::to_string(&*instance.deployment.unwrap()).unwrap();
     assert!(
         sealed.contains("planted-password"),
@@ -150,7 +151,7 @@ async fn an_instance_above_the_resource_limit_is_refused_with_the_setting() {
         plan,
         ..Limits::default()
     });
-    // What was accepted before the limit became smaller says so where it would be made.
+    // An operation accepted before the limit was lowered fails before it creates anything.
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
     let problem = engine

@@ -1,6 +1,7 @@
-//! What the engine would do: told as it would be, refused as it would be, and nothing of it is written.
+//! Previews of operations: the same result and the same refusals as the operation, and nothing is written.
 
 use super::fakes::*;
+use super::setup::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::Store;
@@ -54,8 +55,11 @@ async fn a_plan_lists_the_steps_that_run_and_writes_nothing() {
             "a neighbour was asked: {:?}",
             world.calls()
         );
-        let asks = world.has_nfvo.load(std::sync::atomic::Ordering::SeqCst);
-        assert_eq!(steps.first().map(String::as_str) == Some("grant"), asks);
+        let asks_nfvo = world.has_nfvo.load(std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(
+            steps.first().map(String::as_str) == Some("grant"),
+            asks_nfvo
+        );
         let hook = "instantiate_start by fake@1.0.0 <".to_owned();
         assert!(
             steps.contains(&hook) && steps.contains(&"allocate <".to_owned()),

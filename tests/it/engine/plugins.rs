@@ -2,6 +2,7 @@
 //! by another one in the middle of an operation.
 
 use super::fakes::*;
+use super::setup::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -110,7 +111,7 @@ async fn a_hook_that_killed_the_server_while_running_alone_is_not_restarted() {
     assert_consistent(&last, &world, "died while it ran alone").await;
 }
 
-/// A process that lost its lease for a while takes its own operation up again: nobody died.
+/// A process that lost its lease for a while resumes its own operation; this does not count as a crash.
 #[tokio::test]
 async fn losing_a_lease_does_not_count_as_a_crash() {
     let (world, store, op) = operation_with_hanging_hook().await;
@@ -197,8 +198,8 @@ async fn an_instance_stays_on_its_plugin_version_while_that_is_installed() {
     let id = instance(&engine).await;
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     engine.drive(&op).await.unwrap();
-    let made = engine.store().instance(TENANT, &id).await.unwrap().vnf;
-    let drivers = made.instantiated_vnf_info.unwrap().metadata["mgmtDrivers"].clone();
+    let created = engine.store().instance(TENANT, &id).await.unwrap().vnf;
+    let drivers = created.instantiated_vnf_info.unwrap().metadata["mgmtDrivers"].clone();
     assert_eq!(
         drivers,
         serde_json::json!({"mgmt-drivers-kubernetes": "fake@1.0.0"})

@@ -1,6 +1,7 @@
 //! Many clients at once: of those that exclude each other exactly one is accepted.
 
 use super::fakes::*;
+use super::setup::*;
 use futures::future::join_all;
 use std::sync::Arc;
 use vnfm_core::{Engine, Why};

@@ -3,6 +3,7 @@
 
 use super::fakes::*;
 use super::faults::{begin, ready_in, run_to_end};
+use super::setup::*;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,7 +65,6 @@ fn calls(world: &FakeWorld, name: &str) -> usize {
     world.calls().iter().filter(|call| *call == name).count()
 }
 
-/// Drives everything until `done`.
 async fn drive_until<F: Future<Output = bool>>(engine: &Engine, done: impl Fn() -> F) {
     // Each in its own task: a blocked one could hold what another needs.
     let mut driven = JoinSet::new();
@@ -197,7 +197,10 @@ async fn stopped(engine: &Engine, op: &str, case: &str) {
         "{case}: {problem:?}"
     );
     let log = format!("{:?}", engine.log(TENANT, op, 0).await.unwrap());
-    assert!(log.contains("runs alone for up to 30 s"), "{case}: {log}");
+    assert!(
+        log.contains("runs exclusively for up to 30 s"),
+        "{case}: {log}"
+    );
     match state(engine, op).await {
         RolledBack => {}
         FailedTemp => {

@@ -1,6 +1,7 @@
 //! The table at the top of each operation's file is the table that the runner reads.
 
 use super::fakes::*;
+use super::setup::*;
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::Limits;

@@ -3,6 +3,7 @@
 
 use super::fakes::*;
 use super::faults::begin;
+use super::setup::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vnfm_core::{Engine, Limits};
@@ -45,7 +46,7 @@ async fn a_single_database_fault_fails_no_operation() {
                 }
                 let case = format!("{} write {number} {fault:?}", operation.kind);
                 if state(&engine, &op).await == FailedTemp {
-                    // A hook was told that what it wants to remember is not kept, and may well give up.
+                    // A hook whose checkpoint could not be stored gets an error and may fail.
                     let error = engine
                         .store()
                         .op(TENANT, &op)
@@ -72,7 +73,7 @@ async fn a_single_database_fault_fails_no_operation() {
     assert!(cases >= 60, "only {cases} cases");
 }
 
-/// The log of an instantiation, where so many of its writes fail.
+/// The log of an instantiation during which this many writes fail.
 async fn log_with_failed_writes(times: usize) -> Vec<(String, String)> {
     let world = Arc::new(FakeWorld::default());
     let store = Arc::new(FaultyStore::without_faults(
@@ -98,9 +99,9 @@ async fn log_with_failed_writes(times: usize) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn unsaved_log_lines_do_not_block_an_operation_and_are_saved_later() {
-    let whole = log_with_failed_writes(0).await;
-    assert!(whole.len() > 2, "{whole:?}");
-    assert_eq!(log_with_failed_writes(1).await, whole);
+    let complete = log_with_failed_writes(0).await;
+    assert!(complete.len() > 2, "{complete:?}");
+    assert_eq!(log_with_failed_writes(1).await, complete);
     assert_eq!(
         log_with_failed_writes(usize::MAX).await,
         [],
@@ -108,7 +109,7 @@ async fn unsaved_log_lines_do_not_block_an_operation_and_are_saved_later() {
     );
 }
 
-/// Drives it again and again, as a server does, until nobody has to.
+/// Drives it repeatedly, as a server does, until it has ended.
 async fn drive_to_end(engine: &Engine, op: &str) {
     let begun = Instant::now();
     while state(engine, op).await.is_driven() {

@@ -3,6 +3,7 @@
 
 use super::fakes::*;
 use super::faults::{begin, ready, run_to_end};
+use super::setup::*;
 use clap::Parser as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -101,7 +102,6 @@ impl Page {
     }
 }
 
-/// A case in progress.
 struct Case {
     engine: Engine,
     vnf: String,

@@ -1,10 +1,11 @@
 //! Databases of released versions, each with an operation stopped at every write: this build resumes all of them.
 //!
 //! `tests/upgrade/<version>/` holds a database with its keys (`state.zip`) and what the world held then
-//! (`world.json`). The one of the version that is being made is written anew by `VNFM_BLESS=1`; those of released
-//! versions are never touched again.
+//! (`world.json`). `VNFM_BLESS=1` regenerates the one of the version in development; those of released versions
+//! never change.
 
 use super::fakes::*;
+use super::setup::*;
 use super::stopping_store::stop_at;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -50,7 +51,7 @@ async fn stop_at_every_write(store: &Arc<SqliteStore>, world: &Arc<FakeWorld>) -
                 }
                 let op = super::faults::begin(&engine, operation.kind, &id).await;
                 let stopping = stop_at(store.clone(), number, after_effect);
-                let first = super::fakes::engine(stopping.clone(), world);
+                let first = super::setup::engine(stopping.clone(), world);
                 tokio::select! {
                     biased;
                     () = stopping.interceptor().stopped() => cases += 1,
@@ -106,12 +107,12 @@ async fn unpack(from: &Path, to: &Path) -> (Arc<SqliteStore>, Arc<FakeWorld>) {
     }
     let world_json = fs::read_to_string(from.join("world.json")).unwrap();
     let world_json: serde_json::Value = serde_json::from_str(&world_json).unwrap();
-    let of = |name: &str| -> BTreeSet<String> {
+    let ids = |name: &str| -> BTreeSet<String> {
         serde_json::from_value(world_json[name].clone()).unwrap()
     };
     let world = FakeWorld::default();
-    *world.resources.lock().unwrap() = of("resources");
-    *world.drained.lock().unwrap() = of("drained");
+    *world.resources.lock().unwrap() = ids("resources");
+    *world.drained.lock().unwrap() = ids("drained");
     (open(to).await, Arc::new(world))
 }
 

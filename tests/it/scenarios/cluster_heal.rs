@@ -22,7 +22,8 @@ fn vnf_b_on_vnf_a(package_of_b: &str) -> (Simulator, Testbed, String) {
     (sim, testbed, cluster)
 }
 
-/// Only the server of `workerNode-0` is another one, the cluster is whole and the same, VNF-B runs on it; then both go.
+/// Only the server of `workerNode-0` was replaced, the cluster is complete and the same, VNF-B runs on it; then both are
+/// terminated.
 fn assert_one_worker_replaced(sim: &Simulator, testbed: &Testbed, cluster: &str, before: &Before) {
     let now = vnfcs(testbed);
     for (name, old) in &before.vnfcs {
@@ -38,7 +39,7 @@ fn assert_one_worker_replaced(sim: &Simulator, testbed: &Testbed, cluster: &str,
     let vim = testbed.server.ctl(&["vim", "show", cluster]);
     assert_eq!(vim["interfaceInfo"], before.vim["interfaceInfo"]);
     assert_eq!(vim["identity"], before.vim["identity"]);
-    let inside = ClusterShell::of(testbed);
+    let inside = ClusterShell::connect(testbed);
     assert!(
         inside.nodes().values().all(|ready| *ready),
         "{:?}",
@@ -59,7 +60,7 @@ struct Before {
 }
 
 impl Before {
-    fn of(testbed: &Testbed, cluster: &str) -> Self {
+    fn heal(testbed: &Testbed, cluster: &str) -> Self {
         Self {
             vnfcs: vnfcs(testbed),
             vim: testbed.server.ctl(&["vim", "show", cluster]),
@@ -74,9 +75,9 @@ impl Before {
 #[test]
 fn healing_a_worker_drains_replaces_and_rejoins_it() {
     let (sim, testbed, cluster) = vnf_b_on_vnf_a("vnf-b-cnf");
-    let before = Before::of(&testbed, &cluster);
+    let before = Before::heal(&testbed, &cluster);
     assert_eq!(
-        ClusterShell::of(&testbed).wait_for_b_pods(&testbed, 2),
+        ClusterShell::connect(&testbed).wait_for_b_pods(&testbed, 2),
         ["workernode-0", "workernode-1"]
     );
     let end = testbed.wait_for_state(
@@ -95,7 +96,7 @@ fn healing_a_worker_drains_replaces_and_rejoins_it() {
 #[test]
 fn a_powered_off_worker_is_healed() {
     let (sim, testbed, cluster) = vnf_b_on_vnf_a("vnf-b-cnf");
-    let before = Before::of(&testbed, &cluster);
+    let before = Before::heal(&testbed, &cluster);
     sim.act("power-off", &json!({ "server": "workerNode-0" }));
     testbed.wait_for_state(
         &testbed.heal(&[before.id_of("workerNode-0")], &[]),
@@ -105,7 +106,7 @@ fn a_powered_off_worker_is_healed() {
     assert_one_worker_replaced(&sim, &testbed, &cluster, &before);
 }
 
-/// VNF-B with a budget that lets none of its pods go.
+/// VNF-B with a disruption budget that allows no eviction.
 fn package_with_disruption_budget(folder: &Path) -> String {
     let package = copy("vnf-b-cnf", folder);
     let append = |file: &str, text: &str| {
@@ -128,7 +129,7 @@ fn package_with_disruption_budget(folder: &Path) -> String {
 fn a_blocking_disruption_budget_is_named_and_a_retry_succeeds_without_it() {
     let folder = tempfile::tempdir().unwrap();
     let (sim, testbed, cluster) = vnf_b_on_vnf_a(&package_with_disruption_budget(folder.path()));
-    let before = Before::of(&testbed, &cluster);
+    let before = Before::heal(&testbed, &cluster);
     let op = testbed.heal(
         &[before.id_of("workerNode-0")],
         &["drain_timeout_seconds=1"],
@@ -147,7 +148,7 @@ fn a_blocking_disruption_budget_is_named_and_a_retry_succeeds_without_it() {
     }
     assert_eq!(vnfcs(&testbed), before.vnfcs, "no server was touched");
     assert_eq!(
-        ClusterShell::of(&testbed).wait_for_b_pods(&testbed, 2),
+        ClusterShell::connect(&testbed).wait_for_b_pods(&testbed, 2),
         ["workernode-0", "workernode-1"]
     );
     let plane = before.vim["interfaceInfo"]["endpoint"].as_str().unwrap();
@@ -162,7 +163,7 @@ fn a_blocking_disruption_budget_is_named_and_a_retry_succeeds_without_it() {
 #[test]
 fn healing_the_control_plane_is_refused_while_a_vnf_runs_on_the_cluster() {
     let (sim, testbed, cluster) = vnf_b_on_vnf_a("vnf-b-cnf");
-    let before = Before::of(&testbed, &cluster);
+    let before = Before::heal(&testbed, &cluster);
     let op = testbed.heal(&[before.id_of("masterNode")], &[]);
     let end = testbed.wait_for_state(&op, "FAILED_TEMP");
     let why = end["error"]["detail"].as_str().unwrap();
@@ -174,7 +175,7 @@ fn healing_the_control_plane_is_refused_while_a_vnf_runs_on_the_cluster() {
     testbed.wait_for_state(&op, "ROLLED_BACK");
     assert_eq!(vnfcs(&testbed), before.vnfcs);
     assert_eq!(testbed.assert_a_up(3), cluster);
-    ClusterShell::of(&testbed).wait_for_b_pods(&testbed, 2);
+    ClusterShell::connect(&testbed).wait_for_b_pods(&testbed, 2);
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
     testbed.finish();
@@ -187,7 +188,7 @@ fn healing_the_entire_vnf_creates_a_new_cluster_under_the_same_vim_id() {
     let (_, request) = testbed.create_a(SAMPLE);
     testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
     let cluster = testbed.assert_a_up(3);
-    let before = Before::of(&testbed, &cluster);
+    let before = Before::heal(&testbed, &cluster);
     testbed.wait_for_state(&testbed.heal(&[], &[]), "COMPLETED");
     assert_eq!(testbed.assert_a_up(3), cluster, "the VIM keeps its id");
     let vim = testbed.server.ctl(&["vim", "show", &cluster]);
@@ -212,7 +213,7 @@ fn healing_the_entire_vnf_creates_a_new_cluster_under_the_same_vim_id() {
 #[test]
 fn a_crash_while_the_replacement_joins_is_resumed() {
     let (sim, mut testbed, cluster) = vnf_b_on_vnf_a("vnf-b-cnf");
-    let before = Before::of(&testbed, &cluster);
+    let before = Before::heal(&testbed, &cluster);
     sim.arm(&json!({"call": "host.exec", "subject": "workerNode-0: kubeadm join", "fault": {"delayMs": 3000}}));
     let op = testbed.heal(&[before.id_of("workerNode-0")], &[]);
     until("the join", LONG, || (sim.seen() > 0).then_some(()));

@@ -1,4 +1,4 @@
-//! Many clients at once: the database lets one through.
+//! Concurrent clients: the database lets one succeed.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::testbed;
 
 const CLIENTS: usize = 16;
 
-/// All of them post the same at the same time; how often each status was answered.
+/// Sends the same POST from many clients at once; counts the responses by status.
 fn concurrent(testbed: &Testbed, path: &str, body: &str) -> BTreeMap<u16, usize> {
     let start = std::sync::Barrier::new(CLIENTS);
     let answers: Vec<_> = std::thread::scope(|scope| {

@@ -81,7 +81,7 @@ impl Scene {
     }
 
     /// The operation stops with this error, in the answer and in `op explain`.
-    fn assert_stops(&self, op: &str, (code, resource, says): ExpectedError<'_>) {
+    fn assert_stops(&self, op: &str, (code, resource, expected): ExpectedError<'_>) {
         let error = self.testbed.wait_for_state(op, "FAILED_TEMP")["error"].clone();
         assert_eq!(
             (&error["code"], &error["retryable"]),
@@ -90,7 +90,7 @@ impl Scene {
         );
         let on = error["resource"].as_str().unwrap();
         assert!(on.starts_with(resource), "not about {resource}: {error:#}");
-        self.testbed.assert_explains(op, &error, says);
+        self.testbed.assert_explains(op, &error, expected);
     }
 
     fn assert_retry_succeeds(&self, op: &str) {
@@ -128,13 +128,13 @@ const WEB: &str = "Deployment `web` in namespace `vnf-";
 fn an_image_that_cannot_be_pulled() {
     let scene = scene(image("localhost/no-such:1"));
     let op = scene.begin_op();
-    let says = [
+    let expected = [
         "pod `web-",
         "container `httpd`: ErrImagePull",
         "localhost/no-such:1",
         "not found",
     ];
-    scene.assert_stops(&op, ("kubernetes.not-ready", WEB, &says));
+    scene.assert_stops(&op, ("kubernetes.not-ready", WEB, &expected));
     scene.sim.act("mend-images", &json!({"cluster": CLUSTER}));
     scene.assert_retry_succeeds(&op);
     scene.finish();
@@ -163,14 +163,14 @@ fn an_overloaded_api_server_is_retried_automatically() {
 fn a_crash_looping_container() {
     let scene = scene(image("localhost/crash-loop:1"));
     let op = scene.begin_op();
-    let says = [
+    let expected = [
         "pod `web-",
         "container `httpd`: CrashLoopBackOff",
         "exit code 1",
         "cannot open the page",
         "BackOff: Back-off restarting failed container",
     ];
-    scene.assert_stops(&op, ("kubernetes.not-ready", WEB, &says));
+    scene.assert_stops(&op, ("kubernetes.not-ready", WEB, &expected));
     scene.sim.act("mend-images", &json!({"cluster": CLUSTER}));
     scene.assert_retry_succeeds(&op);
     scene.finish();
@@ -190,7 +190,7 @@ fn a_quota_that_is_used_up() {
     // An object of the package does not fit.
     scene.apply(&quota(&json!({"count/deployments.apps": "0", "pods": "1"})));
     let op = scene.begin_op();
-    let says = [
+    let expected = [
         "exceeded quota: small",
         "limited: count/deployments.apps=0",
         "raise the quota",
@@ -200,7 +200,7 @@ fn a_quota_that_is_used_up() {
         (
             "kubernetes.quota",
             "Deployment `web` in namespace `team`",
-            &says,
+            &expected,
         ),
     );
     scene.edit(
@@ -210,7 +210,7 @@ fn a_quota_that_is_used_up() {
     // A pod of it does not fit.
     let retried = scene.testbed.server.run(&["op", "retry", &op]);
     assert_eq!(retried.code, 0, "{retried:?}");
-    let says = [
+    let expected = [
         "FailedCreate",
         "exceeded quota: small",
         "used: pods=1, limited: pods=1",
@@ -220,7 +220,7 @@ fn a_quota_that_is_used_up() {
         (
             "kubernetes.not-ready",
             "Deployment `web` in namespace `team`",
-            &says,
+            &expected,
         ),
     );
     scene.edit(path, &json!({"spec": {"hard": {"pods": "2"}}}));
@@ -239,13 +239,13 @@ fn a_webhook_that_denies() {
         "metadata": {"name": "policy", "annotations": {"denies": "no owner is named"}},
         "webhooks": [{"name": "policy.example.com", "rules": [{"resources": ["services"]}]}]}));
     let op = scene.begin_op();
-    let says = ["policy.example.com", "no owner is named", "let it in"];
+    let expected = ["policy.example.com", "no owner is named", "let it in"];
     scene.assert_stops(
         &op,
         (
             "kubernetes.denied",
             "Service `web` in namespace `vnf-",
-            &says,
+            &expected,
         ),
     );
     let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/policy";
@@ -256,7 +256,8 @@ fn a_webhook_that_denies() {
     scene.finish();
 }
 
-/// Begins to terminate VNF-B, which stops as it is told; without what held it a retry goes to the end.
+/// Starts a termination of VNF-B that stops with the expected error; once the blocking object is removed, a retry
+/// completes it.
 fn assert_blocked_termination(object: &str, expected: ExpectedError<'_>) {
     let scene = scene(UNCHANGED);
     scene.testbed.wait_for_state(&scene.begin_op(), "COMPLETED");
@@ -278,7 +279,7 @@ fn assert_blocked_termination(object: &str, expected: ExpectedError<'_>) {
 
 #[test]
 fn an_object_held_by_a_finalizer() {
-    let says = [
+    let expected = [
         "finalizer `example.com/hold` holds it",
         "bring back the controller",
     ];
@@ -287,16 +288,19 @@ fn an_object_held_by_a_finalizer() {
         (
             "kubernetes.finalizer",
             "ConfigMap `page` in namespace `vnf-",
-            &says,
+            &expected,
         ),
     );
 }
 
 #[test]
 fn a_namespace_stuck_in_terminating() {
-    let says = [
+    let expected = [
         "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource",
         "configmaps. has 1 resource instances",
     ];
-    assert_blocked_termination("guest", ("kubernetes.finalizer", "Namespace `vnf-", &says));
+    assert_blocked_termination(
+        "guest",
+        ("kubernetes.finalizer", "Namespace `vnf-", &expected),
+    );
 }

@@ -10,7 +10,7 @@ use super::testbed;
 
 const SAMPLE: &str = "vnf-a-k8s-cluster";
 
-/// Begins to instantiate VNF-A, kills the server once `look` says so, starts it again, and plays to the end.
+/// Starts to instantiate VNF-A, kills the server once `look` returns true, restarts it, and completes the scenario.
 fn crash_when(flags: &[&str], rule: Option<&Value>, look: impl Fn(&Simulator) -> bool) {
     let (sim, mut testbed) = testbed(flags, "info");
     let (_, request) = testbed.create_a(SAMPLE);
@@ -89,7 +89,7 @@ fn a_crash_during_stack_deletion_is_resumed() {
     sim.assert_clean();
 }
 
-/// The moments that the story's operations have at least in the simulated world.
+/// The minimum number of crash points of the scenario in the simulated world.
 const COURSE: [usize; 4] = [12, 5, 3, 3];
 
 #[test]

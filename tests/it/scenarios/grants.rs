@@ -15,7 +15,7 @@ use super::package_without_hooks;
 /// The password of this server at the NFVO.
 const PASSWORD: &str = "planted-nfvo-password-2c77";
 
-/// A VNF-A without hooks, created, at a server that asks the world's NFVO.
+/// A VNF-A without hooks, created, at a server that uses the simulated NFVO.
 struct Scene {
     sim: Simulator,
     testbed: Testbed,
@@ -71,11 +71,11 @@ impl Scene {
     }
 
     /// The operation is ROLLED_BACK with this error, and nothing was created.
-    fn assert_refused(&self, code: &str, says: &[&str]) {
+    fn assert_refused(&self, code: &str, expected: &[&str]) {
         let op = self.begin_op();
         let error = self.testbed.wait_for_state(&op, "ROLLED_BACK")["error"].clone();
         assert_eq!(error["code"], code, "{error:#}");
-        self.testbed.assert_explains(&op, &error, says);
+        self.testbed.assert_explains(&op, &error, expected);
         assert_eq!(
             self.sim.calls("heat.stack_create", "").len(),
             0,
@@ -102,7 +102,7 @@ impl Scene {
         let cases = page["grants"].as_array().unwrap();
         let given = cases.iter().filter(|case| case["status"] == 201).count();
         assert_eq!(given, grants, "{page:#}");
-        let kinds = ["GrantRequest", "Grant", "ProblemDetails"].map(SolSchema::of);
+        let kinds = ["GrantRequest", "Grant", "ProblemDetails"].map(SolSchema::for_type);
         let [Some(request), Some(grant), Some(problem)] = &kinds else {
             return;
         };
@@ -119,10 +119,10 @@ impl Scene {
             "VnfLcmOperationOccurrenceNotification",
             "VnfIdentifierDeletionNotification",
         ]
-        .map(|kind| (kind, SolSchema::of(kind)))
+        .map(|kind| (kind, SolSchema::for_type(kind)))
         {
-            let told = page["notifications"].as_array().unwrap().iter();
-            let of_kind = told.filter(|one| one["notificationType"] == kind);
+            let notifications = page["notifications"].as_array().unwrap().iter();
+            let of_kind = notifications.filter(|one| one["notificationType"] == kind);
             of_kind.for_each(|one| standard.as_ref().unwrap().check(one));
         }
     }
@@ -135,19 +135,33 @@ impl Scene {
 }
 
 fn assert_operation_and_grant_link_to_each_other(scene: &Scene, op: &str) {
-    let shown = scene.op(op);
+    let visible = scene.op(op);
     let page = scene.sim.nfvo();
     let grant = &page["grants"][0];
-    assert_eq!(shown["grantId"], grant["id"]);
+    assert_eq!(visible["grantId"], grant["id"]);
     let nfvo = scene.sim.endpoint("nfvo");
     let link = format!("{nfvo}/grant/v1/grants/{}", grant["id"].as_str().unwrap());
-    assert_eq!(shown["_links"]["grant"]["href"], link);
+    assert_eq!(visible["_links"]["grant"]["href"], link);
     let links = &grant["request"]["_links"];
     assert_eq!(
-        links["vnfLcmOpOcc"], shown["_links"]["self"],
+        links["vnfLcmOpOcc"], visible["_links"]["self"],
         "links lead here"
     );
-    assert_eq!(links["vnfInstance"], shown["_links"]["vnfInstance"]);
+    assert_eq!(links["vnfInstance"], visible["_links"]["vnfInstance"]);
+}
+
+/// Waits until the NFVO has received the notification of the deleted instance, which is the last one.
+fn wait_for_deletion_notification(scene: &Scene) {
+    until("the last notification", LONG, || {
+        let notifications = scene.sim.nfvo()["notifications"]
+            .as_array()
+            .unwrap()
+            .clone();
+        notifications
+            .iter()
+            .any(|one| one["notificationType"] == "VnfIdentifierDeletionNotification")
+            .then_some(())
+    });
 }
 
 #[test]
@@ -182,23 +196,18 @@ fn granted_lifecycle_with_oauth2_zone_and_notifications() {
     let healed = scene.testbed.heal(&[&vnfc], &[]);
     scene.testbed.wait_for_state(&healed, "COMPLETED");
     assert_eq!(scene.zones(), ["edge"; 3]);
-    let asked = &scene.sim.nfvo()["grants"][1]["request"];
-    assert_eq!(asked["removeResources"][0]["id"], format!("compute/{vnfc}"));
+    let request = &scene.sim.nfvo()["grants"][1]["request"];
     assert_eq!(
-        asked["removeResources"].as_array().unwrap().len(),
+        request["removeResources"][0]["id"],
+        format!("compute/{vnfc}")
+    );
+    assert_eq!(
+        request["removeResources"].as_array().unwrap().len(),
         1,
-        "{asked:#}"
+        "{request:#}"
     );
     scene.testbed.terminate_and_delete(VNF_A);
-    until("the last notification", LONG, || {
-        let told = scene.sim.nfvo()["notifications"]
-            .as_array()
-            .unwrap()
-            .clone();
-        told.iter()
-            .any(|one| one["notificationType"] == "VnfIdentifierDeletionNotification")
-            .then_some(())
-    });
+    wait_for_deletion_notification(&scene);
     assert_eq!(scene.sim.nfvo()["tokensGiven"], 4);
     scene.assert_bodies_valid(3);
     let mut planted = Planted::default();
@@ -261,11 +270,11 @@ fn transient_nfvo_failures_are_retried() {
         5 + 3,
         "5 requests, 3 looks"
     );
-    let asked = scene.sim.nfvo()["grants"].as_array().unwrap().clone();
-    assert_eq!(asked.len(), 2, "the answer to one was lost");
+    let requests = scene.sim.nfvo()["grants"].as_array().unwrap().clone();
+    assert_eq!(requests.len(), 2, "one response was lost");
     assert_eq!(
-        asked[0]["request"], asked[1]["request"],
-        "the same is asked again"
+        requests[0]["request"], requests[1]["request"],
+        "the same request is sent again"
     );
     scene.sim.disarm();
     scene.ends();

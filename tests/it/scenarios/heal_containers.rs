@@ -1,5 +1,5 @@
-//! A VNF of containers, on a cluster that is no VNF's: what somebody did to it is healed, and what the cluster refuses
-//! is said so that an operator can act on it, and works on retry.
+//! A VNF of containers on a registered cluster: deleted and edited objects are healed; what the cluster refuses is reported
+//! with a hint for the operator, and works on retry.
 
 use serde_json::{Value, json};
 use vnfm_tests::simulator::Simulator;
@@ -10,7 +10,7 @@ use super::testbed;
 const VIM: &str = "containers";
 const CLUSTER: &str = "standalone";
 
-/// A world with a cluster that the server knows, and VNF-B's package; the request that puts VNF-B on it.
+/// A world with a registered cluster, and VNF-B's package; returns the request that instantiates VNF-B on it.
 fn containers() -> (Simulator, Testbed, Value) {
     let (sim, testbed) = testbed(&["--cluster"], "info");
     let file = sim.endpoint("kubeconfig");
@@ -25,7 +25,7 @@ fn containers() -> (Simulator, Testbed, Value) {
     (sim, testbed, request)
 }
 
-/// VNF-B goes, and everything with it.
+/// Terminates and deletes VNF-B; nothing is left.
 fn ends(sim: &Simulator, testbed: &Testbed) {
     testbed.terminate_and_delete(VNF_B);
     testbed.server.ctl(&["vim", "delete", VIM]);
@@ -83,10 +83,10 @@ fn healing_replaces_the_named_pods_and_restores_deleted_objects() {
         .map(|vnfc| (&vnfc["id"], &vnfc["changeType"]))
         .collect();
     let new = now.iter().find(|id| **id != pods[1]).unwrap();
-    let (gone, came) = (json!(pods[0]), json!(new));
+    let (removed, added) = (json!(pods[0]), json!(new));
     assert_eq!(
         affected,
-        [(&gone, &json!("REMOVED")), (&came, &json!("ADDED"))],
+        [(&removed, &json!("REMOVED")), (&added, &json!("ADDED"))],
         "{op:#}"
     );
     assert_eq!(
@@ -94,7 +94,7 @@ fn healing_replaces_the_named_pods_and_restores_deleted_objects() {
         ids(&before["extCpInfo"]),
         "the Service stays"
     );
-    // It is there again: somebody can delete it once more.
+    // It was recreated, so it can be deleted once more.
     sim.act("delete-object", &page);
     ends(&sim, &testbed);
 }
@@ -125,8 +125,8 @@ fn kubernetes_refusals_are_reported_and_succeed_on_retry() {
                 .starts_with("ConfigMap `page`"),
             "{end:#}"
         );
-        let said = ["detail", "next"].map(|member| error[member].as_str().unwrap());
-        assert!(said.iter().any(|said| said.contains(word)), "{end:#}");
+        let output = ["detail", "next"].map(|member| error[member].as_str().unwrap());
+        assert!(output.iter().any(|output| output.contains(word)), "{end:#}");
         let retried = testbed.server.run(&["op", "retry", &op, "--watch"]);
         assert_eq!(retried.code, 0, "{retried:?}");
         ends(&sim, &testbed);

@@ -1,4 +1,4 @@
-//! `vnfmctl vnf heal` of a VNF without hooks: who is meant is replaced, everybody else stays who he is.
+//! `vnfmctl vnf heal` of a VNF without hooks: the selected servers are replaced, all others are unchanged.
 
 use serde_json::{Value, json};
 use vnfm_tests::testbed::{Testbed, VNF_A};
@@ -22,7 +22,7 @@ fn heal(testbed: &Testbed, vnfcs: &[&str]) -> String {
         .to_owned()
 }
 
-/// What the operation says that it took away and made, by kind of change.
+/// The resources that the operation reports as changed in this way.
 fn affected(testbed: &Testbed, op: &str, change: &str) -> Vec<String> {
     let op = testbed
         .server
@@ -63,14 +63,14 @@ fn healing_replaces_only_the_deleted_worker() {
             "the others are as before, to the last member: {after:#?}"
         );
         assert_eq!(affected(&testbed, &op, "REMOVED"), [lost]);
-        let made = affected(&testbed, &op, "ADDED");
+        let created = affected(&testbed, &op, "ADDED");
         let known: Vec<&str> = before
             .iter()
             .map(|one| one["id"].as_str().unwrap())
             .collect();
         assert!(
-            made.len() == 1 && !known.contains(&made[0].as_str()),
-            "{made:?}"
+            created.len() == 1 && !known.contains(&created[0].as_str()),
+            "{created:?}"
         );
         let ports = |all: &[Value]| -> Vec<Value> {
             let cps = all
@@ -96,7 +96,7 @@ fn healing_replaces_only_the_deleted_worker() {
     }
 }
 
-/// `kill -9` while Heat replaces the server: started again, the operation goes on and replaces nobody twice.
+/// `kill -9` while Heat replaces the server: after a restart the operation resumes and replaces no server twice.
 #[test]
 fn a_crash_during_a_heal_is_resumed() {
     let (sim, mut testbed) = testbed(&["--server-build", "1500"], "info");
@@ -104,15 +104,15 @@ fn a_crash_during_a_heal_is_resumed() {
     let (_, request) = testbed.create_a(&package_without_hooks("vnf-a-k8s-cluster", folder.path()));
     testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
     let before = vnfcs(&testbed);
-    let meant = before[0]["id"].as_str().unwrap();
-    let op = heal(&testbed, &[meant]);
+    let target = before[0]["id"].as_str().unwrap();
+    let op = heal(&testbed, &[target]);
     vnfm_tests::programs::until("the update", vnfm_tests::testbed::LONG, || {
         (!sim.calls("heat.stack_update", "").is_empty()).then_some(())
     });
     testbed.server.kill();
     testbed.server.begin();
     testbed.wait_for_state(&op, "COMPLETED");
-    assert_eq!(affected(&testbed, &op, "REMOVED"), [meant]);
+    assert_eq!(affected(&testbed, &op, "REMOVED"), [target]);
     assert_eq!(
         vnfcs(&testbed)
             .iter()

@@ -47,8 +47,8 @@ impl Scene {
 
     /// Number of stacks that Heat created.
     fn creations(&self) -> usize {
-        let made = self.sim.calls("heat.stack_create", "");
-        made.iter().filter(|call| call["status"] == 201).count()
+        let created = self.sim.calls("heat.stack_create", "");
+        created.iter().filter(|call| call["status"] == 201).count()
     }
 
     /// The operation stops with this error, in the answer and in `op explain`.
@@ -56,14 +56,14 @@ impl Scene {
         &self,
         op: &str,
         state: &str,
-        (code, retryable, says): ExpectedError<'_>,
+        (code, retryable, expected): ExpectedError<'_>,
     ) -> Value {
         let error = self.testbed.wait_for_state(op, state)["error"].clone();
         assert_eq!(
             (&error["code"], &error["retryable"]),
             (&json!(code), &json!(retryable))
         );
-        self.testbed.assert_explains(op, &error, says);
+        self.testbed.assert_explains(op, &error, expected);
         error
     }
 
@@ -103,12 +103,12 @@ fn a_quota_that_is_used_up() {
         .sim
         .act("set-quota", &json!({ "quota": "network", "value": 0 }));
     let op = scene.begin_op();
-    let says = [
+    let expected = [
         "CREATE_FAILED",
         "Quota exceeded for resources: ['network']",
         "higher quota",
     ];
-    let error = scene.assert_stops(&op, "FAILED_TEMP", ("openstack.quota", false, &says));
+    let error = scene.assert_stops(&op, "FAILED_TEMP", ("openstack.quota", false, &expected));
     assert_eq!(error["resource"], "internalVL");
     assert_eq!(error["step"], "allocate");
     scene
@@ -123,8 +123,8 @@ fn no_valid_host() {
     let fault = json!({"call": "heat.resource_create", "subject": "/masterNode", "nth": 3, "fault": {"status": 500}});
     scene.sim.arm(&fault);
     let op = scene.begin_op();
-    let says = ["No valid host was found", "no room for the server"];
-    let error = scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &says));
+    let expected = ["No valid host was found", "no room for the server"];
+    let error = scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &expected));
     assert_eq!(error["resource"], "masterNode");
     scene.assert_retry_succeeds(&op);
     let log = std::fs::read_to_string(scene.testbed.server.log_file()).unwrap();
@@ -150,8 +150,8 @@ fn a_stack_name_taken_by_a_foreign_stack() {
     let foreign = cloud.create_stack(&scene.stack());
     let touched = scene.sim.touched_stacks();
     let op = scene.begin_op();
-    let says = [foreign.as_str(), "without the tag", "find out whose it is"];
-    let error = scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-foreign", false, &says));
+    let expected = [foreign.as_str(), "without the tag", "find out whose it is"];
+    let error = scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-foreign", false, &expected));
     assert_eq!(error["resource"], foreign);
     assert_eq!(scene.sim.touched_stacks(), touched, "it was not touched");
     cloud.delete_stack(&scene.stack(), &foreign);
@@ -199,8 +199,8 @@ fn a_stack_deleted_during_creation() {
     scene
         .sim
         .act("delete-stack", &json!({ "stack": scene.stack() }));
-    let says = ["somebody delete", "then retry"];
-    scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &says));
+    let expected = ["somebody delete", "then retry"];
+    scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &expected));
     scene.assert_retry_succeeds(&op);
     assert_eq!(scene.creations(), 2);
 }
@@ -213,12 +213,12 @@ fn a_stack_that_cannot_be_deleted() {
     scene.sim.arm(&fault);
     let begin_op = scene.testbed.server.ctl(&["vnf", "terminate", VNF_A]);
     let op = begin_op["vnfLcmOpOccId"].as_str().unwrap();
-    let says = [
+    let expected = [
         "after 4 tries",
         "left: `internalVL_subnet` (OS::Neutron::Subnet",
         "by hand",
     ];
-    scene.assert_stops(op, "FAILED_TEMP", ("heat.delete-failed", false, &says));
+    scene.assert_stops(op, "FAILED_TEMP", ("heat.delete-failed", false, &expected));
     scene.sim.disarm();
     let retried = scene.testbed.server.run(&["op", "retry", op, "--watch"]);
     assert_eq!(retried.code, 0, "{retried:?}");
@@ -242,8 +242,8 @@ fn a_stack_still_in_progress_at_the_deadline() {
     let fault = json!({"call": "heat.resource_create", "subject": "/masterNode", "nth": 3, "fault": {"hang": true}});
     scene.sim.arm(&fault);
     let op = scene.begin_op();
-    let says = ["CREATE_IN_PROGRESS"];
-    scene.assert_stops(&op, "FAILED_TEMP", ("op.deadline", true, &says));
+    let expected = ["CREATE_IN_PROGRESS"];
+    scene.assert_stops(&op, "FAILED_TEMP", ("op.deadline", true, &expected));
     assert_eq!(scene.creations(), 1);
     let rolled = scene
         .testbed

@@ -1,4 +1,4 @@
-//! The cluster's hooks in processes of their own: the story is the same, and a killed server takes them with it.
+//! The cluster's hooks in separate processes: the scenario is the same, and they end with a killed server.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ fn testbed() -> (Simulator, Testbed) {
     (sim, testbed)
 }
 
-/// The processes that a server has started and that live: those of its hooks.
+/// The living child processes of a server: those of its hooks.
 fn hooks(server: u32) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let of_server = |process: &std::fs::DirEntry| {

@@ -6,18 +6,18 @@ use vnfm_tests::testbed::{Testbed, VNF_A};
 
 use super::testbed;
 
-/// What the real one says.
+/// Output of the real kubeadm.
 const WHY: &str = "couldn't validate the identity of the API Server";
 
-/// VNF-A's instantiate has stopped because one worker did not join, and will not before the fault is taken away.
+/// VNF-A's instantiation stopped because one worker did not join, and cannot until the fault is removed.
 fn stopped() -> (Simulator, Testbed, String, Value) {
     let (sim, testbed) = testbed(&[], "info");
     let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
-    let said =
+    let output =
         format!("[preflight] Running pre-flight checks\nerror execution phase preflight: {WHY}\n");
     sim.arm(
         &json!({"call": "host.exec", "subject": "workerNode-1: kubeadm join", "times": 99,
-        "fault": {"exit": 3, "stderr": said}}),
+        "fault": {"exit": 3, "stderr": output}}),
     );
     let op = testbed.instantiate(VNF_A, &request);
     let end = testbed.wait_for_state(&op, "FAILED_TEMP");
@@ -42,17 +42,20 @@ fn state_of_a(testbed: &Testbed) -> Value {
 #[test]
 fn a_join_error_names_host_phase_exit_code_and_last_lines() {
     let (_sim, testbed, op, end) = stopped();
-    let told = [
+    let expected = [
         "workernode-1",
         "`join`",
         "exit code 3",
         "Running pre-flight checks",
         WHY,
     ];
-    let shown = testbed.server.ctl(&["op", "show", &op]);
-    for error in [&end["error"], &shown["error"]] {
+    let visible = testbed.server.ctl(&["op", "show", &op]);
+    for error in [&end["error"], &visible["error"]] {
         let detail = error["detail"].as_str().unwrap();
-        assert!(told.iter().all(|part| detail.contains(part)), "{detail}");
+        assert!(
+            expected.iter().all(|part| detail.contains(part)),
+            "{detail}"
+        );
         assert_eq!(detail.matches("exit code").count(), 1, "{detail}");
     }
     assert_eq!(end["error"]["resource"], "workernode-1");

@@ -83,9 +83,9 @@ fn a_long_step_does_not_delay_shutdown() {
     testbed.assert_a_up(3);
 }
 
-/// Another VNF-A, with a cluster of its own name; its id and the operation that instantiates it.
+/// Creates and instantiates another VNF-A, with a different cluster name; returns its id and the operation.
 fn begin(testbed: &Testbed, package: &str, name: &str) -> (String, String) {
-    let made = testbed
+    let created = testbed
         .server
         .ctl(&["vnf", "create", "--package", package, "--name", name]);
     let vim = testbed.server.ctl(&["vim", "show", VIM]);
@@ -94,7 +94,7 @@ fn begin(testbed: &Testbed, package: &str, name: &str) -> (String, String) {
         .to_string();
     let request = request.replace("\"cluster\"", &format!("\"cluster-{name}\""));
     let op = testbed.instantiate(name, &serde_json::from_str(&request).unwrap());
-    (made["id"].as_str().unwrap().to_owned(), op)
+    (created["id"].as_str().unwrap().to_owned(), op)
 }
 
 fn up(testbed: &Testbed, package: &str, name: &str) -> String {
@@ -108,7 +108,7 @@ fn down(testbed: &Testbed, name: &str) {
     testbed.wait_for_state(begin_op["vnfLcmOpOccId"].as_str().unwrap(), "COMPLETED");
 }
 
-/// What the comparison says of an instance.
+/// The comparison's result for an instance.
 fn found<'a>(comparison: &'a Value, id: &str) -> &'a Value {
     let instances = comparison["instances"].as_array().unwrap();
     &instances
@@ -143,16 +143,16 @@ fn assert_serves_reads_only(testbed: &Testbed) {
 }
 
 fn assert_recovery_shows(testbed: &Testbed, missing: &str, orphan_of: &str) {
-    let shown = testbed.server.run(&["recovery", "show"]);
+    let recovery = testbed.server.run(&["recovery", "show"]);
     assert!(
-        shown
+        recovery
             .stderr
             .contains(&format!("missing: nothing is left of VNF {missing}")),
-        "{shown:?}"
+        "{recovery:?}"
     );
     assert!(
-        shown.stderr.contains("orphan: ") && shown.stderr.contains(orphan_of),
-        "{shown:?}"
+        recovery.stderr.contains("orphan: ") && recovery.stderr.contains(orphan_of),
+        "{recovery:?}"
     );
 }
 
@@ -161,7 +161,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     let (sim, mut testbed) = testbed(&[], "info");
     let package = testbed.onboard(SAMPLE);
     let early = up(&testbed, &package, "early");
-    let gone = up(&testbed, &package, "gone");
+    let deleted = up(&testbed, &package, "gone");
     sim.arm(
         &json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 3_000}}),
     );
@@ -176,7 +176,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     sim.disarm();
     let late = up(&testbed, &package, "late");
     down(&testbed, "gone");
-    let made = sim.calls("heat.stack_create", "").len();
+    let created = sim.calls("heat.stack_create", "").len();
     testbed.server.kill();
 
     let restored = testbed.server.run_server_command(&["restore", file]);
@@ -187,7 +187,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
 
     let comparison = testbed.server.ctl(&["recovery", "show"]);
     assert_eq!(comparison["recovering"], true);
-    let states = [&early, &gone, &middle].map(|id| found(&comparison, id));
+    let states = [&early, &deleted, &middle].map(|id| found(&comparison, id));
     assert_eq!(states, ["AS_RECORDED", "MISSING", "AS_RECORDED"]);
     let in_flight = &comparison["inFlight"][0]["vnfLcmOpOccId"];
     assert_eq!(*in_flight, op.as_str(), "{comparison:#}");
@@ -197,9 +197,9 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
         !orphans.is_empty() && orphans.iter().all(of_late),
         "{comparison:#}"
     );
-    assert_recovery_shows(&testbed, &gone, &op);
+    assert_recovery_shows(&testbed, &deleted, &op);
 
-    // The cluster of the VNF that is gone does not answer.
+    // The cluster of the terminated VNF does not respond.
     let why = testbed.server.refused(&["recovery", "confirm"]);
     assert!(why.contains("cluster-gone"), "{why}");
     testbed.server.ctl(&["recovery", "confirm", "--force"]);
@@ -209,7 +209,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     down(&testbed, "gone");
     assert_eq!(
         sim.calls("heat.stack_create", "").len(),
-        made,
+        created,
         "nothing is doubled"
     );
     assert_eq!(
@@ -224,7 +224,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
     sim.assert_no_violations();
 }
 
-/// A small filesystem in memory, mounted at a folder for as long as this lives.
+/// A small filesystem in memory, unmounted on drop.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -252,7 +252,7 @@ impl Disk {
         }
     }
 
-    /// Leaves so much room, and no more; others may write meanwhile.
+    /// Fills the disk except for this much space; others may write meanwhile.
     fn leave(&self, kilobytes: u64) {
         let df = Command::new("df")
             .args(["-k", "--output=avail"])
@@ -272,7 +272,7 @@ impl Disk {
             .append(true)
             .open(filler)
             .unwrap();
-        // It ends with an error where the disk is full: that is what is wanted.
+        // It fails when the disk is full, as intended.
         let _ = std::io::copy(&mut std::io::repeat(0).take(wanted), &mut filler);
     }
 

@@ -1,4 +1,4 @@
-//! What `vnfmctl new vnfd` makes is onboarded as it is, runs in the simulated world and goes without a trace.
+//! Packages from `vnfmctl new vnfd` can be onboarded unchanged, run in the simulated world, and leave nothing behind.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use vnfm_tests::testbed::{Testbed, VIM};
 
 use super::{testbed, testbed_in};
 
-/// Makes a package, and an instance of it on this VIM that comes up and goes.
+/// Creates a package, and instantiates and terminates an instance of it on this VIM.
 fn assert_instantiates((sim, testbed): (Simulator, Testbed), kind: &str, vim: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web");
     let path = path.to_str().unwrap();
-    let made = testbed
+    let created = testbed
         .server
         .ctl(&["new", "vnfd", "web", "--kind", kind, "--dir", path]);
     let package = testbed.onboard(path);
     let known: Value = testbed.server.ctl(&["package", "show", &package]);
-    assert_eq!(known["vnfdId"], made["vnfdId"]);
+    assert_eq!(known["vnfdId"], created["vnfdId"]);
     testbed
         .server
         .ctl(&["vnf", "create", "--package", &package, "--name", "web"]);

@@ -97,26 +97,26 @@ impl Scene {
     /// Every request and notification is valid.
     fn assert_bodies_valid(&self) {
         let page = self.sim.nfvo();
-        if let Some(standard) = SolSchema::of("PkgmSubscription") {
+        if let Some(standard) = SolSchema::for_type("PkgmSubscription") {
             page["subscriptions"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .for_each(|one| standard.check(one));
         }
-        for told in page["told"].as_array().unwrap() {
-            assert_eq!(told["status"], 204, "{told:#}");
-            let told = &told["notification"];
+        for sent in page["told"].as_array().unwrap() {
+            assert_eq!(sent["status"], 204, "{sent:#}");
+            let sent = &sent["notification"];
             let kinds = [
                 "VnfPackageOnboardingNotification",
                 "VnfPackageChangeNotification",
             ];
             let kind = kinds
                 .into_iter()
-                .find(|kind| told["notificationType"] == *kind)
+                .find(|kind| sent["notificationType"] == *kind)
                 .unwrap();
-            if let Some(standard) = SolSchema::of(kind) {
-                standard.check(told);
+            if let Some(standard) = SolSchema::for_type(kind) {
+                standard.check(sent);
             }
         }
     }

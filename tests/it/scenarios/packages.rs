@@ -1,4 +1,4 @@
-//! Packages of others: the seed's own, vendors' scripts, and hosts without Kubernetes.
+//! Third-party packages: the seed's own, vendors' scripts, and hosts without Kubernetes.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use vnfm_tests::testbed::{VNF_A, VNF_B};
 
 use super::{copy, testbed};
 
-/// What every script here begins with; a simulated host's shell knows no more than such lines.
+/// The first lines of every script here; a simulated host's shell supports nothing else.
 const SCRIPT: &str = "#!/bin/sh
 cat $1 > /root/parameters
 ";
 
-/// A copy of the sample with a vendor's script, with this script instead.
+/// A copy of the sample with a vendor's script, replaced by this script.
 fn with_script(script: &str, folder: &Path) -> String {
     let copy = copy("vnf-a-vendor-script", folder);
     std::fs::write(copy.join("Scripts/install_k8s_cluster.sh"), script).unwrap();
@@ -71,7 +71,7 @@ fn a_vendor_script_that_fails_or_prints_garbage_is_reported_with_its_output() {
     }
 }
 
-/// Every host boots without Kubernetes' programs.
+/// Lets every host boot without the programs of Kubernetes.
 fn bare() -> serde_json::Value {
     json!({"call": "host.packages", "times": 9, "fault": {"exit": 1}})
 }

@@ -1,4 +1,4 @@
-//! The VIM's password changes in the middle of an instantiate.
+//! The VIM's password changes during an instantiation.
 
 use serde_json::json;
 use vnfm_tests::programs::until;
@@ -11,12 +11,12 @@ fn an_operation_continues_after_the_vim_password_is_updated() {
     let (sim, testbed) = testbed(&["--server-build", "1500"], "info");
     let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
     let op = testbed.instantiate(VNF_A, &request);
-    let made = || {
+    let created = || {
         sim.calls("heat.stack_create", "")
             .iter()
             .any(|call| call["status"] == 201)
     };
-    until("the stack", LONG, || made().then_some(()));
+    until("the stack", LONG, || created().then_some(()));
     sim.act(
         "set-password",
         &json!({"user": "nfv", "password": "another-password"}),

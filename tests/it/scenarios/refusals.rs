@@ -5,7 +5,7 @@ use vnfm_tests::testbed::{Testbed, VIM, VNF_A};
 
 use super::{copy, testbed};
 
-/// Everything that the server knows of.
+/// Every record of the server.
 fn known(testbed: &Testbed) -> Vec<Value> {
     let lists = [["vnf", "list"], ["op", "list"], ["vim", "list"]];
     lists
@@ -14,10 +14,10 @@ fn known(testbed: &Testbed) -> Vec<Value> {
         .collect()
 }
 
-/// A change of a good request, the status of its answer, and what that says.
+/// A change of a valid request, the status of the response, and parts of its text.
 type Case = (fn(&mut Value), u16, &'static [&'static str]);
 
-/// What is wrong with a request that can be read.
+/// Errors in well-formed requests.
 const CASES: &[Case] = &[
     (
         |request| request["flavourId"] = json!("huge"),
@@ -118,12 +118,16 @@ fn a_missing_manifest_is_reported_at_onboarding() {
     let (_sim, testbed) = testbed(&[], "info");
     let folder = tempfile::tempdir().unwrap();
     let package = copy("broken/missing-manifest", folder.path());
-    let said = testbed
+    let output = testbed
         .server
         .run(&["package", "onboard", &package.to_string_lossy()]);
-    assert_ne!(said.code, 0, "{said:?}");
+    assert_ne!(output.code, 0, "{output:?}");
     for part in ["Files/kubernetes/order.yaml:3:12", "deploymnt.yaml"] {
-        assert!(said.stderr.contains(part), "no `{part}` in {}", said.stderr);
+        assert!(
+            output.stderr.contains(part),
+            "no `{part}` in {}",
+            output.stderr
+        );
     }
     let listed = testbed.server.ctl(&["package", "list"]);
     let onboarded = listed

@@ -1,4 +1,5 @@
-//! The samples that have no story of their own come and go in the simulated world, and what they are for is there.
+//! The samples without a separate test are instantiated and terminated in the simulated world, and what they demonstrate
+//! is checked.
 
 use std::path::Path;
 use std::process::Command;
@@ -38,7 +39,7 @@ impl<'a> SampleInstance<'a> {
             .to_owned()
     }
 
-    /// Instantiates it by this request; what it has then.
+    /// Instantiates it with this request; returns `instantiatedVnfInfo`.
     fn instantiate(&self, request: &Value) -> Value {
         self.testbed
             .wait_for_state(&self.testbed.instantiate(self.name, request), "COMPLETED");
@@ -80,7 +81,7 @@ fn assert_counts(info: &Value, expected: &[(&str, usize)]) {
     assert_eq!(counts(info), expected, "{info:#}");
 }
 
-/// A sample on the simulated cloud: it comes up by its own request, is looked at, and goes.
+/// Instantiates a sample with its own request on the simulated cloud, checks it, and terminates it.
 fn on_openstack(sample: &str, look: impl FnOnce(&Value, &Cloud)) {
     let (sim, testbed) = testbed(&[], "info");
     let instance = SampleInstance::create(&testbed, sample, sample);
@@ -117,12 +118,12 @@ fn each_vnfc_of_the_pair_has_its_own_volume() {
     on_openstack("vnf-ha-pair", |info, _| {
         assert_counts(info, &[("active", 1), ("standby", 1)]);
         let volumes = info["virtualStorageResourceInfo"].as_array().unwrap();
-        let mut of: Vec<_> = volumes
+        let mut storages: Vec<_> = volumes
             .iter()
             .map(|one| one["virtualStorageDescId"].as_str().unwrap())
             .collect();
-        of.sort_unstable();
-        assert_eq!(of, ["activeData", "standbyData"]);
+        storages.sort_unstable();
+        assert_eq!(storages, ["activeData", "standbyData"]);
         for vnfc in info["vnfcResourceInfo"].as_array().unwrap() {
             assert_eq!(
                 vnfc["storageResourceIds"].as_array().unwrap().len(),
@@ -160,12 +161,12 @@ fn a_base_hot_creates_trunks_sriov_ports_and_shared_addresses() {
         let stack = &cloud.list("orchestration", "/stacks", "stacks")[0];
         let word = |name: &str| stack[name].as_str().unwrap();
         let path = format!("/stacks/{}/{}/resources", word("stack_name"), word("id"));
-        let made = cloud.list("orchestration", &path, "resources");
+        let created = cloud.list("orchestration", &path, "resources");
         let is_trunk = |one: &Value| one["resource_type"] == "OS::Neutron::Trunk";
         assert_eq!(
-            made.iter().filter(|one| is_trunk(one)).count(),
+            created.iter().filter(|one| is_trunk(one)).count(),
             1,
-            "{made:#?}"
+            "{created:#?}"
         );
     });
 }
@@ -193,7 +194,7 @@ fn nested_resource_groups_are_counted_and_their_disks_assigned() {
     });
 }
 
-/// A cluster that is no VNF's, and the id of its VIM.
+/// A standalone cluster, and the id of its VIM.
 fn with_cluster() -> (Simulator, Testbed, String) {
     let (sim, testbed) = testbed_in(&["--cluster"], "limits: {lease_seconds: 2}");
     let file = sim.endpoint("kubeconfig");
@@ -220,7 +221,7 @@ fn asd_manifests_are_applied_in_order() {
     let (sim, testbed, vim) = with_cluster();
     let instance = SampleInstance::create(&testbed, "asd-web", "asd-web");
     let mut request = testbed.request("asd-web", &vim);
-    let whole = request["additionalParams"].take();
+    let complete = request["additionalParams"].take();
     request["additionalParams"] = json!({"greeting": "hello"});
     let id = testbed.server.ctl(&["vnf", "show", "asd-web"])["id"]
         .as_str()
@@ -237,7 +238,7 @@ fn asd_manifests_are_applied_in_order() {
         !detail.contains("order.yaml"),
         "an ASD has no order file: {detail}"
     );
-    request["additionalParams"] = whole;
+    request["additionalParams"] = complete;
     let info = instance.instantiate(&request);
     assert_counts(&info, &[("web", 2)]);
     let applied: Vec<String> = sim
@@ -278,7 +279,7 @@ fn a_helm_chart_is_refused_before_anything_is_created() {
     without_cluster(&sim, &testbed);
 }
 
-/// A key and a certificate that vouches for itself, made by `openssl`.
+/// A key and a self-signed certificate, created by `openssl`.
 fn key_pair(folder: &Path) {
     let mut openssl = Command::new("openssl");
     openssl.args([
@@ -292,11 +293,11 @@ fn key_pair(folder: &Path) {
         "-out",
         "vendor.pem",
     ]);
-    let made = openssl.current_dir(folder).output().unwrap();
+    let created = openssl.current_dir(folder).output().unwrap();
     assert!(
-        made.status.success(),
+        created.status.success(),
         "openssl: {}",
-        String::from_utf8_lossy(&made.stderr)
+        String::from_utf8_lossy(&created.stderr)
     );
 }
 
@@ -313,12 +314,12 @@ fn a_signed_package_is_accepted_when_signatures_are_required() {
     let sample = super::copy("vnf-ha-pair", folder.path())
         .to_string_lossy()
         .into_owned();
-    let said = testbed.server.run(&["package", "onboard", &sample]);
-    assert_ne!(said.code, 0, "{said:?}");
+    let output = testbed.server.run(&["package", "onboard", &sample]);
+    assert_ne!(output.code, 0, "{output:?}");
     assert!(
-        said.stderr.contains("the package is not signed"),
+        output.stderr.contains("the package is not signed"),
         "{}",
-        said.stderr
+        output.stderr
     );
     for (option, name) in [("1", "pair.csar"), ("2", "pair.zip")] {
         let (key, out) = (at("vendor.key"), at(name));

@@ -1,5 +1,5 @@
 //! Hooks that are scripts of the package: an administrator allows the package by its id, its Python script configures
-//! the servers, and what the operator reads holds no secret.
+//! the servers, and output for operators contains no secret.
 
 use serde_json::json;
 use vnfm_tests::programs::program;
@@ -9,7 +9,7 @@ use vnfm_tests::testbed::Testbed;
 const SAMPLE: &str = "vnf-script-hooks";
 const VNF: &str = "scripted";
 
-/// Allows the plugin that runs scripts; the plugin folder.
+/// Allows the plugin that runs scripts; returns the plugin folder.
 fn allow_script_plugin(testbed: &Testbed) -> String {
     let plugins = testbed
         .server
@@ -45,7 +45,7 @@ fn package_scripts_run_only_after_an_administrator_allows_them() {
     let plugins = allow_script_plugin(&testbed);
 
     let package = testbed.onboard(SAMPLE);
-    let made = testbed
+    let created = testbed
         .server
         .ctl(&["vnf", "create", "--package", &package, "--name", VNF]);
     let vim = testbed.server.ctl(&["vim", "show", "cloud"]);
@@ -68,8 +68,8 @@ fn package_scripts_run_only_after_an_administrator_allows_them() {
         pinned["scripts"],
         json!(["Scripts/configure.py", "Scripts/site.yml"])
     );
-    let shown = testbed.server.ctl(&["package", "show", &package]);
-    assert_eq!(pinned["sha256"], shown["checksum"]["hash"]);
+    let visible = testbed.server.ctl(&["package", "show", &package]);
+    assert_eq!(pinned["sha256"], visible["checksum"]["hash"]);
 
     testbed.wait_for_state(&testbed.instantiate(VNF, &request), "COMPLETED");
     let instance = testbed.server.ctl(&["vnf", "show", VNF]);
@@ -95,7 +95,7 @@ fn package_scripts_run_only_after_an_administrator_allows_them() {
         [b"served by the VNF", b"served by the VNF"]
     );
 
-    assert_plugin_lists(&testbed, &made["id"], &package);
+    assert_plugin_lists(&testbed, &created["id"], &package);
     testbed.terminate_and_delete(VNF);
     testbed.finish();
     world.assert_clean();

@@ -15,7 +15,7 @@ const SSH_PASSWORD: &str = "planted-ssh-password-7b21";
 const REFUSED: &str = "planted-refused-password-c05a";
 const PROXY_PASSWORD: &str = "planted-proxy-password-9d3e";
 
-/// Files on hosts that hold a secret, as `host:path`.
+/// Files on hosts that contain a secret, as `host:path`.
 fn on_hosts(sim: &Simulator, planted: &Planted) -> Vec<String> {
     let files = sim.files();
     assert!(
@@ -31,7 +31,7 @@ fn on_hosts(sim: &Simulator, planted: &Planted) -> Vec<String> {
         .collect()
 }
 
-/// The secrets that are known before anything begins.
+/// The secrets known at the start.
 fn planted(private_key: &str) -> Planted {
     let mut planted = Planted::default();
     planted.add("VIM password", VIM_PASSWORD);
@@ -45,7 +45,7 @@ fn cluster_params(request: &mut Value) -> &mut Value {
     &mut request["additionalParams"]["k8s_cluster_installation_param"]
 }
 
-/// Instantiates VNF-A and looks at every process until that has ended.
+/// Instantiates VNF-A and inspects every process until the end.
 fn watched(testbed: &Testbed, request: &Value, state: &str, seen: &mut Processes) -> String {
     let op = testbed.instantiate(VNF_A, request);
     let path = format!("/vnfm/v1/op_occs/{op}/progress");
@@ -105,7 +105,7 @@ fn planted_secrets_leak_nowhere() {
     let params = cluster_params(&mut request);
     params["proxy"] = json!({"http_proxy": format!("http://user:{PROXY_PASSWORD}@127.0.0.1:1"), "no_proxy": "127.0.0.0/8"});
     params["master_node"]["password"] = json!(SSH_PASSWORD);
-    // A host refuses this one: its error is looked at as well.
+    // A host refuses this one; its error is searched too.
     params["worker_node"]["password"] = json!(REFUSED);
     let failed = watched(&testbed, &request, "FAILED_TEMP", &mut seen);
     let end = testbed
@@ -149,7 +149,7 @@ fn planted_secrets_leak_nowhere() {
     sim.assert_clean();
 }
 
-/// A host has to know its proxy, and what is sent as a description is shown as such: there the search finds.
+/// A host must know its proxy, and a description is displayed: the search must find these.
 fn assert_known_secrets_are_found(sim: &Simulator, testbed: &Testbed, planted: &Planted) {
     let known = on_hosts(sim, planted);
     assert!(

@@ -9,24 +9,22 @@ use super::{testbed, testbed_with};
 
 /// A fault and the expected error.
 struct Case {
-    /// The line for the script of faults.
     fault: Value,
-    /// The error's code.
     code: &'static str,
-    /// Parts of its sentence.
+    /// Parts of its text.
     words: &'static [&'static str],
-    /// Whether the same call may work later without anybody changing anything.
+    /// Whether the same call may succeed later without any change.
     retryable: bool,
 }
 
-/// The host that all of it happens on.
+/// The host with the faults.
 const HOST: &str = "workerNode-1";
 
 fn on(call: &str, subject: &str, fault: &Value) -> Value {
     json!({"call": call, "subject": subject, "times": 1000, "fault": fault})
 }
 
-/// Stops with the fault as the case says; without it a retry goes to the end.
+/// Stops as expected with the fault; without it a retry completes.
 fn assert_fails_then_retries(sim: &Simulator, testbed: &mut Testbed, case: &Case) {
     let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
     sim.arm(&case.fault);
@@ -69,7 +67,7 @@ fn assert_fails_then_retries(sim: &Simulator, testbed: &mut Testbed, case: &Case
     sim.assert_clean();
 }
 
-/// A server that was started to give up soon is started again as usual.
+/// Restarts the server with its usual timeouts.
 fn restore_timeouts(testbed: &mut Testbed) {
     let file = testbed.server.folder().join("server.yaml");
     if std::fs::read_to_string(&file).unwrap() == SHORT_TIMEOUTS {
@@ -79,9 +77,9 @@ fn restore_timeouts(testbed: &mut Testbed) {
     }
 }
 
-/// The configuration of a server that gives a hook up soon.
+/// A server configuration with short hook timeouts.
 const SHORT_TIMEOUTS: &str = "limits: {lease_seconds: 2, hook_seconds: 8}";
-/// The longest that an error may be.
+/// Maximum length of an error.
 const TIMEOUT: usize = 10_000;
 
 fn case(case: &Case) {
@@ -214,7 +212,7 @@ fn a_command_that_never_ends() {
     );
 }
 
-/// What a command may write before it fails.
+/// Output of a command before it fails.
 const FLOOD: usize = 100_000_000;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The spans that a collector gets: what a request began, down to the calls and the commands on hosts.
+//! The spans that a collector receives: from a request down to VIM calls and commands on hosts.
 
 use vnfm_spans::{Collector, Span};
 use vnfm_tests::testbed::VNF_A;

@@ -1,5 +1,5 @@
-//! Many operations on one Heat: it gets so many calls, and works on so many operations, at a time. Those that wait say
-//! for what, and all of them end.
+//! Many operations on one Heat: concurrent calls and operations are limited. Waiting operations report the reason, and all
+//! of them end.
 
 use serde_json::{Value, json};
 use vnfm_tests::programs::until;
@@ -12,7 +12,7 @@ const VNFS: usize = 8;
 const CALLS: usize = 3;
 const OPERATIONS: usize = 4;
 
-/// How many calls to the cloud were in flight at most.
+/// Maximum number of concurrent calls to the cloud.
 fn max_concurrent_calls(sim: &Simulator) -> usize {
     let services = ["keystone", "heat", "nova", "neutron", "glance"];
     let calls = sim.calls("", "");
@@ -37,7 +37,7 @@ fn max_concurrent_calls(sim: &Simulator) -> usize {
     usize::try_from(most).unwrap()
 }
 
-/// How many operations are at work.
+/// Number of operations in progress.
 fn running_operations(testbed: &Testbed) -> usize {
     let all = testbed.server.ctl(&["op", "list"]);
     let all = all.as_array().unwrap().iter();
@@ -56,7 +56,7 @@ fn vim_call_and_operation_limits_are_kept_and_all_operations_finish() {
         .unwrap()
         .to_owned();
     let request = testbed.request("vnf-a-k8s-cluster", &vim);
-    // Each call takes a while, so that many would be in flight together.
+    // Each call is slow, so that many would run at the same time.
     let slow = json!({"call": "*", "nth": 1, "times": 10_000, "fault": {"delayMs": 150}});
     sim.arm(&slow);
     let names: Vec<_> = (0..VNFS).map(|number| format!("vnf-{number}")).collect();

@@ -238,7 +238,8 @@ fn check_config_reads_files_and_addresses() {
     }
     let (output, log, _) = checked("", &[("VNFM_LIMIT_STEP_SECONDS", "5")]);
     assert!(output.status.success(), "{log}");
-    let note = "`VNFM_LIMIT_STEP_SECONDS` is set but not used; did you mean `VNFM_LIMITS_STEP_SECONDS`?";
+    let note =
+        "`VNFM_LIMIT_STEP_SECONDS` is set but not used; did you mean `VNFM_LIMITS_STEP_SECONDS`?";
     assert!(log.contains(note), "{log}");
 }
 

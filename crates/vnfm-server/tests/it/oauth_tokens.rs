@@ -161,7 +161,11 @@ fn token_cases(key: &Signing) -> Vec<(String, u16, &'static str)> {
             403,
             "no rule",
         ),
-        (key.token(&json!({"org": null})), 403, "does not name a tenant"),
+        (
+            key.token(&json!({"org": null})),
+            403,
+            "does not name a tenant",
+        ),
         (
             key.token(&json!({"org": "../default"})),
             403,

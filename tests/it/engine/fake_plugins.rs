@@ -1,0 +1,156 @@
+//! Fake `MgmtDriver`s, whose hooks record what they did.
+
+use super::fakes::{FakeWorld, INJECTED};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use vnfm_core::ports::*;
+use vnfm_types::*;
+
+/// A MgmtDriver with all hooks: the cluster `https://<instance>` is registered at the end of an instantiation, with
+/// another token at the end of a heal, and unregistered at the end of a termination. What a `…_start` hook takes out
+/// of service, its undo or the `…_end` hook restores.
+pub(super) struct FakeMgmtDriver(pub(super) Arc<FakeWorld>, pub(super) Declaration);
+
+#[async_trait]
+impl MgmtDriver for FakeMgmtDriver {
+    fn declaration(&self) -> &Declaration {
+        &self.1
+    }
+    async fn call(
+        &self,
+        request: HookRequest,
+        host: Arc<dyn HookHost>,
+    ) -> Result<Effects, PortError> {
+        host.call("checkpoint.put", json!({"key": "k", "value": "v"}))
+            .await?;
+        self.0
+            .called_versions
+            .lock()
+            .unwrap()
+            .push(self.1.version.clone());
+        let service_call = self.0.hook_service_call.lock().unwrap().clone();
+        if let Some((service, request)) = service_call {
+            host.call(service, request).await?;
+        }
+        let stored = host.call("checkpoint.get", json!({"key": "k"})).await?;
+        assert_eq!(stored["value"], "v");
+        let params = Value::Object(request.additional_params.clone());
+        self.0
+            .hook_params
+            .lock()
+            .unwrap()
+            .push((request.hook.clone(), params));
+        let id = request.instance.id.clone();
+        let prefix = if request.undo { "undo " } else { "" };
+        let drains = request.hook.ends_with("_start") && !request.undo;
+        let drained = &self.0.drained;
+        let mark_drained = |_: &mut BTreeSet<String>| {
+            let mut drained = drained.lock().unwrap();
+            _ = if drains {
+                drained.insert(id)
+            } else {
+                drained.remove(&id)
+            };
+        };
+        self.0
+            .call(&format!("{prefix}{}", request.hook), mark_drained)
+            .await?;
+        Ok(effects_of(&request))
+    }
+}
+
+/// Instantiation and heal register the cluster, each with its own token; termination unregisters it.
+fn effects_of(request: &HookRequest) -> Effects {
+    let name = format!("cluster-{}", request.instance.id);
+    let mut effects = Effects {
+        schema_version: 1,
+        ..Effects::default()
+    };
+    let token = match request.hook.as_str() {
+        _ if request.undo => return effects,
+        "instantiate_end" => "planted-token",
+        "heal_end" => "planted-token-after-heal",
+        "terminate_end" => {
+            effects.unregister_vims = vec![name];
+            return effects;
+        }
+        _ => return effects,
+    };
+    let endpoint = format!("https://{}", request.instance.id);
+    effects.register_vims = vec![NewVim {
+        name,
+        vim_type: KUBERNETES.into(),
+        interface_info: [("endpoint".to_owned(), json!(endpoint))]
+            .into_iter()
+            .collect(),
+        access_info: [("bearer_token".to_owned(), json!(token))]
+            .into_iter()
+            .collect(),
+        ..NewVim::default()
+    }];
+    effects
+}
+
+pub(super) struct FakePlugins(pub(super) Arc<FakeWorld>, pub(super) Arc<FakeMgmtDriver>);
+
+impl MgmtDrivers for FakePlugins {
+    fn find(&self, _: &str, plugin: Option<&str>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        if self.0.plugin_missing.load(SeqCst) {
+            return Err(PortError::new(
+                &INJECTED,
+                "find the plugin",
+                "there is none",
+            ));
+        }
+        let FakeMgmtDriver(world, declaration) = &*self.1;
+        let newest = world
+            .newest_version
+            .lock()
+            .unwrap()
+            .unwrap_or(&declaration.version)
+            .to_owned();
+        // The first version is installed alongside the newest until it is removed.
+        let first = plugin.is_some_and(|name| name == format!("fake@{}", declaration.version));
+        let first = first && !world.first_plugin_missing.load(SeqCst);
+        if !first && world.newest_plugin_broken.load(SeqCst) {
+            return Err(PortError::new(
+                &INJECTED,
+                "load the plugin",
+                "the newest is broken",
+            ));
+        }
+        let version = if first {
+            declaration.version.clone()
+        } else {
+            newest
+        };
+        let mut declaration = Declaration {
+            version,
+            ..declaration.clone()
+        };
+        if let Some(change) = *world.change_declaration.lock().unwrap() {
+            change(&mut declaration);
+        }
+        Ok(Arc::new(FakeMgmtDriver(world.clone(), declaration)))
+    }
+    fn find_exact(
+        &self,
+        began: &DriverId,
+        implementation: &str,
+        _: Option<&str>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let own = format!("{}@{}", began.name, began.version);
+        let driver = self.find(implementation, Some(&own))?;
+        if driver.id() == *began {
+            Ok(driver)
+        } else {
+            Err(replaced(began, Ok(driver.id())))
+        }
+    }
+    fn list(&self) -> Vec<Declaration> {
+        vec![self.1.1.clone()]
+    }
+}

@@ -1,0 +1,228 @@
+//! Engines, stores and instances for the tests, on the [fake ports](super::fakes).
+
+use super::fake_plugins::{FakeMgmtDriver, FakePlugins};
+use super::fakes::*;
+use jiff::Timestamp;
+use serde_json::json;
+use std::path::Path;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, LazyLock};
+use vnfm_core::ports::*;
+use vnfm_core::query::Query;
+use vnfm_core::{Drivers, Engine, EngineParts, Limits};
+use vnfm_descriptor::Package;
+use vnfm_store::SqliteStore;
+use vnfm_types::*;
+
+/// All hooks, as named by the package and declared by the MgmtDriver.
+const HOOKS: [&str; 6] = [
+    "instantiate_start",
+    "instantiate_end",
+    "heal_start",
+    "heal_end",
+    "terminate_start",
+    "terminate_end",
+];
+
+/// The package `vnf-a-seed`, which declares no parameters, with all hooks.
+fn package() -> Arc<Package> {
+    static PACKAGE: LazyLock<Arc<Package>> = LazyLock::new(|| {
+        let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-seed");
+        let folder = tempfile::tempdir().unwrap();
+        copy(&seed, folder.path());
+        let vnfd = folder.path().join("Definitions/vnf-a-seed.yaml");
+        let text = std::fs::read_to_string(&vnfd).unwrap();
+        let begin = text.find("          instantiate_start: []").unwrap();
+        let end = text[begin..].find("      artifacts:").unwrap() + begin;
+        let hook =
+            |name| format!("          {name}: {{implementation: mgmt-drivers-kubernetes}}\n");
+        let hooks: String = HOOKS.into_iter().map(hook).collect();
+        std::fs::write(&vnfd, format!("{}{hooks}{}", &text[..begin], &text[end..])).unwrap();
+        Arc::new(Package::open(folder.path(), &vnfm_descriptor::Limits::default()).unwrap())
+    });
+    PACKAGE.clone()
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// An engine with default limits.
+pub(crate) fn engine(store: Arc<dyn Store>, world: &Arc<FakeWorld>) -> Engine {
+    engine_with(store, world, Limits::default())
+}
+
+pub(crate) fn engine_with(store: Arc<dyn Store>, world: &Arc<FakeWorld>, limits: Limits) -> Engine {
+    // Real time, so that leases of the database's clock agree with it.
+    engine_at(store, world, limits, Arc::new(vnfm::SystemClock))
+}
+
+pub(crate) fn engine_at(
+    store: Arc<dyn Store>,
+    world: &Arc<FakeWorld>,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+) -> Engine {
+    let undo = |name: &str| name.starts_with("heal") || name.ends_with("_start");
+    let hook = |name: &str| {
+        (
+            name.to_owned(),
+            HookDeclaration {
+                undo: undo(name),
+                ..HookDeclaration::default()
+            },
+        )
+    };
+    let declaration = Declaration {
+        name: "fake".into(),
+        version: "1.0.0".into(),
+        hooks: HOOKS.into_iter().map(hook).collect(),
+        config_schema: None,
+    };
+    let nfvo = world
+        .has_nfvo
+        .load(SeqCst)
+        .then(|| Arc::new(FakeNfvo(world.clone())));
+    Engine::new(EngineParts {
+        store,
+        packages: Arc::new(FakePackages(world.clone(), package())),
+        drivers: Drivers::default().with(FakeVim(world.clone())),
+        mgmt: Arc::new(FakePlugins(
+            world.clone(),
+            Arc::new(FakeMgmtDriver(world.clone(), declaration)),
+        )),
+        host: Arc::new(NoHosts),
+        nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn Nfvo>),
+        schemas: Arc::new(vnfm::schema_violations),
+        clock,
+        limits,
+    })
+}
+
+/// A store with the package and a VIM.
+pub(crate) async fn store() -> Arc<SqliteStore> {
+    let store = Arc::new(SqliteStore::in_memory().await.unwrap());
+    add_package_and_vim(&*store).await;
+    store
+}
+
+/// Adds the package and the VIM.
+pub(crate) async fn add_package_and_vim(store: &dyn Store) {
+    let package = package();
+    let info: VnfPkgInfo = serde_json::from_value(json!({
+        "id": "p1", "vnfdId": package.vnfd().descriptor_id, "onboardingState": "ONBOARDED",
+        "operationalState": "ENABLED", "usageState": "NOT_IN_USE",
+    }))
+    .unwrap();
+    let record = PackageRecord {
+        tenant: TENANT.into(),
+        info,
+        fetching: SecretJson::default(),
+    };
+    let now = Timestamp::now();
+    let vim = VimRecord {
+        tenant: TENANT.into(),
+        version: 0,
+        vim: vnfm_types::Vim {
+            id: CLOUD.into(),
+            name: "cloud".into(),
+            vim_type: OPENSTACK.into(),
+            interface_info: KeyValuePairs::new(),
+            extra: KeyValuePairs::new(),
+            registered_by: None,
+            identity: None,
+            shared: false,
+            policy: None,
+            key_type: None,
+            secret_uuid: None,
+            expires_at: None,
+            created_at: now,
+            updated_at: now,
+        },
+        access_info: SecretJson::from(json!({"password": "planted-password"})),
+    };
+    let changes = vec![
+        Change::AddPackage(Box::new(record)),
+        Change::AddVim(Box::new(vim)),
+    ];
+    store.write(None, changes).await.unwrap();
+}
+
+/// Creates an instance; its id.
+pub(crate) async fn instance(engine: &Engine) -> String {
+    let vnfd_id = package().vnfd().descriptor_id.clone();
+    let request = CreateVnfRequest {
+        vnfd_id,
+        ..CreateVnfRequest::default()
+    };
+    engine.create(TENANT, request).await.unwrap().vnf.id
+}
+
+/// A request to instantiate on this VIM.
+pub(crate) fn on(vim_id: &str) -> InstantiateVnfRequest {
+    let vim = VimConnectionInfo {
+        vim_id: Some(vim_id.into()),
+        ..VimConnectionInfo::default()
+    };
+    InstantiateVnfRequest {
+        flavour_id: "cluster_install".into(),
+        vim_connection_info: [("vim1".to_owned(), Box::new(vim))].into_iter().collect(),
+        ..InstantiateVnfRequest::default()
+    }
+}
+
+pub(crate) async fn state(engine: &Engine, op: &str) -> LcmOperationState {
+    engine
+        .store()
+        .op(TENANT, op)
+        .await
+        .unwrap()
+        .op
+        .operation_state
+}
+
+/// What must hold after every case: records match the environment, and no instance stays locked.
+pub(crate) async fn assert_consistent(engine: &Engine, world: &FakeWorld, case: &str) {
+    let all = engine
+        .store()
+        .instances(TENANT, &Query::default())
+        .await
+        .unwrap();
+    let with: Vec<_> = all
+        .iter()
+        .filter(|record| record.vnf.instantiation_state == InstantiationState::Instantiated)
+        .map(|record| record.vnf.id.clone())
+        .collect();
+    assert_eq!(
+        with,
+        world.resource_ids(),
+        "{case}: inventory and reality differ"
+    );
+    assert!(
+        all.iter().all(|record| record.active_op.is_none()),
+        "{case}: an operation has not ended"
+    );
+    let registered = engine.vims(TENANT).await.unwrap();
+    let of_gone = registered
+        .iter()
+        .filter_map(|vim| vim.registered_by.as_ref());
+    for owner in of_gone {
+        assert!(
+            with.contains(owner),
+            "{case}: the VIM of `{owner}` still exists"
+        );
+    }
+    let (orphans, silent) = engine.orphans(TENANT).await.unwrap();
+    assert!(
+        orphans.is_empty() && silent.is_empty(),
+        "{case}: {orphans:?} {silent:?}"
+    );
+}
