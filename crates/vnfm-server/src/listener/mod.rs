@@ -36,6 +36,7 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use futures::future::FutureExt as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -88,8 +89,6 @@ impl Default for Timeouts {
 const HEADERS: usize = 128 * 1024;
 /// How long a connection that is to end may take to say so.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// The same where its client owes us a request: enough to write what is ready.
-const AT_ONCE: Duration = Duration::from_millis(1);
 /// How long after a failure the next connection is accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -248,11 +247,15 @@ async fn spoken<S>(
         return;
     }
     serving.as_mut().graceful_shutdown();
-    // A body that does not come is not worth a wait: whoever makes room for others makes it at once.
-    let last_words = if activity.idleness() == Idleness::AtWork { LAST_WORDS } else { AT_ONCE };
+    if activity.idleness() != Idleness::AtWork {
+        // Writes what is ready. A timer of one millisecond here let a flood delay each new client by 0.2 s: behind a
+        // full listener, connections end one after the other.
+        let _ = serving.now_or_never();
+        return;
+    }
     tokio::select! {
         _ = serving => {}
-        () = door.clock.sleep(last_words) => {}
+        () = door.clock.sleep(LAST_WORDS) => {}
     }
 }
 
@@ -302,4 +305,70 @@ fn too_many() -> Response {
     let mut response = problem.into_response();
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Door, Places, Proxies, Timeouts, serve};
+    use axum::Router;
+    use axum::routing::{get, post};
+    use futures::future::{BoxFuture, FutureExt as _};
+    use jiff::Timestamp;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use vnfm_core::ports::Clock;
+
+    /// Each pause lasts forever.
+    struct Frozen;
+
+    impl Clock for Frozen {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            std::future::pending().boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn an_incomplete_request_makes_room_without_a_pause() {
+        let router = Router::new()
+            .route("/", get(async || "served"))
+            .route("/", post(async |body: String| body));
+        let door = Door {
+            router,
+            certificate: None,
+            timeouts: Timeouts::default(),
+            places: Places::new(2, 2),
+            proxies: Proxies::default(),
+            clock: Arc::new(Frozen),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_stop, stopped) = tokio::sync::watch::channel(false);
+        let serving = serve(listener, Arc::new(door), stopped, Duration::ZERO);
+        let client = async {
+            let mut flood = Vec::new();
+            for _ in 0..6 {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                let head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{";
+                stream.write_all(head).await.unwrap();
+                flood.push(stream);
+            }
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+            stream.write_all(request).await.unwrap();
+            let mut response = String::new();
+            stream.read_to_string(&mut response).await.unwrap();
+            response
+        };
+        let client = tokio::time::timeout(Duration::from_mins(2), client);
+        tokio::select! {
+            () = serving => panic!("the listener ended"),
+            response = client => assert!(response.unwrap().ends_with("served")),
+        }
+    }
 }
