@@ -39,6 +39,7 @@ use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use body_rate::MinRateBody;
 use connection_limits::Permit;
+use futures::future::FutureExt as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -88,8 +89,6 @@ impl Default for Timeouts {
 const MAX_HEADER_BYTES: usize = 128 * 1024;
 /// How long a connection that ends may take to close gracefully.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same if its client still owes a request: enough to write what is ready.
-const FLUSH_TIMEOUT: Duration = Duration::from_millis(1);
 /// Pause after a failed accept.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -253,15 +252,15 @@ async fn serve_http<S>(
         return;
     }
     serving.as_mut().graceful_shutdown();
-    // A stalled body is not worth waiting for: an evicted connection closes at once.
-    let close_timeout = if activity.idleness() == Idleness::Responding {
-        GOODBYE_TIMEOUT
-    } else {
-        FLUSH_TIMEOUT
-    };
+    if activity.idleness() != Idleness::Responding {
+        // Writes what is ready. A timer of one millisecond here let a flood delay each new client by 0.2 s: behind a
+        // full listener, connections end one after the other.
+        let _ = serving.now_or_never();
+        return;
+    }
     tokio::select! {
         _ = serving => {}
-        () = service.clock.sleep(close_timeout) => {}
+        () = service.clock.sleep(GOODBYE_TIMEOUT) => {}
     }
 }
 
@@ -323,4 +322,70 @@ fn too_many() -> Response {
         .headers_mut()
         .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ConnectionLimits, HttpService, Proxies, Timeouts, serve};
+    use axum::Router;
+    use axum::routing::{get, post};
+    use futures::future::{BoxFuture, FutureExt as _};
+    use jiff::Timestamp;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use vnfm_core::ports::Clock;
+
+    /// Each pause lasts forever.
+    struct Frozen;
+
+    impl Clock for Frozen {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            std::future::pending().boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn an_incomplete_request_makes_room_without_a_pause() {
+        let router = Router::new()
+            .route("/", get(async || "served"))
+            .route("/", post(async |body: String| body));
+        let service = HttpService {
+            router,
+            certificate: None,
+            timeouts: Timeouts::default(),
+            limits: ConnectionLimits::new(2, 2),
+            proxies: Proxies::default(),
+            clock: Arc::new(Frozen),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_stop, stopped) = tokio::sync::watch::channel(false);
+        let serving = serve(listener, Arc::new(service), stopped, Duration::ZERO);
+        let client = async {
+            let mut flood = Vec::new();
+            for _ in 0..6 {
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                let head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{";
+                stream.write_all(head).await.unwrap();
+                flood.push(stream);
+            }
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+            stream.write_all(request).await.unwrap();
+            let mut response = String::new();
+            stream.read_to_string(&mut response).await.unwrap();
+            response
+        };
+        let client = tokio::time::timeout(Duration::from_mins(2), client);
+        tokio::select! {
+            () = serving => panic!("the listener ended"),
+            response = client => assert!(response.unwrap().ends_with("served")),
+        }
+    }
 }
