@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{
-    Marked, MissingVariable, ORDER_FILE, OrderFile, Package, UnfitValue, Variables,
+    Marked, MissingVariable, ORDER_FILE, OrderFile, Package, InvalidValue, Variables,
 };
 
 /// The action in the error of a plan that exceeds the budget.
@@ -306,7 +306,7 @@ fn scalar_error(location: &str, name: &str, given: &str) -> PortError {
         .hint("quote the placeholder (`\"$name\"`) to insert JSON text; otherwise use one variable per part")
 }
 
-fn value_error(unfit: &UnfitValue) -> PortError {
+fn value_error(unfit: &InvalidValue) -> PortError {
     PortError::new(&VALUE, "use the request", unfit.to_string())
         .on(format!("additionalParams.{}", unfit.name))
 }
