@@ -198,7 +198,7 @@ fn cached(folder: &TempDir) -> Result<Figure> {
     let packages = PackageDir::open(&folder.path().join("packages"), Limits::default())?;
     let each = runtime.block_on(async {
         packages
-            .take("p", &Path::new(SAMPLES).join("vnf-levels"))
+            .store_copy("p", &Path::new(SAMPLES).join("vnf-levels"))
             .await?;
         let began = Instant::now();
         for _ in 0..LOOKS {

@@ -90,7 +90,7 @@ impl Plugin {
             plugins: BTreeMap::from([(NAME.to_owned(), plugin)]),
             process: Some(ProcessConfig {
                 arguments: vec!["plugin-runner".to_owned()],
-                ..ProcessConfig::by(programs.join("vnfm-server"))
+                ..ProcessConfig::with_program(programs.join("vnfm-server"))
             }),
             ..Config::default()
         };

@@ -138,7 +138,7 @@ async fn rotate(cx: &TaskContext) -> Result<()> {
 async fn back_up(cx: &TaskContext) -> Result<()> {
     drop(
         cx.store
-            .nameless_backup(&cx.packages, &cx.data, now())
+            .unnamed_backup(&cx.packages, &cx.data, now())
             .await?,
     );
     Ok(())
@@ -241,7 +241,7 @@ async fn onboard(cx: &TaskContext) -> Result<()> {
 async fn download(cx: &TaskContext) -> Result<()> {
     use std::io::Write as _;
     remove_package(cx).await?;
-    let (arriving, bytes) = (cx.packages.arriving(PACKAGE)?, archive(cx)?);
+    let (arriving, bytes) = (cx.packages.partial_download_path(PACKAGE)?, archive(cx)?);
     let mut file = std::fs::File::create(&arriving)?;
     for piece in bytes.chunks(1 << 10) {
         file.write_all(piece)?;
@@ -259,7 +259,7 @@ async fn is_onboarded(cx: &TaskContext, ended: bool) -> Result<()> {
             .await
             .context("the package cannot be read")?;
     }
-    cx.packages.forget_arrived(&[])?;
+    cx.packages.remove_partial_downloads(&[])?;
     remove_package(cx).await?;
     let mut left = cx.data.join("packages").read_dir()?;
     let left = left.find_map(|entry| {

@@ -5,7 +5,7 @@
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use vnfm_server::access::Role;
-use vnfm_server::access::roles::{NEEDS, Needs};
+use vnfm_server::access::roles::{ROUTE_ROLES, RequiredRole};
 use vnfm_tests::rng::SeededRng;
 
 use crate::cases::Case;
@@ -26,14 +26,14 @@ const OPEN: &[&str] = &["/healthz", "/readyz"];
 struct Endpoint {
     method: String,
     path: String,
-    needs: Needs,
+    needs: RequiredRole,
     body: Value,
 }
 
 fn endpoints() -> Result<Vec<Endpoint>> {
     let described = Document::read()?.requests();
     let mut all = Vec::new();
-    for (path, methods) in NEEDS {
+    for (path, methods) in ROUTE_ROLES {
         for (method, needs) in *methods {
             let method = method.to_uppercase();
             let same = described
@@ -135,9 +135,9 @@ fn check_access(testbed: &Testbed, endpoint: &Endpoint, user: &str) -> Result<()
         return Ok(());
     }
     let may = match (role(user), endpoint.needs) {
-        (Some(role), Needs::Role(least)) => role >= least,
-        (_, Needs::Operator) => user == "root",
-        (None, Needs::Role(_)) => true,
+        (Some(role), RequiredRole::Role(least)) => role >= least,
+        (_, RequiredRole::Operator) => user == "root",
+        (None, RequiredRole::Role(_)) => true,
     };
     if !may {
         let answer = send(
@@ -219,7 +219,9 @@ fn send_hostile_ids(testbed: &mut Testbed, endpoint: &Endpoint, rng: &mut Seeded
 pub(crate) fn queries(most: usize, rng: &mut SeededRng) -> Result<Vec<Case>> {
     let list_endpoints: Vec<_> = endpoints()?
         .into_iter()
-        .filter(|endpoint| endpoint.method == "GET" && !matches!(endpoint.needs, Needs::Operator))
+        .filter(|endpoint| {
+            endpoint.method == "GET" && !matches!(endpoint.needs, RequiredRole::Operator)
+        })
         .filter(|endpoint| endpoint.path.matches('/').count() > 1)
         .collect();
     let mut all = Vec::new();

@@ -76,7 +76,7 @@ impl External {
     }
 
     /// Starts hashing a download of this artifact.
-    pub fn arriving(&self) -> DownloadHasher {
+    pub fn hasher(&self) -> DownloadHasher {
         let algorithm = Algorithm::from_name(self.algorithm).unwrap_or(Algorithm::Sha256);
         DownloadHasher {
             hash: algorithm.hasher(),
@@ -95,23 +95,23 @@ impl External {
         };
         let io_failed = |error: io::Error| failed(format!("`{}`: {error}", file.display()));
         let mut from = File::open(file).map_err(io_failed)?;
-        let mut arriving = self.arriving();
+        let mut arriving = self.hasher();
         let mut buffer = vec![0; 64 * 1024];
         loop {
             match from.read(&mut buffer).map_err(io_failed)? {
                 0 => break,
-                count => arriving.take(&buffer[..count]),
+                count => arriving.update(&buffer[..count]),
             }
         }
         arriving
-            .end()
+            .finish()
             .map_err(|real| failed(format!("its hash is {real}")))
     }
 }
 
 impl DownloadHasher {
     /// Hashes the next bytes.
-    pub fn take(&mut self, bytes: &[u8]) {
+    pub fn update(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
     }
 
@@ -119,7 +119,7 @@ impl DownloadHasher {
     ///
     /// # Errors
     /// The actual hash, if the manifest states another one.
-    pub fn end(self) -> Result<(), String> {
+    pub fn finish(self) -> Result<(), String> {
         let real = hex(&self.hash.finalize());
         if real == self.expected {
             Ok(())

@@ -64,7 +64,7 @@ pub use model::{
 pub use order::{
     InvalidValue, Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable, type_of,
 };
-pub use outer::Outer;
+pub use outer::SignedArchive;
 pub use pack::{excerpt, pack, pack_to, repack, wrap};
 pub use package::Package;
 pub use path::{PathError, normalise};

@@ -20,14 +20,14 @@ const MAX_SIGNATURE_BYTES: u64 = 1 << 20;
 
 /// An archive that contains a package and its signature.
 #[derive(Debug)]
-pub struct Outer {
+pub struct SignedArchive {
     archive: Archive,
     package: String,
     signature: String,
     certificate: Option<String>,
 }
 
-impl Outer {
+impl SignedArchive {
     /// Opens the outer archive at `path`; `None` if it is something else, such as a package.
     pub fn find(path: &Path, limits: &Limits) -> Option<Self> {
         if !path.is_file() {
@@ -53,7 +53,7 @@ impl Outer {
         };
         let complete = paths.len() == 2 + certificates.len() && certificates.len() <= 1;
         let flat = paths.iter().all(|path| folder(path).is_empty());
-        (complete && flat).then(|| Outer {
+        (complete && flat).then(|| SignedArchive {
             package: package.clone(),
             signature: signature.clone(),
             certificate: certificates.first().cloned(),

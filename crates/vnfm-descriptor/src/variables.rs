@@ -93,7 +93,7 @@ impl Marked {
     }
 
     /// The number of the placeholder if `scalar` consists of a single variable.
-    pub fn whole(&self, scalar: &str) -> Option<usize> {
+    pub fn single_placeholder(&self, scalar: &str) -> Option<usize> {
         let (number, rest) = self.leading(scalar)?;
         (rest.is_empty() && self.marks[number].name.is_some()).then_some(number)
     }
@@ -294,7 +294,7 @@ mod tests {
         let parts: Vec<_> = marked
             .text()
             .split('|')
-            .map(|part| marked.whole(part))
+            .map(|part| marked.single_placeholder(part))
             .collect();
         assert_eq!(parts, [Some(0), None, None]);
         assert_eq!(marked.value(0, &variables()), Ok(&Value::from("web")));

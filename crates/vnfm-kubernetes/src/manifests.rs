@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{
-    Marked, MissingVariable, ORDER_FILE, OrderFile, Package, InvalidValue, Variables,
+    InvalidValue, Marked, MissingVariable, ORDER_FILE, OrderFile, Package, Variables,
 };
 
 /// The action in the error of a plan that exceeds the budget.

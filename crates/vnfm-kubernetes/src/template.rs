@@ -98,11 +98,11 @@ struct Placeholders {
 impl Placeholders {
     fn collect(&mut self, value: &Value, marked: &Marked) {
         match value {
-            Value::String(text) => self.alone.extend(marked.whole(text)),
+            Value::String(text) => self.alone.extend(marked.single_placeholder(text)),
             Value::Array(items) => items.iter().for_each(|item| self.collect(item, marked)),
             Value::Object(members) => {
                 for (key, member) in members {
-                    self.in_keys.extend(marked.whole(key));
+                    self.in_keys.extend(marked.single_placeholder(key));
                     self.collect(member, marked);
                 }
             }
@@ -134,7 +134,7 @@ fn find_unquoted(
 /// Compares the document parsed with words and parsed with numbers.
 fn compare((worded, numbered): (&Value, &Value), marked: &Marked, bare: &mut BTreeSet<usize>) {
     match (worded, numbered) {
-        (Value::String(text), Value::Number(_)) => bare.extend(marked.whole(text)),
+        (Value::String(text), Value::Number(_)) => bare.extend(marked.single_placeholder(text)),
         (Value::Array(some), Value::Array(others)) => {
             some.iter()
                 .zip(others)
@@ -184,7 +184,7 @@ impl Template<'_> {
     fn scalar(&mut self, text: &str) -> Result<Value, TemplateError> {
         let Some(number) = self
             .marked
-            .whole(text)
+            .single_placeholder(text)
             .filter(|number| self.bare.contains(number))
         else {
             return self.text(text).map(Value::String);

@@ -125,7 +125,7 @@ impl Default for ProcessConfig {
 
 impl ProcessConfig {
     /// The default configuration with this program.
-    pub fn by(program: impl Into<PathBuf>) -> Self {
+    pub fn with_program(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
             ..Self::default()

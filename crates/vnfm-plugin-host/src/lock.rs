@@ -107,7 +107,7 @@ impl Lock {
 
     /// Adds `pin`. An older pin of the same name and version stays, superseded, for operations that started with it,
     /// unless its file or SHA-256 is the same.
-    pub fn add(&mut self, pin: Pin) {
+    pub fn add_plugin(&mut self, pin: Pin) {
         let same = |old: &Pin| (&old.name, &old.version) == (&pin.name, &pin.version);
         let is_replaced =
             |old: &Pin| same(old) && (old.file == pin.file || old.has_hash(&pin.sha256));
@@ -199,9 +199,9 @@ mod tests {
     fn a_lock_file_round_trips_and_a_new_pin_replaces_the_old_one() {
         let dir = tempfile::tempdir().unwrap();
         let mut lock = Lock::read(dir.path()).unwrap();
-        lock.add(pin("1.10.0", "00"));
-        lock.add(pin("1.9.0", "11"));
-        lock.add(pin("1.10.0", "22"));
+        lock.add_plugin(pin("1.10.0", "00"));
+        lock.add_plugin(pin("1.9.0", "11"));
+        lock.add_plugin(pin("1.10.0", "22"));
         lock.write(dir.path()).unwrap();
         let read = Lock::read(dir.path()).unwrap();
         assert_eq!(read.plugins, [pin("1.9.0", "11"), pin("1.10.0", "22")]);

@@ -133,7 +133,7 @@ impl PluginHost {
         };
         let _one_at_a_time = self.state();
         let mut lock = Lock::read(&self.config.dir)?;
-        lock.add(pin.clone());
+        lock.add_plugin(pin.clone());
         lock.write(&self.config.dir)?;
         Ok(pin)
     }
@@ -169,7 +169,7 @@ impl PluginHost {
     }
 
     /// Number of threads abandoned because their hooks did not stop after their deadlines.
-    pub fn left_behind(&self) -> usize {
+    pub fn abandoned_threads(&self) -> usize {
         self.threads.left_behind()
     }
 

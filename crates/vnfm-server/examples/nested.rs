@@ -34,10 +34,10 @@ async fn login(mut request: Request, next: Next) -> Response {
     let (way, tenant, only) = ("own", format!("{name}-inc"), Only::default());
     request.extensions_mut().insert(Principal {
         name,
-        way,
+        login_method: way,
         tenant,
         role: Role::Operate,
-        only,
+        scope: only,
     });
     next.run(request).await
 }

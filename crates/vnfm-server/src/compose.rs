@@ -22,7 +22,7 @@ use self::adapters::{Base, MAX_PACKAGE_BYTES, Rotation};
 use self::serving::Serving;
 use crate::config::{self, Config, Differences};
 use crate::data;
-use crate::drive::{self, Wake};
+use crate::drive::{self, DriveQueue};
 use crate::maintenance::Maintenance;
 use crate::nfvo::Nfvo;
 use crate::onboarding;
@@ -83,7 +83,7 @@ impl Server {
         let monitoring = serving::monitoring(&config, &app, &base.clock)?;
         let service =
             serving::http_service(&config, &app, routes::router(app.clone()), &base.clock);
-        let serving = serving::serve(listener, service?, app.operating.supervisor.clone())?;
+        let serving = serving::serve(listener, service?, app.instrumentation.supervisor.clone())?;
         Ok(Self {
             serving,
             driving,
@@ -114,7 +114,7 @@ impl Server {
         let max_bytes = new.limits.package_bytes.unwrap_or(MAX_PACKAGE_BYTES);
         self.app.onboarding.set_max_bytes(max_bytes);
         self.app
-            .page
+            .page_size
             .store(new.limits.page_size(), Ordering::Relaxed);
         if let Some(maintenance) = &self.app.maintenance {
             maintenance.set_min_free(new.limits.free_bytes);
@@ -125,18 +125,18 @@ impl Server {
 
     /// Completes when a part of the server fails, with its name and the reason; the process should then exit.
     pub async fn failed(&self) -> String {
-        self.app.operating.supervisor.failed().await
+        self.app.instrumentation.supervisor.failed().await
     }
 
     /// The supervisor of the background tasks.
     pub fn supervisor(&self) -> &Supervisor {
-        &self.app.operating.supervisor
+        &self.app.instrumentation.supervisor
     }
 
     /// Stops accepting requests and leaves running operations as journalled, for the next start. Afterwards the database is
     /// complete in its one file.
     pub async fn stop(self) {
-        self.app.operating.supervisor.stop();
+        self.app.instrumentation.supervisor.stop();
         self.stop.notify_one();
         let mut errors = Vec::new();
         let all: Vec<_> = std::iter::once(self.serving)
@@ -152,7 +152,7 @@ impl Server {
         for error in errors {
             tracing::error!(%error, "a task of the server panicked or was cancelled");
         }
-        if let Err(error) = self.store.fold().await {
+        if let Err(error) = self.store.checkpoint_log().await {
             tracing::warn!(%error, "cannot merge the write-ahead log into the database; it stays as a separate file");
         }
     }
@@ -186,18 +186,18 @@ async fn build_app(
     let app = Arc::new(AppState {
         engine,
         onboarding,
-        wake: Wake::default(),
+        wake: DriveQueue::default(),
         subscribers: notifier.subscribers.clone(),
-        page: config.limits.page_size().into(),
+        page_size: config.limits.page_size().into(),
         public_url: config.public_url.clone(),
         nfvo: config.nfvo.as_ref().map(Nfvo::root),
-        supply,
+        nfvo_packages: supply,
         tls: config.tls.is_some(),
         access,
         plugins: Some(base.plugins.clone()),
         rotation: Arc::new(Rotation(base.store.clone())),
         maintenance: Some(maintenance),
-        operating,
+        instrumentation: operating,
     });
     Ok((app, notifier, unfinished))
 }
@@ -230,14 +230,14 @@ impl BackgroundTasks {
             }
         }
         let (app, engine) = (&self.app, self.app.engine.clone());
-        let supervisor = &app.operating.supervisor;
+        let supervisor = &app.instrumentation.supervisor;
         let driving = supervisor.run(
             "driving of operations",
             drive::run(engine, self.clock, app.wake.clone(), stopped),
         );
         let pruning = prune(maintenance, self.prune_interval);
         let following = async {
-            match &app.supply {
+            match &app.nfvo_packages {
                 Some(supply) => supply.follow(app).await,
                 None => std::future::pending().await,
             }

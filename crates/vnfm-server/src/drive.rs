@@ -14,7 +14,7 @@ use vnfm_core::ports::{Clock, StoreError};
 
 /// Passes accepted operations to the driving loop.
 #[derive(Clone, Default)]
-pub struct Wake(Arc<Accepted>);
+pub struct DriveQueue(Arc<Accepted>);
 
 #[derive(Default)]
 struct Accepted {
@@ -23,7 +23,7 @@ struct Accepted {
     added: Notify,
 }
 
-impl Wake {
+impl DriveQueue {
     /// Starts driving an operation.
     pub fn drive(&self, op_id: &str) {
         self.ops()
@@ -54,7 +54,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 pub async fn run(
     engine: Engine,
     clock: Arc<dyn Clock>,
-    wake: Wake,
+    wake: DriveQueue,
     stop: impl Future<Output = ()>,
 ) {
     let mut driven = JoinSet::new();

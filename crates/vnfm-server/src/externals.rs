@@ -157,7 +157,7 @@ impl Externals {
         let mut file = tokio::fs::File::create(part)
             .await
             .map_err(|error| write_error(part, &error))?;
-        let (mut arriving, mut size) = (external.arriving(), 0_u64);
+        let (mut arriving, mut size) = (external.hasher(), 0_u64);
         let read_error = |error: ReadError| match error {
             ReadError::Lost(error) => {
                 format!("the download is incomplete: {}", error_chain(&error))
@@ -167,7 +167,7 @@ impl Externals {
         let mut pieces = Pieces::new(response, max_bytes);
         while let Some(piece) = pieces.next().await.map_err(read_error)? {
             size += piece.len() as u64;
-            arriving.take(&piece);
+            arriving.update(&piece);
             file.write_all(&piece)
                 .await
                 .map_err(|error| write_error(part, &error))?;
@@ -179,7 +179,7 @@ impl Externals {
         file.sync_all()
             .await
             .map_err(|error| write_error(part, &error))?;
-        arriving.end().map_err(|actual| {
+        arriving.finish().map_err(|actual| {
             let (algorithm, expected) = (external.algorithm, &external.hash);
             format!("its {algorithm} is {actual}, but the manifest has {expected}")
         })?;

@@ -4,18 +4,18 @@
 use crate::config::{Config, Purpose};
 use std::fmt;
 use vnfm_outbound::{Destinations, Url};
-use vnfm_store::KeptAddress;
+use vnfm_store::UncheckedAddress;
 
 /// A VIM at an address that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LegacyVim {
-    address: KeptAddress,
+    address: UncheckedAddress,
     host: String,
 }
 
 impl fmt::Display for LegacyVim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let KeptAddress {
+        let UncheckedAddress {
             tenant,
             vim_id,
             endpoint,
@@ -38,7 +38,7 @@ impl fmt::Display for LegacyVim {
 }
 
 /// The VIMs whose endpoint or proxy is not allowed by `to`, without resolving names.
-pub fn disallowed(all: Vec<KeptAddress>, to: &Destinations) -> Vec<LegacyVim> {
+pub fn disallowed(all: Vec<UncheckedAddress>, to: &Destinations) -> Vec<LegacyVim> {
     let mut legacy: Vec<_> = all
         .into_iter()
         .filter_map(|address| {
@@ -55,7 +55,7 @@ pub fn disallowed(all: Vec<KeptAddress>, to: &Destinations) -> Vec<LegacyVim> {
 }
 
 /// Logs a warning for each such VIM, with names resolved.
-pub(crate) async fn warn(all: Vec<KeptAddress>, to: Destinations) {
+pub(crate) async fn warn(all: Vec<UncheckedAddress>, to: Destinations) {
     let mut legacy = disallowed(all.clone(), &to);
     for address in all {
         for url in [&address.endpoint, &address.proxy] {
@@ -83,7 +83,7 @@ pub fn in_database(config: &Config) -> Vec<String> {
     let Ok(to) = config.destinations(Purpose::Vims) else {
         return Vec::new();
     };
-    match vnfm_store::kept_addresses_of_database(&config.data.join("vnfm.db")) {
+    match vnfm_store::unchecked_addresses_of_database(&config.data.join("vnfm.db")) {
         Ok(all) => disallowed(all, &to)
             .iter()
             .map(ToString::to_string)

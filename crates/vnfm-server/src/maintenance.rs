@@ -102,7 +102,7 @@ impl Maintenance {
     pub async fn backup(&self) -> HandlerResult<tokio::fs::File> {
         let backup = self
             .store
-            .nameless_backup(&self.packages, &self.data, self.clock.now());
+            .unnamed_backup(&self.packages, &self.data, self.clock.now());
         Ok(tokio::fs::File::from_std(backup.await?))
     }
 
@@ -117,7 +117,7 @@ impl Maintenance {
             .store
             .prune(&self.retention, self.clock.now(), dry_run)
             .await?;
-        Ok((pruned, self.packages.forget_idle(dry_run)))
+        Ok((pruned, self.packages.drop_unused(dry_run)))
     }
 
     /// Prunes at an interval; an interval of zero disables pruning.
@@ -147,14 +147,14 @@ impl Maintenance {
     ///
     /// If the database does not respond.
     pub async fn statistics(&self) -> Result<Statistics, StoreError> {
-        self.store.figures().await
+        self.store.statistics().await
     }
 
     /// The state of each component.
     pub async fn health(&self) -> Vec<Part> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let database = self.store.probe().await.map_err(|error| text(&error));
-        let keys = match self.store.key_place() {
+        let keys = match self.store.key_location() {
             KeyLocation::File => tokio::fs::read(self.data.join("secrets.key"))
                 .await
                 .map(drop),
@@ -171,7 +171,7 @@ impl Maintenance {
         };
         vec![
             ("database", database),
-            ("files", self.store.in_place()),
+            ("files", self.store.check_open_files()),
             ("integrity", self.store.integrity()),
             ("keys", keys),
             ("disk", disk),
@@ -247,7 +247,7 @@ impl Maintenance {
     fn check_database(&self) -> HandlerResult<()> {
         let unavailable =
             |code, detail| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail);
-        self.store.in_place().map_err(|error| {
+        self.store.check_open_files().map_err(|error| {
             let detail = format!("{error}: changes would be lost");
             unavailable("server.files-lost", detail)
                 .hint("restore the files, or stop the server and restore a backup")

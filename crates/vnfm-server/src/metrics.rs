@@ -338,7 +338,7 @@ pub async fn count(State(app): State<App>, request: Request, next: Next) -> Resp
     let route = route.replace('{', ":").replace('}', "");
     let status = response.status();
     let labels = [route.as_str(), method, status.as_str()];
-    app.operating
+    app.instrumentation
         .metrics
         .requests
         .with_label_values(&labels)
@@ -352,7 +352,7 @@ pub async fn count(State(app): State<App>, request: Request, next: Next) -> Resp
 ///
 /// 503 if the database does not respond.
 pub async fn show(State(app): State<App>) -> HandlerResult {
-    let metrics = &app.operating.metrics;
+    let metrics = &app.instrumentation.metrics;
     metrics.update_outbox(app.engine.now());
     metrics
         .driven
@@ -360,7 +360,7 @@ pub async fn show(State(app): State<App>) -> HandlerResult {
     if let Some(maintenance) = &app.maintenance {
         metrics.update(&maintenance.statistics().await?);
     }
-    for (name, second) in certificates::expiries(&app.operating.certificates).await {
+    for (name, second) in certificates::expiries(&app.instrumentation.certificates).await {
         metrics.expires("certificate", &name, second);
     }
     let mut text = Vec::new();

@@ -4,7 +4,7 @@
 
 use crate::access::secret;
 use crate::config::Tls as CertificatePair;
-use crate::supply::{NfvoPackages, Supply};
+use crate::nfvo_packages::{NfvoPackageSource, NfvoPackages};
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -160,9 +160,9 @@ pub struct Connection {
 
 impl Connection {
     /// The same NFVO as a source of packages, if configured; nothing is called yet.
-    pub fn supply(self: &Arc<Self>) -> Option<Supply> {
+    pub fn supply(self: &Arc<Self>) -> Option<NfvoPackageSource> {
         let packages = self.settings.packages.as_ref()?;
-        Some(Supply::new(
+        Some(NfvoPackageSource::new(
             self.clone(),
             packages,
             &self.root,

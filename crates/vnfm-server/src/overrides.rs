@@ -52,7 +52,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OperatorHeaders {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let header = |name| text(&parts.headers, name);
-        let anybody = Principal::anybody();
+        let anybody = Principal::anonymous();
         let principal = parts.extensions.get::<Principal>().unwrap_or(&anybody);
         let who = access::who(principal, &header("x-vnfm-operator"));
         let hooks = header("x-vnfm-skip-hooks");

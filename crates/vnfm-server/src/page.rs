@@ -17,11 +17,7 @@ use vnfm_core::query::Query;
 const ROWS: usize = 200;
 
 pub(crate) async fn show(State(app): State<App>, principal: Principal) -> HandlerResult {
-    let Principal {
-        tenant,
-        only: scope,
-        ..
-    } = principal;
+    let Principal { tenant, scope, .. } = principal;
     let filter = Query {
         limit: ROWS,
         scope,

@@ -22,7 +22,7 @@ pub struct LastReadiness(Mutex<Option<(Instant, Vec<Part>)>>);
 
 /// `GET /healthz`: 200, or 503 after a part of the server failed; the process is then about to end.
 pub async fn health(State(app): State<App>) -> (StatusCode, &'static str) {
-    match app.operating.supervisor.failure() {
+    match app.instrumentation.supervisor.failure() {
         None => (StatusCode::OK, "ok\n"),
         Some(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -33,7 +33,7 @@ pub async fn health(State(app): State<App>) -> (StatusCode, &'static str) {
 
 /// `GET /readyz`: 200, or 503 with the components that are not ready.
 pub async fn ready(State(app): State<App>) -> Response {
-    let mut last = app.operating.last_readiness.0.lock().await;
+    let mut last = app.instrumentation.last_readiness.0.lock().await;
     let parts = match &*last {
         Some((at, parts)) if at.elapsed() < CACHE_TIME => parts.clone(),
         _ => {

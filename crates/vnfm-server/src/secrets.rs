@@ -174,7 +174,7 @@ pub async fn open(
 /// If the database does not respond.
 pub async fn shown(store: &SqliteStore) -> Result<Value, StoreError> {
     let keys: Vec<Value> = store.sealed_by().await?.into_iter().map(key).collect();
-    let location = match store.key_place() {
+    let location = match store.key_location() {
         KeyLocation::File => "file",
         KeyLocation::Sealer => "barbican",
     };

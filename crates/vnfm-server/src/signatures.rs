@@ -18,7 +18,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vnfm_core::ports::Clock;
-use vnfm_descriptor::{Limits, Outer, Package, codes};
+use vnfm_descriptor::{Limits, Package, SignedArchive, codes};
 use vnfm_signature::{Certificate, Report, Trust, check, check_outer};
 use vnfm_types::{PackageSecurityOption, VnfPkgInfo};
 
@@ -151,7 +151,7 @@ impl Signatures {
         (to, max_bytes): (&Path, u64),
         limits: &Limits,
     ) -> Result<Option<(Verdict, String)>, UnwrapError> {
-        let Some(outer) = Outer::find(upload, limits) else {
+        let Some(outer) = SignedArchive::find(upload, limits) else {
             return Ok(None);
         };
         let failed = |error: &dyn std::fmt::Display| {

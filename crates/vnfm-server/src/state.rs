@@ -1,14 +1,14 @@
 //! The state that every handler gets: the engine, onboarding, and parts of the configuration.
 
 use crate::access::Access;
-use crate::drive::Wake;
+use crate::drive::DriveQueue;
 use crate::forwarded::Proxies;
 use crate::maintenance::Maintenance;
 use crate::metrics::Metrics;
+use crate::nfvo_packages::NfvoPackageSource;
 use crate::onboarding::Onboarding;
 use crate::probes::LastReadiness;
 use crate::supervisor::Supervisor;
-use crate::supply::Supply;
 use crate::view::Root;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
@@ -31,17 +31,17 @@ pub struct AppState {
     /// Checks and stores uploaded packages.
     pub onboarding: Onboarding,
     /// Notified after each accepted operation.
-    pub wake: Wake,
+    pub wake: DriveQueue,
     /// Delivers notifications.
     pub subscribers: Arc<dyn Subscribers>,
     /// Entries per page of a list; 0 disables paging.
-    pub page: AtomicUsize,
+    pub page_size: AtomicUsize,
     /// Base URL of this server for clients; derived from each request if absent.
     pub public_url: Option<String>,
     /// API root of the NFVO, if one is configured.
     pub nfvo: Option<String>,
     /// The NFVO as a source of packages, if it is one.
-    pub supply: Option<Arc<Supply>>,
+    pub nfvo_packages: Option<Arc<NfvoPackageSource>>,
     /// Whether the server uses TLS.
     pub tls: bool,
     /// Logins, roles and quotas.
@@ -53,7 +53,7 @@ pub struct AppState {
     /// Backup, pruning and recovery; absent if an embedder brings its own database.
     pub maintenance: Option<Arc<Maintenance>>,
     /// Metrics, probes and supervision.
-    pub operating: Operating,
+    pub instrumentation: Instrumentation,
 }
 
 impl AppState {
@@ -72,18 +72,18 @@ impl AppState {
         Ok(Self {
             engine,
             onboarding,
-            wake: Wake::default(),
+            wake: DriveQueue::default(),
             subscribers,
-            page: AtomicUsize::new(100),
+            page_size: AtomicUsize::new(100),
             public_url: None,
             nfvo: None,
-            supply: None,
+            nfvo_packages: None,
             tls: false,
             access: Access::embedded()?,
             plugins: None,
             rotation: Arc::new(UnsupportedRotation),
             maintenance: None,
-            operating: Operating::new()?,
+            instrumentation: Instrumentation::new()?,
         })
     }
 }
@@ -99,7 +99,7 @@ impl Rotate for UnsupportedRotation {
     async fn migrate(&self, _: KeyLocation) -> Result<u64, StoreError> {
         Err(unsupported())
     }
-    async fn shown(&self) -> Result<Value, StoreError> {
+    async fn describe(&self) -> Result<Value, StoreError> {
         Err(unsupported())
     }
 }
@@ -111,7 +111,7 @@ fn unsupported() -> StoreError {
 }
 
 /// Metrics, probes and supervision.
-pub struct Operating {
+pub struct Instrumentation {
     /// For Prometheus.
     pub metrics: Arc<Metrics>,
     /// The proxies whose forwarding headers are trusted.
@@ -124,7 +124,7 @@ pub struct Operating {
     pub supervisor: Supervisor,
 }
 
-impl Operating {
+impl Instrumentation {
     /// Fresh metrics, no trusted proxies.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ pub trait Rotate: Send + Sync {
     /// # Errors
     ///
     /// If the database does not respond.
-    async fn shown(&self) -> Result<Value, StoreError>;
+    async fn describe(&self) -> Result<Value, StoreError>;
 }
 
 /// Shared by all handlers.
@@ -177,7 +177,7 @@ impl FromRequestParts<App> for Root {
             .extensions
             .get::<ConnectInfo<SocketAddr>>()
             .map(|peer| peer.0.ip());
-        let forwarded = || app.operating.proxies.public_url(&parts.headers, peer);
+        let forwarded = || app.instrumentation.proxies.public_url(&parts.headers, peer);
         let public_url = app.public_url.clone().or_else(forwarded);
         let root = Self::of(&parts.headers, public_url.as_deref(), app.tls);
         let api_version = ApiVersion::of_path(parts.uri.path());

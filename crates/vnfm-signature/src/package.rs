@@ -14,7 +14,7 @@ use crate::trust::Trust;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write};
-use vnfm_descriptor::{ManifestSource, Outer, Package, ReadError, normalise};
+use vnfm_descriptor::{ManifestSource, Package, ReadError, SignedArchive, normalise};
 
 /// A verified signature.
 #[derive(Debug, Clone)]
@@ -152,7 +152,7 @@ pub fn check(package: &Package, trust: Option<(&Trust, u64)>) -> Report {
 /// # Errors
 /// The package cannot be copied. Faults of the signature are in the report.
 pub fn check_outer(
-    outer: &Outer,
+    outer: &SignedArchive,
     (max_bytes, to): (u64, &mut dyn Write),
     trust: Option<(&Trust, u64)>,
 ) -> Result<Report, ReadError> {

@@ -20,11 +20,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::books::Books;
 use crate::faults::{Faults, Rule};
 use crate::hosts::Hosts;
 use crate::http::{Listening, Reply, Request, Route, Server, Service};
 use crate::kubernetes::Clusters;
+use crate::ledger::Ledger;
 use crate::nfvo::{Nfvo, Policy};
 use crate::openstack::Cloud;
 use crate::world::{Endpoints, World};
@@ -99,7 +99,7 @@ enum Action {
 /// Injects no faults into its own calls and does not log them.
 struct Control {
     endpoints: Endpoints,
-    books: Arc<Books>,
+    books: Arc<Ledger>,
     faults: Arc<Faults>,
     cloud: Arc<Cloud>,
     clusters: Arc<Clusters>,
@@ -111,7 +111,7 @@ struct Control {
 pub(crate) fn serve(listener: TcpListener, world: &World) -> Listening {
     let control = Control {
         endpoints: world.endpoints().clone(),
-        books: world.books().clone(),
+        books: world.ledger().clone(),
         faults: world.faults().clone(),
         cloud: world.cloud().clone(),
         clusters: world.clusters().clone(),
@@ -120,7 +120,7 @@ pub(crate) fn serve(listener: TcpListener, world: &World) -> Listening {
     };
     let server = Server {
         service: Arc::new(control),
-        books: Books::new(),
+        books: Ledger::new(),
         faults: Faults::new(),
     };
     crate::http::serve(listener, None, server)
@@ -141,7 +141,7 @@ impl Service for Control {
         let answer = match (&request.method, segments.as_slice()) {
             (&Method::GET, ["world"]) => json!(self.endpoints),
             (&Method::GET, ["books"]) => {
-                json!({ "stock": self.books.stock(), "calls": self.books.calls(), "violations": self.books.violations() })
+                json!({ "stock": self.books.inventory(), "calls": self.books.calls(), "violations": self.books.violations() })
             }
             (&Method::GET, ["calls"]) => {
                 let after = request
@@ -153,16 +153,16 @@ impl Service for Control {
             (&Method::GET, ["violations"]) => json!(self.books.violations()),
             (&Method::GET, ["clusters"]) => json!(self.clusters.list()),
             (&Method::GET, ["files"]) => json!(self.hosts.all_files()),
-            (&Method::GET, ["nfvo"]) => self.nfvo.page(),
+            (&Method::GET, ["nfvo"]) => self.nfvo.report(),
             (&Method::GET, ["tokens"]) => json!(self.clusters.tokens()),
             (&Method::GET, ["faults"]) => self
                 .faults
-                .script()
+                .rules()
                 .into_iter()
                 .map(|(rule, seen)| json!({ "rule": rule, "seen": seen }))
                 .collect(),
             (&Method::DELETE, ["faults"]) => {
-                self.faults.disarm();
+                self.faults.clear();
                 json!([])
             }
             (&Method::POST, ["faults"]) => {
@@ -191,7 +191,7 @@ impl Control {
             .map_err(|why| refuse(400, &format!("invalid fault rule: {why}")))?;
         let armed = rules.len();
         for rule in rules {
-            self.faults.arm(rule);
+            self.faults.add(rule);
         }
         Ok(Reply::json(200, &json!({ "armed": armed })))
     }
@@ -265,7 +265,7 @@ impl Control {
                 true
             }
             Action::MendImages { cluster } => get(&cluster).is_some_and(|cluster| {
-                cluster.mend_images();
+                cluster.fix_images();
                 true
             }),
             Action::CutNode { cluster, node, cut } => {
@@ -285,14 +285,14 @@ impl Control {
             } => {
                 let content = std::fs::read(&path)
                     .map_err(|why| refuse(400, &format!("`{}`: {why}", path.display())))?;
-                self.nfvo.offer(&vnf_pkg_id, &vnfd_id, content);
+                self.nfvo.onboard(&vnf_pkg_id, &vnfd_id, content);
                 true
             }
             Action::SetPackage {
                 vnf_pkg_id,
                 operational_state,
             } => self.nfvo.set_package(&vnf_pkg_id, &operational_state),
-            Action::WithdrawPackage { vnf_pkg_id } => self.nfvo.withdraw(&vnf_pkg_id),
+            Action::WithdrawPackage { vnf_pkg_id } => self.nfvo.delete_package(&vnf_pkg_id),
             Action::ForgetSubscriptions => {
                 self.nfvo.forget_subscriptions();
                 true

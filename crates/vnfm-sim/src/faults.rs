@@ -166,12 +166,12 @@ impl Faults {
     }
 
     /// Adds a rule.
-    pub fn arm(&self, rule: Rule) {
+    pub fn add(&self, rule: Rule) {
         self.armed().push((rule, 0));
     }
 
     /// Deletes all rules.
-    pub fn disarm(&self) {
+    pub fn clear(&self) {
         self.armed().clear();
         self.forgotten.send_modify(|times| *times += 1);
     }
@@ -186,7 +186,7 @@ impl Faults {
     }
 
     /// The rules, each with the number of calls that it has matched.
-    pub fn script(&self) -> Vec<(Rule, u32)> {
+    pub fn rules(&self) -> Vec<(Rule, u32)> {
         self.armed().clone()
     }
 
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_rule_applies_from_the_nth_call_on_a_limited_number_of_times() {
         let faults = Faults::new();
-        faults.arm(
+        faults.add(
             Rule::new("heat.*", Fault::Status { status: 503 })
                 .on("vnf-1")
                 .nth(2, 2),
@@ -227,9 +227,9 @@ mod tests {
         assert_eq!(seen, [false, true, true, false]);
         assert_eq!(faults.take("heat.stack_show", "vnf-2"), None);
         assert_eq!(faults.take("nova.server_show", "vnf-1"), None);
-        assert_eq!(faults.script()[0].1, 4);
-        faults.disarm();
-        assert!(faults.script().is_empty());
+        assert_eq!(faults.rules()[0].1, 4);
+        faults.clear();
+        assert!(faults.rules().is_empty());
     }
 
     #[test]

@@ -22,8 +22,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use crate::books::{Books, Outcome};
 use crate::faults::{Fault, Faults, When};
+use crate::ledger::{Ledger, Outcome};
 use crate::time::pause;
 
 const MAX_BODY_LEN: usize = 64 << 20;
@@ -181,7 +181,7 @@ pub(crate) trait Service: Send + Sync + 'static {
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) service: Arc<dyn Service>,
-    pub(crate) books: Arc<Books>,
+    pub(crate) books: Arc<Ledger>,
     pub(crate) faults: Arc<Faults>,
 }
 
@@ -376,7 +376,7 @@ fn refuse_unmodelled(server: &Server, request: &Request) -> Reply {
         &format!("{} {}", request.method, request.path),
         501_u16,
     );
-    server.books.violation(message.clone());
+    server.books.record_violation(message.clone());
     Reply::json(
         501,
         &json!({ "code": 501, "title": "Not Implemented", "message": message }),

@@ -15,14 +15,14 @@
 //! simulated server has its own address without privileges. A request that the world does not model
 //! gets a 501 and is recorded as a violation: a run with violations has failed.
 
-pub mod books;
 mod control;
 pub mod faults;
 pub mod hostile;
+pub mod hostile_server;
 pub mod hosts;
 mod http;
 pub mod kubernetes;
-pub mod liar;
+pub mod ledger;
 pub mod nfvo;
 pub mod openstack;
 mod time;

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use crate::books::Books;
 use crate::control;
 use crate::faults::Faults;
 use crate::hosts::Hosts;
 use crate::http::Listening;
 use crate::kubernetes::{Cluster, ClusterSpec, Clusters};
+use crate::ledger::Ledger;
 use crate::nfvo::Nfvo;
 use crate::openstack::{Cloud, CloudOptions, PASSWORD};
 
@@ -96,7 +96,7 @@ impl Endpoints {
 
 /// A running simulated world; it stops when dropped.
 pub struct World {
-    books: Arc<Books>,
+    books: Arc<Ledger>,
     faults: Arc<Faults>,
     clusters: Arc<Clusters>,
     hosts: Arc<Hosts>,
@@ -118,7 +118,7 @@ impl World {
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let (block, claim) = claim_block().await?;
         let ssh_port = claim.local_addr()?.port();
-        let (books, faults) = (Books::new(), Faults::new());
+        let (books, faults) = (Ledger::new(), Faults::new());
         let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
         clusters.set_pod_start(options.pod_start);
         let hosts = Arc::new(Hosts::new(
@@ -159,7 +159,7 @@ impl World {
                 port: 6443,
             };
             let cluster = world.clusters.start(spec).await?;
-            cluster.furnish("worker", IpAddr::V4(Ipv4Addr::new(127, a, b, 252)));
+            cluster.make_standalone("worker", IpAddr::V4(Ipv4Addr::new(127, a, b, 252)));
             world.standalone = Some(cluster);
         }
         if let Some(data) = options.data {
@@ -179,7 +179,7 @@ impl World {
     }
 
     /// Inventory, call log and violations.
-    pub fn books(&self) -> &Arc<Books> {
+    pub fn ledger(&self) -> &Arc<Ledger> {
         &self.books
     }
 
@@ -214,7 +214,7 @@ impl World {
     }
 
     /// Fills a sample request's placeholders: network, SSH login, VIM id, cluster name.
-    pub fn fill(&self, request: &str, vim_id: &str, cluster: &str) -> String {
+    pub fn fill_sample(&self, request: &str, vim_id: &str, cluster: &str) -> String {
         request
             .replace("\"@SSH_PORT@\"", &self.endpoints.ssh_port.to_string())
             .replace("@VIM_ID@", vim_id)
@@ -245,7 +245,7 @@ impl World {
                 .map(|()| path)
         };
         self.endpoints.clouds_yaml = Some(write("clouds.yaml", self.clouds_yaml())?);
-        write("nfvo-authority.pem", self.nfvo.authority().to_owned())?;
+        write("nfvo-authority.pem", self.nfvo.ca_certificate().to_owned())?;
         write("nfvo-client.pem", self.nfvo.certificate().to_owned())?;
         if let Some(cluster) = &self.standalone {
             self.endpoints.kubeconfig = Some(write("kubeconfig", cluster.kubeconfig())?);

@@ -87,7 +87,7 @@ impl SqliteStore {
     /// # Errors
     ///
     /// See [`Self::backup`].
-    pub async fn nameless_backup(
+    pub async fn unnamed_backup(
         &self,
         packages: &PackageDir,
         folder: &Path,

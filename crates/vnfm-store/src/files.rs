@@ -7,7 +7,7 @@
 
 use crate::fault::Fault;
 use crate::keys::{SecretKeys, sync_folder_of};
-use crate::leftovers::{Folder, sweep};
+use crate::leftovers::{Folder, remove_leftovers_in};
 use crate::sqlite::SqliteStore;
 use crate::{process_lock, wal};
 use jiff::Timestamp;
@@ -175,7 +175,7 @@ pub(crate) fn remove_leftovers(path: &Path, keys: &SecretKeys) {
         } else {
             folder
         };
-        if let Err(error) = sweep(Folder::Data, folder) {
+        if let Err(error) = remove_leftovers_in(Folder::Data, folder) {
             tracing::warn!(%error, folder = %folder.display(), "cannot remove leftovers of a crash");
         }
     }
@@ -188,7 +188,7 @@ impl SqliteStore {
     /// # Errors
     ///
     /// `Unavailable` if the disk fails or a reader blocks the checkpoint for long; nothing is lost, the log stays.
-    pub async fn fold(&self) -> Result<(), StoreError> {
+    pub async fn checkpoint_log(&self) -> Result<(), StoreError> {
         if self.try_fold().await? {
             return Ok(());
         }
@@ -217,7 +217,7 @@ impl SqliteStore {
     /// # Errors
     ///
     /// Names the removed or replaced file: later writes are lost when this process ends.
-    pub fn in_place(&self) -> Result<(), String> {
+    pub fn check_open_files(&self) -> Result<(), String> {
         self.file
             .as_ref()
             .map_or(Ok(()), |file| file.open_files.check())

@@ -16,7 +16,7 @@ use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 
 /// An address that remains allowed for a VIM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct KeptAddress {
+pub struct UncheckedAddress {
     /// The VIM's tenant.
     pub tenant: String,
     /// The VIM's id in the registry; empty for a connection in a request.
@@ -27,7 +27,7 @@ pub struct KeptAddress {
     pub proxy: String,
 }
 
-impl KeptAddress {
+impl UncheckedAddress {
     fn of(
         tenant: &str,
         vim: Option<&str>,
@@ -62,10 +62,10 @@ impl KeptAddress {
 
 /// All of them, in memory: drivers check each connection.
 #[derive(Default)]
-pub(crate) struct KeptAddresses(RwLock<HashSet<KeptAddress>>);
+pub(crate) struct KeptAddresses(RwLock<HashSet<UncheckedAddress>>);
 
 impl KeptAddresses {
-    pub(crate) fn all(&self) -> Vec<KeptAddress> {
+    pub(crate) fn all(&self) -> Vec<UncheckedAddress> {
         self.0
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -77,7 +77,7 @@ impl KeptAddresses {
     pub(crate) fn has(&self, tenant: &str, vim: Option<&str>, info: &VimConnectionInfo) -> bool {
         let addresses = self.0.read().unwrap_or_else(PoisonError::into_inner);
         !addresses.is_empty()
-            && addresses.contains(&KeptAddress::of(
+            && addresses.contains(&UncheckedAddress::of(
                 tenant,
                 vim,
                 &info.interface_info,
@@ -86,12 +86,12 @@ impl KeptAddresses {
     }
 
     /// The addresses that these changes end, because the VIM is removed or gets another address.
-    pub(crate) fn ended_by(&self, changes: &[Change]) -> Vec<KeptAddress> {
+    pub(crate) fn ended_by(&self, changes: &[Change]) -> Vec<UncheckedAddress> {
         let addresses = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let ends = |one: &&KeptAddress| {
+        let ends = |one: &&UncheckedAddress| {
             changes.iter().any(|change| match change {
                 Change::PutVim(record) => {
-                    let now = KeptAddress::of_record(record);
+                    let now = UncheckedAddress::of_record(record);
                     (&now.tenant, &now.vim_id) == (&one.tenant, &one.vim_id) && now != **one
                 }
                 Change::RemoveVim { tenant, id, .. } => (tenant, id) == (&one.tenant, &one.vim_id),
@@ -105,7 +105,7 @@ impl KeptAddresses {
         }
     }
 
-    pub(crate) fn remove(&self, ended: &[KeptAddress]) {
+    pub(crate) fn remove(&self, ended: &[UncheckedAddress]) {
         if !ended.is_empty() {
             let mut addresses = self.0.write().unwrap_or_else(PoisonError::into_inner);
             addresses.retain(|one| !ended.contains(one));
@@ -117,7 +117,7 @@ impl KeptAddresses {
 pub(crate) fn changed(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
     const GO: &str = "
         DELETE FROM kept_addresses WHERE tenant = $1 AND vim_id = $2 AND (endpoint <> $3 OR proxy <> $4)";
-    let now = KeptAddress::of_record(record);
+    let now = UncheckedAddress::of_record(record);
     let statement = writing.statement(GO).bind(&now.tenant).bind(&now.vim_id);
     statement.bind(&now.endpoint).bind(&now.proxy).run()
 }
@@ -150,7 +150,7 @@ pub(crate) async fn read(
             .await?;
     let all = all
         .into_iter()
-        .map(|(tenant, vim_id, endpoint, proxy)| KeptAddress {
+        .map(|(tenant, vim_id, endpoint, proxy)| UncheckedAddress {
             tenant,
             vim_id,
             endpoint,
@@ -159,7 +159,7 @@ pub(crate) async fn read(
     Ok(KeptAddresses(RwLock::new(all.collect())))
 }
 
-async fn record(connection: &mut SqliteConnection, address: &KeptAddress) -> Done<()> {
+async fn record(connection: &mut SqliteConnection, address: &UncheckedAddress) -> Done<()> {
     query(
         "INSERT INTO kept_addresses (tenant, vim_id, endpoint, proxy) VALUES ($1, $2, $3, $4)
         ON CONFLICT DO NOTHING",
@@ -174,14 +174,17 @@ async fn record(connection: &mut SqliteConnection, address: &KeptAddress) -> Don
 }
 
 /// The addresses of all VIMs, and of all connections in requests.
-async fn in_use(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<Vec<KeptAddress>> {
+async fn in_use(
+    connection: &mut SqliteConnection,
+    keys: &SecretKeys,
+) -> Done<Vec<UncheckedAddress>> {
     let vims: Vec<(String, String)> = query_as("SELECT tenant, vim FROM vims")
         .fetch_all(&mut *connection)
         .await?;
     let mut found = Vec::new();
     for (tenant, vim) in vims {
         let vim: vnfm_types::Vim = serde_json::from_str(&vim)?;
-        found.push(KeptAddress::of(
+        found.push(UncheckedAddress::of(
             &tenant,
             Some(&vim.id),
             &vim.interface_info,
@@ -206,12 +209,12 @@ async fn in_use(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<Ve
 }
 
 /// The connections in a request or deployment that have their own `interfaceInfo`.
-fn of_request(tenant: &str, request: &Value) -> Vec<KeptAddress> {
+fn of_request(tenant: &str, request: &Value) -> Vec<UncheckedAddress> {
     let given = request["vimConnectionInfo"].as_object();
     let given = given.into_iter().flat_map(|given| given.values());
     let given = given.filter_map(|one| serde_json::from_value(one.clone()).ok());
     let own = given.filter(|one: &VimConnectionInfo| !one.interface_info.is_empty());
-    own.map(|one| KeptAddress::of(tenant, None, &one.interface_info, &one.extra))
+    own.map(|one| UncheckedAddress::of(tenant, None, &one.interface_info, &one.extra))
         .collect()
 }
 
@@ -221,7 +224,7 @@ fn of_request(tenant: &str, request: &Value) -> Vec<KeptAddress> {
 /// # Errors
 ///
 /// `Unavailable` if it cannot be read.
-pub fn kept_addresses_of_database(path: &Path) -> Result<Vec<KeptAddress>, StoreError> {
+pub fn unchecked_addresses_of_database(path: &Path) -> Result<Vec<UncheckedAddress>, StoreError> {
     const RECORDED: &str = "SELECT tenant, vim_id, endpoint, proxy FROM kept_addresses";
     const REGISTERED: &str = "
         SELECT tenant, id, COALESCE(json_extract(vim, '$.interfaceInfo.endpoint'), ''),
@@ -229,7 +232,7 @@ pub fn kept_addresses_of_database(path: &Path) -> Result<Vec<KeptAddress>, Store
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let read = || -> Done<Vec<KeptAddress>> {
+    let read = || -> Done<Vec<UncheckedAddress>> {
         let db = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         let version: i64 = db.query_row(
             "SELECT COALESCE(MAX(version), 0) FROM schema_version",
@@ -242,7 +245,7 @@ pub fn kept_addresses_of_database(path: &Path) -> Result<Vec<KeptAddress>, Store
             RECORDED
         })?;
         let rows = statement.query_map([], |row| {
-            Ok(KeptAddress {
+            Ok(UncheckedAddress {
                 tenant: row.get(0)?,
                 vim_id: row.get(1)?,
                 endpoint: row.get(2)?,

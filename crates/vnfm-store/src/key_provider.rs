@@ -161,7 +161,7 @@ async fn seal_by_file(connection: &mut SqliteConnection) -> Done<()> {
 
 impl SqliteStore {
     /// Where the sealing key is stored.
-    pub fn key_place(&self) -> KeyLocation {
+    pub fn key_location(&self) -> KeyLocation {
         self.keys().sealing_location().unwrap_or(KeyLocation::File)
     }
 

@@ -86,7 +86,7 @@ const LEFTOVERS: &[Leftover] = &[
 /// # Errors
 ///
 /// If the folder cannot be read or a file cannot be removed; the other files are removed all the same.
-pub fn sweep(folder: Folder, path: &Path) -> io::Result<usize> {
+pub fn remove_leftovers_in(folder: Folder, path: &Path) -> io::Result<usize> {
     let (mut removed, mut failed) = (0, None);
     for leftover in LEFTOVERS
         .iter()

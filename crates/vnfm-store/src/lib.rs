@@ -65,10 +65,10 @@ mod write;
 
 pub use backup::{Recovery, Restored, restore, restore_with};
 pub use files::{accept_loss, check_files};
-pub use kept_addresses::{KeptAddress, kept_addresses_of_database};
+pub use kept_addresses::{UncheckedAddress, unchecked_addresses_of_database};
 pub use key_provider::SealedBy;
 pub use keys::{KeyLocation, SecretKeys};
-pub use leftovers::{Folder, sweep};
+pub use leftovers::{Folder, remove_leftovers_in};
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};
 pub use quotas::QuotaLimits;
 pub use retention::{Pruned, Retention};

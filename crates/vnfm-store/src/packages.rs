@@ -11,7 +11,7 @@
 
 use crate::backup::hash_of;
 use crate::keys::sync_folder_of;
-use crate::leftovers::{Folder, sweep};
+use crate::leftovers::{Folder, remove_leftovers_in};
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -61,7 +61,7 @@ pub enum PackageFailure {
     Refused(Findings),
     /// The disk failed.
     #[error(transparent)]
-    Kept(#[from] PortError),
+    Disk(#[from] PortError),
 }
 
 /// A folder of packages.
@@ -99,7 +99,7 @@ impl PackageDir {
     /// # Errors
     ///
     /// `Refused` if `vnf_pkg_id` is not an id of ours.
-    pub fn arriving(&self, vnf_pkg_id: &str) -> Result<PathBuf, PortError> {
+    pub fn partial_download_path(&self, vnf_pkg_id: &str) -> Result<PathBuf, PortError> {
         Ok(self.path(vnf_pkg_id)?.with_extension(&PARTIAL[1..]))
     }
 
@@ -108,7 +108,7 @@ impl PackageDir {
     /// # Errors
     ///
     /// `Unavailable` if the folder cannot be read or a file cannot be removed.
-    pub fn forget_arrived(&self, but: &[&str]) -> Result<(), PortError> {
+    pub fn remove_partial_downloads(&self, but: &[&str]) -> Result<(), PortError> {
         let is_over = |name: &str| {
             name.split_once(PARTIAL)
                 .is_some_and(|(vnf_pkg_id, _)| !but.contains(&vnf_pkg_id))
@@ -249,7 +249,7 @@ impl PackageDir {
     /// # Errors
     ///
     /// See [`PackageDir::store`].
-    pub async fn take(
+    pub async fn store_copy(
         &self,
         vnf_pkg_id: &str,
         source: &Path,
@@ -297,7 +297,7 @@ impl PackageDir {
 
     /// Drops cached packages that are not in use; they are read again when needed. Returns their number; `dry_run` only
     /// counts.
-    pub fn forget_idle(&self, dry_run: bool) -> usize {
+    pub fn drop_unused(&self, dry_run: bool) -> usize {
         let mut known = self.known();
         let idle = |cell: &Arc<OnceCell<Arc<Package>>>| {
             Arc::strong_count(cell) == 1
@@ -432,7 +432,7 @@ fn restrict_mode(path: &Path, expected: u32) -> io::Result<()> {
 
 /// Removes leftovers of interrupted uploads.
 fn remove_incoming(folder: &Path) -> io::Result<()> {
-    sweep(Folder::Packages, folder)?;
+    remove_leftovers_in(Folder::Packages, folder)?;
     forget_unused(folder)
 }
 

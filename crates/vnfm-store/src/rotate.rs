@@ -102,7 +102,7 @@ impl SqliteStore {
     /// keys then stay, and the next rotation continues.
     pub async fn rotate(&self) -> Result<u64, StoreError> {
         let _guard = self.lock_rotation().await;
-        self.seal_with_new(self.key_place()).await?;
+        self.seal_with_new(self.key_location()).await?;
         self.reseal_all().await
     }
 
@@ -114,7 +114,7 @@ impl SqliteStore {
     /// As [`Self::rotate`].
     pub async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError> {
         let _guard = self.lock_rotation().await;
-        if self.key_place() != to {
+        if self.key_location() != to {
             self.seal_with_new(to).await?;
         }
         self.reseal_all().await
@@ -144,7 +144,7 @@ impl SqliteStore {
             );
         }
         self.drop_other_keys().await?;
-        tracing::info!(resealed, place = ?self.key_place(), "secrets are sealed with a new key");
+        tracing::info!(resealed, place = ?self.key_location(), "secrets are sealed with a new key");
         Ok(resealed)
     }
 }

@@ -8,7 +8,7 @@ use crate::fault::{Done, Fault};
 use crate::files::{OpenFiles, refuse_lost, remove_leftovers};
 use crate::group::{Group, Writer, WriterGuard};
 use crate::integrity::Integrity;
-use crate::kept_addresses::{self, KeptAddress, KeptAddresses};
+use crate::kept_addresses::{self, KeptAddresses, UncheckedAddress};
 use crate::keys::SecretKeys;
 use crate::location::Location;
 use crate::process_lock::{Lock, create, lock};
@@ -239,7 +239,7 @@ impl SqliteStore {
     }
 
     /// The addresses that VIMs keep which were in use before addresses were checked.
-    pub fn kept_addresses(&self) -> Vec<KeptAddress> {
+    pub fn unchecked_addresses(&self) -> Vec<UncheckedAddress> {
         self.kept_addresses.all()
     }
 

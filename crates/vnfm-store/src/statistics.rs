@@ -39,7 +39,7 @@ impl SqliteStore {
     /// # Errors
     ///
     /// If the database fails.
-    pub async fn figures(&self) -> Result<Statistics, StoreError> {
+    pub async fn statistics(&self) -> Result<Statistics, StoreError> {
         let counted = counted(&mut *self.reader().await).await;
         counted.map_err(|fault| fault.with_action("count what there is"))
     }

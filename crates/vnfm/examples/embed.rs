@@ -36,7 +36,7 @@ async fn main() -> anyhow::Result<()> {
     // A package, a VIM, an instance. On a real cloud, only the VIM's connection and the request differ.
     let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples");
     let sample = format!("{samples}/vnf-a-k8s-cluster");
-    let package = packages.take("vnf-a", sample.as_ref()).await?;
+    let package = packages.store_copy("vnf-a", sample.as_ref()).await?;
     let vnfd_id = &package.vnfd().descriptor_id;
     let record = Box::new(PackageRecord::onboarded("default", "vnf-a", vnfd_id));
     store.write(None, vec![Change::AddPackage(record)]).await?;
@@ -48,7 +48,7 @@ async fn main() -> anyhow::Result<()> {
     let create = from_value(json!({"vnfdId": vnfd_id}))?;
     let instance = engine.create("default", create).await?.vnf.id;
     let request = std::fs::read_to_string(format!("{sample}/requests/instantiate.json"))?;
-    let request = from_str(&world.fill(&request, &vim.id, "cluster-1"))?;
+    let request = from_str(&world.fill_sample(&request, &vim.id, "cluster-1"))?;
     // Accepted here, then driven on the runtime that this program chose.
     let op = engine.instantiate("default", &instance, request).await?;
     engine.drive(&op).await?;

@@ -25,11 +25,11 @@ pub struct Hosts {
 impl Hosts {
     /// Pins host keys in `store`; hooks can reach the addresses that `to` allows.
     pub fn new(store: Arc<dyn Store>, to: Destinations) -> Self {
-        Self::trusting(Arc::new(Pinned(store)), to)
+        Self::with_host_keys(Arc::new(Pinned(store)), to)
     }
 
     /// Pins host keys in `host_keys`, without a store.
-    pub fn trusting(host_keys: Arc<dyn HostKeys>, to: Destinations) -> Self {
+    pub fn with_host_keys(host_keys: Arc<dyn HostKeys>, to: Destinations) -> Self {
         Self {
             ssh: Ssh::new(host_keys, to.clone()),
             to,

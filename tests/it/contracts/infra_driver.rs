@@ -20,9 +20,9 @@ use vnfm_types::{OPENSTACK, VimConnectionInfo};
 fn left_behind(world: &Arc<World>) -> ListResources {
     let world = world.clone();
     Box::new(move || {
-        assert_eq!(world.books().violations(), Vec::<String>::new());
+        assert_eq!(world.ledger().violations(), Vec::<String>::new());
         world
-            .books()
+            .ledger()
             .left_behind()
             .iter()
             .map(|one| format!("{} {}", one.kind, one.id))
@@ -43,7 +43,9 @@ async fn openstack() -> Arc<dyn TestBed> {
         json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": to.auth_url}, "accessInfo": {
             "username": to.user, "password": password, "project": to.user, "region": "RegionOne"}})
     };
-    let what = sample("vnf-ha-pair", |request| world.fill(request, "vim", ""));
+    let what = sample("vnf-ha-pair", |request| {
+        world.fill_sample(request, "vim", "")
+    });
     Arc::new(On {
         driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
         login: login(&to.password),
@@ -63,7 +65,7 @@ async fn openstack_driver_meets_the_contract() {
 async fn kubernetes() -> Arc<dyn TestBed> {
     use vnfm::sim::kubernetes::{ClusterSpec, Clusters};
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let books = vnfm::sim::books::Books::new();
+    let books = vnfm::sim::ledger::Ledger::new();
     let clusters = Clusters::new(books.clone(), vnfm::sim::faults::Faults::new());
     let spec = ClusterSpec {
         name: "one".to_owned(),
@@ -71,7 +73,7 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         port: 0,
     };
     let cluster = clusters.start(spec).await.unwrap();
-    cluster.furnish("node-1", [127, 0, 0, 1].into());
+    cluster.make_standalone("node-1", [127, 0, 0, 1].into());
     let (login, wrong) = connection_from_kubeconfig(&cluster.kubeconfig());
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
     let vdu = what.package.vnfd().flavours["simple"]
@@ -84,7 +86,7 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         assert_eq!(books.violations(), Vec::<String>::new());
         let stored = &clusters;
         assert!(stored.get("one").is_some(), "the cluster is there");
-        let what = |one: &vnfm::sim::books::Entry| format!("{} {}", one.kind, one.id);
+        let what = |one: &vnfm::sim::ledger::Entry| format!("{} {}", one.kind, one.id);
         books.left_behind().iter().map(what).collect()
     };
     Arc::new(On {

@@ -261,7 +261,7 @@ fn copy_and_pin(file: &Path, dir: &Path) -> Outcome<Pin> {
     copy.persist(dir.join(&pin.file))
         .map_err(|error| failed(error.error))?;
     let mut lock = Lock::read(dir)?;
-    lock.add(pin.clone());
+    lock.add_plugin(pin.clone());
     lock.write(dir)?;
     Ok(pin)
 }

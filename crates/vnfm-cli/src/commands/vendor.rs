@@ -11,7 +11,7 @@ use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
-use vnfm_descriptor::{Finding, Limits, Outer, Package, codes};
+use vnfm_descriptor::{Finding, Limits, Package, SignedArchive, codes};
 use vnfm_signature::{Certificate, Fault, Key, Kind, Padding, Report, Seal, Trust};
 
 const META: &str = "TOSCA-Metadata/TOSCA.meta";
@@ -27,7 +27,7 @@ pub(super) struct Local {
 impl Local {
     /// The package at `path`; `trust` decides whether the signer of the outer archive is trusted.
     pub(super) fn at(path: &Path, trust: Option<&Trust>) -> Outcome<Self> {
-        let Some(outer) = Outer::find(path, &Limits::default()) else {
+        let Some(outer) = SignedArchive::find(path, &Limits::default()) else {
             return Ok(Self {
                 path: path.to_owned(),
                 outer: None,

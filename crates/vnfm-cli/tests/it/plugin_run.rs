@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use tempfile::TempDir;
-use vnfm_sim::books::Books;
 use vnfm_sim::faults::Faults;
 use vnfm_sim::hosts::{HostSpec, Hosts, User};
 use vnfm_sim::kubernetes::Clusters;
+use vnfm_sim::ledger::Ledger;
 
 const PASSWORD: &str = "planted-password";
 /// One simulated host, which stores uploaded files.
@@ -269,7 +269,7 @@ async fn ssh_host() -> (Hosts, IpAddr, u16) {
         .local_addr()
         .unwrap()
         .port();
-    let (books, faults) = (Books::new(), Faults::new());
+    let (books, faults) = (Ledger::new(), Faults::new());
     let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
     let hosts = Hosts::new(books, faults, clusters, port);
     let user = User {

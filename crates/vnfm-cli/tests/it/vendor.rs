@@ -190,7 +190,7 @@ async fn openssl_verifies_our_signatures() {
             "sign @web.csar {who} --option 2 --cert-beside --out @whole.zip"
         ))
         .await;
-    let outer = vnfm_descriptor::Outer::find(
+    let outer = vnfm_descriptor::SignedArchive::find(
         &workspace.path("whole.zip"),
         &vnfm_descriptor::Limits::default(),
     )

@@ -5,23 +5,23 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{ErrorKind, InfraDriver as _};
-use vnfm_sim::books::Books;
 use vnfm_sim::faults::{Fault, Faults, Rule, When};
 use vnfm_sim::kubernetes::{Cluster, ClusterSpec, Clusters};
+use vnfm_sim::ledger::Ledger;
 
 pub(crate) async fn cluster() -> Option<(Kubeconfig, Keep)> {
     Some(start(Faults::new()).await)
 }
 
 async fn start(faults: Arc<Faults>) -> (Kubeconfig, Keep) {
-    let clusters = Clusters::new(Books::new(), faults);
+    let clusters = Clusters::new(Ledger::new(), faults);
     let spec = ClusterSpec {
         name: "one".to_owned(),
         address: [127, 0, 0, 1].into(),
         port: 0,
     };
     let cluster = clusters.start(spec).await.expect("a cluster");
-    cluster.furnish("node-1", [127, 0, 0, 1].into());
+    cluster.make_standalone("node-1", [127, 0, 0, 1].into());
     let file = Kubeconfig::from_yaml(&cluster.kubeconfig()).expect("its kubeconfig is one");
     (file, Arc::new(clusters))
 }
@@ -46,12 +46,12 @@ async fn faulty() -> (World, Arc<Faults>) {
 #[tokio::test]
 async fn broken_watches_are_restarted() {
     let (world, faults) = faulty().await;
-    faults.arm(Rule::new("kubernetes.watch", Fault::Status { status: 500 }).nth(1, 2));
-    faults.arm(Rule::new("kubernetes.list", Fault::Drop { drop: When::Before }).on("deployments"));
+    faults.add(Rule::new("kubernetes.watch", Fault::Status { status: 500 }).nth(1, 2));
+    faults.add(Rule::new("kubernetes.list", Fault::Drop { drop: When::Before }).on("deployments"));
     let what = package(&[(1, CONFIG), (2, &deployment(2, ""))], "", json!({}));
     let created = world.instantiate(&what, 30).await.unwrap();
     assert_eq!(created.inventory.vnfc_resource_info.len(), 2);
-    faults.arm(Rule::new("kubernetes.watch", Fault::Status { status: 410 }).nth(1, 2));
+    faults.add(Rule::new("kubernetes.watch", Fault::Status { status: 410 }).nth(1, 2));
     world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
@@ -60,7 +60,7 @@ async fn broken_watches_are_restarted() {
 async fn objects_whose_response_was_lost_are_adopted() {
     let (world, faults) = faulty().await;
     let lost = Fault::Drop { drop: When::After };
-    faults.arm(
+    faults.add(
         Rule::new("kubernetes.apply", lost)
             .on("configmaps")
             .nth(1, 1000),
@@ -68,7 +68,7 @@ async fn objects_whose_response_was_lost_are_adopted() {
     let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
     let late = world.instantiate(&what, 2).await.unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Unavailable, "{late}");
-    faults.disarm();
+    faults.clear();
     let before = world
         .config_maps(&world.namespace())
         .get("page")
@@ -90,7 +90,7 @@ async fn a_delete_whose_response_is_lost_is_retried() {
     let (world, faults) = faulty().await;
     let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
     let created = world.instantiate(&what, 20).await.unwrap();
-    faults.arm(Rule::new("kubernetes.delete", Fault::Drop { drop: When::After }).on("deployments"));
+    faults.add(Rule::new("kubernetes.delete", Fault::Drop { drop: When::After }).on("deployments"));
     world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use vnfm_core::ports::{Allocation, InfraDriver as _, PortError, SecretConnection, Vim, VimLogin};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_outbound::{Destinations, Networks};
-use vnfm_sim::liar::{Liar, Lie};
+use vnfm_sim::hostile_server::{HostileResponse, HostileServer};
 use vnfm_types::VimConnectionInfo;
 
 /// A connection that came with a request, or that was stored earlier.
@@ -59,8 +59,14 @@ async fn check(networks: &[&str], vim: &Given) -> PortError {
 
 #[tokio::test]
 async fn an_endless_response_is_a_permanent_error() {
-    for lie in [Lie::Endless, Lie::Huge, Lie::Values(1_000_000)] {
-        let cluster = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+    for lie in [
+        HostileResponse::Endless,
+        HostileResponse::Huge,
+        HostileResponse::Values(1_000_000),
+    ] {
+        let cluster = HostileServer::start("127.0.0.1", lie.clone())
+            .await
+            .unwrap();
         let error = check(&["127.0.0.1"], &Given::at(&cluster.url())).await;
         assert_eq!(
             error.name(),
@@ -81,7 +87,7 @@ async fn an_endless_response_is_a_permanent_error() {
 
 #[tokio::test]
 async fn loopback_is_refused_by_default_as_endpoint_and_as_proxy() {
-    let inner = Liar::start("127.0.0.1", Lie::Plain(404, "inner".into()))
+    let inner = HostileServer::start("127.0.0.1", HostileResponse::Plain(404, "inner".into()))
         .await
         .unwrap();
     let error = check(&[], &Given::at(&inner.url())).await;
@@ -103,7 +109,7 @@ async fn loopback_is_refused_by_default_as_endpoint_and_as_proxy() {
 async fn responses_are_exposed_for_registered_vims_only() {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "AKIA password=inner", "reason": "NotFound", "code": 404});
-    let inner = Liar::start("127.0.0.1", Lie::Plain(404, status.to_string()))
+    let inner = HostileServer::start("127.0.0.1", HostileResponse::Plain(404, status.to_string()))
         .await
         .unwrap();
     let given = Given::at(&inner.url());
@@ -122,7 +128,7 @@ async fn responses_are_exposed_for_registered_vims_only() {
 
 #[tokio::test]
 async fn a_cluster_registered_earlier_keeps_its_address() {
-    let cluster = Liar::start("127.0.0.1", Lie::Plain(404, String::new()))
+    let cluster = HostileServer::start("127.0.0.1", HostileResponse::Plain(404, String::new()))
         .await
         .unwrap();
     let keeps_address = Given {
@@ -167,7 +173,7 @@ async fn an_invalid_name_is_refused_before_anything_is_created() {
     }
     assert!(
         cluster
-            .get_json(&format!("/api/v1/namespaces/{}", world.namespace()))
+            .object(&format!("/api/v1/namespaces/{}", world.namespace()))
             .is_none()
     );
     world.assert_nothing_left().await;
@@ -217,7 +223,7 @@ async fn resources_that_a_cluster_would_create_are_counted_before_anything_is_cr
     }
     assert!(
         cluster
-            .get_json(&format!("/api/v1/namespaces/{}", world.namespace()))
+            .object(&format!("/api/v1/namespaces/{}", world.namespace()))
             .is_none()
     );
 }

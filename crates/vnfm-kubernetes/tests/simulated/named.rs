@@ -28,7 +28,7 @@ async fn works_again(world: &World, what: &Allocation) {
 async fn an_expired_login_is_waited_for_or_reported() {
     let (world, cluster, faults) = faulty_cluster().await;
     let what = package(&[(1, CONFIG)], "", json!({}));
-    faults.arm(Rule::new("kubernetes.apply", Fault::Status { status: 401 }).on("configmaps"));
+    faults.add(Rule::new("kubernetes.apply", Fault::Status { status: 401 }).on("configmaps"));
     let refused = allocate(&world, &what, 20).await.unwrap_err();
     assert_eq!(
         (refused.name(), refused.kind()),
@@ -44,7 +44,7 @@ async fn an_expired_login_is_waited_for_or_reported() {
         refused.next()
     );
     // During a wait it is reported, and a new credential lets the wait continue.
-    faults.arm(
+    faults.add(
         Rule::new("kubernetes.list", Fault::Status { status: 401 })
             .on("configmaps")
             .nth(1, 2),
@@ -60,7 +60,7 @@ async fn an_expired_login_is_waited_for_or_reported() {
     created.unwrap();
     assert!(
         cluster
-            .get_json(&format!(
+            .object(&format!(
                 "/api/v1/namespaces/{}/configmaps/page",
                 world.namespace()
             ))
@@ -73,7 +73,7 @@ async fn an_expired_login_is_waited_for_or_reported() {
 async fn a_missing_permission_is_reported_with_the_object() {
     let (world, _, faults) = faulty_cluster().await;
     let what = package(&[(1, CONFIG)], "", json!({}));
-    faults.arm(Rule::new("kubernetes.apply", Fault::Status { status: 403 }).on("configmaps"));
+    faults.add(Rule::new("kubernetes.apply", Fault::Status { status: 403 }).on("configmaps"));
     let refused = allocate(&world, &what, 20).await.unwrap_err();
     assert_eq!(
         (refused.name(), refused.kind()),
@@ -91,7 +91,7 @@ async fn an_overloaded_api_server_is_tolerated_and_reported() {
     for status in [429, 503] {
         let (world, _, faults) = faulty_cluster().await;
         let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
-        faults.arm(
+        faults.add(
             Rule::new("kubernetes.apply", Fault::Status { status })
                 .on("configmaps")
                 .nth(1, 2),
@@ -104,13 +104,13 @@ async fn an_overloaded_api_server_is_tolerated_and_reported() {
         );
         world.terminate(&what, created.handle).await.unwrap();
         // Permanently: the error at the deadline has the API server's message.
-        faults.arm(Rule::new("kubernetes.apply", Fault::Status { status }).nth(1, 1000));
+        faults.add(Rule::new("kubernetes.apply", Fault::Status { status }).nth(1, 1000));
         let late = world.instantiate(&what, 2).await.unwrap_err();
         assert_eq!(
             (late.name(), late.kind()),
             ("kubernetes.server-error", ErrorKind::Unavailable)
         );
-        faults.disarm();
+        faults.clear();
         works_again(&world, &what).await;
     }
 }
@@ -177,7 +177,7 @@ async fn a_late_image_and_a_temporary_crash_loop_are_waited_for() {
             1,
             "it is there, if not well"
         );
-        cluster.mend_images();
+        cluster.fix_images();
         works_again(&world, &what).await;
     }
 }
@@ -278,7 +278,7 @@ async fn claims_are_deleted_with_their_pods_on_request() {
         "/api/v1/namespaces/{}/persistentvolumeclaims/data",
         world.namespace()
     );
-    let claim = || cluster.get_json(&path).unwrap()["metadata"]["uid"].clone();
+    let claim = || cluster.object(&path).unwrap()["metadata"]["uid"].clone();
     let first = claim();
     let kept = world
         .driver
@@ -308,13 +308,13 @@ async fn a_heal_with_lost_responses_replaces_each_pod_once() {
     let created = world.instantiate(&what, 20).await.unwrap();
     let repair = repair(&created, &[0]);
     let after = vnfm_sim::faults::When::After;
-    faults.arm(
+    faults.add(
         Rule::new("kubernetes.delete", Fault::Drop { drop: after })
             .on("pods")
             .nth(1, 1000),
     );
     let late = world.driver.heal(&world.cx(3), &what, &repair).await;
-    faults.disarm();
+    faults.clear();
     let healed = world
         .driver
         .heal(&world.cx(20), &what, &repair)

@@ -5,7 +5,7 @@ use serde_json::json;
 use std::time::Duration;
 use vnfm_core::ports::{Callback, Subscribers as _};
 use vnfm_nfvo::{Callbacks, Networks, Tls};
-use vnfm_sim::liar::{Liar, Lie};
+use vnfm_sim::hostile_server::{HostileResponse, HostileServer};
 use vnfm_types::SubscriptionAuthentication;
 use vnfm_types::v1::ApiVersion;
 
@@ -32,8 +32,14 @@ fn oauth2_login(endpoint: &str) -> SubscriptionAuthentication {
 
 #[tokio::test]
 async fn an_endless_response_of_a_token_endpoint_is_an_error() {
-    for lie in [Lie::Endless, Lie::Huge, Lie::Values(1_000_000)] {
-        let endpoint = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+    for lie in [
+        HostileResponse::Endless,
+        HostileResponse::Huge,
+        HostileResponse::Values(1_000_000),
+    ] {
+        let endpoint = HostileServer::start("127.0.0.1", lie.clone())
+            .await
+            .unwrap();
         let (uri, login) = (
             format!("{}/callback", endpoint.url()),
             oauth2_login(&endpoint.url()),
@@ -58,7 +64,9 @@ async fn an_endless_response_of_a_token_endpoint_is_an_error() {
 
 #[tokio::test]
 async fn the_body_of_a_callback_response_is_not_read_and_redirects_are_not_followed() {
-    let endless = Liar::start("127.0.0.1", Lie::Endless).await.unwrap();
+    let endless = HostileServer::start("127.0.0.1", HostileResponse::Endless)
+        .await
+        .unwrap();
     let uri = endless.url();
     let callback = Callback {
         uri: &uri,
@@ -71,10 +79,10 @@ async fn the_body_of_a_callback_response_is_not_read_and_redirects_are_not_follo
         "{} bytes were sent",
         endless.sent()
     );
-    let inner = Liar::start("127.0.0.2", Lie::Plain(204, String::new()))
+    let inner = HostileServer::start("127.0.0.2", HostileResponse::Plain(204, String::new()))
         .await
         .unwrap();
-    let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
+    let outer = HostileServer::start("127.0.0.1", HostileResponse::Redirect(inner.url()))
         .await
         .unwrap();
     let uri = outer.url();

@@ -7,26 +7,26 @@ use vnfm_core::ports::{Callback, GrantOutcome, Nfvo as _, Subscribers as _};
 use vnfm_nfvo::{Callbacks, Login, Networks, Tls};
 use vnfm_sim::World;
 use vnfm_sim::faults::{Fault, Rule};
-use vnfm_sim::nfvo::{CLIENT, PASSWORD, Wanted};
+use vnfm_sim::nfvo::{CLIENT, PASSWORD, RequiredLogin};
 use vnfm_types::SubscriptionAuthentication;
 use vnfm_types::v1::ApiVersion;
 
 fn tokens_issued(world: &World) -> Value {
-    world.nfvo().page()["tokensGiven"].clone()
+    world.nfvo().report()["tokensGiven"].clone()
 }
 
 /// TLS settings for the world's NFVO.
 fn tls(world: &World, certificate: bool) -> Tls {
     let certificate = certificate.then(|| world.nfvo().certificate().as_bytes().to_vec());
     Tls {
-        authorities: world.nfvo().authority().as_bytes().to_vec(),
+        authorities: world.nfvo().ca_certificate().as_bytes().to_vec(),
         certificate,
     }
 }
 
 #[tokio::test]
 async fn a_token_is_cached_renewed_before_it_expires_and_once_after_a_401() {
-    let (world, clock) = (world(Wanted::Oauth2).await, ManualClock::new());
+    let (world, clock) = (world(RequiredLogin::Oauth2).await, ManualClock::new());
     let login = Login::Oauth2(credentials(&world, PASSWORD));
     let nfvo = grants(world.nfvo().url(), login, Tls::default(), &clock);
     for _ in 0..3 {
@@ -45,7 +45,7 @@ async fn a_token_is_cached_renewed_before_it_expires_and_once_after_a_401() {
     world.nfvo().revoke_tokens();
     nfvo.request_grant(&request()).await.unwrap();
     assert_eq!(tokens_issued(&world), 3, "it is renewed after a 401");
-    world.faults().arm(Rule {
+    world.faults().add(Rule {
         times: 9,
         ..Rule::new("nfvo.grant", Fault::Status { status: 401 })
     });
@@ -59,7 +59,7 @@ async fn a_token_is_cached_renewed_before_it_expires_and_once_after_a_401() {
 
 #[tokio::test]
 async fn an_error_of_the_token_endpoint_reveals_no_secret() {
-    let (world, clock) = (world(Wanted::Oauth2).await, ManualClock::new());
+    let (world, clock) = (world(RequiredLogin::Oauth2).await, ManualClock::new());
     let login = Login::Oauth2(credentials(&world, "planted-wrong-password"));
     let nfvo = grants(world.nfvo().url(), login.clone(), Tls::default(), &clock);
     let error = nfvo.request_grant(&request()).await.unwrap_err();
@@ -71,14 +71,14 @@ async fn an_error_of_the_token_endpoint_reveals_no_secret() {
     );
     world
         .faults()
-        .arm(Rule::new("nfvo.token", Fault::Status { status: 503 }));
+        .add(Rule::new("nfvo.token", Fault::Status { status: 503 }));
     let error = nfvo.request_grant(&request()).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
 }
 
 #[tokio::test]
 async fn http_basic_is_sent_with_every_request() {
-    let (world, clock) = (world(Wanted::Basic).await, ManualClock::new());
+    let (world, clock) = (world(RequiredLogin::Basic).await, ManualClock::new());
     let nfvo = grants(world.nfvo().url(), basic(), Tls::default(), &clock);
     nfvo.request_grant(&request()).await.unwrap();
     let anonymous = grants(world.nfvo().url(), Login::None, Tls::default(), &clock);
@@ -92,7 +92,7 @@ async fn http_basic_is_sent_with_every_request() {
 #[tokio::test]
 async fn an_nfvo_that_requires_a_client_certificate_is_unreachable_without_one() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (world, clock) = (world(Wanted::None).await, ManualClock::new());
+    let (world, clock) = (world(RequiredLogin::None).await, ManualClock::new());
     let url = world.nfvo().secure_url();
     let nfvo = grants(url, Login::None, tls(&world, true), &clock);
     assert!(matches!(
@@ -134,7 +134,7 @@ fn at<'a>(uri: &'a str, login: &'a SubscriptionAuthentication) -> Callback<'a> {
 #[tokio::test]
 async fn notifications_are_sent_with_a_token_and_with_a_certificate() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (world, clock) = (world(Wanted::Oauth2).await, ManualClock::new());
+    let (world, clock) = (world(RequiredLogin::Oauth2).await, ManualClock::new());
     let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
     let time = Duration::from_mins(1);
     let callbacks = Callbacks::new(networks, time, &tls(&world, true), clock.clone()).unwrap();
@@ -173,14 +173,14 @@ async fn notifications_are_sent_with_a_token_and_with_a_certificate() {
         "our certificate is presented only to subscribers with TLS_CERT"
     );
     assert_eq!(
-        world.nfvo().page()["notifications"],
+        world.nfvo().report()["notifications"],
         json!([{"n": 1}, {"n": 2}])
     );
 }
 
 #[tokio::test]
 async fn the_token_endpoint_of_a_subscriber_must_be_in_an_allowed_network() {
-    let (world, clock) = (world(Wanted::Oauth2).await, ManualClock::new());
+    let (world, clock) = (world(RequiredLogin::Oauth2).await, ManualClock::new());
     let networks = Networks::parse(&["192.0.2.0/24".to_owned()]).unwrap();
     let callbacks =
         Callbacks::new(networks, Duration::from_mins(1), &Tls::default(), clock).unwrap();

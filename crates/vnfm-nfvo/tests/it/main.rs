@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 use vnfm_core::ports::Clock;
 use vnfm_nfvo::{ClientCredentials, Grants, Login, NfvoAddress, Tls};
-use vnfm_sim::nfvo::{CLIENT, PASSWORD, Policy, Wanted};
+use vnfm_sim::nfvo::{CLIENT, PASSWORD, Policy, RequiredLogin};
 use vnfm_sim::{Options, World};
 use vnfm_types::{GrantRequest, Secret};
 
@@ -60,7 +60,7 @@ impl Clock for NoSleep {
 }
 
 /// A world whose NFVO requires this login.
-pub(crate) async fn world(login: Wanted) -> World {
+pub(crate) async fn world(login: RequiredLogin) -> World {
     let world = World::start(Options::default()).await.unwrap();
     world.nfvo().set_policy(Policy {
         login,

@@ -9,7 +9,7 @@ use vnfm_core::ports::PortError;
 use vnfm_nfvo::{Login, PackageSource, Tls};
 use vnfm_sim::World;
 use vnfm_sim::faults::{Fault, Rule, When};
-use vnfm_sim::nfvo::{Policy, Wanted};
+use vnfm_sim::nfvo::{Policy, RequiredLogin};
 use vnfm_types::Secret;
 
 const ARCHIVE_BYTES: usize = 300_000;
@@ -30,10 +30,10 @@ struct Fixture {
 }
 
 impl Fixture {
-    async fn new(login: Wanted) -> Self {
+    async fn new(login: RequiredLogin) -> Self {
         let world = world(login).await;
-        world.nfvo().offer("p1", "vnfd-1", content());
-        let given = if login == Wanted::None {
+        world.nfvo().onboard("p1", "vnfd-1", content());
+        let given = if login == RequiredLogin::None {
             Login::None
         } else {
             basic()
@@ -66,7 +66,7 @@ impl Fixture {
 
     /// The requested ranges, in order.
     fn ranges(&self) -> Vec<String> {
-        let calls = self.world.books().calls_of("nfvo.package_content");
+        let calls = self.world.ledger().calls_named("nfvo.package_content");
         calls
             .iter()
             .map(|call| call.subject.trim_start_matches("p1").trim().to_owned())
@@ -81,7 +81,7 @@ impl Fixture {
     }
 
     fn arm(&self, rule: Rule) {
-        self.world.faults().arm(rule);
+        self.world.faults().add(rule);
     }
 }
 
@@ -96,11 +96,11 @@ fn read(path: &Path) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_package_is_found_by_its_vnfd_and_fetched() {
-    let fixture = Fixture::new(Wanted::Basic).await;
+    let fixture = Fixture::new(RequiredLogin::Basic).await;
     fixture.fetch().await.unwrap();
     assert!(read(&fixture.to()) == content());
     assert_eq!(fixture.ranges(), [""]);
-    let calls = fixture.world.books().calls_of("nfvo.packages");
+    let calls = fixture.world.ledger().calls_named("nfvo.packages");
     assert_eq!(calls[0].subject, "(eq,vnfdId,vnfd-1)");
     let none = fixture
         .source
@@ -113,12 +113,12 @@ async fn a_package_is_found_by_its_vnfd_and_fetched() {
         "p1"
     );
     assert_eq!(fixture.source.package("p2").await.unwrap(), None);
-    assert_eq!(fixture.world.books().violations(), [""; 0]);
+    assert_eq!(fixture.world.ledger().violations(), [""; 0]);
 }
 
 #[tokio::test]
 async fn an_interrupted_download_fetches_only_the_rest() {
-    let fixture = Fixture::new(Wanted::None).await;
+    let fixture = Fixture::new(RequiredLogin::None).await;
     fixture.arm(Rule {
         times: 2,
         ..Rule::new(
@@ -140,7 +140,7 @@ async fn an_interrupted_download_fetches_only_the_rest() {
 
 #[tokio::test]
 async fn a_file_that_changes_during_the_download_is_fetched_from_the_start() {
-    let fixture = Fixture::new(Wanted::None).await;
+    let fixture = Fixture::new(RequiredLogin::None).await;
     let package = fixture.source.find_by_vnfd("vnfd-1").await.unwrap();
     fixture.arm(Rule::new(
         "nfvo.package_content",
@@ -153,13 +153,13 @@ async fn a_file_that_changes_during_the_download_is_fetched_from_the_start() {
     let replaced = async {
         while fixture
             .world
-            .books()
-            .calls_of("nfvo.package_content")
+            .ledger()
+            .calls_named("nfvo.package_content")
             .is_empty()
         {
             tokio::task::yield_now().await;
         }
-        fixture.world.nfvo().offer("p1", "vnfd-1", other.clone());
+        fixture.world.nfvo().onboard("p1", "vnfd-1", other.clone());
     };
     let (fetched, ()) = tokio::join!(first, replaced);
     let error = fetched.unwrap_err();
@@ -174,7 +174,7 @@ async fn a_file_that_changes_during_the_download_is_fetched_from_the_start() {
 
 #[tokio::test]
 async fn temporary_failures_are_retried_and_permanent_ones_reported() {
-    let fixture = Fixture::new(Wanted::None).await;
+    let fixture = Fixture::new(RequiredLogin::None).await;
     let content = "nfvo.package_content";
     fixture.arm(Rule {
         times: 2,
@@ -207,7 +207,7 @@ async fn temporary_failures_are_retried_and_permanent_ones_reported() {
         (Fault::Status { status: 204 }, "download.malformed", "204"),
     ] {
         let _ = std::fs::remove_file(fixture.to());
-        fixture.world.faults().disarm();
+        fixture.world.faults().clear();
         fixture.arm(Rule {
             times: 99,
             ..Rule::new(content, fault.clone())
@@ -225,7 +225,7 @@ async fn temporary_failures_are_retried_and_permanent_ones_reported() {
 
 #[tokio::test]
 async fn an_invalid_package_record_is_rejected() {
-    let fixture = Fixture::new(Wanted::None).await;
+    let fixture = Fixture::new(RequiredLogin::None).await;
     for (package, code, text) in [
         (
             json!({"checksum": {"hash": "0".repeat(64)}}),
@@ -276,7 +276,7 @@ async fn an_invalid_package_record_is_rejected() {
 
 #[tokio::test]
 async fn an_unavailable_rejecting_or_silent_nfvo_is_reported_as_such() {
-    let fixture = Fixture::new(Wanted::Basic).await;
+    let fixture = Fixture::new(RequiredLogin::Basic).await;
     for (status, code, later) in [
         (503, "nfvo.failing", true),
         (429, "nfvo.failing", true),
@@ -308,7 +308,7 @@ async fn an_unavailable_rejecting_or_silent_nfvo_is_reported_as_such() {
 
 #[tokio::test]
 async fn a_subscription_is_created_read_and_deleted() {
-    let fixture = Fixture::new(Wanted::None).await;
+    let fixture = Fixture::new(RequiredLogin::None).await;
     let (callback, password) = (
         "http://127.0.0.1:9/notifications
 ",

@@ -24,14 +24,14 @@ async fn cloud_users(world: &World) -> (CloudUser, CloudUser) {
 
 /// Updates that Heat accepted.
 fn updates(world: &World) -> usize {
-    let calls = world.books().calls_of("heat.stack_update");
+    let calls = world.ledger().calls_named("heat.stack_update");
     calls.into_iter().filter(|call| call.status == 202).count()
 }
 
 fn servers(world: &World) -> usize {
     world
-        .books()
-        .stock()
+        .ledger()
+        .inventory()
         .into_iter()
         .filter(|one| one.kind == "server")
         .count()
@@ -245,7 +245,7 @@ async fn a_stalled_update_is_requested_again() {
     bed.seconds = 20;
     world
         .faults()
-        .arm(Rule::new("heat.resource_create", Fault::Hang { hang: true }).on("workerNode-0"));
+        .add(Rule::new("heat.resource_create", Fault::Hang { hang: true }).on("workerNode-0"));
     let targets = [nth(&allocated, "workerNode", 0).id.clone()];
     let healed = bed.heal(&allocation, &allocated, &targets).await.unwrap();
     assert_replaced(&allocated, &healed, &targets);
@@ -271,7 +271,7 @@ async fn an_update_that_heat_accepted_but_has_not_begun_is_not_repeated() {
     let (allocation, allocated) = cluster(&bed).await;
     world
         .faults()
-        .arm(Rule::new("heat.stack_begin", Fault::Hang { hang: true }));
+        .add(Rule::new("heat.stack_begin", Fault::Hang { hang: true }));
     bed.watcher.clear();
     let targets = vec![nth(&allocated, "workerNode", 0).id.clone()];
     let heal = Box::pin(bed.heal(&allocation, &allocated, &targets));
@@ -281,7 +281,7 @@ async fn an_update_that_heat_accepted_but_has_not_begun_is_not_repeated() {
         Either::Right(((), heal)) => heal,
     };
     assert_eq!(updates(&world), 1);
-    world.faults().disarm();
+    world.faults().clear();
     let healed = heal.await;
     assert_eq!(updates(&world), 1);
     assert_replaced(&allocated, &healed.unwrap(), &targets);
@@ -364,7 +364,7 @@ async fn a_failed_network_is_recreated_with_everything_on_it_and_leaves_no_orpha
     };
     world
         .faults()
-        .arm(Rule::new("heat.resource_create", fault).on("internalVL"));
+        .add(Rule::new("heat.resource_create", fault).on("internalVL"));
     let targets = [nth(&allocated, "workerNode", 0).id.clone()];
     let error = bed
         .heal(&allocation, &allocated, &targets)
@@ -373,8 +373,8 @@ async fn a_failed_network_is_recreated_with_everything_on_it_and_leaves_no_orpha
     assert_eq!(error.resource(), Some("internalVL"), "{error}");
     let networks = || {
         world
-            .books()
-            .stock()
+            .ledger()
+            .inventory()
             .into_iter()
             .filter(|one| one.kind == "network")
             .count()
@@ -410,28 +410,28 @@ async fn transient_failures_during_a_heal_are_retried() {
     let bed = bed(&world);
     let (allocation, mut current) = cluster(&bed).await;
     for rule in rules {
-        world.faults().arm(rule.clone());
+        world.faults().add(rule.clone());
         let targets = [nth(&current, "workerNode", 1).id.clone()];
         let healed = bed.heal(&allocation, &current, &targets).await;
         let healed = healed.unwrap_or_else(|error| panic!("{rule:?}: {error}"));
         assert!(
-            world.faults().script().iter().all(|(_, seen)| *seen > 0),
+            world.faults().rules().iter().all(|(_, seen)| *seen > 0),
             "{rule:?}"
         );
         assert_replaced(&current, &healed, &targets);
         assert_eq!(servers(&world), 3);
-        world.faults().disarm();
+        world.faults().clear();
         current = healed;
     }
-    let tokens = world.books().calls_of("keystone.token_create").len();
+    let tokens = world.ledger().calls_named("keystone.token_create").len();
     let targets = [nth(&current, "workerNode", 1).id.clone()];
-    world.faults().arm(Rule::new(
+    world.faults().add(Rule::new(
         "heat.stack_update",
         Fault::Delay { delay_ms: 200 },
     ));
     let (healed, ()) = tokio::join!(bed.heal(&allocation, &current, &targets), async {
         let called = async {
-            while world.faults().script()[0].1 == 0 {
+            while world.faults().rules()[0].1 == 0 {
                 tokio::task::yield_now().await;
             }
         };
@@ -442,7 +442,7 @@ async fn transient_failures_during_a_heal_are_retried() {
     });
     assert_replaced(&current, healed.as_ref().unwrap(), &targets);
     assert!(
-        world.books().calls_of("keystone.token_create").len() > tokens,
+        world.ledger().calls_named("keystone.token_create").len() > tokens,
         "the token was renewed"
     );
     bed.release(&allocation, healed.unwrap().handle)
@@ -483,7 +483,7 @@ async fn a_foreign_stack_or_one_in_deletion_is_not_healed() {
     assert_eq!(updates(&world), 0);
     world
         .faults()
-        .arm(Rule::new("heat.resource_delete", Fault::Status { status: 500 }).nth(1, 40));
+        .add(Rule::new("heat.resource_delete", Fault::Status { status: 500 }).nth(1, 40));
     let error = bed
         .release(&allocation, allocated.handle.clone())
         .await
@@ -503,7 +503,7 @@ async fn a_foreign_stack_or_one_in_deletion_is_not_healed() {
         "{}",
         error.next()
     );
-    world.faults().disarm();
+    world.faults().clear();
     bed.release(&allocation, allocated.handle).await.unwrap();
     assert_clean(&world);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vnfm_core::ports::{InfraDriver as _, PortError, SecretConnection, Vim, VimLogin};
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::{Destinations, Networks};
-use vnfm_sim::liar::{Liar, Lie};
+use vnfm_sim::hostile_server::{HostileResponse, HostileServer};
 use vnfm_types::VimConnectionInfo;
 
 /// The connection of a hostile VIM.
@@ -63,17 +63,23 @@ async fn check(networks: &[&str], vim: &HostileVim) -> PortError {
 }
 
 /// A Keystone whose catalog has Heat at the URL `heat`.
-fn keystone(heat: &str) -> Lie {
+fn keystone(heat: &str) -> HostileResponse {
     let endpoint = json!({"interface": "public", "region_id": "one", "url": heat});
     let token = json!({"token": {"project": {"id": "p"}, "catalog": [
         {"type": "orchestration", "endpoints": [endpoint]}]}});
-    Lie::Plain(201, Value::to_string(&token))
+    HostileResponse::Plain(201, Value::to_string(&token))
 }
 
 #[tokio::test]
 async fn an_endless_response_is_a_permanent_error() {
-    for lie in [Lie::Endless, Lie::Huge, Lie::Values(1_000_000)] {
-        let cloud = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+    for lie in [
+        HostileResponse::Endless,
+        HostileResponse::Huge,
+        HostileResponse::Values(1_000_000),
+    ] {
+        let cloud = HostileServer::start("127.0.0.1", lie.clone())
+            .await
+            .unwrap();
         let error = check(&["127.0.0.1"], &HostileVim::at(&cloud.url())).await;
         assert_eq!(
             error.name(),
@@ -91,7 +97,9 @@ async fn an_endless_response_is_a_permanent_error() {
 
 #[tokio::test]
 async fn loopback_is_refused_by_default_with_a_hint_to_the_setting() {
-    let cloud = Liar::start("127.0.0.1", Lie::Endless).await.unwrap();
+    let cloud = HostileServer::start("127.0.0.1", HostileResponse::Endless)
+        .await
+        .unwrap();
     let error = check(&[], &HostileVim::at(&cloud.url())).await;
     assert_eq!(error.name(), "openstack.address", "{error}");
     assert!(error.next().contains("vims.networks"), "{}", error.next());
@@ -100,10 +108,13 @@ async fn loopback_is_refused_by_default_with_a_hint_to_the_setting() {
 
 #[tokio::test]
 async fn a_catalog_endpoint_on_an_internal_address_is_not_called() {
-    let inner = Liar::start("127.0.0.2", Lie::Plain(404, "inner secret".into()))
-        .await
-        .unwrap();
-    let cloud = Liar::start("127.0.0.1", keystone(&inner.url()))
+    let inner = HostileServer::start(
+        "127.0.0.2",
+        HostileResponse::Plain(404, "inner secret".into()),
+    )
+    .await
+    .unwrap();
+    let cloud = HostileServer::start("127.0.0.1", keystone(&inner.url()))
         .await
         .unwrap();
     let error = check(&["127.0.0.1"], &HostileVim::at(&cloud.url())).await;
@@ -113,10 +124,10 @@ async fn a_catalog_endpoint_on_an_internal_address_is_not_called() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed_with_the_password() {
-    let inner = Liar::start("127.0.0.1", Lie::Plain(200, String::new()))
+    let inner = HostileServer::start("127.0.0.1", HostileResponse::Plain(200, String::new()))
         .await
         .unwrap();
-    let cloud = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
+    let cloud = HostileServer::start("127.0.0.1", HostileResponse::Redirect(inner.url()))
         .await
         .unwrap();
     check(&["127.0.0.1"], &HostileVim::at(&cloud.url())).await;
@@ -125,7 +136,9 @@ async fn a_redirect_is_not_followed_with_the_password() {
 
 #[tokio::test]
 async fn a_proxy_is_checked_like_any_address() {
-    let proxy = Liar::start("127.0.0.1", Lie::Endless).await.unwrap();
+    let proxy = HostileServer::start("127.0.0.1", HostileResponse::Endless)
+        .await
+        .unwrap();
     let mut vim = HostileVim::at("http://192.0.2.9:5000");
     vim.info.extra.insert("proxy".into(), json!(proxy.url()));
     let error = check(&[], &vim).await;
@@ -138,9 +151,13 @@ async fn a_proxy_is_checked_like_any_address() {
 
 #[tokio::test]
 async fn response_bodies_are_shown_only_for_registered_vims() {
-    let heat = Liar::start("127.0.0.1", Lie::Plain(404, "AKIA password=inner".into())).await;
+    let heat = HostileServer::start(
+        "127.0.0.1",
+        HostileResponse::Plain(404, "AKIA password=inner".into()),
+    )
+    .await;
     let heat = heat.unwrap();
-    let cloud = Liar::start("127.0.0.1", keystone(&heat.url()))
+    let cloud = HostileServer::start("127.0.0.1", keystone(&heat.url()))
         .await
         .unwrap();
     let from_request = HostileVim::at(&cloud.url());
@@ -159,10 +176,10 @@ async fn response_bodies_are_shown_only_for_registered_vims() {
 
 #[tokio::test]
 async fn a_vim_registered_before_the_rule_keeps_only_its_own_address() {
-    let heat = Liar::start("127.0.0.1", Lie::Plain(404, "heat".into()))
+    let heat = HostileServer::start("127.0.0.1", HostileResponse::Plain(404, "heat".into()))
         .await
         .unwrap();
-    let cloud = Liar::start("127.0.0.1", keystone(&heat.url()))
+    let cloud = HostileServer::start("127.0.0.1", keystone(&heat.url()))
         .await
         .unwrap();
     let legacy = HostileVim {
@@ -175,7 +192,7 @@ async fn a_vim_registered_before_the_rule_keeps_only_its_own_address() {
         "the cloud was called: {error}"
     );
     let metadata = keystone("http://169.254.169.254/latest");
-    let cloud = Liar::start("127.0.0.1", metadata).await.unwrap();
+    let cloud = HostileServer::start("127.0.0.1", metadata).await.unwrap();
     let error = check(
         &[],
         &HostileVim {

@@ -11,7 +11,7 @@ use vnfm_sim::World;
 use vnfm_sim::faults::{Fault, Rule, When};
 
 fn calls(world: &World, call: &str) -> usize {
-    world.books().calls_of(call).len()
+    world.ledger().calls_named(call).len()
 }
 
 fn ids<'p>(places: impl IntoIterator<Item = &'p TestBed>) -> BTreeSet<String> {
@@ -107,7 +107,7 @@ async fn resumes_after(call: &str, fault: Fault, times: usize) {
     let bed = bed(&world);
     let allocation = scenarios::with_image(&bed);
     let prepared = bed.prepare(&allocation).await.unwrap();
-    world.faults().arm(Rule::new(call, fault));
+    world.faults().add(Rule::new(call, fault));
     // The call log has the call after its effect; the fault script counts it before.
     let called = async {
         while calls(&world, call) == 0 {
@@ -157,7 +157,7 @@ async fn fails_once(call: &str, fault: &Fault) {
     let (allocation, other) = (scenarios::with_image(&bed), bed.other_instance());
     world
         .faults()
-        .arm(Rule::new(format!("glance.{call}"), fault.clone()));
+        .add(Rule::new(format!("glance.{call}"), fault.clone()));
     for one in [&bed, &other] {
         if one.instantiate(&allocation).await.is_err() {
             one.instantiate(&allocation)
@@ -172,7 +172,7 @@ async fn fails_once(call: &str, fault: &Fault) {
             one.release(&allocation, Value::Null).await.unwrap();
         }
     }
-    assert!(world.faults().script()[0].1 > 0, "{call} was never called");
+    assert!(world.faults().rules()[0].1 > 0, "{call} was never called");
     assert_clean(&world);
 }
 
@@ -189,7 +189,7 @@ async fn a_second_image_is_created_when_the_first_is_full_of_tags() {
     first.instantiate(&allocation).await.unwrap();
     world
         .faults()
-        .arm(Rule::new("glance.tag_put", Fault::Status { status: 413 }).nth(1, 1));
+        .add(Rule::new("glance.tag_put", Fault::Status { status: 413 }).nth(1, 1));
     second.instantiate(&allocation).await.unwrap();
     third.instantiate(&allocation).await.unwrap();
     let images = first.images().await;

@@ -15,7 +15,7 @@ async fn keys_are_stored_in_barbican() {
     let right = world.endpoints().password.clone();
     barbican::a_wrong_password_is_reported_and_a_new_one_used_at_once((&login, &barbican), &right)
         .await;
-    assert_eq!(world.books().violations(), Vec::<String>::new());
+    assert_eq!(world.ledger().violations(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,13 +39,13 @@ async fn a_refused_token_is_renewed_once_and_then_reported() {
         .store_key("vnfm-x", &Secret::new(KEY))
         .await
         .unwrap();
-    let logins = || world.books().calls_of("keystone.token_create").len();
+    let logins = || world.ledger().calls_named("keystone.token_create").len();
     let before = logins();
     world.cloud().revoke_tokens();
     assert_eq!(barbican.key(&id).await.unwrap().reveal(), KEY);
     assert_eq!(logins(), before + 1, "renewed once");
     let refuse = Rule::new("barbican.secret_payload", Fault::Status { status: 401 }).nth(1, 9);
-    world.faults().arm(refuse);
+    world.faults().add(refuse);
     assert_refused(&barbican.key(&id).await.unwrap_err(), "secrets.barbican");
     assert_eq!(logins(), before + 2, "and only once");
 }
@@ -62,18 +62,18 @@ async fn a_transient_failure_is_retried_and_an_outage_reported() {
         let fault = Fault::Status { status: 503 };
         Rule::new("barbican.secret_payload", fault).nth(1, times)
     };
-    world.faults().arm(failing(2));
+    world.faults().add(failing(2));
     assert_eq!(barbican.key(&id).await.unwrap().reveal(), KEY);
-    world.faults().disarm();
-    world.faults().arm(failing(99));
+    world.faults().clear();
+    world.faults().add(failing(99));
     let error = barbican.key(&id).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.next().contains("Barbican answer"), "{}", error.next());
-    world.faults().disarm();
+    world.faults().clear();
     let forbidden = Fault::Status { status: 403 };
     world
         .faults()
-        .arm(Rule::new("barbican.secret_create", forbidden));
+        .add(Rule::new("barbican.secret_create", forbidden));
     assert_refused(
         &barbican
             .store_key("vnfm-x", &Secret::new(KEY))

@@ -50,9 +50,9 @@ pub(crate) fn bed(world: &World) -> TestBed {
 
 /// Asserts that no resource is left behind and that no call violated an API.
 pub(crate) fn assert_clean(world: &World) {
-    assert_eq!(world.books().violations(), Vec::<String>::new());
+    assert_eq!(world.ledger().violations(), Vec::<String>::new());
     let left: Vec<String> = world
-        .books()
+        .ledger()
         .left_behind()
         .iter()
         .map(|one| format!("{} {}", one.kind, one.name))
@@ -62,7 +62,7 @@ pub(crate) fn assert_clean(world: &World) {
 
 /// Requests to create a stack.
 fn creations(world: &World) -> usize {
-    world.books().calls_of("heat.stack_create").len()
+    world.ledger().calls_named("heat.stack_create").len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,7 +130,7 @@ async fn a_creation_whose_response_is_lost_creates_one_stack() {
         let allocation = OneVdu::default().allocation(&bed);
         world
             .faults()
-            .arm(Rule::new("heat.stack_create", fault.clone()));
+            .add(Rule::new("heat.stack_create", fault.clone()));
         let allocated = bed
             .instantiate(&allocation)
             .await
@@ -149,7 +149,7 @@ async fn a_creation_is_retried_while_heat_holds_the_stack_name() {
     let allocation = OneVdu::default().allocation(&bed);
     world
         .faults()
-        .arm(Rule::new("heat.stack_create", Fault::Status { status: 409 }).nth(1, 4));
+        .add(Rule::new("heat.stack_create", Fault::Status { status: 409 }).nth(1, 4));
     let allocated = bed.instantiate(&allocation).await.unwrap();
     assert_eq!(creations(&world), 5);
     let messages = bed.watcher.messages();
@@ -170,13 +170,13 @@ async fn transient_failures_during_a_creation_are_retried() {
     let allocation = OneVdu::default().allocation(&bed);
     world
         .faults()
-        .arm(Rule::new("heat.stack_show", Fault::Status { status: 503 }).nth(2, 9));
+        .add(Rule::new("heat.stack_show", Fault::Status { status: 503 }).nth(2, 9));
     world
         .faults()
-        .arm(Rule::new("heat.stack_show", Fault::Drop { drop: When::Before }).nth(12, 2));
+        .add(Rule::new("heat.stack_show", Fault::Drop { drop: When::Before }).nth(12, 2));
     world
         .faults()
-        .arm(Rule::new("nova.server_show", Fault::Status { status: 500 }).nth(1, 2));
+        .add(Rule::new("nova.server_show", Fault::Status { status: 500 }).nth(1, 2));
     let allocated = bed.instantiate(&allocation).await.unwrap();
     assert_eq!(creations(&world), 1);
     let messages = bed.watcher.messages();
@@ -186,7 +186,7 @@ async fn transient_failures_during_a_creation_are_retried() {
     );
     world
         .faults()
-        .arm(Rule::new("heat.stack_delete", Fault::Status { status: 500 }).nth(1, 2));
+        .add(Rule::new("heat.stack_delete", Fault::Status { status: 500 }).nth(1, 2));
     bed.release(&allocation, allocated.handle).await.unwrap();
     assert_clean(&world);
 }
@@ -201,7 +201,7 @@ async fn a_token_that_expires_during_an_operation_is_renewed() {
         bed.watcher.wait_for("CREATE_IN_PROGRESS").await;
         world.cloud().revoke_tokens();
     });
-    assert_eq!(world.books().calls_of("keystone.token_create").len(), 2);
+    assert_eq!(world.ledger().calls_named("keystone.token_create").len(), 2);
     bed.release(&allocation, allocated.unwrap().handle)
         .await
         .unwrap();
@@ -241,10 +241,10 @@ async fn an_operation_waits_for_a_password_changed_around_the_creation() {
         let prepared = bed.prepare(&allocation).await.unwrap();
         world
             .faults()
-            .arm(Rule::new(call, Fault::Delay { delay_ms: 300 }));
+            .add(Rule::new(call, Fault::Delay { delay_ms: 300 }));
         let changes = async {
             let called = async {
-                while world.faults().script()[0].1 == 0 {
+                while world.faults().rules()[0].1 == 0 {
                     tokio::task::yield_now().await;
                 }
             };
@@ -258,8 +258,8 @@ async fn an_operation_waits_for_a_password_changed_around_the_creation() {
             bed.vim.set_access("password", "planted-new-password");
         };
         let (allocated, ()) = tokio::join!(bed.allocate(&allocation, &prepared), changes);
-        let is_created = |call: &vnfm_sim::books::Call| call.status == 201;
-        let creations = world.books().calls_of("heat.stack_create");
+        let is_created = |call: &vnfm_sim::ledger::Call| call.status == 201;
+        let creations = world.ledger().calls_named("heat.stack_create");
         assert_eq!(
             creations.into_iter().filter(is_created).count(),
             1,
@@ -318,7 +318,7 @@ async fn an_abandoned_creation_is_recreated_after_its_time_limit() {
         let mut bed = bed(&world);
         let allocation = OneVdu::default().allocation(&bed);
         let prepared = bed.prepare(&allocation).await.unwrap();
-        world.faults().arm(Rule::new(
+        world.faults().add(Rule::new(
             "heat.resource_create",
             Fault::Hang { hang: true },
         ));

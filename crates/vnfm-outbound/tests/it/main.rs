@@ -8,7 +8,7 @@ use vnfm_outbound::{
     Client, Destinations, Machine, Method, Networks, Pieces, Policy, ReadError, Tls, is_forbidden,
     read,
 };
-use vnfm_sim::liar::{Liar, Lie};
+use vnfm_sim::hostile_server::{HostileResponse, HostileServer};
 
 const LIMIT: u64 = 256 << 10;
 /// What kernels hold of a connection on both sides, and the last pieces on their way.
@@ -36,8 +36,10 @@ async fn answer(to: &str, policy: Policy) -> Result<vnfm_outbound::Response, vnf
 
 #[tokio::test]
 async fn an_endless_response_is_cut_at_the_limit() {
-    for lie in [Lie::Endless, Lie::Huge] {
-        let neighbour = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+    for lie in [HostileResponse::Endless, HostileResponse::Huge] {
+        let neighbour = HostileServer::start("127.0.0.1", lie.clone())
+            .await
+            .unwrap();
         let response = answer(&neighbour.url(), policy()).await.unwrap();
         let error = read(response, &policy()).await.unwrap_err();
         assert!(
@@ -66,7 +68,9 @@ async fn an_endless_response_is_cut_at_the_limit() {
 
 #[tokio::test]
 async fn a_dripping_response_ends_at_the_timeout() {
-    let neighbour = Liar::start("127.0.0.1", Lie::Dripping).await.unwrap();
+    let neighbour = HostileServer::start("127.0.0.1", HostileResponse::Dripping)
+        .await
+        .unwrap();
     let quick = policy().with_timeout(Duration::from_millis(300));
     let response = answer(&neighbour.url(), quick.clone()).await.unwrap();
     let error = read(response, &quick).await.unwrap_err();
@@ -78,7 +82,9 @@ async fn a_dripping_response_ends_at_the_timeout() {
 
 #[tokio::test]
 async fn a_response_with_too_many_values_is_rejected_before_parsing() {
-    let neighbour = Liar::start("127.0.0.1", Lie::Values(5000)).await.unwrap();
+    let neighbour = HostileServer::start("127.0.0.1", HostileResponse::Values(5000))
+        .await
+        .unwrap();
     let response = answer(&neighbour.url(), policy()).await.unwrap();
     let error = read(response, &policy()).await.unwrap_err();
     assert!(matches!(error, ReadError::TooManyValues(1000)), "{error}");
@@ -86,10 +92,10 @@ async fn a_response_with_too_many_values_is_rejected_before_parsing() {
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
-    let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into()))
+    let inner = HostileServer::start("127.0.0.1", HostileResponse::Plain(200, "inner".into()))
         .await
         .unwrap();
-    let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
+    let outer = HostileServer::start("127.0.0.1", HostileResponse::Redirect(inner.url()))
         .await
         .unwrap();
     assert_eq!(answer(&outer.url(), policy()).await.unwrap().status(), 302);
@@ -114,7 +120,7 @@ impl Machine for Inward {
 
 #[tokio::test]
 async fn a_name_that_resolves_to_loopback_is_rejected_also_as_a_proxy() {
-    let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into()))
+    let inner = HostileServer::start("127.0.0.1", HostileResponse::Plain(200, "inner".into()))
         .await
         .unwrap();
     let port = inner.url().rsplit(':').next().unwrap().to_owned();

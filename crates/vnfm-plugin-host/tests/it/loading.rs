@@ -18,7 +18,7 @@ fn refusal<T>(found: Result<T, PortError>) -> PortError {
 fn pin(folder: &Folder, file: &str, name: &str, version: &str) {
     use sha2_of::sha256;
     let mut lock = Lock::read(folder.path()).unwrap();
-    lock.add(Pin {
+    lock.add_plugin(Pin {
         name: name.into(),
         version: version.into(),
         file: file.into(),
@@ -215,7 +215,7 @@ fn libraries_outside_the_folder_or_writable_by_others_are_refused() {
         "../{}/p.so",
         elsewhere.path().file_name().unwrap().display()
     );
-    lock.add(Pin {
+    lock.add_plugin(Pin {
         name: "outside".into(),
         file: outside,
         ..lock.plugins[0].clone()

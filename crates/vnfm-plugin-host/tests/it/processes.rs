@@ -83,7 +83,7 @@ impl Stage {
             .call(request("heal_start", AMPLE), self.host.clone())
             .await;
         assert_eq!(error.unwrap_err().name(), "join-failed");
-        assert_eq!(self.plugins.left_behind(), 0);
+        assert_eq!(self.plugins.abandoned_threads(), 0);
     }
 }
 
@@ -345,7 +345,7 @@ fn a_library_that_crashes_in_its_initialiser_is_refused() {
 fn a_missing_or_wrong_runner_program_is_named() {
     let cases: [(ProcessConfig, &str, &str); 3] = [
         (
-            ProcessConfig::by("/no/such/runner"),
+            ProcessConfig::with_program("/no/such/runner"),
             "plugin.no-process",
             "`/no/such/runner`",
         ),
@@ -390,7 +390,7 @@ fn by_shell(script: &str) -> ProcessConfig {
     ProcessConfig {
         arguments,
         users: Users { first: 0, count: 0 },
-        ..ProcessConfig::by("/bin/sh")
+        ..ProcessConfig::with_program("/bin/sh")
     }
 }
 

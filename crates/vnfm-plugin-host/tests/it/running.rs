@@ -60,7 +60,7 @@ impl Stage {
     /// Waits until the number of abandoned threads is `expected`.
     async fn left_behind(&self, wanted: usize) {
         let until = async {
-            while self.plugins.left_behind() != wanted {
+            while self.plugins.abandoned_threads() != wanted {
                 tokio::task::yield_now().await;
             }
         };
@@ -360,7 +360,7 @@ async fn the_thread_of_a_hook_stuck_in_poll_is_abandoned_and_counted() {
         (error.name(), error.kind()),
         ("plugin.stuck", ErrorKind::Unavailable)
     );
-    assert_eq!(stage.plugins.left_behind(), 1);
+    assert_eq!(stage.plugins.abandoned_threads(), 1);
     assert_eq!(
         stage.hook("heal_start").await.unwrap_err().name(),
         "join-failed"

@@ -93,7 +93,8 @@ impl Folder {
             "text",
         ];
         let plugins = all.into_iter().map(plugin).collect();
-        let process = (runner == Runner::Process).then(|| ProcessConfig::by(self::runner()));
+        let process =
+            (runner == Runner::Process).then(|| ProcessConfig::with_program(self::runner()));
         Config {
             dir: self.path().to_owned(),
             plugins,

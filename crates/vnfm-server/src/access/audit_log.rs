@@ -36,7 +36,7 @@ impl AuditContext {
         Self {
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
-            from: peer.map(|peer| app.operating.proxies.client(&parts.headers, peer)),
+            from: peer.map(|peer| app.instrumentation.proxies.client(&parts.headers, peer)),
             operator: text(&parts.headers, "x-vnfm-operator"),
             reason: text(&parts.headers, "x-vnfm-reason"),
             is_routed: parts.extensions.get::<MatchedPath>().is_some(),

@@ -199,7 +199,7 @@ impl Access {
     /// Identifies the caller.
     async fn authenticate(&self, parts: &Parts, source: Source) -> Result<Principal, LoginError> {
         if self.is_open {
-            return Ok(Principal::anybody());
+            return Ok(Principal::anonymous());
         }
         if self.is_embedded {
             return parts
@@ -251,7 +251,7 @@ impl Access {
             .as_ref()
             .is_some_and(|token| is_same_secret(given, token))
         {
-            return Ok(Principal::of_token());
+            return Ok(Principal::server_token());
         }
         match self
             .issuers

@@ -39,23 +39,23 @@ pub struct Principal {
     /// Name from the login.
     pub name: String,
     /// Login method, such as `oauth2`; empty if the server needs no login.
-    pub way: &'static str,
+    pub login_method: &'static str,
     /// Only objects of this tenant are visible.
     pub tenant: String,
     /// The role in that tenant.
     pub role: Role,
     /// Further limits of what is visible and may be changed.
-    pub only: Only,
+    pub scope: Only,
 }
 
 impl Principal {
     /// The caller of a server on loopback without login.
-    pub fn anybody() -> Self {
+    pub fn anonymous() -> Self {
         Self::operator(String::new(), "")
     }
 
     /// The caller with the server's own token.
-    pub fn of_token() -> Self {
+    pub fn server_token() -> Self {
         Self::operator("token".to_owned(), "token")
     }
 
@@ -63,28 +63,28 @@ impl Principal {
         let tenant = DEFAULT_TENANT.to_owned();
         Self {
             name,
-            way,
+            login_method: way,
             tenant,
             role: Role::Admin,
-            only: Only::default(),
+            scope: Only::default(),
         }
     }
 
     /// Whether the caller logged in.
     pub fn is_known(&self) -> bool {
-        !self.way.is_empty()
+        !self.login_method.is_empty()
     }
 
     /// Whether the caller is an operator of the server: an unlimited admin of the tenant `default`.
     pub fn is_operator(&self) -> bool {
-        self.role == Role::Admin && self.tenant == DEFAULT_TENANT && self.only.is_unlimited()
+        self.role == Role::Admin && self.tenant == DEFAULT_TENANT && self.scope.is_unlimited()
     }
 }
 
 /// As in the audit log: `alice (basic)`.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.name, self.way)
+        write!(f, "{} ({})", self.name, self.login_method)
     }
 }
 
@@ -140,10 +140,10 @@ impl RoleGrant {
         let (name, tenant) = (name.to_owned(), tenant.to_owned());
         let principal = Principal {
             name,
-            way,
+            login_method: way,
             tenant,
             role: self.role,
-            only,
+            scope: only,
         };
         if is_tenant_from_login && principal.is_operator() {
             return Err(format!(

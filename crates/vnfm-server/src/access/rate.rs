@@ -54,7 +54,10 @@ impl Rate {
         if self.requests.fetch_add(1, Ordering::Relaxed) % SWEEP == SWEEP - 1 {
             self.buckets.retain_recent();
         }
-        let key = format!("{}/{}/{}", principal.tenant, principal.way, principal.name);
+        let key = format!(
+            "{}/{}/{}",
+            principal.tenant, principal.login_method, principal.name
+        );
         self.buckets.check_key(&key).map_err(|early| {
             let wait = early.wait_time_from(self.clock.now());
             wait.as_secs() + u64::from(wait.subsec_nanos() > 0)

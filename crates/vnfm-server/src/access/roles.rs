@@ -9,23 +9,23 @@ use vnfm_types::v1::ApiVersion;
 
 /// What a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub enum RequiredRole {
     /// At least this role in the caller's own tenant.
     Role(Role),
     /// The operator: the route concerns all tenants.
     Operator,
 }
 
-const READ: Needs = Needs::Role(Role::Read);
-const OPERATE: Needs = Needs::Role(Role::Operate);
-const ADMIN: Needs = Needs::Role(Role::Admin);
-const OPERATOR: Needs = Needs::Operator;
+const READ: RequiredRole = RequiredRole::Role(Role::Read);
+const OPERATE: RequiredRole = RequiredRole::Role(Role::Operate);
+const ADMIN: RequiredRole = RequiredRole::Role(Role::Admin);
+const OPERATOR: RequiredRole = RequiredRole::Operator;
 
 /// A path, and the requirement of each method.
-pub type Row = (&'static str, &'static [(&'static str, Needs)]);
+pub type Row = (&'static str, &'static [(&'static str, RequiredRole)]);
 
 /// Every route.
-pub const NEEDS: &[Row] = &[
+pub const ROUTE_ROLES: &[Row] = &[
     ("/vnflcm/api_versions", &[("get", READ)]),
     ("/vnflcm/v2/api_versions", &[("get", READ)]),
     (
@@ -186,7 +186,7 @@ pub const NEEDS: &[Row] = &[
     ("/", &[("get", READ)]),
 ];
 
-impl Needs {
+impl RequiredRole {
     /// Whether the principal meets the requirement.
     pub fn met_by(self, principal: &Principal) -> bool {
         match self {
@@ -197,7 +197,7 @@ impl Needs {
 }
 
 /// As quoted in a 403.
-impl fmt::Display for Needs {
+impl fmt::Display for RequiredRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Role(role) => write!(f, "the role `{role}`"),
@@ -210,7 +210,7 @@ impl fmt::Display for Needs {
 
 /// The requirement of a request. `routed`: whether the router has a route at its path; a 404 is visible to anyone with
 /// the role `read`.
-pub fn needed(method: &Method, path: &str, routed: bool) -> Needs {
+pub fn needed(method: &Method, path: &str, routed: bool) -> RequiredRole {
     // The GET handler serves HEAD.
     let method = if *method == Method::HEAD {
         &Method::GET
@@ -225,8 +225,12 @@ pub fn needed(method: &Method, path: &str, routed: bool) -> Needs {
         || Cow::Borrowed(path),
         |rest| Cow::Owned(format!("{}{rest}", ApiVersion::V2.prefix())),
     );
-    let row = NEEDS.iter().find(|(template, _)| **template == *path);
-    let row = row.or_else(|| NEEDS.iter().find(|(template, _)| matches(template, &path)));
+    let row = ROUTE_ROLES.iter().find(|(template, _)| **template == *path);
+    let row = row.or_else(|| {
+        ROUTE_ROLES
+            .iter()
+            .find(|(template, _)| matches(template, &path))
+    });
     let methods = row.map(|(_, methods)| *methods).unwrap_or_default();
     let needs = methods
         .iter()
@@ -256,7 +260,7 @@ fn matches(template: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ADMIN, NEEDS, OPERATE, OPERATOR, READ, needed};
+    use super::{ADMIN, OPERATE, OPERATOR, READ, ROUTE_ROLES, needed};
     use crate::routes::PATHS;
     use axum::http::Method;
     use std::collections::BTreeSet;
@@ -267,7 +271,7 @@ mod tests {
             .iter()
             .flat_map(|(path, methods)| methods.iter().map(move |m| (*path, *m)))
             .collect();
-        let needs: BTreeSet<_> = NEEDS
+        let needs: BTreeSet<_> = ROUTE_ROLES
             .iter()
             .flat_map(|(path, methods)| methods.iter().map(move |(m, _)| (*path, *m)))
             .collect();

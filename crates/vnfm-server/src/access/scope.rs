@@ -53,7 +53,7 @@ pub(super) async fn check(
     principal: &Principal,
     request: Request,
 ) -> HandlerResult<Request> {
-    if principal.only.is_unlimited() {
+    if principal.scope.is_unlimited() {
         return Ok(request);
     }
     let target = target(request.uri().path());
@@ -94,7 +94,7 @@ async fn check_body(
     } else {
         read(&bytes)?
     };
-    check_vims_and_namespace(&principal.only, &value)
+    check_vims_and_namespace(&principal.scope, &value)
         .map_err(|detail| refused(principal, &detail))?;
     if let Some(instance) = instance.filter(|_| parts.uri.path().ends_with("/instantiate")) {
         check_plan(app, principal, (instance, parts.uri.path(), &bytes)).await?;
@@ -109,7 +109,7 @@ async fn check_plan(
     principal: &Principal,
     (instance, path, body): (&str, &str, &[u8]),
 ) -> HandlerResult<()> {
-    if principal.only.namespaces.is_empty() {
+    if principal.scope.namespaces.is_empty() {
         return Ok(());
     }
     let request: InstantiateVnfRequest = body::parse_as(ApiVersion::of_path(path), body)?;
@@ -118,7 +118,7 @@ async fn check_plan(
         let detail = "your role is limited to namespaces, so `vimConnectionInfo` must name a VIM";
         return Err(refused(principal, detail));
     }
-    let policy = VimPolicy::for_namespaces(&principal.only.namespaces);
+    let policy = VimPolicy::for_namespaces(&principal.scope.namespaces);
     Ok(app
         .engine
         .permits(&principal.tenant, instance, request, &policy)
@@ -162,7 +162,7 @@ async fn check_visible(
     principal: &Principal,
     target: &Target,
 ) -> HandlerResult<()> {
-    let (store, tenant, only) = (app.engine.store(), &principal.tenant, &principal.only);
+    let (store, tenant, only) = (app.engine.store(), &principal.tenant, &principal.scope);
     let one = |id: &str| Query {
         limit: 1,
         scope: only.clone(),
@@ -216,7 +216,7 @@ pub(super) async fn hide_names(
     principal: &Principal,
     response: Response,
 ) -> Response {
-    if principal.only.is_unlimited() || response.status() != StatusCode::CONFLICT {
+    if principal.scope.is_unlimited() || response.status() != StatusCode::CONFLICT {
         return response;
     }
     let (mut parts, content) = response.into_parts();

@@ -8,13 +8,13 @@ use crate::legacy_vims;
 use crate::maintenance::{self, Maintenance};
 use crate::metrics::Metrics;
 use crate::nfvo::{self, Nfvo};
+use crate::nfvo_packages::NfvoPackageSource;
+use crate::notification_metrics::MeasuredSubscribers;
 use crate::onboarding::{Fetch, Onboarding};
 use crate::problem::Problem;
 use crate::secrets;
 use crate::signatures::Signatures;
 use crate::state::Rotate;
-use crate::supply::Supply;
-use crate::told::Measured;
 use anyhow::Context as _;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -64,7 +64,7 @@ impl Base {
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
     let plugins = config.plugin_host();
     data::make_private(&plugins.dir)?;
-    if let Err(error) = vnfm_store::sweep(vnfm_store::Folder::Plugins, &plugins.dir) {
+    if let Err(error) = vnfm_store::remove_leftovers_in(vnfm_store::Folder::Plugins, &plugins.dir) {
         tracing::warn!(%error, folder = %plugins.dir.display(), "cannot remove temporary files left by a crash");
     }
     Ok(PluginHost::new(plugins, clock.clone()))
@@ -79,7 +79,10 @@ pub(super) fn engine(
         config.destinations(Purpose::Vims)?,
         config.destinations(Purpose::Hooks)?,
     );
-    tokio::spawn(legacy_vims::warn(base.store.kept_addresses(), vims.clone()));
+    tokio::spawn(legacy_vims::warn(
+        base.store.unchecked_addresses(),
+        vims.clone(),
+    ));
     Ok(Engine::new(EngineParts {
         store: base.store.clone(),
         packages: base.packages.clone(),
@@ -136,7 +139,7 @@ pub(super) fn access(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<
 }
 
 /// The NFVO that grants operations, and the same NFVO as a source of packages; `None` if not configured.
-type NfvoRoles = (Option<Arc<dyn ports::Nfvo>>, Option<Arc<Supply>>);
+type NfvoRoles = (Option<Arc<dyn ports::Nfvo>>, Option<Arc<NfvoPackageSource>>);
 
 /// `address` is used in callbacks if no `public_url` is configured.
 pub(super) fn nfvo(
@@ -228,7 +231,7 @@ pub(super) fn notifier(
     Ok(Notifier {
         store: base.store.clone(),
         clock: base.clock.clone(),
-        subscribers: Arc::new(Measured {
+        subscribers: Arc::new(MeasuredSubscribers {
             inner: Arc::new(callbacks),
             clock: base.clock.clone(),
             metrics: metrics.clone(),
@@ -248,7 +251,7 @@ impl Rotate for Rotation {
     async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError> {
         self.0.migrate(to).await
     }
-    async fn shown(&self) -> Result<Value, StoreError> {
+    async fn describe(&self) -> Result<Value, StoreError> {
         secrets::shown(&self.0).await
     }
 }

@@ -5,7 +5,7 @@ use crate::config::{self, Config};
 use crate::forwarded::Proxies;
 use crate::listener::{self, ConnectionLimits, Descriptors, HttpService};
 use crate::routes;
-use crate::state::{App, Operating};
+use crate::state::{App, Instrumentation};
 use crate::supervisor::Supervisor;
 use crate::tls::{self, Files};
 use anyhow::Context as _;
@@ -36,8 +36,8 @@ const RESPONSE_GRACE: Duration = Duration::from_secs(2);
 const MONITORING_CONNECTIONS: usize = 32;
 
 /// Metrics, probes and proxies.
-pub(super) fn operating(config: &Config) -> anyhow::Result<Operating> {
-    let mut operating = Operating::new().context("cannot register metrics")?;
+pub(super) fn operating(config: &Config) -> anyhow::Result<Instrumentation> {
+    let mut operating = Instrumentation::new().context("cannot register metrics")?;
     operating.proxies = proxies(config)?;
     operating.certificates = config.certificates();
     Ok(operating)
@@ -75,7 +75,7 @@ pub(super) fn monitoring(
     let router = routes::monitoring(app.clone(), is_public);
     let limits = ConnectionLimits::new(MONITORING_CONNECTIONS, MONITORING_CONNECTIONS);
     let service = Service::new(config, tls, limits, (router, clock))?;
-    serve(listener, service, app.operating.supervisor.clone()).map(Some)
+    serve(listener, service, app.instrumentation.supervisor.clone()).map(Some)
 }
 
 impl Service {

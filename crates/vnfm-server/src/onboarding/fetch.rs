@@ -22,7 +22,7 @@ use vnfm_types::{
 
 /// Fetches in the background; a panic ends the process, as for every part of the server.
 pub fn resume(app: App, fetch: Fetch) {
-    let supervisor = app.operating.supervisor.clone();
+    let supervisor = app.instrumentation.supervisor.clone();
     let fetching = async move { app.onboarding.fetch_from_uri(fetch).await };
     supervisor.spawn("fetch of a package", fetching);
 }
@@ -100,7 +100,7 @@ impl Onboarding {
             .iter()
             .map(|fetch| fetch.record.info.id.as_str())
             .collect();
-        if let Err(error) = self.packages.forget_arrived(&resumed) {
+        if let Err(error) = self.packages.remove_partial_downloads(&resumed) {
             tracing::warn!(%error, "cannot remove partial files of deleted packages");
         }
         Ok(all)
@@ -122,7 +122,7 @@ impl Onboarding {
             _guard,
         } = fetch;
         let id = record.info.id.clone();
-        let fetched = match self.packages.arriving(&id) {
+        let fetched = match self.packages.partial_download_path(&id) {
             Ok(file) => self
                 .externals
                 .archive(&from, max_bytes, &file)

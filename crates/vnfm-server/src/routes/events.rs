@@ -91,7 +91,7 @@ impl Page {
                 .await?;
             let is_last = rows.len() < ROWS_PER_READ;
             for row in rows {
-                let is_visible = principal.only.sees(&row.about)
+                let is_visible = principal.scope.sees(&row.about)
                     && !is_hidden(app, principal, &row.instance_id).await?;
                 if is_visible && !self.add(&event(&row).to_string()) {
                     return Ok(());
@@ -126,12 +126,12 @@ async fn is_hidden(
     principal: &Principal,
     instance_id: &str,
 ) -> Result<bool, StoreError> {
-    if principal.only.is_unlimited() {
+    if principal.scope.is_unlimited() {
         return Ok(false);
     }
     let (store, one) = (app.engine.store(), Filtered::only("id", instance_id));
     let visible = Filtered {
-        scope: principal.only.clone(),
+        scope: principal.scope.clone(),
         ..one.clone()
     };
     Ok(store

@@ -53,7 +53,7 @@ async fn visible(app: &App, principal: &Principal) -> HandlerResult<Vec<PinnedKe
     if principal.is_operator() {
         keys.extend(store.host_keys("").await?);
     }
-    if !principal.only.is_unlimited() {
+    if !principal.scope.is_unlimited() {
         keys.clear();
     }
     Ok(keys)

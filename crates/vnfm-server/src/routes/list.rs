@@ -168,7 +168,7 @@ pub(super) async fn list<L: ListResource>(
     RawQuery(raw): RawQuery,
 ) -> HandlerResult {
     let query = ListQuery::read(L::resource(root.api_version), raw.as_deref())?;
-    match app.page.load(Ordering::Relaxed) {
+    match app.page_size.load(Ordering::Relaxed) {
         0 => full_list::<L>((app, principal), root, query).await,
         size => page::<L>((&app, &principal), &root, &query, size).await,
     }
@@ -181,7 +181,7 @@ async fn page<L: ListResource>(
     list_query: &ListQuery,
     size: usize,
 ) -> HandlerResult {
-    let query = list_query.query(size + 1, &principal.only);
+    let query = list_query.query(size + 1, &principal.scope);
     let mut records =
         read_matching::<L>((app, &principal.tenant), root, &list_query.served, query).await?;
     let more = records.len() > size;
@@ -258,7 +258,7 @@ async fn full_list<L: ListResource>(
     root: Root,
     query: ListQuery,
 ) -> HandlerResult {
-    let (next, tenant) = (Some(query.query(CHUNK, &principal.only)), principal.tenant);
+    let (next, tenant) = (Some(query.query(CHUNK, &principal.scope)), principal.tenant);
     let ListQuery {
         selector, served, ..
     } = query;

@@ -2,9 +2,9 @@
 //! uses the credentials from our subscription; all other callers get 401.
 
 use crate::body::Json;
+use crate::nfvo_packages::{NfvoPackageSource, Notification};
 use crate::problem::{HandlerResult, Problem};
 use crate::state::App;
-use crate::supply::{Notification, Supply};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use std::sync::Arc;
@@ -39,10 +39,10 @@ pub(super) async fn take(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn authenticate(app: &App, headers: &HeaderMap) -> HandlerResult<Arc<Supply>> {
+fn authenticate(app: &App, headers: &HeaderMap) -> HandlerResult<Arc<NfvoPackageSource>> {
     // Without an NFVO as a source of packages, no credentials are valid: the response is the same.
     if let Some(supply) = app
-        .supply
+        .nfvo_packages
         .clone()
         .filter(|supply| supply.has_valid_credentials(headers))
     {

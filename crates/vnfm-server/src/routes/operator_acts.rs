@@ -42,7 +42,7 @@ pub(super) async fn audit(
     principal: Principal,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> HandlerResult<axum::Json<Vec<AuditEntry>>> {
-    if !principal.only.is_unlimited() {
+    if !principal.scope.is_unlimited() {
         let detail = "your role is limited to certain VIMs, namespaces or vendors, but the audit log covers the whole tenant";
         return Err(Problem::new(
             StatusCode::FORBIDDEN,

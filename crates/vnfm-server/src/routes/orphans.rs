@@ -11,7 +11,7 @@ pub(super) async fn list(
     State(app): State<App>,
     principal: Principal,
 ) -> HandlerResult<Json<Value>> {
-    if !principal.only.is_unlimited() {
+    if !principal.scope.is_unlimited() {
         // Their former scope is unknown, so callers with a limited scope see none.
         return Ok(Json(json!({"orphans": [], "notAsked": []})));
     }

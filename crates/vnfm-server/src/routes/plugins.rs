@@ -55,11 +55,11 @@ pub(super) async fn list(
 ) -> HandlerResult<Json<Vec<ListedDriver>>> {
     let mut uses = app
         .engine
-        .plugin_uses(&principal.tenant, &principal.only)
+        .plugin_uses(&principal.tenant, &principal.scope)
         .await?;
     let served = app
         .engine
-        .plugin_instances(&principal.tenant, &principal.only)
+        .plugin_instances(&principal.tenant, &principal.scope)
         .await?;
     let listing = tokio::task::spawn_blocking(move || drivers(&app));
     let drivers = listing.await.map_err(|error| Problem::bug(&error))?;

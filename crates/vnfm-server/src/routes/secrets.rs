@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use vnfm_store::KeyLocation;
 
 pub(super) async fn show(State(app): State<App>) -> HandlerResult<Json<Value>> {
-    Ok(Json(app.rotation.shown().await?))
+    Ok(Json(app.rotation.describe().await?))
 }
 
 pub(super) async fn rotate(State(app): State<App>) -> HandlerResult<Json<Value>> {
@@ -41,7 +41,7 @@ pub(super) async fn migrate(
         Location::Barbican => KeyLocation::Sealer,
     };
     let sealed = app.rotation.migrate(to).await?;
-    let mut response = app.rotation.shown().await?;
+    let mut response = app.rotation.describe().await?;
     response["sealedAnew"] = sealed.into();
     Ok(Json(response))
 }

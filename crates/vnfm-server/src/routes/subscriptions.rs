@@ -14,7 +14,11 @@ use vnfm_types::LccnSubscriptionRequest;
 /// 201, or 303 to an existing subscription with the same content.
 pub(super) async fn create(
     State(app): State<App>,
-    Principal { tenant, only, .. }: Principal,
+    Principal {
+        tenant,
+        scope: only,
+        ..
+    }: Principal,
     root: Root,
     Json(request): Json<LccnSubscriptionRequest>,
 ) -> HandlerResult {

@@ -1,6 +1,6 @@
 //! VIMs: our own API, since the standard does not define their registration. Secrets can be written but never read.
 
-use crate::access::roles::Needs;
+use crate::access::roles::RequiredRole;
 use crate::access::{Principal, Tenant};
 use crate::body::Json;
 use crate::overrides::OperatorHeaders;
@@ -87,7 +87,7 @@ pub(super) async fn register(
 async fn check_visible(app: &App, principal: &Principal, instance: &str) -> HandlerResult<()> {
     let one = Selection {
         limit: 1,
-        scope: principal.only.clone(),
+        scope: principal.scope.clone(),
         ..Selection::only("id", instance)
     };
     if app
@@ -114,7 +114,7 @@ fn check_may_share(principal: &Principal, shared: Option<bool>) -> HandlerResult
     }
     let detail = format!(
         "`shared` concerns all tenants and needs {}",
-        Needs::Operator
+        RequiredRole::Operator
     );
     Err(Problem::new(
         StatusCode::FORBIDDEN,
@@ -128,7 +128,7 @@ pub(super) async fn list(
     principal: Principal,
 ) -> HandlerResult<axum::Json<Vec<Vim>>> {
     let mut vims = app.engine.vims(&principal.tenant).await?;
-    vims.retain(|vim| principal.only.is_among_vims(&vim.id));
+    vims.retain(|vim| principal.scope.is_among_vims(&vim.id));
     Ok(axum::Json(
         vims.into_iter()
             .map(|vim| visible_part(&principal, vim))
@@ -138,7 +138,7 @@ pub(super) async fn list(
 
 /// Hides the instance that registered the VIM from callers with a limited scope.
 fn visible_part(principal: &Principal, vim: Vim) -> Vim {
-    if principal.only.is_unlimited() {
+    if principal.scope.is_unlimited() {
         vim
     } else {
         Vim {

@@ -17,13 +17,21 @@ use vnfm_types::{
 
 pub(super) async fn create(
     State(app): State<App>,
-    Principal { tenant, only, .. }: Principal,
+    Principal {
+        tenant,
+        scope: only,
+        ..
+    }: Principal,
     root: Root,
     Json(request): Json<CreateVnfRequest>,
 ) -> HandlerResult {
     // Callers limited to vendors may only use stored packages: the vendor of a package is known only after it is
     // fetched.
-    if let Some(supply) = app.supply.as_ref().filter(|_| only.vendors.is_empty()) {
+    if let Some(supply) = app
+        .nfvo_packages
+        .as_ref()
+        .filter(|_| only.vendors.is_empty())
+    {
         supply.provide(&app, &tenant, &request.vnfd_id).await?;
     }
     let record = app.engine.create_in_scope(&tenant, &only, request).await?;

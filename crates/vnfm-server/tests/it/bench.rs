@@ -20,16 +20,16 @@ use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_server::access::Access;
 use vnfm_server::access::attempts::Allowance;
-use vnfm_server::drive::{self, Wake};
+use vnfm_server::drive::{self, DriveQueue};
 use vnfm_server::externals::Externals;
 use vnfm_server::nfvo::Nfvo;
+use vnfm_server::nfvo_packages::NfvoPackageSource;
+use vnfm_server::notification_metrics::MeasuredSubscribers;
 use vnfm_server::onboarding::Onboarding;
 use vnfm_server::problem;
 use vnfm_server::routes;
 use vnfm_server::signatures::{Packages, Signatures};
-use vnfm_server::state::{App, AppState, Operating, Rotate};
-use vnfm_server::supply::Supply;
-use vnfm_server::told::Measured;
+use vnfm_server::state::{App, AppState, Instrumentation, Rotate};
 use vnfm_store::{PackageDir, SqliteStore};
 use vnfm_types::Secret;
 
@@ -127,7 +127,7 @@ impl Setup {
         Onboarding::new(store, packages, mgmt, (signatures, externals), self.largest)
     }
 
-    fn supply(&self, url: &str, clock: &Arc<dyn Clock>) -> Option<Arc<Supply>> {
+    fn supply(&self, url: &str, clock: &Arc<dyn Clock>) -> Option<Arc<NfvoPackageSource>> {
         let nfvo: Nfvo = serde_yaml::from_str(self.nfvo.as_ref()?).unwrap();
         let connection = Arc::new(nfvo.connect(url, clock.clone()).unwrap());
         connection.supply().map(Arc::new)
@@ -187,7 +187,7 @@ impl Rotate for NoRotation {
     async fn migrate(&self, _: vnfm_store::KeyLocation) -> Result<u64, StoreError> {
         Ok(7)
     }
-    async fn shown(&self) -> Result<Value, StoreError> {
+    async fn describe(&self) -> Result<Value, StoreError> {
         Ok(json!({"keyIn": "file", "keys": []}))
     }
 }
@@ -196,7 +196,7 @@ impl Rotate for NoRotation {
 fn served(app: &App, listener: tokio::net::TcpListener) -> JoinSet<()> {
     let service = routes::router(app.clone()).into_make_service_with_connect_info::<SocketAddr>();
     let mut tasks = JoinSet::new();
-    if let Some(supply) = app.supply.clone() {
+    if let Some(supply) = app.nfvo_packages.clone() {
         let app = app.clone();
         tasks.spawn(async move { supply.follow(&app).await });
     }
@@ -217,7 +217,7 @@ impl Bench {
         let world = World::new();
         let mgmt = Arc::new(Only(Mgmt::declaring(setup.hooks, setup.as_seed)));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let operating = Operating::new().unwrap();
+        let operating = Instrumentation::new().unwrap();
         let parts = EngineParts {
             store: store.clone(),
             packages: packages.clone(),
@@ -230,7 +230,7 @@ impl Bench {
             limits: Limits::default(),
         };
         let engine = Engine::new(parts).observed_by(operating.metrics.clone());
-        let wake = Wake::default();
+        let wake = DriveQueue::default();
         let notifier = notifier(store.clone(), clock.clone(), &setup.tls, &operating);
         let access = setup.access(&clock);
         store.set_quotas(access.quotas());
@@ -241,16 +241,16 @@ impl Bench {
             onboarding: setup.onboarding(store, packages.clone(), mgmt, &clock),
             wake: wake.clone(),
             subscribers: notifier.subscribers.clone(),
-            page: setup.page.into(),
+            page_size: setup.page.into(),
             public_url: setup.public_url.clone(),
             nfvo: None,
-            supply: setup.supply(&url, &clock),
+            nfvo_packages: setup.supply(&url, &clock),
             tls: false,
             access,
             plugins: None,
             rotation: Arc::new(NoRotation),
             maintenance: None,
-            operating,
+            instrumentation: operating,
         });
         let mut tasks = served(&app, listener);
         tasks.spawn(async move { notifier.run().await });
@@ -460,14 +460,14 @@ fn notifier(
     store: Arc<SqliteStore>,
     clock: Arc<dyn Clock>,
     tls: &Tls,
-    operating: &Operating,
+    operating: &Instrumentation,
 ) -> Notifier {
     let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
     let callbacks = Callbacks::new(networks, Duration::from_mins(1), tls, clock.clone()).unwrap();
     Notifier {
         store,
         clock: clock.clone(),
-        subscribers: Arc::new(Measured {
+        subscribers: Arc::new(MeasuredSubscribers {
             inner: Arc::new(callbacks),
             clock,
             metrics: operating.metrics.clone(),

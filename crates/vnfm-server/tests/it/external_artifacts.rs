@@ -108,7 +108,7 @@ async fn an_external_artifact_is_fetched_once_and_read_like_a_file_of_the_packag
         let mut copy = Vec::new();
         assert_eq!(package.copy(&uri, &mut copy).unwrap(), IMAGE.len() as u64);
         drop(package);
-        bench.packages.forget_idle(false);
+        bench.packages.drop_unused(false);
     }
     assert_eq!(shelf.requests.load(Ordering::SeqCst), 1);
     let files = bench.packages.files(id).unwrap();

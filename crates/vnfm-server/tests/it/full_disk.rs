@@ -91,7 +91,7 @@ async fn wrapped(server: &Server) -> Value {
 async fn a_package_that_does_not_fit_on_the_disk_is_refused_and_leaves_nothing() {
     let (content, vnfd) = large();
     let world = World::start(Options::default()).await.unwrap();
-    world.nfvo().offer("at-nfvo", &vnfd, content.clone());
+    world.nfvo().onboard("at-nfvo", &vnfd, content.clone());
     let shelf = Shelf::new(content, &[ALL]).await;
     let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let config = other.path().join("vnfm.yaml");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vnfm::outbound::{Destinations, Networks};
 use vnfm::{Hosts, RememberedHostKeys};
 use vnfm_core::ports::{HostServices as _, HttpRequest, SshTarget};
-use vnfm_sim::liar::{Liar, Lie};
+use vnfm_sim::hostile_server::{HostileResponse, HostileServer};
 
 /// Memory limit in KiB: more than the server ever needs, far less than an endless response.
 const MOST: u64 = 600 << 10;
@@ -156,8 +156,14 @@ async fn an_endless_response_of_a_vim_fails_only_its_operation() {
     let site = Site::with("vims: {networks: ['127.0.0.0/8']}");
     for (vim_type, sample) in KINDS {
         let vnfd = site.onboarded(sample).await;
-        for lie in [Lie::Endless, Lie::Huge, Lie::Values(2_000_000)] {
-            let vim = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+        for lie in [
+            HostileResponse::Endless,
+            HostileResponse::Huge,
+            HostileResponse::Values(2_000_000),
+        ] {
+            let vim = HostileServer::start("127.0.0.1", lie.clone())
+                .await
+                .unwrap();
             let op = site
                 .instantiated(&vnfd, &request(vim_type, &vim.url()))
                 .await;
@@ -182,8 +188,8 @@ async fn a_tenants_vim_on_the_servers_host_is_not_called() {
     let site = Site::with("");
     for (vim_type, sample) in KINDS {
         let vnfd = site.onboarded(sample).await;
-        let inner = Lie::Plain(404, "INNER AKIA password=inner-secret".into());
-        let inner = Liar::start("127.0.0.1", inner).await.unwrap();
+        let inner = HostileResponse::Plain(404, "INNER AKIA password=inner-secret".into());
+        let inner = HostileServer::start("127.0.0.1", inner).await.unwrap();
         let op = site
             .instantiated(&vnfd, &request(vim_type, &inner.url()))
             .await;
@@ -200,8 +206,14 @@ async fn a_tenants_vim_on_the_servers_host_is_not_called() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_endless_response_of_keystone_refuses_the_login_and_blocks_no_other() {
-    for lie in [Lie::Endless, Lie::Huge, Lie::Values(2_000_000)] {
-        let keystone = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+    for lie in [
+        HostileResponse::Endless,
+        HostileResponse::Huge,
+        HostileResponse::Values(2_000_000),
+    ] {
+        let keystone = HostileServer::start("127.0.0.1", lie.clone())
+            .await
+            .unwrap();
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -240,7 +252,7 @@ async fn an_endless_response_of_keystone_refuses_the_login_and_blocks_no_other()
 fn hosts(networks: &[&str]) -> Hosts {
     let networks: Vec<_> = networks.iter().map(|&text| text.to_owned()).collect();
     let to = Destinations::within(Networks::parse(&networks).unwrap());
-    Hosts::trusting(Arc::new(RememberedHostKeys::default()), to)
+    Hosts::with_host_keys(Arc::new(RememberedHostKeys::default()), to)
 }
 
 /// A request that a hook sends.
@@ -250,8 +262,10 @@ fn get(url: &str) -> HttpRequest {
 
 #[tokio::test]
 async fn an_endless_response_to_a_hook_is_cut_at_the_limit() {
-    for lie in [Lie::Endless, Lie::Huge] {
-        let target = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+    for lie in [HostileResponse::Endless, HostileResponse::Huge] {
+        let target = HostileServer::start("127.0.0.1", lie.clone())
+            .await
+            .unwrap();
         let error = hosts(&["127.0.0.1"])
             .http(&get(&target.url()))
             .await
@@ -267,12 +281,12 @@ async fn an_endless_response_to_a_hook_is_cut_at_the_limit() {
 
 #[tokio::test]
 async fn a_hook_can_call_neither_the_servers_host_nor_a_redirect_target() {
-    let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into()))
+    let inner = HostileServer::start("127.0.0.1", HostileResponse::Plain(200, "inner".into()))
         .await
         .unwrap();
     let error = hosts(&[]).http(&get(&inner.url())).await.unwrap_err();
     assert_eq!(error.name(), "hook.http-address", "{error}");
-    let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url()))
+    let outer = HostileServer::start("127.0.0.1", HostileResponse::Redirect(inner.url()))
         .await
         .unwrap();
     let response = hosts(&["127.0.0.1"])

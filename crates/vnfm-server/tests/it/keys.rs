@@ -97,7 +97,7 @@ async fn a_new_server_stores_its_key_in_barbican_and_restarts_with_it() {
     let vim = format!("/vnfm/v1/vims/{}", lab.register(&server).await);
     let info = call(&server, "GET", &vim, None).await.1;
     assert_eq!(info["key_type"], "barbican_key", "{info:#}");
-    let stored = lab.world.books().calls_of("barbican.secret_create");
+    let stored = lab.world.ledger().calls_named("barbican.secret_create");
     assert_eq!(stored.len(), 1);
     assert!(!has_key_file(&lab.data()));
     let ready = call(&server, "GET", "/readyz", None).await;
@@ -144,7 +144,7 @@ async fn the_key_migrates_to_barbican_and_back() {
     );
     lab.world
         .faults()
-        .arm(Rule::new("barbican.*", Fault::Status { status: 503 }).nth(1, 99));
+        .add(Rule::new("barbican.*", Fault::Status { status: 503 }).nth(1, 99));
     let unavailable = migrate(&server, "barbican").await;
     assert_eq!(
         (unavailable.0, &unavailable.1["code"]),
@@ -153,7 +153,7 @@ async fn the_key_migrates_to_barbican_and_back() {
         unavailable.1
     );
     assert!(has_key_file(&lab.data()), "nothing was changed");
-    lab.world.faults().disarm();
+    lab.world.faults().clear();
     migrate_both_ways(&lab, &server, &vim).await;
 }
 
@@ -197,7 +197,7 @@ async fn startup_waits_for_barbican_and_then_fails_with_a_hint() {
     drop(lab.start(true).await);
     lab.world
         .faults()
-        .arm(Rule::new("barbican.secret_payload", Fault::Status { status: 503 }).nth(1, 99));
+        .add(Rule::new("barbican.secret_payload", Fault::Status { status: 503 }).nth(1, 99));
     let mut command = lab.with(Some(1));
     let ended = tokio::task::spawn_blocking(move || {
         let mut process = command.spawn().unwrap();
@@ -218,10 +218,10 @@ async fn startup_waits_for_barbican_and_then_fails_with_a_hint() {
     );
     assert!(!log.contains(&lab.world.endpoints().password), "{log}");
     // The first attempt with its retries fails; the next one succeeds.
-    lab.world.faults().disarm();
+    lab.world.faults().clear();
     lab.world
         .faults()
-        .arm(Rule::new("barbican.secret_payload", Fault::Status { status: 503 }).nth(1, 5));
+        .add(Rule::new("barbican.secret_payload", Fault::Status { status: 503 }).nth(1, 5));
     let mut server = lab.start(true).await;
     assert_eq!(call(&server, "GET", "/readyz", None).await.0, 200);
     server.process.kill().unwrap();

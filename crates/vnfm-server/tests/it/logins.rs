@@ -119,7 +119,7 @@ impl Keystone {
 async fn keystone_tokens_are_accepted_cached_and_expire() {
     let keystone = Keystone::new().await;
     let (world, at) = (&keystone.world, keystone.world.endpoints());
-    let validations = || world.books().calls_of("keystone.token_show").len();
+    let validations = || world.ledger().calls_named("keystone.token_show").len();
     let bench = Bench::with(keystone.settings(3600, "member")).await;
     let first = keystone.token().await;
     for _ in 0..3 {

@@ -23,7 +23,7 @@ async fn a_parameter_cannot_inject_objects() {
     stage.nothing_is_there();
     let page = stage
         .cluster
-        .get_json("/api/v1/namespaces/web/configmaps/page")
+        .object("/api/v1/namespaces/web/configmaps/page")
         .unwrap();
     assert_eq!(
         page["data"]["index.html"],

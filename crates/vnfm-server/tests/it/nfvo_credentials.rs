@@ -3,14 +3,14 @@
 use crate::bench::{Bench, INSTANCES, Response, Setup, packed};
 use serde_json::json;
 use vnfm_descriptor::{Limits, Package};
-use vnfm_sim::nfvo::{CLIENT, PASSWORD, Policy, Wanted};
+use vnfm_sim::nfvo::{CLIENT, PASSWORD, Policy, RequiredLogin};
 use vnfm_sim::{Options, World};
 
 /// A server with these settings of `nfvo`, which also provides packages.
 async fn at_nfvo(world: &World, more: &str) -> Bench {
     let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
     let vnfd = &package.vnfd().descriptor_id;
-    world.nfvo().offer("at-nfvo", vnfd, packed("vnf-b-cnf"));
+    world.nfvo().onboard("at-nfvo", vnfd, packed("vnf-b-cnf"));
     let nfvo = Some(format!("{{{more}, packages: {{subscribe: false}}}}"));
     Bench::with(Setup {
         nfvo,
@@ -30,7 +30,7 @@ async fn made_of_b(bench: &Bench) -> Response {
 async fn a_renewed_password_is_used_for_the_next_package() {
     let world = World::start(Options::default()).await.unwrap();
     world.nfvo().set_policy(Policy {
-        login: Wanted::Basic,
+        login: RequiredLogin::Basic,
         ..Policy::default()
     });
     let folder = tempfile::tempdir().unwrap();
@@ -60,7 +60,7 @@ async fn a_renewed_certificate_is_used_for_the_next_package() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
     let at = folder.path().display();
-    std::fs::write(file("ca"), world.nfvo().authority()).unwrap();
+    std::fs::write(file("ca"), world.nfvo().ca_certificate()).unwrap();
     let strange = rcgen::generate_simple_self_signed(vec!["vnfm.example.com".into()]).unwrap();
     std::fs::write(file("cert"), strange.cert.pem()).unwrap();
     std::fs::write(file("key"), strange.signing_key.serialize_pem()).unwrap();

@@ -55,7 +55,7 @@ impl Scene {
     fn offer(&self) {
         self.world
             .nfvo()
-            .offer("at-nfvo", &self.vnfd, packed("vnf-b-cnf"));
+            .onboard("at-nfvo", &self.vnfd, packed("vnf-b-cnf"));
     }
 
     async fn create(&self) -> Response {
@@ -86,7 +86,7 @@ impl Scene {
     }
 
     fn calls(&self, call: &str) -> usize {
-        self.world.books().calls_of(call).len()
+        self.world.ledger().calls_named(call).len()
     }
 
     /// Waits until the packages fulfil the condition.
@@ -102,7 +102,7 @@ impl Scene {
     /// Waits until the NFVO has a subscription; returns all.
     async fn subscribed(&self) -> Value {
         loop {
-            let page = self.world.nfvo().page();
+            let page = self.world.nfvo().report();
             if page["subscriptions"]
                 .as_array()
                 .is_some_and(|all| !all.is_empty())
@@ -123,7 +123,7 @@ async fn a_missing_package_is_fetched_from_the_nfvo_on_creation_of_an_instance()
     let scene = Scene::new("subscribe: false").await;
     scene.refuses(422, "nfvo.no-package", &scene.vnfd).await;
     scene.offer();
-    scene.world.faults().arm(Rule::new(
+    scene.world.faults().add(Rule::new(
         "nfvo.package_content",
         Fault::CutAfter { cut_after: 1000 },
     ));
@@ -133,7 +133,7 @@ async fn a_missing_package_is_fetched_from_the_nfvo_on_creation_of_an_instance()
         (201, &json!(scene.vnfd)),
         "{created:?}"
     );
-    let ranges: Vec<_> = scene.world.books().calls_of("nfvo.package_content");
+    let ranges: Vec<_> = scene.world.ledger().calls_named("nfvo.package_content");
     let ranges: Vec<_> = ranges.iter().map(|call| call.subject.as_str()).collect();
     assert_eq!(ranges, ["at-nfvo ", "at-nfvo bytes=1000-"]);
     let package = &scene.packages().await[0];
@@ -159,7 +159,7 @@ async fn a_missing_package_is_fetched_from_the_nfvo_on_creation_of_an_instance()
         scene.bench.ended(&begun.created_id()).await["operationState"],
         "COMPLETED"
     );
-    assert_eq!(scene.world.books().violations(), [""; 0]);
+    assert_eq!(scene.world.ledger().violations(), [""; 0]);
 }
 
 #[tokio::test]
@@ -210,9 +210,9 @@ async fn a_failed_fetch_from_the_nfvo_is_reported_and_leaves_nothing() {
             ..Policy::default()
         });
     };
-    faults.arm(Rule::new("nfvo.packages", Fault::Status { status: 503 }));
+    faults.add(Rule::new("nfvo.packages", Fault::Status { status: 503 }));
     scene.refuses(503, "nfvo.failing", "503").await;
-    faults.arm(Rule::new(
+    faults.add(Rule::new(
         "nfvo.package_content",
         Fault::Status { status: 404 },
     ));
@@ -238,7 +238,7 @@ async fn a_failed_fetch_from_the_nfvo_is_reported_and_leaves_nothing() {
     scene
         .world
         .nfvo()
-        .offer("at-nfvo", &scene.vnfd, b"no package at all".to_vec());
+        .onboard("at-nfvo", &scene.vnfd, b"no package at all".to_vec());
     scene.refuses(422, "package.refused", "zip").await;
     scene.offer();
     assert_eq!(scene.create().await.status, 201);
@@ -252,7 +252,7 @@ async fn a_slow_fetch_gets_503_and_continues_in_the_background() {
     scene
         .world
         .faults()
-        .arm(Rule::new("nfvo.package_content", slow));
+        .add(Rule::new("nfvo.package_content", slow));
     let refused = scene.create().await;
     assert_eq!(
         (refused.status, &refused.body["code"]),
@@ -300,7 +300,7 @@ async fn packages_onboarded_at_the_nfvo_are_fetched_and_followed() {
 
     // A package in use is only disabled; an unused one is deleted.
     let instance = scene.create().await.id();
-    scene.world.nfvo().withdraw("at-nfvo");
+    scene.world.nfvo().delete_package("at-nfvo");
     scene
         .until("it is deleted there and in use here", is("DISABLED"))
         .await;
@@ -309,11 +309,11 @@ async fn packages_onboarded_at_the_nfvo_are_fetched_and_followed() {
     assert_eq!(scene.bench.delete(&path).await.status, 204);
     scene.offer();
     scene.until("it is on-boarded again", is("ENABLED")).await;
-    scene.world.nfvo().withdraw("at-nfvo");
+    scene.world.nfvo().delete_package("at-nfvo");
     scene
         .until("it is deleted there and unused here", <[Value]>::is_empty)
         .await;
-    for sent in scene.world.nfvo().page()["told"].as_array().unwrap() {
+    for sent in scene.world.nfvo().report()["told"].as_array().unwrap() {
         assert_eq!(sent["status"], 204, "{sent:#}");
         let kind = sent["notification"]["notificationType"].as_str().unwrap();
         crate::oracle::check(kind, &sent["notification"]);
@@ -352,7 +352,7 @@ async fn a_restarted_server_has_one_subscription_at_the_nfvo() {
     let before = first.subscribed().await;
     let nfvo = vnfm_server::nfvo::Nfvo {
         endpoint: first.world.nfvo().url().to_owned(),
-        packages: Some(vnfm_server::supply::NfvoPackages::default()),
+        packages: Some(vnfm_server::nfvo_packages::NfvoPackages::default()),
         ..vnfm_server::nfvo::Nfvo::default()
     };
     // A second process at the same address.
@@ -364,7 +364,7 @@ async fn a_restarted_server_has_one_subscription_at_the_nfvo() {
     let mut standing = tokio::task::JoinSet::new();
     standing.spawn(async move { second.follow(&app).await });
     loop {
-        let now = first.world.nfvo().page()["subscriptions"].clone();
+        let now = first.world.nfvo().report()["subscriptions"].clone();
         if now != before && now.as_array().is_some_and(|all| all.len() == 1) {
             break;
         }

@@ -6,9 +6,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::io::{Cursor, Read as _, Write as _};
 use std::sync::Arc;
-use vnfm_sim::books::Books;
 use vnfm_sim::faults::Faults;
 use vnfm_sim::kubernetes::{Cluster, ClusterSpec, Clusters};
+use vnfm_sim::ledger::Ledger;
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
@@ -27,14 +27,14 @@ fn narrowed() -> String {
 
 impl Stage {
     pub(crate) async fn new() -> Self {
-        let clusters = Clusters::new(Books::new(), Faults::new());
+        let clusters = Clusters::new(Ledger::new(), Faults::new());
         let spec = ClusterSpec {
             name: "one".into(),
             address: [127, 0, 0, 1].into(),
             port: 0,
         };
         let cluster = clusters.start(spec).await.unwrap();
-        cluster.furnish("node-1", [127, 0, 0, 1].into());
+        cluster.make_standalone("node-1", [127, 0, 0, 1].into());
         let bench = Bench::with(Setup {
             kubernetes: true,
             ..users(&narrowed())
@@ -116,7 +116,7 @@ impl Stage {
 
     pub(crate) fn nothing_is_there(&self) {
         for path in OUTSIDE {
-            assert!(self.cluster.get_json(path).is_none(), "{path}");
+            assert!(self.cluster.object(path).is_none(), "{path}");
         }
     }
 }
@@ -205,7 +205,7 @@ async fn a_tenant_on_a_shared_vim_stays_in_its_own_namespace() {
     stage.completes(&instance, &vim, json!({})).await;
     let namespace = stage
         .cluster
-        .get_json(&format!("/api/v1/namespaces/vnf-{instance}"))
+        .object(&format!("/api/v1/namespaces/vnf-{instance}"))
         .unwrap();
     let enforced = &namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
     assert_eq!(enforced, "baseline", "the cluster enforces it too");
@@ -362,7 +362,7 @@ async fn a_tenants_own_vim_is_limited_only_by_its_policy() {
     assert_eq!(set(json!({})).await.status, 200);
     assert_eq!(stage.bench.get(&path).await.body["policy"], Value::Null);
     stage.completes(&instance, &vim, json!({})).await;
-    assert!(stage.cluster.get_json(OUTSIDE[1]).is_some());
+    assert!(stage.cluster.object(OUTSIDE[1]).is_some());
     // Only an admin of its tenant can change its policy.
     stage.bench.log_in("acme-operator");
     assert_eq!(set(json!({})).await.status, 403);
@@ -447,6 +447,6 @@ async fn a_heal_by_a_wider_role_keeps_the_scope_of_the_instance() {
     stage.nothing_is_there();
     for (namespace, is_there) in [("web", true), ("kube-system", false)] {
         let page = format!("/api/v1/namespaces/{namespace}/configmaps/page");
-        assert_eq!(stage.cluster.get_json(&page).is_some(), is_there, "{page}");
+        assert_eq!(stage.cluster.object(&page).is_some(), is_there, "{page}");
     }
 }

@@ -9,7 +9,7 @@ use crate::tenants::{
 use crate::world::REGISTERS;
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use vnfm_server::access::roles::{NEEDS, Needs};
+use vnfm_server::access::roles::{ROUTE_ROLES, RequiredRole};
 
 /// The only VIM in the scope of `narrow`.
 const OURS: &str = "11111111-1111-4111-8111-111111111111";
@@ -51,7 +51,7 @@ async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
     let has = furnished(&bench, &callback).await;
     let mut tried = 0;
     for user in ["wrong-vendor", "wrong-vim", "wrong-namespace"] {
-        for (template, method, needs) in NEEDS.iter().flat_map(|(template, methods)| {
+        for (template, method, needs) in ROUTE_ROLES.iter().flat_map(|(template, methods)| {
             methods
                 .iter()
                 .map(move |(method, needs)| (*template, *method, *needs))
@@ -66,17 +66,17 @@ async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
                 parameter.map(|(parameter, _)| is_shown(user, parameter)),
             ) {
                 // Host keys need a role without a scope.
-                (Needs::Role(_), Some(false)) if template.ends_with("{hostKeyId}") => {
+                (RequiredRole::Role(_), Some(false)) if template.ends_with("{hostKeyId}") => {
                     assert_eq!(response.status, 403, "{what}");
                 }
-                (Needs::Role(_), Some(false)) => assert_eq!(response.status, 404, "{what}"),
-                (Needs::Role(_), Some(true)) if method == "get" => {
+                (RequiredRole::Role(_), Some(false)) => assert_eq!(response.status, 404, "{what}"),
+                (RequiredRole::Role(_), Some(true)) if method == "get" => {
                     assert_eq!(response.status, 200, "{what}");
                 }
-                (Needs::Operator, _) | (Needs::Role(_), Some(true)) => {
+                (RequiredRole::Operator, _) | (RequiredRole::Role(_), Some(true)) => {
                     assert_eq!(response.status, 403, "{what}");
                 }
-                (Needs::Role(_), None) => {}
+                (RequiredRole::Role(_), None) => {}
             }
             nothing_is_told(user, (method, &path), &response, (&has, named.as_deref()));
             tried += 1;

@@ -6,7 +6,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Change, HostPin, PinnedHost};
 use vnfm_server::access::Role;
-use vnfm_server::access::roles::{NEEDS, Needs};
+use vnfm_server::access::roles::{ROUTE_ROLES, RequiredRole};
 
 /// Users with [`crate::bench::PASSWORD`]: name, tenant, role.
 pub(crate) const USERS: &[(&str, &str, Role)] = &[
@@ -165,7 +165,7 @@ async fn no_route_reads_or_changes_data_of_another_tenant() {
     let (callback, _task) = callback().await;
     bench.log_in("acme-admin");
     let has = furnished(&bench, &callback).await;
-    let routes: Vec<_> = NEEDS
+    let routes: Vec<_> = ROUTE_ROLES
         .iter()
         .flat_map(|(template, methods)| {
             methods
@@ -182,9 +182,9 @@ async fn no_route_reads_or_changes_data_of_another_tenant() {
         let response = ask(&bench, method, &path).await;
         let what = format!("{method} {path}: {response:?}");
         match (needs, &named) {
-            (Needs::Operator, _) => assert_eq!(response.status, 403, "{what}"),
-            (Needs::Role(_), Some(_)) => assert_eq!(response.status, 404, "{what}"),
-            (Needs::Role(_), None) => assert_ne!(response.status, 403, "{what}"),
+            (RequiredRole::Operator, _) => assert_eq!(response.status, 403, "{what}"),
+            (RequiredRole::Role(_), Some(_)) => assert_eq!(response.status, 404, "{what}"),
+            (RequiredRole::Role(_), None) => assert_ne!(response.status, 403, "{what}"),
         }
         // The response may contain the requested id, but no other id and no name.
         let ids = has
@@ -261,7 +261,7 @@ async fn every_route_requires_exactly_its_role() {
     };
     for (user, tenant, role) in USERS {
         bench.log_in(user);
-        for (template, methods) in NEEDS {
+        for (template, methods) in ROUTE_ROLES {
             let (path, _) = concrete(template, &nothing);
             let path: String = path
                 .split('/')
@@ -270,10 +270,10 @@ async fn every_route_requires_exactly_its_role() {
                 .join("/");
             for (method, needs) in *methods {
                 let is_enough = match (needs, role) {
-                    (Needs::Operator, role) => (*tenant, *role) == ("default", Role::Admin),
-                    (Needs::Role(Role::Read), _) | (_, Role::Admin) => true,
-                    (Needs::Role(Role::Operate), role) => *role == Role::Operate,
-                    (Needs::Role(Role::Admin), _) => false,
+                    (RequiredRole::Operator, role) => (*tenant, *role) == ("default", Role::Admin),
+                    (RequiredRole::Role(Role::Read), _) | (_, Role::Admin) => true,
+                    (RequiredRole::Role(Role::Operate), role) => *role == Role::Operate,
+                    (RequiredRole::Role(Role::Admin), _) => false,
                 };
                 let response = ask(&bench, method, &path).await;
                 let what = format!("{user}: {method} {path}: {response:?}");
@@ -287,8 +287,8 @@ async fn every_route_requires_exactly_its_role() {
                 if response.status == 403 {
                     assert_eq!(response.body["code"], "access.forbidden", "{what}");
                     let enough = match needs {
-                        Needs::Role(role) => format!("needs the role `{role}`"),
-                        Needs::Operator => {
+                        RequiredRole::Role(role) => format!("needs the role `{role}`"),
+                        RequiredRole::Operator => {
                             "needs the role `admin` in the tenant `default`".to_owned()
                         }
                     };

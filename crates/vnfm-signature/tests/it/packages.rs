@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
-use vnfm_descriptor::{Limits, Outer, Package, manifest_with, repack, wrap};
+use vnfm_descriptor::{Limits, Package, SignedArchive, manifest_with, repack, wrap};
 use vnfm_signature::{Fault, Kind, Report, Trust, check, check_outer};
 
 fn sample() -> Package {
@@ -240,7 +240,7 @@ fn option_2_signs_every_byte_of_the_package() {
     let trust = Trust::new(&pki.bytes("root.pem"), None).unwrap();
     for (options, beside) in [("-certfile middle.pem", false), ("-nocerts", true)] {
         let path = outer(&pki, options, beside);
-        let found = Outer::find(&path, &Limits::default()).unwrap();
+        let found = SignedArchive::find(&path, &Limits::default()).unwrap();
         assert_eq!(
             (found.package(), found.certificate_file().is_some()),
             ("web.csar", beside)
@@ -263,7 +263,7 @@ fn option_2_signs_every_byte_of_the_package() {
         &mut File::create(&other).unwrap(),
     )
     .unwrap();
-    let found = Outer::find(&outer(&pki, "", false), &Limits::default()).unwrap();
+    let found = SignedArchive::find(&outer(&pki, "", false), &Limits::default()).unwrap();
     let signature = found.signature().unwrap();
     let path = pki.path("forged.zip");
     wrap(
@@ -273,7 +273,7 @@ fn option_2_signs_every_byte_of_the_package() {
         &mut File::create(&path).unwrap(),
     )
     .unwrap();
-    let forged = Outer::find(&path, &Limits::default()).unwrap();
+    let forged = SignedArchive::find(&path, &Limits::default()).unwrap();
     let report = check_outer(&forged, (1 << 20, &mut Vec::new()), None).unwrap();
     assert_eq!(faults(&report), [("web.csar", &Fault::Content)]);
 }
@@ -288,8 +288,8 @@ fn a_package_is_not_an_outer_archive() {
         &mut File::create(&path).unwrap(),
     )
     .unwrap();
-    assert!(Outer::find(&path, &Limits::default()).is_none());
-    assert!(Outer::find(&pki.path("absent"), &Limits::default()).is_none());
+    assert!(SignedArchive::find(&path, &Limits::default()).is_none());
+    assert!(SignedArchive::find(&pki.path("absent"), &Limits::default()).is_none());
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(crate) fn claim(host: &Arc<Host>, argv: &[String]) -> Result<Option<KubeadmL
             args.join(" "),
             host.spec().name
         );
-        host.lan.books.violation(message.clone());
+        host.lan.books.record_violation(message.clone());
         return Err(Output::fail(1, format!("{message}\n")));
     }
     Ok(Some(KubeadmLock(host.clone())))
@@ -83,7 +83,7 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -
                 .host
                 .lan
                 .books
-                .violation(format!("`{}` is not simulated", argv.join(" ")));
+                .record_violation(format!("`{}` is not simulated", argv.join(" ")));
             Err(format!(
                 "unknown command {args:?} for \"kubeadm\" (not simulated)\n"
             ))
@@ -461,7 +461,7 @@ fn token(host: &Arc<Host>, args: &[&str], piped: &str) -> Result<String, String>
         }
         ["list"] => {
             let secrets = plane
-                .get_json("/api/v1/namespaces/kube-system/secrets")
+                .object("/api/v1/namespaces/kube-system/secrets")
                 .unwrap_or_default();
             let names = secrets["items"].as_array().into_iter().flatten();
             let names = names.filter_map(|secret| secret["metadata"]["name"].as_str());

@@ -86,7 +86,7 @@ pub(crate) async fn kubectl(shell: &Shell, argv: &[String], input: &mut Input) -
                 .host
                 .lan
                 .books
-                .violation(format!("`kubectl {}` is not simulated", other.join(" ")));
+                .record_violation(format!("`kubectl {}` is not simulated", other.join(" ")));
             Err(format!(
                 "error: unknown command {other:?} for \"kubectl\" (not simulated)\n"
             ))
@@ -186,9 +186,9 @@ fn get(
     let path = path(kind, line.namespace).ok_or_else(|| unknown(kind))?;
     let object = match names.as_slice() {
         [] => cluster
-            .get_json(&path)
+            .object(&path)
             .unwrap_or_else(|| json!({ "items": [] })),
-        [name, ..] => cluster.get_json(&format!("{path}/{name}")).ok_or_else(|| {
+        [name, ..] => cluster.object(&format!("{path}/{name}")).ok_or_else(|| {
             format!("Error from server (NotFound): {kind} \"{name}\" not found\n")
         })?,
     };
@@ -236,7 +236,7 @@ async fn wait(
         ));
     }
     let names: Vec<String> = if line.all {
-        let nodes = cluster.get_json("/api/v1/nodes").unwrap_or_default();
+        let nodes = cluster.object("/api/v1/nodes").unwrap_or_default();
         let items = nodes["items"].as_array().cloned().unwrap_or_default();
         items
             .iter()
@@ -255,7 +255,7 @@ async fn wait(
     let mut ticks = interval(POLL_INTERVAL);
     let mut messages = Vec::new();
     for name in names {
-        if cluster.get_json(&format!("/api/v1/nodes/{name}")).is_none() {
+        if cluster.object(&format!("/api/v1/nodes/{name}")).is_none() {
             return Err(format!(
                 "Error from server (NotFound): nodes \"{name}\" not found\n"
             ));
@@ -283,7 +283,7 @@ fn delete(
     let mut messages = Vec::new();
     for name in names {
         let object_path = format!("{path}/{name}");
-        if cluster.get_json(&object_path).is_none() {
+        if cluster.object(&object_path).is_none() {
             if line.ignore_not_found {
                 continue;
             }

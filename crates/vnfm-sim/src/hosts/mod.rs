@@ -28,9 +28,9 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use crate::books::{Books, Entry};
 use crate::faults::Faults;
 use crate::kubernetes::{Cluster, Clusters};
+use crate::ledger::{Entry, Ledger};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use host::Host;
@@ -75,7 +75,7 @@ impl std::fmt::Debug for User {
 
 /// State shared by all hosts of a world.
 pub(crate) struct Network {
-    pub(crate) books: Arc<Books>,
+    pub(crate) books: Arc<Ledger>,
     pub(crate) faults: Arc<Faults>,
     pub(crate) clusters: Arc<Clusters>,
     pub(crate) ssh_port: u16,
@@ -102,7 +102,7 @@ pub struct Hosts {
 impl Hosts {
     /// Starts without hosts; each will listen on `ssh_port` of its own address.
     pub fn new(
-        books: Arc<Books>,
+        books: Arc<Ledger>,
         faults: Arc<Faults>,
         clusters: Arc<Clusters>,
         ssh_port: u16,
@@ -122,7 +122,7 @@ impl Hosts {
 
     /// Adds a machine to the inventory before it boots; it stays there until it is destroyed.
     pub(crate) fn add_to_inventory(&self, spec: &HostSpec) {
-        self.lan.books.enter(Entry {
+        self.lan.books.add_entry(Entry {
             kind: "host".into(),
             id: spec.server_id.clone(),
             name: spec.name.clone(),
@@ -160,7 +160,7 @@ impl Hosts {
             host.stop_control_plane().await;
             host.set_node_served(false);
         }
-        self.lan.books.strike("host", server_id);
+        self.lan.books.remove_entry("host", server_id);
     }
 
     /// Powers a machine off; its disk stays. A node on it is silent until power-on.

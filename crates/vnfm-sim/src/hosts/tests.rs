@@ -3,9 +3,9 @@
 use super::host::Host;
 use super::shell::{Input, Output, Shell};
 use super::{HostSpec, Hosts, User};
-use crate::books::Books;
 use crate::faults::{Fault, Faults, Rule};
 use crate::kubernetes::Clusters;
+use crate::ledger::Ledger;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
@@ -21,7 +21,7 @@ const NETWORK: &str = "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: c
 /// Hosts without the other services, in an unused loopback /24.
 struct Room {
     hosts: Hosts,
-    books: Arc<Books>,
+    books: Arc<Ledger>,
     faults: Arc<Faults>,
     net: [u8; 2],
 }
@@ -40,7 +40,7 @@ impl Room {
             }
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let port = listener.local_addr().unwrap().port();
-            let (books, faults) = (Books::new(), Faults::new());
+            let (books, faults) = (Ledger::new(), Faults::new());
             let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
             let hosts = Hosts::new(books.clone(), faults.clone(), clusters, port);
             return Self {
@@ -111,7 +111,7 @@ async fn a_shell_runs_commands_with_pipes_connectors_and_permissions() {
     assert_eq!(text(&root), "root\n");
     assert!(
         room.books
-            .calls_of("host.exec")
+            .calls_named("host.exec")
             .iter()
             .any(|call| call.subject == "m1: frobnicate --all")
     );
@@ -285,7 +285,7 @@ async fn a_concurrent_kubeadm_is_a_violation() {
     let host = room.boot("m1", 1).await;
     as_root(&host, "sysctl -qw net.ipv4.ip_forward=1").await;
     room.faults
-        .arm(Rule::new("host.exec", Fault::Delay { delay_ms: 200 }).on("kubeadm init"));
+        .add(Rule::new("host.exec", Fault::Delay { delay_ms: 200 }).on("kubeadm init"));
     let (first, second) = tokio::join!(
         as_root(&host, "kubeadm init"),
         as_root(&host, "kubeadm reset -f")
@@ -305,7 +305,7 @@ async fn a_step_outlives_the_connection_that_started_it() {
         "absent\n"
     );
     room.faults
-        .arm(Rule::new("host.exec", Fault::Delay { delay_ms: 100 }).on("m1: echo done"));
+        .add(Rule::new("host.exec", Fault::Delay { delay_ms: 100 }).on("m1: echo done"));
     let started = as_root(&host, &format!("{step} start i slow -- echo done")).await;
     assert_eq!(text(&started), "started\n");
     assert_eq!(
@@ -329,7 +329,7 @@ async fn a_step_outlives_the_connection_that_started_it() {
 #[tokio::test]
 async fn power_and_packages() {
     let room = Room::new().await;
-    room.faults.arm(Rule::new(
+    room.faults.add(Rule::new(
         "host.packages",
         Fault::Exit {
             exit: 1,

@@ -251,7 +251,7 @@ impl Api {
                     "kubernetes: `{} {}` is not modelled",
                     request.method, request.path
                 );
-                self.0.books.violation(message.clone());
+                self.0.books.record_violation(message.clone());
                 Err(error(501, "NotImplemented", &message))
             }
         }

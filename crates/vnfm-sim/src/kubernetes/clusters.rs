@@ -14,8 +14,8 @@ use super::auth::Tokens;
 use super::controllers::Controllers;
 use super::objects::Store;
 use super::{Cluster, lock, run_controllers, seeds, tls};
-use crate::books::{Books, InventorySource};
 use crate::faults::Faults;
+use crate::ledger::{InventorySource, Ledger};
 
 /// A cluster to start.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ pub struct ClusterSpec {
 
 /// The running clusters of a world.
 pub struct Clusters {
-    books: Arc<Books>,
+    books: Arc<Ledger>,
     faults: Arc<Faults>,
     pod_start: Mutex<Duration>,
     running: Mutex<BTreeMap<String, Arc<Cluster>>>,
@@ -38,7 +38,7 @@ pub struct Clusters {
 
 impl Clusters {
     /// Starts without clusters.
-    pub fn new(books: Arc<Books>, faults: Arc<Faults>) -> Self {
+    pub fn new(books: Arc<Ledger>, faults: Arc<Faults>) -> Self {
         Self {
             books,
             faults,

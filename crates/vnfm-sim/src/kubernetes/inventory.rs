@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Cluster;
 use super::objects::{Key, Store};
-use crate::books::{Entry, InventorySource};
+use crate::ledger::{Entry, InventorySource};
 
 impl InventorySource for Cluster {
     fn entries(&self) -> Vec<Entry> {

@@ -46,9 +46,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
-use crate::books::Books;
 use crate::faults::Faults;
 use crate::http::{Listening, Server, serve};
+use crate::ledger::Ledger;
 use crate::time::pause;
 use auth::Tokens;
 pub use clusters::{ClusterSpec, Clusters};
@@ -68,7 +68,7 @@ pub struct Cluster {
     /// Whether the cluster is part of the world, not left behind by a test.
     is_standalone: AtomicBool,
     tls: TlsAcceptor,
-    books: Arc<Books>,
+    books: Arc<Ledger>,
     faults: Arc<Faults>,
     listening: Mutex<Option<Listening>>,
     controller: Mutex<Option<JoinHandle<()>>>,
@@ -133,7 +133,7 @@ impl Cluster {
     }
 
     /// Makes it a standalone cluster of the world, with a network and one node.
-    pub fn furnish(&self, node: &str, address: IpAddr) {
+    pub fn make_standalone(&self, node: &str, address: IpAddr) {
         self.has_network.store(true, Ordering::SeqCst);
         self.is_standalone.store(true, Ordering::SeqCst);
         self.add_node(node, &address.to_string());
@@ -183,7 +183,7 @@ impl Cluster {
     }
 
     /// The object or list at an API path.
-    pub fn get_json(&self, path: &str) -> Option<Value> {
+    pub fn object(&self, path: &str) -> Option<Value> {
         let store = self.store();
         let (kind, namespace, name) = api::locate(&store, path)?;
         if name.is_empty() {
@@ -199,7 +199,7 @@ impl Cluster {
     }
 
     /// Makes images work that could not be pulled or that crashed.
-    pub fn mend_images(&self) {
+    pub fn fix_images(&self) {
         self.store().fix_images();
     }
 

@@ -31,9 +31,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use uuid::Uuid;
 
-use crate::books::Books;
 use crate::faults::Faults;
 use crate::http::{Listening, Reply, Request, Route, Server, Service, serve};
+use crate::ledger::Ledger;
 
 /// The only user (and OAuth 2.0 client) that may log in.
 pub const CLIENT: &str = "vnfm";
@@ -57,7 +57,7 @@ pub struct Policy {
     /// Merged into every `VnfPkgInfo` (RFC 7396), for instance to send a wrong checksum.
     pub package: Value,
     /// The authentication that a caller needs.
-    pub login: Wanted,
+    pub login: RequiredLogin,
     /// Lifetime of a token in seconds; 0 means 3600.
     pub token_life: i64,
 }
@@ -65,7 +65,7 @@ pub struct Policy {
 /// The authentication that a caller needs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wanted {
+pub enum RequiredLogin {
     /// No authentication.
     #[default]
     None,
@@ -99,7 +99,7 @@ struct State {
 /// A running NFVO.
 pub struct Nfvo {
     state: Mutex<State>,
-    books: Arc<Books>,
+    books: Arc<Ledger>,
     url: String,
     secure_url: String,
     certificates: tls::Certificates,
@@ -108,7 +108,7 @@ pub struct Nfvo {
 
 impl Nfvo {
     /// Starts listening on free ports of 127.0.0.1.
-    pub(crate) async fn open(books: Arc<Books>, faults: Arc<Faults>) -> anyhow::Result<Arc<Self>> {
+    pub(crate) async fn open(books: Arc<Ledger>, faults: Arc<Faults>) -> anyhow::Result<Arc<Self>> {
         let plain = TcpListener::bind("127.0.0.1:0").await?;
         let secure = TcpListener::bind("127.0.0.1:0").await?;
         let (certificates, acceptor) = tls::create()?;
@@ -150,7 +150,7 @@ impl Nfvo {
     }
 
     /// Certificate of its CA, PEM.
-    pub fn authority(&self) -> &str {
+    pub fn ca_certificate(&self) -> &str {
         &self.certificates.authority
     }
 
@@ -170,7 +170,7 @@ impl Nfvo {
     }
 
     /// Received grant requests with their responses, packages, subscriptions, notifications and the number of tokens.
-    pub fn page(&self) -> Value {
+    pub fn report(&self) -> Value {
         let state = self.state();
         let case = |id: &String| {
             let case = &state.grants[id];
@@ -202,9 +202,9 @@ impl Nfvo {
         let state = self.state();
         let credentials = request.header("authorization");
         let allowed = match state.policy.login {
-            Wanted::None => true,
-            Wanted::Basic => credentials == basic_credentials(),
-            Wanted::Oauth2 => {
+            RequiredLogin::None => true,
+            RequiredLogin::Basic => credentials == basic_credentials(),
+            RequiredLogin::Oauth2 => {
                 let token = credentials.strip_prefix("Bearer ").unwrap_or_default();
                 state
                     .tokens
@@ -225,7 +225,7 @@ impl Nfvo {
         let wrong = decide::broken_rules(&body);
         if !wrong.is_empty() {
             let message = format!("nfvo: invalid grant request: {}", wrong.join("; "));
-            self.books.violation(message.clone());
+            self.books.record_violation(message.clone());
             return Err(problem(400, &message));
         }
         let id = Uuid::new_v4().to_string();

@@ -82,7 +82,7 @@ impl Package {
 
 impl Nfvo {
     /// Onboards a package, replacing one with this id, and notifies subscribers.
-    pub fn offer(self: &Arc<Self>, id: &str, vnfd_id: &str, content: Vec<u8>) {
+    pub fn onboard(self: &Arc<Self>, id: &str, vnfd_id: &str, content: Vec<u8>) {
         let (vnfd_id, content) = (vnfd_id.to_owned(), Bytes::from(content));
         let offered = Package {
             vnfd_id: vnfd_id.clone(),
@@ -111,7 +111,7 @@ impl Nfvo {
     }
 
     /// Deletes a package and notifies subscribers; false if unknown package.
-    pub fn withdraw(self: &Arc<Self>, id: &str) -> bool {
+    pub fn delete_package(self: &Arc<Self>, id: &str) -> bool {
         let Some(removed) = self.state().catalog.packages.remove(id) else {
             return false;
         };
@@ -229,7 +229,7 @@ impl Nfvo {
         let wanted = wanted.map(|wanted| wanted.trim_matches('\'').replace("''", "'"));
         if wanted.is_none() && !filter.is_empty() {
             let message = format!("nfvo: `{filter}` is a filter that is not modelled");
-            self.books.violation(message.clone());
+            self.books.record_violation(message.clone());
             return Err(problem(400, &message));
         }
         let state = self.state();
@@ -294,7 +294,7 @@ impl Nfvo {
         let body = request.json();
         if body["callbackUri"].as_str().is_none_or(str::is_empty) {
             let message = "nfvo: a subscription without callbackUri";
-            self.books.violation(message.to_owned());
+            self.books.record_violation(message.to_owned());
             return Err(problem(400, message));
         }
         let id = Uuid::new_v4().to_string();

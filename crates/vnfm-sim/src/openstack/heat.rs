@@ -356,7 +356,7 @@ impl Heat {
             other => {
                 self.0
                     .books
-                    .violation(format!("heat: the stack action `{other}` is not modelled"));
+                    .record_violation(format!("heat: the stack action `{other}` is not modelled"));
                 return Err(error(
                     501,
                     "NotImplemented",
@@ -398,7 +398,9 @@ impl Heat {
 
     pub(super) fn refuse(&self, wrong: &TemplateError) -> Reply {
         if wrong.message.contains("not modelled by the simulated") {
-            self.0.books.violation(format!("heat: {}", wrong.message));
+            self.0
+                .books
+                .record_violation(format!("heat: {}", wrong.message));
             return error(501, "NotImplemented", &wrong.message);
         }
         error(400, wrong.kind, &wrong.message)

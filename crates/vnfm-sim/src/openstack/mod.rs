@@ -35,10 +35,10 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
-use crate::books::{Books, Entry, InventorySource};
 use crate::faults::{Fault, Faults};
 use crate::hosts::{HostSpec, Hosts, User as HostUser};
 use crate::http::{Listening, Reply, Request, Server, Service, serve};
+use crate::ledger::{Entry, InventorySource, Ledger};
 use crate::time::pause;
 pub use state::PASSWORD;
 use state::{Endpoint, KINDS, State, Token, new_id, text};
@@ -66,7 +66,7 @@ impl Default for CloudOptions {
 
 /// A running cloud.
 pub struct Cloud {
-    pub(crate) books: Arc<Books>,
+    pub(crate) books: Arc<Ledger>,
     pub(crate) faults: Arc<Faults>,
     pub(crate) hosts: Arc<Hosts>,
     pub(crate) options: CloudOptions,
@@ -95,7 +95,7 @@ impl Cloud {
     /// Starts every service on a free port of 127.0.0.1.
     pub(crate) async fn open(
         hosts: Arc<Hosts>,
-        books: Arc<Books>,
+        books: Arc<Ledger>,
         faults: Arc<Faults>,
         (block, options): ([u8; 2], CloudOptions),
     ) -> anyhow::Result<Arc<Self>> {
@@ -376,7 +376,7 @@ impl Cloud {
             Err(error) => {
                 self.books
                     .record("host", "host.boot", &name, (1, format!("{error:#}")));
-                self.books.violation(format!(
+                self.books.record_violation(format!(
                     "the host of server `{name}` did not boot: {error:#}"
                 ));
             }

@@ -38,7 +38,7 @@ async fn deleting_a_stack_of_three_servers_leaves_nothing_behind() {
     check_servers(&nfv, &block).await;
 
     nfv.delete(&stack).await;
-    assert_eq!(world.books().left_behind(), []);
+    assert_eq!(world.ledger().left_behind(), []);
     let path = format!("/stacks/vnf-1/{}", stack["id"].as_str().unwrap());
     let again = nfv
         .ask(Method::DELETE, ("orchestration", &path), None)
@@ -48,7 +48,7 @@ async fn deleting_a_stack_of_three_servers_leaves_nothing_behind() {
         (again.status.as_u16(), again.message()),
         (404, "The Stack (vnf-1) could not be found.")
     );
-    assert_eq!(world.books().violations(), Vec::<String>::new());
+    assert_eq!(world.ledger().violations(), Vec::<String>::new());
 }
 
 /// The stack `vnf-1` is found by name, and its six resources are complete.
@@ -196,7 +196,7 @@ async fn groups_create_nested_stacks_with_outputs_and_grow_on_update() {
 
     let stack = grow_group(&nfv, id).await;
     nfv.delete(&stack).await;
-    assert_eq!(world.books().left_behind(), []);
+    assert_eq!(world.ledger().left_behind(), []);
 }
 
 /// Sets the group's desired capacity to 3 by PATCH, which makes five servers.
@@ -306,7 +306,7 @@ async fn invalid_stacks_get_heats_errors_and_create_nothing() {
     );
     assert_eq!(
         world
-            .books()
+            .ledger()
             .left_behind()
             .iter()
             .map(|e| e.kind.as_str())
@@ -344,7 +344,7 @@ async fn an_exceeded_quota_fails_the_stack_and_rollback_leaves_only_its_record()
     assert_eq!(stack["stack_status"], "ROLLBACK_COMPLETE");
     assert_eq!(
         world
-            .books()
+            .ledger()
             .left_behind()
             .iter()
             .map(|e| e.name.as_str())
@@ -436,8 +436,8 @@ async fn check_finds_a_missing_server_and_an_update_recreates_it() {
     assert_eq!(healed["stack_status"], "UPDATE_COMPLETE");
     assert!(healed["tags"].is_null());
     let names: Vec<String> = world
-        .books()
-        .stock()
+        .ledger()
+        .inventory()
         .into_iter()
         .filter(|e| e.kind == "server")
         .map(|e| e.name)
@@ -455,7 +455,7 @@ async fn an_unmodelled_request_gets_501_and_is_a_violation() {
     let answer = nfv.get("compute", "/os-hypervisors/detail").await;
     assert_eq!(answer.status, 501);
     assert_eq!(
-        world.books().violations(),
+        world.ledger().violations(),
         ["nova: `GET /v2.1/os-hypervisors/detail` is not modelled"]
     );
 }

@@ -120,8 +120,8 @@ async fn a_deployment_creates_ready_pods_and_is_deleted_with_its_namespace() {
             .then_some(())
     })
     .await;
-    assert_eq!(world.books().left_behind(), []);
-    assert_eq!(world.books().violations(), Vec::<String>::new());
+    assert_eq!(world.ledger().left_behind(), []);
+    assert_eq!(world.ledger().violations(), Vec::<String>::new());
 }
 
 /// Applies a service in front of the pods and checks that it gets a cluster address.
@@ -241,7 +241,7 @@ async fn jobs_stateful_sets_daemon_sets_and_claims_become_ready() {
     }
     let at = |path: &str, pointer: &str| {
         cluster
-            .get_json(path)
+            .object(path)
             .and_then(|body| body.pointer(pointer).cloned())
             .unwrap_or_default()
     };
@@ -312,7 +312,7 @@ async fn nodes_wait_for_a_network_and_bootstrap_tokens_can_be_revoked() {
     );
     assert!(world.clusters().start(spec).await.is_err());
     world.clusters().stop("joined").await;
-    assert_eq!(world.books().left_behind(), []);
+    assert_eq!(world.ledger().left_behind(), []);
 }
 
 #[tokio::test]
@@ -321,7 +321,7 @@ async fn faults_apply_to_the_api_server() {
     let client = client(&world).await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "m" } });
-    world.faults().arm(
+    world.faults().add(
         Rule::new(
             "kubernetes.apply",
             Fault::ErrorAfterEffect {
@@ -340,7 +340,7 @@ async fn faults_apply_to_the_api_server() {
         500
     );
     assert!(maps.get_opt("m").await.unwrap().is_some());
-    world.faults().arm(Rule::new(
+    world.faults().add(Rule::new(
         "kubernetes.delete",
         Fault::Drop {
             drop: vnfm_sim::faults::When::After,

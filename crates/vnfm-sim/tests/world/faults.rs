@@ -91,8 +91,8 @@ async fn a_drop_fault_cuts_the_connection_before_or_after_the_effect() {
         assert_eq!(stacks(&nfv).await, left, "{when}");
     }
     let noted: Vec<(i64, String)> = world
-        .books()
-        .calls_of("heat.stack_create")
+        .ledger()
+        .calls_named("heat.stack_create")
         .into_iter()
         .map(|c| (c.status, c.detail))
         .collect();
@@ -157,7 +157,7 @@ async fn a_failing_resource_fails_its_stack_and_a_hanging_one_keeps_it_in_progre
         .clone();
     assert_eq!(hung["stack_status"], "CREATE_IN_PROGRESS");
     nfv.delete(&hung).await;
-    assert_eq!(world.books().left_behind(), []);
+    assert_eq!(world.ledger().left_behind(), []);
 }
 
 fn count_servers(entries: &Value) -> usize {

@@ -77,7 +77,7 @@ async fn an_eviction_respects_the_disruption_budget() {
     cluster.apply(&budget(&json!("100%"))).unwrap();
     let path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/web";
     until("the budget is known", || async {
-        let status = cluster.get_json(path)?["status"].clone();
+        let status = cluster.object(path)?["status"].clone();
         (status["desiredHealthy"] == 2 && status["disruptionsAllowed"] == 0).then_some(())
     })
     .await;
@@ -124,7 +124,7 @@ async fn an_eviction_respects_the_disruption_budget() {
         404
     );
     assert_eq!(cluster.evict("default", &after[0].name_any()), Ok(()));
-    assert_eq!(world.books().violations(), Vec::<String>::new());
+    assert_eq!(world.ledger().violations(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn a_deleted_pod_on_a_silent_node_terminates_once_the_node_is_out_of_servi
         .await
         .unwrap();
     until("the pod is collected", || async {
-        cluster.get_json(alone).is_none().then_some(())
+        cluster.object(alone).is_none().then_some(())
     })
     .await;
 }

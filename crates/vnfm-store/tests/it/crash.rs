@@ -306,10 +306,7 @@ async fn rotate_and_back_up(folder: &std::path::Path) {
             .and_then(|()| out.flush())
             .unwrap();
         drop(out);
-        store
-            .nameless_backup(&packages, folder, at())
-            .await
-            .unwrap();
+        store.unnamed_backup(&packages, folder, at()).await.unwrap();
     }
 }
 

@@ -8,7 +8,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use vnfm_core::ports::{Store as _, StoreError};
 use vnfm_descriptor::Limits;
-use vnfm_store::{Folder, PackageDir, SecretKeys, SqliteStore, accept_loss, check_files, sweep};
+use vnfm_store::{
+    Folder, PackageDir, SecretKeys, SqliteStore, accept_loss, check_files, remove_leftovers_in,
+};
 
 async fn rows(store: &SqliteStore) -> usize {
     store.outbox(0, 1_000).await.unwrap().len()
@@ -94,7 +96,7 @@ async fn a_checkpointed_log_may_be_absent() {
         .write(None, vec![notification("i", json!("last"))])
         .await
         .unwrap();
-    store.fold().await.unwrap();
+    store.checkpoint_log().await.unwrap();
     assert_eq!(
         fs::metadata(home.folder.path().join("vnfm.db-wal"))
             .unwrap()
@@ -238,9 +240,9 @@ async fn removed_or_replaced_files_of_an_open_database_are_detected() {
         let store = SqliteStore::open(&data.join("vnfm.db"), keys)
             .await
             .unwrap();
-        assert_eq!(store.in_place(), Ok(()));
+        assert_eq!(store.check_open_files(), Ok(()));
         act(&data);
-        let why = store.in_place().unwrap_err();
+        let why = store.check_open_files().unwrap_err();
         assert!(why.contains(word), "{word}: {why}");
     }
 }
@@ -276,7 +278,7 @@ async fn only_crash_leftovers_are_removed_at_the_next_start() {
     }
     home.open().await;
     PackageDir::open(&packages, Limits::default()).unwrap();
-    assert_eq!(sweep(Folder::Plugins, &plugins).unwrap(), 1);
+    assert_eq!(remove_leftovers_in(Folder::Plugins, &plugins).unwrap(), 1);
     let still: Vec<_> = left
         .iter()
         .filter(|name| data.join(name).exists())

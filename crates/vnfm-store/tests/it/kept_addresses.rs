@@ -5,7 +5,7 @@ use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::Deployment;
 use vnfm_core::ports::{Change, Store as _};
-use vnfm_store::{KeptAddress, kept_addresses_of_database};
+use vnfm_store::{UncheckedAddress, unchecked_addresses_of_database};
 use vnfm_types::VimConnectionInfo;
 
 fn at(endpoint: &str) -> VimConnectionInfo {
@@ -49,7 +49,7 @@ async fn addresses_of_an_old_database_remain_allowed_until_the_endpoint_changes(
     );
     store.close().await.unwrap();
     as_before(&home);
-    let seen: Vec<_> = kept_addresses_of_database(&home.database()).unwrap();
+    let seen: Vec<_> = unchecked_addresses_of_database(&home.database()).unwrap();
     assert!(
         seen.iter().any(|one| one.vim_id == id),
         "known before the upgrade: {seen:?}"
@@ -89,7 +89,7 @@ async fn addresses_of_an_old_database_remain_allowed_until_the_endpoint_changes(
         !store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")),
         "nor later"
     );
-    let left: Vec<KeptAddress> = store.kept_addresses();
+    let left: Vec<UncheckedAddress> = store.unchecked_addresses();
     assert_eq!(left.len(), 1, "that of the request: {left:?}");
     assert_eq!(left[0].endpoint, "http://127.0.0.1:6000");
 }

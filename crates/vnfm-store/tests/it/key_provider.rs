@@ -102,7 +102,7 @@ async fn a_provider_key_seals_a_new_database_and_is_in_no_file() {
     let (home, provider) = (Home::new(), Arc::new(TestProvider::default()));
     let store = open(&home, &provider).await;
     plant(&store).await;
-    assert_eq!(store.key_place(), KeyLocation::Sealer);
+    assert_eq!(store.key_location(), KeyLocation::Sealer);
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
     assert_eq!(vim.key_type.as_deref(), Some("barbican_key"));
     assert_eq!(vim.secret_uuid.as_deref(), Some("id-0"));
@@ -137,7 +137,7 @@ async fn migrating_to_the_provider_and_back_loses_nothing() {
     let (home, provider) = (of_file().await, Arc::new(TestProvider::default()));
     let store = open(&home, &provider).await;
     assert_eq!(
-        store.key_place(),
+        store.key_location(),
         KeyLocation::File,
         "opening does not migrate"
     );
@@ -215,7 +215,7 @@ async fn an_interrupted_migration_loses_nothing_and_can_be_continued() {
                 1,
                 "{context}: one key remains"
             );
-            assert_eq!(store.key_place(), to, "{context}");
+            assert_eq!(store.key_location(), to, "{context}");
             assert_eq!(
                 home.key_file().exists(),
                 to == KeyLocation::File,
@@ -254,7 +254,7 @@ async fn during_a_provider_outage_nothing_changes_and_open_stores_work() {
     provider.unavailable.store(true, SeqCst);
     unavailable(store.migrate(KeyLocation::Sealer).await);
     assert_eq!(
-        (store.key_place(), home.key_file().exists()),
+        (store.key_location(), home.key_file().exists()),
         (KeyLocation::File, true)
     );
     provider.unavailable.store(false, SeqCst);

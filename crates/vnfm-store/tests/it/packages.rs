@@ -132,14 +132,14 @@ async fn folders_and_archives_are_copied_and_stay_in_place() {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
     let archive = folder.path().join("b.csar");
     std::fs::write(&archive, sample()).unwrap();
-    let one = packages.take("p1", &sources).await.unwrap();
-    let two = packages.take("p2", &archive).await.unwrap();
+    let one = packages.store_copy("p1", &sources).await.unwrap();
+    let two = packages.store_copy("p2", &archive).await.unwrap();
     assert_eq!(one.sha256(), two.sha256());
     assert!(archive.exists() && sources.is_dir());
     let none = packages
-        .take("p3", &folder.path().join("absent.csar"))
+        .store_copy("p3", &folder.path().join("absent.csar"))
         .await;
-    let Err(PackageFailure::Kept(error)) = none else {
+    let Err(PackageFailure::Disk(error)) = none else {
         panic!("{none:?}")
     };
     assert!(error.to_string().contains("absent.csar"), "{error}");

@@ -48,14 +48,14 @@ async fn a_running_step_is_found_and_awaited() {
         let lab = Lab::new().await;
         let slow = Fault::Delay { delay_ms: 3000 };
         lab.faults
-            .arm(Rule::new("host.exec", slow).on(format!("{host}: kubeadm {step}")));
+            .add(Rule::new("host.exec", slow).on(format!("{host}: kubeadm {step}")));
         let killed = async {
             let begun =
                 format!("{host}: sudo -n -- sh -c 'sh /run/vnfm/vnfm-step start inst-1 {step}");
             let mut pace = tokio::time::interval(Duration::from_millis(5));
             while !lab
                 .books
-                .calls_of("ssh.run")
+                .calls_named("ssh.run")
                 .iter()
                 .any(|call| call.subject.starts_with(&begun))
             {
@@ -87,17 +87,17 @@ async fn a_running_step_is_found_and_awaited() {
 async fn a_worker_that_loses_power_while_joining_joins_on_retry() {
     let lab = Lab::new().await;
     lab.faults
-        .arm(Rule::new("host.exec", Fault::Hang { hang: true }).on("w1: kubeadm join"));
+        .add(Rule::new("host.exec", Fault::Hang { hang: true }).on("w1: kubeadm join"));
     // Never strikes, only counts: when the driver waits for the step, its start has returned.
     let waits = "w1: sudo -n -- sh -c 'sh /run/vnfm/vnfm-step wait join 20";
-    lab.faults.arm(
+    lab.faults.add(
         Rule::new("ssh.run", Fault::Hang { hang: true })
             .on(waits)
             .nth(1, 0),
     );
     let power = async {
         let mut pace = tokio::time::interval(Duration::from_millis(5));
-        while lab.faults.script().iter().any(|(_, seen)| *seen == 0) {
+        while lab.faults.rules().iter().any(|(_, seen)| *seen == 0) {
             pace.tick().await;
         }
         lab.hosts.power_off("server-w1");

@@ -11,7 +11,7 @@ async fn a_host_without_kubelet_is_reset_before_its_pods_run_elsewhere() {
     lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
     let calls = lab.books.calls();
     let at = |call: &str, words: &str| {
-        let is = |c: &&vnfm_sim::books::Call| c.call == call && c.subject.contains(words);
+        let is = |c: &&vnfm_sim::ledger::Call| c.call == call && c.subject.contains(words);
         calls
             .iter()
             .find(is)
@@ -110,7 +110,7 @@ async fn a_bare_pod_is_deleted_only_on_request() {
     assert!(error.to_string().contains("`default/bare`"), "{error}");
     assert!(
         lab.cluster()
-            .get_json("/api/v1/namespaces/default/pods/bare")
+            .object("/api/v1/namespaces/default/pods/bare")
             .is_some()
     );
     lab.heal("heal_start", json!({ "delete_bare_pods": true }), &["w1"])
@@ -118,7 +118,7 @@ async fn a_bare_pod_is_deleted_only_on_request() {
         .unwrap();
     assert!(
         lab.cluster()
-            .get_json("/api/v1/namespaces/default/pods/bare")
+            .object("/api/v1/namespaces/default/pods/bare")
             .is_none()
     );
 }

@@ -74,7 +74,7 @@ impl Lab {
             labels["node-role.kubernetes.io/worker"].is_null(),
             "not ours: {labels:#}"
         );
-        let note = self.cluster().get_json(NOTE).unwrap();
+        let note = self.cluster().object(NOTE).unwrap();
         assert_eq!(note["data"], json!({}), "the note goes when it was of use");
     }
 }

@@ -51,7 +51,7 @@ async fn repeating_the_installation_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_join_in_parallel() {
     let lab = Lab::new().await;
-    lab.faults.arm(
+    lab.faults.add(
         Rule::new("host.exec", Fault::Delay { delay_ms: 1000 })
             .on(": kubeadm join")
             .nth(1, 2),
@@ -59,7 +59,7 @@ async fn workers_join_in_parallel() {
     lab.install().await.unwrap();
     let calls = lab.books.calls();
     let at = |call: &str, host: &str, words: &str| {
-        let fits = |c: &&vnfm_sim::books::Call| {
+        let fits = |c: &&vnfm_sim::ledger::Call| {
             c.call == call && c.subject.starts_with(host) && c.subject.contains(words)
         };
         calls
@@ -90,7 +90,7 @@ async fn a_failed_join_is_reported_and_only_it_is_repeated() {
         stderr: stderr.into(),
     };
     lab.faults
-        .arm(Rule::new("host.exec", fault).on("w2: kubeadm join"));
+        .add(Rule::new("host.exec", fault).on("w2: kubeadm join"));
     let error = lab.install().await.unwrap_err();
     assert_eq!(
         (error.name(), error.kind()),
@@ -197,7 +197,7 @@ async fn missing_programs_come_from_the_package_or_the_repository() {
     let names = ["kubeadm", "kubelet", "kubectl", "containerd"];
 
     let mut lab = Lab::empty().await;
-    lab.faults.arm(bare());
+    lab.faults.add(bare());
     lab.boot_all().await;
     let error = lab.install().await.unwrap_err();
     assert_eq!(error.name(), "packages-missing");
@@ -214,9 +214,9 @@ async fn missing_programs_come_from_the_package_or_the_repository() {
     assert_eq!(lab.count("w1", "dpkg -i"), 1);
 
     let lab = Lab::empty().await;
-    lab.faults.arm(bare());
+    lab.faults.add(bare());
     // Programs are installed with apt if the image has a repository.
-    lab.faults.arm(
+    lab.faults.add(
         Rule::new(
             "host.repository",
             Fault::Exit {
@@ -270,7 +270,7 @@ async fn a_control_plane_initialized_twice_leaves_no_token_behind() {
         stderr: "error execution phase wait-control-plane\n".into(),
     };
     lab.faults
-        .arm(Rule::new("host.exec", fault).on("m1: kubeadm init"));
+        .add(Rule::new("host.exec", fault).on("m1: kubeadm init"));
     let error = lab.install().await.unwrap_err();
     assert_eq!(error.name(), "init-failed", "{error}");
     assert_eq!(files_with(&lab, "\"token\""), [""; 0], "after a failure");

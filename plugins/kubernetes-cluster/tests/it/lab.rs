@@ -15,10 +15,10 @@ use vnfm_core::ports::{Clock, Effects, HookHeal, HookRequest, MgmtDrivers, PortE
 use vnfm_outbound::Destinations;
 use vnfm_plugin_host::{Config, PluginHost};
 use vnfm_plugin_sdk::static_driver;
-use vnfm_sim::books::Books;
 use vnfm_sim::faults::Faults;
 use vnfm_sim::hosts::{HostSpec, Hosts, User};
 use vnfm_sim::kubernetes::{Cluster, Clusters};
+use vnfm_sim::ledger::Ledger;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 
 /// Suffix of the ids of a replaced server and its VNFC.
@@ -31,7 +31,7 @@ containers: [{name: cni, image: localhost/cni:1}]\n";
 pub(crate) struct Lab {
     net: [u8; 2],
     port: u16,
-    pub(crate) books: Arc<Books>,
+    pub(crate) books: Arc<Ledger>,
     pub(crate) faults: Arc<Faults>,
     pub(crate) hosts: Arc<Hosts>,
     clusters: Arc<Clusters>,
@@ -72,7 +72,7 @@ impl Lab {
                 .local_addr()
                 .unwrap()
                 .port();
-            let (books, faults) = (Books::new(), Faults::new());
+            let (books, faults) = (Ledger::new(), Faults::new());
             let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
             let hosts = Hosts::new(books.clone(), faults.clone(), clusters.clone(), port);
             return Self {
@@ -285,7 +285,7 @@ impl Lab {
     pub(crate) fn count(&self, host: &str, program: &str) -> usize {
         let start = format!("{host}: {program}");
         self.books
-            .calls_of("host.exec")
+            .calls_named("host.exec")
             .iter()
             .filter(|c| c.subject.starts_with(&start))
             .count()
@@ -319,7 +319,7 @@ impl Lab {
             self.books.violations()
         );
         let secrets = cluster
-            .get_json("/api/v1/namespaces/kube-system/secrets")
+            .object("/api/v1/namespaces/kube-system/secrets")
             .unwrap();
         assert!(
             !secrets.to_string().contains("bootstrap-token-"),

@@ -69,7 +69,7 @@ async fn tokens_and_keys_are_revoked_at_the_end() {
     let script = KUBEADM.replace("KEY", &"0123456789abcdef".repeat(4));
     lab.package
         .insert("Scripts/install.sh".into(), script.into());
-    lab.faults.arm(
+    lab.faults.add(
         Rule::new(
             "host.exec",
             Fault::Exit {
@@ -93,7 +93,7 @@ async fn tokens_and_keys_are_revoked_at_the_end() {
     assert!(!cluster.bootstrap_token_valid("abcdef.0123456789abcdef"));
     assert!(
         cluster
-            .get_json("/api/v1/namespaces/kube-system/secrets/kubeadm-certs")
+            .object("/api/v1/namespaces/kube-system/secrets/kubeadm-certs")
             .is_none()
     );
     for host in ["server-m1", "server-w1", "server-w2"] {

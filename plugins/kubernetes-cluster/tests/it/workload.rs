@@ -41,7 +41,7 @@ impl Lab {
     pub(crate) fn nodes_of_b(&self) -> Vec<String> {
         let pods = self
             .cluster()
-            .get_json("/api/v1/namespaces/default/pods")
+            .object("/api/v1/namespaces/default/pods")
             .unwrap();
         let ready = |pod: &&Value| {
             let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
@@ -72,7 +72,7 @@ impl Lab {
     }
 
     pub(crate) fn node(&self, name: &str) -> Option<Value> {
-        self.cluster().get_json(&format!("/api/v1/nodes/{name}"))
+        self.cluster().object(&format!("/api/v1/nodes/{name}"))
     }
 
     /// Runs a hook of a heal of these servers.
@@ -105,7 +105,7 @@ impl Lab {
         self.assert_complete(end);
         let secrets = self
             .cluster()
-            .get_json("/api/v1/namespaces/kube-system/secrets")
+            .object("/api/v1/namespaces/kube-system/secrets")
             .unwrap();
         assert!(
             !secrets.to_string().contains("bootstrap-token-"),

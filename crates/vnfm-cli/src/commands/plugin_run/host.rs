@@ -49,7 +49,7 @@ impl Host {
         Self {
             inventory,
             package,
-            hosts: Hosts::trusting(state.clone(), Destinations::anywhere()),
+            hosts: Hosts::with_host_keys(state.clone(), Destinations::anywhere()),
             state,
             fault,
             secrets,

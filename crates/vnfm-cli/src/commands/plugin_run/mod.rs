@@ -155,7 +155,7 @@ fn runner() -> std::io::Result<ProcessConfig> {
     let program = std::env::current_exe()?;
     Ok(ProcessConfig {
         arguments: vec![RUNNER_MODE.to_owned()],
-        ..ProcessConfig::by(program)
+        ..ProcessConfig::with_program(program)
     })
 }
 

@@ -137,7 +137,7 @@ impl World {
         std::fs::set_permissions(folders.path(), PermissionsExt::from_mode(0o1777)).unwrap();
         dir.put(&built("mgmt-script"), "script.so");
         let mut all = dir.config();
-        all.process = Some(ProcessConfig::by(runner()));
+        all.process = Some(ProcessConfig::with_program(runner()));
         let own = PluginConfig {
             config: config.clone(),
             ..PluginConfig::default()

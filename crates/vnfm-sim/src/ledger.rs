@@ -93,7 +93,7 @@ pub trait InventorySource: Send + Sync {
 
 /// The inventory, call log and violations of one world.
 #[derive(Default)]
-pub struct Books {
+pub struct Ledger {
     records: Mutex<Records>,
 }
 
@@ -105,7 +105,7 @@ struct Records {
     violations: Vec<String>,
 }
 
-impl Books {
+impl Ledger {
     /// Starts with no entries, calls or violations.
     pub fn new() -> Arc<Self> {
         Arc::default()
@@ -143,21 +143,21 @@ impl Books {
     }
 
     /// Records a request that the world does not model, or that breaks a rule of the real system.
-    pub fn violation(&self, what: impl Into<String>) {
+    pub fn record_violation(&self, what: impl Into<String>) {
         let what = what.into();
         tracing::error!(%what, "violation");
         self.records().violations.push(what);
     }
 
     /// Adds an entry; replaces one of the same kind and id.
-    pub fn enter(&self, entry: Entry) {
+    pub fn add_entry(&self, entry: Entry) {
         self.records()
             .entries
             .insert((entry.kind.clone(), entry.id.clone()), entry);
     }
 
     /// Removes an entry, if it exists.
-    pub fn strike(&self, kind: &str, id: &str) {
+    pub fn remove_entry(&self, kind: &str, id: &str) {
         self.records()
             .entries
             .remove(&(kind.to_owned(), id.to_owned()));
@@ -169,7 +169,7 @@ impl Books {
     }
 
     /// The entire inventory, seeded objects included.
-    pub fn stock(&self) -> Vec<Entry> {
+    pub fn inventory(&self) -> Vec<Entry> {
         let (mut all, sources) = {
             let records = self.records();
             (
@@ -188,7 +188,7 @@ impl Books {
 
     /// The inventory without the objects that the world started with.
     pub fn left_behind(&self) -> Vec<Entry> {
-        self.stock()
+        self.inventory()
             .into_iter()
             .filter(|entry| !entry.seeded)
             .collect()
@@ -205,7 +205,7 @@ impl Books {
     }
 
     /// The calls with this name, oldest first.
-    pub fn calls_of(&self, call: &str) -> Vec<Call> {
+    pub fn calls_named(&self, call: &str) -> Vec<Call> {
         self.records()
             .calls
             .iter()
@@ -253,20 +253,20 @@ mod tests {
 
     #[test]
     fn seeded_objects_are_not_left_behind() {
-        let books = Books::new();
+        let books = Ledger::new();
         let shelf: Arc<dyn InventorySource> = Arc::new(Fixed);
         books.add_source(Arc::downgrade(&shelf));
-        books.enter(entry("host", "master", false));
+        books.add_entry(entry("host", "master", false));
         let left: Vec<_> = books.left_behind().into_iter().map(|e| e.name).collect();
         assert_eq!(left, ["master", "vnf-1"]);
-        books.strike("host", "master");
+        books.remove_entry("host", "master");
         drop(shelf);
-        assert!(books.left_behind().is_empty() && books.stock().is_empty());
+        assert!(books.left_behind().is_empty() && books.inventory().is_empty());
     }
 
     #[test]
     fn calls_are_numbered_in_order() {
-        let books = Books::new();
+        let books = Ledger::new();
         books.record("ssh", "ssh.run", "uname -a", (1, "no such host"));
         books.record("heat", "heat.stack_create", "vnf-1", 201_u16);
         assert_eq!(
@@ -277,7 +277,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [(1, 1), (2, 201)]
         );
-        assert_eq!(books.calls_of("heat.stack_create").len(), 1);
+        assert_eq!(books.calls_named("heat.stack_create").len(), 1);
         let numbers = |after| {
             books
                 .calls_after(after)

@@ -68,7 +68,7 @@ pub struct NfvoPackages {
 type SharedFetch = Shared<BoxFuture<'static, HandlerResult<()>>>;
 
 /// The NFVO as a source of packages.
-pub struct Supply {
+pub struct NfvoPackageSource {
     nfvo: Arc<Connection>,
     clock: Arc<dyn Clock>,
     tenants: Vec<String>,
@@ -86,7 +86,7 @@ pub struct Supply {
     locks: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-impl Supply {
+impl NfvoPackageSource {
     /// `root`: the base URL of this server for the NFVO.
     pub(crate) fn new(
         nfvo: Arc<Connection>,
@@ -153,7 +153,7 @@ impl Supply {
         }
         let (app, fetched) = (app.clone(), key.clone());
         let task = tokio::spawn(async move {
-            let Some(supply) = app.supply.clone() else {
+            let Some(supply) = app.nfvo_packages.clone() else {
                 return Ok(());
             };
             let outcome = supply.fetch(&app, &fetched.0, &fetched.1).await;

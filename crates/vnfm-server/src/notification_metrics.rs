@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vnfm_core::ports::{Callback, Clock, PortError, Subscribers};
 
 /// Adds metrics to [`Subscribers`].
-pub struct Measured {
+pub struct MeasuredSubscribers {
     /// Where notifications are delivered.
     pub inner: Arc<dyn Subscribers>,
     /// The clock for the age of notifications.
@@ -18,7 +18,7 @@ pub struct Measured {
 }
 
 #[async_trait]
-impl Subscribers for Measured {
+impl Subscribers for MeasuredSubscribers {
     fn has_certificate(&self) -> bool {
         self.inner.has_certificate()
     }

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 /// The response to every request.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Lie {
+pub enum HostileResponse {
     /// 200 with a body that never ends.
     Endless,
     /// 200 with an endless body, one byte every 20 ms.
@@ -30,7 +30,7 @@ pub enum Lie {
 
 /// A running server; it stops when dropped.
 #[derive(Debug)]
-pub struct Liar {
+pub struct HostileServer {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
     sent: Arc<AtomicU64>,
@@ -42,13 +42,13 @@ const CHUNK_LEN: usize = 64 << 10;
 /// Pause between two bytes of [`Lie::Dripping`].
 const DRIP_INTERVAL: Duration = Duration::from_millis(20);
 
-impl Liar {
+impl HostileServer {
     /// Listens on a free port of `host`, a loopback address.
     ///
     /// # Errors
     ///
     /// If the address cannot be bound.
-    pub async fn start(host: &str, lie: Lie) -> std::io::Result<Self> {
+    pub async fn start(host: &str, lie: HostileResponse) -> std::io::Result<Self> {
         let listener = TcpListener::bind((host, 0)).await?;
         let address = listener.local_addr()?;
         let (seen, sent) = (
@@ -93,7 +93,7 @@ impl Liar {
     }
 }
 
-impl Drop for Liar {
+impl Drop for HostileServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -101,7 +101,11 @@ impl Drop for Liar {
 
 type Counters = (Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 
-async fn respond(mut stream: TcpStream, lie: Lie, (seen, sent): Counters) -> std::io::Result<()> {
+async fn respond(
+    mut stream: TcpStream,
+    lie: HostileResponse,
+    (seen, sent): Counters,
+) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
@@ -116,7 +120,7 @@ async fn respond(mut stream: TcpStream, lie: Lie, (seen, sent): Counters) -> std
     let chunked = format!("{json}Transfer-Encoding: chunked\r\n\r\n");
     let piece = " ".repeat(CHUNK_LEN);
     match lie {
-        Lie::Endless => {
+        HostileResponse::Endless => {
             stream.write_all(chunked.as_bytes()).await?;
             let chunk = format!("{CHUNK_LEN:x}\r\n{piece}\r\n");
             loop {
@@ -124,7 +128,7 @@ async fn respond(mut stream: TcpStream, lie: Lie, (seen, sent): Counters) -> std
                 sent.fetch_add(CHUNK_LEN as u64, Ordering::Relaxed);
             }
         }
-        Lie::Dripping => {
+        HostileResponse::Dripping => {
             stream.write_all(chunked.as_bytes()).await?;
             let mut pace = tokio::time::interval(DRIP_INTERVAL);
             loop {
@@ -133,7 +137,7 @@ async fn respond(mut stream: TcpStream, lie: Lie, (seen, sent): Counters) -> std
                 sent.fetch_add(1, Ordering::Relaxed);
             }
         }
-        Lie::Huge => {
+        HostileResponse::Huge => {
             let head = format!("{json}Content-Length: {}\r\n\r\n", 1_u64 << 40);
             stream.write_all(head.as_bytes()).await?;
             loop {
@@ -141,14 +145,14 @@ async fn respond(mut stream: TcpStream, lie: Lie, (seen, sent): Counters) -> std
                 sent.fetch_add(CHUNK_LEN as u64, Ordering::Relaxed);
             }
         }
-        Lie::Values(count) => {
+        HostileResponse::Values(count) => {
             let body = format!("[{}[]]", "[],".repeat(count));
             send_complete(&mut stream, "200 OK", "", &body).await
         }
-        Lie::Redirect(to) => {
+        HostileResponse::Redirect(to) => {
             send_complete(&mut stream, "302 Found", &format!("Location: {to}\r\n"), "").await
         }
-        Lie::Plain(status, body) => {
+        HostileResponse::Plain(status, body) => {
             send_complete(&mut stream, &format!("{status} Said"), "", &body).await
         }
     }
