@@ -23,7 +23,7 @@ fn configuration_page_is_current() {
     let (intro, _) = page.split_once(MARK).expect("the page lacks its mark");
     let mut wanted = format!("{intro}{MARK}\n| member | variable | what |\n|---|---|---|\n");
     for member in members() {
-        let means = member.means().replace('\n', " ").replace('|', "\\|");
+        let means = member.description().replace('\n', " ").replace('|', "\\|");
         let (name, variable, kind) = (&member.name, &member.variable, member.kind());
         writeln!(wanted, "| `{name}` | `{variable}` | {means} ({kind}) |").unwrap();
     }

@@ -114,7 +114,7 @@ fn check_schema(
 ) -> Result<(), Refusal> {
     let schemas = &engine.parts.schemas;
     let violations = schemas
-        .misfits(schema, params, "additionalParams")
+        .violations(schema, params, "additionalParams")
         .map_err(|error| {
             let what = format!("the schema of {owner} cannot be used: {error}");
             Refusal::new(Why::Broken, &SCHEMA, what)

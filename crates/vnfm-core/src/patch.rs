@@ -307,7 +307,7 @@ fn check_types(
                 known.join(", ")
             ));
         };
-        if let Some(misfit) = schemas.misfits(schema, value, name)?.into_iter().next() {
+        if let Some(misfit) = schemas.violations(schema, value, name)?.into_iter().next() {
             return Err(misfit);
         }
     }

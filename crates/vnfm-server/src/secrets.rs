@@ -155,7 +155,7 @@ pub async fn open(
             opened => {
                 let store =
                     opened.with_context(|| format!("cannot use `{}`", database.display()))?;
-                if sealer.is_some() && store.key_place() == KeyLocation::File {
+                if sealer.is_some() && store.key_location() == KeyLocation::File {
                     tracing::warn!(
                         "Barbican is configured, but the key file is still in use; move the key with `vnfmctl secrets migrate --to \
                          barbican`"

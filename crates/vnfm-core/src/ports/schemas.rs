@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Validates values. Any function of this shape implements it; we ship `vnfm_schema::misfits`.
+/// Validates values. Any function of this shape implements it; we ship `vnfm_schema::schema_violations`.
 pub trait Schemas: Send + Sync {
     /// Every member of `value` that violates `schema`, as `root.member: why`; empty if it is valid. The values are not
     /// quoted: they may be secrets.
@@ -10,14 +10,14 @@ pub trait Schemas: Send + Sync {
     /// # Errors
     ///
     /// What is wrong with the schema itself.
-    fn misfits(&self, schema: &Value, value: &Value, root: &str) -> Result<Vec<String>, String>;
+    fn violations(&self, schema: &Value, value: &Value, root: &str) -> Result<Vec<String>, String>;
 }
 
 impl<F> Schemas for F
 where
     F: Fn(&Value, &Value, &str) -> Result<Vec<String>, String> + Send + Sync,
 {
-    fn misfits(&self, schema: &Value, value: &Value, root: &str) -> Result<Vec<String>, String> {
+    fn violations(&self, schema: &Value, value: &Value, root: &str) -> Result<Vec<String>, String> {
         self(schema, value, root)
     }
 }
@@ -27,10 +27,10 @@ where
 pub struct NoSchemas;
 
 impl Schemas for NoSchemas {
-    fn misfits(&self, _: &Value, _: &Value, root: &str) -> Result<Vec<String>, String> {
+    fn violations(&self, _: &Value, _: &Value, root: &str) -> Result<Vec<String>, String> {
         Err(format!(
             "`{root}` cannot be checked: this engine was built without JSON Schema; hint: set \
-             `EngineParts::schemas` to `vnfm::misfits` (feature `schema`)"
+             `EngineParts::schemas` to `vnfm::schema_violations` (feature `schema`)"
         ))
     }
 }
@@ -47,11 +47,11 @@ mod tests {
             Ok(vec![format!("{root}: no")])
         }
         assert_eq!(
-            picky.misfits(&json!({}), &json!(1), "x").unwrap(),
+            picky.violations(&json!({}), &json!(1), "x").unwrap(),
             ["x: no"]
         );
         let error = NoSchemas
-            .misfits(&json!({}), &json!({}), "additionalParams")
+            .violations(&json!({}), &json!({}), "additionalParams")
             .unwrap_err();
         assert!(
             error.contains("`additionalParams`") && error.contains("hint: "),

@@ -1,6 +1,6 @@
 //! Changes of packages at the NFVO (SOL003 10.5.2.5, 10.5.2.6): from notifications, or found by polling.
 
-use super::Supply;
+use super::NfvoPackageSource;
 use crate::problem::{HandlerResult, Problem};
 use crate::state::{App, AppState};
 use serde::Deserialize;
@@ -29,7 +29,7 @@ pub enum NotificationType {
     VnfPackageChangeNotification,
 }
 
-impl Supply {
+impl NfvoPackageSource {
     /// Handles a notification in background tasks.
     pub fn handle(&self, app: &App, notification: Notification) {
         tracing::info!(?notification, "notification of the NFVO about a package");
@@ -44,7 +44,7 @@ impl Supply {
             NotificationType::VnfPackageChangeNotification => {
                 let app = app.clone();
                 tokio::spawn(async move {
-                    let Some(supply) = app.supply.clone() else {
+                    let Some(supply) = app.nfvo_packages.clone() else {
                         return;
                     };
                     let changed = |record: &PackageRecord| {

@@ -9,7 +9,7 @@
 //! Each process generates the password for the NFVO and keeps it only in memory, so the subscription is recreated
 //! after a start. The comparison finds changes that happened meanwhile.
 
-use super::{Supply, USER, refused};
+use super::{NfvoPackageSource, USER, refused};
 use crate::problem::HandlerResult;
 use crate::state::App;
 use axum::http::{HeaderMap, header};
@@ -23,7 +23,7 @@ const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The longest delay after a failure, as doublings of the first.
 const MAX_DOUBLINGS: u32 = 6;
 
-impl Supply {
+impl NfvoPackageSource {
     /// Keeps the subscription and the packages in sync with the NFVO until it is dropped.
     pub async fn follow(&self, app: &App) {
         if !self.subscribe {
