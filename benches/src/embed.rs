@@ -77,10 +77,11 @@ fn of_embedder() -> Result<f64> {
         .stderr(Stdio::inherit())
         .output()
         .with_context(action)?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    said.trim()
+    let output_text = String::from_utf8_lossy(&output.stdout);
+    output_text
+        .trim()
         .parse()
-        .with_context(|| format!("`{EMBEDDER}` says `{said}`"))
+        .with_context(|| format!("`{EMBEDDER}` says `{output_text}`"))
 }
 
 /// Pairs of instantiate and terminate per second, with the allocator of the calling program.

@@ -46,9 +46,9 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let sinks = runtime.block_on(subscribed(&world))?;
     let alone = runtime.block_on(delay_p99(&world, &ids, &sinks))?;
     let ends = runtime.block_on(burdened(&world))?;
-    let beside = runtime.block_on(delay_p99(&world, &ids, &sinks))?;
+    let with_slow = runtime.block_on(delay_p99(&world, &ids, &sinks))?;
     drop(ends);
-    let more = (beside / alone - 1.0) * 100.0;
+    let more = (with_slow / alone - 1.0) * 100.0;
     Ok(vec![
         Figure::at_most(
             100.0,
@@ -56,7 +56,11 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
             alone,
             "ms",
         ),
-        Figure::untargeted("the same beside a dead and a slow one: p99", beside, "ms"),
+        Figure::untargeted(
+            "the same with a dead and a slow subscriber: p99",
+            with_slow,
+            "ms",
+        ),
         Figure::at_most(
             10.0,
             "a dead and a slow subscriber: p99 of the others",

@@ -127,10 +127,10 @@ pub(crate) fn cold(file: &Path, hashed: bool) -> Result<Load> {
         .args(hashed.then_some("--hashed"))
         .output()
         .context("cannot start the process that loads the package")?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(
         output.status.success(),
-        "cannot load `{}`: {said}",
+        "cannot load `{}`: {stderr}",
         file.display()
     );
     serde_json::from_slice(&output.stdout).context("the load printed no result")
@@ -215,7 +215,7 @@ fn large(
     (method, content): (CompressionMethod, Content),
     aim: Option<f64>,
 ) -> Result<Vec<Figure>> {
-    let of = |size: u64| -> Result<PathBuf> {
+    let package_with_size = |size: u64| -> Result<PathBuf> {
         let file = folder.path().join(format!("{size}-{method}.csar"));
         let to = BufWriter::new(File::create(&file)?);
         write(
@@ -229,7 +229,7 @@ fn large(
         )?;
         Ok(file)
     };
-    let (file, small) = (of(GIB)?, of(SMALL)?);
+    let (file, small) = (package_with_size(GIB)?, package_with_size(SMALL)?);
     let (mut ratios, mut ours, mut twice, mut peak) = (vec![], vec![], vec![], 0_f64);
     for _ in 0..TURNS {
         let by_sum = sha256sum(&file)?;

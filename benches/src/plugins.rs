@@ -44,7 +44,7 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let whole = "whole hook call, 1.3 KB of JSON, two host services";
+    let full_hook = "whole hook call, 1.3 KB of JSON, two host services";
     let in_process = Plugin::new(programs, Runner::InProcess)?;
     let mut figures = vec![Figure::at_most(
         0.2,
@@ -55,16 +55,16 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let took = in_process.calls(&runtime, CALLS, Duration::ZERO)?;
     figures.push(Figure::at_most(
         40.0,
-        format!("plugin: {whole}, median"),
+        format!("plugin: {full_hook}, median"),
         took,
         "µs",
     ));
     let process = Plugin::new(programs, Runner::Process)?;
     let took = process.calls(&runtime, PROCESSES, PAUSE)?;
-    let name = format!("plugin: {whole}, in the spare process, median");
+    let name = format!("plugin: {full_hook}, in the spare process, median");
     figures.push(Figure::at_most(1000.0, name, took, "µs"));
     let took = process.calls(&runtime, PROCESSES, Duration::ZERO)?;
-    let name = format!("plugin: {whole}, with the start of its process, median");
+    let name = format!("plugin: {full_hook}, with the start of its process, median");
     figures.push(Figure::untargeted(name, took, "µs"));
     Ok(figures)
 }

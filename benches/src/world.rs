@@ -203,10 +203,10 @@ impl World {
             .args(["-o", "json", "--server", &self.url])
             .args(words)
             .output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         ensure!(
             output.status.success(),
-            "`vnfmctl {}`: {said}",
+            "`vnfmctl {}`: {stderr}",
             words.join(" ")
         );
         Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())

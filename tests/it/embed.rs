@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use vnfm_tests::sources::root;
 
-/// What an example may be long, in lines.
+/// Lines of an example at most.
 const PAGE: usize = 80;
+/// The same for `nested`, which embeds the whole API.
+const NESTED: usize = 120;
 
 /// What each example says, in part.
 const SAYS: &[(&str, &str, &[&str])] = &[
@@ -87,7 +89,11 @@ fn examples_stay_within_their_line_limit() {
     for (package, name, _) in SAYS {
         let file = root().join(format!("crates/{package}/examples/{name}.rs"));
         let lines = std::fs::read_to_string(file).unwrap().lines().count();
-        let most = if *name == "embed" { 60 } else { PAGE };
+        let most = match *name {
+            "embed" => 60,
+            "nested" => NESTED,
+            _ => PAGE,
+        };
         assert!(
             lines <= most,
             "`{name}` has {lines} lines, more than the {most} that we promise"

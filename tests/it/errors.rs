@@ -104,6 +104,8 @@ fn tests_of(codes: &BTreeSet<&str>) -> BTreeMap<String, (String, String)> {
     let mut found = BTreeMap::new();
     for source in files(TRIED_IN, ".rs").unwrap() {
         let (mut is_test, mut test) = (false, None);
+        // Codes in a table before the test that reads it.
+        let mut pending = Vec::new();
         for line in source.text.lines().map(str::trim) {
             if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
                 is_test = true;
@@ -112,13 +114,12 @@ fn tests_of(codes: &BTreeSet<&str>) -> BTreeMap<String, (String, String)> {
             }) {
                 let name = name.split('(').next().unwrap().to_owned();
                 test = std::mem::take(&mut is_test).then_some(name);
-            } else if let Some(test) = &test {
-                for code in line
-                    .split('"')
-                    .skip(1)
-                    .step_by(2)
-                    .filter(|code| codes.contains(code))
-                {
+            } else {
+                let quoted = line.split('"').skip(1).step_by(2);
+                pending.extend(quoted.filter(|code| codes.contains(code)));
+            }
+            if let Some(test) = &test {
+                for code in pending.drain(..) {
                     let citation = (source.path.clone(), test.clone());
                     found.entry(code.to_owned()).or_insert(citation);
                 }

@@ -44,7 +44,11 @@ fn attribute_tables_match_the_official_schemas() {
         ("VnfPkgInfo", &VNF_PACKAGES),
         ("LccnSubscription", &LCCN_SUBSCRIPTIONS),
     ] {
-        walk.structure(resource.of(), &walk.bundle["$defs"][name].clone(), "");
+        walk.structure(
+            resource.type_description(),
+            &walk.bundle["$defs"][name].clone(),
+            "",
+        );
     }
     assert!(walk.wrong.is_empty(), "{}", walk.wrong.join("\n"));
     assert!(walk.compared > 400, "{}", walk.compared);

@@ -215,11 +215,11 @@ fn ours() -> Result<(f64, f64)> {
     let steps = report["steps"]
         .as_array()
         .context("the report of the demo has no `steps`")?;
-    let of = |operation: &&Value| {
+    let seconds = |operation: &&Value| {
         let name = operation["step"].as_str().unwrap_or_default();
         OPERATIONS.iter().any(|wanted| name.starts_with(wanted)) && !name.contains("refused")
     };
-    let counted: Vec<_> = steps.iter().filter(of).collect();
+    let counted: Vec<_> = steps.iter().filter(seconds).collect();
     ensure!(
         counted.len() == OPERATIONS.len(),
         "expected one step for each of {OPERATIONS:?}: {steps:?}"

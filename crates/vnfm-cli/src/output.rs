@@ -207,9 +207,9 @@ fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     let mut all = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         if acts_on_a_terminal(c) {
-            all.push_str(&escape(c))
+            all.push_str(&escape(c));
         } else {
-            all.push(c)
+            all.push(c);
         }
     }
     Cow::Owned(all)

@@ -164,7 +164,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn of(stand: &Arc<dyn TestBed>) -> Self {
+    fn on(stand: &Arc<dyn TestBed>) -> Self {
         Self {
             driver: found(stand),
             request: stand.request(),
@@ -206,7 +206,7 @@ fn found(stand: &Arc<dyn TestBed>) -> Arc<dyn MgmtDriver> {
 
 /// The effects of an undisturbed hook, and its number of host calls.
 async fn undisturbed(stand: &Arc<dyn TestBed>) -> (Effects, usize) {
-    let once = Trial::of(stand);
+    let once = Trial::on(stand);
     let effects = once.run().await.unwrap();
     let calls = *once.host.calls.lock().unwrap();
     (effects, calls)
@@ -287,7 +287,7 @@ mod tried {
     }
 
     pub(super) async fn an_undeclared_hook_is_refused(stand: Shared) {
-        let mut tried = Trial::of(&stand);
+        let mut tried = Trial::on(&stand);
         tried.request = HookRequest {
             hook: "no_such_hook".into(),
             ..tried.request
@@ -297,7 +297,7 @@ mod tried {
     }
 
     pub(super) async fn a_repeated_hook_has_the_same_effects(stand: Shared) {
-        let tried = Trial::of(&stand);
+        let tried = Trial::on(&stand);
         let once = tried.run().await.unwrap();
         assert!(
             tried.run().await.unwrap() == once,
@@ -308,7 +308,7 @@ mod tried {
     pub(super) async fn a_hook_recovers_from_a_failed_call(stand: Shared) {
         let (effects, calls) = undisturbed(&stand).await;
         for number in 1..=calls {
-            let tried = Trial::of(&stand);
+            let tried = Trial::on(&stand);
             *tried.host.fails_at.lock().unwrap() = Some(number);
             // The hook may recover by itself.
             let _ = tried.run().await;
@@ -324,7 +324,7 @@ mod tried {
     pub(super) async fn a_hook_recovers_from_being_dropped(stand: Shared) {
         let (effects, calls) = undisturbed(&stand).await;
         for number in 1..=calls {
-            let tried = Trial::of(&stand);
+            let tried = Trial::on(&stand);
             let (hung, hangs) = tokio::sync::oneshot::channel();
             *tried.host.hangs_at.lock().unwrap() = Some((number, Some(hung)));
             let is_cut = {
@@ -342,7 +342,7 @@ mod tried {
     }
 
     pub(super) async fn a_hook_with_undo_can_be_undone(stand: Shared) {
-        let tried = Trial::of(&stand);
+        let tried = Trial::on(&stand);
         let hook = &tried.driver.declaration().hooks[&tried.request.hook];
         if !hook.undo {
             return;
@@ -362,7 +362,7 @@ mod tried {
     pub(super) async fn no_secret_is_revealed(stand: Shared) {
         let (_, calls) = undisturbed(&stand).await;
         for number in 0..=calls {
-            let tried = Trial::of(&stand);
+            let tried = Trial::on(&stand);
             *tried.host.fails_at.lock().unwrap() = Some(number);
             let _ = tried.run().await; // only what it reveals matters, not how it ends
             for secret in stand.secrets() {

@@ -20,11 +20,11 @@ impl Drivers {
     }
 
     pub(crate) fn driver(&self, vim_type: &str) -> Result<Arc<dyn InfraDriver>, PortError> {
-        self.of(vim_type).map(|(driver, _)| driver.clone())
+        self.for_vim(vim_type).map(|(driver, _)| driver.clone())
     }
 
     /// The driver of a vimType, and the registered spelling of that type.
-    pub(crate) fn of(
+    pub(crate) fn for_vim(
         &self,
         vim_type: &str,
     ) -> Result<(&Arc<dyn InfraDriver>, &'static str), PortError> {

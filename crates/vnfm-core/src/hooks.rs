@@ -144,7 +144,7 @@ pub(crate) fn driver_of(
     deployed: Option<&Deployment>,
     (package, hook): (&Package, &Hook),
 ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-    let (mgmt, wanted) = (&engine.parts.mgmt, HookDriverRef::of(hook, package));
+    let (mgmt, wanted) = (&engine.parts.mgmt, HookDriverRef::for_hook(hook, package));
     let own_version = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
     let Some(own_version) = own_version else {
         return check_implements(mgmt.for_hook(&wanted)?, hook);
@@ -182,7 +182,7 @@ fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
         op.engine
             .parts
             .mgmt
-            .for_running_hook(began, &HookDriverRef::of(hook, op.package()?))?,
+            .for_running_hook(began, &HookDriverRef::for_hook(hook, op.package()?))?,
         hook,
     )
 }

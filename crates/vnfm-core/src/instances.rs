@@ -252,7 +252,7 @@ pub(crate) fn identifier_row(
             "timeStamp": at,
             "vnfInstanceId": record.vnf.id,
         }),
-        about: EventScope::of(record, None),
+        about: EventScope::for_instance(record, None),
         at,
     }
 }

@@ -47,7 +47,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    pub(crate) fn of(instance: &InstanceRecord) -> Self {
+    pub(crate) fn from_instance(instance: &InstanceRecord) -> Self {
         Self {
             instantiated: instance.vnf.instantiation_state == InstantiationState::Instantiated,
             deployment: instance.deployment.as_deref().cloned(),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     fn patched(record: &InstanceRecord, patch: &Value) -> Result<InstanceRecord, String> {
-        let connections = Connections::of(record).patched(Some(&object(patch)))?;
+        let connections = Connections::from_instance(record).patched(Some(&object(patch)))?;
         let mut record = record.clone();
         connections.store_into(&mut record);
         Ok(record)
@@ -406,7 +406,7 @@ mod tests {
         let visible = &after.vnf.vim_connection_info["vim1"];
         assert!(visible.access_info.is_empty());
         assert_eq!(visible.interface_info["endpoint"], "f");
-        let changed = Connections::of(&record)
+        let changed = Connections::from_instance(&record)
             .patched(Some(&object(&patch)))
             .unwrap();
         assert!(changed.changed_connections().is_some());
@@ -459,7 +459,7 @@ mod tests {
             Some("w")
         );
         assert_eq!(more.vnf.vim_connection_info["vim1"].extra["a"], 1);
-        let same_connection = Connections::of(&registered);
+        let same_connection = Connections::from_instance(&registered);
         let same_connection =
             same_connection.patched(Some(&object(&json!({"vim1": {"extra": {"a": 1}}}))));
         assert!(

@@ -70,10 +70,10 @@ impl Engine {
         let table = lcm::operation(kind)
             .map(|operation| operation.steps)
             .unwrap_or_default();
-        let of = (deployed, &*package, flavour);
+        let source = (deployed, &*package, flavour);
         let steps = table
             .iter()
-            .filter_map(|step| self.planned(step, of))
+            .filter_map(|step| self.planned(step, source))
             .collect();
         Ok(Plan {
             operation: kind,

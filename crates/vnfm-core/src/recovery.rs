@@ -36,12 +36,12 @@ impl Engine {
             .iter()
             .map(|record| compared(record, &seen))
             .collect();
-        let not_asked = seen.unreachable.into_values().collect();
+        let unreachable = seen.unreachable.into_values().collect();
         Ok(Comparison {
             instances,
             orphans: seen.orphans,
             in_flight,
-            not_asked,
+            not_asked: unreachable,
         })
     }
 
@@ -146,10 +146,10 @@ fn compared(record: &InstanceRecord, seen: &Seen) -> ComparedInstance {
     let instantiated = vnf.instantiation_state == InstantiationState::Instantiated;
     let answers = |id: &str| seen.reached.contains(id) || seen.made_by.get(id) == Some(&vnf.id);
     let mut vims = vnf.vim_connection_info.values();
-    let all_asked = vims.all(|vim| vim.vim_id.as_deref().is_some_and(answers));
+    let all_queried = vims.all(|vim| vim.vim_id.as_deref().is_some_and(answers));
     let found = match (instantiated, exists) {
         (true, true) => ComparisonResult::AsRecorded,
-        (true, false) if !all_asked => ComparisonResult::NotAsked,
+        (true, false) if !all_queried => ComparisonResult::NotAsked,
         // For an operation in flight, it is up to that operation to find out what exists.
         (_, _) if record.active_op.is_some() => ComparisonResult::AsRecorded,
         (true, false) => ComparisonResult::Missing,

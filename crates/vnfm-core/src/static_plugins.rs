@@ -99,7 +99,7 @@ const NO_DRIVER: Code = Code {
     name: "hook.not-linked",
     kind: ErrorKind::Refused,
     means: "the VNFD names a MgmtDriver that is not linked into this program",
-    next: "add it with `Linked::with`, or use a plugin host",
+    next: "add it with `StaticPlugins::with`, or use a plugin host",
 };
 const NO_HOSTS: Code = Code {
     name: "hook.no-hosts",

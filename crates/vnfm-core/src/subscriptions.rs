@@ -306,32 +306,32 @@ mod tests {
     fn a_filter_selects_by_instance_and_product() {
         let op = "VnfLcmOperationOccurrenceNotification";
         let made = "VnfIdentifierCreationNotification";
-        let of = |filter: Value| json!({"vnfInstanceSubscriptionFilter": filter});
+        let with_filter = |filter: Value| json!({"vnfInstanceSubscriptionFilter": filter});
         let product = |versions: Value| {
-            of(
+            with_filter(
                 json!({"vnfProductsFromProviders": [{"vnfProvider": "p", "vnfProducts": [
                 {"vnfProductName": "n", "versions": versions}]}]}),
             )
         };
         for (filter, kind, is_wanted) in [
-            (of(json!({"vnfdIds": ["x", "d"]})), op, true),
-            (of(json!({"vnfdIds": ["x"]})), made, false),
-            (of(json!({"vnfInstanceIds": ["i"]})), op, true),
-            (of(json!({"vnfInstanceIds": ["j"]})), op, false),
-            (of(json!({"vnfInstanceNames": ["web"]})), op, true),
-            (of(json!({"vnfInstanceNames": ["db"]})), op, false),
+            (with_filter(json!({"vnfdIds": ["x", "d"]})), op, true),
+            (with_filter(json!({"vnfdIds": ["x"]})), made, false),
+            (with_filter(json!({"vnfInstanceIds": ["i"]})), op, true),
+            (with_filter(json!({"vnfInstanceIds": ["j"]})), op, false),
+            (with_filter(json!({"vnfInstanceNames": ["web"]})), op, true),
+            (with_filter(json!({"vnfInstanceNames": ["db"]})), op, false),
             (
-                of(json!({"vnfdIds": ["d"], "vnfInstanceNames": ["db"]})),
+                with_filter(json!({"vnfdIds": ["d"], "vnfInstanceNames": ["db"]})),
                 op,
                 false,
             ),
             (
-                of(json!({"vnfProductsFromProviders": [{"vnfProvider": "p"}]})),
+                with_filter(json!({"vnfProductsFromProviders": [{"vnfProvider": "p"}]})),
                 op,
                 true,
             ),
             (
-                of(json!({"vnfProductsFromProviders": [{"vnfProvider": "q"}]})),
+                with_filter(json!({"vnfProductsFromProviders": [{"vnfProvider": "q"}]})),
                 op,
                 false,
             ),

@@ -142,7 +142,7 @@ impl Engine {
         let (driver, _) = self
             .parts
             .drivers
-            .of(&record.vim.vim_type)
+            .for_vim(&record.vim.vim_type)
             .map_err(Refusal::unprocessable)?;
         let vim = VimHandle::registered(self, &record, (tenant, &record.vim.id));
         let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
@@ -252,7 +252,7 @@ impl Engine {
     ) -> Result<VimRecord, Refusal> {
         let drivers = &self.parts.drivers;
         let (driver, spelling) = drivers
-            .of(&connection.vim_type)
+            .for_vim(&connection.vim_type)
             .map_err(Refusal::unprocessable)?;
         spelling.clone_into(&mut connection.vim_type);
         driver

@@ -87,7 +87,7 @@ fn names_that_leave_the_package_are_refused() {
 fn symbolic_links_and_special_files_are_refused() {
     let link = archive(|zip| {
         zip.add_symlink("vnfd.yaml", "/etc/passwd", options())
-            .unwrap()
+            .unwrap();
     });
     refused_for(link, codes::ZIP_SYMLINK);
     let mut device = with(&[("vnfd.yaml", VNFD.as_bytes())]);

@@ -219,7 +219,7 @@ fn policies_are_read_in_both_forms() {
     - next: {type: tosca.policies.nfv.VnfPackageChange, properties: {selector: SELECTOR, modification_qualifier: up, destination_flavour_id: g, component_mappings: [{component_type: vdu, source_id: V, destination_id: W}]}, targets: [VNF]}
 ";
     let selector = "{source_descriptor_id: d, destination_descriptor_id: e, source_flavour_id: f}";
-    let of = |version: &str, selector: &str| {
+    let package_with = |version: &str, selector: &str| {
         let link = LINK.replace("        monitoring_parameters: MONITORED\n", "");
         flavour(
             version,
@@ -227,7 +227,10 @@ fn policies_are_read_in_both_forms() {
             &format!("{link}{}", policies.replace("SELECTOR", selector)),
         )
     };
-    for flavour in [of("4.4.1", &format!("[{selector}]")), of("3.5.1", selector)] {
+    for flavour in [
+        package_with("4.4.1", &format!("[{selector}]")),
+        package_with("3.5.1", selector),
+    ] {
         let rule = &flavour.security_group_rules[0];
         assert_eq!(
             (

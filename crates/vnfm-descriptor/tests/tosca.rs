@@ -160,12 +160,12 @@ node_types:
   N:
     derived_from: tosca.nodes.nfv.VNF
     properties: {modifiable_attributes: {type: A, required: false}, configurable_properties: {type: C, required: false}}";
-    let of = |types: &str| {
+    let vnfd_with = |types: &str| {
         let text = vnfd(types, "", "");
         let package = package(&[("Definitions/a.yaml", &text), meta("Definitions/a.yaml")]);
         package.vnfd().flavours["f"].modifiable_types.clone()
     };
-    let declared = of(types);
+    let declared = vnfd_with(types);
     assert_eq!(
         declared["extensions"]["properties"],
         json!({"size": {"type": "integer"}})
@@ -176,7 +176,7 @@ node_types:
         properties["isAutohealEnabled"]["type"], "boolean",
         "{properties:#}"
     );
-    let plain = of(PLAIN);
+    let plain = vnfd_with(PLAIN);
     assert!(
         plain["vnfConfigurableProperties"]["properties"]
             .get("level")

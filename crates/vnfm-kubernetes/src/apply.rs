@@ -367,7 +367,7 @@ fn finalizer_reason(metadata: &ObjectMeta) -> String {
     }
 }
 
-/// A new CustomResourceDefinition is served only a moment after it is established.
+/// A new `CustomResourceDefinition` is served only a moment after it is established.
 fn is_not_served_yet(error: &PortError) -> bool {
     error.code() == &errors::REJECTED
         && error

@@ -537,9 +537,9 @@ mod tests {
 
     #[test]
     fn interchangeable_pods_and_nodes_out_of_service_are_recognised() {
-        let of = |kind: &str| json!({"metadata": {"ownerReferences": [{"kind": kind, "name": "a", "controller": true}]}});
-        assert!(!has_identity(&of("ReplicaSet")) && !has_identity(&of("DaemonSet")));
-        assert!(has_identity(&of("StatefulSet")) && has_identity(&of("Wonder")));
+        let owned_by = |kind: &str| json!({"metadata": {"ownerReferences": [{"kind": kind, "name": "a", "controller": true}]}});
+        assert!(!has_identity(&owned_by("ReplicaSet")) && !has_identity(&owned_by("DaemonSet")));
+        assert!(has_identity(&owned_by("StatefulSet")) && has_identity(&owned_by("Wonder")));
         assert!(has_identity(&json!({"metadata": {}})));
         let node = |ready: &str, taint: &str| json!({"spec": {"taints": [{"key": taint}]}, "status": {"conditions": [{"type": "Ready", "status": ready}]}});
         assert!(is_out_of_service(&node("Unknown", OUT_OF_SERVICE)));

@@ -317,7 +317,7 @@ mod tests {
             name: name.to_owned(),
         };
         let (two, one) = (json!({"spec": {"replicas": 2}}), json!({"spec": {}}));
-        let of = |pods: usize| Inventory {
+        let with_pods = |pods: usize| Inventory {
             vnfc_resource_info: vec![
                 VnfcResourceInfo {
                     vdu_id: vdu.name.clone(),
@@ -336,7 +336,11 @@ mod tests {
             ("Deployment", "no-vdu", &two, 0, false),
         ] {
             let target = target(kind, name);
-            let found = is_incomplete(&of(pods), flavour, std::iter::once((&target, object)));
+            let found = is_incomplete(
+                &with_pods(pods),
+                flavour,
+                std::iter::once((&target, object)),
+            );
             assert_eq!(found, short, "{kind} {name} {object} with {pods}");
         }
     }

@@ -450,7 +450,7 @@ mod tests {
         for (text, expected) in [
             (
                 "- a\n",
-                "cannot use `f:1` of the package: it is not an object but a text or a list",
+                "cannot use `f:1` of the package: it is a scalar or a list, not an object",
             ),
             (
                 "\nkind: A\n",

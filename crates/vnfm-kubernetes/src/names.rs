@@ -35,7 +35,7 @@ enum Rule {
 }
 
 impl Rule {
-    fn of(item: &Item) -> Self {
+    fn from_item(item: &Item) -> Self {
         match (item.group().as_str(), item.kind.as_str()) {
             ("", "Namespace" | "Service") => Self::Label,
             ("rbac.authorization.k8s.io" | "certificates.k8s.io", _)
@@ -99,7 +99,7 @@ fn version_error(item: &Item) -> Option<String> {
 }
 
 fn name_error(item: &Item) -> Option<String> {
-    let rule = Rule::of(item);
+    let rule = Rule::from_item(item);
     if !rule.allows(&item.name) {
         let (name, words) = (quoted(&item.name), rule.description());
         return Some(format!("`metadata.name` cannot be `{name}`: {words}"));

@@ -317,7 +317,7 @@ mod tests {
     use serde_json::{Value, json};
 
     /// An object of `kind` with this pod spec.
-    fn of(kind: &str, spec: &Value) -> Value {
+    fn workload(kind: &str, spec: &Value) -> Value {
         let template = json!({"metadata": {"labels": {}}, "spec": spec});
         match kind {
             "Pod" => json!({"kind": kind, "spec": spec}),
@@ -357,7 +357,7 @@ mod tests {
     fn assert_found(cases: &[(Value, &str)]) {
         for (spec, expected) in cases {
             for kind in KINDS {
-                let found = baseline_violation(&of(kind, spec)).unwrap_or_default();
+                let found = baseline_violation(&workload(kind, spec)).unwrap_or_default();
                 assert!(found.contains(expected), "{kind}: {expected} in {found:?}");
             }
         }
@@ -455,7 +455,7 @@ mod tests {
                 "allowPrivilegeEscalation": true, "runAsUser": 0, "procMount": "Default"},
                 "ports": [{"hostPort": 0}], "readinessProbe": {"httpGet": {"path": "/", "port": 80}}}]});
         for kind in KINDS {
-            assert_eq!(baseline_violation(&of(kind, &spec)), None, "{kind}");
+            assert_eq!(baseline_violation(&workload(kind, &spec)), None, "{kind}");
         }
         let data = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"containers": [{"securityContext": {"privileged": true}}]}});
         assert_eq!(baseline_violation(&data), None);

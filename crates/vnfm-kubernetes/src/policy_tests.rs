@@ -15,7 +15,7 @@ fn plan(objects: &[Value]) -> Plan {
     }
 }
 
-fn of(api: &str, kind: &str) -> Value {
+fn object(api: &str, kind: &str) -> Value {
     json!({"apiVersion": api, "kind": kind, "metadata": {"name": "it"}})
 }
 
@@ -56,7 +56,7 @@ fn a_borrower_creates_objects_that_stay_in_its_namespace() {
         ("batch/v1", "Job"),
         ("networking.k8s.io/v1", "NetworkPolicy"),
     ] {
-        assert_eq!(refusal(&of(api, kind), &policy), None, "{kind}");
+        assert_eq!(refusal(&object(api, kind), &policy), None, "{kind}");
     }
     let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "mine"},
         "spec": {"template": {"spec": pod}}});
@@ -69,25 +69,28 @@ fn a_borrower_creates_objects_that_stay_in_its_namespace() {
 fn a_borrower_creates_no_objects_of_other_kinds() {
     assert_refused(&[
         (
-            of("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+            object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
             "kinds",
         ),
-        (of("rbac.authorization.k8s.io/v1", "RoleBinding"), "kinds"),
         (
-            of(
+            object("rbac.authorization.k8s.io/v1", "RoleBinding"),
+            "kinds",
+        ),
+        (
+            object(
                 "admissionregistration.k8s.io/v1",
                 "MutatingWebhookConfiguration",
             ),
             "kinds",
         ),
         (
-            of("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+            object("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
             "kinds",
         ),
-        (of("example.com/v1", "Thing"), "kinds"),
-        (of("apps.example.com/v1", "Deployment"), "kinds"),
-        (of("v1", "PersistentVolume"), "kinds"),
-        (of("discovery.k8s.io/v1", "EndpointSlice"), "kinds"),
+        (object("example.com/v1", "Thing"), "kinds"),
+        (object("apps.example.com/v1", "Deployment"), "kinds"),
+        (object("v1", "PersistentVolume"), "kinds"),
+        (object("discovery.k8s.io/v1", "EndpointSlice"), "kinds"),
         (
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}),
             "kinds",
@@ -143,7 +146,7 @@ fn a_policy_may_allow_more_and_less() {
             ..VimPolicy::for_borrowers()
         }
     };
-    let thing = of("example.com/v1", "Thing");
+    let thing = object("example.com/v1", "Thing");
     assert_eq!(
         refusal(&thing, &kinds(&["BUILTIN", "example.com/Thing"], &[])),
         None
@@ -156,13 +159,17 @@ fn a_policy_may_allow_more_and_less() {
         )
         .is_some()
     );
-    let denied = refusal(&of("v1", "Secret"), &kinds(&["BUILTIN"], &["core/Secret"])).unwrap();
+    let denied = refusal(
+        &object("v1", "Secret"),
+        &kinds(&["BUILTIN"], &["core/Secret"]),
+    )
+    .unwrap();
     assert!(denied.contains("denies `core/Secret`"), "{denied}");
     // What is allowed by its kind is still cluster-scoped.
-    let role = of("rbac.authorization.k8s.io/v1", "ClusterRole");
+    let role = object("rbac.authorization.k8s.io/v1", "ClusterRole");
     let error = refusal(&role, &kinds(&["*"], &[])).unwrap();
     assert!(error.contains("clusterScoped: false"), "{error}");
-    for object in [role, thing, of("v1", "Node")] {
+    for object in [role, thing, object("v1", "Node")] {
         assert_eq!(refusal(&object, &VimPolicy::OPEN), None);
     }
 }
@@ -228,7 +235,11 @@ fn the_limits_of_a_policy_bound_an_instance() {
     for objects in [
         vec![web(json!(3)), job],
         vec![web(json!("many"))],
-        vec![of("v1", "Secret"), of("v1", "Secret"), of("v1", "Secret")],
+        vec![
+            object("v1", "Secret"),
+            object("v1", "Secret"),
+            object("v1", "Secret"),
+        ],
     ] {
         let error = permit(&plan(&objects), true, &policy).unwrap_err();
         assert!(error.resource().unwrap().starts_with("limits."), "{error}");

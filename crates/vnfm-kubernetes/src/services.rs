@@ -178,8 +178,9 @@ mod tests {
             json!({"metadata": {"name": "p", "namespace": "a", "labels": {"app": "web", "x": "y"}}}),
         );
         let names = |cp: &str| -> Vec<String> {
-            let of = services_of_cp(&services, cp, &[&pod]);
-            of.into_iter()
+            let selected = services_of_cp(&services, cp, &[&pod]);
+            selected
+                .into_iter()
                 .filter_map(|service| service.metadata.name.clone())
                 .collect()
         };

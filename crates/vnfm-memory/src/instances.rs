@@ -9,7 +9,7 @@ use vnfm_types::InstantiationState;
 
 const WHAT: &str = "VNF instance";
 
-pub(crate) fn of<'s>(
+pub(crate) fn find<'s>(
     state: &'s State,
     tenant: &str,
     id: &str,
@@ -64,7 +64,7 @@ pub(crate) fn put(
         record: known,
         active_op,
         ..
-    } = of(state, &record.tenant, &id)?;
+    } = find(state, &record.tenant, &id)?;
     if known.version != record.version {
         return Err(StoreError::Changed { what: WHAT, id });
     }
@@ -88,7 +88,7 @@ pub(crate) fn put(
 
 /// Removes an instance without resources and operation, with all its data.
 pub(crate) fn remove(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
-    let known = of(state, tenant, id)?;
+    let known = find(state, tenant, id)?;
     if let Some(op_id) = &known.active_op {
         return Err(busy(id, op_id));
     }
@@ -116,7 +116,7 @@ pub(crate) fn abandon(
     if !users.is_empty() && !force {
         return Err(in_use(WHAT, (tenant, id), &users));
     }
-    if let Some(op_id) = &of(state, tenant, id)?.active_op {
+    if let Some(op_id) = &find(state, tenant, id)?.active_op {
         return Err(busy(id, op_id));
     }
     let its = state

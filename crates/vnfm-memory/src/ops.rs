@@ -13,7 +13,7 @@ use vnfm_types::{CancelMode, LcmOperationState};
 
 const WHAT: &str = "operation";
 
-pub(crate) fn of(state: &State, tenant: &str, id: &str) -> Result<Arc<OpRow>, StoreError> {
+pub(crate) fn find(state: &State, tenant: &str, id: &str) -> Result<Arc<OpRow>, StoreError> {
     let row = state
         .ops
         .share(&id.to_owned())
@@ -35,7 +35,7 @@ pub(crate) fn record_of(row: &OpRow) -> OpRecord {
 /// Adds an operation as the active one of its instance.
 pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result<(), StoreError> {
     let (id, instance_id) = (record.op.id.clone(), record.op.vnf_instance_id.clone());
-    let instance = instances::of(state, &record.tenant, &instance_id)?;
+    let instance = instances::find(state, &record.tenant, &instance_id)?;
     if let Some(other) = &instance.active_op {
         return Err(busy(&instance_id, other));
     }

@@ -54,7 +54,7 @@ pub(crate) fn within(
     what: QuotaResource,
     (most, adds): (u64, u64),
 ) -> Result<(), StoreError> {
-    let total = usage(state, &tenant).of(what);
+    let total = usage(state, &tenant).amount(what);
     if total <= most {
         return Ok(());
     }

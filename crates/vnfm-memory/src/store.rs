@@ -128,7 +128,7 @@ impl Store for MemoryStore {
     }
 
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
-        let row = instances::of(&self.state(), tenant, id)?.clone();
+        let row = instances::find(&self.state(), tenant, id)?.clone();
         Ok(instances::record_of(&row))
     }
 
@@ -153,7 +153,7 @@ impl Store for MemoryStore {
     }
 
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
-        let row = ops::of(&self.state(), tenant, id)?;
+        let row = ops::find(&self.state(), tenant, id)?;
         Ok(ops::record_of(&row))
     }
 

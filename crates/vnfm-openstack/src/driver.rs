@@ -306,14 +306,18 @@ impl OpenStack {
 
 /// An image, once per instance that uses it.
 fn uses(image: &glance::Image) -> Vec<OwnedResource> {
-    let of = |instance_id: Option<&str>| OwnedResource {
+    let owned_by = |instance_id: Option<&str>| OwnedResource {
         kind: "OS::Glance::Image".into(),
         id: image.id.clone(),
         name: image.name.clone().unwrap_or_default(),
         instance_id: instance_id.map(str::to_owned),
     };
-    let all: Vec<_> = image.users().map(|user| of(Some(user))).collect();
-    if all.is_empty() { vec![of(None)] } else { all }
+    let all: Vec<_> = image.users().map(|user| owned_by(Some(user))).collect();
+    if all.is_empty() {
+        vec![owned_by(None)]
+    } else {
+        all
+    }
 }
 
 fn has_package_images(allocation: &Allocation) -> Result<bool, PortError> {

@@ -242,7 +242,7 @@ pub(crate) fn choose<'a>(
                 PortError::new(&NO_FLAVOR, action, detail).on(name)
             });
     }
-    let minimum = MinimumFlavor::of(vdu, image, from_volume);
+    let minimum = MinimumFlavor::for_vdu(vdu, image, from_volume);
     let fitting = offered
         .iter()
         .filter(|one| !one.disabled && minimum.matches(one));
@@ -275,7 +275,7 @@ struct MinimumFlavor {
 }
 
 impl MinimumFlavor {
-    fn of(vdu: &Vdu, image: Option<&SwImage>, from_volume: bool) -> Self {
+    fn for_vdu(vdu: &Vdu, image: Option<&SwImage>, from_volume: bool) -> Self {
         let compute = vdu.compute.as_ref();
         let disks = compute.map(|compute| compute.virtual_local_storage_gib.as_slice());
         let (root, more) = disks.and_then(<[u64]>::split_first).unwrap_or((&0, &[]));

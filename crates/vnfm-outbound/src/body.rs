@@ -45,12 +45,12 @@ pub async fn read(mut response: Response, policy: &Policy) -> Result<Bytes, Read
     {
         return Err(ReadError::TooLarge(policy.body));
     }
-    let mut whole = BytesMut::new();
+    let mut body = BytesMut::new();
     while let Some(piece) = response.chunk().await.map_err(ReadError::Lost)? {
         meter.take(&piece)?;
-        whole.extend_from_slice(&piece);
+        body.extend_from_slice(&piece);
     }
-    Ok(whole.freeze())
+    Ok(body.freeze())
 }
 
 /// A large response, read in pieces up to a maximum size.

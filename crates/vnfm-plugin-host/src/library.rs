@@ -79,7 +79,7 @@ pub(crate) fn inspect_checked(
     checked: &Checked,
 ) -> Result<Inspection, PortError> {
     let glibc = facts(checked)?.glibc;
-    Ok(Inspection::of(
+    Ok(Inspection::from_checked(
         plugin_info(libraries.open(checked)?)?,
         glibc,
         checked,
@@ -107,7 +107,7 @@ pub(crate) fn plugin_info(plugin: &'static Plugin) -> Result<PluginInfo, PortErr
 }
 
 impl Inspection {
-    pub(crate) fn of(info: PluginInfo, glibc: Option<String>, checked: &Checked) -> Self {
+    pub(crate) fn from_checked(info: PluginInfo, glibc: Option<String>, checked: &Checked) -> Self {
         Self {
             declaration: info.declaration,
             sdk_version: info.sdk_version,

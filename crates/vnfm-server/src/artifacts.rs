@@ -38,7 +38,7 @@ impl Selection {
     /// # Errors
     ///
     /// 400 for an unknown parameter, a flag with a value, or contradictory parameters.
-    pub fn of(query: &BTreeMap<String, String>) -> HandlerResult<Self> {
+    pub fn from_query(query: &BTreeMap<String, String>) -> HandlerResult<Self> {
         crate::query::known(query, &[SIGNATURES, NO_MANO, NO_NON_MANO, EXTERNALS, SETS])?;
         let sets = query
             .get(SETS)
@@ -310,7 +310,7 @@ mod tests {
     }
 
     fn names(package: &Package, text: &str) -> Vec<String> {
-        let selection = Selection::of(&query(text)).unwrap();
+        let selection = Selection::from_query(&query(text)).unwrap();
         selected(package, &selection).unwrap().into_keys().collect()
     }
 
@@ -328,7 +328,7 @@ mod tests {
                 .filter(|name| !manifests.contains(name))
                 .collect()
         };
-        let of = |names: &[&str]| {
+        let archive = |names: &[&str]| {
             names
                 .iter()
                 .map(|name| (*name).to_owned())
@@ -336,7 +336,7 @@ mod tests {
         };
         let all = without("");
         assert!(
-            all.is_superset(&of(&["Tests/smoke.sh", "Papers/manual.txt"])),
+            all.is_superset(&archive(&["Tests/smoke.sh", "Papers/manual.txt"])),
             "{all:?}"
         );
         assert!(
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(names(&package, chosen), ["Tests/smoke.sh"]);
         let mano = without("exclude_all_non_mano_artifacts");
         assert!(
-            mano.is_disjoint(&of(&["Tests/smoke.sh", "Papers/manual.txt"])),
+            mano.is_disjoint(&archive(&["Tests/smoke.sh", "Papers/manual.txt"])),
             "{mano:?}"
         );
         let nothing = "exclude_all_mano_artifacts&exclude_all_non_mano_artifacts";
@@ -371,7 +371,7 @@ mod tests {
             "everything",
             "exclude_all_non_mano_artifacts&select_non_mano_artifact_sets=a",
         ] {
-            assert!(Selection::of(&query(wrong)).is_err(), "{wrong}");
+            assert!(Selection::from_query(&query(wrong)).is_err(), "{wrong}");
         }
     }
 

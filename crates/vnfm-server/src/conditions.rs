@@ -28,7 +28,7 @@ impl Conditions {
     /// # Errors
     ///
     /// 400 if `If-Match` is not a list of tags.
-    pub fn of(headers: &HeaderMap) -> HandlerResult<Self> {
+    pub fn from_headers(headers: &HeaderMap) -> HandlerResult<Self> {
         let text = |name| {
             headers
                 .get(name)
@@ -199,7 +199,9 @@ mod tests {
     fn holds(name: &'static str, value: &str) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(name, HeaderValue::from_str(value).unwrap());
-        Conditions::of(&headers).unwrap().are_met_by(&record())
+        Conditions::from_headers(&headers)
+            .unwrap()
+            .are_met_by(&record())
     }
 
     #[test]

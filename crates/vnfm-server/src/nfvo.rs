@@ -317,10 +317,13 @@ mod tests {
             ),
             (format!("{endpoint}{}", basic(&empty)), "is empty"),
             (format!("{endpoint}{}", basic("/nowhere")), "/nowhere"),
-            (format!("{endpoint}authorities_file: {password}"), "no PEM"),
+            (
+                format!("{endpoint}authorities_file: {password}"),
+                "not valid PEM",
+            ),
             (
                 format!("{endpoint}certificate: {{cert: {password}, key: {password}}}"),
-                "no PEM",
+                "not valid PEM",
             ),
         ] {
             let error = connect(&yaml).unwrap_err();

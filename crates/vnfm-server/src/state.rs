@@ -179,7 +179,7 @@ impl FromRequestParts<App> for Root {
             .map(|peer| peer.0.ip());
         let forwarded = || app.instrumentation.proxies.public_url(&parts.headers, peer);
         let public_url = app.public_url.clone().or_else(forwarded);
-        let root = Self::of(&parts.headers, public_url.as_deref(), app.tls);
+        let root = Self::from_headers(&parts.headers, public_url.as_deref(), app.tls);
         let api_version = ApiVersion::of_path(parts.uri.path());
         Ok(Self {
             nfvo: app.nfvo.clone(),

@@ -34,7 +34,7 @@ pub enum Versioned<T> {
 
 impl Root {
     /// The root for a request.
-    pub fn of(headers: &HeaderMap, public_url: Option<&str>, tls: bool) -> Self {
+    pub fn from_headers(headers: &HeaderMap, public_url: Option<&str>, tls: bool) -> Self {
         let host = headers
             .get("host")
             .and_then(|host| host.to_str().ok())

@@ -55,14 +55,14 @@ impl HostileServer {
             Arc::<Mutex<Vec<String>>>::default(),
             Arc::<AtomicU64>::default(),
         );
-        let (asked, told) = (seen.clone(), sent.clone());
+        let (seen_by_task, sent_by_task) = (seen.clone(), sent.clone());
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 // The task ends when the client disconnects.
                 drop(tokio::spawn(respond(
                     stream,
                     lie.clone(),
-                    (asked.clone(), told.clone()),
+                    (seen_by_task.clone(), sent_by_task.clone()),
                 )));
             }
         });

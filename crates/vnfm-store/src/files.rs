@@ -133,7 +133,7 @@ pub(crate) struct OpenFiles(Vec<(PathBuf, u64, u64)>);
 
 impl OpenFiles {
     /// The folder of the database at `path`, and the files that SQLite has open in it.
-    pub(crate) fn of(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());

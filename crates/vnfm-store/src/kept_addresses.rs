@@ -28,7 +28,7 @@ pub struct UncheckedAddress {
 }
 
 impl UncheckedAddress {
-    fn of(
+    fn new(
         tenant: &str,
         vim: Option<&str>,
         interface: &KeyValuePairs,
@@ -51,7 +51,7 @@ impl UncheckedAddress {
 
     fn of_record(record: &VimRecord) -> Self {
         let vim = &record.vim;
-        Self::of(
+        Self::new(
             &record.tenant,
             Some(&vim.id),
             &vim.interface_info,
@@ -77,7 +77,7 @@ impl KeptAddresses {
     pub(crate) fn has(&self, tenant: &str, vim: Option<&str>, info: &VimConnectionInfo) -> bool {
         let addresses = self.0.read().unwrap_or_else(PoisonError::into_inner);
         !addresses.is_empty()
-            && addresses.contains(&UncheckedAddress::of(
+            && addresses.contains(&UncheckedAddress::new(
                 tenant,
                 vim,
                 &info.interface_info,
@@ -184,7 +184,7 @@ async fn in_use(
     let mut found = Vec::new();
     for (tenant, vim) in vims {
         let vim: vnfm_types::Vim = serde_json::from_str(&vim)?;
-        found.push(UncheckedAddress::of(
+        found.push(UncheckedAddress::new(
             &tenant,
             Some(&vim.id),
             &vim.interface_info,
@@ -214,7 +214,7 @@ fn of_request(tenant: &str, request: &Value) -> Vec<UncheckedAddress> {
     let given = given.into_iter().flat_map(|given| given.values());
     let given = given.filter_map(|one| serde_json::from_value(one.clone()).ok());
     let own = given.filter(|one: &VimConnectionInfo| !one.interface_info.is_empty());
-    own.map(|one| UncheckedAddress::of(tenant, None, &one.interface_info, &one.extra))
+    own.map(|one| UncheckedAddress::new(tenant, None, &one.interface_info, &one.extra))
         .collect()
 }
 

@@ -95,7 +95,7 @@ impl SqliteStore {
             }
             let file = FileState {
                 integrity,
-                open_files: OpenFiles::of(path)?,
+                open_files: OpenFiles::open(path)?,
                 _lock: lock,
             };
             let notes = Some((acknowledged, index));

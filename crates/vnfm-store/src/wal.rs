@@ -138,19 +138,19 @@ impl Mark {
         bytes
     }
 
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn parse(bytes: &[u8]) -> Option<Self> {
         let salts = [word(bytes, 0)?, word(bytes, 4)?];
         Some(Self {
             salts,
             frames: word(bytes, 8)?,
-            page: Page::of(bytes),
+            page: Page::parse(bytes),
         })
     }
 }
 
 impl Page {
     /// The page in a note; `None` in a note of an older binary.
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn parse(bytes: &[u8]) -> Option<Self> {
         let sum = checksum([0, 0], bytes.get(..24)?, true);
         let is_intact = word(bytes, 24)? == sum[0] && word(bytes, 28)? == sum[1];
         let page = Self {
@@ -231,7 +231,7 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     let log = companion(path, "-wal");
     let noted = fs::read(companion(path, "-acked"))
         .ok()
-        .and_then(|bytes| Mark::of(&bytes));
+        .and_then(|bytes| Mark::parse(&bytes));
     let bytes = match fs::read(&log) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
@@ -294,7 +294,7 @@ impl std::fmt::Display for Damage {
 
 fn damage(bytes: &[u8], noted: Option<Mark>) -> Option<Damage> {
     let has_frames = bytes.len() >= HEADER + FRAME_HEADER;
-    let Some(header) = Header::of(bytes) else {
+    let Some(header) = Header::parse(bytes) else {
         // The header is durable before the first frame is written.
         return has_frames.then_some(Damage {
             offset: 0,
@@ -334,7 +334,7 @@ struct Header {
 }
 
 impl Header {
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn parse(bytes: &[u8]) -> Option<Self> {
         let magic = word(bytes, 0)?;
         let big = magic & 1 == 1;
         let sum = checksum([0, 0], bytes.get(..24)?, big);

@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn invalid_members_are_named() {
-        let of = |policy: &str| serde_json::from_str::<VimPolicy>(policy);
+        let parse = |policy: &str| serde_json::from_str::<VimPolicy>(policy);
         for (policy, text) in [
             (r#"{"namespaces": ["Web"]}"#, "`Web`"),
             (r#"{"impersonate": "admin"}"#, "`admin`"),
@@ -317,15 +317,15 @@ mod tests {
                 "policy.impersonate",
             ),
         ] {
-            let wrong = of(policy).unwrap().checked().unwrap_err();
+            let wrong = parse(policy).unwrap().checked().unwrap_err();
             assert!(wrong.contains(text), "{wrong}");
         }
         assert!(
-            of(r#"{"namespace": ["web"]}"#).is_err(),
+            parse(r#"{"namespace": ["web"]}"#).is_err(),
             "a misspelt member is not ignored"
         );
         let good =
             r#"{"namespaces": ["OWN", "a-*"], "impersonate": "system:serviceaccount:n:{tenant}"}"#;
-        assert_eq!(of(good).unwrap().checked(), Ok(()));
+        assert_eq!(parse(good).unwrap().checked(), Ok(()));
     }
 }

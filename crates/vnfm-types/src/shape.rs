@@ -75,7 +75,7 @@ pub static LCCN_SUBSCRIPTIONS: Resource = Resource {
 
 impl Resource {
     /// The type that defines its attributes.
-    pub fn of(&self) -> &'static Type {
+    pub fn type_description(&self) -> &'static Type {
         match self.shape {
             Structure(of) => of,
             _ => &NOTHING,
@@ -234,7 +234,7 @@ mod tests {
         ];
         for resource in all {
             for name in resource.omitted_by_default {
-                let attribute = resource.of().attribute(name).unwrap();
+                let attribute = resource.type_description().attribute(name).unwrap();
                 assert!(!attribute.needed && attribute.is_complex(), "{name}");
             }
         }

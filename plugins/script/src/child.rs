@@ -154,7 +154,7 @@ impl Child {
             match self.events.next().await {
                 Some(Event::Ended(Ok(status))) => break status,
                 Some(Event::Running) => {
-                    check_cancelled(&self.cx, &self.process, &mut cancelled_since).await
+                    check_cancelled(&self.cx, &self.process, &mut cancelled_since).await;
                 }
                 Some(Event::Ended(Err(error))) => return Err(status_unknown(&error.to_string())),
                 None => return Err(status_unknown("the thread that waits for it has ended")),

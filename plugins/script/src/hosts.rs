@@ -22,7 +22,7 @@ impl Hosts {
     /// # Errors
     ///
     /// `bad-login` if a login is malformed.
-    pub(crate) fn of(request: &HookRequest<Params>) -> Result<Self, DriverError> {
+    pub(crate) fn from_request(request: &HookRequest<Params>) -> Result<Self, DriverError> {
         let mut hosts: Vec<Host> = Vec::new();
         for vnfc in request.vnfcs() {
             let login = login(request, &vnfc.vdu_id)?;

@@ -21,7 +21,7 @@ impl Kind {
     ];
 
     /// The kind of a TOSCA artifact type; `None` if it is not a script.
-    pub(crate) fn of(artifact_type: &str) -> Option<Self> {
+    pub(crate) fn parse(artifact_type: &str) -> Option<Self> {
         let known = Self::TYPES
             .iter()
             .position(|known| *known == artifact_type)?;

@@ -117,7 +117,7 @@ impl Script {
         request: HookRequest<Params>,
     ) -> Result<Effects, DriverError> {
         let (kind, artifact) = find_script(&request)?;
-        let hosts = Arc::new(Hosts::of(&request)?);
+        let hosts = Arc::new(Hosts::from_request(&request)?);
         let folder = Folder::new().map_err(|error| no_folder(&error))?;
         folder.unpack(&cx, &artifact.path).await?;
         let request_json =
@@ -200,7 +200,7 @@ fn find_script(request: &HookRequest<Params>) -> Result<(Kind, &Artifact), Drive
     let found = request
         .artifacts
         .iter()
-        .find_map(|artifact| Some((Kind::of(&artifact.type_)?, artifact)));
+        .find_map(|artifact| Some((Kind::parse(&artifact.type_)?, artifact)));
     found.ok_or_else(|| {
         let known: Vec<_> =
             request.artifacts.iter().map(|artifact| artifact.type_.as_str()).collect();

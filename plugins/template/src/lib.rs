@@ -1,4 +1,4 @@
-//! A template for MgmtDrivers: writes a file on each VNFC over SSH. Copy it and change it.
+//! A template for `MgmtDrivers`: writes a file on each VNFC over SSH. Copy it and change it.
 //!
 //! `instantiate_end` runs after the servers were created. On four of them at a time, it waits for a login, uploads the
 //! file and reads it back. All of that is idempotent, so a retry is safe.

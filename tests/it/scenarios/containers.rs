@@ -239,7 +239,11 @@ fn a_webhook_that_denies() {
         "metadata": {"name": "policy", "annotations": {"denies": "no owner is named"}},
         "webhooks": [{"name": "policy.example.com", "rules": [{"resources": ["services"]}]}]}));
     let op = scene.begin_op();
-    let expected = ["policy.example.com", "no owner is named", "let it in"];
+    let expected = [
+        "policy.example.com",
+        "no owner is named",
+        "allow the object",
+    ];
     scene.assert_stops(
         &op,
         (
@@ -281,7 +285,7 @@ fn assert_blocked_termination(object: &str, expected: ExpectedError<'_>) {
 fn an_object_held_by_a_finalizer() {
     let expected = [
         "finalizer `example.com/hold` holds it",
-        "bring back the controller",
+        "restore the controller",
     ];
     assert_blocked_termination(
         "page",

@@ -231,7 +231,7 @@ fn rejected_unusable_and_malformed_grants_are_reported_by_cause() {
         .set_nfvo(&json!({"deny": "no room at all", "polls": 1}));
     scene.assert_refused(
         "nfvo.grant-rejected",
-        &["no room at all", "ask whoever runs the NFVO"],
+        &["no room at all", "ask the operator of the NFVO"],
     );
     scene.sim.set_nfvo(&json!({"zone": "moon"}));
     scene.assert_refused(

@@ -150,7 +150,7 @@ fn a_stack_name_taken_by_a_foreign_stack() {
     let foreign = cloud.create_stack(&scene.stack());
     let touched = scene.sim.touched_stacks();
     let op = scene.begin_op();
-    let expected = [foreign.as_str(), "without the tag", "find out whose it is"];
+    let expected = [foreign.as_str(), "without the tag", "find out who owns it"];
     let error = scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-foreign", false, &expected));
     assert_eq!(error["resource"], foreign);
     assert_eq!(scene.sim.touched_stacks(), touched, "it was not touched");
@@ -199,7 +199,7 @@ fn a_stack_deleted_during_creation() {
     scene
         .sim
         .act("delete-stack", &json!({ "stack": scene.stack() }));
-    let expected = ["somebody delete", "then retry"];
+    let expected = ["deleted while it was being created", "then retry"];
     scene.assert_stops(&op, "FAILED_TEMP", ("heat.stack-failed", false, &expected));
     scene.assert_retry_succeeds(&op);
     assert_eq!(scene.creations(), 2);
@@ -214,7 +214,7 @@ fn a_stack_that_cannot_be_deleted() {
     let begin_op = scene.testbed.server.ctl(&["vnf", "terminate", VNF_A]);
     let op = begin_op["vnfLcmOpOccId"].as_str().unwrap();
     let expected = [
-        "after 4 tries",
+        "after 4 attempts",
         "left: `internalVL_subnet` (OS::Neutron::Subnet",
         "by hand",
     ];

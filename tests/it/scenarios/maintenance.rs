@@ -147,7 +147,7 @@ fn assert_recovery_shows(testbed: &Testbed, missing: &str, orphan_of: &str) {
     assert!(
         recovery
             .stderr
-            .contains(&format!("missing: nothing is left of VNF {missing}")),
+            .contains(&format!("missing: no resources found of VNF {missing}")),
         "{recovery:?}"
     );
     assert!(

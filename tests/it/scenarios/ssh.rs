@@ -111,7 +111,7 @@ fn an_ssh_host_key_that_differs_from_the_console() {
             "workernode-1",
             "`preflight`",
             "the host key of server",
-            "pinned is SHA256:",
+            "is pinned",
         ],
         retryable: false,
     });

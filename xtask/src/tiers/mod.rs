@@ -66,7 +66,7 @@ impl Tier {
     }
 
     /// The tier of a test program in the report.
-    fn of(program: &str) -> Self {
+    fn new(program: &str) -> Self {
         if program.ends_with("::live") {
             Self::Real
         } else {
@@ -320,7 +320,7 @@ fn with_nextest(tiers: &[Tier]) -> Result<Vec<Count>> {
             report.display()
         )
     })?;
-    let count = |tier: &Tier| junit::count(&text, |program| Tier::of(program) == *tier);
+    let count = |tier: &Tier| junit::count(&text, |program| Tier::new(program) == *tier);
     let counts: Vec<_> = tiers.iter().map(count).collect::<Result<_>>()?;
     if !passed && counts.iter().all(|count| count.failed == 0) {
         bail!("nextest failed, but no test did; its output is above");

@@ -201,8 +201,8 @@ fn vdus(output: Output, flavour: &Flavour) -> Outcome<()> {
         .values()
         .map(|storage| {
             let size = storage.size_gib.map(|gib| format!("{gib} GiB"));
-            let of = if storage.per_vnfc_instance { "each VNFC" } else { "all together" };
-            json!({"name": storage.name, "kind": format!("{:?}", storage.kind), "size": size, "of": of})
+            let owner = if storage.per_vnfc_instance { "each VNFC" } else { "all together" };
+            json!({"name": storage.name, "kind": format!("{:?}", storage.kind), "size": size, "of": owner})
         })
         .collect();
     let columns = [

@@ -112,7 +112,7 @@ struct Transfer {
     file: File,
     /// Bytes received so far.
     received: u64,
-    /// ETag of the version being received.
+    /// `ETag` of the version being received.
     tag: Option<HeaderValue>,
     path: String,
     accept: &'static str,

@@ -346,10 +346,10 @@ async fn charts_and_deployment_items_are_shown() {
     ] {
         assert!(shown.data.contains(part), "no `{part}` in\n{}", shown.data);
     }
-    let whole = run(&["-o", "json", "package", "show", &sample("cnf-chart")], "").await;
-    let whole: Value = serde_json::from_str(&whole.data).unwrap();
+    let shown = run(&["-o", "json", "package", "show", &sample("cnf-chart")], "").await;
+    let shown: Value = serde_json::from_str(&shown.data).unwrap();
     assert_eq!(
-        whole["charts"]["Artifacts/Charts/web-1.0.0.tgz"]["version"],
+        shown["charts"]["Artifacts/Charts/web-1.0.0.tgz"]["version"],
         "1.0.0"
     );
     let drawn = run(&["package", "graph", &sample("cnf-chart")], "").await;
@@ -390,11 +390,11 @@ async fn an_onboarded_package_is_shown_with_its_contents() {
     ] {
         assert!(shown.data.contains(part), "no `{part}` in\n{}", shown.data);
     }
-    let whole = stub.run(&["-o", "json", "package", "show", "p1"]).await;
-    let whole: Value = serde_json::from_str(&whole.data).unwrap();
-    assert_eq!(whole["onboardingState"], "ONBOARDED");
+    let shown = stub.run(&["-o", "json", "package", "show", "p1"]).await;
+    let shown: Value = serde_json::from_str(&shown.data).unwrap();
+    assert_eq!(shown["onboardingState"], "ONBOARDED");
     assert_eq!(
-        whole["described"]["flavours"]["cluster_install"]["id"],
+        shown["described"]["flavours"]["cluster_install"]["id"],
         "cluster_install"
     );
 }

@@ -117,7 +117,7 @@ async fn a_package_is_signed_and_verified_with_both_options() {
         .await;
     workspace
         .done(&format!(
-            "sign @web {who} --pss --cert-beside --out @beside.csar"
+            "sign @web {who} --pss --cert-beside --out @separate.csar"
         ))
         .await;
     workspace.done("build @web --out @web.csar").await;
@@ -126,7 +126,7 @@ async fn a_package_is_signed_and_verified_with_both_options() {
         .await;
     for (package, how) in [
         ("one.csar", "RSA with SHA-256"),
-        ("beside.csar", "RSA-PSS with SHA-256"),
+        ("separate.csar", "RSA-PSS with SHA-256"),
         ("whole.zip", "RSA with SHA-256"),
     ] {
         let ended = workspace

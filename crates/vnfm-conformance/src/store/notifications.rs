@@ -90,7 +90,7 @@ pub(super) async fn waiting_for_news_is_woken(store: Shared) {
 
 pub(super) async fn a_tenant_sees_numbers_of_its_own_notifications(store: Shared) {
     seed(&*store, &["i1"]).await;
-    let of = |tenant: &str, n: u64| match notification("i1", json!(n)) {
+    let numbered = |tenant: &str, n: u64| match notification("i1", json!(n)) {
         Change::Outbox(mut row) => {
             row.tenant = tenant.into();
             Change::Outbox(row)
@@ -104,7 +104,7 @@ pub(super) async fn a_tenant_sees_numbers_of_its_own_notifications(store: Shared
         ("other", 3),
         (TENANT, 4),
     ] {
-        store.write(None, vec![of(tenant, n)]).await.unwrap();
+        store.write(None, vec![numbered(tenant, n)]).await.unwrap();
     }
     let observed = |rows: Vec<vnfm_core::ports::OutboxRow>| -> Vec<_> {
         rows.into_iter().map(|row| (row.seq, row.body)).collect()

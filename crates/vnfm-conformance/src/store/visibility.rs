@@ -97,7 +97,7 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
         (scope(&[], &["db"], &[]), "3"),
         (scope(&["v2"], &["web"], &["Acme"]), "3"),
     ] {
-        let of = |letter: char| {
+        let id_with = |letter: char| {
             let ids: Vec<_> = seen
                 .split_whitespace()
                 .map(|id| format!("{letter}{id}"))
@@ -108,8 +108,8 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
             scope: scope.clone(),
             ..Query::default()
         };
-        assert_eq!(instances(&store, query()).await, of('i'), "{scope:?}");
-        assert_eq!(ops(&store, query()).await, of('o'), "{scope:?}");
+        assert_eq!(instances(&store, query()).await, id_with('i'), "{scope:?}");
+        assert_eq!(ops(&store, query()).await, id_with('o'), "{scope:?}");
         let second = Query {
             scope: scope.clone(),
             ..Query::only("id", "i2")

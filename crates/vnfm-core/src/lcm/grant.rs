@@ -153,7 +153,7 @@ pub(crate) async fn ask(op: &Op) -> Output<Approved> {
         );
         return Err(PortError::new(&LATE, action, what));
     };
-    let approved = grant_check::Reading {
+    let approved = grant_check::GrantReader {
         op,
         request: &request,
         grant: &grant,

@@ -16,13 +16,13 @@ use vnfm_types::{
 
 const ACTION: &str = "use the grant of the NFVO";
 
-pub(super) struct Reading<'a> {
+pub(super) struct GrantReader<'a> {
     pub(super) op: &'a Op,
     pub(super) request: &'a GrantRequest,
     pub(super) grant: &'a Grant,
 }
 
-impl Reading<'_> {
+impl GrantReader<'_> {
     /// The parts of the grant that affect the operation.
     ///
     /// # Errors

@@ -36,8 +36,9 @@ pub(super) fn ended(op: &Op, step: &Step, status: StepStatus) -> Option<HookStat
 /// The driver that this operation first called for hooks with the implementation of `hook`.
 pub(crate) fn driver<'a>(op: &'a Op, hook: &Hook) -> Option<&'a DriverId> {
     let mut states = op.rows.values().filter_map(|row| row.hook.as_ref());
-    let of = (hook.implementation.as_str(), hooks::plugin_of(hook));
-    let state = states.find(|state| (state.implementation.as_str(), state.plugin.as_deref()) == of);
+    let names = (hook.implementation.as_str(), hooks::plugin_of(hook));
+    let state =
+        states.find(|state| (state.implementation.as_str(), state.plugin.as_deref()) == names);
     state.map(|state| &state.driver)
 }
 

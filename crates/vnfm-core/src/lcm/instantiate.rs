@@ -107,7 +107,7 @@ pub async fn accept(
         budget: engine.limits().plan,
         ..check.map_err(Refusal::unprocessable)?
     };
-    let mut vim_use = VimUse::of(tenant, instance_id, &allocation.deployment);
+    let mut vim_use = VimUse::for_deployment(tenant, instance_id, &allocation.deployment);
     check_budget(&allocation).map_err(Refusal::unprocessable)?;
     // If the request names no VIM, the NFVO chooses one.
     if !is_placed_by_grant {
@@ -165,7 +165,7 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
         let vim_use = VimUse {
             vim_id: vim.registered_id().map(ToOwned::to_owned),
             identity: report.identity.clone(),
-            ..VimUse::of(op.tenant(), &instance_id, op.deployment()?)
+            ..VimUse::for_deployment(op.tenant(), &instance_id, op.deployment()?)
         };
         let moved = elsewhere.then_some(Change::RemoveUses { instance_id });
         let changes = moved.into_iter().chain([Change::AddUse(vim_use)]).collect();

@@ -82,7 +82,7 @@ pub async fn accept(
     check_declared(engine, &instance, &request).await?;
     let mut request = request;
     if let Some(patch) = &mut request.vim_connection_info {
-        let connections = Connections::of(&instance)
+        let connections = Connections::from_instance(&instance)
             .patched(patch.as_ref())
             .map_err(bad_vim)?;
         if let Some(patch) = patch {
@@ -133,7 +133,7 @@ async fn check_vim(op: &Op) -> Output<()> {
     let Some(patch) = &request.vim_connection_info else {
         return Ok(());
     };
-    let connections = Connections::of(&op.instance).patched(patch.as_ref());
+    let connections = Connections::from_instance(&op.instance).patched(patch.as_ref());
     let connections = connections.map_err(|what| vims::as_port_error(bad_vim(what)))?;
     let Some(changed) = connections.changed_connections() else {
         return Ok(());
@@ -178,7 +178,7 @@ fn modified(
 ) -> Result<InstanceRecord, PortError> {
     let mut record = instance.clone();
     if let Some(patch) = &request.vim_connection_info {
-        let connections = Connections::of(instance).patched(patch.as_ref());
+        let connections = Connections::from_instance(instance).patched(patch.as_ref());
         connections
             .map_err(|what| vims::as_port_error(bad_vim(what)))?
             .store_into(&mut record);

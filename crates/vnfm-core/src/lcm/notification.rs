@@ -58,7 +58,7 @@ pub(crate) fn notification(
         instance_id: op.vnf_instance_id.clone(),
         kind: "VnfLcmOperationOccurrenceNotification".to_owned(),
         body,
-        about: EventScope::of(instance, Some(record)),
+        about: EventScope::for_instance(instance, Some(record)),
         at,
     }
 }

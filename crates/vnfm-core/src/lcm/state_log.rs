@@ -10,14 +10,15 @@ pub(super) fn log_state(op: &VnfLcmOpOcc) {
     let elapsed = op.state_entered_time.duration_since(op.start_time);
     let seconds = elapsed.as_secs_f64();
     let failed = matches!(state, FailedTemp | RolledBack | Failed);
-    match op.error.as_ref().filter(|_| failed) {
-        Some(error) => tracing::warn!(
+    if let Some(error) = op.error.as_ref().filter(|_| failed) {
+        tracing::warn!(
             seconds,
             code = error.code,
             step = error.step,
             error = error.detail,
             "{operation} is {state}"
-        ),
-        None => tracing::info!(seconds, "{operation} is {state}"),
+        );
+    } else {
+        tracing::info!(seconds, "{operation} is {state}");
     }
 }

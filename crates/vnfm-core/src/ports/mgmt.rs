@@ -270,7 +270,7 @@ pub struct HookScriptRef<'a> {
 
 impl<'a> HookDriverRef<'a> {
     /// The reference of `hook` in `package`.
-    pub fn of(hook: &'a Hook, package: &'a Package) -> Self {
+    pub fn for_hook(hook: &'a Hook, package: &'a Package) -> Self {
         let artifact = hook.artifact.as_ref();
         let script = artifact.and_then(|artifact| artifact.script());
         Self {

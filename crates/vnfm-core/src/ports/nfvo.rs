@@ -74,12 +74,12 @@ impl Granted {
     #[must_use]
     pub fn with_links(mut self, links: &[ExtManagedVirtualLinkData]) -> Self {
         for link in links {
-            let of = &link.vnf_virtual_link_desc_id;
-            let network = self.managed_links.entry(of.clone());
+            let desc_id = &link.vnf_virtual_link_desc_id;
+            let network = self.managed_links.entry(desc_id.clone());
             // Decisions recorded by older versions have no ids.
             if *network.or_insert_with(|| link.resource_id.clone()) == link.resource_id {
                 self.managed_link_ids
-                    .entry(of.clone())
+                    .entry(desc_id.clone())
                     .or_insert_with(|| link.id.clone());
             }
         }

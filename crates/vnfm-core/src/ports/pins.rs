@@ -106,9 +106,9 @@ mod tests {
     /// As a plugin sends it, including a `pin` that must be ignored.
     fn target(jump: &str, port: u16) -> SshTarget {
         let jump = json!({"serverId": jump, "address": "192.0.2.1", "port": port, "username": "j"});
-        let said = json!({"serverId": "server", "address": "10.0.0.5", "username": "u", "jump": jump,
+        let params = json!({"serverId": "server", "address": "10.0.0.5", "username": "u", "jump": jump,
             "pin": {"at": {"tenant": "acme", "vimId": "theirs", "host": "server"}}});
-        serde_json::from_value(said).unwrap()
+        serde_json::from_value(params).unwrap()
     }
 
     #[test]

@@ -267,7 +267,7 @@ pub struct VimUse {
 
 impl VimUse {
     /// The use that a deployment implies, with VIM and cluster still unknown.
-    pub fn of(tenant: &str, instance_id: &str, deployment: &Deployment) -> Self {
+    pub fn for_deployment(tenant: &str, instance_id: &str, deployment: &Deployment) -> Self {
         let namespace = deployment
             .additional_params
             .get(NAMESPACE)
@@ -379,7 +379,7 @@ impl InstanceLocation {
 
 impl EventScope {
     /// The scope of an instance as it is, or as the running operation is about to change it.
-    pub(crate) fn of(instance: &InstanceRecord, op: Option<&OpRecord>) -> Self {
+    pub(crate) fn for_instance(instance: &InstanceRecord, op: Option<&OpRecord>) -> Self {
         let making = op.and_then(|op| op.target.as_ref());
         let lives = instance.deployment.as_ref().or(making);
         let lives = lives

@@ -60,7 +60,7 @@ pub struct Usage {
 
 impl Usage {
     /// The usage of one kind of resource.
-    pub fn of(&self, what: QuotaResource) -> u64 {
+    pub fn amount(&self, what: QuotaResource) -> u64 {
         match what {
             QuotaResource::Instances => self.instances,
             QuotaResource::Operations => self.operations,
@@ -425,7 +425,7 @@ pub trait Store: Send + Sync {
     ///
     /// If the database does not respond.
     async fn used(&self, tenant: &str, what: QuotaResource) -> Result<u64, StoreError> {
-        Ok(self.usage(tenant).await?.of(what))
+        Ok(self.usage(tenant).await?.amount(what))
     }
 
     /// Every tenant that has an instance, a VIM, a package or a tombstone, ordered by name.

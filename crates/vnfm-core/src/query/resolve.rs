@@ -6,7 +6,7 @@ use vnfm_types::shape::{Attribute, Many, Resource, Shape, Type};
 
 /// Resolves an expression against a resource.
 pub(super) fn term(resource: &Resource, written: &Expression) -> Result<Term, QuerySyntaxError> {
-    let (hops, leaf) = path(resource.of(), &written.names)?;
+    let (hops, leaf) = path(resource.type_description(), &written.names)?;
     let comparison = written.comparison;
     if leaf == Leaf::Truth && !is_about_equality(comparison) {
         let column = written.names.last().map_or(1, |name| name.text.column);

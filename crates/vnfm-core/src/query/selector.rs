@@ -89,11 +89,11 @@ impl Selector {
             Kind::All => {}
             Kind::Only(wanted) => {
                 let wanted: Vec<&[String]> = wanted.iter().map(Vec::as_slice).collect();
-                keep(resource.of(), entry, &wanted);
+                keep(resource.type_description(), entry, &wanted);
             }
             Kind::Without(unwanted) => {
                 for path in unwanted {
-                    leave_out(resource.of(), entry, path);
+                    leave_out(resource.type_description(), entry, path);
                 }
             }
         }
@@ -106,7 +106,8 @@ fn paths(resource: &Resource, names: &str) -> Result<Vec<Path>, QuerySyntaxError
     let mut paths = Vec::new();
     for written in names.split(',') {
         let path: Path = written.split('/').map(unescaped).collect();
-        known(resource.of(), &path).map_err(|why| QuerySyntaxError::at(column, why))?;
+        known(resource.type_description(), &path)
+            .map_err(|why| QuerySyntaxError::at(column, why))?;
         paths.push(path);
         column += written.chars().count() + 1;
     }
@@ -120,17 +121,17 @@ fn unescaped(name: &str) -> String {
         .replace("~0", "~")
 }
 
-fn known(of: &'static Type, path: &[String]) -> Result<(), String> {
-    let (Some((first, rest)), mut of) = (path.split_first(), of) else {
+fn known(kind: &'static Type, path: &[String]) -> Result<(), String> {
+    let (Some((first, rest)), mut kind) = (path.split_first(), kind) else {
         return Ok(());
     };
     let (mut name, mut rest) = (first, rest);
     loop {
-        let Some(attribute) = of.attribute(name) else {
+        let Some(attribute) = kind.attribute(name) else {
             return Err(format!(
                 "`{}` has no attribute `{name}`; it has {}",
-                of.name,
-                of.names()
+                kind.name,
+                kind.names()
             ));
         };
         if attribute.many == Many::Map {
@@ -140,7 +141,7 @@ fn known(of: &'static Type, path: &[String]) -> Result<(), String> {
             return Ok(());
         };
         match attribute.inside() {
-            Some(inside) => of = inside,
+            Some(inside) => kind = inside,
             None if attribute.is_free() => return Ok(()),
             None => {
                 return Err(format!("`{name}` has no members, so `{next}` is invalid"));

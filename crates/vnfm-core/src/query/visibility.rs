@@ -85,7 +85,7 @@ mod tests {
             ..EventScope::default()
         };
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let of = |vims: &[&str], namespaces: &[&str], vendors: &[&str]| VisibilityScope {
+        let scope = |vims: &[&str], namespaces: &[&str], vendors: &[&str]| VisibilityScope {
             vims: names(vims),
             namespaces: names(namespaces),
             vendors: names(vendors),
@@ -94,29 +94,29 @@ mod tests {
         assert!(
             VisibilityScope::default().sees(&here) && VisibilityScope::default().is_unlimited()
         );
-        assert!(of(&["v1"], &["web"], &["Acme"]).sees(&here));
+        assert!(scope(&["v1"], &["web"], &["Acme"]).sees(&here));
         for other in [
-            of(&["v2"], &[], &[]),
-            of(&[], &["db"], &[]),
-            of(&[], &[], &["Other"]),
+            scope(&["v2"], &[], &[]),
+            scope(&[], &["db"], &[]),
+            scope(&[], &[], &["Other"]),
         ] {
             assert!(!other.sees(&here) && !other.is_unlimited(), "{other:?}");
         }
         assert!(
-            of(&["v1"], &["web"], &[]).sees(&about(Some(Vec::new()))),
+            scope(&["v1"], &["web"], &[]).sees(&about(Some(Vec::new()))),
             "it lives nowhere"
         );
         assert!(
-            !of(&["v1"], &[], &[]).sees(&about(None)),
+            !scope(&["v1"], &[], &[]).sees(&about(None)),
             "location unknown"
         );
-        assert!(of(&[], &[], &["Acme"]).sees(&about(None)));
+        assert!(scope(&[], &[], &["Acme"]).sees(&about(None)));
         assert!(
-            !of(&[], &["web"], &[]).sees(&about(lives("v1", None))),
+            !scope(&[], &["web"], &[]).sees(&about(lives("v1", None))),
             "in its own namespace"
         );
         assert!(
-            !of(&["v1"], &[], &[]).sees(&about(lives("", None))),
+            !scope(&["v1"], &[], &[]).sees(&about(lives("", None))),
             "inline connection"
         );
     }

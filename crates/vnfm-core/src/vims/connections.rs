@@ -35,7 +35,7 @@ pub(crate) async fn of_connections(
         .filter(|_| given.access_info.is_empty())
     else {
         let (driver, spelling) = drivers
-            .of(&given.vim_type)
+            .for_vim(&given.vim_type)
             .map_err(Refusal::unprocessable)?;
         let mut connection = VimConnectionInfo::clone(given);
         spelling.clone_into(&mut connection.vim_type);
@@ -59,11 +59,11 @@ pub(crate) async fn of_connections(
         found => found?,
     };
     let (driver, spelling) = drivers
-        .of(&record.vim.vim_type)
+        .for_vim(&record.vim.vim_type)
         .map_err(Refusal::unprocessable)?;
     if !given.vim_type.is_empty()
         && drivers
-            .of(&given.vim_type)
+            .for_vim(&given.vim_type)
             .ok()
             .is_none_or(|d| d.1 != spelling)
     {

@@ -479,10 +479,10 @@ mod tests {
   B @2.5.1: {derived_from: R}
 ";
         let file = read("a", text).unwrap();
-        let of =
+        let entries =
             |name| expand(&file, Version::named(name).unwrap()).to_json()["node_types"].clone();
         assert_eq!(
-            of("2.7.1"),
+            entries("2.7.1"),
             serde_json::json!({
                 "A": {
                     "derived_from": "S",
@@ -495,7 +495,7 @@ mod tests {
                 "B": {"derived_from": "R", "versions": "2.5.1"},
             })
         );
-        assert_eq!(of("2.5.1")["A"]["properties"]["p"]["type"], "string");
-        assert_eq!(of("3.3.1")["A"]["properties"]["p"]["required"], false);
+        assert_eq!(entries("2.5.1")["A"]["properties"]["p"]["type"], "string");
+        assert_eq!(entries("3.3.1")["A"]["properties"]["p"]["required"], false);
     }
 }

@@ -93,7 +93,7 @@ impl<'a> Check<'a, '_> {
             return self.sink.append(own);
         }
         for other in property.elsewhere {
-            let tried = self.trial(value, &Schema::of(other), path);
+            let tried = self.trial(value, &Schema::for_node(other), path);
             if !tried.failed() {
                 let what = format!("`{path}` in this form");
                 self.types
@@ -156,7 +156,7 @@ impl<'a> Check<'a, '_> {
         if !node.is_sequence() {
             return self.wrong(node, "a list", path);
         }
-        let Some(entry) = schema.entry.map(Schema::of) else {
+        let Some(entry) = schema.entry.map(Schema::for_node) else {
             return;
         };
         for (index, item) in node.items().iter().enumerate() {
@@ -168,7 +168,7 @@ impl<'a> Check<'a, '_> {
         if !node.is_mapping() {
             return self.wrong(node, "a mapping", path);
         }
-        let Some(entry) = schema.entry.map(Schema::of) else {
+        let Some(entry) = schema.entry.map(Schema::for_node) else {
             return;
         };
         for (key, value) in node.entries() {

@@ -46,7 +46,7 @@ fn defaults<'a>(declared: Option<&'a Node>, owner: &str, types: &'a Types<'a>, s
             };
             check.value(
                 default,
-                &Schema::of(property),
+                &Schema::for_node(property),
                 &format!("{owner}.{name}.default"),
             );
         }

@@ -17,7 +17,7 @@ const MAX_LEVELS: u32 = 10_000;
 impl Builder<'_, '_> {
     /// Reads the policies of a topology into the flavour.
     pub(super) fn policies(&mut self, topology: &Topology<'_>, flavour: &mut Flavour) {
-        let of = |kind: &str| -> Vec<&Policy> {
+        let with_type = |kind: &str| -> Vec<&Policy> {
             let name = format!("tosca.policies.nfv.{kind}");
             topology
                 .policies
@@ -25,13 +25,16 @@ impl Builder<'_, '_> {
                 .filter(|policy| self.types.is_a(Kind::Policy, &policy.kind, &name))
                 .collect()
         };
-        let (aspects, deltas) = (of("ScalingAspects"), of("VduScalingAspectDeltas"));
-        let (levels, counts, initial) = (
-            of("InstantiationLevels"),
-            of("VduInstantiationLevels"),
-            of("VduInitialDelta"),
+        let (aspects, deltas) = (
+            with_type("ScalingAspects"),
+            with_type("VduScalingAspectDeltas"),
         );
-        let (near, apart) = (of("AffinityRule"), of("AntiAffinityRule"));
+        let (levels, counts, initial) = (
+            with_type("InstantiationLevels"),
+            with_type("VduInstantiationLevels"),
+            with_type("VduInitialDelta"),
+        );
+        let (near, apart) = (with_type("AffinityRule"), with_type("AntiAffinityRule"));
         for policy in aspects {
             self.aspects(policy, flavour);
         }

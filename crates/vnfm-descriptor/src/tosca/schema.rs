@@ -186,7 +186,7 @@ fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
     {
         let entry = schema
             .entry
-            .map(|entry| value(types, &Schema::of(entry), depth + 1));
+            .map(|entry| value(types, &Schema::for_node(entry), depth + 1));
         out[*keyword] = entry.unwrap_or_else(|| json!({}));
     }
     for (name, bound) in schema

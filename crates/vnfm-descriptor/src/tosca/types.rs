@@ -85,7 +85,7 @@ pub(super) struct Schema<'a> {
 
 impl<'a> Schema<'a> {
     /// From `{type, entry_schema, constraints}`, or a type's name alone.
-    pub(super) fn of(node: &'a Node) -> Self {
+    pub(super) fn for_node(node: &'a Node) -> Self {
         Schema::merged(&[node])
     }
 

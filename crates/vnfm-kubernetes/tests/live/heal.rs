@@ -48,8 +48,8 @@ async fn only_the_requested_pods_are_replaced_and_heal_is_idempotent() {
         .unwrap();
     let (before, after) = (ids(&created), ids(&healed));
     assert_eq!(after.len(), 3);
-    let gone: Vec<&String> = before.difference(&after).collect();
-    assert_eq!(gone, [&repair.vnfcs[0]], "the others kept their UIDs");
+    let replaced: Vec<&String> = before.difference(&after).collect();
+    assert_eq!(replaced, [&repair.vnfcs[0]], "the others kept their UIDs");
     assert_eq!(healed.handle, created.handle);
     let pods = world.api("v1", "Pod", "pods", Some(&world.namespace()));
     let there = pods.list(&ListParams::default()).await.unwrap();

@@ -183,13 +183,13 @@ impl World {
 
     /// Deletes an object that the test created; does not wait.
     pub(crate) async fn clean(&self, api: &Api<DynamicObject>, name: &str) {
-        let gone = api
+        let deleted = api
             .delete(name, &kube::api::DeleteParams::background())
             .await;
         assert!(
-            matches!(&gone, Ok(_) | Err(kube::Error::Api(_))),
+            matches!(&deleted, Ok(_) | Err(kube::Error::Api(_))),
             "{:?}",
-            gone.err()
+            deleted.err()
         );
     }
 

@@ -138,9 +138,9 @@ async fn no_message_contains_the_token() {
         .terminate_within(&what, Value::Null, 3)
         .await
         .unwrap_err();
-    let said = format!(
+    let message = format!(
         "{refused} {refused:?} {prepare:?} {release:?} {:?} {:?}",
         world.seen.waits, world.seen.logs
     );
-    assert!(!said.contains(planted), "{said}");
+    assert!(!message.contains(planted), "{message}");
 }

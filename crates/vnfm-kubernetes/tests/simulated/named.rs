@@ -97,10 +97,10 @@ async fn an_overloaded_api_server_is_tolerated_and_reported() {
                 .nth(1, 2),
         );
         let created = world.instantiate(&what, 20).await.unwrap();
-        let said = world.seen.waits.lock().unwrap().join("\n");
+        let waits = world.seen.waits.lock().unwrap().join("\n");
         assert!(
-            said.contains("VIM `cluster` to answer: the server"),
-            "{said}"
+            waits.contains("VIM `cluster` to answer: the server"),
+            "{waits}"
         );
         world.terminate(&what, created.handle).await.unwrap();
         // Permanently: the error at the deadline has the API server's message.

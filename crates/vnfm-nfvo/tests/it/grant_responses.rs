@@ -175,7 +175,7 @@ async fn a_pending_grant_is_polled_only_at_the_configured_nfvo() {
         let found = nfvo.poll_grant(&place).await.unwrap();
         match wanted {
             Some(GrantOutcome::Pending(..)) => {
-                assert_eq!(found, GrantOutcome::Pending(place, None))
+                assert_eq!(found, GrantOutcome::Pending(place, None));
             }
             Some(other) => assert_eq!(found, other),
             None => assert!(matches!(found, GrantOutcome::Granted(_)), "{found:?}"),

@@ -10,6 +10,8 @@ mod credential;
 #[cfg(test)]
 mod heal;
 #[cfg(test)]
+mod heal_faults;
+#[cfg(test)]
 mod heal_scenarios;
 #[cfg(test)]
 mod hostile;

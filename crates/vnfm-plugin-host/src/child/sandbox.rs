@@ -182,7 +182,7 @@ fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<I
 
 /// The paths that Landlock allows.
 fn allowed_paths(readable: Vec<PathBuf>, load: &Load, own_root: bool, alone: bool) -> Vec<Visible> {
-    let of = |access: Access| move |path: PathBuf| Visible { path, access };
+    let with_access = |access: Access| move |path: PathBuf| Visible { path, access };
     let devices = DEVICES.iter().map(|name| PathBuf::from("/dev").join(name));
     let facts = if own_root { &["/proc"][..] } else { FACTS };
     let mut own = vec![load.folder.clone()];
@@ -192,9 +192,9 @@ fn allowed_paths(readable: Vec<PathBuf>, load: &Load, own_root: bool, alone: boo
     let read = readable
         .into_iter()
         .chain(facts.iter().map(PathBuf::from))
-        .map(of(Access::Read));
-    read.chain(devices.map(of(Access::Device)))
-        .chain(own.into_iter().map(of(Access::Full)))
+        .map(with_access(Access::Read));
+    read.chain(devices.map(with_access(Access::Device)))
+        .chain(own.into_iter().map(with_access(Access::Full)))
         .collect()
 }
 

@@ -34,8 +34,13 @@ impl Link {
 
     /// Reports why no hook can run.
     pub(super) fn refuse(&self, error: &PortError) {
-        let said = serde_json::json!({ "doing": error.action(), "what": error.detail() });
-        self.send(wire::REFUSED, 0, error.name(), said.to_string().as_bytes());
+        let details = serde_json::json!({ "doing": error.action(), "what": error.detail() });
+        self.send(
+            wire::REFUSED,
+            0,
+            error.name(),
+            details.to_string().as_bytes(),
+        );
     }
 
     /// Completes a pending call.

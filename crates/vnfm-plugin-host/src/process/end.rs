@@ -228,11 +228,11 @@ impl Stat {
                 .then(|| std::fs::read_to_string(process.path().join("stat")).ok())
                 .flatten()
         });
-        texts.filter_map(|text| Self::of(&text)).collect()
+        texts.filter_map(|text| Self::parse(&text)).collect()
     }
 
     /// Parses `pid (name) state parent group …`; the name may contain anything.
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let mut fields = text.rsplit(')').next()?.split_whitespace();
         let is_running = !matches!(fields.next()?, "Z" | "X");
         let number = text.split_whitespace().next()?.parse().ok()?;
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn processes_are_counted_by_group_whatever_their_name() {
-        let stat = |text: &str| Stat::of(text).unwrap();
+        let stat = |text: &str| Stat::parse(text).unwrap();
         assert!(stat("77 (a) b) S 1 42 42 0").is_running);
         assert_eq!(stat("77 (a) b) S 1 42 42 0").group, 42);
         assert!(!stat("77 (a) Z 1 42 42 0").is_running);

@@ -103,7 +103,7 @@ impl Frame {
 pub(crate) fn inspect(starter: &Arc<Starter>, checked: &Checked) -> Result<Inspection, PortError> {
     let launcher = Launcher::new(starter, checked)?;
     let (info, _) = launcher.declare()?;
-    Ok(Inspection::of(info, launcher.glibc(), checked))
+    Ok(Inspection::from_checked(info, launcher.glibc(), checked))
 }
 
 /// How this machine isolates hooks.

@@ -32,13 +32,13 @@ const LIMITS: ProcessLimits = ProcessLimits {
 
 impl Stage {
     pub(crate) fn new(change: impl FnOnce(&mut Config)) -> Self {
-        Self::of(
+        Self::with(
             |folder| _ = std::fs::copy(built(MISBEHAVING), folder.join("m.so")).unwrap(),
             change,
         )
     }
 
-    fn of(put: impl FnOnce(&Path), change: impl FnOnce(&mut Config)) -> Self {
+    fn with(put: impl FnOnce(&Path), change: impl FnOnce(&mut Config)) -> Self {
         let folder = Folder::new();
         put(folder.path());
         let mut config = folder.config_of(Runner::Process);
@@ -221,7 +221,7 @@ async fn an_endless_loop_is_killed_at_the_deadline() {
 
 #[tokio::test]
 async fn a_fork_bomb_is_limited_and_killed_at_the_deadline() {
-    let stage = Stage::of(
+    let stage = Stage::with(
         |folder| _ = c::plugin(folder, "m.so", &["WRONG_FORK"]),
         |config| {
             config.process.as_mut().unwrap().limits = ProcessLimits {

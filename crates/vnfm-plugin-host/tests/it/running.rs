@@ -81,8 +81,12 @@ async fn unsupported_effects_are_logged_and_the_rest_is_applied() {
         let effects = stage.hook("instantiate_end").await.unwrap();
         assert_eq!(effects.message.as_deref(), Some("done in C"));
         let logs = stage.host.logs();
-        let said = |line: &String| line.starts_with("warn: ") && line.contains("`scaleTo`");
-        assert_eq!(logs.iter().filter(|line| said(line)).count(), 1, "{logs:?}");
+        let is_warning = |line: &String| line.starts_with("warn: ") && line.contains("`scaleTo`");
+        assert_eq!(
+            logs.iter().filter(|line| is_warning(line)).count(),
+            1,
+            "{logs:?}"
+        );
     }
 }
 
@@ -308,13 +312,13 @@ async fn a_service_call_after_the_end_of_the_hook_is_refused() {
             }
         }
     };
-    let said = tokio::time::timeout(AMPLE, answered).await.unwrap();
+    let message = tokio::time::timeout(AMPLE, answered).await.unwrap();
     for word in [
         "the hook has ended",
         "instantiate_start",
         "fixture-misbehaving@0.1.0",
     ] {
-        assert!(said.contains(word), "{said}");
+        assert!(message.contains(word), "{message}");
     }
     assert!(
         stage.host.services().is_empty() && stage.host.logs().is_empty(),

@@ -15,8 +15,8 @@ use axum::response::{IntoResponse, Response};
 pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
-    let context = audit_log::AuditContext::of(&app, &parts);
-    let source = Source::of(context.address());
+    let context = audit_log::AuditContext::from_request(&app, &parts);
+    let source = Source::from_address(context.address());
     let principal = match app.access.authenticate(&parts, source).await {
         Ok(principal) => principal,
         Err(error) => {

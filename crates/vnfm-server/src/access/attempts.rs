@@ -35,7 +35,7 @@ pub struct Source(IpAddr);
 
 impl Source {
     /// The source of an address; requests without an address share one source.
-    pub fn of(address: Option<IpAddr>) -> Self {
+    pub fn from_address(address: Option<IpAddr>) -> Self {
         match address.map(|address| address.to_canonical()) {
             Some(IpAddr::V6(address)) => {
                 let network = address.to_bits() & !u128::from(u64::MAX);
@@ -215,7 +215,7 @@ pub(super) mod tests {
     }
 
     fn source(text: &str) -> Source {
-        Source::of(Some(text.parse::<IpAddr>().unwrap()))
+        Source::from_address(Some(text.parse::<IpAddr>().unwrap()))
     }
 
     fn attempts(burst: u32) -> (Arc<ManualClock>, Attempts) {
@@ -297,7 +297,7 @@ pub(super) mod tests {
             account[..4].copy_from_slice(&number.to_le_bytes());
             attempts.record(account, source("192.0.2.1"), false);
             let address = IpAddr::from(number.to_be_bytes());
-            let _ = attempts.record_refusal(Source::of(Some(address)));
+            let _ = attempts.record_refusal(Source::from_address(Some(address)));
         }
         assert_eq!(super::locked(&attempts.accounts).len(), MAX_ENTRIES);
         assert!(super::locked(&attempts.sources).len() <= MAX_ENTRIES);

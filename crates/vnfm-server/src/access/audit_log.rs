@@ -28,7 +28,7 @@ pub(super) struct AuditContext {
 }
 
 impl AuditContext {
-    pub(super) fn of(app: &App, parts: &Parts) -> Self {
+    pub(super) fn from_request(app: &App, parts: &Parts) -> Self {
         let peer = parts
             .extensions
             .get::<ConnectInfo<SocketAddr>>()

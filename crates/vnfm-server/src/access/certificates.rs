@@ -120,7 +120,7 @@ struct NamesByKind {
 
 impl Names {
     /// Extracts the names; `None` if the certificate cannot be parsed.
-    pub fn of(certificate: &[u8]) -> Option<Self> {
+    pub fn parse(certificate: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
         let common = certificate.subject().iter_common_name();
         let mut found = NamesByKind {
@@ -194,7 +194,7 @@ mod tests {
         }
         wanted.subject_alt_names = others;
         let key = rcgen::KeyPair::generate().unwrap();
-        Names::of(wanted.self_signed(&key).unwrap().der()).unwrap()
+        Names::parse(wanted.self_signed(&key).unwrap().der()).unwrap()
     }
 
     fn dns(name: &str) -> rcgen::SanType {
@@ -235,7 +235,7 @@ mod tests {
             check(&rule("name: the nfvo"), &alone).unwrap().name,
             "the nfvo"
         );
-        assert_eq!(Names::of(b"no certificate"), None);
+        assert_eq!(Names::parse(b"no certificate"), None);
     }
 
     #[test]

@@ -155,10 +155,10 @@ fn find<'a>(set: &'a [Jwk], kid: Option<&str>, algorithm: Algorithm) -> Option<&
             .public_key_use
             .as_ref()
             .is_none_or(|of| *of == PublicKeyUse::Signature);
-        let of = common.key_algorithm;
+        let declared = common.key_algorithm;
         named
             && signs
-            && of.is_none_or(|of| Algorithm::try_from(of).is_ok_and(|of| of == algorithm))
+            && declared.is_none_or(|of| Algorithm::try_from(of).is_ok_and(|of| of == algorithm))
     };
     let mut found = set.iter().filter(matches);
     match (found.next(), found.next()) {

@@ -205,33 +205,37 @@ mod tests {
 
     #[test]
     fn a_login_alone_does_not_make_an_operator() {
-        let of = |yaml: &str, tenant| gets(yaml).principal("a", "oauth2", tenant);
-        let refused = of("{role: admin}", Some("default")).unwrap_err();
+        let principal = |yaml: &str, tenant| gets(yaml).principal("a", "oauth2", tenant);
+        let refused = principal("{role: admin}", Some("default")).unwrap_err();
         assert!(refused.contains("tenant: default"), "{refused}");
         assert!(
-            of("{role: admin, tenant: default}", Some("default"))
+            principal("{role: admin, tenant: default}", Some("default"))
                 .unwrap()
                 .is_operator()
         );
         assert!(
-            !of("{role: operate}", Some("default"))
+            !principal("{role: operate}", Some("default"))
                 .unwrap()
                 .is_operator()
         );
-        assert!(!of("{role: admin}", Some("acme")).unwrap().is_operator());
+        assert!(
+            !principal("{role: admin}", Some("acme"))
+                .unwrap()
+                .is_operator()
+        );
     }
 
     #[test]
     fn only_an_unlimited_admin_of_the_default_tenant_is_an_operator() {
-        let of = |yaml: &str| {
+        let scope = |yaml: &str| {
             gets(yaml)
                 .principal("a", "basic", None)
                 .unwrap()
                 .is_operator()
         };
-        assert!(of("{role: admin}"));
-        assert!(!of("{role: operate}"));
-        assert!(!of("{role: admin, tenant: acme}"));
-        assert!(!of("{role: admin, vims: [v]}"));
+        assert!(scope("{role: admin}"));
+        assert!(!scope("{role: operate}"));
+        assert!(!scope("{role: admin, tenant: acme}"));
+        assert!(!scope("{role: admin, vims: [v]}"));
     }
 }

@@ -117,7 +117,7 @@ impl Quotas {
         let _ = self.connections.set(half.max(1));
     }
 
-    fn of(&self, tenant: &str) -> Quota {
+    fn for_tenant(&self, tenant: &str) -> Quota {
         self.tenants
             .get(tenant)
             .map_or(self.all, |tenant| tenant.quota)
@@ -125,7 +125,7 @@ impl Quotas {
 
     /// A tenant's limit; `None` if unlimited.
     pub fn limit(&self, tenant: &str, what: QuotaResource) -> Option<u64> {
-        self.of(tenant).limit(what)
+        self.for_tenant(tenant).limit(what)
     }
 
     /// Checks whether the tenant has room for what a request adds.
@@ -190,7 +190,7 @@ impl Quotas {
     ///
     /// 403 if the quota is used up.
     pub fn watch(self: &Arc<Self>, tenant: &str) -> HandlerResult<WatchGuard> {
-        let limit = self.of(tenant).watchers.unwrap_or(WATCHERS);
+        let limit = self.for_tenant(tenant).watchers.unwrap_or(WATCHERS);
         let limit = self
             .connections
             .get()

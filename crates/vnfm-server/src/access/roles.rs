@@ -283,33 +283,36 @@ mod tests {
 
     #[test]
     fn a_route_missing_from_the_table_needs_the_operator() {
-        let of = |method: Method, path: &str| needed(&method, path, true);
-        assert_eq!(of(Method::GET, "/vnflcm/v2/vnf_instances/i"), READ);
-        assert_eq!(of(Method::HEAD, "/vnflcm/v2/vnf_instances/i"), READ);
-        assert_eq!(of(Method::GET, "/vnflcm/v1/vnf_instances/i"), READ);
-        assert_eq!(of(Method::POST, "/vnflcm/v1/vnf_instances/i/heal"), OPERATE);
+        let role = |method: Method, path: &str| needed(&method, path, true);
+        assert_eq!(role(Method::GET, "/vnflcm/v2/vnf_instances/i"), READ);
+        assert_eq!(role(Method::HEAD, "/vnflcm/v2/vnf_instances/i"), READ);
+        assert_eq!(role(Method::GET, "/vnflcm/v1/vnf_instances/i"), READ);
         assert_eq!(
-            of(Method::POST, "/vnflcm/v10/vnf_instances/i/heal"),
+            role(Method::POST, "/vnflcm/v1/vnf_instances/i/heal"),
+            OPERATE
+        );
+        assert_eq!(
+            role(Method::POST, "/vnflcm/v10/vnf_instances/i/heal"),
             OPERATOR
         );
-        assert_eq!(of(Method::PATCH, "/vnflcm/v2/vnf_instances/i"), OPERATE);
-        assert_eq!(of(Method::DELETE, "/vnfm/v1/vims/i"), ADMIN);
-        assert_eq!(of(Method::POST, "/vnfm/v1/backup"), OPERATOR);
+        assert_eq!(role(Method::PATCH, "/vnflcm/v2/vnf_instances/i"), OPERATE);
+        assert_eq!(role(Method::DELETE, "/vnfm/v1/vims/i"), ADMIN);
+        assert_eq!(role(Method::POST, "/vnfm/v1/backup"), OPERATOR);
         let artifacts = "/vnfpkgm/v2/vnf_packages/p/artifacts";
         for path in ["", "/a", "/Files/deep/a.yaml"] {
             assert_eq!(
-                of(Method::GET, &format!("{artifacts}{path}")),
+                role(Method::GET, &format!("{artifacts}{path}")),
                 READ,
                 "{path}"
             );
             assert_eq!(
-                of(Method::PUT, &format!("{artifacts}{path}")),
+                role(Method::PUT, &format!("{artifacts}{path}")),
                 OPERATOR,
                 "{path}"
             );
         }
-        assert_eq!(of(Method::GET, "/vnfm/v1/new"), OPERATOR);
+        assert_eq!(role(Method::GET, "/vnfm/v1/new"), OPERATOR);
         assert_eq!(needed(&Method::GET, "/vnfm/v1/new", false), READ, "a 404");
-        assert_eq!(of(Method::PUT, "/vnfm/v1/vims"), OPERATOR);
+        assert_eq!(role(Method::PUT, "/vnfm/v1/vims"), OPERATOR);
     }
 }

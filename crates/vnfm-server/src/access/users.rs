@@ -286,7 +286,7 @@ mod tests {
     }
 
     fn address(last: u8) -> Source {
-        Source::of(Some([192, 0, 2, last].into()))
+        Source::from_address(Some([192, 0, 2, last].into()))
     }
 
     fn users(yaml: &str) -> anyhow::Result<Users> {

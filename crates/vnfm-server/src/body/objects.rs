@@ -35,7 +35,7 @@ impl<'de> Deserializer<'de> for Strict<'de> {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.0 {
             Value::Array(items) => visitor.visit_seq(Items(items.iter())),
-            Value::Object(members) => visitor.visit_map(Members::of(members)),
+            Value::Object(members) => visitor.visit_map(Members::new(members)),
             scalar => scalar.deserialize_any(visitor),
         }
     }
@@ -77,7 +77,7 @@ impl<'de> Deserializer<'de> for Strict<'de> {
     ) -> Result<V::Value, Error> {
         match self.0 {
             Value::Object(members) => {
-                visitor.visit_enum(MapAccessDeserializer::new(Members::of(members)))
+                visitor.visit_enum(MapAccessDeserializer::new(Members::new(members)))
             }
             scalar => scalar.deserialize_enum(name, variants, visitor),
         }
@@ -111,7 +111,7 @@ struct Members<'de> {
 }
 
 impl<'de> Members<'de> {
-    fn of(members: &'de Map<String, Value>) -> Self {
+    fn new(members: &'de Map<String, Value>) -> Self {
         Self {
             remaining: members.iter(),
             value: None,

@@ -75,7 +75,7 @@ impl ConnectionLimits {
         (address, is_proxy): (IpAddr, bool),
         activity: &Arc<Activity>,
     ) -> Option<Permit> {
-        let source = Source::of(Some(address));
+        let source = Source::from_address(Some(address));
         let mut book = locked(&self.book);
         book.next += 1;
         let number = book.next;
@@ -95,7 +95,7 @@ impl ConnectionLimits {
 
     /// A permit for a request that a proxy forwarded for `address`; `None` if that has too many.
     pub(super) fn acquire_request(&self, address: IpAddr) -> Option<Permit> {
-        let source = Source::of(Some(address));
+        let source = Source::from_address(Some(address));
         let mut book = locked(&self.book);
         let own = book.requests.entry(source).or_default();
         if *own >= self.per_address {

@@ -57,7 +57,7 @@ pub(super) async fn delete(
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> HandlerResult<StatusCode> {
-    let conditions = Conditions::of(&headers)?;
+    let conditions = Conditions::from_headers(&headers)?;
     app.engine
         .delete_if(&tenant, &id, &|record| conditions.are_met_by(record))
         .await?;
@@ -71,7 +71,7 @@ pub(super) async fn modify(
     headers: HeaderMap,
     Json(request): Json<VnfInfoModificationRequest>,
 ) -> HandlerResult {
-    let conditions = Conditions::of(&headers)?;
+    let conditions = Conditions::from_headers(&headers)?;
     let op_id = app
         .engine
         .with_api_version(root.api_version)

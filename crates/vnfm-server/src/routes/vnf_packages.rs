@@ -63,7 +63,7 @@ pub(super) async fn modify(
     headers: HeaderMap,
     Json(patch): Json<VnfPkgInfoModifications>,
 ) -> HandlerResult {
-    let conditions = Conditions::of(&headers)?;
+    let conditions = Conditions::from_headers(&headers)?;
     let tag = |record| conditions::tag(&view::package(record, &root));
     let expected =
         |record: &vnfm_core::ports::PackageRecord| conditions.are_met_by_tag(&tag(record.clone()));
@@ -195,7 +195,7 @@ pub(super) async fn artifacts(
     Query(query): Parameters,
     headers: HeaderMap,
 ) -> HandlerResult {
-    let selection = Selection::of(&query)?;
+    let selection = Selection::from_query(&query)?;
     if !accepts(&headers).zip {
         return Err(archive_not_acceptable());
     }

@@ -25,16 +25,16 @@ async fn every_change_is_audited_with_caller_address_and_status_and_reads_are_no
     bench.log_in("acme-admin");
     let noted = bench.get(AUDIT).await.body;
     let noted: Vec<_> = noted.as_array().unwrap().iter().collect();
-    let of = |what: &str| *noted.iter().find(|entry| entry["what"] == what).unwrap();
-    let created = of(&format!("POST {INSTANCES}"));
+    let entry = |what: &str| *noted.iter().find(|entry| entry["what"] == what).unwrap();
+    let created = entry(&format!("POST {INSTANCES}"));
     assert_eq!(created["who"], "acme-operator (basic)");
     assert_eq!(
         (&created["from"], &created["status"]),
         (&json!("127.0.0.1"), &json!(201))
     );
     assert_eq!(created["target"], id.as_str());
-    assert_eq!(of(&format!("DELETE {INSTANCES}/none"))["status"], 404);
-    assert_eq!(of("POST /vnfm/v1/vims")["status"], 403);
+    assert_eq!(entry(&format!("DELETE {INSTANCES}/none"))["status"], 404);
+    assert_eq!(entry("POST /vnfm/v1/vims")["status"], 403);
     assert!(
         noted
             .iter()

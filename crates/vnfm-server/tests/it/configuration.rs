@@ -305,7 +305,7 @@ fn from_before(data: &Path) {
 
 #[test]
 fn stored_vim_addresses_outside_the_allowed_networks_are_listed_with_the_setting() {
-    const SAID: [&str; 3] = [
+    const MESSAGES: [&str; 3] = [
         "VIM `cloud` of tenant `default` at `http://127.0.0.1:5000/v3`",
         "it keeps working until",
         "set `vims.networks: [default, 127.0.0.1]`",
@@ -337,7 +337,7 @@ fn stored_vim_addresses_outside_the_allowed_networks_are_listed_with_the_setting
     assert!(started.contains("WARN"), "{started}");
     let after = check(configuration);
     for (when, log) in [("before", before), ("at start", started), ("after", after)] {
-        for part in SAID {
+        for part in MESSAGES {
             assert!(log.contains(part), "{when}: {part} in {log}");
         }
     }

@@ -135,7 +135,11 @@ fn unavailable(shelf: &str) -> Vec<(String, String, &'static str)> {
     let sha256 = || "Algorithm: SHA-256\nHash: abcd".to_owned();
     let at = |path: &str| format!("{shelf}{path}");
     vec![
-        (at("/images/absent.img"), sha512(), "its server answers 404"),
+        (
+            at("/images/absent.img"),
+            sha512(),
+            "its server responds with 404",
+        ),
         (at("/images/broken.img"), sha512(), "its server answers 500"),
         (
             at("/images/moved.img"),

@@ -213,7 +213,7 @@ async fn startup_waits_for_barbican_and_then_fails_with_a_hint() {
     let (status, log) = ended.await.unwrap();
     assert!(!status.success());
     assert!(
-        log.contains("see to it that Keystone and Barbican answer"),
+        log.contains("check that Keystone and Barbican answer"),
         "{log}"
     );
     assert!(!log.contains(&lab.world.endpoints().password), "{log}");

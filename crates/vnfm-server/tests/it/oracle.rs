@@ -153,11 +153,11 @@ fn load() -> Option<HashMap<&'static str, Validator>> {
     let artifact = &mut bundle["$defs"]["VnfPackageArtifactInfo"];
     artifact["required"] = json!(["checksum", "isEncrypted"]);
     artifact["properties"]["artifactURI"] = json!({"$ref": "#/$defs/Uri"});
-    let of = |kind: &&'static str| {
+    let properties = |kind: &&'static str| {
         let schema = json!({"$schema": bundle["$schema"], "$ref": format!("#/$defs/{kind}"), "$defs": bundle["$defs"]});
         (*kind, jsonschema::validator_for(&schema).unwrap())
     };
-    Some(TYPES.iter().map(of).collect())
+    Some(TYPES.iter().map(properties).collect())
 }
 
 #[test]

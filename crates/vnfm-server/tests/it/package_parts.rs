@@ -101,22 +101,22 @@ async fn a_vnfd_is_served_as_text_or_archive() {
     let bench = Bench::new().await;
     let (single, _) = bench.onboard("vnf-b-cnf").await;
     let (several, _) = bench.onboard("vnf-a-k8s-cluster").await;
-    let of = |id: &str, more: &str| format!("{PACKAGES}/{id}/vnfd{more}");
-    let text = got(&bench, &of(&single, ""), &[(ACCEPT, "text/plain")]).await;
+    let path = |id: &str, more: &str| format!("{PACKAGES}/{id}/vnfd{more}");
+    let text = got(&bench, &path(&single, ""), &[(ACCEPT, "text/plain")]).await;
     assert!(
         text.status == 200 && text.text.contains("tosca_definitions_version"),
         "{text:?}"
     );
-    let archive = got(&bench, &of(&single, ""), &[(ACCEPT, "application/zip")]).await;
+    let archive = got(&bench, &path(&single, ""), &[(ACCEPT, "application/zip")]).await;
     assert_eq!(
         names(&archive),
         ["Definitions/vnf-b.yaml", "TOSCA-Metadata/TOSCA.meta"]
     );
-    let signed = bench.get(&of(&single, "?include_signatures")).await;
+    let signed = bench.get(&path(&single, "?include_signatures")).await;
     assert!(names(&signed).contains(&"vnf-b.mf".to_owned()));
     for (path, accept) in [
-        (of(&single, "?include_signatures"), "text/plain"),
-        (of(&several, ""), "text/plain"),
+        (path(&single, "?include_signatures"), "text/plain"),
+        (path(&several, ""), "text/plain"),
     ] {
         let refused = got(&bench, &path, &[(ACCEPT, accept)]).await;
         assert_eq!(
@@ -124,7 +124,7 @@ async fn a_vnfd_is_served_as_text_or_archive() {
             (406, true)
         );
     }
-    let archive = bench.get(&of(&several, "")).await;
+    let archive = bench.get(&path(&several, "")).await;
     let all = [
         "Definitions/vnf-a-types.yaml",
         "Definitions/vnf-a.yaml",
@@ -133,26 +133,26 @@ async fn a_vnfd_is_served_as_text_or_archive() {
     assert_eq!(names(&archive), all);
     assert_eq!(
         bench
-            .get(&of(&single, "?include_signatures=yes"))
+            .get(&path(&single, "?include_signatures=yes"))
             .await
             .status,
         400
     );
-    assert_eq!(bench.get(&of(&single, "?everything")).await.status, 400);
+    assert_eq!(bench.get(&path(&single, "?everything")).await.status, 400);
 }
 
 #[tokio::test]
 async fn manifest_and_artifacts_are_served_individually_and_as_an_archive() {
     let bench = Bench::new().await;
     let (id, _) = bench.onboard("vnf-b-cnf").await;
-    let of = |more: &str| format!("{PACKAGES}/{id}/{more}");
-    let manifest = got(&bench, &of("manifest"), &[(ACCEPT, "text/plain")]).await;
+    let path = |more: &str| format!("{PACKAGES}/{id}/{more}");
+    let manifest = got(&bench, &path("manifest"), &[(ACCEPT, "text/plain")]).await;
     assert!(manifest.status == 200 && manifest.text.contains("Source: Definitions/vnf-b.yaml"));
     // A signature would add its certificate; there is none.
-    let same = bench.get(&of("manifest?include_signatures")).await;
+    let same = bench.get(&path("manifest?include_signatures")).await;
     assert_eq!(same.text, manifest.text);
     let order = bench
-        .get(&of("artifacts/Files/kubernetes/order.yaml"))
+        .get(&path("artifacts/Files/kubernetes/order.yaml"))
         .await;
     assert!(
         order.status == 200 && order.text.contains("manifests"),
@@ -160,7 +160,12 @@ async fn manifest_and_artifacts_are_served_individually_and_as_an_archive() {
     );
     let size = order.bytes.len();
     let tail = [(RANGE, "bytes=7-")];
-    let part = got(&bench, &of("artifacts/Files/kubernetes/order.yaml"), &tail).await;
+    let part = got(
+        &bench,
+        &path("artifacts/Files/kubernetes/order.yaml"),
+        &tail,
+    )
+    .await;
     assert!(
         part.status == 206 && part.bytes == order.bytes[7..],
         "{part:?}"
@@ -170,7 +175,7 @@ async fn manifest_and_artifacts_are_served_individually_and_as_an_archive() {
         format!("bytes 7-{}/{size}", size - 1).as_str()
     );
     let encoded = bench
-        .get(&of("artifacts/Files%2Fkubernetes%2Forder%2Eyaml"))
+        .get(&path("artifacts/Files%2Fkubernetes%2Forder%2Eyaml"))
         .await;
     assert!(encoded.bytes == order.bytes);
     for absent in [
@@ -178,7 +183,7 @@ async fn manifest_and_artifacts_are_served_individually_and_as_an_archive() {
         "artifacts/Files",
         "artifacts/%2e%2e/secrets.key",
     ] {
-        let response = bench.get(&of(absent)).await;
+        let response = bench.get(&path(absent)).await;
         assert_eq!(response.status, 404, "{absent}: {response:?}");
     }
     artifacts_are_served_together(&bench, &id, &order.bytes).await;
@@ -186,8 +191,8 @@ async fn manifest_and_artifacts_are_served_individually_and_as_an_archive() {
 
 /// The archive of all artifacts: the same bytes each time, so that a range of them means something.
 async fn artifacts_are_served_together(bench: &Bench, id: &str, order: &[u8]) {
-    let of = |more: &str| format!("{PACKAGES}/{id}/{more}");
-    let all = bench.get(&of("artifacts")).await;
+    let path = |more: &str| format!("{PACKAGES}/{id}/{more}");
+    let all = bench.get(&path("artifacts")).await;
     let files = unpacked(&all);
     let order_file = ("Files/kubernetes/order.yaml".to_owned(), order.to_vec());
     assert!(files.contains(&order_file), "{:?}", names(&all));
@@ -201,16 +206,18 @@ async fn artifacts_are_served_together(bench: &Bench, id: &str, order: &[u8]) {
     let tag = all.headers[ETAG].to_str().unwrap();
     let rest = got(
         bench,
-        &of("artifacts"),
+        &path("artifacts"),
         &[(RANGE, "bytes=100-"), (IF_RANGE, tag)],
     )
     .await;
     assert!(rest.status == 206 && rest.bytes == all.bytes[100..]);
-    let nothing = bench.get(&of("artifacts?exclude_all_mano_artifacts")).await;
+    let nothing = bench
+        .get(&path("artifacts?exclude_all_mano_artifacts"))
+        .await;
     assert_eq!(names(&nothing), [""; 0]);
     assert_eq!(
         bench
-            .get(&of("artifacts?exclude_all_mano_artifacts=1"))
+            .get(&path("artifacts?exclude_all_mano_artifacts=1"))
             .await
             .status,
         400

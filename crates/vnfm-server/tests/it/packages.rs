@@ -194,7 +194,7 @@ async fn an_undeclared_hook_is_refused_and_a_missing_plugin_is_a_warning() {
         "{detail}"
     );
     assert!(
-        detail.contains("`kubernetes-cluster` 1.2.3 declares: heal_end"),
+        detail.contains("`kubernetes-cluster` 1.2.3, which declares: heal_end"),
         "{detail}"
     );
     let (id, _) = bench.onboard("vnf-a-seed").await;

@@ -235,7 +235,7 @@ async fn a_tenant_on_a_shared_vim_cannot_use_another_tenants_namespace() {
     };
     assert_eq!(ended["operationState"], "ROLLED_BACK", "{ended:#}");
     let detail = ended["error"]["detail"].as_str().unwrap();
-    assert!(detail.contains("it was there before the VNF"), "{detail}");
+    assert!(detail.contains("it existed before the VNF"), "{detail}");
     assert!(
         !ended.to_string().contains(&first),
         "no other tenant's instance is named: {ended:#}"

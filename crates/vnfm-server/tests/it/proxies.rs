@@ -102,8 +102,8 @@ fn listener() -> (String, Arc<AtomicUsize>) {
 }
 
 fn refuse(mut stream: TcpStream) {
-    let mut asked = [0; 4096];
-    let _ = stream.read(&mut asked); // the response is always the same
+    let mut request_head = [0; 4096];
+    let _ = stream.read(&mut request_head); // the response is always the same
     let _ = stream.write_all(b"HTTP/1.1 418 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
 }
 

@@ -167,7 +167,7 @@ fn bad_requests() -> Vec<Case> {
             "",
             String::new(),
             405,
-            "does not take PUT",
+            "does not support PUT",
         ),
     ]
 }

@@ -78,7 +78,7 @@ async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
                 }
                 (RequiredRole::Role(_), None) => {}
             }
-            nothing_is_told(user, (method, &path), &response, (&has, named.as_deref()));
+            hides(user, (method, &path), &response, (&has, named.as_deref()));
             tried += 1;
         }
     }
@@ -101,7 +101,7 @@ async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
 
 /// Asserts that the response contains no id outside the scope, except the requested one, and no name that the request
 /// did not contain.
-fn nothing_is_told(
+fn hides(
     user: &str,
     (method, path): (&str, &str),
     response: &Response,
@@ -284,13 +284,13 @@ async fn a_subscription_is_limited_to_the_scope_of_its_creator() {
     assert_eq!(whole.notifications(14).await.len(), 14);
     // For the other one only its creation, when it was on no VIM.
     let received = narrow.notifications(8).await;
-    let of = |id: &str| {
+    let usage = |id: &str| {
         received
             .iter()
             .filter(|received| received["vnfInstanceId"] == id)
             .count()
     };
-    assert_eq!((of(&ours), of(&theirs)), (7, 1), "{received:#?}");
+    assert_eq!((usage(&ours), usage(&theirs)), (7, 1), "{received:#?}");
     bench.log_in("narrow");
     let own = bench.get(SUBSCRIPTIONS).await.body;
     assert_eq!(

@@ -39,7 +39,7 @@ async fn a_panicking_task_fails_healthz_and_stops_the_server_with_its_name() {
     let part = tokio::spawn(async move {
         supervisor
             .run_forever("notifier", async { panic!("boom") })
-            .await
+            .await;
     });
     assert_eq!(
         server.failed().await,

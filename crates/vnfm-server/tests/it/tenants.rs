@@ -108,11 +108,11 @@ pub(crate) async fn pinned(bench: &Bench, tenant: &str, vim: &str) -> String {
 /// The path with the id for its parameter, and that id.
 pub(crate) fn concrete(template: &str, has: &Has) -> (String, Option<String>) {
     let template = &template.replace("{artifactPath}", "Files/kubernetes/order.yaml");
-    let of = has
+    let role = has
         .ids
         .iter()
         .find(|(parameter, _)| template.contains(parameter));
-    match of {
+    match role {
         Some((parameter, id)) => (template.replace(parameter, id), Some(id.clone())),
         None => (template.to_owned(), None),
     }

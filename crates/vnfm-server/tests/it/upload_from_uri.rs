@@ -81,12 +81,12 @@ impl Shelf {
 
     /// The values of this header, one per request; empty if absent.
     pub(crate) fn headers(&self, name: &str) -> Vec<String> {
-        let of = |request: &String| {
+        let header = |request: &String| {
             let mut lines = request.lines().filter_map(|line| line.split_once(": "));
             let found = lines.find(|(is, _)| is.eq_ignore_ascii_case(name));
             found.map(|(_, value)| value.to_owned()).unwrap_or_default()
         };
-        self.requests.lock().unwrap().iter().map(of).collect()
+        self.requests.lock().unwrap().iter().map(header).collect()
     }
 }
 

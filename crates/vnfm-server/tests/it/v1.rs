@@ -301,14 +301,14 @@ async fn notifications_use_the_version_of_the_subscription() {
         .created_id();
     bench.ended(&op).await;
     let received = sink.notifications(6).await;
-    let of = |created: &crate::bench::Response| -> Vec<Value> {
+    let notifications = |created: &crate::bench::Response| -> Vec<Value> {
         received
             .iter()
             .filter(|one| one["subscriptionId"] == created.body["id"])
             .cloned()
             .collect()
     };
-    let (to_old, to_new) = (of(&old), of(&new));
+    let (to_old, to_new) = (notifications(&old), notifications(&new));
     assert_eq!((to_old.len(), to_new.len()), (3, 3));
     for (old, new) in to_old.iter().zip(&to_new) {
         crate::oracle::check_v1(old["notificationType"].as_str().unwrap(), old);

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use vnfm_core::ports::{Vim, *};
 use vnfm_types::*;
 
-const TOLD: Code = Code {
+const INJECTED: Code = Code {
     name: "test.told-to",
     kind: ErrorKind::Refused,
     means: "the test makes it fail",
@@ -64,7 +64,7 @@ impl InfraDriver for Driver {
         match connection.interface_info.get("endpoint") {
             Some(_) => Ok(()),
             None => Err(PortError::new(
-                &TOLD,
+                &INJECTED,
                 "use the VIM",
                 "interfaceInfo.endpoint is missing",
             )),
@@ -81,7 +81,7 @@ impl InfraDriver for Driver {
         let login = vim.connection().await?;
         if login.info.access_info.values().any(|value| value == WRONG) {
             return Err(PortError::new(
-                &TOLD,
+                &INJECTED,
                 format!("log in to `{}`", vim.name()),
                 "401 Unauthorized",
             ));
@@ -107,7 +107,7 @@ impl InfraDriver for Driver {
         cx.watcher.waiting("the test");
         let _ = self.0.held.subscribe().wait_for(|held| !held).await;
         if self.0.fails.load(SeqCst) {
-            return Err(PortError::new(&TOLD, "make it", "told to fail")
+            return Err(PortError::new(&INJECTED, "make it", "told to fail")
                 .on("thing-1")
                 .request(Some("req-1".into())));
         }
@@ -295,7 +295,7 @@ impl MgmtDrivers for Only {
             return Ok(self.0.clone());
         }
         Err(PortError::new(
-            &TOLD,
+            &INJECTED,
             format!("find plugin `{wanted}`"),
             "there is none",
         ))
@@ -309,7 +309,7 @@ impl MgmtDrivers for Only {
 pub(crate) struct NoHosts;
 
 fn no_host<T>() -> Result<T, PortError> {
-    Err(PortError::new(&TOLD, "reach a host", "there are none"))
+    Err(PortError::new(&INJECTED, "reach a host", "there are none"))
 }
 
 #[async_trait]

@@ -17,8 +17,8 @@ fn sample() -> Package {
 fn manifest(package: &Package) -> (String, String) {
     let path = package.manifest().unwrap().path.clone();
     let text = String::from_utf8(package.read(&path).unwrap()).unwrap();
-    let whole = manifest_with(package, &text, &BTreeMap::new(), &[&path]).unwrap();
-    (path, whole)
+    let manifest = manifest_with(package, &text, &BTreeMap::new(), &[&path]).unwrap();
+    (path, manifest)
 }
 
 /// A signature of `content`, created by openssl, as PEM.
@@ -93,18 +93,18 @@ fn the_certificate_may_be_named_in_tosca_meta_or_be_next_to_the_manifest() {
     let package = sample();
     let (path, text) = manifest(&package);
     let signature = cms(&pki, text.as_bytes(), "-nocerts");
-    let whole = format!("{text}{signature}");
+    let manifest = format!("{text}{signature}");
     let beside = format!("{}.cert", path.trim_end_matches(".mf"));
     let chain = [pki.bytes("vendor.pem"), pki.bytes("middle.pem")].concat();
     let trust = Trust::new(&pki.bytes("root.pem"), None).unwrap();
 
-    let alone = with(&package, &[(&path, whole.as_bytes())]);
+    let alone = with(&package, &[(&path, manifest.as_bytes())]);
     assert!(matches!(
         faults(&check(&alone, None))[..],
         [(_, Fault::NoCertificate(_))]
     ));
     let report = check(
-        &with(&package, &[(&path, whole.as_bytes()), (&beside, &chain)]),
+        &with(&package, &[(&path, manifest.as_bytes()), (&beside, &chain)]),
         Some((&trust, now())),
     );
     assert!(report.is_fine(), "{report}");
@@ -117,10 +117,10 @@ fn the_certificate_may_be_named_in_tosca_meta_or_be_next_to_the_manifest() {
     );
     let instead = BTreeMap::from([(meta.to_owned(), named.clone().into_bytes())]);
     let text = manifest_with(&package, &text, &instead, &[&path]).unwrap();
-    let whole = format!("{text}{}", cms(&pki, text.as_bytes(), "-nocerts"));
+    let manifest = format!("{text}{}", cms(&pki, text.as_bytes(), "-nocerts"));
     let files: &[(&str, &[u8])] = &[
         (meta, named.as_bytes()),
-        (&path, whole.as_bytes()),
+        (&path, manifest.as_bytes()),
         ("Certificates/us.cert", &chain),
     ];
     let report = check(&with(&package, files), Some((&trust, now())));
@@ -190,12 +190,12 @@ fn a_file_may_have_a_separate_signature() {
         &format!("Source: {file}\nSignature: Files/order.sig.cms\nCertificate: Files/order.cert\n"),
     );
     assert!(text.contains("Signature:"));
-    let whole = format!("{text}{}", cms(&pki, text.as_bytes(), ""));
+    let manifest = format!("{text}{}", cms(&pki, text.as_bytes(), ""));
     let certificate = pki.bytes("vendor.pem");
     let signed = with(
         &package,
         &[
-            (&path, whole.as_bytes()),
+            (&path, manifest.as_bytes()),
             ("Files/order.sig.cms", own.as_bytes()),
             ("Files/order.cert", &certificate),
         ],

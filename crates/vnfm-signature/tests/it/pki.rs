@@ -122,11 +122,11 @@ pub(crate) fn run(folder: &Path, words: &[&str]) -> Result<String, String> {
         .current_dir(folder)
         .output();
     let output = output.unwrap_or_else(|error| panic!("openssl: {error}"));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() {
-        Ok(said)
+        Ok(stderr)
     } else {
-        Err(format!("openssl {words:?}: {said}"))
+        Err(format!("openssl {words:?}: {stderr}"))
     }
 }
 

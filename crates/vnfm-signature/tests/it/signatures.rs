@@ -165,7 +165,7 @@ fn openssl_verifies_our_signatures() {
                          -certfile vendor.pem -certfile middle.pem -out verified"
                     ))
                 };
-                // Certificates that lie beside a signature are no links of a chain to it.
+                // Certificates next to a signature are not part of its chain.
                 pki.write(
                     "both.pem",
                     &[pki.bytes("root.pem"), pki.bytes("middle.pem")].concat(),

@@ -33,7 +33,7 @@ struct Target {
 }
 
 impl Target {
-    fn of(path: &[&str]) -> Option<Self> {
+    fn parse(path: &[&str]) -> Option<Self> {
         let (group, version, rest) = match path {
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
@@ -99,7 +99,7 @@ impl Service for Api {
                 self.authenticate(request, None).map(|()| reply)
             }));
         }
-        let Some(target) = Target::of(&segments) else {
+        let Some(target) = Target::parse(&segments) else {
             return Some(Route::new("kubernetes.unknown", at, || Err(unknown_path())));
         };
         let verb = verb(request, &target);
@@ -261,7 +261,7 @@ impl Api {
 /// Kind, namespace and name in an API path; none for an unknown kind.
 pub(crate) fn locate(store: &Store, path: &str) -> Option<(String, String, String)> {
     let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let target = Target::of(&segments)?;
+    let target = Target::parse(&segments)?;
     let kind = store.kind(&target.group, &target.version, &target.plural)?;
     Some((kind.qualified(), target.namespace, target.name))
 }

@@ -151,7 +151,7 @@ fn running(pod: &Value, address: &str, finishes: bool) -> Value {
     } else {
         json!({ "running": { "startedAt": now() } })
     };
-    let of = |container: &Value| {
+    let status = |container: &Value| {
         json!({ "name": container["name"], "image": container["image"], "imageID": "", "containerID": format!("containerd://{}", Uuid::new_v4().simple()),
             "ready": !finishes, "started": !finishes, "restartCount": 0, "state": state, "lastState": {} })
     };
@@ -159,7 +159,7 @@ fn running(pod: &Value, address: &str, finishes: bool) -> Value {
         .as_array()
         .into_iter()
         .flatten()
-        .map(of)
+        .map(status)
         .collect();
     let reason = if finishes { "PodCompleted" } else { "" };
     let conditions = [

@@ -44,7 +44,7 @@ struct Budget {
 }
 
 impl Budget {
-    fn of(store: &Store, key: &Key, body: &Value) -> Self {
+    fn new(store: &Store, key: &Key, body: &Value) -> Self {
         let spec = &body["spec"];
         let pods = selected_pods(store, &key.namespace, &spec["selector"]);
         let healthy = pods
@@ -144,7 +144,7 @@ pub(super) fn reconcile(store: &mut Store) {
         let Some(body) = store.get(&key).cloned() else {
             continue;
         };
-        let budget = Budget::of(store, &key, &body);
+        let budget = Budget::new(store, &key, &body);
         let allowed = budget.allowed();
         let reason = if allowed > 0 {
             "SufficientPods"
@@ -198,7 +198,7 @@ fn permit(store: &Store, key: &Key, pod: &Value) -> Result<(), Reply> {
     let mut budgets = Vec::new();
     for (place, body) in store.list(BUDGETS, &key.namespace) {
         if Selector::of_object(&body["spec"]["selector"]).is_some_and(|all| all.matches(pod)) {
-            budgets.push(Budget::of(store, place, body));
+            budgets.push(Budget::new(store, place, body));
         }
     }
     let budget = match budgets.as_slice() {

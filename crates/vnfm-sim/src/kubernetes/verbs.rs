@@ -18,7 +18,7 @@ use crate::http::{Reply, Request};
 impl Api {
     pub(super) fn list(&self, request: &Request, kind: &Kind, namespace: &str) -> Reply {
         let store = self.0.store();
-        let selector = Selector::of(request);
+        let selector = Selector::from_request(request);
         let limit = request
             .param("limit")
             .and_then(|l| l.parse().ok())
@@ -194,7 +194,7 @@ impl Api {
 
     pub(super) fn delete_all(&self, request: &Request, kind: &Kind, namespace: &str) -> Reply {
         let options = serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
-        let selector = Selector::of(request);
+        let selector = Selector::from_request(request);
         let mut store = self.0.store();
         let doomed: Vec<Key> = store
             .list(&kind.qualified(), namespace)

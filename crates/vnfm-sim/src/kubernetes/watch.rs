@@ -32,7 +32,7 @@ enum Test {
 
 impl Selector {
     /// Parses `labelSelector` and `fieldSelector` of a request.
-    pub(crate) fn of(request: &Request) -> Self {
+    pub(crate) fn from_request(request: &Request) -> Self {
         let labels = split(request.param("labelSelector").unwrap_or_default())
             .iter()
             .map(|part| requirement(part))
@@ -194,7 +194,7 @@ pub(crate) fn watch(
 ) -> Reply {
     let version = request.param("resourceVersion").unwrap_or_default();
     let from: u64 = version.parse().unwrap_or(0);
-    let selector = Selector::of(request);
+    let selector = Selector::from_request(request);
     let seconds = request
         .param("timeoutSeconds")
         .and_then(|s| s.parse().ok())
@@ -332,7 +332,7 @@ mod tests {
             ("labelSelector".to_owned(), labels.to_owned()),
             ("fieldSelector".to_owned(), fields.to_owned()),
         ];
-        Selector::of(&Request {
+        Selector::from_request(&Request {
             method: http::Method::GET,
             path: String::new(),
             query,

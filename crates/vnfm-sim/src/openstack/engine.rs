@@ -197,7 +197,7 @@ impl Cloud {
         id: String,
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            let plan = plan(&self.state(), &id).map_err(|why| Failure::of("", why))?;
+            let plan = plan(&self.state(), &id).map_err(|why| Failure::new("", why))?;
             for level in &plan {
                 let results = join_all(level.iter().map(|name| self.realize(run, &id, name))).await;
                 results.into_iter().collect::<Result<(), Failure>>()?;
@@ -244,7 +244,7 @@ impl Cloud {
             .faults
             .take("heat.resource_create", &format!("{stack_name}/{name}"));
         self.inject(run, name, fault.as_ref()).await?;
-        let wanted = desired(&self.state(), id, name).map_err(|why| Failure::of(name, why))?;
+        let wanted = desired(&self.state(), id, name).map_err(|why| Failure::new(name, why))?;
         let (old, changed) = self.compare(id, name, &wanted);
         if let Some(nested) = &wanted.nested {
             let child = self.prepare_nested(id, name, &wanted, nested);
@@ -270,7 +270,7 @@ impl Cloud {
             record_resource(&mut state, (id, name), &wanted, old, "UPDATE_IN_PROGRESS");
         }
         match fault {
-            Some(Fault::ErrorAfterEffect { .. }) => Err(Failure::of(name, no_valid_host())),
+            Some(Fault::ErrorAfterEffect { .. }) => Err(Failure::new(name, no_valid_host())),
             _ => Ok(()),
         }
     }
@@ -287,7 +287,7 @@ impl Cloud {
             if wanted.kind == "OS::Cinder::VolumeAttachment" {
                 self.delete_physical(&wanted.kind, &old)
                     .await
-                    .map_err(|why| Failure::of(name, why))?;
+                    .map_err(|why| Failure::new(name, why))?;
             } else {
                 let mut state = self.state();
                 servers::prepare_for_replace(&mut state, &wanted.kind, &old);
@@ -331,7 +331,7 @@ impl Cloud {
                 user: &stack.user,
             };
             let physical = resources::create(&mut state, &order, &wanted.properties)
-                .map_err(|why| Failure::of(name, why))?;
+                .map_err(|why| Failure::new(name, why))?;
             record_resource(
                 &mut state,
                 (id, name),
@@ -446,7 +446,7 @@ fn is_outdated(state: &State, run: &Run) -> bool {
 }
 
 pub(super) fn superseded(name: &str) -> Failure {
-    Failure::of(
+    Failure::new(
         name,
         (
             "StopIteration".into(),

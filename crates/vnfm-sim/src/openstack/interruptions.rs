@@ -73,7 +73,7 @@ impl Cloud {
                 | Fault::Exit { .. }
                 | Fault::Flood { .. }
                 | Fault::Hostile { .. },
-            ) => Err(Failure::of(name, no_valid_host())),
+            ) => Err(Failure::new(name, no_valid_host())),
         }
     }
 

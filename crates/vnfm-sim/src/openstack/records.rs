@@ -61,7 +61,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn of(name: &str, (kind, message): (String, String)) -> Self {
+    pub(super) fn new(name: &str, (kind, message): (String, String)) -> Self {
         Self {
             kind,
             path: name.to_owned(),

@@ -34,7 +34,7 @@ impl Cloud {
             }
             self.delete_physical(&kind, &old)
                 .await
-                .map_err(|why| Failure::of(name, why))?;
+                .map_err(|why| Failure::new(name, why))?;
             let mut state = self.state();
             let resource = state
                 .stacks
@@ -147,7 +147,7 @@ impl Cloud {
         self.delete_replaced(run, (id, name)).await?;
         self.delete_physical(&resource.kind, &resource.physical)
             .await
-            .map_err(|why| Failure::of(name, why))
+            .map_err(|why| Failure::new(name, why))
     }
 
     pub(super) async fn delete_physical(

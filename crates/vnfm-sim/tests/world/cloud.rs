@@ -229,39 +229,39 @@ async fn grow_group(nfv: &Client, id: &str) -> Value {
 
 /// Templates that Heat refuses, each with a part of Heat's message.
 fn invalid_templates() -> [(Value, &'static str); 6] {
-    let of = |kind: &str, properties: Value| json!({ "heat_template_version": "2018-08-31", "resources": { "s": { "type": kind, "properties": properties } } });
+    let template = |kind: &str, properties: Value| json!({ "heat_template_version": "2018-08-31", "resources": { "s": { "type": kind, "properties": properties } } });
     [
         (
-            of("OS::No::Such", json!({})),
+            template("OS::No::Such", json!({})),
             "The Resource Type (OS::No::Such) could not be found.",
         ),
         (
-            of(
+            template(
                 "OS::Nova::Server",
                 json!({ "flavor": "no-such", "image": "nfv-image" }),
             ),
             "No Flavor matching {'name': 'no-such'}. (HTTP 404)",
         ),
         (
-            of(
+            template(
                 "OS::Nova::Server",
                 json!({ "flavor": "m1.nano", "image": "no-such" }),
             ),
             "No images matching",
         ),
         (
-            of("OS::Neutron::Port", json!({ "network": "no-such" })),
+            template("OS::Neutron::Port", json!({ "network": "no-such" })),
             "Unable to find network with name or id 'no-such'",
         ),
         (
-            of(
+            template(
                 "OS::Nova::Server",
                 json!({ "flavor": "m1.nano", "colour": "red" }),
             ),
             "Unknown Property colour",
         ),
         (
-            of("OS::Nova::Server", json!({ "image": "nfv-image" })),
+            template("OS::Nova::Server", json!({ "image": "nfv-image" })),
             "Property flavor not assigned",
         ),
     ]

@@ -139,8 +139,8 @@ async fn a_file_that_cannot_be_written_is_reported_with_the_hosts_message() {
     let (ssh, target) = (client(), sshd.target());
     for (path, mode, words) in [
         ("/dev/null/x", "0600", "exit code"),
-        ("relative", "0600", "no absolute path"),
-        ("/tmp/x", "rw", "no octal mode"),
+        ("relative", "0600", "not an absolute path"),
+        ("/tmp/x", "rw", "not an octal mode"),
     ] {
         let file = RemoteFile {
             path: path.into(),

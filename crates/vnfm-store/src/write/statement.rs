@@ -101,7 +101,7 @@ mod tests {
     fn a_value_goes_wherever_the_statement_names_it() {
         let db = Connection::open_in_memory().unwrap();
         let sql = "SELECT $2, $1, $2";
-        let of = |one: i64, two: &str| {
+        let statement = |one: i64, two: &str| {
             Statement::on(&db, sql)
                 .bind(one)
                 .bind(two)
@@ -110,8 +110,8 @@ mod tests {
                 .unwrap()
         };
         let expected = |one, two: &str| vec![(two.to_owned(), one, two.to_owned())];
-        assert_eq!(of(1, "a"), expected(1, "a"));
-        assert_eq!(of(2, "b"), expected(2, "b"));
+        assert_eq!(statement(1, "a"), expected(1, "a"));
+        assert_eq!(statement(2, "b"), expected(2, "b"));
     }
 
     #[test]

@@ -34,8 +34,8 @@ impl Disk {
 
     fn fill(&self) {
         let filler = std::fs::File::create(self.0.path().join("filler")).unwrap();
-        let mut whole = &filler;
-        while std::io::Write::write_all(&mut whole, &[0; 512]).is_ok() {}
+        let mut rest = &filler;
+        while std::io::Write::write_all(&mut rest, &[0; 512]).is_ok() {}
     }
 
     fn make_room(&self) {

@@ -62,9 +62,9 @@ pub(crate) async fn plant(store: &dyn Store) {
 pub(crate) async fn harvest(store: &dyn Store) -> Result<[SecretJson; 7], StoreError> {
     let op = store.op(TENANT, "o1").await?;
     Ok([
-        of(store.instance(TENANT, "i1").await?.deployment),
-        of(op.before),
-        of(op.target),
+        sealed(store.instance(TENANT, "i1").await?.deployment),
+        sealed(op.before),
+        sealed(op.target),
         op.request,
         store.journal("o1").await?.swap_remove(0).output,
         store
@@ -75,13 +75,13 @@ pub(crate) async fn harvest(store: &dyn Store) -> Result<[SecretJson; 7], StoreE
     ])
 }
 
-fn of(deployment: Option<Arc<Deployment>>) -> SecretJson {
+fn sealed(deployment: Option<Arc<Deployment>>) -> SecretJson {
     let params = deployment.map(|deployment| deployment.additional_params.clone());
     SecretJson::from(json!(params))
 }
 
 pub(crate) fn all_planted() -> [SecretJson; 7] {
-    let [one, two, three] = std::array::from_fn(|_| of(Some(deployment(PLANTED))));
+    let [one, two, three] = std::array::from_fn(|_| sealed(Some(deployment(PLANTED))));
     [one, two, three, planted(), planted(), planted(), planted()]
 }
 

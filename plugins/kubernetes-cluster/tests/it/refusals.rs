@@ -82,11 +82,19 @@ fn the_schema_marks_secret_and_required_members() {
     );
     for hook in ["heal_start", "heal_end"] {
         let schema = declaration.hooks[hook].parameters.clone().unwrap();
-        let of = |name: &str| schema["properties"][name].clone();
-        assert_eq!(of("drain_timeout_seconds")["default"], 300, "{schema}");
-        assert_eq!(of("on_drain_timeout")["default"], "fail", "{schema}");
-        assert_eq!(of("accept_cluster_loss")["default"], false, "{schema}");
-        assert_eq!(of("delete_bare_pods")["default"], false, "{schema}");
+        let property = |name: &str| schema["properties"][name].clone();
+        assert_eq!(
+            property("drain_timeout_seconds")["default"],
+            300,
+            "{schema}"
+        );
+        assert_eq!(property("on_drain_timeout")["default"], "fail", "{schema}");
+        assert_eq!(
+            property("accept_cluster_loss")["default"],
+            false,
+            "{schema}"
+        );
+        assert_eq!(property("delete_bare_pods")["default"], false, "{schema}");
         assert_eq!(
             schema["$defs"]["MasterNode"]["properties"]["password"]["writeOnly"],
             true

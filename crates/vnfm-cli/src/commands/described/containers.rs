@@ -43,7 +43,7 @@ pub(super) fn tables(output: Output, package: &Package, flavour: &Flavour) -> Ou
 
 fn container(container: &Container, flavour: &Flavour) -> Value {
     let runs = |vdu: &&vnfm_descriptor::Vdu| vdu.containers.contains(&container.name);
-    let of: Vec<&str> = flavour
+    let vdus: Vec<&str> = flavour
         .vdus
         .values()
         .filter(runs)
@@ -56,7 +56,7 @@ fn container(container: &Container, flavour: &Flavour) -> Value {
         .iter()
         .map(|(name, count)| format!("{name} {count}"));
     json!({
-        "name": container.name, "of": of,
+        "name": container.name, "of": vdus,
         "image": container.image.as_ref().map(|image| image.file.as_ref().unwrap_or(&image.name)),
         "cpu": range(milli(container.requested_cpu_resources), milli(container.cpu_resource_limit)),
         "memory": range(mib(container.requested_memory_bytes), mib(container.memory_limit_bytes)),

@@ -223,7 +223,7 @@ impl Host {
             None => {
                 self.hosts
                     .ssh_put(&self.inventory.resolve(target), &file)
-                    .await?
+                    .await?;
             }
         }
         Ok(json!({}))

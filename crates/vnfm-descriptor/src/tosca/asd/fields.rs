@@ -13,12 +13,15 @@ pub(super) fn entries(node: &Node) -> Vec<&Node> {
 
 /// The value under the first of these names that exists; null counts as absent.
 pub(super) fn field<'n>(node: &'n Node, names: &[&str]) -> Option<&'n Node> {
-    let of = |name: &&str| {
+    let field = |name: &&str| {
         node.named()
             .find(|(key, _)| same(name, key))
             .map(|(_, value)| value)
     };
-    names.iter().find_map(of).filter(|value| !value.is_null())
+    names
+        .iter()
+        .find_map(field)
+        .filter(|value| !value.is_null())
 }
 
 pub(super) fn text(node: &Node, names: &[&str]) -> Option<String> {

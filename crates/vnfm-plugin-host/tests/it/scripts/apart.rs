@@ -44,10 +44,10 @@ fn without_root_a_script_gets_a_network_namespace_through_a_user_namespace() {
             "user {NOBODY} cannot run what cargo built: {error}"
         )),
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stdout);
+            let stdout = String::from_utf8_lossy(&output.stdout);
             let words = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{said}\n{words}");
-            assert!(said.contains("1 passed"), "{said}\n{words}");
+            assert!(output.status.success(), "{stdout}\n{words}");
+            assert!(stdout.contains("1 passed"), "{stdout}\n{words}");
         }
     }
 }

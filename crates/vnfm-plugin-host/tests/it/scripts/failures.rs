@@ -94,7 +94,7 @@ async fn each_mistake_of_a_script_author_has_a_helpful_error() {
     let world = World::new();
     for (script, kind, code, error_kind, words) in MISTAKES {
         let error = world
-            .run(&Side::of(script), hook(kind, AMPLE))
+            .run(&Side::with_script(script), hook(kind, AMPLE))
             .await
             .unwrap_err();
         assert_eq!(
@@ -120,7 +120,7 @@ async fn each_mistake_of_a_script_author_has_a_helpful_error() {
 #[tokio::test]
 async fn a_missing_artifact_and_a_missing_script_file_have_different_errors() {
     let world = World::new();
-    let side = Side::of("true");
+    let side = Side::with_script("true");
     let mut nothing = hook(BASH, AMPLE);
     nothing.artifacts[0]["type"] = json!("tosca.artifacts.Implementation.Perl");
     let error = world.run(&side, nothing).await.unwrap_err();
@@ -144,7 +144,7 @@ async fn a_missing_artifact_and_a_missing_script_file_have_different_errors() {
 async fn a_missing_interpreter_is_named_with_its_package() {
     let config = json!({"bash": "/usr/bin/no-bash", "python": "/proc"});
     let world = World::with(&config, |scripts| scripts.allow = AllowedScripts::All);
-    let side = Side::of("true");
+    let side = Side::with_script("true");
     for (kind, words) in [
         (BASH, ["/usr/bin/no-bash", "Debian: bash"]),
         (PYTHON, ["/proc", "Permission denied"]),
@@ -162,7 +162,10 @@ async fn a_malformed_login_is_refused_before_anything_runs() {
     let world = World::new();
     let mut request = hook(BASH, AMPLE);
     request.additional_params["login"]["privatKey"] = json!(PASSWORD);
-    let error = world.run(&Side::of("exit 1"), request).await.unwrap_err();
+    let error = world
+        .run(&Side::with_script("exit 1"), request)
+        .await
+        .unwrap_err();
     assert_eq!(error.name(), "bad-login");
     let text = error.to_string();
     assert!(
@@ -174,7 +177,7 @@ async fn a_malformed_login_is_refused_before_anything_runs() {
 #[tokio::test]
 async fn a_process_killed_from_outside_is_not_a_crash() {
     let world = World::new();
-    let side = Side::of("kill -9 $PPID; read -t 60 <> <(:)");
+    let side = Side::with_script("kill -9 $PPID; read -t 60 <> <(:)");
     let error = world.run(&side, hook(BASH, AMPLE)).await.unwrap_err();
     assert_eq!(
         (error.name(), error.kind()),

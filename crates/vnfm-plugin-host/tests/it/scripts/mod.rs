@@ -82,7 +82,7 @@ impl HookHost for Side {
 }
 
 impl Side {
-    fn of(script: &str) -> Arc<Self> {
+    fn with_script(script: &str) -> Arc<Self> {
         Self::with([("Scripts/hook", script)])
     }
 
@@ -98,7 +98,7 @@ impl Side {
         self.logs.lock().unwrap().clone()
     }
 
-    fn asked(&self, service: &str) -> Vec<Value> {
+    fn requests(&self, service: &str) -> Vec<Value> {
         let calls = self.calls.lock().unwrap();
         calls
             .iter()
@@ -203,7 +203,7 @@ async fn a_python_script_reads_the_request_uses_hosts_and_returns_effects() {
     assert_eq!(effects.metadata["release"], 7);
     assert_eq!(effects.metadata["said"], "uptime\n");
     assert_eq!(effects.metadata["words"], "from the package");
-    let run = &side.asked("ssh.run")[0];
+    let run = &side.requests("ssh.run")[0];
     assert_eq!(
         (&run["host"]["address"], &run["host"]["username"]),
         (&json!("10.0.0.7"), &json!("ubuntu"))
@@ -216,7 +216,7 @@ async fn a_python_script_reads_the_request_uses_hosts_and_returns_effects() {
         (&run["stdin"], &run["sudo"]),
         (&json!("input"), &json!(true))
     );
-    let progress = side.asked("progress");
+    let progress = side.requests("progress");
     assert_eq!(progress[0], json!({"percent": 40, "message": "half of it"}));
     assert_eq!(progress[1]["percent"], 90);
     let logs = side.logs();
@@ -243,21 +243,21 @@ print(json.dumps({"schemaVersion": 1, "metadata": {"release": release, "said": s
 #[tokio::test]
 async fn a_shell_script_finds_no_secrets_outside_its_request_and_no_network() {
     let world = World::new();
-    let side = Side::of(BASH_HOOK);
+    let side = Side::with_script(BASH_HOOK);
     let effects = world.run(&side, hook(BASH, AMPLE)).await.unwrap();
-    let said = |key: &str| effects.metadata[key].as_str().unwrap().to_owned();
+    let metadata = |key: &str| effects.metadata[key].as_str().unwrap().to_owned();
     assert_eq!(
-        said("request"),
+        metadata("request"),
         "1",
         "the request is on standard input, with its secrets"
     );
-    assert_eq!(said("elsewhere"), "", "nowhere else is the password");
-    assert_eq!(said("interfaces"), "lo");
-    assert_eq!(said("host"), "web-1");
-    assert_eq!(said("ran"), "echo hello");
+    assert_eq!(metadata("elsewhere"), "", "nowhere else is the password");
+    assert_eq!(metadata("interfaces"), "lo");
+    assert_eq!(metadata("host"), "web-1");
+    assert_eq!(metadata("ran"), "echo hello");
     let names = "HOME LANG LC_ALL PATH PWD PYTHONDONTWRITEBYTECODE PYTHONPATH SHLVL TMPDIR USER VNFM_SOCKET _";
-    assert_eq!(said("environment"), names);
-    let uid: u32 = said("uid").parse().unwrap();
+    assert_eq!(metadata("environment"), names);
+    let uid: u32 = metadata("uid").parse().unwrap();
     let me = rustix::process::geteuid();
     assert_eq!(
         me.is_root(),
@@ -294,26 +294,26 @@ print(json.dumps({"schemaVersion": 1, "metadata": {"said": said}}))
 
 #[tokio::test]
 async fn a_script_sends_no_http_through_the_server_unless_the_operator_allows_it() {
-    let asked = |side: &Side| {
+    let requests = |side: &Side| {
         side.calls
             .lock()
             .unwrap()
             .iter()
             .any(|(name, _)| name == "http")
     };
-    let side = Side::of(HTTP_HOOK);
+    let side = Side::with_script(HTTP_HOOK);
     let effects = World::new().run(&side, hook(PYTHON, AMPLE)).await.unwrap();
-    let said = effects.metadata["said"].as_str().unwrap();
+    let output = effects.metadata["said"].as_str().unwrap();
     assert!(
-        said.contains("REFUSED") && said.contains("http: true"),
-        "{said}"
+        output.contains("REFUSED") && output.contains("http: true"),
+        "{output}"
     );
-    assert!(!asked(&side), "the server was called");
+    assert!(!requests(&side), "the server was called");
     let allowed = json!({"http": true});
     let world = World::with(&allowed, |scripts| scripts.allow = AllowedScripts::All);
-    let side = Side::of(HTTP_HOOK);
+    let side = Side::with_script(HTTP_HOOK);
     world.run(&side, hook(PYTHON, AMPLE)).await.unwrap();
-    assert!(asked(&side), "the server decides, by `hooks.networks`");
+    assert!(requests(&side), "the server decides, by `hooks.networks`");
 }
 
 #[tokio::test]
@@ -324,7 +324,7 @@ async fn a_script_with_network_has_the_servers_network() {
     });
     let script = r#"cat >/dev/null; echo "{\"schemaVersion\": 1, \"message\": \"$(readlink /proc/self/ns/net)\"}""#;
     let effects = world
-        .run(&Side::of(script), hook(BASH, AMPLE))
+        .run(&Side::with_script(script), hook(BASH, AMPLE))
         .await
         .unwrap();
     let own = std::fs::read_link("/proc/self/ns/net").unwrap();
@@ -336,7 +336,10 @@ async fn the_deadline_kills_the_script_and_everything_it_started() {
     let world = World::new();
     let script = "sleep 1000 & setsid sleep 1000 & echo begun >&2; sleep 1000";
     let error = world
-        .run(&Side::of(script), hook(BASH, Duration::from_secs(3)))
+        .run(
+            &Side::with_script(script),
+            hook(BASH, Duration::from_secs(3)),
+        )
         .await
         .unwrap_err();
     assert_eq!(error.name(), "plugin.deadline", "{error}");
@@ -369,7 +372,7 @@ async fn the_deadline_kills_the_script_and_everything_it_started() {
 #[tokio::test]
 async fn a_cancelled_script_gets_sigterm_and_may_clean_up() {
     let world = World::new();
-    let side = Side::of(
+    let side = Side::with_script(
         "trap 'echo tidied >&2; exit 1' TERM; echo begun >&2; while :; do read -t 1 <>/dev/null; done",
     );
     let cancelling = async {

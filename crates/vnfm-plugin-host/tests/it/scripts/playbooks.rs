@@ -37,19 +37,19 @@ async fn become_works_without_a_password_and_fails_clearly_if_one_is_required() 
         return;
     }
     let world = World::new();
-    let side = Side::of(PLAYBOOK);
+    let side = Side::with_script(PLAYBOOK);
     let effects = world.run(&side, hook(ANSIBLE, AMPLE)).await.unwrap();
     assert_eq!(effects.metadata["restarted"], true);
-    let asked = side.asked("ssh.run");
-    let restart = asked
+    let commands = side.requests("ssh.run");
+    let restart = commands
         .iter()
         .find(|run| run["command"].as_str().unwrap().contains("restart app"));
-    let restart = restart.unwrap_or_else(|| panic!("{asked:?}"))["command"]
+    let restart = restart.unwrap_or_else(|| panic!("{commands:?}"))["command"]
         .as_str()
         .unwrap();
     assert!(restart.starts_with("sudo "), "{restart}");
 
-    let guarded = Side::of(PLAYBOOK);
+    let guarded = Side::with_script(PLAYBOOK);
     guarded.guarded.store(true, Ordering::Relaxed);
     let error = world.run(&guarded, hook(ANSIBLE, AMPLE)).await.unwrap_err();
     assert_eq!(error.name(), "script-failed");
@@ -67,7 +67,7 @@ async fn a_become_password_is_refused_and_never_logged() {
     }
     let world = World::new();
     let vars = format!("  vars: {{ansible_become_password: {PASSWORD}}}\n  tasks:");
-    let side = Side::of(&PLAYBOOK.replacen("  tasks:", &vars, 1));
+    let side = Side::with_script(&PLAYBOOK.replacen("  tasks:", &vars, 1));
     let error = world.run(&side, hook(ANSIBLE, AMPLE)).await.unwrap_err();
     assert_eq!(error.name(), "script-failed");
     let text = error.to_string();
@@ -75,18 +75,18 @@ async fn a_become_password_is_refused_and_never_logged() {
         text.contains("let the login user become root without one"),
         "{text}"
     );
-    let run = side.asked("ssh.run");
+    let run = side.requests("ssh.run");
     assert!(
         run.iter()
             .all(|run| !run["command"].to_string().contains("restart")),
         "{run:?}"
     );
-    let mut told = side.logs();
-    told.push(text);
-    told.extend(
+    let mut logs = side.logs();
+    logs.push(text);
+    logs.extend(
         run.iter()
             .map(|run| format!("{} {}", run["command"], run["stdin"])),
     );
-    assert!(told.iter().all(|line| !line.contains(PASSWORD)), "{told:?}");
+    assert!(logs.iter().all(|line| !line.contains(PASSWORD)), "{logs:?}");
     assert_folder_deleted(&world).await;
 }

@@ -81,7 +81,7 @@ async fn a_script_cannot_reach_the_server() {
         .replace("PATHS", &paths.join(" "))
         .replace("DATA", &server.0.path().display().to_string())
         .replace("SERVER", &std::process::id().to_string());
-    let side = Side::of(&script);
+    let side = Side::with_script(&script);
     let effects = world.run(&side, hook(BASH, AMPLE)).await.unwrap();
     let got = effects.metadata["got"].as_str().unwrap();
     assert_eq!(got, "own ", "it has its own folder, and nothing else");
@@ -118,18 +118,25 @@ async fn a_plugin_in_a_process_cannot_reach_the_server() {
     let plugins = folder.host_of(Runner::Process);
     plugins.allow("m.so").unwrap();
     let driver = plugins.find("fixture-misbehaving", None).unwrap();
-    let mut asked = request("instantiate_start", AMPLE);
-    asked.additional_params.insert("how".into(), json!("steal"));
+    let mut request_with_secrets = request("instantiate_start", AMPLE);
+    request_with_secrets
+        .additional_params
+        .insert("how".into(), json!("steal"));
     let paths: Vec<_> = server
         .paths()
         .iter()
         .map(|path| path.display().to_string())
         .collect();
-    asked
+    request_with_secrets
         .additional_params
         .insert("path".into(), json!(paths.join("\n")));
     let host = Arc::new(Remembering::default());
-    let got = driver.call(asked, host).await.unwrap().message.unwrap();
+    let got = driver
+        .call(request_with_secrets, host)
+        .await
+        .unwrap()
+        .message
+        .unwrap();
     assert_eq!(got, "");
     server.is_untouched();
 }
@@ -161,7 +168,7 @@ async fn additional_paths_are_readable_and_not_writable() {
     let plugins = PluginHost::new(config, Arc::new(RealClock));
     let script = r#"cat >/dev/null; said=$(cat DATA/vnfm.yaml); touch DATA/made 2>/dev/null && said=written
         echo "{\"schemaVersion\": 1, \"metadata\": {\"said\": \"$said\"}}""#;
-    let side = Side::of(&script.replace("DATA", &server.0.path().display().to_string()));
+    let side = Side::with_script(&script.replace("DATA", &server.0.path().display().to_string()));
     let driver = plugins.for_hook(&WANTED).unwrap();
     let effects = driver.call(hook(BASH, AMPLE), side).await.unwrap();
     assert_eq!(effects.metadata["said"], "planted");
@@ -284,11 +291,11 @@ fn again(user: Option<u32>, forbidden: &'static [libc::c_long], expected: &str, 
         // SAFETY: plain system calls, and nothing that another thread could hold.
         unsafe { command.pre_exec(move || forbid(forbidden)) };
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
+        let stdout = String::from_utf8_lossy(&output.stdout);
         let words = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && said.contains("1 passed"),
-            "{test}: {said}\n{words}"
+            output.status.success() && stdout.contains("1 passed"),
+            "{test}: {stdout}\n{words}"
         );
     }
 }

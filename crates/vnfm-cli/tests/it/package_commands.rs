@@ -1,0 +1,177 @@
+//! `vnfmctl package`: disabling, downloads, and packages that the server fetches.
+
+use crate::stub::{Stub, ok, problem};
+use serde_json::json;
+use std::io::Write as _;
+
+/// The lookup of a package by its id.
+const FOUND: &str = "GET /vnfpkgm/v2/vnf_packages/p%2D1";
+
+/// A server with one package and its parts.
+async fn package_stub() -> Stub {
+    let package =
+        json!({"id": "p-1", "vnfProductName": "Web server", "onboardingState": "ONBOARDED"});
+    let one = "/vnfpkgm/v2/vnf_packages/p-1";
+    Stub::new([
+        (FOUND, ok(&package)),
+        (
+            &*format!("PATCH {one}"),
+            ok(&json!({"operationalState": "DISABLED"})),
+        ),
+        (
+            &*format!("GET {one}/package_content"),
+            ok(&json!("the archive")),
+        ),
+        (
+            &*format!("GET {one}/artifacts/Files/a%2Eyaml"),
+            ok(&json!("an artifact")),
+        ),
+        (
+            &*format!("GET {one}/manifest?include_signatures"),
+            ok(&json!("a manifest")),
+        ),
+    ])
+    .await
+}
+
+#[tokio::test]
+async fn a_package_is_disabled_and_downloaded() {
+    let stub = package_stub().await;
+    let ended = stub.run(&["package", "disable", "p-1"]).await;
+    assert_eq!(
+        (ended.code, ended.data.as_str()),
+        (0, "package p-1 is DISABLED\n"),
+        "{ended:?}"
+    );
+    let requests = stub.requests();
+    assert_eq!(
+        requests.last().unwrap().body,
+        json!({"operationalState": "DISABLED"})
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let file = out.to_str().unwrap();
+    for (args, content) in [
+        (vec!["p-1", "--out", file], "\"the archive\""),
+        (
+            vec!["p-1", "--artifact", "Files/a.yaml", "--out", file],
+            "\"an artifact\"",
+        ),
+        (
+            vec!["p-1", "--part", "manifest", "--signatures", "--out", file],
+            "\"a manifest\"",
+        ),
+    ] {
+        let ended = stub
+            .run(&[vec!["package", "download"], args].concat())
+            .await;
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), content);
+        assert_eq!(
+            ended.data,
+            format!("wrote {} bytes to `{file}`\n", content.len())
+        );
+    }
+    let ended = stub
+        .run(&[
+            "package", "download", "p-1", "--part", "vnfd", "--out", file,
+        ])
+        .await;
+    assert_eq!(ended.code, 3, "{ended:?}");
+    assert_eq!(
+        std::fs::read_to_string(&out).unwrap(),
+        "\"a manifest\"",
+        "a failed download does not touch the file"
+    );
+}
+
+#[tokio::test]
+async fn a_package_is_disabled_for_its_deletion_and_enabled_again_if_that_fails() {
+    let one = "/vnfpkgm/v2/vnf_packages/p-1";
+    let (patch, delete) = (format!("PATCH {one}"), format!("DELETE {one}"));
+    for (usage, deleted, code, expected, requests) in [
+        (
+            "NOT_IN_USE",
+            ok(&json!(null)),
+            0,
+            "p-1 is now DISABLED",
+            vec!["DISABLED", ""],
+        ),
+        (
+            "NOT_IN_USE",
+            problem(409, "taken"),
+            3,
+            "ENABLED again",
+            vec!["DISABLED", "", "ENABLED"],
+        ),
+        ("IN_USE", problem(409, "taken"), 3, "taken", vec![""]),
+    ] {
+        let package = json!({"id": "p-1", "onboardingState": "ONBOARDED", "operationalState": "ENABLED",
+            "usageState": usage});
+        let switched = ok(&json!({"operationalState": "DISABLED"}));
+        let stub = Stub::new([
+            (FOUND, ok(&package)),
+            (&*patch, switched),
+            (&*delete, deleted),
+        ])
+        .await;
+        let ended = stub.run(&["package", "delete", "p-1"]).await;
+        assert_eq!(
+            (ended.code, ended.messages.contains(expected)),
+            (code, true),
+            "{ended:?}"
+        );
+        let states = stub.requests().into_iter().skip(1);
+        let states = states.map(|request| {
+            request.body["operationalState"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        });
+        assert_eq!(states.collect::<Vec<_>>(), requests, "{usage}");
+    }
+}
+
+#[tokio::test]
+async fn the_server_fetches_a_package_with_a_password_from_a_file() {
+    let one = "/vnfpkgm/v2/vnf_packages/p-1";
+    let upload = format!("POST {one}/package_content/upload_from_uri");
+    let onboarded = json!({"id": "p-1", "vnfdId": "d", "vnfProductName": "Web", "onboardingState": "ONBOARDED"});
+    let stub = Stub::new([
+        ("POST /vnfpkgm/v2/vnf_packages", ok(&json!({"id": "p-1"}))),
+        (&*upload, ok(&json!(null))),
+        (&*format!("GET {one}"), ok(&onboarded)),
+    ])
+    .await;
+    let mut password = tempfile::NamedTempFile::new().unwrap();
+    writeln!(password, "planted-password").unwrap();
+    let file = password.path().to_str().unwrap();
+    let uri = "https://files.example.com/web.csar";
+    let args = [
+        "package",
+        "onboard",
+        "--from-uri",
+        uri,
+        "--user",
+        "u",
+        "--password-file",
+        file,
+    ];
+    let ended = stub.run(&args).await;
+    assert_eq!(
+        (ended.code, ended.data.as_str()),
+        (0, "onboarded Web as package p-1, vnfdId d\n")
+    );
+    let sent = stub
+        .requests()
+        .into_iter()
+        .find(|request| request.target == upload)
+        .unwrap()
+        .body;
+    let expected = json!({"addressInformation": uri, "authType": "BASIC",
+        "paramsBasic": {"userName": "u", "password": "planted-password"}});
+    assert_eq!(sent, expected);
+    assert!(!ended.messages.contains("planted"), "{ended:?}");
+    let nothing = stub.run(&["package", "onboard"]).await;
+    assert_eq!(nothing.code, 2, "{nothing:?}");
+}

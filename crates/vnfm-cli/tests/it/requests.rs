@@ -1,0 +1,260 @@
+//! The requests that commands send: heal, modify, subscriptions, overrides, host keys and the audit log.
+
+use crate::golden::{INSTANCES, instance};
+use crate::stub::{OP, Stub, VNF, accepted, at, ok};
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn a_heal_request_has_the_vnfcs_cause_and_parameters() {
+    let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/heal");
+    let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
+    let args = [
+        "vnf", "heal", "vnf-a", "--vnfc", "1", "--vnfc", "2", "--cause", "smoke", "--all",
+    ];
+    let ended = stub.run(&[&args[..], &["--param", "a.b=1"]].concat()).await;
+    let expected = format!("heal of vnf-a accepted as operation {OP}\n");
+    assert_eq!(
+        (ended.code, ended.data),
+        (0, expected),
+        "{}",
+        ended.messages
+    );
+    let sent = stub
+        .requests()
+        .into_iter()
+        .find(|request| request.target == task)
+        .unwrap();
+    let expected = json!({"vnfcInstanceId": ["1", "2"], "cause": "smoke",
+        "additionalParams": {"all": true, "a": {"b": 1}}});
+    assert_eq!(sent.body, expected);
+    assert!(!sent.headers.contains_key("x-vnfm-skip-hooks"));
+    assert_eq!(stub.run(&["vnf", "heal", "vnf-a"]).await.code, 0);
+    assert_eq!(
+        stub.requests().last().unwrap().body,
+        json!({"additionalParams": {}})
+    );
+}
+
+#[tokio::test]
+async fn a_modification_is_sent_as_a_merge_patch() {
+    let task = format!("PATCH /vnflcm/v2/vnf_instances/{VNF}");
+    let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
+    let args = [
+        "--name",
+        "new",
+        "--metadata",
+        "a.b=1",
+        "--metadata",
+        "c=null",
+        "--extension",
+        "e=x",
+    ];
+    let ended = stub
+        .run(&[&["vnf", "modify", "vnf-a"][..], &args].concat())
+        .await;
+    let expected = format!("modify of vnf-a accepted as operation {OP}\n");
+    assert_eq!(
+        (ended.code, ended.data),
+        (0, expected),
+        "{}",
+        ended.messages
+    );
+    let sent = stub
+        .requests()
+        .into_iter()
+        .find(|request| request.target == task)
+        .unwrap();
+    let expected = json!({"vnfInstanceName": "new", "metadata": {"a": {"b": 1}, "c": null}, "extensions": {"e": "x"}});
+    assert_eq!(sent.body, expected);
+    assert_eq!(sent.headers["content-type"], "application/merge-patch+json");
+}
+
+#[tokio::test]
+async fn a_subscription_is_created_with_filter_and_login() {
+    const POST: &str = "POST /vnflcm/v2/subscriptions";
+    let shown = json!({"id": "s-1", "callbackUri": "http://nfvo/hook", "verbosity": "SHORT"});
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([instance()]))),
+        (POST, at(201, "/vnflcm/v2/subscriptions/s-1", &shown)),
+    ])
+    .await;
+    let what = [
+        "--state",
+        "COMPLETED",
+        "--vnf",
+        "vnf-a",
+        "--short",
+        "--user",
+        "vnfm",
+    ];
+    let args = [&["subscription", "create", "http://nfvo/hook"][..], &what].concat();
+    let ended = stub.run_with(&args, "hunter2\n").await;
+    assert_eq!(
+        (ended.code, ended.data.as_str()),
+        (0, "subscribed http://nfvo/hook as s-1\n")
+    );
+    let sent = stub
+        .requests()
+        .into_iter()
+        .find(|request| request.target == POST)
+        .unwrap();
+    let expected = json!({
+        "callbackUri": "http://nfvo/hook",
+        "verbosity": "SHORT",
+        "filter": {
+            "notificationTypes": ["VnfLcmOperationOccurrenceNotification"],
+            "operationStates": ["COMPLETED"],
+            "vnfInstanceSubscriptionFilter": {"vnfInstanceIds": [VNF]},
+        },
+        "authentication": {"authType": ["BASIC"], "paramsBasic": {"userName": "vnfm", "password": "hunter2"}},
+    });
+    assert_eq!(sent.body, expected);
+}
+
+#[tokio::test]
+async fn an_identical_subscription_is_reported() {
+    const PATH: &str = "/vnflcm/v2/subscriptions/s1";
+    let shown = json!({"id": "s1", "callbackUri": "http://nfvo/hook", "verbosity": "FULL"});
+    let stub = Stub::new([
+        ("POST /vnflcm/v2/subscriptions", at(303, PATH, &Value::Null)),
+        ("GET /vnflcm/v2/subscriptions/s1", ok(&shown)),
+        ("GET /vnflcm/v2/subscriptions", ok(&json!([shown]))),
+        ("DELETE /vnflcm/v2/subscriptions/s1", ok(&Value::Null)),
+    ])
+    .await;
+    let list =
+        "ID  CALLBACK          VERBOSITY  TYPES  OPERATIONS  STATES\ns1  http://nfvo/hook  FULL\n";
+    for (args, expected) in [
+        (
+            &["create", "http://nfvo/hook"][..],
+            "http://nfvo/hook already has an identical subscription, s1\n",
+        ),
+        (&["list"], list),
+        (
+            &["show", "s1"],
+            "id          s1\ncallback    http://nfvo/hook\nverbosity   FULL\n",
+        ),
+        (&["delete", "s1"], "deleted subscription s1\n"),
+    ] {
+        let ended = stub.run(&[&["subscription"][..], args].concat()).await;
+        assert_eq!(
+            (ended.code, ended.data.as_str()),
+            (0, expected),
+            "{}",
+            ended.messages
+        );
+    }
+}
+
+#[tokio::test]
+async fn overrides_require_a_reason() {
+    let of_instance = |task: &str| format!("POST /vnflcm/v2/vnf_instances/{VNF}/{task}");
+    let (terminate, heal) = (of_instance("terminate"), of_instance("heal"));
+    let abandon = format!("POST /vnfm/v1/vnf_instances/{VNF}/abandon?force=true");
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([instance()]))),
+        ("GET /vnfm/v1/vims/cloud", ok(&json!({"id": "v-1"}))),
+        ("DELETE /vnfm/v1/vims/v-1?force=true", ok(&Value::Null)),
+        ("DELETE /vnfm/v1/orphans/i%2D1", ok(&Value::Null)),
+        (&terminate, accepted()),
+        (&heal, accepted()),
+        (&abandon, ok(&Value::Null)),
+    ])
+    .await;
+    let why = ["--reason", "burnt – down"];
+    let skip = [
+        "--skip-hook",
+        "terminate_start",
+        "--skip-hook",
+        "terminate_end",
+    ];
+    for (args, expected) in [
+        (
+            [&["vnf", "terminate", "vnf-a"][..], &skip].concat(),
+            "terminate of vnf-a accepted",
+        ),
+        (
+            vec!["vnf", "heal", "vnf-a", "--skip-hook", "heal_start"],
+            "heal of vnf-a accepted",
+        ),
+        (
+            vec!["vnf", "abandon", "vnf-a", "--force"],
+            "abandoned VNF instance vnf-a; `vnfmctl orphans` lists the resources that it left",
+        ),
+        (
+            vec!["vim", "delete", "cloud", "--force"],
+            "deleted VIM cloud",
+        ),
+        (
+            vec!["orphans", "--forget", "i-1"],
+            "forgot the abandoned VNF instance i-1",
+        ),
+    ] {
+        assert_eq!(stub.run(&args).await.code, 2, "{args:?} needs a reason");
+        let ended = stub.run(&[&args[..], &why].concat()).await;
+        let is_done = ended.code == 0 && ended.data.starts_with(expected);
+        assert!(is_done, "{args:?}: {ended:?}");
+        let headers = stub.requests().last().unwrap().headers.clone();
+        assert_eq!(
+            headers["x-vnfm-reason"].as_bytes(),
+            "burnt – down".as_bytes(),
+            "{args:?}"
+        );
+        if args.contains(&"terminate_start") {
+            assert_eq!(
+                headers["x-vnfm-skip-hooks"],
+                "terminate_start,terminate_end"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn host_keys_are_listed_and_forgotten() {
+    let key = json!({"id": "k-1", "host": "192.0.2.1:22", "vimId": "v-1", "fingerprints": ["SHA256:abc (ssh-ed25519)"]});
+    let stub = Stub::new([
+        ("GET /vnfm/v1/hostkeys", ok(&json!([key]))),
+        ("DELETE /vnfm/v1/hostkeys/k%2D1", ok(&Value::Null)),
+    ])
+    .await;
+    let listed = stub.run(&["hostkey", "list"]).await;
+    for word in ["k-1", "192.0.2.1:22", "v-1", "SHA256:abc"] {
+        assert!(listed.data.contains(word), "{listed:?}");
+    }
+    let forgot = stub.run(&["hostkey", "forget", "k-1"]).await;
+    let expected = "forgot host key k-1; the next key that the host shows is trusted\n";
+    assert_eq!(
+        (forgot.code, forgot.data.as_str()),
+        (0, expected),
+        "{}",
+        forgot.messages
+    );
+}
+
+#[tokio::test]
+async fn the_audit_log_is_read_page_by_page() {
+    let entry = |seq: u64, what: &str| {
+        json!({"seq": seq, "at": "2026-01-01T00:00:00Z", "who": "ann", "what": what,
+            "target": "i-1", "name": "web", "reason": "gone", "from": "192.0.2.1", "status": 202})
+    };
+    let stub = Stub::new([
+        (
+            "GET /vnfm/v1/audit?after=0",
+            ok(&json!([entry(1, "op fail"), entry(2, "vnf abandon")])),
+        ),
+        ("GET /vnfm/v1/audit?after=2", ok(&json!([]))),
+    ])
+    .await;
+    let ended = stub.run(&["audit"]).await;
+    let expected = "\
+AT                    WHO  WHAT         NAME  ID   REASON  FROM       ANSWER
+2026-01-01T00:00:00Z  ann  op fail      web   i-1  gone    192.0.2.1  202
+2026-01-01T00:00:00Z  ann  vnf abandon  web   i-1  gone    192.0.2.1  202
+";
+    assert_eq!(
+        (ended.code, ended.data.as_str()),
+        (0, expected),
+        "{}",
+        ended.messages
+    );
+}
