@@ -9,7 +9,7 @@
 //! subscription has one batch queued; what follows it reads from the outbox itself when it gets there.
 //!
 //! Progress is stored after each batch, so after a crash the last few notifications are sent again: at least once, with
-//! the same `id`. A notification not accepted within [`Patience`] is given up, logged as an error, and counted: an
+//! the same `id`. A notification not accepted within [`DeliveryTimeouts`] is given up, logged as an error, and counted: an
 //! unreachable subscriber gets hours; a notification that is refused gets minutes, and then makes way for the next one.
 
 mod fan_out;

@@ -1,6 +1,6 @@
 //! External artifacts: the manifest names each by its URI and its hash (SOL004 4.3.2).
 //!
-//! Nothing is downloaded here. The caller downloads, hashes the bytes with [`External::arriving`], and passes the local
+//! Nothing is downloaded here. The caller downloads, hashes the bytes with [`External::hasher`], and passes the local
 //! path to the package; the artifact can then be read like a file of the package, by its URI.
 
 use crate::archive::{Algorithm, ReadError, hex};

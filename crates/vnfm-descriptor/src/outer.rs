@@ -87,7 +87,7 @@ impl SignedArchive {
     /// Reads the certificate file, if there is one.
     ///
     /// # Errors
-    /// As [`Outer::signature`].
+    /// As [`SignedArchive::signature`].
     pub fn certificate(&self) -> Result<Option<Vec<u8>>, ReadError> {
         self.certificate
             .as_ref()

@@ -15,15 +15,15 @@
 //! | [`signatures`] | which signatures of packages are accepted |
 //! | [`externals`] | external artifacts of packages: fetched, verified, stored |
 //! | [`artifacts`], [`content`] | the files of a package; full and partial content |
-//! | [`supply`] | packages from an NFVO: fetched on demand or when on-boarded there, and kept in sync |
+//! | [`nfvo_packages`] | packages from an NFVO: fetched on demand or when on-boarded there, and kept in sync |
 //! | [`maintenance`] | backup, pruning, disk space, recovery after a restore |
 //! | [`legacy_vims`] | VIMs at addresses that new VIMs may not use |
 //! | [`nfvo`] | the configured NFVO |
 //! | [`tls`] | the server's certificate, reloaded when its files change |
 //! | [`forwarded`], [`request_tracing`] | the public URL behind proxies; request ids and traces |
 //! | [`supervisor`] | background tasks: if one fails, the process ends |
-//! | [`probes`], [`metrics`], [`certificates`], [`told`] | health, metrics, expiry of certificates, notification
-//! metrics |
+//! | [`probes`], [`metrics`], [`certificates`] | health, metrics, expiry of certificates |
+//! | [`notification_metrics`] | metrics of notifications |
 //! | [`config`] | flag > `VNFM_*` > YAML file > default |
 
 pub mod access;

@@ -39,7 +39,7 @@ pub struct HostileServer {
 
 /// Chunk size in bytes.
 const CHUNK_LEN: usize = 64 << 10;
-/// Pause between two bytes of [`Lie::Dripping`].
+/// Pause between two bytes of [`HostileResponse::Dripping`].
 const DRIP_INTERVAL: Duration = Duration::from_millis(20);
 
 impl HostileServer {

@@ -1,7 +1,7 @@
 //! The ledger: what exists in the world (inventory), every call that it served, and every violation.
 //!
 //! The inventory has two inputs: a service that stores its objects itself registers as an [`InventorySource`] and is
-//! queried on demand; the others add and remove entries by [`Books::enter`] and [`Books::strike`].
+//! queried on demand; the others add and remove entries by [`Ledger::add_entry`] and [`Ledger::remove_entry`].
 //! Checkers read only the ledger, never what a driver reports about itself.
 
 use std::collections::BTreeMap;
@@ -116,7 +116,7 @@ impl Ledger {
         self.record_since(None, (neighbour, call, subject), outcome.into());
     }
 
-    /// As [`Books::record`], with the time at which the request arrived.
+    /// As [`Ledger::record`], with the time at which the request arrived.
     pub fn record_since(
         &self,
         since: Option<jiff::Timestamp>,

@@ -196,7 +196,7 @@ impl SqliteStore {
         Err(StoreError::Unavailable(why.to_owned()))
     }
 
-    /// Like [`Self::fold`], but returns false if a reader blocks the checkpoint; the log stays.
+    /// Like [`Self::checkpoint_log`], but returns false if a reader blocks the checkpoint; the log stays.
     pub(crate) async fn try_fold(&self) -> Result<bool, StoreError> {
         const FOLD: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
         if let Some(file) = &self.file {

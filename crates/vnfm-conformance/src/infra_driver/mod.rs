@@ -42,7 +42,7 @@ pub trait TestBed: Send + Sync {
     }
 }
 
-/// Default of [`Stand::places`].
+/// Default of [`TestBed::places`].
 pub const PLACES: usize = 12;
 
 crate::rules! { Arc<dyn TestBed>:

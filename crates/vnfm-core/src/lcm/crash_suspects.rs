@@ -6,7 +6,7 @@
 //! | two and more | runs exclusively for a while (journaled before it starts), then concurrently |
 //! | one while it ran exclusively | is not started again: the operation stops with that cause |
 //!
-//! A process that shut down in order, or only lost the lease, did not die ([`Change::LeftInOrder`]). A failed or retried
+//! A process that shut down in order, or only lost the lease, did not die ([`Change::RecordOrderlyExit`]). A failed or retried
 //! step has a row with an end: what happened before does not count. A process that finds an open row of its own lost its
 //! lease for a while, or made room for another suspect.
 

@@ -83,7 +83,7 @@ pub enum Change {
         /// The operation that deletes them.
         op_id: String,
     },
-    /// Removes the marks of [`Change::Retire`].
+    /// Removes the marks of [`Change::MarkVimsLeaving`].
     UnmarkVimsLeaving {
         /// The operation that set them.
         op_id: String,

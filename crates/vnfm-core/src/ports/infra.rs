@@ -15,7 +15,7 @@
 //! | a VNFC's `id` changes when it is replaced, and only then | yes |
 //! | `observe` changes nothing, and lists what exists in any state | yes |
 //! | the connection is fetched from [`Vim::connection`] at each login, never cached | yes |
-//! | each call holds a slot ([`Vim::turn`]), a pause between two calls does not | yes |
+//! | each call holds a slot ([`Vim::acquire_slot`]), a pause between two calls does not | yes |
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`] | yes |
 
 use super::{Clock, Code, ErrorKind, PortError, VimSlot};

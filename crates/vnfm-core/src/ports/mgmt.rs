@@ -336,11 +336,11 @@ pub trait MgmtDrivers: Send + Sync {
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         self.find(wanted.implementation, Some(name_and_version))
     }
-    /// As [`MgmtDrivers::again`], for a hook that may be a script.
+    /// As [`MgmtDrivers::find_exact`], for a hook that may be a script.
     ///
     /// # Errors
     ///
-    /// As [`MgmtDrivers::again`] and [`MgmtDrivers::for_hook`].
+    /// As [`MgmtDrivers::find_exact`] and [`MgmtDrivers::for_hook`].
     fn for_running_hook(
         &self,
         began: &DriverId,

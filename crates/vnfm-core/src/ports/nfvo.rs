@@ -40,7 +40,7 @@ pub trait Nfvo: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`Self::ask`].
+    /// As [`Self::request_grant`].
     async fn poll_grant(&self, location: &str) -> Result<GrantOutcome, PortError>;
 }
 

@@ -1,5 +1,5 @@
 //! Resources with a quota per tenant. The store counts them, in the transaction that adds to them; the caller of the store
-//! sets the limit ([`super::Change::Within`]).
+//! sets the limit ([`super::Change::CheckQuota`]).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

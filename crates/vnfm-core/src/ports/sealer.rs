@@ -20,7 +20,7 @@ pub trait SecretSealer: Send + Sync {
     ///
     /// # Errors
     ///
-    /// If the provider does not respond or refuses. The key may be stored nevertheless: then [`Self::kept`] lists it.
+    /// If the provider does not respond or refuses. The key may be stored nevertheless: then [`Self::key_ids`] lists it.
     async fn store_key(&self, name: &str, key: &Secret) -> Result<String, PortError>;
 
     /// A key by its id.

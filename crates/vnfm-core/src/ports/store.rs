@@ -266,14 +266,14 @@ pub trait Store: Send + Sync {
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError>;
 
     /// Every open step of operations that have to be driven, and every step that killed a process
-    /// ([`Lives::killed`](super::Lives)).
+    /// ([`Lives::killed`](super::ProcessHistory)).
     ///
     /// # Errors
     ///
     /// If the database does not respond.
     async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError>;
 
-    /// The processes that left an operation in order ([`Change::LeftInOrder`]).
+    /// The processes that left an operation in order ([`Change::RecordOrderlyExit`]).
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ pub(crate) struct Tokens {
     pub(crate) admin: String,
     issued: BTreeMap<String, Issued>,
     /// All bootstrap tokens, including expired ones.
-    pub(crate) bootstrap_tokens: Vec<String>,
+    pub(crate) bootstrap: Vec<String>,
 }
 
 /// The attributes of a request that RBAC decides on.
@@ -47,7 +47,7 @@ impl Tokens {
         Self {
             admin: Uuid::new_v4().simple().to_string(),
             issued: BTreeMap::new(),
-            bootstrap_tokens: Vec::new(),
+            bootstrap: Vec::new(),
         }
     }
 
@@ -55,7 +55,7 @@ impl Tokens {
     pub(crate) fn issued(&self) -> Vec<String> {
         self.issued
             .keys()
-            .chain(&self.bootstrap_tokens)
+            .chain(&self.bootstrap)
             .cloned()
             .collect()
     }

@@ -13,7 +13,7 @@
 //!
 //! A cluster starts with the system objects of a real one. Its nodes are Ready once a network is
 //! applied (any `DaemonSet` except `kube-proxy`). An image whose name contains `no-such` cannot be pulled, one with
-//! `crash-loop` crashes repeatedly, until [`Cluster::mend_images`].
+//! `crash-loop` crashes repeatedly, until [`Cluster::fix_images`].
 
 mod admit;
 mod api;
@@ -225,7 +225,7 @@ impl Cluster {
 
     /// Adds a bootstrap token (`id.secret`) as a secret in `kube-system`, as in a real cluster.
     pub fn bootstrap_token_add(&self, token: &str) {
-        self.tokens().bootstrap_tokens.push(token.to_owned());
+        self.tokens().bootstrap.push(token.to_owned());
         let (id, secret) = token.split_once('.').unwrap_or((token, ""));
         seeds::bootstrap_token(&mut self.store(), (id, secret));
     }

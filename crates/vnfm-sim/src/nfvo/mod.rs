@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `POST /grant/v1/grants` | by [`Policy`]: 201, 202 with `Location`, 403 |
 //! | `GET /grant/v1/grants/{id}` | 202 until it is decided, then 200 or 403 |
-//! | `GET /vnfpkgm/v2/vnf_packages`, `…/{id}`, `…/{id}/package_content` | the onboarded packages ([`Nfvo::offer`]); ranges are supported |
+//! | `GET /vnfpkgm/v2/vnf_packages`, `…/{id}`, `…/{id}/package_content` | the onboarded packages ([`Nfvo::onboard`]); ranges are supported |
 //! | `/vnfpkgm/v2/subscriptions`, `…/{id}` | subscribers are notified of onboarding, changes and deletions |
 //! | `GET`, `POST /notifications` | 204; notifications are stored |
 //! | `POST /token` | OAuth 2.0 client credentials (RFC 6749 4.4) |

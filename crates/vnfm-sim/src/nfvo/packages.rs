@@ -1,4 +1,4 @@
-//! VNF package management of the NFVO (SOL003 10): packages onboarded by [`Nfvo::offer`] can be queried and fetched in
+//! VNF package management of the NFVO (SOL003 10): packages onboarded by [`Nfvo::onboard`] can be queried and fetched in
 //! ranges; subscribers are notified with the credentials of their subscription.
 
 use std::collections::BTreeMap;
