@@ -142,7 +142,7 @@ fn demo_keep_leaves_a_usable_environment_and_prints_how_to_end_it() {
         "{listed:?}"
     );
     assert_eq!(processes_of(&own).len(), 2, "server and world run on");
-    assert!(run(line("end it: ")).status.success());
+    assert!(run(line("to stop: ")).status.success());
     until("both have ended", LONG, || {
         processes_of(&own).is_empty().then_some(())
     });

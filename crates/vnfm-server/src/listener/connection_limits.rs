@@ -2,7 +2,8 @@
 //!
 //! If no slot is free, an inactive connection is closed: one without a request yet, otherwise an idle one, otherwise
 //! one whose request body is incomplete. The oldest goes first; for the total limit, from the address with the most
-//! connections. So incomplete requests cannot lock anyone out, wherever they come from.
+//! connections. So incomplete requests cannot lock anyone out, wherever they come from. The newest connection stays: its
+//! request may be on its way, and a slot is freed before the next client connects.
 
 use super::activity::{Activity, Idleness};
 use crate::access::attempts::Source;
@@ -85,7 +86,7 @@ impl ConnectionLimits {
             .iter()
             .filter(|(_, activity)| !activity.is_evicted())
             .count();
-        if !is_proxy && remaining >= self.per_address && !evict_idlest(own) {
+        if !is_proxy && remaining >= self.per_address && !evict_idlest(own, None) {
             return None;
         }
         own.push((number, activity.clone()));
@@ -111,7 +112,8 @@ impl ConnectionLimits {
 }
 
 impl Open {
-    /// Evicts the idlest connection of the address that has the most, unless an eviction is already pending.
+    /// Evicts the idlest connection of the address that has the most, unless an eviction is already pending; not the
+    /// newest one.
     fn make_room(&mut self) {
         let mut all = self.connections.values().flatten();
         if all.any(|(_, activity)| activity.is_evicted()) {
@@ -119,16 +121,18 @@ impl Open {
         }
         let mut all: Vec<_> = self.connections.values().collect();
         all.sort_by_key(|own| std::cmp::Reverse(own.len()));
-        let _ = all.into_iter().any(|own| evict_idlest(own));
+        let _ = all
+            .into_iter()
+            .any(|own| evict_idlest(own, Some(self.next)));
     }
 }
 
-/// Evicts the idlest connection; false if all are busy.
-fn evict_idlest(own: &[(u64, Arc<Activity>)]) -> bool {
+/// Evicts the idlest connection other than `kept`; false if all others are busy.
+fn evict_idlest(own: &[(u64, Arc<Activity>)], kept: Option<u64>) -> bool {
     let idle = |(_, activity): &&(u64, Arc<Activity>)| activity.idleness() != Idleness::Responding;
     let remaining = own
         .iter()
-        .filter(|(_, activity)| !activity.is_evicted())
+        .filter(|(number, activity)| !activity.is_evicted() && Some(*number) != kept)
         .filter(idle);
     let least = remaining.min_by_key(|(number, activity)| (activity.idleness(), *number));
     if let Some((_, activity)) = least {
@@ -237,6 +241,16 @@ mod tests {
         );
         drop(flood.remove(0));
         assert!(connect(&limits, OTHER, false).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn the_newest_connection_stays_although_its_request_has_not_arrived() {
+        let limits = ConnectionLimits::new(2, 2);
+        let (_stalled_permit, stalled, _guard) = connect(&limits, OTHER, true).await.unwrap();
+        stalled.set_waiting_for_body(true);
+        let (_permit, newest, _) = connect(&limits, ADDRESS, false).await.unwrap();
+        assert!(limits.acquire().now_or_never().is_none());
+        assert!(stalled.is_evicted() && !newest.is_evicted());
     }
 
     #[test]

@@ -140,7 +140,11 @@ fn unavailable(shelf: &str) -> Vec<(String, String, &'static str)> {
             sha512(),
             "its server responds with 404",
         ),
-        (at("/images/broken.img"), sha512(), "its server answers 500"),
+        (
+            at("/images/broken.img"),
+            sha512(),
+            "its server responds with 500",
+        ),
         (
             at("/images/moved.img"),
             sha512(),

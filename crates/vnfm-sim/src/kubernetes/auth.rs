@@ -53,11 +53,7 @@ impl Tokens {
 
     /// Every token ever issued.
     pub(crate) fn issued(&self) -> Vec<String> {
-        self.issued
-            .keys()
-            .chain(&self.bootstrap)
-            .cloned()
-            .collect()
+        self.issued.keys().chain(&self.bootstrap).cloned().collect()
     }
 
     /// Issues a JWT for a service account; none if the account does not exist.
