@@ -262,10 +262,10 @@ async fn sighup_reloads_the_configuration_and_an_invalid_one_changes_nothing() {
     );
     assert!(log.contains("at_restart=[\"retention.log_days\"]"), "{log}");
     assert_eq!(server.uploaded(100).await, 413);
-    let answered = server.next_line("answered");
+    let responded = server.next_line("responded");
     assert!(
-        answered.contains("DEBUG") && answered.contains("request_id="),
-        "{answered}"
+        responded.contains("DEBUG") && responded.contains("request_id="),
+        "{responded}"
     );
     let log = server.reload(
         "limits: {package_bytes: 1000000, lease: 3}",
