@@ -88,7 +88,7 @@ async fn an_object_that_the_api_server_rejects_is_reported_with_its_location() {
         (
             unknown,
             "kubernetes.kind-unknown",
-            "the cluster serves no `Wonder` of `example.org/v1`",
+            "the cluster does not serve `Wonder` of `example.org/v1`",
             "Files/kubernetes/0.yaml:1",
         ),
     ] {
