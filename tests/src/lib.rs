@@ -15,6 +15,7 @@ pub mod contracts;
 pub mod crash_points;
 pub mod demo;
 pub mod faulty_store;
+pub mod imports;
 pub mod intercepted_store;
 pub mod live;
 pub mod machine;

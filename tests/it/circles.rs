@@ -1,0 +1,69 @@
+//! Files of one crate do not import each other in circles: a reader can start at the bottom, and a change of one file
+//! does not reach all others.
+//!
+//! A circle of three files is accepted: a type, what builds it, and what they share. Larger ones are listed with the
+//! size that they may not exceed; the list only shrinks.
+
+use std::collections::BTreeMap;
+
+use vnfm_tests::imports::Imports;
+use vnfm_tests::sources::{files, root};
+
+/// Files that may import each other in a circle.
+const MAX_FILES: usize = 3;
+
+/// Crates with a larger circle, and the size of their largest one.
+const LARGER: &[(&str, usize)] = &[
+    ("kubernetes-cluster", 5),
+    ("vnfm-cli", 8),
+    ("vnfm-conformance", 5),
+    ("vnfm-core", 45),
+    ("vnfm-descriptor", 24),
+    ("vnfm-kubernetes", 11),
+    ("vnfm-memory", 6),
+    ("vnfm-nfvo", 6),
+    ("vnfm-openstack", 4),
+    ("vnfm-plugin-host", 9),
+    ("vnfm-server", 30),
+    ("vnfm-signature", 5),
+    ("vnfm-sim", 18),
+    ("vnfm-store", 10),
+    ("xtask", 4),
+];
+
+#[test]
+fn files_of_a_crate_do_not_import_each_other_in_large_circles() {
+    let limits: BTreeMap<_, _> = LARGER.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for folder in crates() {
+        let name = folder.rsplit('/').next().unwrap_or_default();
+        let circles = Imports::read(&folder).unwrap().circles();
+        let largest = circles.first().map_or(0, Vec::len);
+        let limit = limits.get(name).copied().unwrap_or(MAX_FILES);
+        if largest > limit {
+            let files = circles[0].join(", ");
+            wrong.push(format!("{name}: {largest} files, {limit} allowed: {files}"));
+        } else if limit > MAX_FILES && largest < limit {
+            let allowed = largest.max(MAX_FILES);
+            wrong.push(format!(
+                "{name}: now {largest} files; lower its row to {allowed}"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The folder of every crate with sources.
+fn crates() -> Vec<String> {
+    let manifests = files(
+        &["crates", "plugins", "xtask", "benches", "tests"],
+        "Cargo.toml",
+    );
+    let folders = manifests.unwrap().into_iter().filter_map(|manifest| {
+        let folder = manifest.path.strip_suffix("/Cargo.toml")?.to_owned();
+        root().join(&folder).join("src").is_dir().then_some(folder)
+    });
+    let folders: Vec<_> = folders.collect();
+    assert!(folders.len() > 20, "the crates were not found");
+    folders
+}
