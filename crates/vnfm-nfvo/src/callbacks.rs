@@ -1,7 +1,6 @@
 //! Requests to callbacks. Redirects and proxies of the environment are ignored; every address, also one that a name
 //! resolves to, is checked at each request.
 
-use crate::code;
 use crate::login::{ClientCredentials, Login, Logins};
 use async_trait::async_trait;
 use serde_json::Value;
@@ -16,28 +15,28 @@ use vnfm_outbound::{
 use vnfm_types::{AuthType, SubscriptionAuthentication};
 
 /// The callback's address must not be called.
-const FORBIDDEN: Code = code(
+const FORBIDDEN: Code = Code::new(
     "nfvo.callback-forbidden",
     Refused,
     "this server is not allowed to call that callback address",
     "use an http or https URL of another machine, or have its network added to `notifications.networks`",
 );
 /// The callback cannot be reached.
-const UNREACHABLE: Code = code(
+const UNREACHABLE: Code = Code::new(
     "nfvo.callback-unreachable",
     Unavailable,
     "the callback is unreachable",
     "check that the subscriber is running and reachable from this server",
 );
 /// A temporary error of the subscriber (408, 425, 429, 5xx).
-const FAILING: Code = code(
+const FAILING: Code = Code::new(
     "nfvo.callback-failing",
     Unavailable,
     "the callback is temporarily unable to accept requests",
     "see the log of the subscriber",
 );
 /// Any other status than success.
-const REFUSES: Code = code(
+const REFUSES: Code = Code::new(
     "nfvo.callback-refuses",
     Refused,
     "the callback did not respond with 204",

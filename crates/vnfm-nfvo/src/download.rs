@@ -17,7 +17,6 @@
 mod partial_file;
 mod response_head;
 
-use crate::code;
 use crate::login::{Login, Logins};
 use crate::packages::hexadecimal;
 use partial_file::{PartialFile, note_path};
@@ -35,56 +34,56 @@ use vnfm_outbound::{
 };
 
 /// The URL must not or cannot be fetched.
-const ADDRESS: Code = code(
+const ADDRESS: Code = Code::new(
     "download.address",
     Refused,
     "the address of the file is invalid",
     "use an http or https URL without a login in it",
 );
 /// The server cannot be reached.
-const UNREACHABLE: Code = code(
+const UNREACHABLE: Code = Code::new(
     "download.unreachable",
     Unavailable,
     "the file server is unreachable",
     "check that it is running and reachable from this server, then try again",
 );
 /// A temporary error of the server.
-const FAILING: Code = code(
+const FAILING: Code = Code::new(
     "download.failing",
     Unavailable,
     "the file server is temporarily unable to process the request",
     "see its log, then try again",
 );
 /// The connection broke too often.
-const CUT: Code = code(
+const CUT: Code = Code::new(
     "download.cut",
     Unavailable,
     "the download was interrupted too often",
     "check the network between this server and the file server, then try again",
 );
 /// The server rejected the request.
-const REFUSES: Code = code(
+const REFUSES: Code = Code::new(
     "download.refused",
     Refused,
     "the file server rejected the request",
     "check the address and the login",
 );
 /// The response violates HTTP.
-const MALFORMED: Code = code(
+const MALFORMED: Code = Code::new(
     "download.malformed",
     Refused,
     "the file server returned an invalid HTTP response",
     "report it to the operator of that server",
 );
 /// The file exceeds the caller's limit.
-const TOO_LARGE: Code = code(
+const TOO_LARGE: Code = Code::new(
     "download.too-large",
     Refused,
     "the file is too large",
     "raise `limits.package_bytes` or the tenant's quota, or use a smaller file",
 );
 /// The disk is full or fails.
-pub const NOT_WRITTEN: Code = code(
+pub const NOT_WRITTEN: Code = Code::new(
     "download.not-written",
     Unavailable,
     "the downloaded file cannot be written",

@@ -14,7 +14,6 @@
 //! The NFVO's address comes from the configuration, so any address is allowed; but redirects are not followed, and
 //! `Location` must not lead to another server.
 
-use crate::code;
 use crate::login::{Login, Logins};
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
@@ -36,42 +35,42 @@ const VERSION: &str = "1.7.0";
 const MAX_QUOTED_CHARS: usize = 2000;
 
 /// The address, certificate or proxy in the configuration is invalid.
-pub(crate) const CONFIGURATION: Code = code(
+pub(crate) const CONFIGURATION: Code = Code::new(
     "nfvo.configuration",
     Refused,
     "the configuration of the NFVO is invalid",
     "correct `nfvo` in the configuration",
 );
 /// The NFVO cannot be reached, or the connection broke.
-pub(crate) const UNREACHABLE: Code = code(
+pub(crate) const UNREACHABLE: Code = Code::new(
     "nfvo.unreachable",
     Unavailable,
     "the NFVO is unreachable",
     "check that the NFVO is running and reachable from this server",
 );
 /// A temporary error of the NFVO (408, 425, 429, 5xx).
-pub(crate) const FAILING: Code = code(
+pub(crate) const FAILING: Code = Code::new(
     "nfvo.failing",
     Unavailable,
     "the NFVO is temporarily unable to process the request",
     "see the log of the NFVO",
 );
 /// 403: the NFVO does not permit the operation.
-const REJECTED: Code = code(
+const REJECTED: Code = Code::new(
     "nfvo.grant-rejected",
     Refused,
     "the NFVO does not grant the operation; nothing was created",
     "ask the operator of the NFVO; its reason is in `detail`",
 );
 /// Another 4xx: the request itself was rejected.
-const REFUSES: Code = code(
+const REFUSES: Code = Code::new(
     "nfvo.refuses",
     Refused,
     "the NFVO rejected the request for a grant; nothing was created",
     "check address and login in `nfvo` of the configuration; the NFVO's reason is in `detail`",
 );
 /// The response does not conform to SOL003.
-const MALFORMED: Code = code(
+const MALFORMED: Code = Code::new(
     "nfvo.malformed",
     Refused,
     "the NFVO's response does not conform to SOL003; nothing was created",

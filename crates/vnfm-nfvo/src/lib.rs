@@ -26,21 +26,6 @@ pub use login::{ClientCredentials, Login};
 pub use packages::{OfferedPackage, PackageSource};
 pub use vnfm_outbound::{Networks, Tls};
 
-/// A row of a table of error codes.
-const fn code(
-    name: &'static str,
-    kind: vnfm_core::ports::ErrorKind,
-    means: &'static str,
-    next: &'static str,
-) -> vnfm_core::ports::Code {
-    vnfm_core::ports::Code {
-        name,
-        kind,
-        means,
-        next,
-    }
-}
-
 /// All error codes of this crate, for `docs/errors.md`.
 pub fn codes() -> Vec<&'static vnfm_core::ports::Code> {
     [

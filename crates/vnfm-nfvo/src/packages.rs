@@ -12,7 +12,6 @@
 
 mod checksum;
 
-use crate::code;
 use crate::download::{Fetcher, Origin};
 use crate::grants::{CONFIGURATION, FAILING, NfvoAddress, UNREACHABLE, read};
 use crate::login::{Login, Logins};
@@ -37,42 +36,42 @@ const VERSION: &str = "2.4.0";
 const MAX_QUOTED_CHARS: usize = 500;
 
 /// The NFVO rejected a request.
-const REFUSES: Code = code(
+const REFUSES: Code = Code::new(
     "nfvo.packages-refused",
     Refused,
     "the NFVO rejected a request for its VNF packages",
     "check address and login in `nfvo` of the configuration; the NFVO's reason is in the message",
 );
 /// The NFVO's response does not conform to SOL003.
-const MALFORMED: Code = code(
+const MALFORMED: Code = Code::new(
     "nfvo.package-malformed",
     Refused,
     "the NFVO's response about a VNF package does not conform to SOL003",
     "report it to the operator of the NFVO",
 );
 /// No package has that VNFD.
-pub const ABSENT: Code = code(
+pub const ABSENT: Code = Code::new(
     "nfvo.no-package",
     Refused,
     "neither this server nor the NFVO has a VNF package with that VNFD",
     "onboard it at the NFVO, or on this server with `vnfmctl package onboard PATH`",
 );
 /// The package is still being onboarded at the NFVO.
-const NOT_YET: Code = code(
+const NOT_YET: Code = Code::new(
     "nfvo.package-not-onboarded",
     Unavailable,
     "the NFVO has not finished onboarding the VNF package",
     "try again once it is ONBOARDED there",
 );
 /// The package is disabled at the NFVO.
-const DISABLED: Code = code(
+const DISABLED: Code = Code::new(
     "nfvo.package-disabled",
     Refused,
     "the VNF package is DISABLED at the NFVO",
     "enable it there",
 );
 /// The archive does not match its checksum.
-const HASH: Code = code(
+const HASH: Code = Code::new(
     "nfvo.package-checksum",
     Refused,
     "the archive that the NFVO sent does not match its checksum; it was discarded",

@@ -1,6 +1,6 @@
 //! Errors of signatures, classified by who can fix them.
 
-use crate::signature::{MAX_SIGNATURE_LEN, MAX_SIGNERS};
+use crate::limits::{MAX_SIGNATURE_LEN, MAX_SIGNERS};
 
 /// Who can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

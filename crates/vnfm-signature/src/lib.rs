@@ -19,6 +19,7 @@
 mod algorithm;
 mod certificate;
 mod fault;
+mod limits;
 mod package;
 mod seal;
 mod sign;

@@ -10,6 +10,7 @@
 use crate::algorithm::{self, Hash, Scheme};
 use crate::certificate::{Certificate, blocks, is_pem};
 use crate::fault::Fault;
+use crate::limits::{MAX_SIGNATURE_LEN, MAX_SIGNERS};
 use aws_lc_rs::digest::{Context, Digest, digest};
 use cms::content_info::ContentInfo;
 use cms::signed_data::{SignedData, SignerIdentifier, SignerInfo};
@@ -18,11 +19,6 @@ use const_oid::db::rfc5911;
 use der::asn1::{Any, OctetString, SetOfVec};
 use der::{Decode as _, Encode as _, EncodingRules};
 use std::io::{self, Write};
-
-/// Maximum size of a signature in bytes; ten times that of a typical one with a certificate chain.
-pub(crate) const MAX_SIGNATURE_LEN: usize = 256 << 10;
-/// Maximum number of signers of one signature.
-pub(crate) const MAX_SIGNERS: usize = 8;
 
 const LABELS: &[&str] = &["CMS", "PKCS7", "PKCS #7 SIGNED DATA"];
 

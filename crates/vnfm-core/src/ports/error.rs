@@ -30,6 +30,23 @@ pub struct Code {
     pub next: &'static str,
 }
 
+impl Code {
+    /// A row of a table of codes.
+    pub const fn new(
+        name: &'static str,
+        kind: ErrorKind,
+        means: &'static str,
+        next: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            kind,
+            means,
+            next,
+        }
+    }
+}
+
 /// Why a port call failed: the action, the resource, and the neighbour's own message.
 ///
 /// It never contains a secret: callers must keep credentials out of its texts.

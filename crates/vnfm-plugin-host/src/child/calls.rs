@@ -8,7 +8,7 @@
 //! | sockets other than Unix sockets, if the network is denied and no network namespace is available | EACCES |
 #![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
-use super::sandbox::done;
+use super::system::done;
 use libc::{c_long, sock_filter};
 use std::io;
 

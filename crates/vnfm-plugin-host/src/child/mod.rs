@@ -19,6 +19,7 @@ mod root;
 mod sandbox;
 mod services;
 mod supervise;
+mod system;
 pub(crate) mod user;
 pub(crate) mod visible;
 
@@ -28,8 +29,9 @@ use crate::elf::Facts;
 use crate::errors::{NOT_APART, RUNNER};
 use crate::library;
 use crate::library::PluginInfo;
+use crate::process::SPARE_LIFETIME;
+use crate::process::load::Load;
 use crate::process::wire::{self, Frame};
-use crate::process::{Load, SPARE_LIFETIME};
 use sandbox::{Arrived, Failure};
 use services::{Link, Side};
 use std::io::Write as _;

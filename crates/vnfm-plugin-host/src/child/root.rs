@@ -2,7 +2,7 @@
 //! and a `/proc` with its own processes. No other file of the machine is visible.
 #![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
-use super::sandbox::done;
+use super::system::done;
 use super::visible::DEVICES;
 use std::ffi::CString;
 use std::fs::Permissions;

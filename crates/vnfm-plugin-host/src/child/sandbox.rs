@@ -16,14 +16,15 @@
 //! the system-call filter must suffice; otherwise no hook runs.
 #![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
+use super::system::{LIBRARY, SOCKET, done};
 use super::visible::{self, Access, DEVICES, Visible};
 use super::{calls, landlock, root, supervise, user};
 use crate::config::ProcessLimits;
 use crate::isolation::{Files, Isolation, Network, Processes};
-use crate::process::Load;
+use crate::process::load::Load;
 use rustix::process::{Resource, Rlimit, getpgrp, getpid, setrlimit, umask};
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -33,9 +34,6 @@ pub(super) struct Arrived {
     pub(super) socket: UnixStream,
     pub(super) library: OwnedFd,
 }
-
-pub(super) const SOCKET: RawFd = 10;
-pub(super) const LIBRARY: RawFd = 11;
 
 /// Takes socket and library from standard input and output, and closes everything else.
 ///
@@ -350,13 +348,4 @@ fn tasks_of(uid: Option<u32>) -> u64 {
     own.filter_map(|process| process.path().join("task").metadata().ok())
         .map(|threads| threads.nlink().saturating_sub(2))
         .sum()
-}
-
-/// Converts the return value of a system call.
-pub(super) fn done(status: libc::c_int) -> io::Result<()> {
-    if status < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
 }

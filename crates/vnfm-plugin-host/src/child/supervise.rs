@@ -10,7 +10,7 @@
 //! closed). When it exits, no process of the hook runs and its folder is deleted, so the user ID is free again.
 #![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
-use super::sandbox::{LIBRARY, SOCKET, done};
+use super::system::{LIBRARY, SOCKET, done};
 use super::user;
 use libc::{c_int, pid_t};
 use std::fs::File;

@@ -5,7 +5,7 @@
 //! nothing runs under it: no remains of an earlier hook, and no hook of another server on this machine.
 #![expect(unsafe_code, reason = "system calls without a safe wrapper")]
 
-use super::sandbox::done;
+use super::system::done;
 use crate::config::Users;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! The error of a hook whose process ended without a result: signal or exit code, exceeded limit, last lines.
 
-use super::Phase;
+use super::phase::Phase;
 use crate::config::ProcessLimits;
 use crate::errors::{CRASHED, DEADLINE, KILLED, LIMIT, PROTOCOL};
 use rustix::process::{Pid, Signal, kill_process_group};

@@ -1,8 +1,8 @@
 //! The engine's side of one hook process: sends the request, serves its calls, returns its result.
 
-use super::Phase;
 use super::end::{Ended, Tail, count_processes};
 use super::launch::{Process, Running, refusal};
+use super::phase::Phase;
 use super::wire::{self, Frame};
 use crate::child::HOOK_LOG;
 use crate::config::ProcessLimits;

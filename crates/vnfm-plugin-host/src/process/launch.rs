@@ -2,8 +2,9 @@
 #![expect(unsafe_code, reason = "registers a descriptor with the runtime")]
 
 use super::end::{Ended, Tail, kill_all};
+use super::load::Load;
+use super::phase::Phase;
 use super::wire::{self, Frame};
-use super::{Load, Phase};
 use crate::child::user::UserChoice;
 use crate::child::visible;
 use crate::config::{Confinement, ProcessConfig, Users};

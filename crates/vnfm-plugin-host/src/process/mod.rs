@@ -14,10 +14,10 @@
 mod end;
 mod hook;
 mod launch;
+pub(crate) mod load;
+mod phase;
 pub(crate) mod wire;
 
-use crate::child::user::UserChoice;
-use crate::config::ProcessLimits;
 use crate::driver::{self, PreparedCall};
 use crate::errors::RUNTIME;
 use crate::folder::Checked;
@@ -26,9 +26,7 @@ use crate::library::{Inspection, PluginInfo};
 use async_trait::async_trait;
 use hook::HookLabels;
 use launch::{Launcher, Running};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -46,48 +44,6 @@ pub(crate) use launch::Starter;
 
 /// How long a process waits for a hook before it ends by itself.
 pub(crate) const SPARE_LIFETIME: Duration = Duration::from_mins(1);
-
-/// The first message to a process.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct Load {
-    /// The library's path, for messages.
-    #[serde(rename = "shown")]
-    pub(crate) library_path: String,
-    pub(crate) symbol: String,
-    pub(crate) symbol_size: u64,
-    pub(crate) glibc: Option<String>,
-    /// The user IDs to choose from; `None`: keep the server's user.
-    pub(crate) user: Option<UserChoice>,
-    /// True if it keeps the engine's network.
-    pub(crate) network: bool,
-    /// Its private folder, which is deleted when it ends.
-    pub(crate) folder: PathBuf,
-    /// What it may read in addition to the system's programs and libraries.
-    pub(crate) readable: Vec<PathBuf>,
-    pub(crate) limits: ProcessLimits,
-    /// True if it loads no library and only reports its isolation.
-    pub(crate) probe: bool,
-}
-
-/// How far a process has got.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Loading,
-    Creating,
-    Waiting,
-    Running,
-}
-
-impl Phase {
-    fn describe(self) -> &'static str {
-        match self {
-            Self::Loading => "while opening its library",
-            Self::Creating => "while creating its driver",
-            Self::Waiting => "before the hook started",
-            Self::Running => "during the hook",
-        }
-    }
-}
 
 impl Frame {
     pub(crate) fn text(&self) -> String {
