@@ -26,8 +26,8 @@ const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
 /// Operations per second.
 const RATE: u32 = 50;
 const SECONDS: u32 = 20;
-/// Notifications of each operation.
-const EACH: usize = 3;
+/// Notifications of each modification: PROCESSING and COMPLETED.
+const EACH: usize = 2;
 const SUBSCRIBERS: usize = 5;
 /// Response time of the slow subscriber.
 const SLOW: Duration = Duration::from_secs(1);

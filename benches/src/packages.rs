@@ -98,10 +98,13 @@ pub struct Load {
 /// If the package is refused.
 pub fn load(file: &Path, hashed: bool) -> Result<Load> {
     let began = Instant::now();
+    // The widest level of the descriptor of many VDUs needs 100 001.
+    let mut limits = Limits::default();
+    limits.resources = 200_000;
     let package = if hashed {
-        Package::open_hashed(file, String::new(), &Limits::default())?
+        Package::open_hashed(file, String::new(), &limits)?
     } else {
-        Package::open(file, &Limits::default())?
+        Package::open(file, &limits)?
     };
     let seconds = began.elapsed().as_secs_f64();
     ensure!(

@@ -14,7 +14,6 @@ const MAX_FILES: usize = 3;
 
 /// Crates with a larger circle, and the size of their largest one.
 const LARGER: &[(&str, usize)] = &[
-    ("kubernetes-cluster", 5),
     ("vnfm-cli", 8),
     ("vnfm-conformance", 5),
     ("vnfm-core", 45),

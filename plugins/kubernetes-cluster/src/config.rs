@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use vnfm_plugin_sdk::Secret;
 
+/// VIM type of the cluster.
+pub(crate) const VIM_TYPE: &str = "ETSINFV.KUBERNETES.V_1";
 /// Namespace of the VIM's service account.
 pub(crate) const NAMESPACE: &str = "kube-system";
 /// The Kubernetes secret with its token.

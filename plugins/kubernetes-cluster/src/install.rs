@@ -11,8 +11,7 @@
 //! survive the connection, so that the next attempt, after a crash of the VNFM or a retry, finds them running or done.
 //! If one host fails, the others finish first: no work is lost.
 
-use crate::VIM_TYPE;
-use crate::config;
+use crate::config::{self, VIM_TYPE};
 use crate::join_tokens::{ControlPlane, TOKENS, control_plane, random_token};
 use crate::machine::{FOLDER, Facts, Machine, StepState};
 use crate::plan::{Node, Plan};

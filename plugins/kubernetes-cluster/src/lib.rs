@@ -25,14 +25,12 @@ mod prepare;
 mod script;
 mod secrets;
 
+use config::VIM_TYPE;
 use params::{HealParams, InstantiateParams};
 use plan::Plan;
 use std::future::ready;
 use std::sync::Arc;
 use vnfm_plugin_sdk::prelude::*;
-
-/// VIM type of the cluster.
-const VIM_TYPE: &str = "ETSINFV.KUBERNETES.V_1";
 
 /// The driver. It is stateless: all state is in the request, on the hosts and in checkpoints.
 #[derive(Debug)]
