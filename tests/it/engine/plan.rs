@@ -4,6 +4,7 @@ use super::fakes::*;
 use super::setup::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use vnfm_core::lcm::Begin;
 use vnfm_core::ports::Store;
 use vnfm_core::query::Query;
 use vnfm_core::{Engine, Refusal};
@@ -15,7 +16,8 @@ async fn planned(
     id: &str,
     request: &Value,
 ) -> Result<Vec<String>, Refusal> {
-    let plan = engine.plan(kind, (TENANT, id), request.clone()).await?;
+    let begin = Begin::new(engine.operation(kind).unwrap(), request.clone());
+    let plan = engine.plan(TENANT, id, begin).await?;
     assert_eq!(plan.operation, kind);
     let step = |step: vnfm_core::PlannedStep| {
         let driver = step

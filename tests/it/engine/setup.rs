@@ -104,6 +104,7 @@ pub(crate) fn engine_at(
         schemas: Arc::new(vnfm::schema_violations),
         clock,
         limits,
+        operations: vnfm_core::lcm::OPERATIONS,
     })
 }
 

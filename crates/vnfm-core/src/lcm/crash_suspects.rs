@@ -83,7 +83,7 @@ pub(super) async fn enter<'e>(
     };
     let Some(pass) = pass else { return Ok(None) };
     if pass.is_alone() {
-        let timeout = if step.hook {
+        let timeout = if step.is_hook() {
             engine.limits().hook
         } else {
             engine.limits().step
@@ -246,7 +246,7 @@ fn refusal(op: &Op, step: &Step, lives: &ProcessHistory) -> PortError {
         "the server died {} times while it ran, the last time with nothing else running",
         lives.died.len()
     );
-    if step.hook {
+    if step.is_hook() {
         return PortError::new(&HOOK_DIED, hook_journal::repeat_action(op, step), what);
     }
     PortError::new(&DIED, format!("run step `{}` once more", step.name), what)
