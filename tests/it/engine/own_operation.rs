@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use vnfm_core::lcm::*;
 use vnfm_core::ports::*;
@@ -32,7 +33,7 @@ pub(super) const OPERATION: Operation = Operation {
     kind: LcmOperationType::RevertToSnapshot,
     task: Some("revert_to_snapshot"),
     interface_operation: "revert_to_snapshot",
-    body: Body::of::<RevertRequest>("RevertToVnfSnapshotRequest"),
+    body: Body::new::<RevertRequest>("RevertToVnfSnapshotRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
     skippable_hooks: true,
@@ -166,7 +167,8 @@ async fn an_operation_of_ones_own_runs_its_hooks_and_steps_and_reaches_its_targe
     let before = record.before.unwrap();
     assert_eq!(before.vnf_state, VnfOperationalState::Started);
     let inputs = world.hook_inputs.lock().unwrap();
-    assert!(inputs.iter().all(|inputs| inputs["snapshot"] == "s1"));
+    let own = &inputs[inputs.len() - 2..];
+    assert!(own.iter().all(|inputs| inputs["snapshot"] == "s1"));
 }
 
 #[tokio::test]
@@ -229,18 +231,21 @@ async fn its_grant_asks_for_what_its_row_needs_and_cannot_move_the_vnf() {
     let op = begun(&engine, &id).await;
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    let asked = world.grant_requests.lock().unwrap().last().unwrap().clone();
-    assert_eq!(asked.operation, OPERATION.kind);
+    let requested = world.grant_requests.lock().unwrap().last().unwrap().clone();
+    assert_eq!(requested.operation, OPERATION.kind);
     let ids = |all: &[ResourceDefinition]| -> Vec<String> {
         all.iter().map(|one| one.id.clone()).collect()
     };
-    assert_eq!(ids(&asked.update_resources), ["compute/c1", "compute/c2"]);
-    assert!(asked.add_resources.is_empty() && asked.remove_resources.is_empty());
+    assert_eq!(
+        ids(&requested.update_resources),
+        ["compute/c1", "compute/c2"]
+    );
+    assert!(requested.add_resources.is_empty() && requested.remove_resources.is_empty());
     let op = begun(&engine, &id).await;
     let elsewhere = Grant {
         vnf_lcm_op_occ_id: op.clone(),
         vim_connection_info: [("other".to_owned(), Box::default())].into_iter().collect(),
-        ..granted(&asked)
+        ..granted(&requested)
     };
     let answer = Ok(GrantOutcome::Granted(Box::new(elsewhere)));
     world.grant_responses.lock().unwrap().push_back(answer);
@@ -384,7 +389,8 @@ async fn it_waits_for_a_slot_at_its_vim() {
     *world.gate.lock().unwrap() = Some(("check", opened.clone()));
     let both = join(engine.drive(&ops[0]), engine.drive(&ops[1]));
     let release = async {
-        loop {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(30) {
             let mut waiting = Vec::new();
             for op in &ops {
                 waiting.extend(engine.progress(TENANT, op).await.unwrap().waiting);
@@ -395,6 +401,7 @@ async fn it_waits_for_a_slot_at_its_vim() {
             }
             tokio::task::yield_now().await;
         }
+        panic!("the second operation did not wait for a slot");
     };
     let ((first, second), ()) = join(both, release).await;
     first.unwrap();

@@ -111,6 +111,12 @@ async fn a_plan_is_refused_with_the_same_error_as_the_operation() {
     assert!(carries.detail.contains(&b), "{carries}");
     let steps = planned(&engine, Terminate, &b, &terminate).await.unwrap();
     assert!(steps.contains(&"release !".to_owned()), "{steps:?}");
+    let steps = planned(&engine, Heal, &b, &json!({})).await.unwrap();
+    // Its driver could undo it, but a step before it rules out a rollback.
+    assert!(
+        steps.contains(&"heal_end by fake@1.0.0".to_owned()),
+        "{steps:?}"
+    );
     let wrong = planned(&engine, Heal, &b, &json!({"vnfcInstanceId": ["none"]}))
         .await
         .unwrap_err();

@@ -45,7 +45,7 @@ pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Heal,
     task: Some("heal"),
     interface_operation: "heal",
-    body: Body::of::<HealVnfRequest>("HealVnfRequest"),
+    body: Body::new::<HealVnfRequest>("HealVnfRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
     skippable_hooks: true,

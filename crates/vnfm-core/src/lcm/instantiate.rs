@@ -50,7 +50,7 @@ pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Instantiate,
     task: Some("instantiate"),
     interface_operation: "instantiate",
-    body: Body::of::<InstantiateVnfRequest>("InstantiateVnfRequest"),
+    body: Body::new::<InstantiateVnfRequest>("InstantiateVnfRequest"),
     requires: Requires::NotInstantiated,
     uses_vim: true,
     skippable_hooks: false,

@@ -40,7 +40,7 @@ pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::ModifyInfo,
     task: None,
     interface_operation: "modify_information",
-    body: Body::of::<VnfInfoModificationRequest>("VnfInfoModificationRequest"),
+    body: Body::new::<VnfInfoModificationRequest>("VnfInfoModificationRequest"),
     requires: Requires::Nothing,
     uses_vim: false,
     skippable_hooks: false,

@@ -94,7 +94,7 @@ pub struct Body {
 
 impl Body {
     /// The data type `T`, which SOL003 calls `name`.
-    pub const fn of<T: Serialize + DeserializeOwned>(name: &'static str) -> Self {
+    pub const fn new<T: Serialize + DeserializeOwned>(name: &'static str) -> Self {
         let read = |body| serde_json::to_value(serde_json::from_value::<T>(body)?);
         Self { name, read }
     }

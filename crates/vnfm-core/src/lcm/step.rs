@@ -17,7 +17,7 @@ pub type Output<T> = Result<T, PortError>;
 /// A step's work as the runner calls it: returns the output with its version. Made by [`journaled`] or [`silent`].
 pub type StepFn = for<'a> fn(&'a Op) -> BoxFuture<'a, Result<Value, PortError>>;
 
-/// The resources that a hook is told about.
+/// The resources that a hook receives.
 pub type InventoryFn = fn(&Op) -> Output<Inventory>;
 
 /// A step output in the journal. A newer binary reads every version that a released one wrote.

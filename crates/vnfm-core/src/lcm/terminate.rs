@@ -37,7 +37,7 @@ pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Terminate,
     task: Some("terminate"),
     interface_operation: "terminate",
-    body: Body::of::<TerminateVnfRequest>("TerminateVnfRequest"),
+    body: Body::new::<TerminateVnfRequest>("TerminateVnfRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
     skippable_hooks: true,
