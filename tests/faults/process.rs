@@ -289,6 +289,7 @@ async fn compose(
         schemas: Arc::new(vnfm::schema_violations),
         clock: time,
         limits: limits(),
+        operations: vnfm_core::lcm::OPERATIONS,
     });
     Ok((engine, storage))
 }

@@ -6,6 +6,7 @@ use crate::engine::setup::{engine, instance, on, store};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
+use vnfm_core::lcm::Begin;
 use vnfm_tests::sources::{files, root};
 
 fn crosses<T: Send + Sync + 'static + ?Sized>() {}
@@ -67,8 +68,9 @@ fn engine_futures_are_send() {
     sent(vnfm::Engine::resume_all);
     sent(|engine| engine.events(0));
     sent(|engine| engine.progress("", ""));
-    sent(|engine| engine.plan(vnfm_types::LcmOperationType::Heal, ("", ""), Value::Null));
-    sent(|engine| engine.begin(vnfm_types::LcmOperationType::Heal, ("", ""), Value::Null));
+    let begin = || Begin::new(&vnfm_core::lcm::heal::OPERATION, Value::Null);
+    sent(|engine| engine.plan("", "", begin()));
+    sent(|engine| engine.begin("", "", begin()));
 }
 
 #[tokio::test]

@@ -6,14 +6,14 @@
 
 use crate::engine::Engine;
 use crate::instances::identifier_row;
-use crate::lcm::{Status, notification};
+use crate::lcm::Transition;
 use crate::overrides::Override;
 use crate::ports::{Change, Code, ErrorKind, InstanceRecord, OpRecord, StoreError};
 use crate::refusal::{Refusal, Why};
 use serde_json::Value;
 use std::sync::Arc;
 use vnfm_types::LcmOperationState::{
-    self, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
+    self, Completed, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
 use vnfm_types::{AbandonedVim, CancelMode, ProblemDetails, Tombstone};
 
@@ -46,7 +46,7 @@ impl Engine {
                 op_id,
                 force,
             });
-            changes.extend(self.ended(op, &instance, &act));
+            changes.extend(self.ended(op, &instance, &act)?);
         }
         changes.push(Change::Abandon {
             tenant: tenant.to_owned(),
@@ -109,33 +109,31 @@ impl Engine {
     }
 
     /// The transitions that end an operation from its current state.
-    fn ended(&self, op: &OpRecord, instance: &InstanceRecord, act: &Override) -> Vec<Change> {
+    fn ended(
+        &self,
+        op: &OpRecord,
+        instance: &InstanceRecord,
+        act: &Override,
+    ) -> Result<Vec<Change>, StoreError> {
         let moves: &[LcmOperationState] = match op.op.operation_state {
             Starting => &[RolledBack],
             Processing | RollingBack => &[FailedTemp, Failed],
             FailedTemp => &[Failed],
-            _ => &[],
+            Completed | Failed | RolledBack => &[],
         };
         let now = self.parts.clock.now();
-        let mut record = op.clone();
+        let mut record = Arc::new(op.clone());
         let mut changes = Vec::new();
         for next in moves {
-            let from = record.op.operation_state;
-            record.op.operation_state = *next;
-            record.op.state_entered_time = now;
-            record.op.error = Some(abandoned(op, act));
-            (record.op.cancel_mode, record.op.is_cancel_pending) = (None, false);
-            changes.push(Change::PutOp {
-                record: Arc::new(record.clone()),
-                from,
-            });
-            changes.push(Change::Outbox(Box::new(notification(
-                &record,
-                instance,
-                (Status::Result, now),
-            ))));
+            let ended = Transition {
+                error: Some(abandoned(op, act)),
+                ..Transition::default()
+            };
+            let (after, more) = ended.apply(*next, &record, instance, now)?;
+            changes.extend(more);
+            record = after;
         }
-        changes
+        Ok(changes)
     }
 
     /// Unregisters the VIMs that the instance registered; one that others live on stays, without an owner.

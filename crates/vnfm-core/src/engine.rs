@@ -2,7 +2,7 @@
 
 use crate::drivers::Drivers;
 use crate::exclusive::Exclusion;
-use crate::lcm;
+use crate::lcm::{self, Operation};
 use crate::ports::{
     Budget, Change, Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, NoopObserver, Observer,
     Packages, Schemas, Store, StoreError,
@@ -15,7 +15,7 @@ use futures_util::stream::FuturesUnordered;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use vnfm_types::v1::ApiVersion;
-use vnfm_types::{LogLine, Progress};
+use vnfm_types::{LcmOperationType, LogLine, Progress};
 
 /// The ports and limits of an engine.
 pub struct EngineParts {
@@ -37,6 +37,8 @@ pub struct EngineParts {
     pub clock: Arc<dyn Clock>,
     /// Initial limits; see [`Engine::set_limits`].
     pub limits: Limits,
+    /// The operations that it can begin and drive; each type at most once. Default: [`lcm::OPERATIONS`].
+    pub operations: &'static [&'static Operation],
 }
 
 impl EngineParts {
@@ -53,6 +55,7 @@ impl EngineParts {
             schemas: Arc::new(NoSchemas),
             clock,
             limits: Limits::default(),
+            operations: lcm::OPERATIONS,
         }
     }
 }
@@ -107,8 +110,6 @@ pub struct Engine {
     pub(crate) exclusion: Arc<Exclusion>,
     /// Whether the suspects of earlier processes are known.
     pub(crate) suspects_loaded: Arc<futures_util::lock::Mutex<bool>>,
-    /// True if what is accepted is rolled back at once.
-    pub(crate) is_trial: bool,
     /// The API version in which operations begin.
     pub(crate) api_version: ApiVersion,
 }
@@ -127,7 +128,6 @@ impl Engine {
             operations: Arc::default(),
             exclusion: Arc::default(),
             suspects_loaded: Arc::default(),
-            is_trial: false,
             api_version: ApiVersion::default(),
         };
         engine.set_limits(limits);
@@ -151,14 +151,6 @@ impl Engine {
         }
     }
 
-    /// An engine that accepts requests but writes nothing.
-    pub(crate) fn for_trial(&self) -> Self {
-        Self {
-            is_trial: true,
-            ..self.clone()
-        }
-    }
-
     /// The current limits.
     pub fn limits(&self) -> Limits {
         self.limits
@@ -172,6 +164,17 @@ impl Engine {
         self.calls.set_max(limits.vim_calls);
         self.operations.set_max(limits.vim_operations);
         *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    /// The operations given to [`Engine::new`]: routes, links and commands derive from them.
+    pub fn operations(&self) -> &'static [&'static Operation] {
+        self.parts.operations
+    }
+
+    /// The operation of this type; `None` if this engine does not have it.
+    pub fn operation(&self, kind: LcmOperationType) -> Option<&'static Operation> {
+        let mut all = self.parts.operations.iter().copied();
+        all.find(|operation| operation.kind == kind)
     }
 
     /// The store given to [`Engine::new`].

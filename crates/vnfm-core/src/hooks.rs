@@ -8,7 +8,7 @@ mod host;
 
 use crate::deployment::Deployment;
 use crate::engine::Engine;
-use crate::lcm::{self, Op, crash_suspects, hook_journal};
+use crate::lcm::{Op, Operation, crash_suspects, hook_journal};
 use crate::ports::{
     Code, DriverId, Effects, ErrorKind, HookDependent, HookDriverRef, HookInstance, HookRequest,
     HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord,
@@ -30,8 +30,8 @@ pub(crate) struct ParameterCheck<'a> {
     pub(crate) package: &'a Package,
     /// `flavourId` of the instance.
     pub(crate) flavour: &'a str,
-    /// Such as `instantiate`.
-    pub(crate) operation: &'static str,
+    /// The operation that is requested.
+    pub(crate) operation: &'static Operation,
     /// Parameters for the hooks, merged.
     pub(crate) params: &'a KeyValuePairs,
     /// Names of hooks that will be skipped.
@@ -40,7 +40,7 @@ pub(crate) struct ParameterCheck<'a> {
     pub(crate) deployed: Option<&'a Deployment>,
 }
 
-/// Finds the MgmtDriver of every hook that the operation may call (for an instantiation, of all hooks of the flavour),
+/// Finds the MgmtDriver of every hook that the operation may call (for a new deployment, of all hooks of the flavour),
 /// validates the parameters against the schemas of the operation's hooks, and returns the request's `body` redacted.
 ///
 /// # Errors
@@ -57,15 +57,17 @@ pub(crate) fn check_parameters(
         return Ok(redacted);
     };
     let params = Value::Object(check.params.clone());
-    if let Some(schema) = flavour.additional_params_schema(check.operation) {
+    if let Some(schema) = flavour.additional_params_schema(check.operation.interface_operation) {
         check_schema(engine, schema, &params, "the VNFD's interface")?;
     }
+    let interface_operation = check.operation.interface_operation;
     for hook in flavour.hooks() {
-        let own = operation_of(&hook.operation) == check.operation;
-        if check.skipped.contains(&hook.operation) || !(own || check.operation == "instantiate") {
+        let own = is_hook_of(interface_operation, &hook.operation);
+        let is_new = check.deployed.is_none();
+        if check.skipped.contains(&hook.operation) || !(own || is_new) {
             continue;
         }
-        let driver = driver_of(engine, check.deployed, (check.package, hook)).map_err(no_driver)?;
+        let driver = driver_of(engine, check.deployed, check.package, hook).map_err(no_driver)?;
         let declared = driver.declaration().hooks.get(&hook.operation);
         let Some(schema) = declared.and_then(|hook| hook.parameters.as_ref()) else {
             continue;
@@ -90,11 +92,10 @@ pub(crate) fn check_parameters(
     Ok(redacted)
 }
 
-/// The operation that a hook belongs to: `change_flavour` for `change_flavour_start`.
-fn operation_of(hook: &str) -> &str {
-    hook.strip_suffix("_start")
-        .or_else(|| hook.strip_suffix("_end"))
-        .unwrap_or(hook)
+/// True for `change_flavour_start` and `change_flavour_end` of `change_flavour`.
+fn is_hook_of(interface_operation: &str, hook: &str) -> bool {
+    let moment = hook.strip_prefix(interface_operation);
+    matches!(moment, Some("_start" | "_end"))
 }
 
 fn no_driver(error: PortError) -> Refusal {
@@ -142,7 +143,8 @@ fn check_schema(
 pub(crate) fn driver_of(
     engine: &Engine,
     deployed: Option<&Deployment>,
-    (package, hook): (&Package, &Hook),
+    package: &Package,
+    hook: &Hook,
 ) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let (mgmt, wanted) = (&engine.parts.mgmt, HookDriverRef::for_hook(hook, package));
     let own_version = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
@@ -176,7 +178,7 @@ pub(crate) fn versioned_name(driver: &DriverId) -> String {
 fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let Some(began) = hook_journal::driver(op, hook) else {
         let deployed = op.record.before.as_deref();
-        return driver_of(&op.engine, deployed, (op.package()?, hook));
+        return driver_of(&op.engine, deployed, op.package()?, hook);
     };
     check_implements(
         op.engine
@@ -299,7 +301,7 @@ pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
     Ok(())
 }
 
-fn can_undo(driver: &dyn MgmtDriver, name: &str) -> bool {
+pub(crate) fn can_undo(driver: &dyn MgmtDriver, name: &str) -> bool {
     driver
         .declaration()
         .hooks
@@ -364,7 +366,7 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
     let mut vims = op.engine.store().vims(op.tenant()).await?;
     vims.retain(|record| record.vim.registered_by.as_deref() == Some(vnf.id.as_str()));
     let dependents = dependents(op, &vims).await?;
-    Ok(HookRequest {
+    let mut request = HookRequest {
         schema_version: 1,
         operation: op.record.op.operation,
         hook: hook.operation.clone(),
@@ -394,11 +396,13 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
                 vim_type: r.vim.vim_type,
             })
             .collect(),
-        heal: lcm::heal::hook_heal(op)?,
+        heal: None,
         artifacts: hook.artifact.iter().filter_map(in_package).collect(),
         deadline: op.deadline - hook_margin(op.engine.limits().hook),
         attempt: op.rows.get(&hook.operation).map_or(1, |row| row.attempt),
-    })
+    };
+    (op.operation.hook_request)(op, &mut request)?;
+    Ok(request)
 }
 
 /// Margin by which a hook ends before its step, so that its error can name unanswered calls even on a busy machine.
@@ -471,7 +475,7 @@ pub(crate) const CODES: &[&Code] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::operation_of;
+    use super::is_hook_of;
 
     #[test]
     fn a_hook_belongs_to_the_operation_in_its_name() {
@@ -481,7 +485,10 @@ mod tests {
             ("scale_to_level_end", "scale_to_level"),
             ("scale_start", "scale"),
         ] {
-            assert_eq!(operation_of(hook), operation);
+            assert!(is_hook_of(operation, hook), "{hook}");
+            for other in ["instantiate", "change_flavour", "scale_to_level", "scale"] {
+                assert_eq!(is_hook_of(other, hook), other == operation, "{hook}");
+            }
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Creates and deletes instance identifiers (SOL003 5.4.2, 5.4.3): records only, no resources.
 
 use crate::engine::Engine;
-use crate::lcm;
+use crate::lcm::{self, Begin, Expected};
 use crate::overrides::SkipHooks;
 use crate::ports::{Change, EventScope, InstanceRecord, OutboxRow};
 use crate::query::{Query, VisibilityScope};
 use crate::refusal::{self, Refusal, Why};
+use serde::Serialize;
 use serde_json::{Value, json};
 use vnfm_types::{
-    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, LcmOperationType,
-    PackageOnboardingState, PackageOperationalState, TerminateVnfRequest,
-    VnfInfoModificationRequest, VnfInstance,
+    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, PackageOnboardingState,
+    PackageOperationalState, TerminateVnfRequest, VnfInfoModificationRequest, VnfInstance,
 };
 
 impl Engine {
@@ -91,10 +91,10 @@ impl Engine {
         &self,
         tenant: &str,
         id: &str,
-        expected: lcm::modify_info::Expected<'_>,
+        expected: Expected<'_>,
     ) -> Result<(), Refusal> {
         let record = self.store().instance(tenant, id).await?;
-        lcm::modify_info::check_unchanged(&record, expected)?;
+        lcm::check_unchanged(&record, Some(expected))?;
         let now = self.parts.clock.now();
         let event = identifier_row(&record, "VnfIdentifierDeletionNotification", now);
         let remove = Change::RemoveInstance {
@@ -112,54 +112,35 @@ impl Engine {
             .await?)
     }
 
-    /// Accepts an operation of any kind, from the JSON of its request.
+    /// Accepts an instantiation and returns its occurrence's id; see [`lcm::instantiate`].
     ///
     /// # Errors
     ///
-    /// As the operation's own method; `Unprocessable` if the operation does not exist or `request` is malformed.
-    pub async fn begin(
-        &self,
-        kind: LcmOperationType,
-        (tenant, id): (&str, &str),
-        request: Value,
-    ) -> Result<String, Refusal> {
-        let Some(operation) = lcm::operation(kind) else {
-            let what = format!("unknown operation {kind}");
-            return Err(Refusal::new(
-                Why::Unprocessable,
-                &refusal::BAD_PARAMETERS,
-                what,
-            ));
-        };
-        (operation.accept)(self, (tenant, id), request).await
-    }
-
-    /// Accepts an instantiation and returns its occurrence's id; see [`lcm::instantiate::accept`].
-    ///
-    /// # Errors
-    ///
-    /// As [`lcm::instantiate::accept`].
+    /// As [`Engine::begin`]; whatever VNFD and registry can tell: unknown flavour, level, VIM or MgmtDriver, invalid
+    /// parameters.
     pub async fn instantiate(
         &self,
         tenant: &str,
         id: &str,
         request: InstantiateVnfRequest,
     ) -> Result<String, Refusal> {
-        lcm::instantiate::accept(self, tenant, id, request).await
+        let begin = Begin::new(&lcm::instantiate::OPERATION, body(&request));
+        self.begin(tenant, id, begin).await
     }
 
-    /// Accepts a healing and returns its occurrence's id; see [`lcm::heal::accept`].
+    /// Accepts a healing and returns its occurrence's id; see [`lcm::heal`].
     ///
     /// # Errors
     ///
-    /// As [`lcm::heal::accept`].
+    /// As [`Engine::begin`]; `Unprocessable` if the instance has no such VNFC or the parameters are invalid.
     pub async fn heal(
         &self,
         tenant: &str,
         id: &str,
         request: HealVnfRequest,
     ) -> Result<String, Refusal> {
-        lcm::heal::accept(self, tenant, id, request, None).await
+        let begin = Begin::new(&lcm::heal::OPERATION, body(&request));
+        self.begin(tenant, id, begin).await
     }
 
     /// As [`Engine::heal`], skipping some of its hooks.
@@ -174,36 +155,46 @@ impl Engine {
         request: HealVnfRequest,
         skip: SkipHooks,
     ) -> Result<String, Refusal> {
-        lcm::heal::accept(self, tenant, id, request, Some(skip)).await
+        let begin = Begin {
+            skip: Some(skip),
+            ..Begin::new(&lcm::heal::OPERATION, body(&request))
+        };
+        self.begin(tenant, id, begin).await
     }
 
-    /// Accepts a modification and returns its occurrence's id; see [`lcm::modify_info::accept`].
+    /// Accepts a modification and returns its occurrence's id; see [`lcm::modify_info`].
     ///
     /// # Errors
     ///
-    /// As [`lcm::modify_info::accept`].
+    /// As [`Engine::begin`]; `Unprocessable` if the VNFD does not declare what is to be changed, or the VIM connections
+    /// are invalid.
     pub async fn modify(
         &self,
         tenant: &str,
         id: &str,
         request: VnfInfoModificationRequest,
-        expected: lcm::modify_info::Expected<'_>,
+        expected: Expected<'_>,
     ) -> Result<String, Refusal> {
-        lcm::modify_info::accept(self, tenant, id, request, expected).await
+        let begin = Begin {
+            expected: Some(expected),
+            ..Begin::new(&lcm::modify_info::OPERATION, body(&request))
+        };
+        self.begin(tenant, id, begin).await
     }
 
-    /// Accepts a termination and returns its occurrence's id; see [`lcm::terminate::accept`].
+    /// Accepts a termination and returns its occurrence's id; see [`lcm::terminate`].
     ///
     /// # Errors
     ///
-    /// As [`lcm::terminate::accept`].
+    /// As [`Engine::begin`]; `Conflict` if live VNFs run on a cluster that the instance registered: the error names them.
     pub async fn terminate(
         &self,
         tenant: &str,
         id: &str,
         request: TerminateVnfRequest,
     ) -> Result<String, Refusal> {
-        lcm::terminate::accept(self, tenant, id, request, None).await
+        let begin = Begin::new(&lcm::terminate::OPERATION, body(&request));
+        self.begin(tenant, id, begin).await
     }
 
     /// As [`Engine::terminate`], skipping some of its hooks.
@@ -218,8 +209,18 @@ impl Engine {
         request: TerminateVnfRequest,
         skip: SkipHooks,
     ) -> Result<String, Refusal> {
-        lcm::terminate::accept(self, tenant, id, request, Some(skip)).await
+        let begin = Begin {
+            skip: Some(skip),
+            ..Begin::new(&lcm::terminate::OPERATION, body(&request))
+        };
+        self.begin(tenant, id, begin).await
     }
+}
+
+/// A request as [`Engine::begin`] takes it.
+fn body(request: &impl Serialize) -> Value {
+    // Requests have string keys only, so this cannot fail; `null` would be refused as malformed.
+    serde_json::to_value(request).unwrap_or_default()
 }
 
 fn new_instance(request: CreateVnfRequest, info: vnfm_types::VnfPkgInfo) -> VnfInstance {

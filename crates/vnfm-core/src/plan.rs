@@ -3,10 +3,10 @@
 use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::hooks;
-use crate::lcm::{self, Step};
+use crate::lcm::{Begin, Operation, Step};
+use crate::ports::MgmtDriver;
 use crate::refusal::Refusal;
 use serde::Serialize;
-use serde_json::Value;
 use vnfm_descriptor::{Flavour, Package};
 use vnfm_types::{LcmOperationState, LcmOperationType};
 
@@ -39,82 +39,69 @@ pub struct PlannedStep {
 }
 
 impl Engine {
-    /// What an operation would do if it began now, with a request as [`Engine::begin`] takes it. Makes all checks that
-    /// accepting the operation makes; writes nothing and calls no VIM.
+    /// What an operation would do if it began now. Makes all checks that accepting the operation makes; writes nothing and
+    /// calls no VIM.
     ///
     /// # Errors
     ///
     /// As [`Engine::begin`].
     pub async fn plan(
         &self,
-        kind: LcmOperationType,
-        (tenant, id): (&str, &str),
-        request: Value,
+        tenant: &str,
+        instance_id: &str,
+        begin: Begin<'_>,
     ) -> Result<Plan, Refusal> {
-        self.for_trial()
-            .begin(kind, (tenant, id), request.clone())
-            .await?;
-        let instance = self.store().instance(tenant, id).await?;
-        let deployed = instance.deployment.as_deref();
-        let flavour_id = deployed.map(|deployment| deployment.flavour_id.as_str());
-        let flavour_id = flavour_id
-            .or(request["flavourId"].as_str())
-            .unwrap_or_default();
-        let package = self
-            .parts
-            .packages
-            .package(tenant, &instance.vnf_pkg_id)
-            .await;
+        let tried = self.try_to_begin(tenant, instance_id, begin).await?;
+        let package = self.parts.packages.package(tenant, &tried.vnf_pkg_id).await;
         let package = package.map_err(Refusal::unprocessable)?;
-        let flavour = package.vnfd().flavours.get(flavour_id);
-        let table = lcm::operation(kind)
-            .map(|operation| operation.steps)
-            .unwrap_or_default();
-        let source = (deployed, &*package, flavour);
-        let steps = table
-            .iter()
-            .filter_map(|step| self.planned(step, source))
-            .collect();
+        let deployment = tried.target.as_ref().or(tried.before.as_ref());
+        let planner = Planner {
+            engine: self,
+            operation: tried.operation,
+            deployed: tried.before.as_deref(),
+            package: &package,
+            flavour: deployment.and_then(|one| package.vnfd().flavour(&one.flavour_id)),
+        };
+        let steps = tried.operation.steps.iter();
         Ok(Plan {
-            operation: kind,
-            steps,
+            operation: tried.operation.kind,
+            steps: steps.filter_map(|step| planner.planned(step)).collect(),
         })
     }
+}
 
+/// What an operation would work with.
+struct Planner<'a> {
+    engine: &'a Engine,
+    operation: &'static Operation,
+    deployed: Option<&'a Deployment>,
+    package: &'a Package,
+    flavour: Option<&'a Flavour>,
+}
+
+impl Planner<'_> {
     /// The planned step; `None` if it would be omitted.
-    fn planned(
-        &self,
-        step: &Step,
-        (deployed, package, flavour): (Option<&Deployment>, &Package, Option<&Flavour>),
-    ) -> Option<PlannedStep> {
-        if step.grant && self.parts.nfvo.is_none() {
+    fn planned(&self, step: &Step) -> Option<PlannedStep> {
+        if step.is_grant() && self.engine.parts.nfvo.is_none() {
             return None;
         }
-        let hook = if step.hook {
-            Some(flavour?.hook(step.name)?)
+        let hook = if step.is_hook() {
+            Some(self.flavour?.hook(step.name)?)
         } else {
             None
         };
-        let driver = hook.and_then(|hook| hooks::driver_of(self, deployed, (package, hook)).ok());
-        let of_hook = |driver: &dyn crate::ports::MgmtDriver| {
-            driver
-                .declaration()
-                .hooks
-                .get(step.name)
-                .is_some_and(|hook| hook.undo)
-        };
+        let driver = |hook| hooks::driver_of(self.engine, self.deployed, self.package, hook);
+        let driver = hook.and_then(|hook| driver(hook).ok());
+        let can_undo = |driver: &dyn MgmtDriver| hooks::can_undo(driver, step.name);
         Some(PlannedStep {
             name: step.name,
             state: step.state,
-            undone: step.undo.is_some() && driver.as_deref().is_none_or(of_hook),
+            undone: self.operation.is_undone(step) && driver.as_deref().is_none_or(can_undo),
             driver: hook.map(|hook| match &driver {
-                Some(driver) => {
-                    let id = driver.id();
-                    format!("{}@{}", id.name, id.version)
-                }
+                Some(driver) => hooks::versioned_name(&driver.id()),
                 None => hook.implementation.clone(),
             }),
-            irreversible: step.irreversible,
+            irreversible: step.is_irreversible(),
         })
     }
 }

@@ -4,12 +4,13 @@
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm::descriptor::{Limits, Package};
+use vnfm::lcm::{Begin, Operation, instantiate, terminate};
 use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
-use vnfm::types::LcmOperationType::{self, Instantiate, Terminate};
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
-async fn show(engine: &Engine, kind: LcmOperationType, id: &str, request: &Value) {
-    match engine.plan(kind, ("default", id), request.clone()).await {
+async fn show(engine: &Engine, operation: &'static Operation, id: &str, request: &Value) {
+    let begin = Begin::new(operation, request.clone());
+    match engine.plan("default", id, begin).await {
         Ok(plan) => {
             println!("{}:", plan.operation);
             for step in plan.steps {
@@ -25,7 +26,7 @@ async fn show(engine: &Engine, kind: LcmOperationType, id: &str, request: &Value
                 println!("  {} {}{hook}{back}", step.state.as_str(), step.name);
             }
         }
-        Err(refusal) => println!("{kind} would be refused: {}", refusal.detail),
+        Err(refusal) => println!("{} would be refused: {}", operation.kind, refusal.detail),
     }
 }
 
@@ -53,14 +54,20 @@ async fn main() -> anyhow::Result<()> {
 
     let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
     let end = json!({"terminationType": "FORCEFUL"});
-    show(&engine, Instantiate, &id, &request).await;
-    show(&engine, Instantiate, &id, &json!({"flavourId": "none"})).await;
-    show(&engine, Terminate, &id, &end).await;
+    show(&engine, &instantiate::OPERATION, &id, &request).await;
+    show(
+        &engine,
+        &instantiate::OPERATION,
+        &id,
+        &json!({"flavourId": "none"}),
+    )
+    .await;
+    show(&engine, &terminate::OPERATION, &id, &end).await;
     let op = engine
         .instantiate("default", &id, serde_json::from_value(request)?)
         .await?;
     engine.drive(&op).await?;
-    show(&engine, Terminate, &id, &end).await;
+    show(&engine, &terminate::OPERATION, &id, &end).await;
     let vnf = engine.store().instance("default", &id).await?;
     println!(
         "still {:?}, nothing runs: {}",

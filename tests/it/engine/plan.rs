@@ -4,6 +4,7 @@ use super::fakes::*;
 use super::setup::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use vnfm_core::lcm::Begin;
 use vnfm_core::ports::Store;
 use vnfm_core::query::Query;
 use vnfm_core::{Engine, Refusal};
@@ -15,7 +16,8 @@ async fn planned(
     id: &str,
     request: &Value,
 ) -> Result<Vec<String>, Refusal> {
-    let plan = engine.plan(kind, (TENANT, id), request.clone()).await?;
+    let begin = Begin::new(engine.operation(kind).unwrap(), request.clone());
+    let plan = engine.plan(TENANT, id, begin).await?;
     assert_eq!(plan.operation, kind);
     let step = |step: vnfm_core::PlannedStep| {
         let driver = step
@@ -109,6 +111,12 @@ async fn a_plan_is_refused_with_the_same_error_as_the_operation() {
     assert!(carries.detail.contains(&b), "{carries}");
     let steps = planned(&engine, Terminate, &b, &terminate).await.unwrap();
     assert!(steps.contains(&"release !".to_owned()), "{steps:?}");
+    let steps = planned(&engine, Heal, &b, &json!({})).await.unwrap();
+    // Its driver could undo it, but a step before it rules out a rollback.
+    assert!(
+        steps.contains(&"heal_end by fake@1.0.0".to_owned()),
+        "{steps:?}"
+    );
     let wrong = planned(&engine, Heal, &b, &json!({"vnfcInstanceId": ["none"]}))
         .await
         .unwrap_err();

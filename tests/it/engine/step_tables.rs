@@ -5,7 +5,7 @@ use super::setup::*;
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::Limits;
-use vnfm_core::lcm::OPERATIONS;
+use vnfm_core::lcm::{Begin, OPERATIONS, Operation};
 use vnfm_tests::sources::root;
 
 #[test]
@@ -24,7 +24,7 @@ fn documented_step_tables_match_the_code() {
             .steps
             .iter()
             .map(|step| {
-                let needs_text = step.undo.is_some() || step.irreversible;
+                let needs_text = step.has_undo() || step.is_irreversible();
                 (
                     step.name.to_owned(),
                     step.state.as_str().to_owned(),
@@ -49,6 +49,21 @@ fn documented_step_tables_match_the_code() {
     }
 }
 
+#[test]
+fn rows_agree_with_their_steps() {
+    for operation in OPERATIONS {
+        let name = operation.interface_operation;
+        let asks = operation.steps.iter().any(|step| step.is_grant());
+        assert_eq!(asks, operation.grant.is_some(), "{name}");
+        for hook in operation.hooks() {
+            let names = [format!("{name}_start"), format!("{name}_end")];
+            assert!(names.iter().any(|name| name == hook), "{hook}");
+        }
+        let same = |other: &&&Operation| other.kind == operation.kind;
+        assert_eq!(OPERATIONS.iter().filter(same).count(), 1, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn malformed_operation_requests_are_refused_without_echoing_values() {
     let world = Arc::new(FakeWorld::default());
@@ -57,7 +72,7 @@ async fn malformed_operation_requests_are_refused_without_echoing_values() {
     for operation in OPERATIONS {
         let body = json!({"flavourId": {"password": "hunter2"}, "terminationType": "hunter2", "cause": 2, "vnfInstanceName": ["hunter2"]});
         let refused = engine
-            .begin(operation.kind, (TENANT, &id), body)
+            .begin(TENANT, &id, Begin::new(operation, body))
             .await
             .unwrap_err();
         assert_eq!(

@@ -4,8 +4,8 @@ use super::crash_suspects::{self, Beginning};
 use super::descriptor_shortage;
 use super::op::Op;
 use super::runner::{PANICKED, TOO_LATE, begin, cancelled};
-use super::step::{Step, StepFn};
-use crate::ports::{PortError, StepStatus, StoreError};
+use super::step::{Direction, Step};
+use crate::ports::{PortError, StoreError};
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
@@ -18,17 +18,17 @@ use tracing::field::Empty;
 pub(super) async fn attempt(
     op: &mut Op,
     step: &Step,
-    (status, work): (StepStatus, StepFn),
+    direction: Direction,
 ) -> Result<Option<Result<Value, PortError>>, StoreError> {
     let engine = op.engine.clone();
     loop {
         let Some(mut beginning) = crash_suspects::enter(&engine, op, step).await? else {
             return Ok(None);
         };
-        begin(op, step, status, &beginning.lives).await?;
+        begin(op, step, direction, &beginning.lives).await?;
         let outcome = match beginning.refusal.take() {
             Some(refusal) => Some(Err(refusal)),
-            None => perform_exclusively(op, (step, work), &mut beginning).await,
+            None => perform_exclusively(op, step, direction, &mut beginning).await,
         };
         if let Some(row) = beginning.outlived.take() {
             op.rows.insert(step.name.to_owned(), row);
@@ -48,13 +48,14 @@ pub(super) async fn attempt(
 /// make room.
 async fn perform_exclusively(
     op: &Op,
-    (step, work): (&Step, StepFn),
+    step: &Step,
+    direction: Direction,
     beginning: &mut Beginning<'_>,
 ) -> Option<Result<Value, PortError>> {
     let Some(time) = beginning.alone else {
-        return Some(perform(op, step, work).await);
+        return Some(perform(op, step, direction).await);
     };
-    let working = pin!(perform(op, step, work));
+    let working = pin!(perform(op, step, direction));
     let surviving = pin!(beginning.survive(op, step, time));
     match future::select(working, surviving).await {
         Either::Left((outcome, _)) => Some(outcome),
@@ -65,10 +66,10 @@ async fn perform_exclusively(
 
 /// Runs the work of a step until its deadline. A forceful cancel or the shutdown of this process drops it; a panic
 /// becomes an error.
-async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError> {
+async fn perform(op: &Op, step: &Step, direction: Direction) -> Result<Value, PortError> {
     let left = op.deadline.duration_since(op.clock().now()).unsigned_abs();
     let span = tracing::info_span!("step", step = step.name, otel.status_code = Empty);
-    let working = descriptor_shortage::run(op, step, work).instrument(span.clone());
+    let working = descriptor_shortage::run(op, step, direction).instrument(span.clone());
     let working = AssertUnwindSafe(Box::pin(working)).catch_unwind();
     let ended = future::select(op.clock().sleep(left), Box::pin(op.live.aborted()));
     let outcome = match future::select(working, ended).await {

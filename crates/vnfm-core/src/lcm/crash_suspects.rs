@@ -76,14 +76,14 @@ pub(super) async fn enter<'e>(
     }
     let is_suspect = is_new_here && lives.died.len() >= SUSPECT_DEATHS;
     let pass = if is_suspect {
-        enter_exclusively(engine, op, (step, &lives)).await
+        enter_exclusively(engine, op, step, &lives).await
     } else {
         engine.exclusion.arrived(&op.fence.op_id);
         enter_concurrently(engine, op).await
     };
     let Some(pass) = pass else { return Ok(None) };
     if pass.is_alone() {
-        let timeout = if step.hook {
+        let timeout = if step.is_hook() {
             engine.limits().hook
         } else {
             engine.limits().step
@@ -174,7 +174,8 @@ async fn enter_concurrently<'e>(engine: &'e Engine, op: &Op) -> Option<Pass<'e>>
 async fn enter_exclusively<'e>(
     engine: &'e Engine,
     op: &Op,
-    (step, lives): (&Step, &ProcessHistory),
+    step: &Step,
+    lives: &ProcessHistory,
 ) -> Option<Pass<'e>> {
     let began = op.clock().now();
     let mut pass = engine
@@ -246,7 +247,7 @@ fn refusal(op: &Op, step: &Step, lives: &ProcessHistory) -> PortError {
         "the server died {} times while it ran, the last time with nothing else running",
         lives.died.len()
     );
-    if step.hook {
+    if step.is_hook() {
         return PortError::new(&HOOK_DIED, hook_journal::repeat_action(op, step), what);
     }
     PortError::new(&DIED, format!("run step `{}` once more", step.name), what)

@@ -2,7 +2,7 @@
 //! It is repeated until it gets one or its deadline passes. Steps are idempotent, so they can be repeated.
 
 use super::op::Op;
-use super::step::{Step, StepFn};
+use super::step::{Direction, Step};
 use crate::ports::PortError;
 use serde_json::Value;
 use std::time::Duration;
@@ -14,10 +14,10 @@ const SHORTAGE_SUFFIXES: &[&str] = &["(os error 24)", "(os error 23)"];
 
 /// Runs the work of a step, and repeats it while there is no descriptor for it. A hook runs once: it reports shortages in
 /// its own process itself, and the code that starts that process waits for a descriptor.
-pub(super) async fn run(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError> {
+pub(super) async fn run(op: &Op, step: &Step, direction: Direction) -> Result<Value, PortError> {
     loop {
-        match work(op).await {
-            Err(error) if !step.hook && is_shortage(&error) => {
+        match step.perform(op, direction).await {
+            Err(error) if !step.is_hook() && is_shortage(&error) => {
                 tracing::warn!(step = step.name, %error, "no file descriptor left; the step is repeated");
                 op.watcher()
                     .waiting("a free file descriptor on the VNFM's machine");

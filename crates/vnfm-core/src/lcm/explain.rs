@@ -1,6 +1,6 @@
 //! What an operation is doing, why it waits, and what each possible action would do: for operators.
 
-use super::{Operation, operation};
+use super::Operation;
 use crate::engine::Engine;
 use crate::ports::{JournalRow, OpRecord, StepStatus, StoreError};
 use crate::running_ops::Stored;
@@ -49,7 +49,8 @@ pub(crate) async fn progress(
         waiting: live.waiting,
         error: record.op.error.clone(),
         ways_on: next_actions(record, &undone, live.cancel.is_some()),
-        steps: operation(record.op.operation)
+        steps: engine
+            .operation(record.op.operation)
             .map(|operation| steps(engine, operation, journal))
             .unwrap_or_default(),
     })
@@ -63,7 +64,14 @@ async fn read(
 ) -> Result<(Arc<Stored>, String), StoreError> {
     let record = engine.store().op(tenant, op_id).await?;
     let journal = engine.store().journal(op_id).await?;
-    let undone = undoable_steps(&record, &journal);
+    let undone = match engine.operation(record.op.operation) {
+        // Only FAILED_TEMP offers a rollback.
+        Some(operation) if record.op.operation_state == FailedTemp => {
+            undoable_steps(operation, &journal)
+        }
+        Some(_) => String::new(),
+        None => "nothing".to_owned(),
+    };
     let journal = journal.into_iter().map(Arc::new).collect();
     Ok((
         Arc::new(Stored {
@@ -89,7 +97,7 @@ fn steps(engine: &Engine, operation: &Operation, journal: &[Arc<JournalRow>]) ->
     // Without an NFVO the grant step is omitted.
     let is_shown = |step: &&super::Step| {
         let has_begun = || journal.iter().any(|row| row.step == step.name);
-        !step.grant || engine.parts.nfvo.is_some() || has_begun()
+        !step.is_grant() || engine.parts.nfvo.is_some() || has_begun()
     };
     operation
         .steps
@@ -155,13 +163,7 @@ fn next_actions(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<Possibl
 }
 
 /// The steps that a rollback would undo, last first.
-fn undoable_steps(record: &OpRecord, journal: &[JournalRow]) -> String {
-    let Some(operation) = operation(record.op.operation) else {
-        return "nothing".into();
-    };
-    if record.op.operation_state != FailedTemp {
-        return String::new(); // only FAILED_TEMP offers a rollback
-    }
+fn undoable_steps(operation: &Operation, journal: &[JournalRow]) -> String {
     let was_begun = |name: &str| {
         journal.iter().any(|row| {
             row.step == name && !matches!(row.status, StepStatus::Undone | StepStatus::Skipped)
@@ -169,13 +171,13 @@ fn undoable_steps(record: &OpRecord, journal: &[JournalRow]) -> String {
     };
     let can_undo = |step: &&super::Step| {
         let mut rows = journal.iter().filter(|row| row.step == step.name);
-        !step.hook || rows.any(|row| row.hook.as_ref().is_some_and(|hook| hook.can_undo))
+        !step.is_hook() || rows.any(|row| row.hook.as_ref().is_some_and(|hook| hook.can_undo))
     };
     let begun = operation
         .steps
         .iter()
         .rev()
-        .filter(|s| s.undo.is_some() && was_begun(s.name));
+        .filter(|step| step.has_undo() && was_begun(step.name));
     let names: Vec<_> = begun.filter(can_undo).map(|step| step.name).collect();
     if names.is_empty() {
         "nothing: no step has changed anything".into()

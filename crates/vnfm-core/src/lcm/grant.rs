@@ -15,6 +15,7 @@
 use super::Op;
 use super::grant_check;
 use super::grant_request;
+use super::operation::{GrantDecides, GrantRule};
 use super::runner::cancelled;
 use super::step::{Output, StepOutput};
 use crate::hooks;
@@ -31,8 +32,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vnfm_types::{
-    CancelMode, ExtVirtualLinkData, Grant, GrantRequest, KeyValuePairs, LcmOperationType,
-    VimConnectionInfo,
+    CancelMode, ExtVirtualLinkData, Grant, GrantRequest, KeyValuePairs, VimConnectionInfo,
 };
 
 /// Checkpoint key of the location to poll for a pending grant.
@@ -63,7 +63,7 @@ impl StepOutput for Approved {
 
 impl Approved {
     /// Merges the grant into the request and the target of the operation; idempotent.
-    pub(super) fn apply(self, record: &mut OpRecord) {
+    pub(super) fn apply(self, record: &mut OpRecord, rule: Option<&GrantRule>) {
         record.op.grant_id = self.grant_id;
         if !self.additional_params.is_empty()
             && let Some(request) = record.request.to_mut().as_object_mut()
@@ -75,8 +75,8 @@ impl Approved {
                 hooks::merge_params(params, &self.additional_params);
             }
         }
-        let (LcmOperationType::Instantiate, Some(target)) =
-            (record.op.operation, record.target.as_mut())
+        let decides = rule.map(|rule| rule.decides);
+        let (Some(GrantDecides::Placement), Some(target)) = (decides, record.target.as_mut())
         else {
             return;
         };

@@ -3,6 +3,7 @@
 
 use super::Op;
 use super::grant::Approved;
+use super::operation::GrantDecides;
 use crate::deployment::Deployment;
 use crate::hooks;
 use crate::ports::{Code, ErrorKind, Granted, PortError};
@@ -10,9 +11,7 @@ use crate::refusal::Refusal;
 use crate::vims;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use vnfm_types::{
-    ExtVirtualLinkData, Grant, GrantInfo, GrantRequest, LcmOperationType, ResourceDefinition,
-};
+use vnfm_types::{ExtVirtualLinkData, Grant, GrantInfo, GrantRequest, ResourceDefinition};
 
 const ACTION: &str = "use the grant of the NFVO";
 
@@ -72,10 +71,9 @@ impl GrantReader<'_> {
             additional_params: grant.additional_params.clone(),
             ..Approved::default()
         };
-        if request.operation == LcmOperationType::Instantiate {
-            self.review_target(&mut approved).await?;
-        } else {
-            self.check_placement_unchanged()?;
+        match op.operation.grant.as_ref().map(|rule| rule.decides) {
+            Some(GrantDecides::Placement) => self.review_target(&mut approved).await?,
+            Some(GrantDecides::Parameters) | None => self.check_placement_unchanged()?,
         }
         if !approved.additional_params.is_empty() && !op.record.request.is_object() {
             return Err(unusable(
@@ -110,7 +108,7 @@ impl GrantReader<'_> {
             let requested = hooks::ParameterCheck {
                 package: self.op.package()?,
                 flavour: &target.flavour_id,
-                operation: "instantiate",
+                operation: self.op.operation,
                 params: &target.additional_params,
                 skipped: &[],
                 deployed: None,

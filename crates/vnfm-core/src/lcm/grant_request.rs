@@ -1,63 +1,54 @@
-//! The resources that an operation needs, as a grant request lists them (SOL003 9.5.2.2).
-//!
-//! | operation | adds | removes |
-//! |---|---|---|
-//! | instantiate | each VNFC with its volumes, internal links, ports on external links | – |
-//! | heal | the successors of the healed VNFCs, with their volumes if those are replaced too | these VNFCs and volumes |
-//! | terminate | – | everything |
+//! The grant request of an operation (SOL003 9.5.2.2), and what rows make their [`GrantNeeds`] of.
 //!
 //! A resource definition has the same id in every request for the same operation, also from another process.
 
 use super::Op;
-use super::changes::inventory;
-use super::heal;
 use crate::deployment::Deployment;
 use crate::ports::{Inventory, PortError, compute_id, link_id, port_id, storage_id};
 use std::collections::BTreeMap;
 use vnfm_descriptor::{AffinityRule, ConnectivityKind, CpKind, Flavour};
 use vnfm_types::{
-    AffinityKind, ConstraintIdType, ConstraintResourceRef, GrantRequest, GrantRequestLinks,
-    HealVnfRequest, LcmOperationType, Link, PlacementConstraint, ResourceDefinition,
-    ResourceHandle, ResourceType, VnfcResourceInfo,
+    AffinityKind, ConstraintIdType, ConstraintResourceRef, GrantRequest, GrantRequestLinks, Link,
+    PlacementConstraint, ResourceDefinition, ResourceHandle, ResourceType,
+    VirtualStorageResourceInfo, VnfcResourceInfo,
 };
+
+/// The resources that an operation adds, removes and updates.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GrantNeeds {
+    /// Resources to be created.
+    pub add_resources: Vec<ResourceDefinition>,
+    /// Resources to be deleted.
+    pub remove_resources: Vec<ResourceDefinition>,
+    /// Resources that stay, but change.
+    pub update_resources: Vec<ResourceDefinition>,
+    /// Placement rules for them.
+    pub placement_constraints: Vec<PlacementConstraint>,
+    /// The instantiation level, if the operation sets one.
+    pub instantiation_level_id: Option<String>,
+}
 
 /// The grant request for `op`.
 pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
+    let needs = match &op.operation.grant {
+        Some(rule) => (rule.needs)(op)?,
+        None => GrantNeeds::default(),
+    };
     let record = &op.record.op;
-    let deployment = op.deployment()?;
-    let mut request = GrantRequest {
+    Ok(GrantRequest {
         vnf_instance_id: record.vnf_instance_id.clone(),
         vnf_lcm_op_occ_id: record.id.clone(),
         vnfd_id: op.instance.vnf.vnfd_id.clone(),
-        flavour_id: Some(deployment.flavour_id.to_string()),
+        flavour_id: Some(op.deployment()?.flavour_id.to_string()),
         operation: record.operation,
         is_automatic_invocation: record.is_automatic_invocation,
-        instantiation_level_id: None,
-        add_resources: Vec::new(),
-        remove_resources: Vec::new(),
-        update_resources: Vec::new(),
-        placement_constraints: Vec::new(),
+        instantiation_level_id: needs.instantiation_level_id,
+        add_resources: needs.add_resources,
+        remove_resources: needs.remove_resources,
+        update_resources: needs.update_resources,
+        placement_constraints: needs.placement_constraints,
         links: Some(links(op)),
-    };
-    match record.operation {
-        LcmOperationType::Instantiate => {
-            op.allocation_to_make()?;
-            let flavour = op.flavour()?;
-            let level = &deployment.instantiation_level_id;
-            let level = level.clone().or_else(|| flavour.default_level.clone());
-            request.add_resources = flavour_resources(flavour, deployment);
-            let managed = &deployment.placement.managed_links;
-            request.add_resources.retain(|one| {
-                one.type_ != ResourceType::Vl || !managed.contains_key(&one.resource_template_id)
-            });
-            request.instantiation_level_id = level;
-            let refs = references(&request.add_resources);
-            request.placement_constraints = constraints(flavour, &refs);
-        }
-        LcmOperationType::Heal => add_heal_resources(op, &mut request)?,
-        _ => request.remove_resources = removed(&inventory(&op.instance)),
-    }
-    Ok(request)
+    })
 }
 
 /// Links to occurrence and instance, in the API version in which the operation was requested.
@@ -73,7 +64,10 @@ fn links(op: &Op) -> GrantRequestLinks {
 }
 
 /// All resources of a deployment of this flavour.
-fn flavour_resources(flavour: &Flavour, deployment: &Deployment) -> Vec<ResourceDefinition> {
+pub(super) fn flavour_resources(
+    flavour: &Flavour,
+    deployment: &Deployment,
+) -> Vec<ResourceDefinition> {
     let mut all = Vec::new();
     for vdu in flavour.vdus.values() {
         for index in 0..deployment.instances_of(&vdu.name) {
@@ -81,14 +75,16 @@ fn flavour_resources(flavour: &Flavour, deployment: &Deployment) -> Vec<Resource
             all.push(definition(
                 id,
                 ResourceType::Compute,
-                (Some(&vdu.name), &vdu.name),
+                Some(&vdu.name),
+                &vdu.name,
             ));
             for storage in &vdu.storages {
                 let id = storage_id(storage, &vdu.name, index);
                 all.push(definition(
                     id,
                     ResourceType::Storage,
-                    (Some(&vdu.name), storage),
+                    Some(&vdu.name),
+                    storage,
                 ));
             }
         }
@@ -98,7 +94,8 @@ fn flavour_resources(flavour: &Flavour, deployment: &Deployment) -> Vec<Resource
         all.push(definition(
             link_id(&link.name),
             ResourceType::Vl,
-            (None, &link.name),
+            None,
+            &link.name,
         ));
     }
     for cp in &flavour.external_cps {
@@ -111,11 +108,11 @@ fn flavour_resources(flavour: &Flavour, deployment: &Deployment) -> Vec<Resource
             continue;
         }
         for index in 0..vdu.map_or(1, |vdu| deployment.instances_of(vdu)) {
-            let template = (vdu.map(String::as_str), cp.cpd_id.as_str());
             all.push(definition(
                 port_id(&cp.cpd_id, index),
                 ResourceType::Linkport,
-                template,
+                vdu.map(String::as_str),
+                &cp.cpd_id,
             ));
         }
     }
@@ -125,7 +122,8 @@ fn flavour_resources(flavour: &Flavour, deployment: &Deployment) -> Vec<Resource
 fn definition(
     id: String,
     type_: ResourceType,
-    (vdu, template): (Option<&str>, &str),
+    vdu: Option<&str>,
+    template: &str,
 ) -> ResourceDefinition {
     ResourceDefinition {
         id,
@@ -139,93 +137,27 @@ fn definition(
 fn existing(
     id: String,
     type_: ResourceType,
-    template: (Option<&str>, &str),
+    vdu: Option<&str>,
+    template: &str,
     resource: &ResourceHandle,
 ) -> ResourceDefinition {
     ResourceDefinition {
         resource: Some(resource.clone()),
-        ..definition(id, type_, template)
+        ..definition(id, type_, vdu, template)
     }
-}
-
-/// Adds the VNFCs (and volumes) that a heal removes, and their successors.
-fn add_heal_resources(op: &Op, request: &mut GrantRequest) -> Result<(), PortError> {
-    let heal: HealVnfRequest = op.request()?;
-    let current = inventory(&op.instance);
-    let healed_vnfcs = heal::vnfcs_to_heal(op, &heal);
-    for vnfc in &healed_vnfcs {
-        request.remove_resources.push(compute(vnfc));
-        let storages = current.virtual_storage_resource_info.iter();
-        let own = storages.filter(|one| vnfc.storage_resource_ids.contains(&one.id));
-        for storage in own.filter(|_| heal::with_storage(&heal)) {
-            let id = format!("storage/{}", storage.id);
-            let template = (
-                Some(vnfc.vdu_id.as_str()),
-                storage.virtual_storage_desc_id.as_str(),
-            );
-            let old = existing(
-                id,
-                ResourceType::Storage,
-                template,
-                &storage.storage_resource,
-            );
-            request.remove_resources.push(old);
-        }
-    }
-    let successor = |old: &ResourceDefinition| ResourceDefinition {
-        id: format!("{}/successor", old.id),
-        resource: None,
-        ..old.clone()
-    };
-    request.add_resources = request.remove_resources.iter().map(successor).collect();
-    let Ok(flavour) = op.flavour() else {
-        return Ok(());
-    };
-    let mut refs = references(&request.add_resources);
-    for vnfc in current
-        .vnfc_resource_info
-        .iter()
-        .filter(|vnfc| !healed_vnfcs.contains(vnfc))
-    {
-        refs.entry(vnfc.vdu_id.clone())
-            .or_default()
-            .push(ConstraintResourceRef {
-                id_type: ConstraintIdType::ResMgmt,
-                resource_id: vnfc.compute_resource.resource_id.clone(),
-                vim_connection_id: vnfc.compute_resource.vim_connection_id.clone(),
-            });
-    }
-    request.placement_constraints = constraints(flavour, &refs);
-    let concerns_new = |constraint: &PlacementConstraint| {
-        constraint
-            .resource
-            .iter()
-            .any(|one| one.id_type == ConstraintIdType::Grant)
-    };
-    request.placement_constraints.retain(concerns_new);
-    Ok(())
 }
 
 /// All resources of an instance, for removal.
-fn removed(current: &Inventory) -> Vec<ResourceDefinition> {
+pub(super) fn everything_removed(current: &Inventory) -> GrantNeeds {
     let mut all: Vec<_> = current.vnfc_resource_info.iter().map(compute).collect();
-    for storage in &current.virtual_storage_resource_info {
-        let template = (None, storage.virtual_storage_desc_id.as_str());
-        let id = format!("storage/{}", storage.id);
-        all.push(existing(
-            id,
-            ResourceType::Storage,
-            template,
-            &storage.storage_resource,
-        ));
-    }
+    let storages = current.virtual_storage_resource_info.iter();
+    all.extend(storages.map(|one| storage(one, None)));
     for link in &current.vnf_virtual_link_resource_info {
-        let template = (None, link.vnf_virtual_link_desc_id.as_str());
-        let id = format!("vl/{}", link.id);
         all.push(existing(
-            id,
+            format!("vl/{}", link.id),
             ResourceType::Vl,
-            template,
+            None,
+            &link.vnf_virtual_link_desc_id,
             &link.network_resource,
         ));
     }
@@ -243,29 +175,49 @@ fn removed(current: &Inventory) -> Vec<ResourceDefinition> {
         let Some(cpd) = cpd(&port.cp_instance_id) else {
             continue;
         };
-        let id = format!("linkport/{}", port.id);
         all.push(existing(
-            id,
+            format!("linkport/{}", port.id),
             ResourceType::Linkport,
-            (None, cpd),
+            None,
+            cpd,
             &port.resource_handle,
         ));
     }
-    all
+    GrantNeeds {
+        remove_resources: all,
+        ..GrantNeeds::default()
+    }
 }
 
-fn compute(vnfc: &VnfcResourceInfo) -> ResourceDefinition {
-    let template = (Some(vnfc.vdu_id.as_str()), vnfc.vdu_id.as_str());
+/// An existing volume, of this VDU if it is known.
+pub(super) fn storage(
+    storage: &VirtualStorageResourceInfo,
+    vdu: Option<&str>,
+) -> ResourceDefinition {
+    existing(
+        format!("storage/{}", storage.id),
+        ResourceType::Storage,
+        vdu,
+        &storage.virtual_storage_desc_id,
+        &storage.storage_resource,
+    )
+}
+
+/// An existing VNFC.
+pub(super) fn compute(vnfc: &VnfcResourceInfo) -> ResourceDefinition {
     existing(
         format!("compute/{}", vnfc.id),
         ResourceType::Compute,
-        template,
+        Some(&vnfc.vdu_id),
+        &vnfc.vdu_id,
         &vnfc.compute_resource,
     )
 }
 
 /// The resources to be created, by the VNFD node that placement rules refer to.
-fn references(added: &[ResourceDefinition]) -> BTreeMap<String, Vec<ConstraintResourceRef>> {
+pub(super) fn references(
+    added: &[ResourceDefinition],
+) -> BTreeMap<String, Vec<ConstraintResourceRef>> {
     let mut all: BTreeMap<String, Vec<ConstraintResourceRef>> = BTreeMap::new();
     let placed =
         |one: &&ResourceDefinition| matches!(one.type_, ResourceType::Compute | ResourceType::Vl);
@@ -282,7 +234,7 @@ fn references(added: &[ResourceDefinition]) -> BTreeMap<String, Vec<ConstraintRe
 }
 
 /// The VNFD's placement rules for these resources. A rule with fewer than two resources is omitted.
-fn constraints(
+pub(super) fn constraints(
     flavour: &Flavour,
     refs: &BTreeMap<String, Vec<ConstraintResourceRef>>,
 ) -> Vec<PlacementConstraint> {

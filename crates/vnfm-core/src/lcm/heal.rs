@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  POST …/vnf_instances/{id}/heal
-//!    │  accept: validate, then one transaction: occurrence in STARTING, the instance's one active
+//!    │  target: validate, then one transaction: occurrence in STARTING, the instance's one active
 //!    │  operation, the first notification                            202 Accepted + Location
 //!    ▼
 //!  STARTING ──grant, reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
@@ -21,95 +21,73 @@
 
 use super::changes::{self, inventory};
 use super::instantiate::Registered;
-use super::step::{Completion, Operation, Output, Step, StepOutput, body, journaled, silent};
-use super::{Op, grant, hook_journal, operation_control};
-use crate::engine::Engine;
-use crate::hooks;
-use crate::overrides::SkipHooks;
-use crate::ports::{Allocated, Effects, HookHeal, InstanceRecord, PortError, Repair};
-use crate::redact::{Redactor, redact};
+use super::operation::{
+    Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
+};
+use super::step::{Output, Step, StepOutput, journaled, silent};
+use super::{GrantNeeds, Op, grant_request, hook_journal};
+use crate::ports::{Allocated, HookHeal, HookRequest, InstanceRecord, PortError, Repair};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::future::ready;
 use std::sync::Arc;
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
 use vnfm_types::{
-    HealVnfRequest, InstantiationState, LcmOperationState, LcmOperationType, VnfcResourceInfo,
+    ConstraintIdType, ConstraintResourceRef, HealVnfRequest, LcmOperationState, LcmOperationType,
+    PlacementConstraint, ResourceDefinition, VnfcResourceInfo,
 };
 
-/// The table row that the runner reads.
+/// Its row.
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Heal,
-    accept: |engine, (tenant, id), request| {
-        Box::pin(async move { accept(engine, tenant, id, body(request)?, None).await })
-    },
+    task: Some("heal"),
+    interface_operation: "heal",
+    body: Body::new::<HealVnfRequest>("HealVnfRequest"),
+    requires: Requires::Instantiated,
+    uses_vim: true,
+    skippable_hooks: true,
+    checks_parameters: true,
+    grant: Some(GrantRule {
+        needs: grant_needs,
+        decides: GrantDecides::Parameters,
+    }),
+    target: |requested| Box::pin(ready(target(requested))),
+    hook_request,
     steps: STEPS,
     finish,
 };
 
 /// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
-    Step::grant(|op| journaled(grant::ask(op))),
-    Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
-    Step::hook("heal_start", |op| journaled(start_hook(op))).undone_by(|op| silent(undo_start(op))),
+    Step::grant(),
+    Step::new("reach_vim", Starting, |op| silent(op.reach_vim())),
+    Step::hook("heal_start", |op| Ok(op.inventory())),
     Step::new("repair", Processing, |op| journaled(repair(op)))
         .observed_by(|op| journaled(observe(op)))
         .irreversible(),
-    Step::hook("heal_end", |op| journaled(end_hook(op))),
+    Step::hook("heal_end", |op| {
+        let repaired = op.output::<Repaired>()?.map(|repaired| repaired.0);
+        Ok(repaired.unwrap_or_default().inventory)
+    }),
     Step::new("register_vims", Processing, |op| {
         journaled(register_vims(op))
     }),
 ];
 
-/// Accepts a heal: its occurrence exists in STARTING when this returns its id. Parameters of the request override
-/// those of the instantiation.
-///
-/// # Errors
-///
-/// `Conflict` if the instance is NOT_INSTANTIATED or busy; `Unprocessable` if it has no such VNFC or the parameters
-/// are invalid. Nothing is changed then.
-pub async fn accept(
-    engine: &Engine,
-    tenant: &str,
-    instance_id: &str,
-    request: HealVnfRequest,
-    skip: Option<SkipHooks>,
-) -> Result<String, Refusal> {
-    let instance = engine.store().instance(tenant, instance_id).await?;
-    if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {
-        let what = format!("VNF instance `{instance_id}` is NOT_INSTANTIATED");
-        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
-    }
-    check_vnfcs(&instance, &request)?;
+/// A heal changes nothing about what the instance should be. Its VNFCs must exist.
+fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
+    let request: HealVnfRequest = requested.request()?;
+    check_vnfcs(requested.instance, &request)?;
     let all = request.additional_params.get("all");
     if all.is_some_and(|all| !all.is_boolean()) {
         let what = "additionalParams.all must be true or false: whether volumes are replaced too";
-        return Err(Refusal::new(
-            Why::Unprocessable,
-            &refusal::BAD_PARAMETERS,
-            what,
-        ));
+        let code = &refusal::BAD_PARAMETERS;
+        return Err(Refusal::new(Why::Unprocessable, code, what));
     }
-    let skip = skip
-        .map(|skip| skip.checked(&OPERATION.hooks()))
-        .transpose()?;
-    vims::check_registered(engine, &instance).await?;
-    let body = serde_json::to_value(&request).unwrap_or_default();
-    let skipped = skip
-        .as_ref()
-        .map(|skip| &skip.hooks[..])
-        .unwrap_or_default();
-    let beginning = operation_control::Beginning {
-        kind: LcmOperationType::Heal,
-        redacted: validated(engine, &instance, (&request, &body), skipped).await?,
-        request: body,
-        changes: Vec::new(),
-        target: instance.deployment.clone(),
-        skip,
-    };
-    operation_control::begin(engine, instance, beginning).await
+    Ok(requested.unchanged())
 }
 
 fn check_vnfcs(instance: &InstanceRecord, request: &HealVnfRequest) -> Result<(), Refusal> {
@@ -134,89 +112,75 @@ fn check_vnfcs(instance: &InstanceRecord, request: &HealVnfRequest) -> Result<()
     ))
 }
 
-/// Checks the parameters, merged over those of the instantiation, against the heal hooks; returns the request redacted.
-async fn validated(
-    engine: &Engine,
-    instance: &InstanceRecord,
-    (request, body): (&HealVnfRequest, &Value),
-    skipped: &[String],
-) -> Result<Value, Refusal> {
-    let Some(deployed) = instance.deployment.as_deref() else {
-        return Ok(redact(body, None, &mut Redactor::default()));
-    };
-    let packages = &engine.parts.packages;
-    // Without its package the parameters cannot be checked here; the first step that needs the package reports that.
-    let Ok(package) = packages
-        .package(&instance.tenant, &instance.vnf_pkg_id)
-        .await
-    else {
-        return Ok(redact(body, None, &mut Redactor::default()));
-    };
-    let mut params = deployed.additional_params.clone();
-    hooks::merge_params(&mut params, &request.additional_params);
-    let check = hooks::ParameterCheck {
-        package: &package,
-        flavour: &deployed.flavour_id,
-        operation: "heal",
-        params: &params,
-        skipped,
-        deployed: Some(deployed),
-    };
-    hooks::check_parameters(engine, &check, body)
-}
-
-async fn reach_vim(op: &Op) -> Output<()> {
-    let (vim, driver) = op.vim().await?;
-    driver.check(&vim).await.map(|_| ())
-}
-
-/// What heal hooks get in addition; `None` in other operations.
-pub(crate) fn hook_heal(op: &Op) -> Result<Option<HookHeal>, PortError> {
-    if op.record.op.operation != LcmOperationType::Heal {
-        return Ok(None);
-    }
+/// The VNFCs (and volumes) to be removed, and their successors.
+fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
     let request: HealVnfRequest = op.request()?;
-    Ok(Some(HookHeal {
+    let current = op.inventory();
+    let healed = vnfcs_to_heal(op, &request);
+    let mut needs = GrantNeeds::default();
+    for vnfc in &healed {
+        needs.remove_resources.push(grant_request::compute(vnfc));
+        let storages = current.virtual_storage_resource_info.iter();
+        let own = storages.filter(|one| vnfc.storage_resource_ids.contains(&one.id));
+        for storage in own.filter(|_| with_storage(&request)) {
+            let vdu = Some(vnfc.vdu_id.as_str());
+            needs
+                .remove_resources
+                .push(grant_request::storage(storage, vdu));
+        }
+    }
+    let successor = |old: &ResourceDefinition| ResourceDefinition {
+        id: format!("{}/successor", old.id),
+        resource: None,
+        ..old.clone()
+    };
+    needs.add_resources = needs.remove_resources.iter().map(successor).collect();
+    let Ok(flavour) = op.flavour() else {
+        return Ok(needs);
+    };
+    let mut refs = grant_request::references(&needs.add_resources);
+    let staying = current.vnfc_resource_info.iter();
+    for vnfc in staying.filter(|vnfc| !healed.contains(vnfc)) {
+        let of_vdu = refs.entry(vnfc.vdu_id.clone()).or_default();
+        of_vdu.push(ConstraintResourceRef {
+            id_type: ConstraintIdType::ResMgmt,
+            resource_id: vnfc.compute_resource.resource_id.clone(),
+            vim_connection_id: vnfc.compute_resource.vim_connection_id.clone(),
+        });
+    }
+    needs.placement_constraints = grant_request::constraints(flavour, &refs);
+    let is_new = |one: &ConstraintResourceRef| one.id_type == ConstraintIdType::Grant;
+    let concerns_new = |constraint: &PlacementConstraint| constraint.resource.iter().any(is_new);
+    needs.placement_constraints.retain(concerns_new);
+    Ok(needs)
+}
+
+/// What heal hooks get in addition.
+fn hook_request(op: &Op, hook: &mut HookRequest) -> Result<(), PortError> {
+    let request: HealVnfRequest = op.request()?;
+    hook.heal = Some(HookHeal {
         vnfcs: vnfcs_to_heal(op, &request),
         all: with_storage(&request),
         cause: request.cause,
         heal_script: request.heal_script,
-    }))
+    });
+    Ok(())
 }
 
 /// The VNFCs to heal: those that the request names, otherwise all.
-pub(super) fn vnfcs_to_heal(op: &Op, request: &HealVnfRequest) -> Vec<VnfcResourceInfo> {
+fn vnfcs_to_heal(op: &Op, request: &HealVnfRequest) -> Vec<VnfcResourceInfo> {
     let named = &request.vnfc_instance_id;
     let all = inventory(&op.instance).vnfc_resource_info.into_iter();
     all.filter(|vnfc| named.is_empty() || named.contains(&vnfc.id))
         .collect()
 }
 
-pub(super) fn with_storage(request: &HealVnfRequest) -> bool {
+fn with_storage(request: &HealVnfRequest) -> bool {
     request
         .additional_params
         .get("all")
         .and_then(Value::as_bool)
         .unwrap_or(false)
-}
-
-/// Effects returned by the `heal_start` hook.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct StartEffects(pub Effects);
-
-impl StepOutput for StartEffects {
-    const STEP: &'static str = "heal_start";
-}
-
-async fn start_hook(op: &Op) -> Output<StartEffects> {
-    hooks::run(op, "heal_start", &inventory(&op.instance))
-        .await
-        .map(StartEffects)
-}
-
-async fn undo_start(op: &Op) -> Output<()> {
-    hooks::undo(op, "heal_start", &inventory(&op.instance)).await
 }
 
 /// The instance after the VNFCs were replaced.
@@ -254,30 +218,11 @@ async fn observe(op: &Op) -> Output<Repaired> {
         .map(Repaired)
 }
 
-/// Effects returned by the `heal_end` hook.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct EndEffects(pub Effects);
-
-impl StepOutput for EndEffects {
-    const STEP: &'static str = "heal_end";
-}
-
-async fn end_hook(op: &Op) -> Output<EndEffects> {
-    let repaired = op
-        .output::<Repaired>()?
-        .map(|repaired| repaired.0)
-        .unwrap_or_default();
-    hooks::run(op, "heal_end", &repaired.inventory)
-        .await
-        .map(EndEffects)
-}
-
 /// Registers the VIMs that the hooks created or recreated, under the id they already have there, and removes those
 /// that the hooks named as deleted.
 async fn register_vims(op: &Op) -> Output<Registered> {
     let mut registered = Registered::default();
-    for effects in effects(op)? {
+    for effects in op.hook_effects()? {
         for new in effects.register_vims {
             let redacted = Box::pin(vims::register_for(op, new)).await?;
             registered
@@ -287,13 +232,6 @@ async fn register_vims(op: &Op) -> Output<Registered> {
         vims::unregister_of(op, &effects.unregister_vims).await?;
     }
     Ok(registered)
-}
-
-/// The effects of both hooks, in call order.
-fn effects(op: &Op) -> Result<Vec<Effects>, PortError> {
-    let start = op.output::<StartEffects>()?.map(|effects| effects.0);
-    let end = op.output::<EndEffects>()?.map(|effects| effects.0);
-    Ok(start.into_iter().chain(end).collect())
 }
 
 /// The instance with its resources after the heal.
@@ -317,7 +255,7 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
 fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {
     let mut record = op.instance.clone();
     let mut removed = BTreeSet::new();
-    for effects in effects(op)? {
+    for effects in op.hook_effects()? {
         crate::ports::merge(&mut record.vnf.metadata, &effects.metadata);
         removed.extend(effects.unregister_vims);
     }

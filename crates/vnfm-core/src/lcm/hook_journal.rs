@@ -11,7 +11,7 @@ use vnfm_types::KeyValuePairs;
 
 /// The state of a hook when its step, or its undo, begins: the driver that was called first is retained.
 pub(super) fn begun(op: &Op, step: &Step) -> Option<HookState> {
-    if !step.hook {
+    if !step.is_hook() {
         return None;
     }
     let before = op.rows.get(step.name).and_then(|row| row.hook.clone());

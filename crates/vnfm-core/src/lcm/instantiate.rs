@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  POST …/vnf_instances/{id}/instantiate
-//!    │  accept: validate, then one transaction: occurrence in STARTING, the instance's one active
+//!    │  target: validate, then one transaction: occurrence in STARTING, the instance's one active
 //!    │  operation, its use of the VIM, the first notification        202 Accepted + Location
 //!    ▼
 //!  STARTING ──grant, check_vim, prepare──► PROCESSING ──hooks and driver──► COMPLETED
@@ -23,18 +23,16 @@
 
 mod request_checks;
 
-use self::request_checks::{check_enabled, check_flavour, check_links, check_not_instantiated};
-use super::changes;
-use super::check_budget;
-use super::runner;
-use super::step::{Completion, Operation, Output, Step, StepOutput, body, journaled, silent};
-use super::{Op, grant, hook_journal, operation_control};
+use self::request_checks::{check_enabled, check_flavour, check_links};
+use super::operation::{
+    Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
+};
+use super::step::{Output, Step, StepOutput, journaled, silent};
+use super::{GrantNeeds, Op, changes, check_budget, grant, grant_request, hook_journal, runner};
 use crate::deployment::{Deployment, max_scale_levels};
-use crate::engine::Engine;
-use crate::hooks;
 use crate::ports::Vim as _;
 use crate::ports::{
-    Allocated, Allocation, Change, Effects, InstanceRecord, PortError, Release, VimReport, VimUse,
+    Allocated, Allocation, Change, InstanceRecord, Inventory, PortError, Release, VimReport, VimUse,
 };
 use crate::refusal::Refusal;
 use crate::vims;
@@ -44,70 +42,65 @@ use std::sync::Arc;
 use vnfm_types::LcmOperationState::{Completed, Failed, Processing, Starting};
 use vnfm_types::{
     CpProtocolInfo, InstantiateVnfRequest, InstantiatedVnfInfo, InstantiationState,
-    LcmOperationState, LcmOperationType, VimConnectionInfo, VnfExtCpInfo,
+    LcmOperationState, LcmOperationType, ResourceType, VimConnectionInfo, VnfExtCpInfo,
 };
 
-/// The table row that the runner reads.
+/// Its row.
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Instantiate,
-    accept: |engine, (tenant, id), request| {
-        Box::pin(async move { accept(engine, tenant, id, body(request)?).await })
-    },
+    task: Some("instantiate"),
+    interface_operation: "instantiate",
+    body: Body::new::<InstantiateVnfRequest>("InstantiateVnfRequest"),
+    requires: Requires::NotInstantiated,
+    uses_vim: true,
+    skippable_hooks: false,
+    checks_parameters: true,
+    grant: Some(GrantRule {
+        needs: grant_needs,
+        decides: GrantDecides::Placement,
+    }),
+    target: |requested| Box::pin(target(requested)),
+    hook_request: |_, _| Ok(()),
     steps: STEPS,
     finish,
 };
 
 /// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
-    Step::grant(|op| journaled(grant::ask(op))),
+    Step::grant(),
     Step::new("check_vim", Starting, |op| journaled(check_vim(op))),
     Step::new("prepare", Starting, |op| journaled(prepare(op))),
-    Step::hook("instantiate_start", |op| journaled(start_hook(op)))
-        .undone_by(|op| silent(undo_start(op))),
+    Step::hook("instantiate_start", |_| Ok(Inventory::default())),
     Step::new("allocate", Processing, |op| journaled(allocate(op)))
         .undone_by(|op| silent(release(op)))
         .observed_by(|op| journaled(observe(op))),
-    Step::hook("instantiate_end", |op| journaled(end_hook(op)))
-        .undone_by(|op| silent(undo_end(op))),
+    Step::hook("instantiate_end", |op| {
+        Ok(op.output::<Allocated>()?.unwrap_or_default().inventory)
+    }),
     Step::new("register_vims", Processing, |op| {
         journaled(register_vims(op))
     })
     .undone_by(|op| silent(unregister_vims(op))),
 ];
 
-/// Accepts an instantiation: its occurrence exists in STARTING when this returns its id.
-///
-/// # Errors
-///
-/// Whatever VNFD and registry can tell: unknown flavour, level, VIM or MgmtDriver, invalid parameters; `Conflict` if the
-/// instance is INSTANTIATED or busy. Nothing is changed then.
-pub async fn accept(
-    engine: &Engine,
-    tenant: &str,
-    instance_id: &str,
-    request: InstantiateVnfRequest,
-) -> Result<String, Refusal> {
-    let instance = engine.store().instance(tenant, instance_id).await?;
-    check_not_instantiated(&instance)?;
+/// Checks whatever VNFD and registry can tell: flavour, level, links, VIM, size.
+async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
+    let (engine, instance) = (requested.engine, requested.instance);
+    let (tenant, mut request) = (requested.tenant(), requested.request()?);
     check_enabled(engine, tenant, &instance.vnf_pkg_id).await?;
-    let package = engine
-        .parts
-        .packages
-        .package(tenant, &instance.vnf_pkg_id)
-        .await
-        .map_err(Refusal::unprocessable)?;
+    let package = requested.package().await;
+    let package = package.map_err(Refusal::unprocessable)?;
     check_flavour(&package, &request)?;
     check_links(&package, &request)?;
     let is_placed_by_grant = engine.parts.nfvo.is_some() && request.vim_connection_info.is_empty();
-    let mut request = request;
-    let check = Allocation::requested(&instance.vnf_pkg_id, package, request.clone());
+    let allocation = Allocation::requested(&instance.vnf_pkg_id, package, request.clone());
     let mut allocation = Allocation {
         instance_name: instance.vnf.vnf_instance_name.clone(),
         awaits_grant: engine.parts.nfvo.is_some(),
         budget: engine.limits().plan,
-        ..check.map_err(Refusal::unprocessable)?
+        ..allocation.map_err(Refusal::unprocessable)?
     };
-    let mut vim_use = VimUse::for_deployment(tenant, instance_id, &allocation.deployment);
+    let mut vim_use = VimUse::for_deployment(tenant, &instance.vnf.id, &allocation.deployment);
     check_budget(&allocation).map_err(Refusal::unprocessable)?;
     // If the request names no VIM, the NFVO chooses one.
     if !is_placed_by_grant {
@@ -125,25 +118,30 @@ pub async fn accept(
         vim_use.vim_id = vim.registered_id().map(ToOwned::to_owned);
         vim_use.identity = vim.identity().map(ToOwned::to_owned);
     }
-    let request = serde_json::to_value(&request).unwrap_or_default();
-    let check = hooks::ParameterCheck {
-        package: &allocation.package,
-        flavour: &allocation.deployment.flavour_id,
-        operation: "instantiate",
-        params: &allocation.deployment.additional_params,
-        skipped: &[],
-        deployed: None,
-    };
-    let redacted = hooks::check_parameters(engine, &check, &request)?;
-    let beginning = operation_control::Beginning {
-        kind: LcmOperationType::Instantiate,
-        request,
-        redacted,
+    Ok(Target {
+        deployment: Some(allocation.deployment),
+        body: serde_json::to_value(&request).unwrap_or_default(),
         changes: vec![Change::AddUse(vim_use)],
-        target: Some(allocation.deployment),
-        skip: None,
-    };
-    operation_control::begin(engine, instance, beginning).await
+    })
+}
+
+/// Everything that the flavour has, except links that the NFVO or the tenant manages.
+fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
+    op.allocation_to_make()?;
+    let (flavour, deployment) = (op.flavour()?, op.deployment()?);
+    let managed = &deployment.placement.managed_links;
+    let mut add_resources = grant_request::flavour_resources(flavour, deployment);
+    add_resources.retain(|one| {
+        one.type_ != ResourceType::Vl || !managed.contains_key(&one.resource_template_id)
+    });
+    let refs = grant_request::references(&add_resources);
+    let level = deployment.instantiation_level_id.clone();
+    Ok(GrantNeeds {
+        add_resources,
+        placement_constraints: grant_request::constraints(flavour, &refs),
+        instantiation_level_id: level.or_else(|| flavour.default_level.clone()),
+        ..GrantNeeds::default()
+    })
 }
 
 impl StepOutput for VimReport {
@@ -194,25 +192,6 @@ async fn prepare(op: &Op) -> Output<Prepared> {
         .map(Prepared)
 }
 
-/// Effects returned by the `instantiate_start` hook.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct StartEffects(pub Effects);
-
-impl StepOutput for StartEffects {
-    const STEP: &'static str = "instantiate_start";
-}
-
-async fn start_hook(op: &Op) -> Output<StartEffects> {
-    hooks::run(op, "instantiate_start", &Allocated::default().inventory)
-        .await
-        .map(StartEffects)
-}
-
-async fn undo_start(op: &Op) -> Output<()> {
-    hooks::undo(op, "instantiate_start", &Allocated::default().inventory).await
-}
-
 impl StepOutput for Allocated {
     const STEP: &'static str = "allocate";
 }
@@ -251,27 +230,6 @@ async fn release(op: &Op) -> Output<()> {
         .await
 }
 
-/// Effects returned by the `instantiate_end` hook.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct EndEffects(pub Effects);
-
-impl StepOutput for EndEffects {
-    const STEP: &'static str = "instantiate_end";
-}
-
-async fn end_hook(op: &Op) -> Output<EndEffects> {
-    let allocated = op.output::<Allocated>()?.unwrap_or_default();
-    hooks::run(op, "instantiate_end", &allocated.inventory)
-        .await
-        .map(EndEffects)
-}
-
-async fn undo_end(op: &Op) -> Output<()> {
-    let allocated = op.output::<Allocated>()?.unwrap_or_default();
-    hooks::undo(op, "instantiate_end", &allocated.inventory).await
-}
-
 /// The VIMs that the hooks created, by their key in the instance's `vimConnectionInfo`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Registered(pub std::collections::BTreeMap<String, Box<VimConnectionInfo>>);
@@ -281,13 +239,9 @@ impl StepOutput for Registered {
 }
 
 async fn register_vims(op: &Op) -> Output<Registered> {
-    let start = op
-        .output::<StartEffects>()?
-        .map(|e| e.0)
-        .unwrap_or_default();
-    let end = op.output::<EndEffects>()?.map(|e| e.0).unwrap_or_default();
     let mut registered = Registered::default();
-    for new in start.register_vims.into_iter().chain(end.register_vims) {
+    let effects = op.hook_effects()?.into_iter();
+    for new in effects.flat_map(|effects| effects.register_vims) {
         let redacted = Box::pin(vims::register_for(op, new)).await?;
         registered
             .0
@@ -394,13 +348,7 @@ fn instantiated(op: &Op, allocated: Allocated) -> Result<InstanceRecord, PortErr
     vnf.extensions.extend(request.extensions);
     vnf.vnf_configurable_properties
         .extend(request.vnf_configurable_properties);
-    for effects in [
-        op.output::<StartEffects>()?.map(|e| e.0),
-        op.output::<EndEffects>()?.map(|e| e.0),
-    ]
-    .into_iter()
-    .flatten()
-    {
+    for effects in op.hook_effects()? {
         crate::ports::merge(&mut vnf.metadata, &effects.metadata);
     }
     vnf.instantiated_vnf_info = Some(InstantiatedVnfInfo {

@@ -2,8 +2,12 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom |
-//! | `operation_control` | how an operation begins; retry, rollback, fail, cancel |
+//! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
+//! | `operation` | the row: all that others need to know about an operation |
+//! | `accept` | how a request becomes an operation |
+//! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
+//! | `transition` | the one writer of operation states |
+//! | `step` | one step: what it does, and how it is undone |
 //! | [`runner`] | runs the steps, writes the journal, resumes, undoes |
 //! | `attempt` | one attempt at a step, bounded by its deadline |
 //! | [`grant`], `grant_request`, `grant_check` | asks the NFVO for a grant, and checks the grant |
@@ -16,6 +20,7 @@
 //! | `problem` | the error recorded in the occurrence |
 //! | `changes` | `resourceChanges` from inventories |
 
+mod accept;
 mod attempt;
 mod changes;
 pub(crate) mod crash_suspects;
@@ -30,6 +35,7 @@ pub mod instantiate;
 pub mod modify_info;
 mod notification;
 mod op;
+mod operation;
 mod operation_control;
 mod problem;
 pub mod runner;
@@ -39,16 +45,22 @@ pub mod terminate;
 mod transition;
 mod vim_slot;
 
-pub(crate) use notification::{Status, notification};
+pub(crate) use accept::check_unchanged;
+pub use grant_request::GrantNeeds;
 pub use op::Op;
 pub(crate) use op::{PACKAGE, check_budget};
+pub use operation::{
+    Begin, Body, Completion, Expected, GrantDecides, GrantRule, Operation, Requested, Requires,
+    Target, TargetFn,
+};
 pub(crate) use runner::without_access_info;
-pub use step::{AcceptFn, Completion, Operation, Output, Step, StepFn, StepOutput};
+pub use step::{InventoryFn, Output, Step, StepFn, StepKind, StepOutput, Undo, journaled, silent};
+pub(crate) use transition::Transition;
 
 use crate::ports::{Code, PLAN_TOO_LARGE};
 use vnfm_types::LcmOperationType;
 
-/// Every operation. One added here is covered by the generic tests and the fault machine.
+/// The operations of the product. One added here is covered by the generic tests and the fault machine.
 pub const OPERATIONS: &[&Operation] = &[
     &instantiate::OPERATION,
     &heal::OPERATION,
@@ -56,12 +68,10 @@ pub const OPERATIONS: &[&Operation] = &[
     &terminate::OPERATION,
 ];
 
-/// The operation of this type; `None` if it is not implemented.
+/// The product's operation of this type; `None` if it is not implemented.
 pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {
-    OPERATIONS
-        .iter()
-        .copied()
-        .find(|operation| operation.kind == kind)
+    let mut all = OPERATIONS.iter().copied();
+    all.find(|operation| operation.kind == kind)
 }
 
 pub(crate) fn codes() -> Vec<&'static Code> {

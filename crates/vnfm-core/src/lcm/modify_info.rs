@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  PATCH …/vnf_instances/{id}
-//!    │  accept: validate, then one transaction: occurrence in PROCESSING, the instance's one active
+//!    │  target: validate, then one transaction: occurrence in PROCESSING, the instance's one active
 //!    │  operation, the first notification                            202 Accepted + Location
 //!    ▼
 //! PROCESSING ──check_vim──modify──► COMPLETED: the instance matches the request
@@ -19,12 +19,11 @@
 //! | check_vim | PROCESSING | if the VIM is to be reached differently: tries the connection | —    |
 //! | modify    | PROCESSING | determines what changes                                       | —    |
 
-use super::step::{Completion, Operation, Output, Step, StepOutput, body, journaled, silent};
-use super::{Op, operation_control};
-use crate::engine::Engine;
+use super::Op;
+use super::operation::{Body, Completion, Operation, Requested, Requires, Target};
+use super::step::{Output, Step, StepOutput, journaled, silent};
 use crate::patch::{Connections, check_declared, merge_patch};
 use crate::ports::{InstanceRecord, PortError};
-use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
 use serde::{Deserialize, Serialize};
@@ -36,12 +35,19 @@ use vnfm_types::{
     VnfInfoModifications,
 };
 
-/// The table row that the runner reads.
+/// Its row.
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::ModifyInfo,
-    accept: |engine, (tenant, id), request| {
-        Box::pin(async move { accept(engine, tenant, id, body(request)?, &|_| true).await })
-    },
+    task: None,
+    interface_operation: "modify_information",
+    body: Body::new::<VnfInfoModificationRequest>("VnfInfoModificationRequest"),
+    requires: Requires::Nothing,
+    uses_vim: false,
+    skippable_hooks: false,
+    checks_parameters: false,
+    grant: None,
+    target: |requested| Box::pin(target(requested)),
+    hook_request: |_, _| Ok(()),
     steps: STEPS,
     finish,
 };
@@ -52,75 +58,32 @@ pub const STEPS: &[Step] = &[
     Step::new("modify", Processing, |op| journaled(ready(modify(op)))),
 ];
 
-/// Whether an instance still is as the caller last read it (`If-Match`, `If-Unmodified-Since`).
-pub type Expected<'a> = &'a (dyn Fn(&InstanceRecord) -> bool + Sync);
-
-/// Accepts a modification: its occurrence exists in PROCESSING when this returns its id.
-///
-/// # Errors
-///
-/// `Stale` if the instance is not as `expected`; `Conflict` if it is busy; `Unprocessable` if the VNFD does not declare
-/// what is to be changed, or the VIM connections are invalid. Nothing is changed then.
-pub async fn accept(
-    engine: &Engine,
-    tenant: &str,
-    instance_id: &str,
-    request: VnfInfoModificationRequest,
-    expected: Expected<'_>,
-) -> Result<String, Refusal> {
-    let instance = engine.store().instance(tenant, instance_id).await?;
-    check_unchanged(&instance, expected)?;
-    if let Some(vnfd_id) = request
-        .vnfd_id
-        .as_ref()
-        .filter(|id| **id != instance.vnf.vnfd_id)
-    {
+/// The deployment with the VIM connections as patched. Refuses what the VNFD does not declare, and invalid connections.
+async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
+    let (engine, instance) = (requested.engine, requested.instance);
+    let mut request: VnfInfoModificationRequest = requested.request()?;
+    let vnfd_id = request.vnfd_id.as_ref();
+    if let Some(vnfd_id) = vnfd_id.filter(|id| **id != instance.vnf.vnfd_id) {
         let what =
             format!("the VNFD of an instance cannot change: vnfdId cannot become `{vnfd_id}`");
         return Err(Refusal::new(Why::Unprocessable, &refusal::UNDECLARED, what));
     }
-    check_declared(engine, &instance, &request).await?;
-    let mut request = request;
+    check_declared(engine, instance, &request).await?;
     if let Some(patch) = &mut request.vim_connection_info {
-        let connections = Connections::from_instance(&instance)
+        let connections = Connections::from_instance(instance)
             .patched(patch.as_ref())
             .map_err(bad_vim)?;
         if let Some(patch) = patch {
+            let tenant = requested.tenant();
             connections.check_registered(engine, tenant, patch).await?;
         }
     }
-    let target = modified(&instance, &request)
-        .map_err(Refusal::unprocessable)?
-        .deployment;
-    let body = serde_json::to_value(&request).unwrap_or_default();
-    let beginning = operation_control::Beginning {
-        kind: LcmOperationType::ModifyInfo,
-        redacted: redact(&body, None, &mut Redactor::default()),
-        request: body,
+    let after = modified(instance, &request).map_err(Refusal::unprocessable)?;
+    Ok(Target {
+        deployment: after.deployment,
+        body: serde_json::to_value(&request).unwrap_or_default(),
         changes: Vec::new(),
-        target,
-        skip: None,
-    };
-    operation_control::begin(engine, instance, beginning).await
-}
-
-/// Refuses if the instance changed since the caller read it.
-///
-/// # Errors
-///
-/// `Stale`.
-pub(crate) fn check_unchanged(
-    instance: &InstanceRecord,
-    expected: Expected<'_>,
-) -> Result<(), Refusal> {
-    if expected(instance) {
-        return Ok(());
-    }
-    let what = format!(
-        "VNF instance `{}` has changed since it was read",
-        instance.vnf.id
-    );
-    Err(Refusal::new(Why::Stale, &refusal::STALE, what))
+    })
 }
 
 fn bad_vim(what: String) -> Refusal {

@@ -1,12 +1,15 @@
 //! One operation while it is driven: its records, the outputs of its steps, and access to its neighbours.
 
+use super::changes;
 use super::grant::Approved;
+use super::operation::Operation;
 use super::step::StepOutput;
 use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::ports::{
-    Allocation, Change, Clock, Code, ErrorKind, Fence, InfraDriver, InstanceRecord, JournalRow,
-    OpRecord, Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
+    Allocation, Change, Clock, Code, Effects, ErrorKind, Fence, InfraDriver, InstanceRecord,
+    Inventory, JournalRow, OpRecord, Ownership, PortError, StepStatus, StoreError, Vim, VimCall,
+    Watcher,
 };
 use crate::redact::Redactor;
 use crate::running_ops::RunningOp;
@@ -21,6 +24,8 @@ use vnfm_types::v1::ApiVersion;
 /// One operation that is being driven.
 pub struct Op {
     pub(crate) engine: Engine,
+    /// Its row.
+    pub operation: &'static Operation,
     /// The occurrence with its request and target.
     pub record: Arc<OpRecord>,
     /// The instance as it was when this process claimed the operation.
@@ -41,9 +46,13 @@ impl Op {
         engine: &Engine,
         tenant: &str,
         fence: Fence,
-    ) -> Result<Self, crate::ports::StoreError> {
+    ) -> Result<Self, StoreError> {
         let store = engine.store();
         let record = store.op(tenant, &fence.op_id).await?;
+        let kind = record.op.operation;
+        let operation = engine
+            .operation(kind)
+            .ok_or_else(|| StoreError::Broken(format!("unknown operation {kind}")))?;
         let instance = store.instance(tenant, &record.op.vnf_instance_id).await?;
         let journal = store.journal(&fence.op_id).await?;
         let rows = journal
@@ -67,6 +76,7 @@ impl Op {
         let unwritten = Vec::new();
         let mut op = Self {
             engine,
+            operation,
             record: Arc::new(record),
             instance,
             fence,
@@ -105,7 +115,8 @@ impl Op {
         let Ok(Some(approved)) = self.output::<Approved>() else {
             return;
         };
-        approved.apply(Arc::make_mut(&mut self.record));
+        let rule = self.operation.grant.as_ref();
+        approved.apply(Arc::make_mut(&mut self.record), rule);
         self.hide_secrets();
     }
 
@@ -143,17 +154,33 @@ impl Op {
     ///
     /// `Broken` if the journal holds another format.
     pub fn output<T: StepOutput>(&self) -> Result<Option<T>, PortError> {
-        let Some(row) = self
-            .rows
-            .get(T::STEP)
-            .filter(|row| row.status != StepStatus::Undone)
-        else {
-            return Ok(None);
-        };
-        match row.output.get("data") {
-            Some(data) => T::deserialize(data).map(Some).map_err(unreadable(T::STEP)),
+        self.output_of(T::STEP)
+    }
+
+    fn output_of<T: DeserializeOwned>(&self, step: &str) -> Result<Option<T>, PortError> {
+        let row = self.rows.get(step);
+        let row = row.filter(|row| row.status != StepStatus::Undone);
+        match row.and_then(|row| row.output.get("data")) {
+            Some(data) => T::deserialize(data).map(Some).map_err(unreadable(step)),
             None => Ok(None),
         }
+    }
+
+    /// What the hooks that have run want changed, in the order of the steps.
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::output`].
+    pub fn hook_effects(&self) -> Result<Vec<Effects>, PortError> {
+        let hooks = self.operation.hooks().into_iter();
+        hooks
+            .filter_map(|step| self.output_of(step).transpose())
+            .collect()
+    }
+
+    /// The resources of the instance as they were when this process claimed the operation.
+    pub fn inventory(&self) -> Inventory {
+        changes::inventory(&self.instance)
     }
 
     /// True if a step has begun and was not completely undone.
@@ -268,6 +295,16 @@ impl Op {
         )
         .await
         .map_err(crate::vims::as_port_error)
+    }
+
+    /// Logs in to the VIM of the instance.
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::vim`]; the driver's error if the VIM does not respond or refuses the login.
+    pub async fn reach_vim(&self) -> Result<(), PortError> {
+        let (vim, driver) = self.vim().await?;
+        driver.check(&vim).await.map(|_| ())
     }
 
     /// The context of a driver call for the current step.

@@ -2,97 +2,92 @@
 //! (5.4.17). Each is one transaction conditional on the state, so only one of two concurrent requests succeeds.
 
 use super::Op;
-use super::notification::{Status, notification};
-use super::transition::transition;
-use crate::deployment::Deployment;
+use super::operation::{Operation, Target};
+use super::transition::{self, transition};
 use crate::engine::Engine;
 use crate::overrides::{Override, SkipHooks};
 use crate::ports::{Change, Fence, InstanceRecord, OpControl, OpRecord, SecretJson, StoreError};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::Value;
-use std::sync::Arc;
 use vnfm_types::LcmOperationState::{self, Failed, FailedTemp, Processing, RollingBack};
-use vnfm_types::{CancelMode, LcmOperationType, VnfLcmOpOcc};
+use vnfm_types::{CancelMode, VnfLcmOpOcc};
 
 /// A new operation, before it is written.
-pub(crate) struct Beginning {
-    pub(crate) kind: LcmOperationType,
-    /// The request with its secrets.
-    pub(crate) request: Value,
-    /// The request as shown to clients, redacted.
-    pub(crate) redacted: Value,
-    /// Other changes in the same transaction.
-    pub(crate) changes: Vec<Change>,
-    /// The instance's deployment once the operation is COMPLETED.
-    pub(crate) target: Option<Arc<Deployment>>,
-    pub(crate) skip: Option<SkipHooks>,
+pub(super) struct Beginning {
+    pub(super) operation: &'static Operation,
+    pub(super) id: String,
+    pub(super) target: Target,
+    /// The request as shown to clients.
+    pub(super) redacted: Value,
+    pub(super) skip: Option<SkipHooks>,
 }
 
 /// Writes the occurrence in its initial state, the instance's one active operation, and the first notification.
-pub(crate) async fn begin(
+pub(super) async fn begin(
     engine: &Engine,
     instance: InstanceRecord,
     beginning: Beginning,
 ) -> Result<String, Refusal> {
-    let now = engine.parts.clock.now();
-    let mut beginning = beginning;
-    let skip = beginning.skip.take().filter(|skip| !skip.hooks.is_empty());
-    let record = new_record(engine, &instance, &mut beginning, skip.as_ref());
-    let id = record.op.id.clone();
-    let first = notification(&record, &instance, (Status::Start, now));
-    if let Some(SkipHooks { hooks, act }) = skip {
-        let kind = beginning.kind.as_str().to_lowercase();
-        let what = format!("vnf {kind} --skip-hook {}", hooks.join(" --skip-hook "));
+    let (kind, id) = (beginning.operation.kind, beginning.id.clone());
+    let changes = first_changes(engine, instance, beginning);
+    let written = engine.store().write(None, changes).await;
+    written.map_err(not_begun)?;
+    engine.observer.entered(kind, kind.initial_state());
+    Ok(id)
+}
+
+/// The refusal of an operation that cannot begin: lists the live VNFs on a cluster that it would take away.
+fn not_begun(error: StoreError) -> Refusal {
+    let refusal = Refusal::from(error);
+    if refusal.code != &refusal::IN_USE {
+        return refusal;
+    }
+    let list = refusal.blocked_by.join(", ");
+    let count = refusal.blocked_by.len();
+    let detail = format!("{count} live VNF instance(s) run on the cluster of this one: {list}");
+    Refusal { detail, ..refusal }
+}
+
+/// The transaction that begins the operation.
+fn first_changes(
+    engine: &Engine,
+    instance: InstanceRecord,
+    mut beginning: Beginning,
+) -> Vec<Change> {
+    let mut also = std::mem::take(&mut beginning.target.changes);
+    beginning.skip = beginning.skip.filter(|skip| !skip.hooks.is_empty());
+    if let Some(SkipHooks { hooks, act }) = &beginning.skip {
+        let command = beginning
+            .operation
+            .task
+            .unwrap_or("modify")
+            .replace('_', "-");
+        let what = format!("vnf {command} --skip-hook {}", hooks.join(" --skip-hook "));
         let on = (
             instance.vnf.id.as_str(),
             instance.vnf.vnf_instance_name.clone(),
         );
-        beginning
-            .changes
-            .push(act.audit(engine, &instance.tenant, what, on));
+        also.push(act.audit(engine, &instance.tenant, what, on));
     }
-    // The instance is written unchanged, so that a concurrent change of its state is detected.
-    let mut changes = vec![
-        Change::AddOp(Box::new(record)),
-        Change::PutInstance(Box::new(instance)),
-    ];
-    changes.extend(
-        beginning
-            .changes
-            .into_iter()
-            .map(|change| with_op_id(change, &id)),
-    );
-    changes.push(Change::Outbox(Box::new(first)));
-    if engine.is_trial {
-        return check_writable(engine, changes, &id).await.map(|()| id);
-    }
-    engine.store().write(None, changes).await?;
-    engine
-        .observer
-        .entered(beginning.kind, beginning.kind.initial_state());
-    Ok(id)
+    let record = new_record(engine, &instance, beginning);
+    transition::begin(record, instance, also)
 }
 
 /// The record of a new operation in its initial state.
-fn new_record(
-    engine: &Engine,
-    instance: &InstanceRecord,
-    beginning: &mut Beginning,
-    skip: Option<&SkipHooks>,
-) -> OpRecord {
-    let now = engine.parts.clock.now();
-    let skipped = skip.map(|skip| skip.hooks.clone()).unwrap_or_default();
+fn new_record(engine: &Engine, instance: &InstanceRecord, beginning: Beginning) -> OpRecord {
+    let (now, kind) = (engine.parts.clock.now(), beginning.operation.kind);
+    let skipped = beginning.skip.map(|skip| skip.hooks).unwrap_or_default();
     let warning = |hook: &String| format!("hook `{hook}` was skipped");
     let op = VnfLcmOpOcc {
-        id: uuid::Uuid::new_v4().to_string(),
-        operation_state: beginning.kind.initial_state(),
+        id: beginning.id,
+        operation_state: kind.initial_state(),
         state_entered_time: now,
         start_time: now,
         vnf_instance_id: instance.vnf.id.clone(),
         grant_id: None,
-        operation: beginning.kind,
+        operation: kind,
         is_automatic_invocation: false,
-        operation_params: Some(std::mem::take(&mut beginning.redacted)),
+        operation_params: Some(beginning.redacted),
         is_cancel_pending: false,
         cancel_mode: None,
         error: None,
@@ -104,9 +99,9 @@ fn new_record(
     OpRecord {
         tenant: instance.tenant.clone(),
         op,
-        request: SecretJson::from(std::mem::take(&mut beginning.request)),
+        request: SecretJson::from(beginning.target.body),
         before: instance.deployment.clone(),
-        target: beginning.target.take(),
+        target: beginning.target.deployment,
         control: OpControl {
             skip_hooks: skipped,
             api_version: engine.api_version,
@@ -116,37 +111,22 @@ fn new_record(
     }
 }
 
-/// Checks whether `changes` could be written: a last change that always fails undoes all of them.
-async fn check_writable(
+/// Checks whether the operation could begin: a last change that always fails undoes all of them.
+pub(super) async fn try_to_begin(
     engine: &Engine,
-    mut changes: Vec<Change>,
-    id: &str,
+    instance: InstanceRecord,
+    beginning: Beginning,
 ) -> Result<(), Refusal> {
-    let trial_id = format!("{id} (trial)");
+    let trial_id = format!("{} (trial)", beginning.id);
+    let mut changes = first_changes(engine, instance, beginning);
     changes.push(Change::Cancel {
         op_id: trial_id.clone(),
         mode: CancelMode::Graceful,
     });
     match engine.store().write(None, changes).await {
         Err(StoreError::NotFound { id, .. }) if id == trial_id => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(not_begun(error)),
         Ok(()) => Err(StoreError::Broken("a trial was written".to_owned()).into()),
-    }
-}
-
-/// Adds the operation's id to a change that belongs to it.
-fn with_op_id(change: Change, id: &str) -> Change {
-    match change {
-        Change::MarkVimsLeaving {
-            tenant,
-            instance_id,
-            ..
-        } => Change::MarkVimsLeaving {
-            tenant,
-            instance_id,
-            op_id: id.to_owned(),
-        },
-        other => other,
     }
 }
 
@@ -200,7 +180,6 @@ impl Engine {
     /// Cancels an operation: the process that drives it stops after the running step, or at once if `Forceful`.
     ///
     /// # Errors
-    /// `Conflict` if it is not STARTING, PROCESSING or ROLLING_BACK.
     /// `Conflict` if it is not STARTING, PROCESSING or ROLLING_BACK.
     pub async fn cancel(&self, tenant: &str, op_id: &str, mode: CancelMode) -> Result<(), Refusal> {
         self.cancel_and(tenant, op_id, mode, None).await

@@ -16,7 +16,7 @@ use super::crash_suspects;
 use super::hook_journal;
 use super::op::Op;
 use super::problem::problem;
-use super::step::Step;
+use super::step::{Direction, Step};
 use super::transition::{enter, enter_with};
 use super::vim_slot;
 use crate::engine::Engine;
@@ -107,12 +107,6 @@ async fn hold_lease(
 }
 
 async fn work(op: &mut Op) -> Result<(), StoreError> {
-    let Some(operation) = super::operation(op.record.op.operation) else {
-        return Err(StoreError::Broken(format!(
-            "unknown operation {}",
-            op.record.op.operation
-        )));
-    };
     if op.record.op.is_cancel_pending
         && let Some(mode) = op.record.op.cancel_mode
     {
@@ -120,8 +114,8 @@ async fn work(op: &mut Op) -> Result<(), StoreError> {
     }
     let _slot = vim_slot::acquire(op).await;
     match op.record.op.operation_state {
-        Starting | Processing => forward(op, operation.steps).await,
-        RollingBack => backward(op, operation.steps).await,
+        Starting | Processing => forward(op, op.operation.steps).await,
+        RollingBack => backward(op, op.operation.steps).await,
         _ => Ok(()),
     }
 }
@@ -133,7 +127,7 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         if matches!(known, Some(StepStatus::Done | StepStatus::Skipped)) {
             continue;
         }
-        if step.grant && needs_no_grant(op) {
+        if step.is_grant() && needs_no_grant(op) {
             continue;
         }
         if op.live.is_shutting_down() || op.engine.live.is_paused() {
@@ -145,17 +139,17 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         if step.state == Processing && op.record.op.operation_state == Starting {
             enter(op, Processing, None).await?;
         }
-        if step.hook && is_skipped(op, step) {
+        if step.is_hook() && is_skipped(op, step) {
             end(op, step, StepStatus::Skipped, Value::Null);
             continue;
         }
-        let Some(outcome) = attempt(op, step, (StepStatus::Started, step.run)).await? else {
+        let Some(outcome) = attempt(op, step, Direction::Forward).await? else {
             return not_started(op, step).await;
         };
         match outcome {
             Ok(output) => {
                 end(op, step, StepStatus::Done, output);
-                if step.grant {
+                if step.is_grant() {
                     op.apply_grant();
                 }
             }
@@ -188,16 +182,16 @@ fn is_skipped(op: &Op, step: &Step) -> bool {
 /// Undoes every step that has begun according to the journal, last first.
 async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> {
     for step in steps.iter().rev() {
-        let Some(undo) = step.undo.filter(|_| op.has_begun(step.name)) else {
+        if !(step.has_undo() && op.has_begun(step.name)) {
             continue;
-        };
+        }
         if op.live.is_shutting_down() || op.engine.live.is_paused() {
             return store(op, Vec::new()).await;
         }
         if op.live.cancel_mode().is_some() {
             return stop(op, step, cancelled(op)).await;
         }
-        let Some(outcome) = attempt(op, step, (StepStatus::Undoing, undo)).await? else {
+        let Some(outcome) = attempt(op, step, Direction::Backward).await? else {
             return not_started(op, step).await;
         };
         match outcome {
@@ -231,7 +225,7 @@ async fn release_step(op: &Op, step: &Step) -> Result<(), StoreError> {
 /// Records what exists of a step that failed, so that the occurrence shows it. If the VIM does not respond, the record
 /// stays as it was.
 async fn observe_failed(op: &mut Op, step: &Step) -> Result<(), StoreError> {
-    let (Some(observe), Some(row)) = (step.observe, op.rows.get(step.name)) else {
+    let (Some(observe), Some(row)) = (step.observe(), op.rows.get(step.name)) else {
         return Ok(());
     };
     let mut row = JournalRow::clone(row);
@@ -269,17 +263,14 @@ pub(super) fn cancelled(op: &Op) -> PortError {
 pub(super) async fn begin(
     op: &mut Op,
     step: &Step,
-    status: StepStatus,
+    direction: Direction,
     lives: &ProcessHistory,
 ) -> Result<(), StoreError> {
-    let limits = op.engine.limits();
-    let limit = match step {
-        Step { hook: true, .. } => limits.hook,
-        // The last call of a grant step may use its full timeout; the step reports what failed.
-        Step { grant: true, .. } => limits.grant + limits.grant_call + limits.grant_call,
-        _ => limits.step,
+    op.deadline = op.clock().now() + step.time_limit(&op.engine.limits());
+    let status = match direction {
+        Direction::Forward => StepStatus::Started,
+        Direction::Backward => StepStatus::Undoing,
     };
-    op.deadline = op.clock().now() + limit;
     let before = op.rows.get(step.name);
     let row = Arc::new(JournalRow {
         op_id: op.fence.op_id.clone(),
@@ -294,7 +285,7 @@ pub(super) async fn begin(
     });
     let attempt = row.attempt;
     let mut changes = vec![Change::Journal(row.clone())];
-    if step.irreversible && op.record.point_of_no_return.is_none() {
+    if step.is_irreversible() && op.record.point_of_no_return.is_none() {
         Arc::make_mut(&mut op.record).point_of_no_return = Some(step.name.to_owned());
         let from = op.record.op.operation_state;
         changes.push(Change::PutOp {

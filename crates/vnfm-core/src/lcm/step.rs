@@ -1,20 +1,24 @@
-//! The parts of an operation: a table of steps, each with its undo, and what its end writes.
+//! A step of an operation: what it does, and what that means for retry, rollback and the journal.
 
-use super::Op;
-use crate::engine::Engine;
-use crate::ports::{Change, InstanceRecord, PortError};
-use crate::refusal::{self, Refusal, Why};
-use futures_util::future::BoxFuture;
+use super::{Op, grant};
+use crate::engine::Limits;
+use crate::hooks;
+use crate::ports::{Inventory, PortError};
+use futures_util::future::{BoxFuture, ready};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use vnfm_types::{LcmOperationState, LcmOperationType, ResourceChanges, VnfInfoModifications};
+use std::time::Duration;
+use vnfm_types::LcmOperationState;
 
 /// The typed output of a step; later steps and its undo read it by type.
 pub type Output<T> = Result<T, PortError>;
 
-/// A step's work as the runner calls it: returns the output with its version.
+/// A step's work as the runner calls it: returns the output with its version. Made by [`journaled`] or [`silent`].
 pub type StepFn = for<'a> fn(&'a Op) -> BoxFuture<'a, Result<Value, PortError>>;
+
+/// The resources that a hook receives.
+pub type InventoryFn = fn(&Op) -> Output<Inventory>;
 
 /// A step output in the journal. A newer binary reads every version that a released one wrote.
 pub trait StepOutput: Serialize + DeserializeOwned + Send {
@@ -24,143 +28,196 @@ pub trait StepOutput: Serialize + DeserializeOwned + Send {
     const VERSION: u32 = 1;
 }
 
-/// One row of an operation's table.
+/// One step of an operation, as the journal knows it by name.
 #[derive(Clone, Copy)]
 pub struct Step {
     /// Key in the journal; never reused with another meaning.
     pub name: &'static str,
     /// State of the operation while the step runs.
     pub state: LcmOperationState,
-    /// Does the work; idempotent.
-    pub run: StepFn,
-    /// Undoes the work; idempotent. `None` if there is nothing to undo.
-    pub undo: Option<StepFn>,
-    /// Lists what exists of the step's work if it fails; stored as its output.
-    pub observe: Option<StepFn>,
-    /// True if the step destroys something: no rollback once it has begun.
-    pub irreversible: bool,
-    /// True for the vendor's hook of this name: skipped unless the VNFD names one, undone if its driver can.
-    pub hook: bool,
-    /// True for the grant step: omitted, also from the journal, if there is no NFVO.
-    pub grant: bool,
+    /// What it does.
+    pub kind: StepKind,
+}
+
+/// What a step does.
+#[derive(Clone, Copy)]
+pub enum StepKind {
+    /// Asks the NFVO for a grant; omitted, also from the journal, if there is no NFVO.
+    Grant,
+    /// Runs the vendor's hook of the step's name: skipped unless the VNFD names one, undone if its driver can.
+    Hook(InventoryFn),
+    /// Work of the VNFM itself.
+    Work {
+        /// Does the work; idempotent.
+        run: StepFn,
+        /// How a rollback undoes it.
+        undo: Undo,
+        /// Lists what exists of the step's work if it fails; stored as its output.
+        observe: Option<StepFn>,
+    },
+}
+
+/// How a rollback undoes a step.
+#[derive(Clone, Copy)]
+pub enum Undo {
+    /// The step changes nothing.
+    NotNeeded,
+    /// Undoes the work; idempotent.
+    By(StepFn),
+    /// The step destroys something: no rollback once it has begun.
+    Impossible,
+}
+
+/// Whether a step is run or undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Forward,
+    Backward,
 }
 
 impl Step {
-    /// A step without an undo.
+    /// Work that changes nothing, unless [`Self::undone_by`] or [`Self::irreversible`] say otherwise.
     pub const fn new(name: &'static str, state: LcmOperationState, run: StepFn) -> Self {
-        let (undo, observe) = (None, None);
+        let (undo, observe) = (Undo::NotNeeded, None);
+        let kind = StepKind::Work { run, undo, observe };
+        Self { name, state, kind }
+    }
+
+    /// The step that asks the NFVO for what [`Operation::grant`](super::Operation::grant) needs.
+    pub const fn grant() -> Self {
         Self {
-            name,
-            state,
-            run,
-            undo,
-            observe,
-            irreversible: false,
-            hook: false,
-            grant: false,
+            name: "grant",
+            state: LcmOperationState::Starting,
+            kind: StepKind::Grant,
         }
     }
 
-    /// The step that requests a grant from the NFVO.
-    pub const fn grant(run: StepFn) -> Self {
-        let mut step = Self::new("grant", LcmOperationState::Starting, run);
-        step.grant = true;
-        step
+    /// The step that runs the vendor's hook of the same name, such as `heal_start`, with this inventory.
+    pub const fn hook(name: &'static str, inventory: InventoryFn) -> Self {
+        Self {
+            name,
+            state: LcmOperationState::Processing,
+            kind: StepKind::Hook(inventory),
+        }
     }
 
-    /// Adds the undo.
+    /// Adds the undo of its work.
     #[must_use]
-    pub const fn undone_by(mut self, undo: StepFn) -> Self {
-        self.undo = Some(undo);
-        self
-    }
-
-    /// Adds the function that lists what exists after a failure.
-    #[must_use]
-    pub const fn observed_by(mut self, observe: StepFn) -> Self {
-        self.observe = Some(observe);
-        self
+    pub const fn undone_by(self, by: StepFn) -> Self {
+        self.with_undo(Undo::By(by))
     }
 
     /// Rules out a rollback once the step has begun.
     #[must_use]
-    pub const fn irreversible(mut self) -> Self {
-        self.irreversible = true;
+    pub const fn irreversible(self) -> Self {
+        self.with_undo(Undo::Impossible)
+    }
+
+    /// Adds the function that lists what exists after a failure.
+    #[must_use]
+    pub const fn observed_by(mut self, by: StepFn) -> Self {
+        if let StepKind::Work { run, undo, .. } = self.kind {
+            let observe = Some(by);
+            self.kind = StepKind::Work { run, undo, observe };
+        }
         self
     }
 
-    /// A step that runs the vendor's hook of the same name.
-    pub const fn hook(name: &'static str, run: StepFn) -> Self {
-        let mut step = Self::new(name, LcmOperationState::Processing, run);
-        step.hook = true;
-        step
+    const fn with_undo(mut self, undo: Undo) -> Self {
+        if let StepKind::Work { run, observe, .. } = self.kind {
+            self.kind = StepKind::Work { run, undo, observe };
+        }
+        self
     }
-}
 
-/// What the end of an operation writes, in the transaction of its last state.
-#[derive(Default)]
-pub struct Completion {
-    /// The instance after the operation.
-    pub instance: Option<InstanceRecord>,
-    /// Changed resources, for the occurrence.
-    pub resource_changes: Option<ResourceChanges>,
-    /// Attributes that a modification changed, for the occurrence.
-    pub changed_info: Option<VnfInfoModifications>,
-    /// Other rows to write.
-    pub changes: Vec<Change>,
-}
+    /// True if a rollback has something to undo. A hook has only if its driver declares an undo.
+    pub const fn has_undo(&self) -> bool {
+        match self.kind {
+            StepKind::Grant => false,
+            StepKind::Hook(_) => true,
+            StepKind::Work { undo, .. } => matches!(undo, Undo::By(_)),
+        }
+    }
 
-/// Accepts a request in JSON: engine, (tenant, instance id), body. Returns the id of the occurrence.
-pub type AcceptFn =
-    for<'a> fn(&'a Engine, (&'a str, &'a str), Value) -> BoxFuture<'a, Result<String, Refusal>>;
+    /// True if no rollback is possible once the step has begun.
+    pub const fn is_irreversible(&self) -> bool {
+        let StepKind::Work { undo, .. } = self.kind else {
+            return false;
+        };
+        matches!(undo, Undo::Impossible)
+    }
 
-/// Parses the body of a request. The error does not quote the body, which may contain a secret.
-pub(crate) fn body<T: DeserializeOwned>(body: Value) -> Result<T, Refusal> {
-    serde_json::from_value(body).map_err(|_| {
-        let what = "the body does not have the form that SOL003 defines for this operation";
-        Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what)
-    })
-}
+    /// True if the step runs a vendor's hook.
+    pub const fn is_hook(&self) -> bool {
+        matches!(self.kind, StepKind::Hook(_))
+    }
 
-/// An operation: how it begins, its steps, and what its end writes.
-pub struct Operation {
-    /// Key of the operation in [`OPERATIONS`](super::OPERATIONS).
-    pub kind: LcmOperationType,
-    /// Accepts a request in JSON.
-    pub accept: AcceptFn,
-    /// In the order in which they run.
-    pub steps: &'static [Step],
-    /// What a final state, or `FAILED_TEMP`, writes in addition.
-    pub finish: fn(&Op, LcmOperationState) -> Result<Completion, PortError>,
-}
+    /// True if the step asks the NFVO.
+    pub const fn is_grant(&self) -> bool {
+        matches!(self.kind, StepKind::Grant)
+    }
 
-impl Operation {
-    /// Names of the steps that are hooks.
-    pub fn hooks(&self) -> Vec<&'static str> {
-        self.steps
-            .iter()
-            .filter(|step| step.hook)
-            .map(|step| step.name)
-            .collect()
+    pub(super) fn observe(&self) -> Option<StepFn> {
+        match self.kind {
+            StepKind::Grant | StepKind::Hook(_) => None,
+            StepKind::Work { observe, .. } => observe,
+        }
+    }
+
+    /// Time limit of one attempt.
+    pub(super) fn time_limit(&self, limits: &Limits) -> Duration {
+        match self.kind {
+            // The last call of a grant step may use its full timeout; the step reports what failed.
+            StepKind::Grant => limits.grant + limits.grant_call + limits.grant_call,
+            StepKind::Hook(_) => limits.hook,
+            StepKind::Work { .. } => limits.step,
+        }
+    }
+
+    /// Runs or undoes the step; the output with its version.
+    pub(super) fn perform<'a>(
+        &self,
+        op: &'a Op,
+        direction: Direction,
+    ) -> BoxFuture<'a, Result<Value, PortError>> {
+        let name = self.name;
+        match (self.kind, direction) {
+            (StepKind::Grant, Direction::Forward) => journaled(grant::ask(op)),
+            (StepKind::Hook(inventory), Direction::Forward) => Box::pin(async move {
+                let effects = hooks::run(op, name, &inventory(op)?).await?;
+                versioned(name, 1, &effects)
+            }),
+            (StepKind::Hook(inventory), Direction::Backward) => {
+                silent(async move { hooks::undo(op, name, &inventory(op)?).await })
+            }
+            (StepKind::Work { run, .. }, Direction::Forward) => run(op),
+            (StepKind::Work { undo, .. }, Direction::Backward) => match undo {
+                Undo::By(undo) => undo(op),
+                Undo::NotNeeded | Undo::Impossible => Box::pin(ready(Ok(Value::Null))),
+            },
+            (StepKind::Grant, Direction::Backward) => Box::pin(ready(Ok(Value::Null))),
+        }
     }
 }
 
 /// The future of a [`StepFn`] for typed work.
-pub(crate) fn journaled<'a, T: StepOutput>(
+pub fn journaled<'a, T: StepOutput>(
     work: impl Future<Output = Output<T>> + Send + 'a,
 ) -> BoxFuture<'a, Result<Value, PortError>> {
-    Box::pin(async move {
-        let data = serde_json::to_value(work.await?).map_err(super::op::unreadable(T::STEP))?;
-        Ok(json!({"v": T::VERSION, "data": data}))
-    })
+    Box::pin(async move { versioned(T::STEP, T::VERSION, &work.await?) })
 }
 
 /// The future of a [`StepFn`] for work without output.
-pub(crate) fn silent<'a>(
+pub fn silent<'a>(
     work: impl Future<Output = Output<()>> + Send + 'a,
 ) -> BoxFuture<'a, Result<Value, PortError>> {
     Box::pin(async move {
         work.await?;
         Ok(Value::Null)
     })
+}
+
+fn versioned(step: &str, version: u32, output: &impl Serialize) -> Result<Value, PortError> {
+    let data = serde_json::to_value(output).map_err(super::op::unreadable(step))?;
+    Ok(json!({"v": version, "data": data}))
 }

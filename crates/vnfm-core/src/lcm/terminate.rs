@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  POST …/vnf_instances/{id}/terminate
-//! │  accept: one transaction: occurrence in STARTING, the instance's one active operation, and the VIMs that
-//!  │  the instance registered marked as leaving, unless live VNFs run on them    202 Accepted + Location
+//!    │  target: one transaction: occurrence in STARTING, the instance's one active operation, and the VIMs that
+//!    │  the instance registered marked as leaving, unless live VNFs run on them    202 Accepted + Location
 //!    ▼
 //!  STARTING ──grant, reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
 //! ```
@@ -17,130 +17,72 @@
 //! | terminate_end   | PROCESSING | vendor hook: names the VIMs to unregister       | not possible     |
 //! | unregister_vims | PROCESSING | unregisters all VIMs of the instance            | not possible     |
 
-use super::changes::{self, inventory};
-use super::step::{Completion, Operation, Output, Step, StepOutput, body, journaled, silent};
-use super::{Op, grant, operation_control};
-use crate::engine::Engine;
-use crate::hooks;
-use crate::overrides::SkipHooks;
-use crate::ports::{Change, Effects, InstanceRecord, PortError, Release};
-use crate::redact::{Redactor, redact};
+use super::operation::{
+    Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
+};
+use super::step::{Output, Step, silent};
+use super::{Op, changes, grant_request};
+use crate::ports::{Change, InstanceRecord, PortError, Release};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::future::ready;
 use vnfm_types::LcmOperationState::{Completed, Failed, Processing, RolledBack, Starting};
 use vnfm_types::{
     InstantiationState, LcmOperationState, LcmOperationType, TerminateVnfRequest, TerminationType,
 };
 
-/// The table row that the runner reads.
+/// Its row. Its parameters are not checked: an instance whose plugin is missing must be removable.
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Terminate,
-    accept: |engine, (tenant, id), request| {
-        Box::pin(async move { accept(engine, tenant, id, body(request)?, None).await })
-    },
+    task: Some("terminate"),
+    interface_operation: "terminate",
+    body: Body::new::<TerminateVnfRequest>("TerminateVnfRequest"),
+    requires: Requires::Instantiated,
+    uses_vim: true,
+    skippable_hooks: true,
+    checks_parameters: false,
+    grant: Some(GrantRule {
+        needs: |op| Ok(grant_request::everything_removed(&op.inventory())),
+        decides: GrantDecides::Parameters,
+    }),
+    target: |requested| Box::pin(ready(target(requested))),
+    hook_request: |_, _| Ok(()),
     steps: STEPS,
     finish,
 };
 
 /// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
-    Step::grant(|op| journaled(grant::ask(op))),
-    Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
-    Step::hook("terminate_start", |op| journaled(start_hook(op)))
-        .undone_by(|op| silent(undo_start(op))),
+    Step::grant(),
+    Step::new("reach_vim", Starting, |op| silent(op.reach_vim())),
+    Step::hook("terminate_start", |op| Ok(op.inventory())),
     Step::new("release", Processing, |op| silent(release(op))).irreversible(),
-    Step::hook("terminate_end", |op| journaled(end_hook(op))),
+    Step::hook("terminate_end", |op| Ok(op.inventory())),
     Step::new("unregister_vims", Processing, |op| {
         silent(unregister_vims(op))
     }),
 ];
 
-/// Accepts a termination: its occurrence exists in STARTING when this returns its id.
-///
-/// # Errors
-///
-/// `Conflict` if the instance is NOT_INSTANTIATED or busy, or if live VNFs run on a cluster that it registered; the
-/// error names them. Nothing is changed then.
-pub async fn accept(
-    engine: &Engine,
-    tenant: &str,
-    instance_id: &str,
-    request: TerminateVnfRequest,
-    skip: Option<SkipHooks>,
-) -> Result<String, Refusal> {
-    let instance = engine.store().instance(tenant, instance_id).await?;
-    if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {
-        let what = format!("VNF instance `{instance_id}` is NOT_INSTANTIATED");
-        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
-    }
+/// Nothing remains of the deployment. The VIMs that the instance registered take no new instance from now on.
+fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
+    let request: TerminateVnfRequest = requested.request()?;
     if request.termination_type == TerminationType::Forceful
         && request.graceful_termination_timeout.is_some()
     {
         let what = "gracefulTerminationTimeout requires terminationType GRACEFUL";
-        return Err(Refusal::new(
-            Why::Unprocessable,
-            &refusal::BAD_PARAMETERS,
-            what,
-        ));
+        let code = &refusal::BAD_PARAMETERS;
+        return Err(Refusal::new(Why::Unprocessable, code, what));
     }
-    let skip = skip
-        .map(|skip| skip.checked(&OPERATION.hooks()))
-        .transpose()?;
-    vims::check_registered(engine, &instance).await?;
-    let body = serde_json::to_value(&request).unwrap_or_default();
-    let retire = Change::MarkVimsLeaving {
-        tenant: tenant.to_owned(),
-        instance_id: instance_id.to_owned(),
-        op_id: String::new(),
-    };
-    let beginning = operation_control::Beginning {
-        kind: LcmOperationType::Terminate,
-        redacted: redact(&body, None, &mut Redactor::default()),
-        request: body,
-        changes: vec![retire],
-        target: None,
-        skip,
-    };
-    operation_control::begin(engine, instance, beginning)
-        .await
-        .map_err(still_carries)
-}
-
-/// Lists the live VNFs that run on the instance's cluster.
-fn still_carries(refusal: Refusal) -> Refusal {
-    if refusal.code != &refusal::IN_USE {
-        return refusal;
-    }
-    let list = refusal.blocked_by.join(", ");
-    let count = refusal.blocked_by.len();
-    let detail = format!("{count} live VNF instance(s) run on the cluster of this one: {list}");
-    Refusal { detail, ..refusal }
-}
-
-async fn reach_vim(op: &Op) -> Output<()> {
-    let (vim, driver) = op.vim().await?;
-    driver.check(&vim).await.map(|_| ())
-}
-
-/// Effects returned by the `terminate_start` hook.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct StartEffects(pub Effects);
-
-impl StepOutput for StartEffects {
-    const STEP: &'static str = "terminate_start";
-}
-
-async fn start_hook(op: &Op) -> Output<StartEffects> {
-    hooks::run(op, "terminate_start", &inventory(&op.instance))
-        .await
-        .map(StartEffects)
-}
-
-async fn undo_start(op: &Op) -> Output<()> {
-    hooks::undo(op, "terminate_start", &inventory(&op.instance)).await
+    Ok(Target {
+        deployment: None,
+        changes: vec![Change::MarkVimsLeaving {
+            tenant: requested.tenant().to_owned(),
+            instance_id: requested.instance.vnf.id.clone(),
+            op_id: requested.op_id.to_owned(),
+        }],
+        ..requested.unchanged()
+    })
 }
 
 async fn release(op: &Op) -> Output<()> {
@@ -158,21 +100,6 @@ async fn release(op: &Op) -> Output<()> {
         .await
 }
 
-/// Effects returned by the `terminate_end` hook.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct EndEffects(pub Effects);
-
-impl StepOutput for EndEffects {
-    const STEP: &'static str = "terminate_end";
-}
-
-async fn end_hook(op: &Op) -> Output<EndEffects> {
-    hooks::run(op, "terminate_end", &inventory(&op.instance))
-        .await
-        .map(EndEffects)
-}
-
 /// The resources are deleted, so no VIM of this instance can stay, whether or not a hook names it.
 async fn unregister_vims(op: &Op) -> Output<()> {
     vims::unregister_all_of(op).await
@@ -184,7 +111,7 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     match state {
         Completed => Ok(Completion {
             instance: Some(terminated(op)?),
-            resource_changes: Some(changes::removed(&inventory(&op.instance))),
+            resource_changes: Some(changes::removed(&op.inventory())),
             changes: vec![
                 Change::RemoveUses {
                     instance_id: op.instance.vnf.id.clone(),
@@ -213,13 +140,7 @@ fn terminated(op: &Op) -> Result<InstanceRecord, PortError> {
     record.vnf.vim_connection_info.clear();
     record.deployment = None;
     record.handle = Value::Null;
-    for effects in [
-        op.output::<StartEffects>()?.map(|e| e.0),
-        op.output::<EndEffects>()?.map(|e| e.0),
-    ]
-    .into_iter()
-    .flatten()
-    {
+    for effects in op.hook_effects()? {
         crate::ports::merge(&mut record.vnf.metadata, &effects.metadata);
     }
     Ok(record)

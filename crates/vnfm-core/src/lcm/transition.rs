@@ -1,18 +1,117 @@
-//! State changes of a driven operation: the new state, its completion and its notification, in one transaction.
+//! The one writer of operation states: how an occurrence begins, and each later change of its state, with what belongs
+//! into the same transaction.
 
 use super::Completion;
 use super::notification::{Status, notification};
 use super::op::Op;
 use super::runner::{store, stored};
-use crate::ports::{Change, OpRecord, StoreError};
+use crate::ports::{Change, InstanceRecord, OpRecord, StoreError};
 use futures_util::future;
+use jiff::Timestamp;
 use std::sync::Arc;
 use vnfm_types::LcmOperationState::{Completed, FailedTemp};
-use vnfm_types::{LcmOperationState, ProblemDetails};
+use vnfm_types::{CancelMode, LcmOperationState, ProblemDetails};
 
-/// The only place that changes the state of a driven operation: compare-and-set, the operation's completion and the
-/// notification, in one transaction.
-pub(crate) async fn enter(
+/// A change of an operation's state.
+#[derive(Default)]
+pub(crate) struct Transition {
+    /// Why it stopped; `None`: the previous error stays.
+    pub(crate) error: Option<ProblemDetails>,
+    /// The cancel request that is still pending in the new state.
+    pub(crate) cancel: Option<CancelMode>,
+    /// What else the new state writes.
+    pub(crate) completion: Completion,
+}
+
+impl Transition {
+    /// The record in state `next`, and the changes that write it: compare-and-set of the state, the completion and the
+    /// notification.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::WrongState`] if the table of states has no such transition.
+    pub(crate) fn apply(
+        self,
+        next: LcmOperationState,
+        before: &OpRecord,
+        instance: &InstanceRecord,
+        now: Timestamp,
+    ) -> Result<(Arc<OpRecord>, Vec<Change>), StoreError> {
+        let from = before.op.operation_state;
+        if !from.can_become(next) {
+            return Err(StoreError::WrongState {
+                what: "operation",
+                id: before.op.id.clone(),
+                found: from.as_str().to_owned(),
+            });
+        }
+        let Self {
+            error,
+            cancel,
+            completion,
+        } = self;
+        let mut record = before.clone();
+        let op = &mut record.op;
+        op.operation_state = next;
+        op.state_entered_time = now;
+        op.cancel_mode = cancel.filter(|_| next.is_driven());
+        op.is_cancel_pending = op.cancel_mode.is_some();
+        // Once an operation has stopped, its error stays during retry and rollback, and is reported again with
+        // ROLLED_BACK (SOL003 5.5.2.13, 5.5.2.17); only success clears it.
+        op.error = error.or(op.error.take()).filter(|_| next != Completed);
+        op.resource_changes = completion.resource_changes.or(op.resource_changes.take());
+        op.changed_info = completion.changed_info.or(op.changed_info.take());
+        let record = Arc::new(record);
+        let instance_after = completion.instance.map(Box::new);
+        let mut changes: Vec<_> = instance_after
+            .map(Change::PutInstance)
+            .into_iter()
+            .collect();
+        changes.extend(completion.changes);
+        changes.push(Change::PutOp {
+            record: record.clone(),
+            from,
+        });
+        let event = notification(&record, instance, Status::Result, now);
+        changes.push(Change::Outbox(Box::new(event)));
+        Ok((record, changes))
+    }
+}
+
+/// The changes that begin an operation in its initial state. The instance is written unchanged, so that a concurrent
+/// change of its state is detected.
+pub(super) fn begin(record: OpRecord, instance: InstanceRecord, also: Vec<Change>) -> Vec<Change> {
+    let event = notification(&record, &instance, Status::Start, record.op.start_time);
+    let mut changes = vec![
+        Change::AddOp(Box::new(record)),
+        Change::PutInstance(Box::new(instance)),
+    ];
+    changes.extend(also);
+    changes.push(Change::Outbox(Box::new(event)));
+    changes
+}
+
+/// The changes that bring a loaded operation into state `next`, with what its row writes for that state.
+pub(super) fn transition(
+    op: &Op,
+    next: LcmOperationState,
+    error: Option<ProblemDetails>,
+) -> Result<(Arc<OpRecord>, Vec<Change>), StoreError> {
+    let completion = if next.is_final() || next == FailedTemp {
+        (op.operation.finish)(op, next).map_err(|error| StoreError::Broken(error.to_string()))?
+    } else {
+        Completion::default()
+    };
+    let transition = Transition {
+        error,
+        cancel: op.live.cancel_mode(),
+        completion,
+    };
+    transition.apply(next, &op.record, &op.instance, op.clock().now())
+}
+
+/// Brings a driven operation into state `next`, in one transaction with the end of its last step.
+pub(super) async fn enter(
     op: &mut Op,
     next: LcmOperationState,
     error: Option<ProblemDetails>,
@@ -39,63 +138,4 @@ pub(super) async fn enter_with(
     op.record = record;
     op.live.set_stored(stored(op));
     Ok(())
-}
-
-/// The changes that bring `op` into state `next`.
-pub(crate) fn transition(
-    op: &Op,
-    next: LcmOperationState,
-    error: Option<ProblemDetails>,
-) -> Result<(Arc<OpRecord>, Vec<Change>), StoreError> {
-    let from = op.record.op.operation_state;
-    let id = &op.record.op.id;
-    if !from.can_become(next) {
-        let found = from.as_str().to_owned();
-        return Err(StoreError::WrongState {
-            what: "operation",
-            id: id.clone(),
-            found,
-        });
-    }
-    let mut record = OpRecord::clone(&op.record);
-    record.op.operation_state = next;
-    record.op.state_entered_time = op.clock().now();
-    record.op.cancel_mode = op.live.cancel_mode().filter(|_| next.is_driven());
-    record.op.is_cancel_pending = record.op.cancel_mode.is_some();
-    // Once an operation has stopped, its error stays during retry and rollback, and is reported again with ROLLED_BACK
-    // (SOL003 5.5.2.13, 5.5.2.17); only success clears it.
-    record.op.error = error.or(record.op.error).filter(|_| next != Completed);
-    let mut changes = Vec::new();
-    if next.is_final() || next == FailedTemp {
-        let completion = finish(op, next)?;
-        record.op.resource_changes = completion.resource_changes.or(record.op.resource_changes);
-        record.op.changed_info = completion.changed_info.or(record.op.changed_info);
-        changes.extend(
-            completion
-                .instance
-                .map(|i| Change::PutInstance(Box::new(i))),
-        );
-        changes.extend(completion.changes);
-    }
-    let record = Arc::new(record);
-    changes.push(Change::PutOp {
-        record: record.clone(),
-        from,
-    });
-    let event = (Status::Result, op.clock().now());
-    changes.push(Change::Outbox(Box::new(notification(
-        &record,
-        &op.instance,
-        event,
-    ))));
-    Ok((record, changes))
-}
-
-fn finish(op: &Op, next: LcmOperationState) -> Result<Completion, StoreError> {
-    match super::operation(op.record.op.operation) {
-        Some(operation) => {
-            (operation.finish)(op, next).map_err(|e| StoreError::Broken(e.to_string()))
-        }
-        None => Ok(Completion::default()),
-    }
 }

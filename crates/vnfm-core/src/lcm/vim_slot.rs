@@ -9,11 +9,10 @@ use crate::ports::Watcher as _;
 use crate::vim_limiter::Ticket;
 use futures_util::future::select;
 use std::pin::pin;
-use vnfm_types::LcmOperationType;
 
 /// The operation's slot, held while it is driven here; `None` if its VIM is not registered or it needs none.
 pub(super) async fn acquire(op: &Op) -> Option<Ticket> {
-    if op.record.op.operation == LcmOperationType::ModifyInfo {
+    if !op.operation.uses_vim {
         return None;
     }
     let (vim, _) = op.vim().await.ok()?;

@@ -95,6 +95,7 @@ pub(super) fn engine(
         schemas: Arc::new(vnfm::schema_violations),
         clock: base.clock.clone(),
         limits: engine_limits(config),
+        operations: vnfm_core::lcm::OPERATIONS,
     }))
 }
 

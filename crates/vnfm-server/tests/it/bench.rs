@@ -228,6 +228,7 @@ impl Bench {
             schemas: Arc::new(vnfm::schema_violations),
             clock: clock.clone(),
             limits: Limits::default(),
+            operations: vnfm_core::lcm::OPERATIONS,
         };
         let engine = Engine::new(parts).observed_by(operating.metrics.clone());
         let wake = DriveQueue::default();

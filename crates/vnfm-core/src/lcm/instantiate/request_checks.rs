@@ -1,18 +1,9 @@
 //! Checks of an instantiation request against the instance, its package and its VNFD, before anything is written.
 
 use crate::engine::Engine;
-use crate::ports::{InstanceRecord, StoreError};
+use crate::ports::StoreError;
 use crate::refusal::{self, Refusal, Why};
-use vnfm_types::{InstantiateVnfRequest, InstantiationState, PackageOperationalState};
-
-/// Refuses an instance that is already INSTANTIATED.
-pub(super) fn check_not_instantiated(instance: &InstanceRecord) -> Result<(), Refusal> {
-    if instance.vnf.instantiation_state == InstantiationState::Instantiated {
-        let what = format!("VNF instance `{}` is already INSTANTIATED", instance.vnf.id);
-        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
-    }
-    Ok(())
-}
+use vnfm_types::{InstantiateVnfRequest, PackageOperationalState};
 
 /// Refuses a package that was disabled after the instance was created: nothing more is instantiated from it (SOL005
 /// 9.5.4.4).

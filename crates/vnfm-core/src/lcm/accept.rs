@@ -1,0 +1,172 @@
+//! How a request becomes an operation, the same for each: nothing is written unless every check passes.
+//!
+//! ```text
+//! body ─► instance ─► If-Match ─► can_begin ─► skipped hooks ─► target of the row ─► VIM registered?
+//!      ─► parameters of hooks ─► one transaction: occurrence in its initial state, the instance's one active operation,
+//!                                the row's own changes, the first notification
+//! ```
+
+use super::operation::{Begin, Expected, Operation, Requested, Target, malformed};
+use super::operation_control::{self, Beginning};
+use crate::deployment::Deployment;
+use crate::engine::Engine;
+use crate::hooks;
+use crate::overrides::SkipHooks;
+use crate::ports::InstanceRecord;
+use crate::redact::{Redactor, redact};
+use crate::refusal::{self, Refusal, Why};
+use crate::vims;
+use serde_json::Value;
+use std::sync::Arc;
+use vnfm_types::InstantiationState;
+
+impl Engine {
+    /// Accepts an operation: its occurrence exists in its initial state when this returns its id.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`; `Stale` if the instance is not as expected; `Conflict` if it is busy or not in the state that the
+    /// operation requires; `Unprocessable` if the request is malformed or cannot be served, or if this engine does not
+    /// have the operation. Nothing is changed then.
+    pub async fn begin(
+        &self,
+        tenant: &str,
+        instance_id: &str,
+        begin: Begin<'_>,
+    ) -> Result<String, Refusal> {
+        let (instance, beginning) = accept(self, tenant, instance_id, begin).await?;
+        operation_control::begin(self, instance, beginning).await
+    }
+
+    /// As [`Engine::begin`], but writes nothing: the operation's row, and the deployment that its steps would work on.
+    pub(crate) async fn try_to_begin(
+        &self,
+        tenant: &str,
+        instance_id: &str,
+        begin: Begin<'_>,
+    ) -> Result<Tried, Refusal> {
+        let (instance, beginning) = accept(self, tenant, instance_id, begin).await?;
+        let tried = Tried {
+            operation: beginning.operation,
+            vnf_pkg_id: instance.vnf_pkg_id.clone(),
+            before: instance.deployment.clone(),
+            target: beginning.target.deployment.clone(),
+        };
+        operation_control::try_to_begin(self, instance, beginning).await?;
+        Ok(tried)
+    }
+}
+
+/// An operation that could begin.
+pub(crate) struct Tried {
+    pub(crate) operation: &'static Operation,
+    pub(crate) vnf_pkg_id: String,
+    pub(crate) before: Option<Arc<Deployment>>,
+    pub(crate) target: Option<Arc<Deployment>>,
+}
+
+/// Makes every check, in the order at the top of the file.
+async fn accept(
+    engine: &Engine,
+    tenant: &str,
+    instance_id: &str,
+    begin: Begin<'_>,
+) -> Result<(InstanceRecord, Beginning), Refusal> {
+    let kind = begin.operation.kind;
+    let operation = engine.operation(kind).ok_or_else(|| {
+        let what = format!("unknown operation {kind}");
+        Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what)
+    })?;
+    let body = operation.body.read(begin.body).map_err(|_| malformed())?;
+    let instance = engine.store().instance(tenant, instance_id).await?;
+    check_unchanged(&instance, begin.expected)?;
+    operation.can_begin(&instance)?;
+    let skip = checked_skip(operation, begin.skip)?;
+    let id = uuid::Uuid::new_v4().to_string();
+    let requested = Requested {
+        engine,
+        instance: &instance,
+        op_id: &id,
+        body: &body,
+    };
+    let target = (operation.target)(&requested).await?;
+    let has_resources = instance.vnf.instantiation_state == InstantiationState::Instantiated;
+    if operation.uses_vim && has_resources {
+        vims::check_registered(engine, &instance).await?;
+    }
+    let skipped = skip.as_ref().map(|skip| &skip.hooks[..]);
+    let skipped = skipped.unwrap_or_default();
+    let redacted = redacted(&requested, operation, &target, skipped).await?;
+    let beginning = Beginning {
+        operation,
+        id,
+        target,
+        redacted,
+        skip,
+    };
+    Ok((instance, beginning))
+}
+
+/// Refuses if the instance changed since the caller read it.
+///
+/// # Errors
+///
+/// `Stale`.
+pub(crate) fn check_unchanged(
+    instance: &InstanceRecord,
+    expected: Option<Expected<'_>>,
+) -> Result<(), Refusal> {
+    if expected.is_none_or(|expected| expected(instance)) {
+        return Ok(());
+    }
+    let id = &instance.vnf.id;
+    let what = format!("VNF instance `{id}` has changed since it was read");
+    Err(Refusal::new(Why::Stale, &refusal::STALE, what))
+}
+
+/// The hooks to skip: each must be one of the operation, and there must be a reason.
+fn checked_skip(
+    operation: &Operation,
+    skip: Option<SkipHooks>,
+) -> Result<Option<SkipHooks>, Refusal> {
+    let known = if operation.skippable_hooks {
+        operation.hooks()
+    } else {
+        Vec::new()
+    };
+    skip.map(|skip| skip.checked(&known)).transpose()
+}
+
+/// The request as shown to clients. Checks its parameters, merged over those of the deployment, against the hooks.
+async fn redacted(
+    requested: &Requested<'_>,
+    operation: &'static Operation,
+    target: &Target,
+    skipped: &[String],
+) -> Result<Value, Refusal> {
+    let redacted = || redact(&target.body, None, &mut Redactor::default());
+    let deployed = requested.instance.deployment.as_deref();
+    let (true, Some(wanted)) = (operation.checks_parameters, target.deployment.as_deref()) else {
+        return Ok(redacted());
+    };
+    // Without its package the parameters cannot be checked here; the first step that needs the package reports that.
+    let Ok(package) = requested.package().await else {
+        return Ok(redacted());
+    };
+    let mut params = deployed.map(|deployed| deployed.additional_params.clone());
+    let own = target.body["additionalParams"].as_object();
+    match (&mut params, own) {
+        (Some(params), Some(own)) => hooks::merge_params(params, own),
+        (None, own) => params = own.cloned(),
+        (Some(_), None) => {}
+    }
+    let check = hooks::ParameterCheck {
+        package: &package,
+        flavour: &wanted.flavour_id,
+        operation,
+        params: &params.unwrap_or_default(),
+        skipped,
+        deployed,
+    };
+    hooks::check_parameters(requested.engine, &check, &target.body)
+}

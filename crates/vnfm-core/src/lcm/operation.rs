@@ -1,0 +1,249 @@
+//! An operation is one row: whatever another part of the VNFM needs to know about it, this row says.
+//!
+//! | derived from the row | where |
+//! |---|---|
+//! | acceptance: state, conditions, parameters, VIM, first transaction | `accept` |
+//! | dry run, progress, what a rollback undoes | `plan`, `explain` |
+//! | grant request, what the grant may decide | `grant_request`, `grant_check` |
+//! | hooks and their parameter schemas | `hooks` |
+//! | slot at the VIM | `vim_slot` |
+//! | routes, links, command line | server and `vnfmctl` |
+
+use super::step::Step;
+use super::{Op, grant_request::GrantNeeds};
+use crate::deployment::Deployment;
+use crate::engine::Engine;
+use crate::overrides::SkipHooks;
+use crate::ports::{Change, HookRequest, InstanceRecord, PortError};
+use crate::refusal::{self, Refusal, Why};
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+use vnfm_descriptor::Package;
+use vnfm_types::{
+    InstantiationState, LcmOperationState, LcmOperationType, ResourceChanges, VnfInfoModifications,
+};
+
+/// An operation: how it begins, its steps, and what its end writes.
+pub struct Operation {
+    /// Its type; no two operations of an engine have the same.
+    pub kind: LcmOperationType,
+    /// Task resource below the instance: `heal` for `POST …/vnf_instances/{id}/heal`. `None`: PATCH of the instance.
+    pub task: Option<&'static str>,
+    /// Its name in the VNFD's `Vnflcm` interface, such as `change_flavour`.
+    pub interface_operation: &'static str,
+    /// Data type of the request.
+    pub body: Body,
+    /// When it may begin.
+    pub requires: Requires,
+    /// Whether it takes one of the slots at its VIM while it is driven.
+    pub uses_vim: bool,
+    /// Whether a caller may skip its hooks (`X-Vnfm-Skip-Hooks`).
+    pub skippable_hooks: bool,
+    /// Whether `additionalParams` must match the schemas of its hooks when it is requested.
+    pub checks_parameters: bool,
+    /// What it asks of the NFVO; `None`: it needs no grant.
+    pub grant: Option<GrantRule>,
+    /// Checks the request and determines what the instance should be afterwards.
+    pub target: TargetFn,
+    /// Adds to the request of its hooks what only this operation has.
+    pub hook_request: fn(&Op, &mut HookRequest) -> Result<(), PortError>,
+    /// In the order in which they run.
+    pub steps: &'static [Step],
+    /// What a final state, or `FAILED_TEMP`, writes in addition.
+    pub finish: fn(&Op, LcmOperationState) -> Result<Completion, PortError>,
+}
+
+/// The state of the instance in which an operation may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requires {
+    /// `NOT_INSTANTIATED`.
+    NotInstantiated,
+    /// `INSTANTIATED`.
+    Instantiated,
+    /// No state in particular.
+    Nothing,
+}
+
+/// What an operation asks of the NFVO, and what the answer may decide.
+pub struct GrantRule {
+    /// The resources that it adds, removes and updates.
+    pub needs: fn(&Op) -> Result<GrantNeeds, PortError>,
+    /// What a grant may decide beyond its approval.
+    pub decides: GrantDecides,
+}
+
+/// What a grant may decide beyond its approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrantDecides {
+    /// VIM, external links, parameters and placement of the target.
+    Placement,
+    /// Parameters only: the VNF stays where it is.
+    Parameters,
+}
+
+/// The data type of a request: reads a body, and returns it without members that the type does not have.
+#[derive(Clone, Copy)]
+pub struct Body {
+    /// Name in SOL003, such as `HealVnfRequest`.
+    pub name: &'static str,
+    read: fn(Value) -> Result<Value, serde_json::Error>,
+}
+
+impl Body {
+    /// The data type `T`, which SOL003 calls `name`.
+    pub const fn new<T: Serialize + DeserializeOwned>(name: &'static str) -> Self {
+        let read = |body| serde_json::to_value(serde_json::from_value::<T>(body)?);
+        Self { name, read }
+    }
+
+    /// The body as the data type has it.
+    ///
+    /// # Errors
+    ///
+    /// If a member is missing or of another type. The error may quote a value, which may be a secret.
+    pub fn read(&self, body: Value) -> Result<Value, serde_json::Error> {
+        (self.read)(body)
+    }
+}
+
+/// Checks a request, and determines what the instance should be afterwards.
+pub type TargetFn = for<'a> fn(&'a Requested<'a>) -> BoxFuture<'a, Result<Target, Refusal>>;
+
+/// A request that is being accepted.
+pub struct Requested<'a> {
+    /// The engine that accepts it.
+    pub engine: &'a Engine,
+    /// The instance as it is.
+    pub instance: &'a InstanceRecord,
+    /// Id of the new occurrence.
+    pub op_id: &'a str,
+    pub(super) body: &'a Value,
+}
+
+impl Requested<'_> {
+    /// The request as its type.
+    ///
+    /// # Errors
+    ///
+    /// `Unprocessable` if the body has another type than [`Operation::body`].
+    pub fn request<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
+        T::deserialize(self.body).map_err(|_| malformed())
+    }
+
+    /// The tenant that owns the instance.
+    pub fn tenant(&self) -> &str {
+        &self.instance.tenant
+    }
+
+    /// The VNF package of the instance.
+    ///
+    /// # Errors
+    ///
+    /// If its file cannot be read.
+    pub async fn package(&self) -> Result<Arc<Package>, PortError> {
+        let packages = &self.engine.parts.packages;
+        packages
+            .package(self.tenant(), &self.instance.vnf_pkg_id)
+            .await
+    }
+
+    /// The instance stays as it is; the request is stored as it came.
+    pub fn unchanged(&self) -> Target {
+        Target {
+            deployment: self.instance.deployment.clone(),
+            body: self.body.clone(),
+            changes: Vec::new(),
+        }
+    }
+}
+
+/// The error of a body that does not match its type. It does not quote the body, which may contain a secret.
+pub(super) fn malformed() -> Refusal {
+    let what = "the body does not have the form that SOL003 defines for this operation";
+    Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what)
+}
+
+/// What an accepted request leads to.
+pub struct Target {
+    /// What the instance should be once the operation is COMPLETED; `None`: it has no resources then.
+    pub deployment: Option<Arc<Deployment>>,
+    /// The request to store, with its secrets.
+    pub body: Value,
+    /// Changes in the transaction that begins the operation.
+    pub changes: Vec<Change>,
+}
+
+/// Whether an instance still is as the caller last read it (`If-Match`, `If-Unmodified-Since`).
+pub type Expected<'a> = &'a (dyn Fn(&InstanceRecord) -> bool + Sync);
+
+/// A request to begin an operation; see [`Engine::begin`].
+pub struct Begin<'a> {
+    /// One of [`Engine::operations`].
+    pub operation: &'static Operation,
+    /// The request, as [`Operation::body`] defines it.
+    pub body: Value,
+    /// Hooks to skip.
+    pub skip: Option<SkipHooks>,
+    /// Condition on the instance; `None`: unconditional.
+    pub expected: Option<Expected<'a>>,
+}
+
+impl Begin<'_> {
+    /// A request without condition that skips no hook.
+    pub const fn new(operation: &'static Operation, body: Value) -> Self {
+        Self {
+            operation,
+            body,
+            skip: None,
+            expected: None,
+        }
+    }
+}
+
+/// What the end of an operation writes, in the transaction of its last state.
+#[derive(Default)]
+pub struct Completion {
+    /// The instance after the operation.
+    pub instance: Option<InstanceRecord>,
+    /// Changed resources, for the occurrence.
+    pub resource_changes: Option<ResourceChanges>,
+    /// Attributes that a modification changed, for the occurrence.
+    pub changed_info: Option<VnfInfoModifications>,
+    /// Other rows to write.
+    pub changes: Vec<Change>,
+}
+
+impl Operation {
+    /// Refuses an instance in a state in which the operation cannot begin. A busy instance is refused later, when the
+    /// operation is written.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict`, with the instance's state.
+    pub fn can_begin(&self, instance: &InstanceRecord) -> Result<(), Refusal> {
+        let state = match (self.requires, instance.vnf.instantiation_state) {
+            (Requires::NotInstantiated, InstantiationState::Instantiated) => "already INSTANTIATED",
+            (Requires::Instantiated, InstantiationState::NotInstantiated) => "NOT_INSTANTIATED",
+            (Requires::Nothing, _)
+            | (Requires::NotInstantiated, InstantiationState::NotInstantiated)
+            | (Requires::Instantiated, InstantiationState::Instantiated) => return Ok(()),
+        };
+        let what = format!("VNF instance `{}` is {state}", instance.vnf.id);
+        Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what))
+    }
+
+    /// Names of its hooks, in the order in which they run.
+    pub fn hooks(&self) -> Vec<&'static str> {
+        let hooks = self.steps.iter().filter(|step| step.is_hook());
+        hooks.map(|step| step.name).collect()
+    }
+
+    /// True if a rollback undoes this step: it has an undo, and no step up to it rules out a rollback.
+    pub fn is_undone(&self, step: &Step) -> bool {
+        let upto = self.steps.iter().take_while(|one| one.name != step.name);
+        step.has_undo() && upto.into_iter().all(|one| !one.is_irreversible())
+    }
+}
