@@ -4,8 +4,10 @@
 //! path to the package; the artifact can then be read like a file of the package, by its URI.
 
 use crate::archive::{Algorithm, ReadError, hex};
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::meta::ManifestSource;
+use crate::sink::Sink;
 use serde::Serialize;
 use sha2::digest::DynDigest;
 use std::collections::BTreeMap;

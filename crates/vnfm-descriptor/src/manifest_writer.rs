@@ -116,7 +116,7 @@ fn preserved(text: &str) -> (String, String) {
 fn hash(package: &Package, name: &str) -> Result<String, Findings> {
     package.sha256_of(name).map_err(|error| {
         let span = crate::finding::Span::file(name);
-        let code = crate::finding::codes::IO;
+        let code = crate::codes::IO;
         Findings::one(crate::finding::Finding::new(code, span, error.to_string()))
     })
 }

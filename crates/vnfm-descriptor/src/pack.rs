@@ -10,9 +10,11 @@
 //! Hidden files of a folder (version control, editors) are skipped; links are refused.
 
 use crate::archive::cannot_read;
-use crate::finding::{Finding, Findings, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Findings, Span};
 use crate::limits::Limits;
 use crate::package::Package;
+use crate::sink::Sink;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Cursor, Seek, Write};

@@ -8,8 +8,10 @@
 //! not unpacked.
 
 use crate::archive::{Algorithm, Archive, Expected, ReadError, Zip, hex};
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::limits::Limits;
+use crate::sink::Sink;
 use sha2::digest::DynDigest;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -57,7 +59,7 @@ impl Archive {
 
 impl Archive {
     /// The hash of a file in hexadecimal.
-    pub(crate) fn hash(&self, path: &str, algorithm: Algorithm) -> Result<String, ReadError> {
+    pub fn hash(&self, path: &str, algorithm: Algorithm) -> Result<String, ReadError> {
         let mut hashing = Hashing::new(algorithm);
         self.copy(path, &mut hashing)?;
         Ok(hashing.hash())
