@@ -13,7 +13,6 @@ use crate::sink::Sink;
 use sha2::digest::DynDigest;
 use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -410,7 +409,7 @@ fn check_file_and_folder(folded: &BTreeMap<String, String>, sink: &mut Sink) {
 
 fn open_zip(bytes: &Bytes) -> Result<Zip, Finding> {
     if let Bytes::File(path) = bytes {
-        std::fs::File::open(path).map_err(|error| cannot_read(path, &error))?;
+        std::fs::File::open(path).map_err(|error| Finding::unreadable(path, &error))?;
     }
     ZipArchive::new(bytes.reader()).map_err(|error| {
         Finding::new(
@@ -447,24 +446,4 @@ fn bytes_after(bytes: &Bytes) -> Option<u64> {
         }
     }
     after
-}
-
-/// The finding for a package whose file cannot be opened.
-pub fn cannot_read(path: &Path, error: &io::Error) -> Finding {
-    Finding::new(
-        codes::IO,
-        None,
-        format!("cannot read `{}`: {error}", path.display()),
-    )
-}
-
-/// Formats bytes as lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing into a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }

@@ -7,8 +7,11 @@
 //! not. Every code of this crate is in `codes.rs`; `vnfm-lint` explains them.
 //! Findings that merely follow from another one are dropped (`consequences.rs`).
 
+use crate::codes;
 use serde::Serialize;
 use std::fmt;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A position in a file of the package.
@@ -114,6 +117,12 @@ impl Finding {
             hint: None,
             subject: Subject::default(),
         }
+    }
+
+    /// The finding for a file or folder that the system does not let us read.
+    pub fn unreadable(path: &Path, error: &io::Error) -> Self {
+        let message = format!("cannot read `{}`: {error}", path.display());
+        Self::new(codes::IO, None, message)
     }
 
     /// Sets what it is about.
@@ -234,7 +243,6 @@ pub fn sort(findings: &mut Vec<Finding>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codes;
 
     #[test]
     fn a_finding_is_displayed_like_a_compiler_error() {

@@ -34,6 +34,7 @@ mod pack;
 mod package;
 mod path;
 pub mod raw;
+mod repack;
 mod shape;
 mod sink;
 mod suggest;
@@ -66,8 +67,9 @@ pub use order::{
     InvalidValue, Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable, type_of,
 };
 pub use outer::SignedArchive;
-pub use pack::{excerpt, pack, pack_to, repack, wrap};
+pub use pack::{pack, pack_to, wrap};
 pub use package::Package;
 pub use path::{PathError, normalise};
+pub use repack::{excerpt, repack};
 pub use suggest::nearest;
 pub use variables::{Marked, MissingVariable, Variables, substitute, text_of};

@@ -2,7 +2,7 @@
 //!
 //! For `vnfm-lint`, which examines what onboarding accepts; changes more often than the rest of this crate.
 
-pub use crate::archive::{Algorithm, Archive, cannot_read};
+pub use crate::archive::{Algorithm, Archive};
 pub use crate::consequences::{Relation, Rule};
 pub use crate::finding::sort;
 pub use crate::meta::Meta;

@@ -12,7 +12,7 @@ use crate::{heat, kubernetes, package, secrets};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
-use vnfm_descriptor::raw::{Archive, Node, Sink, cannot_read, folder, parse_all, resolve};
+use vnfm_descriptor::raw::{Archive, Node, Sink, folder, parse_all, resolve};
 use vnfm_descriptor::{Finding, Findings, Limits, Span, normalise};
 use zip::write::SimpleFileOptions;
 
@@ -147,7 +147,7 @@ fn text_of(path: &Path, limits: &Limits) -> Result<String, Finding> {
     let mut bytes = Vec::new();
     let limit = limits.yaml_bytes as u64 + 1;
     let read = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    read.map_err(|error| cannot_read(path, &error))?;
+    read.map_err(|error| Finding::unreadable(path, &error))?;
     let name = path
         .file_name()
         .and_then(|name| name.to_str())
