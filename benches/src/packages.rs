@@ -342,10 +342,7 @@ fn fill(to: &mut impl std::io::Write, image: Image) -> Result<String> {
         hash.update(bytes);
         to.write_all(bytes)?;
     }
-    Ok(hash
-        .finalize()
-        .iter()
-        .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")))
+    Ok(hex::encode(hash.finalize()))
 }
 
 /// A descriptor with this number of VDUs, each with a connection point, and of levels.

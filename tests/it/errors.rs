@@ -54,8 +54,8 @@ fn rendered() -> String {
         writeln!(page, "| `{name}` | {means} | {next} |").unwrap();
     }
     page.push_str("\n## Findings in packages\n\n| code | means |\n|---|---|\n");
-    for code in vnfm_descriptor::CODES {
-        writeln!(page, "| `{}` | {} |", code.code, code.meaning).unwrap();
+    for known in vnfm_lint::EXPLANATIONS {
+        writeln!(page, "| `{}` | {} |", known.code, known.meaning).unwrap();
     }
     page
 }

@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-schema", &[]),
     ("vnfm-descriptor", &["vnfm-types"]),
     ("vnfm-signature", &["vnfm-descriptor"]),
+    ("vnfm-lint", &["vnfm-descriptor"]),
     ("vnfm-core", &["vnfm-types", "vnfm-descriptor"]),
     (
         "vnfm-conformance",
@@ -47,6 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "vnfm-types",
             "vnfm-descriptor",
+            "vnfm-lint",
             "vnfm-signature",
             "vnfm-plugin-host",
             "vnfm",

@@ -1,8 +1,8 @@
-//! `docs/lint.md` is generated from the codes of findings and their explanations. With `VNFM_UPDATE_GENERATED=1` this test
+//! `docs/lint.md` is generated from the explanations in `crates/vnfm-lint/explain`. With `VNFM_UPDATE_GENERATED=1` this test
 //! regenerates it; otherwise it fails if the page is not current.
 
 use std::fmt::Write as _;
-use vnfm_descriptor::{CODES, EXPLANATIONS, Explanation};
+use vnfm_lint::{EXPLANATIONS, Explanation};
 use vnfm_tests::sources::assert_page_current;
 
 const HEAD: &str = "# Lint\n\n\
@@ -17,22 +17,19 @@ entry file, to findings without a line and to files without comments. Errors can
 
 fn rendered() -> String {
     let mut page = HEAD.to_owned();
-    for (family, explanations) in EXPLANATIONS {
-        writeln!(page, "\n## {family}").unwrap();
+    for group in EXPLANATIONS.chunk_by(|one, other| one.group == other.group) {
+        writeln!(page, "\n## {}", group[0].group).unwrap();
         for Explanation {
             code,
+            meaning,
             expected,
             wrong,
             right,
             clause,
             ..
-        } in *explanations
+        } in group
         {
-            let meaning = CODES
-                .iter()
-                .find(|known| known.code == *code)
-                .map(|known| known.meaning);
-            writeln!(page, "\n### {code}\n{}", meaning.unwrap()).unwrap();
+            writeln!(page, "\n### {code}\n{meaning}").unwrap();
             writeln!(page, "\n*Expected:* {expected}\n*By:* {clause}.\n").unwrap();
             writeln!(page, "```text\n{wrong}\n```\nFixed:\n```text\n{right}\n```").unwrap();
         }

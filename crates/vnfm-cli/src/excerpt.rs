@@ -19,7 +19,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::Path;
-use vnfm_descriptor::{Finding, Report, Severity};
+use vnfm_descriptor::{Finding, Severity};
+use vnfm_lint::Report;
 
 /// All findings of a report.
 pub fn text(path: &Path, report: &Report) -> String {
@@ -75,7 +76,7 @@ fn one(
         }
         _ => elements.push(Origin::path(file.as_str()).into()),
     }
-    let explanation = vnfm_descriptor::explain(finding.code).filter(|_| first);
+    let explanation = vnfm_lint::explain(finding.code).filter(|_| first);
     if let Some(explanation) = explanation {
         let expected = Level::NOTE
             .with_name("expected")

@@ -7,7 +7,8 @@ use crate::commands::{Linted, file_path};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::{Value, json};
 use std::path::Path;
-use vnfm_descriptor::{CODES, Finding, Report, Severity};
+use vnfm_descriptor::{Finding, Severity};
+use vnfm_lint::{EXPLANATIONS, Explanation, Report};
 
 /// The JSON Schema of SARIF.
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
@@ -42,7 +43,7 @@ pub fn log(all: &[Linted]) -> Value {
             "tool": {"driver": {
                 "name": "vnfmctl lint",
                 "version": env!("CARGO_PKG_VERSION"),
-                "rules": CODES.iter().map(|code| rule(code.code, code.meaning)).collect::<Value>(),
+                "rules": EXPLANATIONS.iter().map(rule).collect::<Value>(),
             }},
             "columnKind": "unicodeCodePoints",
             "results": results,
@@ -50,21 +51,18 @@ pub fn log(all: &[Linted]) -> Value {
     })
 }
 
-fn rule(code: &str, meaning: &str) -> Value {
-    let mut rule = json!({
-        "id": code,
-        "shortDescription": {"text": meaning},
-        "defaultConfiguration": {"level": level(code.starts_with("E-"))},
-    });
-    if let Some(known) = vnfm_descriptor::explain(code) {
-        rule["fullDescription"] = json!({"text": known.expected});
-        let text = format!(
-            "Wrong:\n{}\n\nRight:\n{}\n\nBy: {}",
-            known.wrong, known.right, known.clause
-        );
-        rule["help"] = json!({"text": text});
-    }
-    rule
+fn rule(known: &Explanation) -> Value {
+    let help = format!(
+        "Wrong:\n{}\n\nRight:\n{}\n\nBy: {}",
+        known.wrong, known.right, known.clause
+    );
+    json!({
+        "id": known.code,
+        "shortDescription": {"text": known.meaning},
+        "defaultConfiguration": {"level": level(known.code.starts_with("E-"))},
+        "fullDescription": {"text": known.expected},
+        "help": {"text": help},
+    })
 }
 
 fn level(error: bool) -> &'static str {
@@ -78,7 +76,7 @@ fn result(path: &Path, report: &Report, finding: &Finding) -> Value {
     };
     json!({
         "ruleId": finding.code,
-        "ruleIndex": CODES.iter().position(|code| code.code == finding.code),
+        "ruleIndex": EXPLANATIONS.iter().position(|code| code.code == finding.code),
         "level": level(finding.severity == Severity::Error),
         "message": {"text": text},
         "locations": [location(path, report, finding)],

@@ -5,13 +5,14 @@
 //! trusted.
 
 use crate::bytes::{Bytes, Reader};
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::limits::Limits;
 use crate::path::{PathError, normalise};
+use crate::sink::Sink;
 use sha2::digest::DynDigest;
 use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -68,16 +69,20 @@ pub(crate) struct Expected {
 
 /// A hash algorithm of manifests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Algorithm {
+pub enum Algorithm {
+    /// 28 bytes.
     Sha224,
+    /// 32 bytes.
     Sha256,
+    /// 48 bytes.
     Sha384,
+    /// 64 bytes.
     Sha512,
 }
 
 impl Algorithm {
     /// Finds an algorithm by its name, with or without `-`; case does not matter.
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         match name.to_ascii_uppercase().replace('-', "").as_str() {
             "SHA224" => Some(Algorithm::Sha224),
             "SHA256" => Some(Algorithm::Sha256),
@@ -88,7 +93,7 @@ impl Algorithm {
     }
 
     /// The name as SOL004 spells it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Algorithm::Sha224 => "SHA-224",
             Algorithm::Sha256 => "SHA-256",
@@ -111,7 +116,7 @@ pub(crate) type Zip = ZipArchive<Reader>;
 
 /// The files of a package.
 #[derive(Debug)]
-pub(crate) struct Archive {
+pub struct Archive {
     bytes: Bytes,
     /// The parsed directory; cloned for each read.
     pub(crate) zip: Zip,
@@ -123,7 +128,7 @@ pub(crate) struct Archive {
 
 impl Archive {
     /// Opens a folder, a zip file, or bytes.
-    pub(crate) fn open(path: &Path, limits: &Limits, sink: &mut Sink) -> Option<Self> {
+    pub fn open(path: &Path, limits: &Limits, sink: &mut Sink) -> Option<Self> {
         if !path.is_dir() {
             return Archive::list(Bytes::File(path.into()), limits, sink);
         }
@@ -140,7 +145,7 @@ impl Archive {
     }
 
     /// Opens a zip archive in memory.
-    pub(crate) fn bytes(bytes: Arc<[u8]>, limits: &Limits, sink: &mut Sink) -> Option<Self> {
+    pub fn bytes(bytes: Arc<[u8]>, limits: &Limits, sink: &mut Sink) -> Option<Self> {
         Archive::list(Bytes::Memory(bytes), limits, sink)
     }
 
@@ -150,12 +155,12 @@ impl Archive {
     }
 
     /// The paths of all files, sorted.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
 
     /// Whether there is such a file; `path` must be normalised.
-    pub(crate) fn has(&self, path: &str) -> bool {
+    pub fn has(&self, path: &str) -> bool {
         self.entries.contains_key(path)
     }
 
@@ -171,7 +176,7 @@ impl Archive {
     }
 
     /// Reads a file of at most `limit` bytes.
-    pub(crate) fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
+    pub fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
         let mut bytes = Vec::new();
         let taken = self.with_file(path, |file| file.take(limit + 1).read_to_end(&mut bytes))?;
         if taken as u64 > limit {
@@ -404,7 +409,7 @@ fn check_file_and_folder(folded: &BTreeMap<String, String>, sink: &mut Sink) {
 
 fn open_zip(bytes: &Bytes) -> Result<Zip, Finding> {
     if let Bytes::File(path) = bytes {
-        std::fs::File::open(path).map_err(|error| cannot_read(path, &error))?;
+        std::fs::File::open(path).map_err(|error| Finding::unreadable(path, &error))?;
     }
     ZipArchive::new(bytes.reader()).map_err(|error| {
         Finding::new(
@@ -441,23 +446,4 @@ fn bytes_after(bytes: &Bytes) -> Option<u64> {
         }
     }
     after
-}
-
-pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> Finding {
-    Finding::new(
-        codes::IO,
-        None,
-        format!("cannot read `{}`: {error}", path.display()),
-    )
-}
-
-/// Formats bytes as lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing into a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }

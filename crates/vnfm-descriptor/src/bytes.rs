@@ -60,7 +60,7 @@ impl Bytes {
         let mut chunk = vec![0; CHUNK_SIZE];
         loop {
             match reader.read(&mut chunk)? {
-                0 => return Ok(super::archive::hex(&hash.finalize())),
+                0 => return Ok(hex::encode(hash.finalize())),
                 count => hash.update(&chunk[..count]),
             }
         }

@@ -1,12 +1,12 @@
 //! Packaged Helm charts: a gzipped tar of one folder that contains `Chart.yaml` (Helm's "chart file structure").
 //! Only the metadata is read; nothing is rendered.
 
-use crate::finding::Sink;
 use crate::limits::Limits;
+use crate::sink::Sink;
 use crate::yaml::{Node, parse};
 use flate2::read::GzDecoder;
 use serde::Serialize;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Read};
 
 /// The metadata of a Helm chart, from its `Chart.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,102 +29,90 @@ pub struct Chart {
     pub dependencies: Vec<String>,
 }
 
+/// Why a file is not a Helm chart.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ChartError(String);
+
 /// Bytes of a chart that are unpacked at most.
 const MAX_UNPACKED: u64 = 64 << 20;
-/// Size in bytes of a tar header, and of the blocks that contents are padded to.
-const BLOCK: usize = 512;
 const CHART_FILE: &str = "Chart.yaml";
 
-/// Reads a packaged chart; the error says why it is not a Helm chart.
-pub(crate) fn read(packed: &[u8], limits: &Limits) -> Result<Chart, String> {
-    let text = chart_yaml(packed, limits)?;
-    let mut sink = Sink::default();
-    let Some(node) = parse(&text, CHART_FILE, limits, &mut sink) else {
-        let findings = sink.all();
-        let cause = findings
-            .first()
-            .map(ToString::to_string)
-            .unwrap_or_default();
-        return Err(format!("its `{CHART_FILE}` cannot be read: {cause}"));
-    };
-    let text = |key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
-    let required =
-        |key: &str| text(key).ok_or_else(|| format!("its `{CHART_FILE}` has no `{key}`"));
-    let dependencies = node
-        .get("dependencies")
-        .map(Node::items)
-        .unwrap_or_default();
-    let name = |dependency: &Node| {
-        dependency
-            .get("name")
-            .and_then(Node::as_str)
-            .map(str::to_owned)
-    };
-    Ok(Chart {
-        api_version: required("apiVersion")?,
-        name: required("name")?,
-        version: required("version")?,
-        app_version: text("appVersion"),
-        description: text("description"),
-        library: text("type").as_deref() == Some("library"),
-        dependencies: dependencies.iter().filter_map(name).collect(),
-    })
+impl Chart {
+    /// Reads a packaged chart: a gzipped tar with a `Chart.yaml` in its folder.
+    ///
+    /// # Errors
+    /// It is not a Helm chart, or its `Chart.yaml` has more than [`Limits::yaml_bytes`].
+    pub fn read(packed: &[u8], limits: &Limits) -> Result<Self, ChartError> {
+        let text = chart_yaml(packed, limits).map_err(ChartError)?;
+        let mut sink = Sink::default();
+        let Some(node) = parse(&text, CHART_FILE, limits, &mut sink) else {
+            let findings = sink.all();
+            let cause = findings.first().map(ToString::to_string);
+            let cause = cause.unwrap_or_default();
+            let message = format!("its `{CHART_FILE}` cannot be read: {cause}");
+            return Err(ChartError(message));
+        };
+        let text = |key: &str| node.get(key).and_then(Node::as_str).map(ToOwned::to_owned);
+        let missing = |key: &str| ChartError(format!("its `{CHART_FILE}` has no `{key}`"));
+        let required = |key: &str| text(key).ok_or_else(|| missing(key));
+        let dependencies = node.get("dependencies").map(Node::items);
+        let name = |dependency: &Node| dependency.get("name")?.as_str().map(ToOwned::to_owned);
+        Ok(Self {
+            api_version: required("apiVersion")?,
+            name: required("name")?,
+            version: required("version")?,
+            app_version: text("appVersion"),
+            description: text("description"),
+            library: text("type").as_deref() == Some("library"),
+            dependencies: dependencies
+                .into_iter()
+                .flatten()
+                .filter_map(name)
+                .collect(),
+        })
+    }
 }
 
-/// Finds `Chart.yaml` in a gzipped tar and returns its text.
+/// The text of `Chart.yaml` in a gzipped tar.
 fn chart_yaml(packed: &[u8], limits: &Limits) -> Result<String, String> {
-    let mut tar = GzDecoder::new(packed).take(MAX_UNPACKED);
-    let mut header = [0_u8; BLOCK];
-    loop {
-        match tar.read_exact(&mut header) {
-            Ok(()) if header[0] != 0 => {}
-            Err(error) if error.kind() != ErrorKind::UnexpectedEof => {
-                return Err(format!("it is not a gzipped tar: {error}"));
-            }
-            _ => return Err(format!("it has no folder with a `{CHART_FILE}`")),
-        }
-        let size =
-            octal(&header[124..136]).ok_or("it is not a tar: a size in it is not a number")?;
-        if is_chart_yaml(&header) {
-            let max = limits.yaml_bytes as u64;
-            if size > max {
-                return Err(format!("its `{CHART_FILE}` has more than {max} bytes"));
-            }
-            let mut text = String::new();
-            let read = tar.by_ref().take(size).read_to_string(&mut text);
-            return match read {
-                Ok(_) if text.len() as u64 == size => Ok(text),
-                Ok(_) => Err("it is truncated".to_owned()),
-                Err(error) => Err(format!("its `{CHART_FILE}` cannot be read: {error}")),
-            };
-        }
-        let padded = size.div_ceil(BLOCK as u64).saturating_mul(BLOCK as u64);
-        let skipped = io::copy(&mut tar.by_ref().take(padded), &mut io::sink());
-        skipped.map_err(|error| format!("it is not a gzipped tar: {error}"))?;
-    }
+    let mut tar = tar::Archive::new(GzDecoder::new(packed).take(MAX_UNPACKED));
+    let found = find_chart_yaml(&mut tar, limits.yaml_bytes as u64);
+    // A tar that goes on where the limit cuts it off is not damaged.
+    let is_cut = tar.into_inner().limit() == 0;
+    let found = found.or_else(|reason| if is_cut { Ok(None) } else { Err(reason) })?;
+    found.ok_or_else(|| format!("it has no folder with a `{CHART_FILE}`"))
 }
 
-/// Whether a header belongs to the regular file `<folder>/Chart.yaml`.
-fn is_chart_yaml(header: &[u8; BLOCK]) -> bool {
-    let name = header[..100]
-        .split(|byte| *byte == 0)
-        .next()
-        .unwrap_or_default();
-    let name = name.strip_prefix(b"./").unwrap_or(name);
-    let regular = matches!(header[156], 0 | b'0');
-    let parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
-    regular
+/// The text of `<folder>/Chart.yaml`, a regular file of at most `max` bytes.
+fn find_chart_yaml<R: Read>(tar: &mut tar::Archive<R>, max: u64) -> Result<Option<String>, String> {
+    let not_a_tar = |error: io::Error| format!("it is not a gzipped tar: {error}");
+    for entry in tar.entries().map_err(not_a_tar)? {
+        let entry = entry.map_err(not_a_tar)?;
+        if !is_chart_yaml(&entry) {
+            continue;
+        }
+        let size = entry.size();
+        if size > max {
+            return Err(format!("its `{CHART_FILE}` has more than {max} bytes"));
+        }
+        let mut text = String::new();
+        return match entry.take(max).read_to_string(&mut text) {
+            Ok(_) if text.len() as u64 == size => Ok(Some(text)),
+            Ok(_) => Err("it is truncated".to_owned()),
+            Err(error) => Err(format!("its `{CHART_FILE}` cannot be read: {error}")),
+        };
+    }
+    Ok(None)
+}
+
+/// Whether an entry is the regular file `<folder>/Chart.yaml`.
+fn is_chart_yaml<R: Read>(entry: &tar::Entry<'_, R>) -> bool {
+    let path = entry.path_bytes();
+    let path = path.strip_prefix(b"./").unwrap_or(&path);
+    let parts: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
+    entry.header().entry_type().is_file()
         && matches!(parts[..], [folder, file] if !folder.is_empty() && file == CHART_FILE.as_bytes())
-}
-
-/// Reads a number in tar's format: octal digits, padded with blanks or NULs.
-fn octal(field: &[u8]) -> Option<u64> {
-    let text = std::str::from_utf8(field).ok()?.trim_matches(['\0', ' ']);
-    if text.is_empty() {
-        Some(0)
-    } else {
-        u64::from_str_radix(text, 8).ok()
-    }
 }
 
 #[cfg(test)]
@@ -134,20 +122,29 @@ mod tests {
     use flate2::write::GzEncoder;
     use std::io::Write as _;
 
+    /// Size in bytes of a tar header, and of the blocks that contents are padded to.
+    const BLOCK: usize = 512;
+
     /// A tar archive of these files.
     fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
-        let mut bytes = Vec::new();
+        let mut builder = tar::Builder::new(Vec::new());
         for (name, content) in files {
-            let mut header = [0_u8; BLOCK];
-            header[..name.len()].copy_from_slice(name.as_bytes());
-            header[124..135].copy_from_slice(format!("{:011o}", content.len()).as_bytes());
-            header[156] = b'0';
-            bytes.extend(header);
-            bytes.extend(*content);
-            bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+            let mut header = tar::Header::new_gnu();
+            header.set_size(content.len() as u64);
+            header.set_mode(0o644);
+            builder.append_data(&mut header, name, *content).unwrap();
         }
-        bytes.extend([0; 2 * BLOCK]);
-        bytes
+        builder.into_inner().unwrap()
+    }
+
+    /// The tar with another size in the header of its first file.
+    fn with_size(mut tar: Vec<u8>, size: &[u8; 11]) -> Vec<u8> {
+        let mut header = tar::Header::new_gnu();
+        header.as_mut_bytes().copy_from_slice(&tar[..BLOCK]);
+        header.as_mut_bytes()[124..135].copy_from_slice(size);
+        header.set_cksum();
+        tar[..BLOCK].copy_from_slice(header.as_bytes());
+        tar
     }
 
     fn packed(bytes: &[u8]) -> Vec<u8> {
@@ -156,8 +153,8 @@ mod tests {
         gzip.finish().unwrap()
     }
 
-    fn read_default(bytes: &[u8]) -> Result<Chart, String> {
-        read(bytes, &Limits::default())
+    fn read_default(bytes: &[u8]) -> Result<Chart, ChartError> {
+        Chart::read(bytes, &Limits::default())
     }
 
     const WEB: &str = "apiVersion: v2\nname: web\nversion: 1.10.0\nappVersion: \"1\"\ndependencies:\n  - {name: redis, version: 1.0.0}\n";
@@ -185,14 +182,13 @@ mod tests {
     #[test]
     fn other_files_are_refused_with_the_reason() {
         let one = |name: &str, text: &[u8]| packed(&tar(&[(name, text)]));
-        let mut bent = tar(&[("web/Chart.yaml", WEB.as_bytes())]);
-        bent[124..135].copy_from_slice(b"not a size!");
+        let bent = with_size(tar(&[("web/Chart.yaml", WEB.as_bytes())]), b"not a size!");
         let mut short = tar(&[("web/Chart.yaml", WEB.as_bytes())]);
         short.truncate(BLOCK + 10);
         for (bytes, reason) in [
             (b"apiVersion: v2, name: web".to_vec(), "not a gzipped tar"),
-            (Vec::new(), "`Chart.yaml`"),
-            (packed(b"text"), "no folder with a `Chart.yaml`"),
+            (Vec::new(), "unexpected end of file"),
+            (packed(b"text"), "not a gzipped tar"),
             (
                 one("Chart.yaml", WEB.as_bytes()),
                 "no folder with a `Chart.yaml`",
@@ -207,26 +203,50 @@ mod tests {
             ),
             (one("web/Chart.yaml", b"a: [1\n"), "cannot be read"),
             (one("web/Chart.yaml", b"\xff"), "cannot be read"),
-            (packed(&bent), "a size in it is not a number"),
+            (packed(&bent), "not a number"),
             (packed(&short), "truncated"),
         ] {
-            let error = read_default(&bytes).unwrap_err();
+            let error = read_default(&bytes).unwrap_err().to_string();
             assert!(error.contains(reason), "`{error}` lacks `{reason}`");
         }
     }
 
     #[test]
     fn a_bomb_is_not_fully_unpacked() {
-        let mut header = tar(&[("web/large", b"")]);
+        let mut header = with_size(tar(&[("web/large", b"")]), b"77777777777");
         header.truncate(BLOCK);
-        header[124..135].copy_from_slice(b"77777777777");
         let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
         gzip.write_all(&header).unwrap();
         let zeros = vec![0; 1 << 20];
         for _ in 0..(MAX_UNPACKED >> 20) + 8 {
             gzip.write_all(&zeros).unwrap();
         }
-        let error = read_default(&gzip.finish().unwrap()).unwrap_err();
+        let error = read_default(&gzip.finish().unwrap())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("no folder"), "{error}");
+    }
+
+    #[test]
+    fn only_a_regular_file_is_the_metadata() {
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut link = tar::Header::new_gnu();
+        link.set_entry_type(tar::EntryType::Symlink);
+        link.set_size(0);
+        builder
+            .append_link(&mut link, "web/Chart.yaml", "/etc/passwd")
+            .unwrap();
+        let error = read_default(&packed(&builder.into_inner().unwrap())).unwrap_err();
+        assert!(error.to_string().contains("no folder"), "{error}");
+    }
+
+    #[test]
+    fn a_long_name_before_the_metadata_is_skipped() {
+        let long = format!("web/templates/{}", "x".repeat(200));
+        let files = [
+            (long.as_str(), &b"a: 1"[..]),
+            ("web/Chart.yaml", WEB.as_bytes()),
+        ];
+        assert_eq!(read_default(&packed(&tar(&files))).unwrap().name, "web");
     }
 }

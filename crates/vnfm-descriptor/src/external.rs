@@ -3,9 +3,11 @@
 //! Nothing is downloaded here. The caller downloads, hashes the bytes with [`External::hasher`], and passes the local
 //! path to the package; the artifact can then be read like a file of the package, by its URI.
 
-use crate::archive::{Algorithm, ReadError, hex};
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::archive::{Algorithm, ReadError};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::meta::ManifestSource;
+use crate::sink::Sink;
 use serde::Serialize;
 use sha2::digest::DynDigest;
 use std::collections::BTreeMap;
@@ -120,7 +122,7 @@ impl DownloadHasher {
     /// # Errors
     /// The actual hash, if the manifest states another one.
     pub fn finish(self) -> Result<(), String> {
-        let real = hex(&self.hash.finalize());
+        let real = hex::encode(self.hash.finalize());
         if real == self.expected {
             Ok(())
         } else {

@@ -25,10 +25,12 @@
 //! Without the file, only the parameter `nfv` is filled. Here the expressions are parsed and checked
 //! against the VNFD and the template; the OpenStack driver evaluates them.
 
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::limits::Limits;
 use crate::model::{Flavour, Vnfd};
 use crate::path::{base, folder, has_extension};
+use crate::sink::Sink;
 use crate::yaml::{Node, parse};
 use serde::Serialize;
 use serde_json::Value;
@@ -256,6 +258,7 @@ impl HotSource<'_> {
                 parameter.name
             );
             let finding = Finding::new(codes::HOT_UNMAPPED, Span::file(&template), message);
+            let finding = finding.about(&parameter.name);
             sink.add(finding.hint(format!("add it to `parameters` in `{PARAMETERS_FILE}`")));
         }
         Some(BaseHot {

@@ -11,18 +11,19 @@
 //! assert_eq!(flavour.instances_of("workerNode", None), Ok(2));
 //! # Ok(()) }
 //! ```
-//! Start at [`Package::open`]: `archive` → `meta` → `tosca` → `order`, `hot`. [`lint()`] also reports doubtful
-//! constructs, and keeps the source lines. Not here: signatures (`vnfm-signature`), and the evaluation of values that
-//! come from a request or a VIM.
+//! Start at [`Package::open`]: `archive` → `meta` → `tosca` → `order`, `hot`. Not here: doubtful
+//! constructs (`vnfm-lint`, which starts from [`raw`]), signatures (`vnfm-signature`), and the evaluation of values
+//! that come from a request or a VIM.
 
 mod archive;
 mod bytes;
 mod chart;
+pub mod codes;
+mod consequences;
 mod external;
 mod finding;
 mod hot;
 mod limits;
-mod lint;
 mod located;
 mod manifest_writer;
 mod meta;
@@ -32,9 +33,11 @@ mod outer;
 mod pack;
 mod package;
 mod path;
+pub mod raw;
+mod repack;
 mod shape;
+mod sink;
 mod suggest;
-mod suppress;
 mod tosca;
 mod variables;
 mod verify;
@@ -42,12 +45,11 @@ mod yaml;
 mod yaml_11;
 
 pub use archive::ReadError;
-pub use chart::Chart;
+pub use chart::{Chart, ChartError};
 pub use external::{DownloadHasher, External};
-pub use finding::{CODES, Code, Finding, Findings, Severity, Span, codes};
+pub use finding::{Finding, Findings, Severity, Span, Subject};
 pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, PARAMETERS_FILE};
 pub use limits::Limits;
-pub use lint::{Allowed, EXPLANATIONS, Explanation, Report, explain, lint};
 pub use located::{Located, escaped};
 pub use manifest_writer::{manifest_with, new_manifest, new_meta, without_files};
 pub use meta::{Manifest, ManifestSource};
@@ -65,8 +67,9 @@ pub use order::{
     InvalidValue, Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable, type_of,
 };
 pub use outer::SignedArchive;
-pub use pack::{excerpt, pack, pack_to, repack, wrap};
+pub use pack::{pack, pack_to, wrap};
 pub use package::Package;
 pub use path::{PathError, normalise};
+pub use repack::{excerpt, repack};
 pub use suggest::nearest;
 pub use variables::{Marked, MissingVariable, Variables, substitute, text_of};

@@ -1,8 +1,9 @@
 //! YAML files outside packages, such as a program's configuration: the value, and the position of each part, so that
 //! an error can point at it.
 
-use crate::finding::{Finding, Severity, Sink, Span};
+use crate::finding::{Finding, Severity, Span};
 use crate::limits::Limits;
+use crate::sink::Sink;
 use crate::yaml::{self, Node, Value};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;

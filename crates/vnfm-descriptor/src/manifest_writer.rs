@@ -3,7 +3,6 @@
 //! Content that only the vendor knows stays: metadata, non-MANO artifact sets, signatures of individual files. Hashes
 //! are recomputed.
 
-use crate::archive::hex;
 use crate::finding::Findings;
 use crate::model::Vnfd;
 use crate::package::Package;
@@ -42,7 +41,7 @@ pub fn manifest_with(
     names.dedup();
     for name in names.into_iter().filter(|name| !excluded.contains(name)) {
         let hash = match replaced.get(name) {
-            Some(bytes) => hex(&Sha256::digest(bytes)),
+            Some(bytes) => hex::encode(Sha256::digest(bytes)),
             None => hash(package, name)?,
         };
         // Writing into a String cannot fail.
@@ -116,7 +115,7 @@ fn preserved(text: &str) -> (String, String) {
 fn hash(package: &Package, name: &str) -> Result<String, Findings> {
     package.sha256_of(name).map_err(|error| {
         let span = crate::finding::Span::file(name);
-        let code = crate::finding::codes::IO;
+        let code = crate::codes::IO;
         Findings::one(crate::finding::Finding::new(code, span, error.to_string()))
     })
 }

@@ -5,18 +5,21 @@
 //! `vnfm-signature` verifies.
 
 use crate::archive::{Algorithm, Archive, Expected};
+use crate::codes;
 use crate::external::External;
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::finding::{Finding, Span};
 use crate::path::{folder, has_extension, normalise};
+use crate::sink::Sink;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The content of `TOSCA.meta` and the manifest.
 #[derive(Debug)]
-pub(crate) struct Meta {
+pub struct Meta {
     /// Path of the descriptor.
-    pub(crate) entry: String,
-    pub(crate) manifest: Option<Manifest>,
+    pub entry: String,
+    /// The SOL004 manifest.
+    pub manifest: Option<Manifest>,
     /// The external artifacts that the manifest names.
     pub(crate) externals: Vec<External>,
     /// Path of the signer's certificate: the one that `TOSCA.meta` names, or the one next to the manifest.
@@ -367,7 +370,11 @@ fn expected_hashes(
                     source.source
                 ),
             );
-            sink.add(finding.did_you_mean(&source.source, archive.paths()));
+            sink.add(
+                finding
+                    .about(&source.source)
+                    .did_you_mean(&source.source, archive.paths()),
+            );
             continue;
         };
         let (algorithm, hash) = match (&source.algorithm, &source.hash) {
@@ -375,7 +382,7 @@ fn expected_hashes(
             (Some(algorithm), Some(hash)) => (algorithm, hash.clone()),
             _ => {
                 let message = format!("`{}` needs both `Algorithm` and `Hash`", source.source);
-                sink.add(Finding::new(codes::MANIFEST, span, message));
+                sink.add(Finding::new(codes::MANIFEST, span, message).about(&source.source));
                 continue;
             }
         };

@@ -13,8 +13,10 @@
 //! Manifests of the same order are applied together, once those of lower orders are ready. Values come from the
 //! request's `additionalParams`, by the variable's name.
 
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::model::{Asd, DeploymentItem};
+use crate::sink::Sink;
 use crate::variables::{MissingVariable, Variables, is_name, substitute, text_of};
 use crate::yaml::Node;
 use serde::Serialize;

@@ -9,9 +9,9 @@
 //! `vnfm-signature` verifies the signature while the package is extracted; nothing is verified here.
 
 use crate::archive::{Archive, ReadError};
-use crate::finding::Sink;
 use crate::limits::Limits;
 use crate::path::{folder, has_extension};
+use crate::sink::Sink;
 use std::io::Write;
 use std::path::Path;
 

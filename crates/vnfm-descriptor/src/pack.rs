@@ -3,17 +3,15 @@
 //! | | from | to |
 //! |---|---|---|
 //! | [`pack`], [`pack_to`] | a folder | a package |
-//! | [`repack`] | a package, with some files replaced | a package |
-//! | [`excerpt`] | a package | an archive with some of its files |
 //! | [`wrap`] | a package, its signature and certificate | the outer archive of SOL004's option 2 |
 //!
 //! Hidden files of a folder (version control, editors) are skipped; links are refused.
 
-use crate::archive::cannot_read;
-use crate::finding::{Finding, Findings, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Findings, Span};
 use crate::limits::Limits;
-use crate::package::Package;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::sink::Sink;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Cursor, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -51,58 +49,14 @@ pub fn pack_to(
         sink.add(Finding::new(codes::ZIP_BOMB, None, message));
     }
     sink.finish()?;
-    let mut zip = Zip(ZipWriter::new(to));
+    let mut zip = Zip::new(to);
     for (name, (path, size)) in &files {
-        zip.add(name, (CompressionMethod::Deflated, *size), |to| {
+        zip.add(name, CompressionMethod::Deflated, *size, |to| {
             let mut file = File::open(path).map_err(|error| error.to_string())?;
             io::copy(&mut file, to)
                 .map(drop)
                 .map_err(|error| error.to_string())
         })?;
-    }
-    zip.finish()
-}
-
-/// Writes a package with the files in `replaced` added or replaced, by path.
-///
-/// # Errors
-/// A file cannot be read or written.
-pub fn repack(
-    package: &Package,
-    replaced: &BTreeMap<String, Vec<u8>>,
-    to: &mut (impl Write + Seek),
-) -> Result<(), Findings> {
-    let names: BTreeSet<&str> = package
-        .paths()
-        .chain(replaced.keys().map(String::as_str))
-        .collect();
-    let mut zip = Zip(ZipWriter::new(to));
-    for name in names {
-        if let Some(bytes) = replaced.get(name) {
-            let size = bytes.len() as u64;
-            zip.add(name, (CompressionMethod::Deflated, size), |to| {
-                to.write_all(bytes).map_err(|error| error.to_string())
-            })?;
-            continue;
-        }
-        zip.copy(package, (name, name))?;
-    }
-    zip.finish()
-}
-
-/// Writes some files of a package to an archive. `files` maps the name in the archive to the path in the package, or
-/// to the URI of an external artifact.
-///
-/// # Errors
-/// A file cannot be read or written.
-pub fn excerpt(
-    package: &Package,
-    files: &BTreeMap<String, String>,
-    to: &mut (impl Write + Seek),
-) -> Result<(), Findings> {
-    let mut zip = Zip(ZipWriter::new(to));
-    for (name, from) in files {
-        zip.copy(package, (name, from))?;
     }
     zip.finish()
 }
@@ -118,13 +72,13 @@ pub fn wrap(
     certificate: Option<&[u8]>,
     to: &mut (impl Write + Seek),
 ) -> Result<(), Findings> {
-    let unreadable = |error: io::Error| Findings::one(cannot_read(package, &error));
+    let unreadable = |error: io::Error| Findings::one(Finding::unreadable(package, &error));
     let mut file = File::open(package).map_err(unreadable)?;
     let size = file.metadata().map_err(unreadable)?.len();
-    let mut zip = Zip(ZipWriter::new(to));
+    let mut zip = Zip::new(to);
     let small = |zip: &mut Zip<_>, extension: &str, bytes: &[u8]| {
-        let stored = (CompressionMethod::Stored, bytes.len() as u64);
-        zip.add(&format!("{name}.{extension}"), stored, |to| {
+        let (name, size) = (format!("{name}.{extension}"), bytes.len() as u64);
+        zip.add(&name, CompressionMethod::Stored, size, |to| {
             to.write_all(bytes).map_err(|error| error.to_string())
         })
     };
@@ -135,7 +89,8 @@ pub fn wrap(
     // The package is already compressed.
     zip.add(
         &format!("{name}.csar"),
-        (CompressionMethod::Stored, size),
+        CompressionMethod::Stored,
+        size,
         |to| {
             io::copy(&mut file, to)
                 .map(drop)
@@ -146,13 +101,19 @@ pub fn wrap(
 }
 
 /// An archive that is being written.
-struct Zip<W: Write + Seek>(ZipWriter<W>);
+pub(crate) struct Zip<W: Write + Seek>(ZipWriter<W>);
 
 impl<W: Write + Seek> Zip<W> {
-    fn add(
+    pub(crate) fn new(to: W) -> Self {
+        Self(ZipWriter::new(to))
+    }
+
+    /// Adds a file of about `size` bytes, which `content` writes.
+    pub(crate) fn add(
         &mut self,
         name: &str,
-        (method, size): (CompressionMethod, u64),
+        method: CompressionMethod,
+        size: u64,
         content: impl FnOnce(&mut dyn Write) -> Result<(), String>,
     ) -> Result<(), Findings> {
         let options = SimpleFileOptions::default()
@@ -169,19 +130,7 @@ impl<W: Write + Seek> Zip<W> {
             .map_err(|reason| cannot_pack(name, &reason))
     }
 
-    fn copy(&mut self, package: &Package, (name, from): (&str, &str)) -> Result<(), Findings> {
-        let size = package
-            .size(from)
-            .map_err(|error| cannot_pack(name, &error.to_string()))?;
-        self.add(name, (CompressionMethod::Deflated, size), |to| {
-            package
-                .copy(from, to)
-                .map(drop)
-                .map_err(|error| error.to_string())
-        })
-    }
-
-    fn finish(self) -> Result<(), Findings> {
+    pub(crate) fn finish(self) -> Result<(), Findings> {
         self.0.finish().map(drop).map_err(|error| {
             let message = format!("cannot finish the archive: {error}");
             Findings::one(Finding::new(codes::IO, None, message))
@@ -189,7 +138,7 @@ impl<W: Write + Seek> Zip<W> {
     }
 }
 
-fn cannot_pack(name: &str, reason: &str) -> Findings {
+pub(crate) fn cannot_pack(name: &str, reason: &str) -> Findings {
     let message = format!("the file cannot be packed: {reason}");
     Findings::one(Finding::new(codes::IO, Span::file(name), message))
 }
@@ -203,12 +152,12 @@ fn walk(
 ) {
     let listed = match std::fs::read_dir(folder) {
         Ok(listed) => listed,
-        Err(error) => return sink.add(cannot_read(folder, &error)),
+        Err(error) => return sink.add(Finding::unreadable(folder, &error)),
     };
     for entry in listed {
         let entry = match entry {
             Ok(entry) => entry,
-            Err(error) => return sink.add(cannot_read(folder, &error)),
+            Err(error) => return sink.add(Finding::unreadable(folder, &error)),
         };
         let raw = entry.file_name();
         let Some(name) = raw.to_str().map(|name| {
@@ -239,7 +188,7 @@ fn walk(
                 )
                 .hint("replace it by the file itself"),
             ),
-            Err(error) => sink.add(cannot_read(&entry.path(), &error)),
+            Err(error) => sink.add(Finding::unreadable(&entry.path(), &error)),
         }
     }
 }

@@ -10,14 +10,16 @@
 //! findings are reported at once ([`examine`]).
 
 use crate::archive::{Algorithm, Archive, ReadError};
-use crate::chart::Chart;
+use crate::chart::{Chart, ChartError};
+use crate::codes;
 use crate::external::{self, External, LocalCopies};
-use crate::finding::{Finding, Findings, Sink, Span, codes};
+use crate::finding::{Finding, Findings, Span};
 use crate::hot::{BaseHot, HotSource};
 use crate::limits::Limits;
 use crate::meta::{self, Manifest, Meta};
 use crate::model::{Asd, Vnfd};
 use crate::order::{self, ORDER_FILE, OrderFile};
+use crate::sink::Sink;
 use crate::verify::Hashing;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -183,11 +185,11 @@ impl Package {
     /// # Errors
     /// The file cannot be read, or is not a Helm chart.
     pub fn chart(&self, path: &str) -> Result<Chart, ReadError> {
-        let failed = |reason: String| ReadError::Io {
+        let failed = |error: ChartError| ReadError::Io {
             path: path.to_owned(),
-            reason,
+            reason: error.to_string(),
         };
-        crate::chart::read(&self.read(path)?, &self.limits).map_err(failed)
+        Chart::read(&self.read(path)?, &self.limits).map_err(failed)
     }
 
     /// The SHA-256 of the archive in hexadecimal; for a folder, of the archive that [`pack`](crate::pack()) creates.
@@ -284,18 +286,22 @@ fn examine_and_hash(archive: &Archive, limits: &Limits, sink: &mut Sink) -> (Par
 
 /// The parts of a package that could be read, despite errors in it.
 #[derive(Default)]
-pub(crate) struct Parts {
-    pub(crate) meta: Option<Meta>,
-    pub(crate) vnfd: Option<Vnfd>,
-    pub(crate) asd: Option<Asd>,
-    pub(crate) order: Option<OrderFile>,
+pub struct Parts {
+    /// The package's own files.
+    pub meta: Option<Meta>,
+    /// The descriptor; for an ASD, one derived from it.
+    pub vnfd: Option<Vnfd>,
+    /// The application service descriptor.
+    pub asd: Option<Asd>,
+    /// The order file of a CNF.
+    pub order: Option<OrderFile>,
     pub(crate) hot: BTreeMap<String, BaseHot>,
 }
 
 /// Runs every stage as far as possible, so that one error does not hide the next.
 ///
 /// If the archive itself is hostile or damaged, nothing of it is used.
-pub(crate) fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Parts {
+pub fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Parts {
     let (meta, expected) = meta::read(archive, limits.file_bytes, sink).unzip();
     archive.verify(&expected.unwrap_or_default(), limits, sink);
     if sink.has(&[codes::ZIP, codes::ZIP_BOMB]) {
@@ -329,7 +335,7 @@ pub(crate) fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Pa
 }
 
 /// The versions of the standard that the manifest states.
-pub(crate) fn compatible_versions(meta: &Meta) -> Option<&str> {
+pub fn compatible_versions(meta: &Meta) -> Option<&str> {
     let metadata = &meta.manifest.as_ref()?.metadata;
     metadata
         .get("compatible_specification_versions")

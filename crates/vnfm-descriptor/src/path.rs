@@ -29,7 +29,7 @@ pub fn normalise(path: &str) -> Result<String, PathError> {
 }
 
 /// Resolves a path that a file in `folder` contains, relative to that folder.
-pub(crate) fn resolve(folder: &str, path: &str) -> Result<String, PathError> {
+pub fn resolve(folder: &str, path: &str) -> Result<String, PathError> {
     if path.is_empty() || path.chars().any(char::is_control) {
         return Err(PathError::Name);
     }
@@ -64,17 +64,17 @@ pub(crate) fn folded(path: &str) -> String {
 }
 
 /// The folder of a file; empty for a file at the root.
-pub(crate) fn folder(path: &str) -> &str {
+pub fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
 /// The file name: the last part of a path.
-pub(crate) fn base(path: &str) -> &str {
+pub fn base(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, base)| base)
 }
 
 /// Whether the extension of a file is one of these; case does not matter.
-pub(crate) fn has_extension(path: &str, extensions: &[&str]) -> bool {
+pub fn has_extension(path: &str, extensions: &[&str]) -> bool {
     let extension = base(path).rsplit_once('.').map(|(_, extension)| extension);
     extension.is_some_and(|own| {
         extensions

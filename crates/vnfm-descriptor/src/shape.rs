@@ -1,6 +1,8 @@
 //! Checks the kind of a node: text, list, or mapping with known keys; anything else becomes a finding.
 
-use crate::finding::{Finding, Sink, codes};
+use crate::codes;
+use crate::finding::Finding;
+use crate::sink::Sink;
 use crate::yaml::Node;
 
 /// The text of a scalar, unless it is null.

@@ -203,7 +203,7 @@ pub fn text_of(value: &Value) -> Cow<'_, str> {
 }
 
 /// Whether a name is valid for a variable: letters, digits and `_`, not starting with a digit.
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     name_length(name) == name.len() && !name.is_empty()
 }
 

@@ -7,9 +7,11 @@
 //! Memory is limited to a few chunks, however large the file. Reading stops at the limits, so a zip bomb is
 //! not unpacked.
 
-use crate::archive::{Algorithm, Archive, Expected, ReadError, Zip, hex};
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::archive::{Algorithm, Archive, Expected, ReadError, Zip};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::limits::Limits;
+use crate::sink::Sink;
 use sha2::digest::DynDigest;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -57,7 +59,7 @@ impl Archive {
 
 impl Archive {
     /// The hash of a file in hexadecimal.
-    pub(crate) fn hash(&self, path: &str, algorithm: Algorithm) -> Result<String, ReadError> {
+    pub fn hash(&self, path: &str, algorithm: Algorithm) -> Result<String, ReadError> {
         let mut hashing = Hashing::new(algorithm);
         self.copy(path, &mut hashing)?;
         Ok(hashing.hash())
@@ -74,7 +76,7 @@ impl Hashing {
 
     /// Ends hashing; returns the hash in hexadecimal.
     pub(crate) fn hash(self) -> String {
-        hex(&self.0.finalize())
+        hex::encode(self.0.finalize())
     }
 }
 
@@ -208,7 +210,7 @@ fn hash_inline(reader: FileVerifier<'_>, algorithm: Algorithm) -> Result<Hashed,
         hash.update(&chunk.bytes[..chunk.length]);
         chunk
     })?;
-    Ok((total, Some(hex(&hash.finalize()))))
+    Ok((total, Some(hex::encode(hash.finalize()))))
 }
 
 /// Reads in this thread and hashes in another; in this thread alone if no other can be started.
@@ -247,7 +249,7 @@ fn hash(filled: &Receiver<Chunk>, used: &SyncSender<Chunk>, algorithm: Algorithm
         // The last chunks are not reused.
         let _ = used.try_send(chunk);
     }
-    hex(&hash.finalize())
+    hex::encode(hash.finalize())
 }
 
 #[cfg(test)]
@@ -313,7 +315,7 @@ mod tests {
             ] {
                 let mut hash = algorithm.hasher();
                 hash.update(&bytes(size));
-                let right = hex(&hash.finalize());
+                let right = hex::encode(hash.finalize());
                 let limits = Limits::default();
                 assert_eq!(
                     verified(&archive, algorithm, &right.to_uppercase(), &limits),

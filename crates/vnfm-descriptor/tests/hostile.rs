@@ -402,9 +402,11 @@ fn a_descriptor_with_too_many_instances_is_refused_with_the_position() {
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.contains(from), "{text}");
         std::fs::write(&file, text.replace(from, to)).unwrap();
-        let report = vnfm_descriptor::lint(folder.path(), &Limits::default());
+        let report = match Package::open(folder.path(), &Limits::default()) {
+            Ok(package) => package.warnings().to_vec(),
+            Err(findings) => findings.as_slice().to_vec(),
+        };
         let found = report
-            .findings
             .iter()
             .find(|finding| finding.code == codes::RESOURCES);
         if from.starts_with("max") {

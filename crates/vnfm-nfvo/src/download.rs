@@ -18,7 +18,6 @@ mod partial_file;
 mod response_head;
 
 use crate::login::{Login, Logins};
-use crate::packages::hexadecimal;
 use partial_file::{PartialFile, note_path};
 use response_head::ResponseHead;
 use sha2::{Digest as _, Sha256};
@@ -162,7 +161,7 @@ impl Origin {
 
     /// The SHA-256 of the address, which identifies it without revealing it.
     fn fingerprint(&self) -> String {
-        hexadecimal(&Sha256::digest(self.url.as_str()))
+        hex::encode(Sha256::digest(self.url.as_str()))
     }
 
     fn action(&self) -> String {

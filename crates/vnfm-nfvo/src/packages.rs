@@ -15,7 +15,6 @@ mod checksum;
 use crate::download::{Fetcher, Origin};
 use crate::grants::{CONFIGURATION, FAILING, NfvoAddress, UNREACHABLE, read};
 use crate::login::{Login, Logins};
-pub(crate) use checksum::hexadecimal;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -29,7 +29,7 @@ use self::quota_reservation::QuotaReservation;
 use crate::externals::Externals;
 use crate::listener;
 use crate::problem::{HandlerResult, Problem};
-use crate::signatures::{Signatures, hexadecimal};
+use crate::signatures::Signatures;
 use axum::body::Body;
 use axum::http::StatusCode;
 use futures::StreamExt as _;
@@ -257,7 +257,7 @@ impl Onboarding {
         // `flush` reports pending write errors; `sync_all` does not.
         out.flush().await.map_err(failed)?;
         out.sync_all().await.map_err(failed)?;
-        Ok(hexadecimal(&hash.finalize()))
+        Ok(hex::encode(hash.finalize()))
     }
 
     async fn set_state(

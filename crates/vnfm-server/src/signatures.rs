@@ -88,12 +88,6 @@ pub(crate) enum UnwrapError {
     NotWritten(String),
 }
 
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
-}
-
 /// The result of verifying a package's signatures.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
@@ -174,7 +168,7 @@ impl Signatures {
         file.flush().map_err(|error| failed(&error))?;
         let certificate = outer.certificate().ok().flatten();
         let verdict = self.verdict(&report, PackageSecurityOption::Option2, certificate);
-        Ok(Some((verdict, hexadecimal(&file.hash.finalize()))))
+        Ok(Some((verdict, hex::encode(file.hash.finalize()))))
     }
 
     /// Verifies signatures in the package itself (option 1). Blocks.

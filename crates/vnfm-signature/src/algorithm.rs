@@ -216,3 +216,8 @@ pub(crate) fn oid_name(oid: ObjectIdentifier) -> String {
     DB.by_oid(&oid)
         .map_or_else(|| oid.to_string(), str::to_owned)
 }
+
+/// The scheme and hash, such as `ECDSA with SHA-256`.
+pub(crate) fn name(scheme: Scheme, hash: Hash) -> String {
+    format!("{} with {}", scheme.name(), hash.name())
+}

@@ -72,7 +72,7 @@ impl Certificate {
 
     /// The certificate as one PEM block.
     pub fn to_pem(&self) -> String {
-        crate::sign::to_pem("CERTIFICATE", &self.der)
+        to_pem("CERTIFICATE", &self.der)
     }
 
     /// Its subject, such as `CN=Vendor,O=Example`.
@@ -173,4 +173,10 @@ pub(crate) fn blocks(bytes: &[u8], labels: &[&str]) -> Result<Vec<Vec<u8>>, Faul
         .into_iter()
         .filter(|block| labels.contains(&block.tag()));
     Ok(wanted.map(pem::Pem::into_contents).collect())
+}
+
+/// Encodes as PEM with LF line ends.
+pub(crate) fn to_pem(label: &str, der: &[u8]) -> String {
+    let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    pem::encode_config(&pem::Pem::new(label, der), config)
 }

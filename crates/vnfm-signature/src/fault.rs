@@ -1,6 +1,9 @@
 //! Errors of signatures, classified by who can fix them.
 
-use crate::limits::{MAX_SIGNATURE_LEN, MAX_SIGNERS};
+/// Maximum size of a signature in bytes; ten times that of a typical one with a certificate chain.
+pub(crate) const MAX_SIGNATURE_LEN: usize = 256 << 10;
+/// Maximum number of signers of one signature.
+pub(crate) const MAX_SIGNERS: usize = 8;
 
 /// Who can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

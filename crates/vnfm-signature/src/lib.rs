@@ -19,7 +19,6 @@
 mod algorithm;
 mod certificate;
 mod fault;
-mod limits;
 mod package;
 mod seal;
 mod sign;

@@ -4,7 +4,7 @@
 //! returned, so that a key that does not match the certificate is noticed here and not by a customer.
 
 use crate::algorithm::{Hash, PssParameters, Scheme, verify};
-use crate::certificate::{Certificate, is_pem};
+use crate::certificate::{Certificate, is_pem, to_pem};
 use crate::fault::Fault;
 use aws_lc_rs::digest::{Context, Digest, digest};
 use aws_lc_rs::signature::{self as lc, EcdsaKeyPair, RsaKeyPair};
@@ -95,7 +95,7 @@ impl Key {
 
     /// The signature algorithm, such as `RSA with SHA-256`.
     pub fn algorithm(&self) -> String {
-        crate::signature::algorithm_name(self.scheme(), self.hash)
+        crate::algorithm::name(self.scheme(), self.hash)
     }
 
     fn sign(&self, digest: &Digest) -> Result<Vec<u8>, Fault> {
@@ -296,12 +296,6 @@ fn wrapped(signer: SignerInfo, chain: &[Certificate]) -> Result<Vec<u8>, der::Er
 
 fn any(value: &impl Encode) -> Result<Any, der::Error> {
     Any::from_der(&value.to_der()?)
-}
-
-/// Encodes as PEM with LF line ends.
-pub(crate) fn to_pem(label: &str, der: &[u8]) -> String {
-    let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
-    pem::encode_config(&pem::Pem::new(label, der), config)
 }
 
 /// Encodes a signature as PEM with the label `CMS`.

@@ -7,10 +7,9 @@
 //! ```
 //! All signers of a signature must match. [`crate::Trust`] checks afterwards whether they are trusted.
 
-use crate::algorithm::{self, Hash, Scheme};
+use crate::algorithm::{self, Hash};
 use crate::certificate::{Certificate, blocks, is_pem};
-use crate::fault::Fault;
-use crate::limits::{MAX_SIGNATURE_LEN, MAX_SIGNERS};
+use crate::fault::{Fault, MAX_SIGNATURE_LEN, MAX_SIGNERS};
 use aws_lc_rs::digest::{Context, Digest, digest};
 use cms::content_info::ContentInfo;
 use cms::signed_data::{SignedData, SignerIdentifier, SignerInfo};
@@ -209,7 +208,7 @@ fn verify_signer(
         .filter(|other| *other != certificate)
         .cloned()
         .collect();
-    let algorithm = algorithm_name(scheme, hash);
+    let algorithm = algorithm::name(scheme, hash);
     Ok(Signer {
         certificate: certificate.clone(),
         algorithm,
@@ -253,24 +252,11 @@ fn signed_digest(
     Ok(digest(hash.algorithm(), &der))
 }
 
-/// The scheme and hash, such as `ECDSA with SHA-256`.
-pub(crate) fn algorithm_name(scheme: Scheme, hash: Hash) -> String {
-    format!("{} with {}", scheme.name(), hash.name())
-}
-
 fn signer_name(signer: &SignerIdentifier) -> String {
     match signer {
         SignerIdentifier::IssuerAndSerialNumber(one) => {
             format!("{} of {}", one.serial_number, one.issuer)
         }
-        SignerIdentifier::SubjectKeyIdentifier(key) => {
-            let bytes: Vec<String> = key
-                .0
-                .as_bytes()
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            bytes.concat()
-        }
+        SignerIdentifier::SubjectKeyIdentifier(key) => hex::encode(key.0.as_bytes()),
     }
 }

@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, query, query_scalar};
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -266,11 +265,7 @@ fn copy(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<String>
         hash.update(&buffer[..count]);
         to.write_all(&buffer[..count])?;
     }
-    let mut text = String::new();
-    for byte in hash.finalize() {
-        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
-    }
-    Ok(text)
+    Ok(hex::encode(hash.finalize()))
 }
 
 /// The folder of a file, `.` for a bare name.

@@ -9,7 +9,6 @@ use fernet::Fernet;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
-use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -298,10 +297,7 @@ impl Key {
     /// Parses a Fernet key.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let fernet = Fernet::new(text)?;
-        let mut fingerprint = String::new();
-        for byte in Sha256::digest(text.as_bytes()).iter().take(4) {
-            let _ = write!(fingerprint, "{byte:02x}");
-        }
+        let fingerprint = hex::encode(&Sha256::digest(text.as_bytes())[..4]);
         Some(Self {
             fingerprint,
             text: Zeroizing::new(text.to_owned()),

@@ -47,8 +47,7 @@ pub(crate) fn ca_hash(pem: &str) -> Option<String> {
     let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).ok()?;
     let certificate = pem.parse_x509().ok()?;
     let digest = Sha256::digest(certificate.tbs_certificate.subject_pki.raw);
-    let hex: Vec<String> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("sha256:{}", hex.concat()))
+    Some(format!("sha256:{}", hex::encode(digest)))
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use crate::output::{Output, print, print_rendered, tell};
 use crate::{excerpt, sarif};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use vnfm_descriptor::{CODES, EXPLANATIONS, Explanation, Finding, Limits, Report, Severity};
+use vnfm_descriptor::{Finding, Limits, Severity};
+use vnfm_lint::{EXPLANATIONS, Explanation, Report};
 
 /// A package's path and its lint report.
 pub type Linted = (PathBuf, Report);
@@ -37,7 +38,7 @@ pub(super) fn run(output: Output, wanted: &Lint) -> Outcome<()> {
 /// Checks one package, including its signatures.
 fn check(path: &Path) -> Outcome<Linted> {
     let package = Local::at(path, None)?;
-    let mut report = vnfm_descriptor::lint(package.path(), &Limits::default());
+    let mut report = vnfm_lint::lint(package.path(), &Limits::default());
     vendor::check_signatures(&package, &mut report.findings);
     Ok((path.to_owned(), report))
 }
@@ -93,7 +94,7 @@ fn report_json((path, report): &Linted) -> Value {
             for key in ["file", "line", "column"] {
                 members.insert(key.to_owned(), span[key].clone());
             }
-            let explanation = vnfm_descriptor::explain(finding.code);
+            let explanation = vnfm_lint::explain(finding.code);
             members.insert(
                 "expected".to_owned(),
                 json!(explanation.map(|known| known.expected)),
@@ -117,8 +118,8 @@ fn report_json((path, report): &Linted) -> Value {
 }
 
 fn explain(output: Output, code: &str) -> Outcome<()> {
-    let all = EXPLANATIONS.iter().flat_map(|(_, family)| *family);
-    let chosen: Vec<&Explanation> = all
+    let chosen: Vec<&Explanation> = EXPLANATIONS
+        .iter()
         .filter(|known| code.eq_ignore_ascii_case("all") || known.code.eq_ignore_ascii_case(code))
         .collect();
     if chosen.is_empty() {
@@ -139,16 +140,13 @@ fn explain(output: Output, code: &str) -> Outcome<()> {
 fn explained(explanation: &Explanation) -> String {
     let Explanation {
         code,
+        meaning,
         expected,
         wrong,
         right,
         clause,
         ..
     } = explanation;
-    let meaning = CODES
-        .iter()
-        .find(|known| known.code == *code)
-        .map_or("", |known| known.meaning);
     let severity = if code.starts_with("E-") {
         "An error: onboarding rejects the package."
     } else {

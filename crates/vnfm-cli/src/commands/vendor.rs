@@ -11,7 +11,8 @@ use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
-use vnfm_descriptor::{Finding, Limits, Package, SignedArchive, codes};
+use vnfm_descriptor::{Finding, Limits, Package, SignedArchive};
+use vnfm_lint::codes;
 use vnfm_signature::{Certificate, Fault, Key, Kind, Padding, Report, Seal, Trust};
 
 const META: &str = "TOSCA-Metadata/TOSCA.meta";

@@ -9,6 +9,7 @@ use super::lifecycle::{
     SupportedInterface,
 };
 use super::resources::{Cp, ExternalCp, Storage, SwImage, Vdu, VirtualLink};
+use super::seconds::seconds;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -443,16 +444,5 @@ impl ScalingAspect {
             step as usize - 1
         };
         self.step_deltas.get(index).map(String::as_str)
-    }
-}
-
-#[expect(clippy::ref_option, reason = "serde hands the field by reference")]
-pub(super) fn seconds<S: serde::Serializer>(
-    timeout: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match timeout {
-        Some(timeout) => serializer.serialize_f64(timeout.as_secs_f64()),
-        None => serializer.serialize_none(),
     }
 }

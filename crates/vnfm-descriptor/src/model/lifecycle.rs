@@ -1,7 +1,7 @@
 //! Configuration of LCM operations, monitoring, indicators, security group rules, supported interfaces
 //! and package changes.
 
-use super::flavour::seconds;
+use super::seconds::seconds;
 use serde::Serialize;
 use serde_json::Value;
 use std::time::Duration;

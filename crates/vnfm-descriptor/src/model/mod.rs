@@ -17,6 +17,7 @@ mod flavour;
 mod lifecycle;
 mod resources;
 mod scaling;
+mod seconds;
 
 pub use asd::{
     Asd, AsdDialect, AsdExtCpd, ClusterCapabilities, ClusterLabel, DeploymentItem, OciImage,

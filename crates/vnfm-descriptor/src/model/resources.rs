@@ -1,7 +1,7 @@
 //! VDUs, connection points, virtual links, storages and images of a flavour.
 
 use super::compute::{CpuPinning, HugePages, RequestedCapability};
-use super::flavour::seconds;
+use super::seconds::seconds;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -12,8 +12,9 @@
 //! versions therefore gets a warning that names the version, and is not refused.
 //! Finally, `differences.yaml` is applied: the places where we require less than the standard.
 
-use crate::finding::{Sink, Span};
+use crate::finding::Span;
 use crate::limits::Limits;
+use crate::sink::Sink;
 use crate::yaml::{Node, Value, parse};
 use std::sync::OnceLock;
 

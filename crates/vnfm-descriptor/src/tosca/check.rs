@@ -6,7 +6,9 @@ use super::functions::called;
 use super::scalars;
 use super::types::{Property, Schema, Types};
 use super::units;
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
+use crate::sink::Sink;
 use crate::yaml::{Node, Value, float, integer};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -61,8 +63,11 @@ impl<'a> Check<'a, '_> {
             }
             let message = format!("`{path}` has no property `{name}`");
             let finding = Finding::new(codes::PROPERTY_UNKNOWN, key.span.clone(), message);
-            self.sink
-                .add(finding.did_you_mean(name, declared.keys().copied()));
+            self.sink.add(
+                finding
+                    .about(path.to_string())
+                    .did_you_mean(name, declared.keys().copied()),
+            );
         }
         if !self.complete {
             return;
@@ -73,8 +78,9 @@ impl<'a> Check<'a, '_> {
         {
             if given.and_then(|node| node.get(property.name)).is_none() {
                 let message = format!("`{path}` lacks the property `{}`", property.name);
+                let finding = Finding::new(codes::PROPERTY_MISSING, at.clone(), message);
                 self.sink
-                    .add(Finding::new(codes::PROPERTY_MISSING, at.clone(), message));
+                    .add(finding.about(path.to_string()).member(property.name));
             }
         }
     }
@@ -131,8 +137,8 @@ impl<'a> Check<'a, '_> {
                     }
                     _ => "write a literal value",
                 };
-                self.sink
-                    .add(Finding::new(codes::FUNCTION, node.span.clone(), message).hint(hint));
+                let finding = Finding::new(codes::FUNCTION, node.span.clone(), message);
+                self.sink.add(finding.calling(function).hint(hint));
             }
             return;
         }

@@ -1,9 +1,9 @@
 //! Reads compute requirements of VDUs, and the containers and Mciops of deployable units.
 
-use super::resources::{size_of, unsigned};
+use super::builder::Builder;
+use super::resources::size_of;
 use super::topology::{Template, Topology};
-use super::vnfd::texts;
-use super::{Builder, units};
+use super::units;
 use crate::model::{Container, CpuPinning, HugePages, Mciop, RequestedCapability, VirtualCompute};
 use crate::yaml::Node;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(super) fn compute(node: &Node) -> Option<VirtualCompute> {
         .unwrap_or_default();
     let (cpu, memory) = (node.get("virtual_cpu")?, node.get("virtual_memory")?);
     Some(VirtualCompute {
-        num_virtual_cpu: cpu.get("num_virtual_cpu").and_then(unsigned)?,
+        num_virtual_cpu: cpu.get("num_virtual_cpu").and_then(Node::as_u32)?,
         virtual_mem_size_mib: memory
             .get("virtual_mem_size")
             .and_then(size_of)
@@ -72,12 +72,12 @@ pub(super) fn logical_node(node: Option<&Node>) -> BTreeMap<String, BTreeMap<Str
 impl Builder<'_, '_> {
     pub(super) fn container(&mut self, topology: &Topology<'_>, template: &Template) -> Container {
         let size = |name: &str| template.property(name).and_then(size_of);
-        let number = |name: &str| template.property(name).and_then(unsigned);
+        let number = |name: &str| template.property(name).and_then(Node::as_u32);
         let extended = template
             .property("extended_resource_requests")
             .map(Node::items);
         let extended = extended.unwrap_or_default().iter().flat_map(|one| {
-            let amount = one.get("amount").and_then(unsigned).unwrap_or(0);
+            let amount = one.get("amount").and_then(Node::as_u32).unwrap_or(0);
             let names = one
                 .get("extended_resource")
                 .into_iter()
@@ -131,7 +131,7 @@ fn pinning(node: Option<&Node>) -> Option<CpuPinning> {
             .map(str::to_owned),
         rules: node
             .get("virtual_cpu_pinning_rule")
-            .map(texts)
+            .map(Node::texts)
             .unwrap_or_default(),
     })
 }

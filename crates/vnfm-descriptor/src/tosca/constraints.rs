@@ -7,7 +7,9 @@
 use super::scalars::{self, UNBOUNDED};
 use super::types::Types;
 use super::units;
-use crate::finding::{Finding, Sink, codes};
+use crate::codes;
+use crate::finding::Finding;
+use crate::sink::Sink;
 use crate::yaml::{Node, Value, float};
 use regex::{Regex, RegexBuilder};
 use std::cmp::Ordering;

@@ -3,7 +3,7 @@
 use super::check::Check;
 use super::documents::Document;
 use super::types::{Schema, Types};
-use crate::finding::Sink;
+use crate::sink::Sink;
 use crate::yaml::Node;
 
 /// Sections of types that declare properties.

@@ -8,18 +8,22 @@
 use super::namespaces::{self, Import, prefix_of};
 use super::version::StatedVersion;
 use crate::archive::Archive;
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::limits::Limits;
 use crate::path::{base, folder, resolve};
+use crate::sink::Sink;
 use crate::yaml::{Node, Value, parse};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One YAML file of the descriptor.
-pub(super) struct Document {
-    pub(super) path: String,
-    pub(super) root: Node,
+pub struct Document {
+    /// Its path in the package.
+    pub path: String,
+    /// Its content.
+    pub root: Node,
     /// Whether it is a copy of the standard's types, under any name.
-    pub(super) copy: bool,
+    pub copy: bool,
 }
 
 /// The files, and the versions of SOL001 that their imports state.

@@ -5,7 +5,9 @@
 use super::constraints::{holds, is_known};
 use super::topology::Template;
 use super::types::{Kind, Property, Types};
-use crate::finding::{Finding, Sink, codes};
+use crate::codes;
+use crate::finding::Finding;
+use crate::sink::Sink;
 use crate::yaml::{Node, Value};
 use std::collections::{BTreeMap, HashSet};
 

@@ -6,7 +6,9 @@
 //! its requirements, or else the default of its type. `get_artifact` returns the artifact's `file`.
 
 use super::types::{Kind, Types};
-use crate::finding::{Finding, Sink, codes};
+use crate::codes;
+use crate::finding::Finding;
+use crate::sink::Sink;
 use crate::yaml::{Node, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -188,6 +190,7 @@ impl<'a> Scope<'a> {
                     .map(|(name, _)| name);
                 sink.add(
                     Finding::new(codes::NODE_UNKNOWN, argument.span.clone(), message)
+                        .calling("get_property")
                         .did_you_mean(&name, known),
                 );
             }

@@ -4,10 +4,12 @@
 //! null or `[]` is not implemented. A name that is neither an artifact nor a file is retained, since the
 //! server's configuration may map it to a plugin.
 
+use super::builder::Builder;
 use super::topology::{Template, Topology};
 use super::types::{Kind, operations_in};
-use super::{Builder, units};
-use crate::finding::{Finding, codes};
+use super::units;
+use crate::codes;
+use crate::finding::Finding;
 use crate::model::{Artifact, Hook};
 use crate::yaml::Node;
 use serde_json::{Map, Value};

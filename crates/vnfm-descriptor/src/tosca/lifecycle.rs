@@ -1,10 +1,10 @@
 //! Reads the configuration of operations, monitoring, security group rules and package changes from a
 //! VNF's properties and the topology's policies.
 
-use super::resources::unsigned;
+use super::builder::Builder;
 use super::topology::{Policy, Topology};
 use super::types::Kind;
-use super::{Builder, units};
+use super::units;
 use crate::model::{
     ChangeSelector, ComponentMapping, Flavour, Indicator, LcmConfiguration, Monitored,
     MonitoringParameter, PackageChange, SecurityGroupRule, SupportedInterface,
@@ -27,9 +27,7 @@ pub(super) fn configuration(node: Option<&Node>) -> LcmConfiguration {
             "scale_to_level",
             "arbitrary_target_levels_supported",
         ]),
-        heal_causes: at(["heal", "causes"])
-            .map(super::vnfd::texts)
-            .unwrap_or_default(),
+        heal_causes: at(["heal", "causes"]).map(Node::texts).unwrap_or_default(),
         min_graceful_termination_timeout: time(["terminate", "min_graceful_termination_timeout"]),
         max_recommended_graceful_termination_timeout: time([
             "terminate",
@@ -140,7 +138,7 @@ impl Builder<'_, '_> {
 
     fn security_group_rule(&self, policy: &Policy) -> SecurityGroupRule {
         let port = |name: &str, default: u32| {
-            let given = self.property(policy, name).and_then(unsigned);
+            let given = self.property(policy, name).and_then(Node::as_u32);
             given.unwrap_or(default)
         };
         SecurityGroupRule {

@@ -1,6 +1,7 @@
 //! From the entry file to the typed descriptor.
 //!
 //! ```text
+//! sources    the files and their version                                  sources.rs
 //! documents  entry + imports, each once; ETSI's types are built in        documents.rs
 //! namespaces types of the same name in several files                      namespaces.rs
 //! version    the SOL001 version of the package, and its types             version.rs, builtin.rs
@@ -8,13 +9,13 @@
 //! topologies node templates, functions evaluated, filters resolved        topology.rs, functions.rs, filter.rs
 //! checks     templates against their types, values against constraints    template.rs, check.rs, constraints.rs
 //! model      VNFD ← flavours ← resources, policies, hooks                 vnfd.rs, resources.rs, …
-//! rules      warnings that only lint reports                              rules/
 //! ```
 //! A file whose node template is an ASD is read by `asd` instead.
 //! An import adds types. The topology of an imported file is never merged: one with
 //! `substitution_mappings` is a separate deployment flavour.
 
 mod asd;
+mod builder;
 mod builtin;
 mod check;
 mod compute;
@@ -29,25 +30,31 @@ mod lifecycle;
 mod namespaces;
 mod policies;
 mod resources;
-mod rules;
 mod scalars;
 mod schema;
+mod sources;
 mod template;
 #[cfg(test)]
 mod tests;
 mod topology;
 mod type_check;
 mod types;
-mod units;
+pub mod units;
 mod version;
 mod vnfd;
 
-pub(crate) use rules::rules;
+pub use documents::Document;
+pub use sources::Sources;
+pub use template::VNF;
+pub use topology::{Group, Policy, Template, Topology, listed};
+pub use types::{Kind, Types, operations_in};
 
 use crate::archive::Archive;
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::limits::Limits;
 use crate::model::{Asd, Vnfd};
+use crate::sink::Sink;
 
 /// Reads the descriptor whose first file is `entry`; `compatible` is the manifest's
 /// `compatible_specification_versions`.
@@ -58,22 +65,16 @@ pub(crate) fn load(
     limits: &Limits,
     sink: &mut Sink,
 ) -> Option<(Vnfd, Option<Asd>)> {
-    let documents::Loaded {
-        documents,
-        versions,
-    } = documents::load(archive, entry, limits, sink)?;
+    let sources = Sources::load(archive, entry, compatible, limits, sink)?;
+    let documents = sources.documents();
     let entry = documents.first()?;
     if let Some(template) = asd::template(entry) {
         let (vnfd, asd) = asd::load(entry, template, archive, limits, sink)?;
         return Some((vnfd, Some(asd)));
     }
-    let version = version::choose(&versions, compatible, sink);
-    let types = types::Types::collect(&documents, version, sink);
-    defaults::check(&documents, &types, sink);
-    let topologies: Vec<topology::Topology<'_>> = documents
-        .iter()
-        .filter_map(|document| topology::Topology::read(document, &types, sink))
-        .collect();
+    let types = sources.types(sink);
+    defaults::check(documents, &types, sink);
+    let topologies = sources.topologies(&types, sink);
     for topology in &topologies {
         template::check(topology, &types, sink);
     }
@@ -87,14 +88,6 @@ pub(crate) fn load(
         );
     }
     let mut vnfd = vnfd?;
-    vnfd.sol001_version = version.map(|version| version.name().to_owned());
+    vnfd.sol001_version = sources.version().map(|version| version.name().to_owned());
     Some((vnfd, None))
-}
-
-/// Shared by the functions that build the model.
-struct Builder<'a, 's> {
-    types: &'a types::Types<'a>,
-    archive: &'a Archive,
-    limits: &'a Limits,
-    sink: &'s mut Sink,
 }

@@ -1,12 +1,11 @@
 //! Reads scaling aspects, instantiation levels, initial deltas and placement rules, and checks that they
 //! are consistent.
 
-use super::Builder;
-use super::resources::unsigned;
+use super::builder::Builder;
 use super::topology::{Group, Policy, Topology};
 use super::types::Kind;
-use super::vnfd::texts;
-use crate::finding::{Finding, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::model::{AffinityRule, Flavour, InstantiationLevel, LevelError, ScalingAspect, Vdu};
 use crate::yaml::Node;
 use std::collections::BTreeMap;
@@ -66,7 +65,10 @@ impl Builder<'_, '_> {
 
     fn aspects(&mut self, policy: &Policy, flavour: &mut Flavour) {
         for (name, node) in policy.property("aspects").into_iter().flat_map(Node::named) {
-            let max = node.get("max_scale_level").and_then(unsigned).unwrap_or(0);
+            let max = node
+                .get("max_scale_level")
+                .and_then(Node::as_u32)
+                .unwrap_or(0);
             if max > MAX_LEVELS {
                 let message = format!(
                     "scaling aspect `{name}` has {max} levels, more than the {MAX_LEVELS} that are supported"
@@ -84,7 +86,7 @@ impl Builder<'_, '_> {
                 name: text("name"),
                 description: text("description"),
                 max_scale_level: max.min(MAX_LEVELS),
-                step_deltas: node.get("step_deltas").map(texts).unwrap_or_default(),
+                step_deltas: node.get("step_deltas").map(Node::texts).unwrap_or_default(),
                 deltas: BTreeMap::new(),
             };
             flavour.scaling_aspects.insert(name.to_owned(), aspect);
@@ -109,10 +111,7 @@ impl Builder<'_, '_> {
         let deltas = policy.property("deltas").into_iter().flat_map(Node::named);
         let deltas: BTreeMap<String, u32> = deltas
             .filter_map(|(delta, node)| {
-                Some((
-                    delta.to_owned(),
-                    unsigned(node.get("number_of_instances")?)?,
-                ))
+                Some((delta.to_owned(), node.get("number_of_instances")?.as_u32()?))
             })
             .collect();
         for step in aspect
@@ -161,7 +160,7 @@ impl Builder<'_, '_> {
                 }
                 scale_info.extend(
                     info.get("scale_level")
-                        .and_then(unsigned)
+                        .and_then(Node::as_u32)
                         .map(|level| (aspect.to_owned(), level)),
                 );
             }
@@ -214,7 +213,7 @@ impl Builder<'_, '_> {
                 ));
                 continue;
             };
-            let Some(count) = node.get("number_of_instances").and_then(unsigned) else {
+            let Some(count) = node.get("number_of_instances").and_then(Node::as_u32) else {
                 continue;
             };
             for target in policy.targets().iter().filter_map(Node::as_str) {
@@ -347,7 +346,7 @@ fn initial_deltas(policy: &Policy) -> impl Iterator<Item = (String, u32)> {
     let count = policy
         .property("initial_delta")
         .and_then(|delta| delta.get("number_of_instances"))
-        .and_then(unsigned);
+        .and_then(Node::as_u32);
     let targets = policy.targets().iter().filter_map(Node::as_str);
     targets.filter_map(move |target| Some((target.to_owned(), count?)))
 }

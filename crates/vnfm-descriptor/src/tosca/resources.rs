@@ -1,11 +1,12 @@
 //! Reads VDUs, connection points, links, storages and images from node templates.
 
+use super::builder::Builder;
 use super::lifecycle::duration;
 use super::topology::{Template, Topology};
 use super::types::Kind;
-use super::vnfd::texts;
-use super::{Builder, units};
-use crate::finding::{Finding, codes};
+use super::units;
+use crate::codes;
+use crate::finding::Finding;
 use crate::model::{
     Checksum, ConnectivityKind, Container, Cp, CpKind, ExternalCp, IpPool, Mcio, Mciop, Qos,
     Storage, StorageKind, SwImage, Vdu, VduKind, VirtualLink,
@@ -139,7 +140,7 @@ impl Builder<'_, '_> {
             template
                 .property("vdu_profile")
                 .and_then(|profile| profile.get(key))
-                .and_then(unsigned)
+                .and_then(Node::as_u32)
         };
         let text = |name: &str| template.text(name).unwrap_or_default().to_owned();
         let targets = |requirement: &str| {
@@ -336,10 +337,10 @@ fn cp(topology: &Topology<'_>, template: &Template, kind: CpKind, mapped: bool) 
         vdu,
         external: mapped || kind == CpKind::VnfExtCp || link.is_none(),
         virtual_link: link,
-        order: template.property("order").and_then(unsigned),
+        order: template.property("order").and_then(Node::as_u32),
         layer_protocols: template
             .property("layer_protocols")
-            .map(texts)
+            .map(Node::texts)
             .unwrap_or_default(),
         description: text("description"),
         vnic_type: text("vnic_type"),
@@ -394,10 +395,10 @@ fn virtual_link(template: &Template) -> VirtualLink {
             .filter_map(ip_pool)
             .collect(),
         network_type: text(l2("network_type")),
-        mtu: l2("mtu").and_then(unsigned),
+        mtu: l2("mtu").and_then(Node::as_u32),
         segmentation_id: text(l2("segmentation_id")),
         layer_protocols: at(&["connectivity_type", "layer_protocols"])
-            .map(texts)
+            .map(Node::texts)
             .unwrap_or_default(),
         flow_pattern: text(at(&["connectivity_type", "flow_pattern"])),
         qos: at(&["vl_profile", "qos"]).map(|qos| Qos {
@@ -416,10 +417,6 @@ fn ip_pool(node: &Node) -> Option<IpPool> {
         start: address("start_ip_address")?,
         end: address("end_ip_address")?,
     })
-}
-
-pub(super) fn unsigned(node: &Node) -> Option<u32> {
-    node.as_i64().and_then(|value| u32::try_from(value).ok())
 }
 
 pub(super) fn size_of(node: &Node) -> Option<u64> {

@@ -4,7 +4,7 @@
 //! the type of the operation's input `additional_parameters`. At the top level, other keys are allowed,
 //! since requests have additional ones, such as Tacker's `lcm-operation-user-data`.
 
-use super::Builder;
+use super::builder::Builder;
 use super::constraints::anchored;
 use super::topology::Template;
 use super::types::{Kind, Property, Schema, Types, operations_in};

@@ -3,7 +3,9 @@
 use super::check::Check;
 use super::topology::{Group, Policy, Template, Topology};
 use super::types::{Kind, Types, operations_in};
-use crate::finding::{Finding, Sink, codes};
+use crate::codes;
+use crate::finding::Finding;
+use crate::sink::Sink;
 use crate::yaml::Node;
 
 const KEYS: &[&str] = &[
@@ -22,7 +24,7 @@ const KEYS: &[&str] = &[
 ];
 
 /// The type from which every VNF's type derives.
-pub(super) const VNF: &str = "tosca.nodes.nfv.VNF";
+pub const VNF: &str = "tosca.nodes.nfv.VNF";
 
 pub(super) fn check<'a>(topology: &Topology<'_>, types: &'a Types<'a>, sink: &mut Sink) {
     for template in &topology.templates {
@@ -137,6 +139,7 @@ fn check_requirements(
                 key.span.clone(),
                 format!("`{}` has no requirement `{name}`", template.name),
             );
+            let finding = finding.about(&template.name);
             sink.add(finding.did_you_mean(name, declared.keys().copied()));
         }
     }

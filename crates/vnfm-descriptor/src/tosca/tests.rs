@@ -5,8 +5,8 @@
 //! differences, `schemas/sol001/differences.yaml`, are applied to both sides.
 
 use super::builtin::{self, ELSEWHERE_KEY, VERSIONS, VERSIONS_KEY, Version};
-use crate::finding::Sink;
 use crate::limits::Limits;
+use crate::sink::Sink;
 use crate::yaml::Node;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -3,7 +3,9 @@
 use super::documents::Document;
 use super::functions::Scope;
 use super::types::Types;
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
+use crate::sink::Sink;
 use crate::yaml::Node;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -21,45 +23,60 @@ const KEYS: &[&str] = &[
 ];
 
 /// The topology of one file.
-pub(super) struct Topology<'a> {
-    pub(super) path: &'a str,
-    pub(super) span: Span,
+pub struct Topology<'a> {
+    /// Path of the file.
+    pub path: &'a str,
+    /// Position of its content.
+    pub span: Span,
     /// The node templates, in the order of the file.
-    pub(super) templates: Vec<Template<'a>>,
+    pub templates: Vec<Template<'a>>,
     /// Indices of `templates` by name.
     indices: HashMap<String, usize>,
     /// The policies, in the order of the file.
-    pub(super) policies: Vec<Policy<'a>>,
+    pub policies: Vec<Policy<'a>>,
     /// The groups, in the order of the file.
-    pub(super) groups: Vec<Group<'a>>,
+    pub groups: Vec<Group<'a>>,
     /// `substitution_mappings`; a topology that has them is a flavour.
-    pub(super) substitution: Option<Cow<'a, Node>>,
+    pub substitution: Option<Cow<'a, Node>>,
 }
 
-pub(super) struct Template<'a> {
-    pub(super) name: String,
-    pub(super) kind: String,
+/// A node template.
+pub struct Template<'a> {
+    /// Its key.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
     /// The position of its name.
-    pub(super) span: Span,
+    pub span: Span,
     /// Its content, with functions evaluated.
-    pub(super) node: Cow<'a, Node>,
+    pub node: Cow<'a, Node>,
 }
 
-pub(super) struct Policy<'a> {
-    pub(super) name: String,
-    pub(super) kind: String,
-    pub(super) span: Span,
-    pub(super) node: Cow<'a, Node>,
+/// A policy.
+pub struct Policy<'a> {
+    /// Its key.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+    /// The position of its name.
+    pub span: Span,
+    /// Its content, with functions evaluated.
+    pub node: Cow<'a, Node>,
 }
 
-pub(super) struct Group<'a> {
-    pub(super) name: String,
-    pub(super) span: Span,
-    pub(super) node: Cow<'a, Node>,
+/// A group of node templates.
+pub struct Group<'a> {
+    /// Its key.
+    pub name: String,
+    /// The position of its name.
+    pub span: Span,
+    /// Its content, with functions evaluated.
+    pub node: Cow<'a, Node>,
 }
 
 impl Group<'_> {
-    pub(super) fn members(&self) -> Vec<String> {
+    /// The names of its node templates.
+    pub fn members(&self) -> Vec<String> {
         let members = self
             .node
             .get("members")
@@ -75,7 +92,7 @@ impl Group<'_> {
 
 impl Template<'_> {
     /// A property; null counts as absent.
-    pub(super) fn property(&self, name: &str) -> Option<&Node> {
+    pub fn property(&self, name: &str) -> Option<&Node> {
         self.node.at(&["properties", name])
     }
 
@@ -84,14 +101,14 @@ impl Template<'_> {
     }
 
     /// The targets of a requirement, one for each assignment.
-    pub(super) fn targets<'t>(&'t self, requirement: &'t str) -> impl Iterator<Item = &'t Node> {
+    pub fn targets<'t>(&'t self, requirement: &'t str) -> impl Iterator<Item = &'t Node> {
         self.requirements()
             .filter(move |(name, _)| *name == requirement)
             .map(|(_, target)| target)
     }
 
     /// The assigned requirements, each with the node that names its target.
-    pub(super) fn requirements(&self) -> impl Iterator<Item = (&str, &Node)> {
+    pub fn requirements(&self) -> impl Iterator<Item = (&str, &Node)> {
         let items = self
             .node
             .get("requirements")
@@ -114,11 +131,13 @@ impl Template<'_> {
 }
 
 impl Policy<'_> {
-    pub(super) fn property(&self, name: &str) -> Option<&Node> {
+    /// A property; null counts as absent.
+    pub fn property(&self, name: &str) -> Option<&Node> {
         self.node.at(&["properties", name])
     }
 
-    pub(super) fn targets(&self) -> &[Node] {
+    /// The node templates and groups that it applies to.
+    pub fn targets(&self) -> &[Node] {
         self.node
             .get("targets")
             .map(Node::items)
@@ -176,7 +195,8 @@ impl<'a> Topology<'a> {
         })
     }
 
-    pub(super) fn template(&self, name: &str) -> Option<&Template<'_>> {
+    /// Finds a node template.
+    pub fn template(&self, name: &str) -> Option<&Template<'_>> {
         self.templates.get(*self.indices.get(name)?)
     }
 
@@ -206,7 +226,7 @@ fn templates<'a>(node: &'a Node, scope: &mut Scope<'_>, sink: &mut Sink) -> Vec<
 }
 
 /// The entries of a list of mappings (TOSCA's form for policies), or of a single mapping.
-pub(super) fn listed(node: Option<&Node>) -> Vec<&(Node, Node)> {
+pub fn listed(node: Option<&Node>) -> Vec<&(Node, Node)> {
     match node {
         Some(node) if node.is_sequence() => node.items().iter().flat_map(Node::entries).collect(),
         Some(node) => node.entries().iter().collect(),

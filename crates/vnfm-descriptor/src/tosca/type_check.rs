@@ -3,7 +3,9 @@
 use super::builtin::{VERSIONS_KEY, Version};
 use super::constraints;
 use super::types::{Kind, PRIMITIVES, SECTIONS, Types};
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
+use crate::sink::Sink;
 use crate::yaml::Node;
 
 impl<'a> Types<'a> {
@@ -114,7 +116,7 @@ impl<'a> Types<'a> {
             };
             let suffix = format!(":{name}");
             let finding = match names().find(|known| known.ends_with(&suffix)) {
-                Some(prefixed) => finding.hint(format!("did you mean `{prefixed}`?")),
+                Some(prefixed) => finding.meant(prefixed),
                 None => finding.did_you_mean(name, names()),
             };
             sink.add(if finding.hint.is_none() {

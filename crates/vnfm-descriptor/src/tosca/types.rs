@@ -7,7 +7,9 @@
 use super::builtin::{self, ELSEWHERE_KEY, VERSIONS_KEY, Version};
 use super::constraints;
 use super::documents::Document;
-use crate::finding::{Finding, Sink, codes};
+use crate::codes;
+use crate::finding::Finding;
+use crate::sink::Sink;
 use crate::yaml::Node;
 use regex::Regex;
 use std::cell::{Cell, RefCell};
@@ -15,14 +17,22 @@ use std::collections::BTreeMap;
 
 /// The kind of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// A type of the section `artifact_types`.
     Artifact,
+    /// A type of the section `data_types`.
     Data,
+    /// A type of the section `capability_types`.
     Capability,
+    /// A type of the section `interface_types`.
     Interface,
+    /// A type of the section `relationship_types`.
     Relationship,
+    /// A type of the section `node_types`.
     Node,
+    /// A type of the section `group_types`.
     Group,
+    /// A type of the section `policy_types`.
     Policy,
 }
 
@@ -142,7 +152,8 @@ impl<'a> Property<'a> {
 /// Different patterns that a package may have compiled; each may cost milliseconds.
 const PATTERNS: usize = 200;
 
-pub(super) struct Types<'a> {
+/// Every declared type, by kind and name.
+pub struct Types<'a> {
     pub(super) all: BTreeMap<(Kind, &'a str), &'a Node>,
     /// The version of SOL001 that the package states.
     pub(super) version: Option<Version>,
@@ -244,7 +255,8 @@ impl<'a> Types<'a> {
         self.described.get() > MAX_DESCRIBED
     }
 
-    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&'a Node> {
+    /// The declaration of a type.
+    pub fn get(&self, kind: Kind, name: &str) -> Option<&'a Node> {
         self.all.get(&(kind, name)).copied()
     }
 
@@ -263,7 +275,7 @@ impl<'a> Types<'a> {
     }
 
     /// Whether a type is the other or derives from it.
-    pub(super) fn is_a(&self, kind: Kind, name: &str, ancestor: &str) -> bool {
+    pub fn is_a(&self, kind: Kind, name: &str, ancestor: &str) -> bool {
         let mut next = self.all.get_key_value(&(kind, name));
         let mut steps = self.all.len();
         while let Some(((_, own), node)) = next {
@@ -302,7 +314,7 @@ impl<'a> Types<'a> {
     }
 
     /// The declarations of a type and its ancestors, nearest first.
-    pub(super) fn ancestry(&self, kind: Kind, name: &str) -> Vec<&'a Node> {
+    pub fn ancestry(&self, kind: Kind, name: &str) -> Vec<&'a Node> {
         let mut nodes: Vec<&Node> = Vec::new();
         let mut next = self.get(kind, name);
         while let Some(node) =
@@ -317,6 +329,14 @@ impl<'a> Types<'a> {
         nodes
     }
 
+    /// The default of each property of a type, if it has one.
+    pub fn defaults(&self, kind: Kind, name: &str) -> BTreeMap<&'a str, Option<&'a Node>> {
+        self.properties(kind, name)
+            .into_iter()
+            .map(|(name, property)| (name, property.default))
+            .collect()
+    }
+
     /// The properties of a type.
     pub(super) fn properties(&self, kind: Kind, name: &str) -> BTreeMap<&'a str, Property<'a>> {
         self.section(kind, name, "properties")
@@ -326,7 +346,7 @@ impl<'a> Types<'a> {
     }
 
     /// The requirements of a node type.
-    pub(super) fn requirements(&self, name: &str) -> BTreeMap<&'a str, &'a Node> {
+    pub fn requirements(&self, name: &str) -> BTreeMap<&'a str, &'a Node> {
         let mut all = BTreeMap::new();
         for node in self.ancestry(Kind::Node, name) {
             for item in node
@@ -386,7 +406,7 @@ fn own_first(nodes: &mut Vec<&Node>) {
 }
 
 /// The operations of an interface, under `operations` (TOSCA 1.3) or directly in it (1.2).
-pub(super) fn operations_in(node: &Node) -> Vec<(&str, &Node)> {
+pub fn operations_in(node: &Node) -> Vec<(&str, &Node)> {
     const OTHER: &[&str] = &[
         "type",
         "inputs",

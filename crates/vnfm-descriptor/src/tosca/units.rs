@@ -1,7 +1,7 @@
 //! TOSCA's scalars with units: sizes, times, frequencies and bit rates.
 
 /// A size in bytes: `4 GB` is decimal, `4 GiB` binary; units are case-insensitive.
-pub(super) fn bytes(text: &str) -> Option<u64> {
+pub fn bytes(text: &str) -> Option<u64> {
     let factor = |unit: &str| match unit.to_ascii_lowercase().as_str() {
         "b" => Some(1_u64),
         "kb" => Some(1_000),
@@ -45,7 +45,7 @@ pub(super) fn gib(bytes: u64) -> u64 {
 }
 
 /// A time in seconds; the unit is required.
-pub(super) fn seconds(text: &str) -> Option<f64> {
+pub fn seconds(text: &str) -> Option<f64> {
     let (number, unit) = split(text)?;
     let factor = match unit {
         "d" => 86_400.0,

@@ -10,8 +10,11 @@
 //! ```
 //! A package that states no version is read as the newest, and may use everything from any version.
 
-use super::builtin::{VERSIONS, Version};
-use crate::finding::{Finding, Sink, Span, codes};
+use super::builtin::VERSIONS;
+pub(super) use super::builtin::Version;
+use crate::codes;
+use crate::finding::{Finding, Span};
+use crate::sink::Sink;
 use std::collections::BTreeSet;
 
 /// A version that a package states, and where.

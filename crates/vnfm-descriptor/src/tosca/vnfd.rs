@@ -3,14 +3,17 @@
 //! A property of the identity is taken from the first of these that has it: the flavour's VNF template,
 //! the entry file's, the default in the VNF's type, the only valid value there.
 
+use super::builder::Builder;
+use super::functions::called;
 use super::template::VNF;
 use super::topology::{Template, Topology};
 use super::types::{Kind, Property, Types};
-use super::{Builder, functions::called};
 use crate::archive::Archive;
-use crate::finding::{Finding, Sink, codes};
+use crate::codes;
+use crate::finding::Finding;
 use crate::limits::Limits;
 use crate::model::{Flavour, Vnfd};
+use crate::sink::Sink;
 use crate::yaml::Node;
 use std::collections::BTreeMap;
 
@@ -211,7 +214,7 @@ impl Builder<'_, '_> {
             software_version: required("software_version"),
             product_info_name: identity.text("product_info_name"),
             product_info_description: identity.text("product_info_description"),
-            vnfm_info: vnfm_info.map(texts).unwrap_or_default(),
+            vnfm_info: vnfm_info.map(Node::texts).unwrap_or_default(),
             node_type: identity
                 .templates
                 .first()
@@ -327,18 +330,5 @@ impl Builder<'_, '_> {
                     .add(finding.did_you_mean(name, declared.keys().copied()));
             }
         }
-    }
-}
-
-/// The strings of a list, or a single string.
-pub(super) fn texts(node: &Node) -> Vec<String> {
-    match node.as_str() {
-        Some(one) => vec![one.to_owned()],
-        None => node
-            .items()
-            .iter()
-            .filter_map(Node::as_str)
-            .map(str::to_owned)
-            .collect(),
     }
 }

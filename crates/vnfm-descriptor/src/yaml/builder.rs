@@ -1,8 +1,10 @@
 //! Builds nodes from the parser's events; handles anchors, merges, duplicate keys and limits.
 
 use super::{Node, Value};
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::limits::Limits;
+use crate::sink::Sink;
 use saphyr_parser::{Event, ScalarStyle};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

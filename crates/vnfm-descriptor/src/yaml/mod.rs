@@ -8,15 +8,17 @@
 mod builder;
 mod node;
 
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::limits::Limits;
+use crate::sink::Sink;
 use builder::Builder;
-pub(crate) use node::{Node, Value, float, integer};
+pub use node::{Node, Value, float, integer};
 use saphyr_parser::Parser;
 use std::sync::Arc;
 
 /// Parses a file with a single document; `None` on errors, which are added to `sink`.
-pub(crate) fn parse(text: &str, file: &str, limits: &Limits, sink: &mut Sink) -> Option<Node> {
+pub fn parse(text: &str, file: &str, limits: &Limits, sink: &mut Sink) -> Option<Node> {
     let mut documents = parse_all(text, file, limits, sink)?;
     if documents.len() > 1 {
         let span = documents[1].span.clone();
@@ -45,12 +47,7 @@ pub(crate) fn parse(text: &str, file: &str, limits: &Limits, sink: &mut Sink) ->
 }
 
 /// Parses every document of a file; `None` on errors, which are added to `sink`.
-pub(crate) fn parse_all(
-    text: &str,
-    file: &str,
-    limits: &Limits,
-    sink: &mut Sink,
-) -> Option<Vec<Node>> {
+pub fn parse_all(text: &str, file: &str, limits: &Limits, sink: &mut Sink) -> Option<Vec<Node>> {
     if text.len() > limits.yaml_bytes {
         let message = format!(
             "the file has {} bytes, more than the limit of {}",

@@ -5,13 +5,16 @@ use serde_json::{Map, Number, Value as Json};
 
 /// A value with its position.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
-    pub(crate) value: Value,
-    pub(crate) span: Span,
+pub struct Node {
+    /// The value.
+    pub value: Value,
+    /// Its position.
+    pub span: Span,
 }
 
+/// A scalar, list or mapping.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     /// Text, number, boolean or null.
     Scalar {
         /// The text as written, without quotes and folding.
@@ -19,6 +22,7 @@ pub(crate) enum Value {
         /// Whether it is unquoted, so it may be a number, boolean or null.
         plain: bool,
     },
+    /// A list.
     Sequence(Vec<Node>),
     /// Entries in the order of the file.
     Mapping(Vec<(Node, Node)>),
@@ -26,19 +30,20 @@ pub(crate) enum Value {
 
 impl Node {
     /// A scalar's text, even if it is a number or boolean; `None` for null, lists and mappings.
-    pub(crate) fn as_str(&self) -> Option<&str> {
+    pub fn as_str(&self) -> Option<&str> {
         match &self.value {
             Value::Scalar { text, .. } if !self.is_null() => Some(text),
             _ => None,
         }
     }
 
-    pub(crate) fn is_null(&self) -> bool {
+    /// Whether it is an unquoted null or nothing at all.
+    pub fn is_null(&self) -> bool {
         matches!(&self.value, Value::Scalar { text, plain: true } if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
     /// A boolean of YAML 1.2; quotes are ignored, as in TOSCA parsers.
-    pub(crate) fn as_bool(&self) -> Option<bool> {
+    pub fn as_bool(&self) -> Option<bool> {
         match self.as_str()? {
             "true" | "True" | "TRUE" => Some(true),
             "false" | "False" | "FALSE" => Some(false),
@@ -47,12 +52,30 @@ impl Node {
     }
 
     /// An integer; quotes are ignored.
-    pub(crate) fn as_i64(&self) -> Option<i64> {
+    pub fn as_i64(&self) -> Option<i64> {
         integer(self.as_str()?)
     }
 
+    /// A number from 0 to 2³² − 1; quotes are ignored.
+    pub fn as_u32(&self) -> Option<u32> {
+        self.as_i64().and_then(|value| u32::try_from(value).ok())
+    }
+
+    /// The texts of a list, or the text of a scalar.
+    pub fn texts(&self) -> Vec<String> {
+        match self.as_str() {
+            Some(one) => vec![one.to_owned()],
+            None => self
+                .items()
+                .iter()
+                .filter_map(Self::as_str)
+                .map(ToOwned::to_owned)
+                .collect(),
+        }
+    }
+
     /// The items of a list; empty for other nodes.
-    pub(crate) fn items(&self) -> &[Node] {
+    pub fn items(&self) -> &[Node] {
         if let Value::Sequence(items) = &self.value {
             items
         } else {
@@ -61,7 +84,7 @@ impl Node {
     }
 
     /// The entries of a mapping; empty for other nodes.
-    pub(crate) fn entries(&self) -> &[(Node, Node)] {
+    pub fn entries(&self) -> &[(Node, Node)] {
         if let Value::Mapping(entries) = &self.value {
             entries
         } else {
@@ -70,14 +93,14 @@ impl Node {
     }
 
     /// The entries of a mapping whose keys are scalars.
-    pub(crate) fn named(&self) -> impl Iterator<Item = (&str, &Node)> {
+    pub fn named(&self) -> impl Iterator<Item = (&str, &Node)> {
         self.entries()
             .iter()
             .filter_map(|(key, value)| Some((key.as_str()?, value)))
     }
 
     /// The value of a key; null counts as absent.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&Node> {
         self.named()
             .find(|(name, _)| *name == key)
             .map(|(_, value)| value)
@@ -85,20 +108,22 @@ impl Node {
     }
 
     /// The value at the end of a path of keys.
-    pub(crate) fn at(&self, path: &[&str]) -> Option<&Node> {
+    pub fn at(&self, path: &[&str]) -> Option<&Node> {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
-    pub(crate) fn is_mapping(&self) -> bool {
+    /// Whether it is a mapping, even an empty one.
+    pub fn is_mapping(&self) -> bool {
         matches!(self.value, Value::Mapping(_))
     }
 
-    pub(crate) fn is_sequence(&self) -> bool {
+    /// Whether it is a list, even an empty one.
+    pub fn is_sequence(&self) -> bool {
         matches!(self.value, Value::Sequence(_))
     }
 
     /// Converts to JSON; scalars follow YAML 1.2's core schema.
-    pub(crate) fn to_json(&self) -> Json {
+    pub fn to_json(&self) -> Json {
         match &self.value {
             Value::Scalar { text, plain } => scalar_json(text, *plain),
             Value::Sequence(items) => Json::Array(items.iter().map(Node::to_json).collect()),
@@ -115,7 +140,7 @@ impl Node {
     }
 
     /// The kind of node for messages, such as `a list`.
-    pub(crate) fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &'static str {
         match &self.value {
             Value::Mapping(_) => "a mapping",
             Value::Sequence(_) => "a list",
@@ -143,7 +168,7 @@ fn scalar_json(text: &str, plain: bool) -> Json {
 }
 
 /// Parses an integer of YAML 1.2's core schema.
-pub(crate) fn integer(text: &str) -> Option<i64> {
+pub fn integer(text: &str) -> Option<i64> {
     if let Some(octal) = text.strip_prefix("0o") {
         return i64::from_str_radix(octal, 8)
             .ok()
@@ -158,7 +183,7 @@ pub(crate) fn integer(text: &str) -> Option<i64> {
 }
 
 /// Parses a floating-point number of YAML 1.2's core schema; integers, too.
-pub(crate) fn float(text: &str) -> Option<f64> {
+pub fn float(text: &str) -> Option<f64> {
     let starts = text
         .trim_start_matches(['+', '-'])
         .starts_with(|c: char| c.is_ascii_digit() || c == '.');

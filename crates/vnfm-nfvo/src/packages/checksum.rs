@@ -2,7 +2,6 @@
 
 use sha2::digest::DynDigest;
 use sha2::{Sha224, Sha256, Sha384, Sha512};
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -41,13 +40,5 @@ fn hash(file: &Path, algorithm: &str) -> std::io::Result<String> {
             read => hasher.update(&buffer[..read]),
         }
     }
-    Ok(hexadecimal(&hasher.finalize()))
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
-    }
-    text
+    Ok(hex::encode(hasher.finalize()))
 }

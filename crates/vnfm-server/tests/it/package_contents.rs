@@ -23,10 +23,7 @@ fn text_of(sample: &str, path: &str) -> String {
 }
 
 fn sha256(text: &str) -> Value {
-    let hash = Sha256::digest(text)
-        .iter()
-        .fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-    json!({"algorithm": "SHA-256", "hash": hash})
+    json!({"algorithm": "SHA-256", "hash": hex::encode(Sha256::digest(text))})
 }
 
 async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {

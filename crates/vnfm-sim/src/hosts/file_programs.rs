@@ -38,12 +38,10 @@ pub(super) async fn sha256sum(shell: &Shell, args: &[&str], input: &mut Input) -
     let Some(content) = content else {
         return Output::fail(1, format!("sha256sum: {name}: No such file or directory\n"));
     };
-    Output::ok(format!("{}  {name}\n", hex(&Sha256::digest(content))))
-}
-
-/// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    lines(bytes.iter().map(|byte| format!("{byte:02x}")))
+    Output::ok(format!(
+        "{}  {name}\n",
+        hex::encode(Sha256::digest(content))
+    ))
 }
 
 /// Programs that change or list files: `mkdir`, `rm`, `mv`, `cp`, `chmod`, `ls`, `install`.

@@ -1,7 +1,6 @@
 //! `kubeadm init | join | reset | token | version`, with the checks, files and messages of the real one.
 
 use super::Network;
-use super::file_programs::hex;
 use super::host::Host;
 use super::shell::{Input, Output, Shell, lines};
 use crate::kubernetes::{Cluster, ClusterSpec};
@@ -277,7 +276,7 @@ fn ca_hash(pem: &str) -> Option<String> {
     let certificate = pem.parse_x509().ok()?;
     Some(format!(
         "sha256:{}",
-        hex(&Sha256::digest(certificate.tbs_certificate.subject_pki.raw))
+        hex::encode(Sha256::digest(certificate.tbs_certificate.subject_pki.raw))
     ))
 }
 

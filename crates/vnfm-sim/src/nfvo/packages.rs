@@ -2,7 +2,6 @@
 //! ranges; subscribers are notified with the credentials of their subscription.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -353,9 +352,5 @@ async fn call_back(method: reqwest::Method, subscription: &Value, body: Option<&
 }
 
 fn hash(content: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in Sha256::digest(content) {
-        let _ = write!(text, "{byte:02x}"); // a String takes everything
-    }
-    text
+    hex::encode(Sha256::digest(content))
 }

@@ -3,7 +3,6 @@
 use super::Reader;
 use super::fields::{entries, field, text};
 use crate::model::{ClusterCapabilities, ClusterLabel, RequiredPlugin, RequiredResource};
-use crate::tosca::vnfd::texts;
 use crate::yaml::Node;
 
 impl Reader<'_, '_> {
@@ -26,7 +25,7 @@ impl Reader<'_, '_> {
         let node = node.items().first().unwrap_or(node);
         self.unknown(node, KNOWN, "`enhancedClusterCapabilities`");
         let all = |names: &[&str]| field(node, names).map(entries).unwrap_or_default();
-        let names = |names: &[&str]| field(node, names).map(texts).unwrap_or_default();
+        let names = |names: &[&str]| field(node, names).map(Node::texts).unwrap_or_default();
         let resource = |node: &Node| RequiredResource {
             kind: text(node, &["kind"])
                 .or_else(|| node.as_str().map(str::to_owned))

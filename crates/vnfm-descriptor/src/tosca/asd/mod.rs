@@ -13,13 +13,13 @@ mod cluster;
 mod fields;
 
 use super::documents::Document;
-use super::resources::unsigned;
-use super::vnfd::texts;
 use crate::archive::Archive;
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::codes;
+use crate::finding::{Finding, Span};
 use crate::limits::Limits;
 use crate::model::{Asd, AsdDialect, AsdExtCpd, DeploymentItem, Flavour, OciImage, Vnfd};
 use crate::path::{base, folder, resolve};
+use crate::sink::Sink;
 use crate::variables::is_name;
 use crate::yaml::Node;
 use fields::{camel, entries, field, same, text};
@@ -246,7 +246,7 @@ impl Reader<'_, '_> {
                 .add(finding.hint(format!("known types: {}", ARTIFACT_TYPES.join(", "))));
         }
         let order = field(node, &["deploymentOrder"]);
-        if let Some(order) = order.filter(|order| unsigned(order).is_none()) {
+        if let Some(order) = order.filter(|order| order.as_u32().is_none()) {
             let message =
                 format!("the order of deployment item `{name}` is not a non-negative integer");
             self.error(&order.span.clone(), &message);
@@ -271,9 +271,9 @@ impl Reader<'_, '_> {
             artifact: name.to_owned(),
             artifact_type,
             file: found?,
-            deployment_order: order.and_then(unsigned).unwrap_or(0),
+            deployment_order: order.and_then(Node::as_u32).unwrap_or(0),
             lifecycle_parameters: field(node, &["lifecycleParameters", "deploymentParameter"])
-                .map(texts)
+                .map(Node::texts)
                 .unwrap_or_default(),
         };
         self.check_parameters(&item, node);
@@ -390,15 +390,16 @@ fn dialect(template: &Node, properties: &Node) -> AsdDialect {
 fn ext_cpd(node: &Node) -> AsdExtCpd {
     let table = |names: &[&str]| {
         let all = field(node, names).into_iter().flat_map(Node::named);
-        all.map(|(key, value)| (camel(key), texts(value))).collect()
+        all.map(|(key, value)| (camel(key), value.texts()))
+            .collect()
     };
     AsdExtCpd {
         id: text(node, &["id"]),
         description: text(node, &["description"]),
         virtual_link_requirement: field(node, &["virtualLinkRequirement"])
-            .map(texts)
+            .map(Node::texts)
             .unwrap_or_default(),
-        interface_order: field(node, &["interfaceOrder"]).and_then(unsigned),
+        interface_order: field(node, &["interfaceOrder"]).and_then(Node::as_u32),
         network_interface_requirements: table(&[
             "networkInterfaceRealizationRequirements",
             "networkInterfaceRequirements",

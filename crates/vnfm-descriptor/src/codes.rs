@@ -1,0 +1,78 @@
+//! The codes of what onboarding reports. `vnfm-lint` has more, and explains all: each has a file
+//! `crates/vnfm-lint/explain/CODE.md`.
+
+macro_rules! codes {
+    ($($name:ident = $code:literal;)*) => {
+        $(
+            #[doc = concat!("`vnfmctl lint --explain ", $code, "` explains it.")]
+            pub const $name: &str = $code;
+        )*
+        /// Every code that a finding of this crate can have: `E-…` for errors, `W-…` for warnings.
+        pub const ALL: &[&str] = &[$($code,)*];
+    };
+}
+
+codes! {
+    ZIP = "E-ZIP";
+    ZIP_PATH = "E-ZIP-PATH";
+    ZIP_SYMLINK = "E-ZIP-SYMLINK";
+    ZIP_DUPLICATE = "E-ZIP-DUPLICATE";
+    ZIP_ENCRYPTED = "E-ZIP-ENCRYPTED";
+    ZIP_BOMB = "E-ZIP-BOMB";
+    IO = "E-IO";
+    ENTRY = "E-ENTRY";
+    META = "E-META";
+    MANIFEST = "E-MANIFEST";
+    MANIFEST_HASH = "E-MANIFEST-HASH";
+    MANIFEST_NONE = "W-MANIFEST-NONE";
+    SIGNATURE = "W-SIGNATURE";
+    YAML = "E-YAML";
+    YAML_DUPLICATE = "E-YAML-DUPLICATE";
+    YAML_BOMB = "E-YAML-BOMB";
+    YAML_11 = "W-YAML-11";
+    YAML_MERGE = "W-YAML-MERGE";
+    YAML_NUMBER = "W-YAML-NUMBER";
+    TOSCA_VERSION = "E-TOSCA-VERSION";
+    SHAPE = "E-SHAPE";
+    KEY_UNKNOWN = "E-KEY-UNKNOWN";
+    IMPORT = "E-IMPORT";
+    IMPORT_CYCLE = "W-IMPORT-CYCLE";
+    IMPORT_OTHER = "W-IMPORT-OTHER";
+    TYPE_UNKNOWN = "E-TYPE-UNKNOWN";
+    TYPE_CYCLE = "E-TYPE-CYCLE";
+    TYPE_BOMB = "E-TYPE-BOMB";
+    TYPE_REDEFINED = "W-TYPE-REDEFINED";
+    SOL001_VERSION = "W-SOL001-VERSION";
+    SOL001_OTHER = "W-SOL001-OTHER";
+    PROPERTY_UNKNOWN = "E-PROPERTY-UNKNOWN";
+    PROPERTY_MISSING = "E-PROPERTY-MISSING";
+    PROPERTY_TYPE = "E-PROPERTY-TYPE";
+    PROPERTY_CONSTRAINT = "E-PROPERTY-CONSTRAINT";
+    PATTERN = "W-PATTERN";
+    INPUT_UNKNOWN = "E-INPUT-UNKNOWN";
+    FUNCTION = "E-FUNCTION";
+    NODE_UNKNOWN = "E-NODE-UNKNOWN";
+    NODE_FILTER = "E-NODE-FILTER";
+    NODE_KIND = "E-NODE-KIND";
+    REQUIREMENT_UNKNOWN = "E-REQUIREMENT-UNKNOWN";
+    REQUIREMENT_UNDECLARED = "W-REQUIREMENT-UNDECLARED";
+    SUBSTITUTION = "W-SUBSTITUTION";
+    OPERATION_UNKNOWN = "E-OPERATION-UNKNOWN";
+    INTERFACE_UNKNOWN = "E-INTERFACE-UNKNOWN";
+    IMPLEMENTATION_UNKNOWN = "W-IMPLEMENTATION-UNKNOWN";
+    ARTIFACT_MISSING = "E-ARTIFACT-MISSING";
+    ARTIFACT_ABSENT = "W-ARTIFACT-ABSENT";
+    VNF_MISSING = "E-VNF-MISSING";
+    VNF_PROPERTY = "E-VNF-PROPERTY";
+    FLAVOUR = "E-FLAVOUR";
+    POLICY = "E-POLICY";
+    RESOURCES = "E-RESOURCES";
+    ORDER_FILE = "E-ORDER-FILE";
+    ORDER_MANIFEST = "E-ORDER-MANIFEST";
+    HOT = "E-HOT";
+    HOT_PARAMETER = "E-HOT-PARAMETER";
+    ASD = "E-ASD";
+    ASD_UNKNOWN = "W-ASD-UNKNOWN";
+    TYPES_INDENT = "W-TYPES-INDENT";
+    HOT_UNMAPPED = "W-HOT-UNMAPPED";
+}
