@@ -25,6 +25,7 @@ use super::step::{Completion, Operation, Output, Step, StepOutput, body, journal
 use super::{Op, grant, hook_journal, operation_control};
 use crate::engine::Engine;
 use crate::hooks;
+use crate::json::to_json;
 use crate::overrides::SkipHooks;
 use crate::ports::{Allocated, Effects, HookHeal, InstanceRecord, PortError, Repair};
 use crate::redact::{Redactor, redact};
@@ -96,7 +97,7 @@ pub async fn accept(
         .map(|skip| skip.checked(&OPERATION.hooks()))
         .transpose()?;
     vims::check_registered(engine, &instance).await?;
-    let body = serde_json::to_value(&request).unwrap_or_default();
+    let body = to_json("the request", &request)?;
     let skipped = skip
         .as_ref()
         .map(|skip| &skip.hooks[..])

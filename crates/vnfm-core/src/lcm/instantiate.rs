@@ -32,6 +32,7 @@ use super::{Op, grant, hook_journal, operation_control};
 use crate::deployment::{Deployment, max_scale_levels};
 use crate::engine::Engine;
 use crate::hooks;
+use crate::json::to_json;
 use crate::ports::Vim as _;
 use crate::ports::{
     Allocated, Allocation, Change, Effects, InstanceRecord, PortError, Release, VimReport, VimUse,
@@ -125,7 +126,7 @@ pub async fn accept(
         vim_use.vim_id = vim.registered_id().map(ToOwned::to_owned);
         vim_use.identity = vim.identity().map(ToOwned::to_owned);
     }
-    let request = serde_json::to_value(&request).unwrap_or_default();
+    let request = to_json("the request", &request)?;
     let check = hooks::ParameterCheck {
         package: &allocation.package,
         flavour: &allocation.deployment.flavour_id,

@@ -22,6 +22,7 @@
 use super::step::{Completion, Operation, Output, Step, StepOutput, body, journaled, silent};
 use super::{Op, operation_control};
 use crate::engine::Engine;
+use crate::json::to_json;
 use crate::patch::{Connections, check_declared, merge_patch};
 use crate::ports::{InstanceRecord, PortError};
 use crate::redact::{Redactor, redact};
@@ -92,7 +93,7 @@ pub async fn accept(
     let target = modified(&instance, &request)
         .map_err(Refusal::unprocessable)?
         .deployment;
-    let body = serde_json::to_value(&request).unwrap_or_default();
+    let body = to_json("the request", &request)?;
     let beginning = operation_control::Beginning {
         kind: LcmOperationType::ModifyInfo,
         redacted: redact(&body, None, &mut Redactor::default()),

@@ -4,6 +4,7 @@ use super::grant::Approved;
 use super::step::StepOutput;
 use crate::deployment::Deployment;
 use crate::engine::Engine;
+use crate::json::to_json_or_log;
 use crate::ports::{
     Allocation, Change, Clock, Code, ErrorKind, Fence, InfraDriver, InstanceRecord, JournalRow,
     OpRecord, Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
@@ -117,7 +118,9 @@ impl Op {
             .into_iter()
             .flatten()
         {
-            found.add_well_known(&serde_json::to_value(&**deployment).unwrap_or_default());
+            if let Some(deployment) = to_json_or_log("a deployment", &**deployment) {
+                found.add_well_known(&deployment);
+            }
         }
         self.live.add_secrets(&found);
     }

@@ -22,6 +22,7 @@ use super::step::{Completion, Operation, Output, Step, StepOutput, body, journal
 use super::{Op, grant, operation_control};
 use crate::engine::Engine;
 use crate::hooks;
+use crate::json::to_json;
 use crate::overrides::SkipHooks;
 use crate::ports::{Change, Effects, InstanceRecord, PortError, Release};
 use crate::redact::{Redactor, redact};
@@ -89,7 +90,7 @@ pub async fn accept(
         .map(|skip| skip.checked(&OPERATION.hooks()))
         .transpose()?;
     vims::check_registered(engine, &instance).await?;
-    let body = serde_json::to_value(&request).unwrap_or_default();
+    let body = to_json("the request", &request)?;
     let retire = Change::MarkVimsLeaving {
         tenant: tenant.to_owned(),
         instance_id: instance_id.to_owned(),
