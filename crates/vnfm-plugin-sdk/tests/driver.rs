@@ -465,10 +465,11 @@ fn an_unreadable_response_is_host_broken() {
 
 #[test]
 fn a_vdu_that_the_flavour_does_not_have_is_an_error_that_names_the_vdus() {
-    let built = testkit::request("instantiate_end")
+    let built = vnfm_plugin_sdk::testkit::request("instantiate_end")
         .vdus(&["db", "web"])
         .vnfc("web", "web-1", &[]);
-    let request: HookRequest = serde_json::from_value(built.json().clone()).unwrap();
+    let request: HookRequest =
+        vnfm_plugin_sdk::serde_json::from_value(built.json().clone()).unwrap();
     assert_eq!(request.vnfcs_of("web").unwrap().len(), 1);
     assert!(request.vnfcs_of("db").unwrap().is_empty(), "scaled to zero");
     let error = request.vnfcs_of("webb").unwrap_err();
@@ -480,8 +481,8 @@ fn a_vdu_that_the_flavour_does_not_have_is_an_error_that_names_the_vdus() {
         "{}",
         error.detail
     );
-    let old = testkit::request("instantiate_end").vnfc("web", "web-1", &[]);
-    let request: HookRequest = serde_json::from_value(old.json().clone()).unwrap();
+    let old = vnfm_plugin_sdk::testkit::request("instantiate_end").vnfc("web", "web-1", &[]);
+    let request: HookRequest = vnfm_plugin_sdk::serde_json::from_value(old.json().clone()).unwrap();
     assert!(
         request.vnfcs_of("webb").unwrap().is_empty(),
         "an older host does not send the VDUs"

@@ -65,8 +65,9 @@ pub(super) async fn modify(
 ) -> HandlerResult {
     let conditions = Conditions::from_headers(&headers)?;
     let tag = |record| conditions::tag(&view::package(record, &root));
-    let expected =
-        |record: &vnfm_core::ports::PackageRecord| conditions.are_met_by_tag(&tag(record.clone())?);
+    let expected = |record: &vnfm_core::ports::PackageRecord| {
+        tag(record.clone()).is_ok_and(|tag| conditions.are_met_by_tag(&tag))
+    };
     let (record, changed) = app
         .onboarding
         .modify((&tenant, &id), patch, expected)

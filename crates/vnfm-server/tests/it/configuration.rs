@@ -192,7 +192,7 @@ access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
 }
 
 #[test]
-fn check_config_reports_what_the_schema_cannot_check_beside_what_it_can() {
+fn check_config_reports_what_no_schema_can_check_together_with_the_rest() {
     let text = "\
 listen: 0.0.0.0:9890
 limits: {hook_seconds: soon}
