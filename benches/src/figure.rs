@@ -59,6 +59,39 @@ impl Figure {
     }
 }
 
+impl Figure {
+    fn value_text(&self) -> String {
+        format!("{:.2} {}", self.value, self.unit)
+            .trim_end()
+            .to_owned()
+    }
+
+    fn aim_text(&self) -> String {
+        let sign = if self.least { "≥" } else { "≤" };
+        let text = self.aim.map(|aim| format!("{sign} {aim} {}", self.unit));
+        text.unwrap_or_default().trim_end().to_owned()
+    }
+}
+
+/// One line about the figures that miss their aim, if there are any.
+pub fn missed(figures: &[Figure]) -> Option<String> {
+    let missed: Vec<_> = figures
+        .iter()
+        .filter(|figure| !figure.holds)
+        .map(|figure| {
+            let (value, aim) = (figure.value_text(), figure.aim_text());
+            format!("{} is {value}, aim {aim}", figure.name)
+        })
+        .collect();
+    let (count, all) = (missed.len(), figures.len());
+    (count > 0).then(|| {
+        format!(
+            "{count} of {all} figures missed the aim: {}",
+            missed.join("; ")
+        )
+    })
+}
+
 /// The results as a text table.
 pub fn table(figures: &[Figure]) -> String {
     let mut table = Table::new();
@@ -66,15 +99,11 @@ pub fn table(figures: &[Figure]) -> String {
         .load_style(presets::UTF8_HORIZONTAL_ONLY)
         .set_header(["figure", "value", "aim", ""]);
     for figure in figures {
-        let sign = if figure.least { "≥" } else { "≤" };
-        let aim = figure
-            .aim
-            .map_or_else(String::new, |aim| format!("{sign} {aim} {}", figure.unit));
         let word = if figure.holds { "" } else { "MISSED" };
         table.add_row([
             figure.name.clone(),
-            format!("{:.2} {}", figure.value, figure.unit),
-            aim,
+            figure.value_text(),
+            figure.aim_text(),
             word.into(),
         ]);
     }
@@ -119,6 +148,9 @@ mod tests {
                 .any(|line| line.contains("3.00 MiB") && line.contains("MISSED")),
             "{text}"
         );
+        let line = "1 of 3 figures missed the aim: b is 3.00 MiB, aim ≤ 2 MiB";
+        assert_eq!(missed(&figures).as_deref(), Some(line));
+        assert_eq!(missed(&figures[..1]), None);
     }
 
     #[test]

@@ -29,10 +29,12 @@ struct Arguments {
     hashed: bool,
 }
 
+/// Exit code if everything was measured, and a figure misses its aim.
+const MISSED: u8 = 3;
+
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -40,12 +42,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns true if every group ran and every figure met its target.
-fn run(arguments: &Arguments) -> Result<bool> {
+/// Success only if every group ran and every figure met its aim.
+fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(file) = &arguments.load {
         let load = packages::load(file, arguments.hashed)?;
         println!("{}", serde_json::to_string(&load)?);
-        return Ok(true);
+        return Ok(ExitCode::SUCCESS);
     }
     let known = |name: &String| GROUPS.iter().any(|(group, _)| group == name);
     if let Some(unknown) = arguments.groups.iter().find(|name| !known(name)) {
@@ -58,18 +60,14 @@ fn run(arguments: &Arguments) -> Result<bool> {
         let text = serde_json::to_string_pretty(&serde_json::json!({ "figures": figures }))?;
         std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
-    let missed: Vec<_> = figures
-        .iter()
-        .filter(|figure| !figure.holds)
-        .map(|figure| figure.name.as_str())
-        .collect();
-    if !missed.is_empty() {
-        eprintln!("missed targets: {}", missed.join("; "));
+    let missed = figure::missed(&figures);
+    if let Some(missed) = &missed {
+        println!("{missed}");
     }
     if !failed.is_empty() {
-        eprintln!("could not be measured: {}", failed.join(", "));
+        anyhow::bail!("could not be measured: {}", failed.join(", "));
     }
-    Ok(missed.is_empty() && failed.is_empty())
+    Ok(missed.map_or(ExitCode::SUCCESS, |_| ExitCode::from(MISSED)))
 }
 
 /// The figures of every requested group, and the names of the groups that failed.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use vnfm_core::ports::{
     Change, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost, HookRequest,
     HostServices, HttpRequest, HttpResponse, MgmtDriver, MgmtDrivers, PortError, RemoteFile,
-    SshCommand, SshTarget, StepStatus, StoreError,
+    SshCommand, SshTarget, StepStatus, StoreError, Watcher,
 };
 use vnfm_tests::intercepted_store::{Intercept, Intercepted, StoreCall};
 
@@ -173,10 +173,15 @@ impl<H: HostServices> HostServices for ProbedHosts<H> {
             .await
     }
 
-    async fn ssh_wait(&self, target: &SshTarget, deadline_seconds: u32) -> Result<(), PortError> {
+    async fn ssh_wait(
+        &self,
+        target: &SshTarget,
+        deadline_seconds: u32,
+        watcher: &dyn Watcher,
+    ) -> Result<(), PortError> {
         let call = format!("ssh.wait {}", self.probe.host(&target.server_id));
         let limit = Duration::from_secs(deadline_seconds.into());
-        let work = self.inner.ssh_wait(target, deadline_seconds);
+        let work = self.inner.ssh_wait(target, deadline_seconds, watcher);
         self.probe
             .through((WITH_HOSTS, &call), limit, work, Self::error(target))
             .await

@@ -125,6 +125,47 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
         })
 }
 
+/// The book shows what `docs/SUMMARY.md` lists, and its search finds nothing else.
+#[test]
+fn the_table_of_contents_lists_every_page_of_docs_once() {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let listed = links(&summary);
+    let pages = files(&["docs"], ".md").unwrap();
+    let pages = pages
+        .iter()
+        .filter_map(|page| page.path.strip_prefix("docs/"));
+    let pages: Vec<_> = pages.filter(|page| *page != "SUMMARY.md").collect();
+    assert!(pages.len() > 30, "the pages were not found");
+    for page in &pages {
+        let count = listed.iter().filter(|link| link == page).count();
+        assert_eq!(count, 1, "docs/SUMMARY.md lists docs/{page} {count} times");
+    }
+    assert_eq!(
+        listed.len(),
+        pages.len(),
+        "docs/SUMMARY.md lists pages that do not exist"
+    );
+}
+
+/// The README leads each kind of reader to pages, and names no command that does not exist.
+#[test]
+fn the_readme_leads_every_reader_to_pages() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    for reader in [
+        "operator",
+        "NFVO developer",
+        "plugin author",
+        "embedder",
+        "contributor",
+    ] {
+        let row = readme
+            .lines()
+            .find(|line| line.starts_with('|') && line.contains(reader));
+        let row = row.unwrap_or_else(|| panic!("no row for the {reader}"));
+        assert!(links(row).len() >= 3, "{row}");
+    }
+}
+
 #[test]
 fn documents_contain_no_local_paths() {
     let names = [concat!("/wo", "rk/"), concat!("/tmp/bri", "efs")];

@@ -77,7 +77,10 @@ fn released(arguments: &Arguments) -> Result<()> {
     if arguments.groups.is_empty() {
         demo(arguments)?;
     }
-    ensure!(all_hold, "a benchmark missed its target or failed");
+    ensure!(
+        all_hold,
+        "a figure missed its aim, or could not be measured; see above"
+    );
     Ok(())
 }
 
@@ -99,7 +102,7 @@ fn demo(arguments: &Arguments) -> Result<()> {
             .push(figure);
         std::fs::write(file, serde_json::to_string_pretty(&figures)?)?;
     }
-    ensure!(seconds < MAX_DEMO, "the demo takes too long");
+    ensure!(seconds < MAX_DEMO, "the demo missed its aim");
     Ok(())
 }
 

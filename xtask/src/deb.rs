@@ -94,6 +94,9 @@ const COMPLETIONS: &[(&str, &str)] = &[
     ("fish", "usr/share/fish/vendor_completions.d/vnfmctl.fish"),
 ];
 
+/// Programs that write their own manual pages (`PROGRAM man DIR`), and the folder of the pages.
+const MANUALS: (&[&str], &str) = (&["vnfmctl", "vnfm-server"], "usr/share/man/man1");
+
 /// Bill of materials: every crate that is linked into the programs.
 const SBOM: &str = "usr/share/doc/vnfm/sbom.cdx.json";
 
@@ -128,6 +131,7 @@ fn package(built: &Path, out: &Path) -> anyhow::Result<PathBuf> {
     for (shell, to) in COMPLETIONS {
         size += complete(&built.join("vnfmctl"), shell, &folder.join(to))?;
     }
+    size += manuals(built, &folder)?;
     size += materials(&folder.join(SBOM))?;
     let control = fs::read_to_string(root.join("crates/vnfm-server/packaging/debian/control"))?
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
@@ -171,6 +175,24 @@ fn complete(client: &Path, shell: &str, to: &Path) -> anyhow::Result<u64> {
     fs::write(to, script + "\n").with_context(|| format!("cannot write `{}`", to.display()))?;
     fs::set_permissions(to, fs::Permissions::from_mode(0o644))?;
     Ok(fs::metadata(to)?.len())
+}
+
+/// Writes the manual pages, compressed; returns their size in bytes.
+fn manuals(built: &Path, folder: &Path) -> anyhow::Result<u64> {
+    let (programs, to) = MANUALS;
+    let to = folder.join(to);
+    fs::create_dir_all(&to).with_context(|| format!("cannot create `{}`", to.display()))?;
+    for program in programs {
+        output_of(Command::new(built.join(program)).arg("man").arg(&to))?;
+    }
+    output_of(Command::new("gzip").args(["-9", "-n", "-r"]).arg(&to))?;
+    let mut size = 0;
+    for page in fs::read_dir(&to)? {
+        let page = page?.path();
+        fs::set_permissions(&page, fs::Permissions::from_mode(0o644))?;
+        size += fs::metadata(&page)?.len();
+    }
+    Ok(size)
 }
 
 fn build() -> anyhow::Result<PathBuf> {
@@ -217,7 +239,7 @@ fn output_of(command: &mut Command) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COMPLETIONS, FILES, SBOM, package};
+    use super::{COMPLETIONS, FILES, MANUALS, SBOM, package};
     use crate::paths;
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
@@ -231,7 +253,8 @@ mod tests {
             .filter_map(|(from, ..)| from.strip_prefix("built:"))
         {
             let path = folder.join(name);
-            fs::write(&path, "#!/bin/sh\necho complete vnfmctl\n").unwrap();
+            let man = "[ \"$1\" != man ] || echo page > \"$2/$(basename \"$0\").1\"";
+            fs::write(&path, format!("#!/bin/sh\n{man}\necho complete vnfmctl\n")).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
     }
@@ -345,6 +368,11 @@ mod tests {
         for (shell, to) in COMPLETIONS {
             let script = fs::read_to_string(scratch.join(to)).unwrap();
             assert!(script.contains("vnfmctl"), "{shell}: {script}");
+        }
+        let (programs, folder) = MANUALS;
+        for program in programs {
+            let page = scratch.join(folder).join(format!("{program}.1.gz"));
+            assert!(page.is_file(), "no {}", page.display());
         }
         let materials = fs::read_to_string(scratch.join(SBOM)).unwrap();
         let materials: serde_json::Value = serde_json::from_str(&materials).unwrap();

@@ -9,6 +9,7 @@
 //! hostile  the built programs among malicious peers                                  hostile.rs
 //! judge    third-party tests of the HTTP interface                                    judge.rs
 //! bench    measurements as a table                                                    bench.rs, idle_time.rs
+//! book     the documentation as a book with search                                    book.rs
 //! crates   checks for users of our crates                                             crates/
 //! deb      the Debian package                                                         deb.rs
 //! samples  the sample packages as .csar files                                         samples.rs
@@ -16,6 +17,7 @@
 //! Data goes to standard output, progress to standard error.
 
 mod bench;
+mod book;
 mod check;
 mod crates;
 mod deb;
@@ -60,6 +62,8 @@ enum Command {
     Check(check::Arguments),
     /// Run the benchmarks and print a table.
     Bench(bench::Arguments),
+    /// Build the documentation as a book with search.
+    Book(book::Arguments),
     /// Check our crates for their users: feature sets, packaging, minimum Rust version, dependencies.
     Crates(crates::Arguments),
     /// Inject a fault at every call of every operation, and check the outcome.
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Command::Stack(arguments) => stack::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Book(arguments) => book::run(&arguments),
         Command::Crates(arguments) => crates::run(&arguments),
         Command::Faults(arguments) => faults::run(&arguments),
         Command::Hostile(arguments) => hostile::run(&arguments),

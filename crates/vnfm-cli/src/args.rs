@@ -151,6 +151,12 @@ pub enum Command {
         /// Shell to complete for
         shell: Shell,
     },
+    /// Write the manual pages of all commands, for packages
+    #[command(hide = true)]
+    Man {
+        /// Existing folder to write to
+        dir: PathBuf,
+    },
 }
 
 /// VIM commands.
@@ -339,8 +345,8 @@ pub enum Op {
         /// Cancel immediately instead of after the current step
         #[arg(long)]
         forceful: bool,
-        /// Reason, recorded in the audit log; only with --forceful
-        #[arg(long, value_name = "TEXT", requires = "forceful")]
+        /// Reason, recorded in the audit log
+        #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
 }

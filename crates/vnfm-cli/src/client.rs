@@ -369,9 +369,11 @@ impl Client {
         request: RequestBuilder,
         reason: Option<&str>,
     ) -> Outcome<RequestBuilder> {
-        let who = ["USER", "LOGNAME"]
-            .into_iter()
-            .find_map(|name| std::env::var(name).ok());
+        let named = ["USER", "LOGNAME"].into_iter();
+        let who = named
+            .filter_map(|name| std::env::var(name).ok())
+            .find(|name| !name.is_empty())
+            .or_else(login_name);
         let mut request = request;
         for (name, value) in [
             ("x-vnfm-operator", who.as_deref()),
@@ -430,6 +432,20 @@ impl Client {
     }
 }
 
+/// The name of this process's user in `/etc/passwd`.
+fn login_name() -> Option<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let uid = std::fs::metadata("/proc/self").ok()?.uid().to_string();
+    user_with_id(&std::fs::read_to_string("/etc/passwd").ok()?, &uid)
+}
+
+fn user_with_id(passwd: &str, uid: &str) -> Option<String> {
+    let line = passwd
+        .lines()
+        .find(|line| line.split(':').nth(2) == Some(uid))?;
+    line.split(':').next().map(ToOwned::to_owned)
+}
+
 /// Parses the JSON body of a response.
 ///
 /// # Errors
@@ -476,4 +492,16 @@ fn root_cause(error: &dyn std::error::Error) -> String {
         cause = inner;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::user_with_id;
+
+    #[test]
+    fn the_login_name_belongs_to_the_user_id() {
+        let passwd = "root:x:0:0:root:/root:/bin/bash\nann:x:1000:0::/home/ann:/bin/sh\n";
+        assert_eq!(user_with_id(passwd, "1000").as_deref(), Some("ann"));
+        assert_eq!(user_with_id(passwd, "1"), None);
+    }
 }

@@ -379,6 +379,7 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
             vnf_product_name: vnf.vnf_product_name.clone(),
             vnf_software_version: vnf.vnf_software_version.clone(),
             vnfd_version: vnf.vnfd_version.clone(),
+            vdus: op.flavour()?.vdus.keys().cloned().collect(),
             metadata: vnf.metadata.clone(),
         },
         inventory: inventory.clone(),

@@ -344,7 +344,7 @@ fn body_for(record: &SubscriptionRecord, row: &OutboxRow, installation_id: &str)
     });
     if let Some(op_id) = row.body["vnfLcmOpOccId"].as_str() {
         links["vnfLcmOpOcc"] = link(format!("vnf_lcm_op_occs/{op_id}"));
-        body["verbosity"] = serde_json::to_value(subscription.verbosity).unwrap_or_default();
+        body["verbosity"] = json!(subscription.verbosity);
         if subscription.verbosity == LcmOpOccNotificationVerbosity::Short
             && let Some(members) = body.as_object_mut()
         {

@@ -156,7 +156,7 @@ pub(crate) const EXISTS: Code = refused(
 pub(crate) const IN_USE: Code = refused(
     "request.in-use",
     "live VNF instances need it",
-    "terminate the VNF instances in the list first",
+    "terminate the listed VNF instances if they are instantiated, and delete them",
 );
 pub(crate) const QUOTA: Code = refused(
     "access.quota",
@@ -171,7 +171,7 @@ pub(crate) const RETIRING: Code = refused(
 pub(crate) const WRONG_STATE: Code = refused(
     "request.wrong-state",
     "the resource is not in the state that the request requires",
-    "read it again; its `_links` name what is possible now",
+    "`vnfmctl vnf show VNF` or `vnfmctl op explain OP` shows the state; `_links` name what is possible in it",
 );
 pub(crate) const STALE: Code = refused(
     "request.stale",

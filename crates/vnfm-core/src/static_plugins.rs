@@ -3,7 +3,7 @@
 use crate::hooks::versioned_name;
 use crate::ports::{
     Code, CommandOutput, Declaration, DriverId, ErrorKind, HostServices, HttpRequest, HttpResponse,
-    MgmtDriver, MgmtDrivers, PortError, RemoteFile, SshCommand, SshTarget, replaced,
+    MgmtDriver, MgmtDrivers, PortError, RemoteFile, SshCommand, SshTarget, Watcher, replaced,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl HostServices for NoHostServices {
     async fn ssh_put(&self, to: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
         Self::refuse(format!("put `{}` on {}", file.path, to.address))
     }
-    async fn ssh_wait(&self, to: &SshTarget, _: u32) -> Result<(), PortError> {
+    async fn ssh_wait(&self, to: &SshTarget, _: u32, _: &dyn Watcher) -> Result<(), PortError> {
         Self::refuse(format!("log in at {}", to.address))
     }
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
@@ -174,7 +174,7 @@ mod tests {
         )
         .unwrap();
         let error = NoHostServices
-            .ssh_wait(&target, 1)
+            .ssh_wait(&target, 1, &())
             .now_or_never()
             .unwrap()
             .unwrap_err();

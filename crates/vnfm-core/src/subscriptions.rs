@@ -5,6 +5,7 @@
 //! ```
 
 use crate::engine::Engine;
+use crate::json::to_json;
 use crate::ports::{
     Callback, Change, EventScope, OutboxRow, SecretJson, Subscribers, SubscriptionRecord,
 };
@@ -50,9 +51,10 @@ impl Engine {
             check_login(login, subscribers.has_certificate())?;
         }
         let login = request.authentication.as_ref();
+        let stored_login = to_json("the login at the callback", &login)?;
         let record = SubscriptionRecord {
             tenant: tenant.to_owned(),
-            authentication: SecretJson::from(serde_json::to_value(login).unwrap_or_default()),
+            authentication: SecretJson::from(stored_login),
             subscription: LccnSubscription {
                 id: uuid::Uuid::new_v4().to_string(),
                 filter: request.filter.clone(),

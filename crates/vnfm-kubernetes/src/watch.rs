@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tracing::Instrument as _;
 use vnfm_core::ports::{ErrorKind, PortError, VimCall};
+use vnfm_core::to_json_or_log;
 
 /// Seconds after which the API server ends a watch and it is restarted; less than the client's read timeout.
 const WATCH_SECONDS: u32 = 20;
@@ -335,7 +336,7 @@ fn key(object: &DynamicObject) -> (String, String) {
 /// Converts to JSON and adds `apiVersion` and `kind`, which lists omit.
 fn typed_json(resource: Option<&ApiResource>, mut object: DynamicObject) -> Value {
     object.metadata.managed_fields = None;
-    let mut value = serde_json::to_value(object).unwrap_or_default();
+    let mut value = to_json_or_log("a Kubernetes object", &object).unwrap_or_default();
     if let (Some(resource), true) = (resource, value.is_object()) {
         value["apiVersion"] = resource.api_version.as_str().into();
         value["kind"] = resource.kind.as_str().into();

@@ -17,7 +17,7 @@
 use crate::login::{Login, Logins};
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
@@ -329,7 +329,7 @@ impl FullResponse {
 
     /// The NFVO's ProblemDetails, with as many members as it sent.
     fn problem(&self) -> ProblemDetails {
-        let body: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
+        let body = problem_body(&self.bytes);
         let text = |name: &str| {
             let text = body.get(name)?.as_str()?;
             Some(text.chars().take(MAX_QUOTED_CHARS).collect::<String>())
@@ -359,6 +359,15 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
             (path, None) => path.to_owned(),
         }
     })
+}
+
+/// The body of a refusal; one that is not a JSON object, such as a proxy's page, becomes its `detail`.
+pub(crate) fn problem_body(bytes: &[u8]) -> Value {
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(members)) => Value::Object(members),
+        _ if bytes.is_empty() => json!({}),
+        _ => json!({"detail": String::from_utf8_lossy(bytes)}),
+    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 mod checksum;
 
 use crate::download::{Fetcher, Origin};
-use crate::grants::{CONFIGURATION, FAILING, NfvoAddress, UNREACHABLE, read};
+use crate::grants::{CONFIGURATION, FAILING, NfvoAddress, UNREACHABLE, problem_body, read};
 use crate::login::{Login, Logins};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -113,11 +113,7 @@ impl OfferedPackage {
     pub fn usable(&self) -> Result<(), PortError> {
         let action = format!("use the VNF package `{}` of the NFVO", self.id);
         if self.onboarding_state != PackageOnboardingState::Onboarded {
-            let state = serde_json::to_value(self.onboarding_state).unwrap_or_default();
-            let cause = format!(
-                "its onboardingState is {}",
-                state.as_str().unwrap_or_default()
-            );
+            let cause = format!("its onboardingState is {}", self.onboarding_state.as_str());
             return Err(PortError::new(&NOT_YET, action, cause).on(self.id.as_str()));
         }
         if self.operational_state == PackageOperationalState::Disabled {
@@ -430,7 +426,7 @@ impl FullResponse {
             _ if status.is_client_error() => &REFUSES,
             _ => &MALFORMED,
         };
-        let body: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
+        let body = problem_body(&self.bytes);
         let detail = ["detail", "title"]
             .iter()
             .find_map(|name| body[*name].as_str());

@@ -268,7 +268,15 @@ async fn send_once(
             error => SendError::Answer(error.to_string()),
         })?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let body = serde_json::from_str(&text).unwrap_or_default();
+    let body = match serde_json::from_str(&text) {
+        Ok(body) => body,
+        Err(error) if is_json_expected(call, status, &text) => {
+            return Err(SendError::Answer(format!(
+                "the response is not JSON: {error}"
+            )));
+        }
+        Err(_) => Value::Null,
+    };
     Ok(Reply {
         status,
         request_id,
@@ -277,6 +285,11 @@ async fn send_once(
         subject_token,
         is_exposed: false,
     })
+}
+
+/// Whether a response must be JSON: a success with a body, unless the call accepts text.
+fn is_json_expected(call: &Call, status: u16, text: &str) -> bool {
+    call.accepts_type != TEXT && (200..300).contains(&status) && !text.trim().is_empty()
 }
 
 /// Text, such as a server's console, is not limited by its number of values.
@@ -298,7 +311,7 @@ enum SendError {
     Forbidden(String),
     /// The connection failed, or broke before the end.
     Call(vnfm_outbound::Error),
-    /// The response exceeds a limit.
+    /// The response exceeds a limit, or is not JSON.
     Answer(String),
 }
 

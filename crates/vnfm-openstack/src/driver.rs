@@ -9,6 +9,7 @@
 //! ```
 
 use crate::access::Access;
+use crate::errors::UNEXPECTED;
 use crate::heat::{self, Blueprint, Stack, stack_name};
 use crate::image_body::Image;
 use crate::plan::{flavour, has_base_hot};
@@ -127,7 +128,9 @@ impl InfraDriver for OpenStack {
         let prepared = prepare(&self.cloud(cx), allocation).await?;
         let expected = blueprint(allocation, &prepared, &cx.ownership.instance_id)?;
         policy::permit(allocation, &expected, cx.vim.policy())?;
-        Ok(serde_json::to_value(prepared).unwrap_or_default())
+        serde_json::to_value(prepared).map_err(|error| {
+            PortError::new(&UNEXPECTED, "store what was prepared", error.to_string())
+        })
     }
 
     async fn allocate(

@@ -1,6 +1,7 @@
 //! Nova: servers, flavors, the project's limits, console logs.
 
 use crate::call::{Call, encoded};
+use crate::errors::UNEXPECTED;
 use crate::heat::member;
 use crate::session::{Cloud, Service};
 use serde::Deserialize;
@@ -145,12 +146,13 @@ pub(crate) async fn zones(cloud: &Cloud<'_>) -> Result<Vec<String>, PortError> {
 pub(crate) async fn limits(cloud: &Cloud<'_>) -> Result<Limits, PortError> {
     let call = Call::get("/limits", "read the project's limits").accepting(&[403, 404]);
     let reply = cloud.send(Service::Compute, &call).await?;
-    let absolute = reply
-        .body
-        .pointer("/limits/absolute")
-        .cloned()
-        .unwrap_or_default();
-    Ok(serde_json::from_value(absolute).unwrap_or_default())
+    let Some(absolute) = reply.body.pointer("/limits/absolute") else {
+        return Ok(Limits::default());
+    };
+    serde_json::from_value(absolute.clone()).map_err(|error| {
+        let detail = format!("`limits.absolute` does not match the API: {error}");
+        PortError::new(&UNEXPECTED, "read the project's limits", detail)
+    })
 }
 
 /// A server's console log; empty if Nova has none.

@@ -302,11 +302,15 @@ pub(crate) fn effects(
 
 /// Members of the effects that this version does not support.
 fn unknown(effects: &[u8]) -> Vec<String> {
-    let members: Map<String, Value> = serde_json::from_slice(effects).unwrap_or_default();
-    let known = serde_json::to_value(Effects::default()).unwrap_or_default();
-    members
-        .into_iter()
-        .map(|(name, _)| name)
-        .filter(|name| known.get(name).is_none())
-        .collect()
+    let Ok(Value::Object(known)) = serde_json::to_value(Effects::default()) else {
+        return vec!["(cannot compare: this version's effects have no JSON form)".into()];
+    };
+    match serde_json::from_slice::<Map<String, Value>>(effects) {
+        Ok(members) => members
+            .into_iter()
+            .map(|(name, _)| name)
+            .filter(|name| !known.contains_key(name))
+            .collect(),
+        Err(error) => vec![format!("(not an object: {error})")],
+    }
 }

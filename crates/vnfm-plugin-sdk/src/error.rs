@@ -275,6 +275,11 @@ pub const MEANINGS: &[Meaning] = &[
         "add it with `hooks.on(…)` or `on_undo(…)`; the message lists the driver's hooks",
     ),
     Meaning::new(
+        "no-such-vdu",
+        "the hook asks for the VNFCs of a VDU that the deployment flavour does not have; the message lists its VDUs",
+        "use one of those in the plugin, or add the VDU to the VNFD",
+    ),
+    Meaning::new(
         "no-address",
         "a VNFC has no address on the connection point; the message lists its connection points",
         "use one of those, or check that the request connects the connection point to a network",

@@ -9,7 +9,7 @@ use crate::driver::{Export, Hooks, MgmtDriver};
 use crate::error::{DriverError, ErrorKind, ServiceError};
 use crate::messages::request::HookRequest;
 use futures::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Once};
 use vnfm_plugin_abi::panics::{panic_text, remember};
@@ -209,7 +209,12 @@ impl Services for HostServices {
     }
 }
 
+/// A message as JSON. For one that has no JSON form, which is a bug, an error that the host shows.
 fn json_bytes<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    // Infallible: all messages have string keys and no custom serializers that fail.
-    serde_json::to_vec(value).unwrap_or_default()
+    serde_json::to_vec(value).unwrap_or_else(|error| {
+        let detail = format!("cannot write a message as JSON: {error}");
+        json!({"code": "bad-message", "detail": detail, "retryable": false})
+            .to_string()
+            .into_bytes()
+    })
 }

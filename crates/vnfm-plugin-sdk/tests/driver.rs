@@ -41,7 +41,7 @@ impl Cluster {
         let ssh = |vnfc: &Vnfc| -> Result<Ssh, DriverError> {
             Ok(cx.ssh(vnfc.ssh("CP1", username)?.password(password.clone())))
         };
-        let control_planes = request.vnfcs_of("master");
+        let control_planes = request.vnfcs_of("master")?;
         let [master] = control_planes[..] else {
             return Err(DriverError::new(
                 "control-planes",
@@ -57,7 +57,7 @@ impl Cluster {
         };
         let token: String = cx.step("init", init).await?;
         cx.progress(50, "initialised").await;
-        let workers = request.vnfcs_of("worker").into_iter().map(|vnfc| {
+        let workers = request.vnfcs_of("worker")?.into_iter().map(|vnfc| {
             let (cx, ssh, token) = (&cx, ssh(vnfc), &token);
             async move {
                 let join = async {
@@ -461,4 +461,30 @@ fn an_unreadable_response_is_host_broken() {
         ("host-broken", false)
     );
     assert!(error.detail.contains("`n`"), "{error}");
+}
+
+#[test]
+fn a_vdu_that_the_flavour_does_not_have_is_an_error_that_names_the_vdus() {
+    let built = vnfm_plugin_sdk::testkit::request("instantiate_end")
+        .vdus(&["db", "web"])
+        .vnfc("web", "web-1", &[]);
+    let request: HookRequest =
+        vnfm_plugin_sdk::serde_json::from_value(built.json().clone()).unwrap();
+    assert_eq!(request.vnfcs_of("web").unwrap().len(), 1);
+    assert!(request.vnfcs_of("db").unwrap().is_empty(), "scaled to zero");
+    let error = request.vnfcs_of("webb").unwrap_err();
+    assert_eq!(error.code, "no-such-vdu");
+    assert!(
+        error
+            .detail
+            .contains(r#"`webb`; the VDUs are ["db", "web"]"#),
+        "{}",
+        error.detail
+    );
+    let old = vnfm_plugin_sdk::testkit::request("instantiate_end").vnfc("web", "web-1", &[]);
+    let request: HookRequest = vnfm_plugin_sdk::serde_json::from_value(old.json().clone()).unwrap();
+    assert!(
+        request.vnfcs_of("webb").unwrap().is_empty(),
+        "an older host does not send the VDUs"
+    );
 }

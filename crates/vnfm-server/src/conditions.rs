@@ -146,7 +146,10 @@ pub fn of_instance(record: &InstanceRecord) -> HeaderMap {
 
 /// A JSON response with a tag computed from its content.
 pub fn json_with_tag<T: Serialize>(resource: &T, changed: Option<Timestamp>) -> Response {
-    let text = serde_json::to_vec(resource).unwrap_or_default();
+    let text = match serde_json::to_vec(resource) {
+        Ok(text) => text,
+        Err(error) => return Problem::bug(&error).into_response(),
+    };
     let kind = HeaderValue::from_static("application/json");
     (
         [(header::CONTENT_TYPE, kind)],
@@ -157,8 +160,13 @@ pub fn json_with_tag<T: Serialize>(resource: &T, changed: Option<Timestamp>) -> 
 }
 
 /// The tag of a resource, computed from its content.
-pub fn tag<T: Serialize>(resource: &T) -> String {
-    tag_of(&serde_json::to_vec(resource).unwrap_or_default())
+///
+/// # Errors
+///
+/// 500 if it has no JSON form: a bug.
+pub fn tag<T: Serialize>(resource: &T) -> HandlerResult<String> {
+    let text = serde_json::to_vec(resource).map_err(|error| Problem::bug(&error))?;
+    Ok(tag_of(&text))
 }
 
 fn tag_of(text: &[u8]) -> String {

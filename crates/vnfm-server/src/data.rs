@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use std::fs::{self, DirBuilder, Metadata, Permissions};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, lchown};
 use std::path::Path;
 use vnfm_core::ports::Clock;
 
@@ -68,6 +68,35 @@ pub fn claim(data: &Path) -> anyhow::Result<()> {
     );
 }
 
+/// Gives what this process wrote into the data folder to the folder's owner: `restore` by root must leave files that the
+/// server's user can open.
+///
+/// # Errors
+///
+/// If a file cannot be read or changed; the error names it.
+pub fn give_to_owner(data: &Path) -> anyhow::Result<()> {
+    let owner = fs::metadata(data).with_context(|| format!("cannot read `{}`", data.display()))?;
+    let own = rustix::process::geteuid().as_raw();
+    if owner.uid() == own {
+        return Ok(());
+    }
+    let mut folders = vec![data.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let found = fs::symlink_metadata(&path)?;
+            if found.is_dir() {
+                folders.push(path.clone());
+            }
+            if found.uid() == own {
+                lchown(&path, Some(owner.uid()), Some(owner.gid()))
+                    .with_context(|| format!("cannot change the owner of `{}`", path.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Whether root created the folder for our group, like a Kubernetes volume with `fsGroup` (`root:GID`, mode 2770). We
 /// cannot change its mode, and root chose the members of the group.
 fn is_of_our_group(folder: &Metadata) -> bool {
@@ -85,6 +114,7 @@ fn is_of_our_group(folder: &Metadata) -> bool {
 /// If a server is running on the folder, or the disk cannot be written.
 pub fn accept_loss(data: &Path, clock: &dyn Clock) -> anyhow::Result<()> {
     let moved = vnfm_store::accept_loss(data, clock.now())?;
+    give_to_owner(data)?;
     #[expect(clippy::print_stdout, reason = "output of the command")]
     {
         if moved.is_empty() {
@@ -103,9 +133,9 @@ pub fn accept_loss(data: &Path, clock: &dyn Clock) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::claim;
+    use super::{claim, give_to_owner};
     use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
     use std::path::Path;
 
     fn mode(path: &Path) -> u32 {
@@ -124,6 +154,31 @@ mod tests {
             fs::set_permissions(&data, Permissions::from_mode(before)).unwrap();
             claim(&data).unwrap();
             assert_eq!(mode(&data), 0o700);
+        }
+    }
+
+    /// Only root can give files away; any other user who may restore owns the folder.
+    #[test]
+    fn files_in_the_data_folder_get_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let packages = folder.path().join("packages");
+        fs::create_dir(&packages).unwrap();
+        let files = [
+            folder.path().join("vnfm.db"),
+            packages.join("one.csar"),
+            packages,
+        ];
+        fs::write(&files[0], "").unwrap();
+        fs::write(&files[1], "").unwrap();
+        let owner = if rustix::process::geteuid().is_root() {
+            65534
+        } else {
+            rustix::process::geteuid().as_raw()
+        };
+        chown(folder.path(), Some(owner), None).unwrap();
+        give_to_owner(folder.path()).unwrap();
+        for file in files {
+            assert_eq!(file.metadata().unwrap().uid(), owner, "{}", file.display());
         }
     }
 

@@ -2,7 +2,7 @@
 //! handlers. Started as `vnfm-server plugin-runner`, it is the process that runs one hook of a plugin.
 
 use anyhow::Context as _;
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -47,8 +47,13 @@ fn run() -> anyhow::Result<()> {
     vnfm_plugin_host::return_freed_memory();
     let mut flags = Flags::parse();
     let command = flags.command.take();
-    if matches!(command, Some(Command::HashPassword)) {
-        return hash_password();
+    match &command {
+        Some(Command::HashPassword) => return hash_password(),
+        Some(Command::Man { dir }) => {
+            return clap_mangen::generate_to(Flags::command(), dir)
+                .with_context(|| format!("cannot write to `{}`", dir.display()));
+        }
+        _ => {}
     }
     if rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
@@ -128,6 +133,7 @@ async fn restore(config: &Config, file: &Path) -> anyhow::Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let sealer = config.secrets.sealer(&clock)?;
     let restored = vnfm_store::restore_with(file, &config.data, clock.now(), sealer).await?;
+    vnfm_server::data::give_to_owner(&config.data)?;
     let previous = restored.before.map_or_else(String::new, |previous| {
         format!(
             "\nthe previous database is kept as `{}`",

@@ -276,7 +276,10 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let body = serde_json::to_vec(&self.0).unwrap_or_default();
+        let body = serde_json::to_vec(&self.0).unwrap_or_else(|error| {
+            tracing::error!(%error, problem = ?self.0, "cannot write a ProblemDetails as JSON");
+            br#"{"status": 500, "detail": "internal error; see the server's log"}"#.to_vec()
+        });
         let mut response = (status, body).into_response();
         if let Some(code) = self.0.code {
             response.extensions_mut().insert(ProblemCode(code));

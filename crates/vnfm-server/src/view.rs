@@ -4,6 +4,7 @@ use axum::http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, SubscriptionRecord};
+use vnfm_core::to_json_or_log;
 use vnfm_types::LcmOperationState::FailedTemp;
 use vnfm_types::v1::{self, ApiVersion};
 use vnfm_types::{
@@ -66,9 +67,13 @@ impl Root {
         if self.api_version == ApiVersion::V2 {
             return Versioned::Current(resource);
         }
-        let mut value = serde_json::to_value(&resource).unwrap_or_default();
-        convert(&mut value);
-        Versioned::V1(value)
+        match to_json_or_log("a resource of v1", &resource) {
+            Some(mut value) => {
+                convert(&mut value);
+                Versioned::V1(value)
+            }
+            None => Versioned::Current(resource),
+        }
     }
 
     fn lcm_link(&self, path: &str) -> Link {

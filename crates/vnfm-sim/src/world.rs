@@ -60,6 +60,12 @@ pub struct Endpoints {
     pub address_block: String,
     /// Port of the sshd on every simulated host.
     pub ssh_port: u16,
+    /// Login name on every simulated host.
+    pub ssh_user: String,
+    /// Password of `ssh_user`.
+    pub ssh_password: String,
+    /// Name of the network for external connection points; OpenStack accepts it as an id.
+    pub network: String,
     /// The OpenStack user for tenants; its project has the same name.
     pub user: String,
     /// Password of `user`.
@@ -86,6 +92,9 @@ impl Endpoints {
             nfvo_tls: nfvo.secure_url().to_owned(),
             address_block: String::new(),
             ssh_port: 0,
+            ssh_user: "ubuntu".into(),
+            ssh_password: "secret".into(),
+            network: "provider".into(),
             user: "nfv".into(),
             password: PASSWORD.into(),
             clouds_yaml: None,
@@ -219,9 +228,9 @@ impl World {
             .replace("\"@SSH_PORT@\"", &self.endpoints.ssh_port.to_string())
             .replace("@VIM_ID@", vim_id)
             .replace("@CLUSTER_NAME@", cluster)
-            .replace("@NETWORK_ID@", "provider")
-            .replace("@SSH_USER@", "ubuntu")
-            .replace("@SSH_PASSWORD@", "secret")
+            .replace("@NETWORK_ID@", &self.endpoints.network)
+            .replace("@SSH_USER@", &self.endpoints.ssh_user)
+            .replace("@SSH_PASSWORD@", &self.endpoints.ssh_password)
     }
 
     /// A `clouds.yaml` for this world.
@@ -232,7 +241,7 @@ impl World {
                 "identity_api_version": 3 })
         };
         let all: Value = json!({ "clouds": { "nfv": cloud("nfv"), "admin": cloud("admin") } });
-        serde_yaml::to_string(&all).unwrap_or_default()
+        serde_yaml::to_string(&all).unwrap_or_else(|error| format!("# not written: {error}\n"))
     }
 
     fn write_files(&mut self, data: &std::path::Path) -> anyhow::Result<()> {

@@ -12,6 +12,7 @@
 //! | `pool.rs` | connections that are reused between calls |
 //! | `run.rs` | one command: separate, bounded outputs, exit code, deadline, cancellation by drop |
 //! | `put.rs` | one file, written atomically |
+//! | `wait.rs` | what a wait for a login reports |
 //!
 //! Types of the SSH library are private; errors are those of the core. Authorization and HTTP are not here.
 
@@ -22,6 +23,7 @@ mod output;
 mod pool;
 mod put;
 mod run;
+mod wait;
 
 pub use errors::CODES;
 pub use host_keys::{HostKeys, RememberedHostKeys};
@@ -30,8 +32,9 @@ use pool::Pool;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
-use vnfm_core::ports::{CommandOutput, PortError, RemoteFile, SshCommand, SshTarget};
+use vnfm_core::ports::{CommandOutput, PortError, RemoteFile, SshCommand, SshTarget, Watcher};
 use vnfm_outbound::Destinations;
+use wait::Reports;
 
 /// An SSH client for many hosts; clones share their connections. Needs a tokio runtime.
 #[derive(Clone)]
@@ -99,14 +102,20 @@ impl Ssh {
         put::put(&self.pool, target, file, PUT_TIMEOUT).await
     }
 
-    /// Waits until a command can be run on `target`.
+    /// Waits until a command can be run on `target`, and tells `watcher` why it cannot yet.
     ///
     /// # Errors
     ///
     /// The last error after `deadline_seconds`; a changed host key at once; a refused login after half a minute, which a
     /// booting host may need to create its users.
-    pub async fn wait(&self, target: &SshTarget, deadline_seconds: u32) -> Result<(), PortError> {
+    pub async fn wait(
+        &self,
+        target: &SshTarget,
+        deadline_seconds: u32,
+        watcher: &dyn Watcher,
+    ) -> Result<(), PortError> {
         let deadline = Instant::now() + Duration::from_secs(u64::from(deadline_seconds));
+        let mut reports = Reports::begin(target, deadline_seconds, watcher);
         let mut refused_since = None;
         let mut pace = interval(PROBE_INTERVAL);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -126,6 +135,7 @@ impl Ssh {
                 return Ok(());
             };
             tracing::debug!(host = %target.address, %error, "host not ready yet");
+            reports.failed(&error);
             self.pool.remove(target);
             let since = *refused_since.get_or_insert(Instant::now());
             if error.is_unavailable() {

@@ -191,15 +191,14 @@ async fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
         .fetch_all(&mut copy)
         .await?;
     copy.close().await?;
-    let onboarded = |info: &str| {
-        let info: Value = serde_json::from_str(info).unwrap_or_default();
-        info["onboardingState"] == "ONBOARDED"
-    };
-    Ok(infos
-        .into_iter()
-        .filter(|(_, info)| onboarded(info))
-        .map(|(id, _)| id)
-        .collect())
+    let mut onboarded = Vec::new();
+    for (id, info) in infos {
+        let info: Value = serde_json::from_str(&info)?;
+        if info["onboardingState"] == "ONBOARDED" {
+            onboarded.push(id);
+        }
+    }
+    Ok(onboarded)
 }
 
 /// Packs the copy of the database and the package files. Returns the archive, rewound.
@@ -223,7 +222,9 @@ fn pack(
         files.insert(name, json!({"sha256": hash}));
     }
     manifest["files"] = Value::Object(files);
-    let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
+    let text = serde_json::to_vec_pretty(&manifest).map_err(|error| {
+        StoreError::Broken(format!("cannot write the manifest of the backup: {error}"))
+    })?;
     let written = archive
         .start_file(MANIFEST, options())
         .map_err(io::Error::other)

@@ -41,6 +41,29 @@ pub enum PackageOperationalState {
     Disabled,
 }
 
+impl PackageOnboardingState {
+    /// The spelling of the standard, such as `ONBOARDED`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "CREATED",
+            Self::Uploading => "UPLOADING",
+            Self::Processing => "PROCESSING",
+            Self::Onboarded => "ONBOARDED",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
+impl PackageOperationalState {
+    /// The spelling of the standard, such as `ENABLED`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enabled => "ENABLED",
+            Self::Disabled => "DISABLED",
+        }
+    }
+}
+
 /// `PackageUsageStateType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]

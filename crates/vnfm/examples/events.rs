@@ -9,7 +9,10 @@ use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
-/// Prints events after number `last` until an operation has completed; returns the number to resume from.
+/// States in which an operation stops.
+const STOPPED: [&str; 4] = ["COMPLETED", "FAILED_TEMP", "FAILED", "ROLLED_BACK"];
+
+/// Prints events after number `last` until an operation has stopped; returns the number to resume from.
 async fn follow(engine: &Engine, mut last: u64) -> anyhow::Result<u64> {
     let mut events = pin!(engine.events(last));
     while let Some(event) = events.next().await {
@@ -17,7 +20,7 @@ async fn follow(engine: &Engine, mut last: u64) -> anyhow::Result<u64> {
         let state = event.body["operationState"].as_str().unwrap_or_default();
         println!("{} {} {state}", event.seq, event.kind);
         last = event.seq; // store it together with your own reaction
-        if state == "COMPLETED" {
+        if STOPPED.contains(&state) {
             break;
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
     Change, Code, CommandOutput, ErrorKind, HostServices, HttpRequest, HttpResponse, PortError,
-    RemoteFile, SshCommand, SshTarget, Store,
+    RemoteFile, SshCommand, SshTarget, Store, Watcher,
 };
 use vnfm_outbound::{
     Client, Destinations, Error, Method, Policy, ReadError, Tls, error_chain, is_forbidden, read,
@@ -78,8 +78,13 @@ impl HostServices for Hosts {
         self.ssh.put(target, file).await
     }
 
-    async fn ssh_wait(&self, target: &SshTarget, deadline_seconds: u32) -> Result<(), PortError> {
-        self.ssh.wait(target, deadline_seconds).await
+    async fn ssh_wait(
+        &self,
+        target: &SshTarget,
+        deadline_seconds: u32,
+        watcher: &dyn Watcher,
+    ) -> Result<(), PortError> {
+        self.ssh.wait(target, deadline_seconds, watcher).await
     }
 
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {

@@ -48,7 +48,7 @@ pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> 
 /// The inventory: one group per VDU.
 fn inventory(hosts: &Hosts) -> io::Result<Value> {
     let mut groups: BTreeMap<&str, serde_json::Map<String, Value>> = BTreeMap::new();
-    for host in &hosts.0 {
+    for host in &hosts.list {
         groups
             .entry(&host.vdu)
             .or_default()

@@ -134,7 +134,10 @@ impl BridgeState {
             ServiceError::new("script", ErrorKind::Refused, detail)
         })?;
         if service == "hosts" {
-            return Ok(self.hosts.to_json(request["vdu"].as_str()));
+            let hosts = self.hosts.to_json(request["vdu"].as_str());
+            return hosts.map_err(|error| {
+                ServiceError::new("hosts", ErrorKind::Refused, error.detail.clone())
+            });
         }
         if service == "request" {
             return Ok((*self.request).clone());

@@ -2,6 +2,7 @@
 
 use crate::params::{Jump, Login, Params, merge};
 use serde_json::{Value, json};
+use vnfm_plugin_sdk::Instance;
 use vnfm_plugin_sdk::prelude::{DriverError, HookRequest, SshTarget, Vnfc};
 
 /// A VNFC as a host.
@@ -13,8 +14,11 @@ pub(crate) struct Host {
     pub(crate) target: Result<SshTarget, String>,
 }
 
-/// All hosts of a request, in the order of its inventory.
-pub(crate) struct Hosts(pub(crate) Vec<Host>);
+/// All hosts of a request, in the order of its inventory, and the instance that has them.
+pub(crate) struct Hosts {
+    pub(crate) list: Vec<Host>,
+    instance: Instance,
+}
 
 impl Hosts {
     /// Finds the hosts and their logins.
@@ -40,7 +44,10 @@ impl Hosts {
                 target,
             });
         }
-        Ok(Self(hosts))
+        Ok(Self {
+            list: hosts,
+            instance: request.instance.clone(),
+        })
     }
 
     /// The address and login of the host `name`.
@@ -49,17 +56,24 @@ impl Hosts {
     ///
     /// Why they are unknown, for the author of the script or of the request.
     pub(crate) fn target(&self, name: &str) -> Result<&SshTarget, String> {
-        let Some(host) = self.0.iter().find(|host| host.name == name) else {
-            let known: Vec<_> = self.0.iter().map(|host| host.name.as_str()).collect();
+        let Some(host) = self.list.iter().find(|host| host.name == name) else {
+            let known: Vec<_> = self.list.iter().map(|host| host.name.as_str()).collect();
             return Err(format!("no host `{name}`; the hosts are {known:?}"));
         };
         host.target.as_ref().map_err(Clone::clone)
     }
 
     /// The hosts of one VDU or all, as scripts see them.
-    pub(crate) fn to_json(&self, vdu: Option<&str>) -> Value {
+    ///
+    /// # Errors
+    ///
+    /// `no-such-vdu` if the deployment flavour has no such VDU.
+    pub(crate) fn to_json(&self, vdu: Option<&str>) -> Result<Value, DriverError> {
+        if let Some(vdu) = vdu {
+            self.instance.check_vdu(vdu)?;
+        }
         let wanted = self
-            .0
+            .list
             .iter()
             .filter(|host| vdu.is_none_or(|vdu| host.vdu == vdu));
         let hosts = wanted.map(|host| {
@@ -70,7 +84,7 @@ impl Hosts {
                 .map(|target| target.address.as_str());
             json!({"name": host.name, "vdu": host.vdu, "vnfc": host.vnfc, "address": address})
         });
-        hosts.collect()
+        Ok(hosts.collect())
     }
 }
 

@@ -373,7 +373,7 @@ impl HostServices for NoHosts {
     async fn ssh_put(&self, _: &SshTarget, _: &RemoteFile) -> Result<(), PortError> {
         Err(PortError::new(&INJECTED, "put", "no hosts"))
     }
-    async fn ssh_wait(&self, _: &SshTarget, _: u32) -> Result<(), PortError> {
+    async fn ssh_wait(&self, _: &SshTarget, _: u32, _: &dyn Watcher) -> Result<(), PortError> {
         Err(PortError::new(&INJECTED, "wait", "no hosts"))
     }
     async fn http(&self, _: &HttpRequest) -> Result<HttpResponse, PortError> {

@@ -192,9 +192,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Builds the programs. Cargo's progress is visible: the first build takes minutes.
 fn build() -> Result<()> {
+    terminal::note("building the programs; from nothing this takes about ten minutes on two cores");
     let mut build = paths::cargo();
-    build.args(["build", "--quiet"]);
+    build.arg("build");
     for package in ["vnfm-server", "vnfm-cli", "vnfm-sim", "kubernetes-cluster"] {
         build.args(["--package", package]);
     }

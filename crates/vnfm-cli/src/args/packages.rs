@@ -25,6 +25,9 @@ pub enum New {
         /// Virtual machines or containers
         #[arg(long, value_enum, default_value_t = Kind::Vm)]
         kind: Kind,
+        /// Have a plugin run this hook, such as `instantiate_end=web-page`; repeatable
+        #[arg(long = "hook", value_name = "HOOK=PLUGIN")]
+        hooks: Vec<String>,
         /// Folder to create [default: the VNF's name]
         #[arg(long)]
         dir: Option<PathBuf>,

@@ -28,7 +28,7 @@ pub enum Plugin {
     },
     /// Run one hook of a library without a VNFM, and trace its calls
     Run(Box<Run>),
-    /// Scaffold a plugin crate: one hook, tests, and inputs for `plugin run`
+    /// Scaffold a plugin: a crate with one hook and its tests, inputs for `plugin run`, and a package whose VNFD names it
     New(NewPlugin),
 }
 
@@ -80,6 +80,9 @@ pub struct NewPlugin {
     /// Path of the SDK: `crates/vnfm-plugin-sdk` in a checkout of vnfm (it is not on a registry)
     #[arg(long, value_name = "PATH")]
     pub sdk: PathBuf,
+    /// Hook that the plugin has, and that its VNFD names
+    #[arg(long, value_name = "HOOK", default_value = "instantiate_end")]
+    pub hook: String,
     /// Folder to create [default: the plugin's name]
     #[arg(long)]
     pub dir: Option<PathBuf>,

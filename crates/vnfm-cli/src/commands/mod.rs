@@ -76,6 +76,8 @@ pub async fn run(cli: Cli) -> Outcome<()> {
             print(String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }
+        Command::Man { dir } => clap_mangen::generate_to(Cli::command(), &dir)
+            .map_err(|error| local(format!("cannot write to `{}`: {error}", dir.display()))),
     }
 }
 

@@ -57,7 +57,11 @@ pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome
             let failed: Value = client
                 .json(client.with_audit(request, reason.as_deref())?)
                 .await?;
-            output.done(&format!("operation {op} is FAILED"), &failed)
+            let vnf = failed["vnfInstanceId"].as_str().unwrap_or("VNF");
+            let sentence = format!(
+                "operation {op} is FAILED; what it created remains. Next: `vnfmctl vnf show {vnf}`, then terminate or heal it"
+            );
+            output.done(&sentence, &failed)
         }
         Op::Cancel {
             op,
@@ -70,10 +74,16 @@ pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome
             client
                 .send(request.json(&json!({"cancelMode": mode})))
                 .await?;
-            output.done(
-                &format!("operation {op} is being cancelled"),
-                &json!({"cancelMode": mode}),
-            )
+            let when = if forceful {
+                "now"
+            } else {
+                "after its current step"
+            };
+            let sentence = format!(
+                "operation {op} stops {when}: it becomes ROLLED_BACK if it was STARTING, otherwise FAILED_TEMP, to retry, roll \
+                 back or fail. Follow it with `vnfmctl op watch {op}`"
+            );
+            output.done(&sentence, &json!({"cancelMode": mode}))
         }
     }
 }

@@ -4,6 +4,7 @@
 mod codes;
 mod golden;
 mod lint;
+mod man;
 mod new_plugin;
 mod package_commands;
 mod plugin_run;

@@ -82,6 +82,92 @@ async fn a_new_plugin_is_built_tested_and_run_outside_of_our_tree() {
 }
 
 #[tokio::test]
+async fn a_new_plugin_comes_with_a_package_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("web-page");
+    let dir = made.to_str().unwrap();
+    let args = [
+        "plugin", "new", "web-page", "--sdk", SDK, "--dir", dir, "--hook", "heal_end",
+    ];
+    let ended = run(&args, "").await;
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let code = std::fs::read_to_string(made.join("src/lib.rs")).unwrap();
+    assert!(
+        code.contains("hooks.on(\"heal_end\", Self::heal_end)"),
+        "{code}"
+    );
+    assert!(
+        !code.contains('@') && !code.contains("instantiate_end"),
+        "{code}"
+    );
+    let package = made.join("web-page-vnf");
+    let vnfd = package.join("Definitions/web-page-vnf.yaml");
+    let vnfd: Value = serde_yaml::from_str(&std::fs::read_to_string(vnfd).unwrap()).unwrap();
+    let node = &vnfd["topology_template"]["node_templates"]["VNF"];
+    let hook = &node["interfaces"]["Vnflcm"]["operations"]["heal_end"];
+    assert_eq!(hook["implementation"]["primary"], "web-page");
+    assert_eq!(
+        node["artifacts"]["web-page"]["properties"]["plugin"],
+        "web-page"
+    );
+    let linted = run(&["lint", package.to_str().unwrap()], "").await;
+    assert_eq!(linted.code, 0, "{linted:?}");
+}
+
+#[tokio::test]
+async fn a_new_package_has_the_hooks_of_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in ["vm", "cnf"] {
+        let made = folder.path().join(kind);
+        let dir = made.to_str().unwrap();
+        let hooks = [
+            "--hook",
+            "instantiate_end=web-page",
+            "--hook",
+            "terminate_start=web-page",
+        ];
+        let args = [
+            &["new", "vnfd", "shop", "--kind", kind, "--dir", dir][..],
+            &hooks,
+        ]
+        .concat();
+        let ended = run(&args, "").await;
+        assert_eq!(ended.code, 0, "{ended:?}");
+        let linted = run(&["lint", dir], "").await;
+        assert_eq!(linted.code, 0, "{linted:?}");
+        let shown = run(&["package", "show", dir], "").await;
+        assert!(shown.data.contains("terminate_start"), "{shown:?}");
+    }
+    for (hook, word) in [
+        (
+            "instantiate_ende=web-page",
+            "did you mean `instantiate_end`?",
+        ),
+        ("instantiate_end", "--hook instantiate_end=web-page"),
+    ] {
+        let free = folder.path().join("free");
+        let ended = run(
+            &[
+                "new",
+                "vnfd",
+                "shop",
+                "--dir",
+                free.to_str().unwrap(),
+                "--hook",
+                hook,
+            ],
+            "",
+        )
+        .await;
+        assert!(
+            ended.code == 1 && ended.messages.contains(word),
+            "{ended:?}"
+        );
+        assert!(!free.exists());
+    }
+}
+
+#[tokio::test]
 async fn invalid_arguments_are_rejected_before_anything_is_created() {
     let folder = tempfile::tempdir().unwrap();
     let free = folder.path().join("free");

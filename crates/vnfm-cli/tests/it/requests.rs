@@ -210,6 +210,44 @@ async fn overrides_require_a_reason() {
 }
 
 #[tokio::test]
+async fn cancel_and_fail_say_what_happens_next_and_send_the_reason() {
+    let ops = "/vnflcm/v2/vnf_lcm_op_occs";
+    let (cancel, fail) = (
+        format!("POST {ops}/op-1/cancel"),
+        format!("POST {ops}/op-1/fail"),
+    );
+    let failed = json!({"id": "op-1", "operationState": "FAILED", "vnfInstanceId": "i-1"});
+    let stub = Stub::new([
+        (cancel.as_str(), ok(&Value::Null)),
+        (fail.as_str(), ok(&failed)),
+    ])
+    .await;
+    for (args, words) in [
+        (
+            &["op", "cancel", "op-1"][..],
+            ["after its current step", "vnfmctl op watch op-1"],
+        ),
+        (
+            &["op", "cancel", "op-1", "--forceful"],
+            ["stops now", "FAILED_TEMP"],
+        ),
+        (
+            &["op", "fail", "op-1"],
+            ["is FAILED", "vnfmctl vnf show i-1"],
+        ),
+    ] {
+        let ended = stub.run(&[args, &["--reason", "it hangs"]].concat()).await;
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert!(
+            words.iter().all(|word| ended.data.contains(word)),
+            "{ended:?}"
+        );
+        let headers = stub.requests().last().unwrap().headers.clone();
+        assert_eq!(headers["x-vnfm-reason"], "it hangs");
+    }
+}
+
+#[tokio::test]
 async fn host_keys_are_listed_and_forgotten() {
     let key = json!({"id": "k-1", "host": "192.0.2.1:22", "vimId": "v-1", "fingerprints": ["SHA256:abc (ssh-ed25519)"]});
     let stub = Stub::new([

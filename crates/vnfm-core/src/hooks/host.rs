@@ -56,14 +56,7 @@ impl Pending {
             .as_str()
             .or(request["path"].as_str())
             .unwrap_or_default();
-        let line: String = line
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .take(60)
-            .collect();
-        let call = format!("`{service}` on {address} {line}")
+        let call = format!("`{service}` on {address} {}", first_line(line))
             .trim_end()
             .to_owned();
         self.calls().push(call.clone());
@@ -76,6 +69,19 @@ impl Pending {
             calls.swap_remove(at);
         }
     }
+}
+
+/// Characters shown of a command.
+const MAX_COMMAND_CHARS: usize = 100;
+
+/// The first line of a command; `…` marks what was cut off.
+fn first_line(command: &str) -> String {
+    let first = command.lines().next().unwrap_or_default();
+    let mut line: String = first.chars().take(MAX_COMMAND_CHARS).collect();
+    if line.len() < command.trim_end().len() {
+        line.push('…');
+    }
+    line
 }
 
 #[async_trait]
@@ -162,11 +168,8 @@ impl Host {
 
     async fn ssh_wait(&self, target: SshTarget, seconds: u32) -> Result<Value, PortError> {
         let target = &self.pinned(target).await?;
-        self.live.waiting(&format!(
-            "a login at {}@{}",
-            target.username, target.address
-        ));
-        self.engine.parts.host.ssh_wait(target, seconds).await?;
+        let host = &self.engine.parts.host;
+        host.ssh_wait(target, seconds, &*self.live).await?;
         Ok(json!({}))
     }
 
@@ -259,3 +262,19 @@ pub(super) const ARTIFACT: Code = Code {
     means: "a hook asked for a file that the VNF package does not contain",
     next: "add it to the package, or correct the parameter that names it",
 };
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_COMMAND_CHARS, first_line};
+
+    #[test]
+    fn a_shortened_command_has_a_mark() {
+        assert_eq!(first_line("uptime\n"), "uptime");
+        assert_eq!(first_line("set -e\nuptime"), "set -e…");
+        let long = "é".repeat(MAX_COMMAND_CHARS + 1);
+        assert_eq!(
+            first_line(&long),
+            format!("{}…", "é".repeat(MAX_COMMAND_CHARS))
+        );
+    }
+}

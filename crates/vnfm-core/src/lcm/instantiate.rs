@@ -34,6 +34,7 @@ use crate::ports::Vim as _;
 use crate::ports::{
     Allocated, Allocation, Change, InstanceRecord, Inventory, PortError, Release, VimReport, VimUse,
 };
+use crate::json::to_json;
 use crate::refusal::Refusal;
 use crate::vims;
 use serde::{Deserialize, Serialize};
@@ -120,7 +121,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     }
     Ok(Target {
         deployment: Some(allocation.deployment),
-        body: serde_json::to_value(&request).unwrap_or_default(),
+        body: to_json("the request", &request)?,
         changes: vec![Change::AddUse(vim_use)],
     })
 }

@@ -24,6 +24,7 @@ use super::operation::{Body, Completion, Operation, Requested, Requires, Target}
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use crate::patch::{Connections, check_declared, merge_patch};
 use crate::ports::{InstanceRecord, PortError};
+use crate::json::to_json;
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
 use serde::{Deserialize, Serialize};
@@ -81,7 +82,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let after = modified(instance, &request).map_err(Refusal::unprocessable)?;
     Ok(Target {
         deployment: after.deployment,
-        body: serde_json::to_value(&request).unwrap_or_default(),
+        body: to_json("the request", &request)?,
         changes: Vec::new(),
     })
 }

@@ -1,5 +1,6 @@
 //! The notifications that subscribers get about an operation.
 
+use crate::json::to_json_or_log;
 use crate::ports::{EventScope, InstanceRecord, OpRecord, OutboxRow};
 use serde_json::{Value, json};
 use vnfm_types::LcmOperationState::{Failed, FailedTemp, RolledBack};
@@ -41,16 +42,19 @@ pub(super) fn notification(
         "timeStamp": at,
     });
     if status == Status::Result {
-        if let Some(changes) = &op.resource_changes {
-            merge_into(&mut body, serde_json::to_value(changes).unwrap_or_default());
+        let changes = op.resource_changes.as_ref();
+        if let Some(changes) = changes.and_then(|it| to_json_or_log("resourceChanges", it)) {
+            merge_into(&mut body, changes);
         }
-        if let Some(changed) = &op.changed_info {
-            body["changedInfo"] = serde_json::to_value(changed).unwrap_or_default();
+        let changed = op.changed_info.as_ref();
+        if let Some(changed) = changed.and_then(|it| to_json_or_log("changedInfo", it)) {
+            body["changedInfo"] = changed;
         }
         // The occurrence keeps its error during retry and rollback; only these notifications carry it.
         let carries_error = matches!(op.operation_state, FailedTemp | Failed | RolledBack);
-        if let Some(error) = op.error.as_ref().filter(|_| carries_error) {
-            body["error"] = serde_json::to_value(error).unwrap_or_default();
+        let error = op.error.as_ref().filter(|_| carries_error);
+        if let Some(error) = error.and_then(|it| to_json_or_log("error", it)) {
+            body["error"] = error;
         }
     }
     OutboxRow {

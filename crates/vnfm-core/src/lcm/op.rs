@@ -6,6 +6,7 @@ use super::operation::Operation;
 use super::step::StepOutput;
 use crate::deployment::Deployment;
 use crate::engine::Engine;
+use crate::json::to_json_or_log;
 use crate::ports::{
     Allocation, Change, Clock, Code, Effects, ErrorKind, Fence, InfraDriver, InstanceRecord,
     Inventory, JournalRow, OpRecord, Ownership, PortError, StepStatus, StoreError, Vim, VimCall,
@@ -128,7 +129,9 @@ impl Op {
             .into_iter()
             .flatten()
         {
-            found.add_well_known(&serde_json::to_value(&**deployment).unwrap_or_default());
+            if let Some(deployment) = to_json_or_log("a deployment", &**deployment) {
+                found.add_well_known(&deployment);
+            }
         }
         self.live.add_secrets(&found);
     }

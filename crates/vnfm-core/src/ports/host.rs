@@ -1,6 +1,6 @@
 //! The services that hooks may call on their host; the composition root provides SSH and HTTP clients.
 
-use super::{HostPin, PortError};
+use super::{HostPin, PortError, Watcher};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -136,12 +136,17 @@ pub trait HostServices: Send + Sync {
     /// As [`HostServices::ssh_run`]; also if the host refuses to write.
     async fn ssh_put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError>;
 
-    /// Waits until a login succeeds.
+    /// Waits until a login succeeds, and reports to `watcher` the address, the last error and the seconds elapsed.
     ///
     /// # Errors
     ///
     /// If none succeeds within `deadline_seconds`, or the host key changed.
-    async fn ssh_wait(&self, target: &SshTarget, deadline_seconds: u32) -> Result<(), PortError>;
+    async fn ssh_wait(
+        &self,
+        target: &SshTarget,
+        deadline_seconds: u32,
+        watcher: &dyn Watcher,
+    ) -> Result<(), PortError>;
 
     /// Sends an HTTP request.
     ///

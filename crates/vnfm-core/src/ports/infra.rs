@@ -114,6 +114,13 @@ pub trait Watcher: Send + Sync {
     fn log(&self, level: &str, source: &str, text: &str);
 }
 
+/// Ignores everything, for calls that nobody follows.
+impl Watcher for () {
+    fn waiting(&self, _: &str) {}
+    fn progress(&self, _: u8, _: &str) {}
+    fn log(&self, _: &str, _: &str, _: &str) {}
+}
+
 /// The owner of resources; drivers tag everything they create with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

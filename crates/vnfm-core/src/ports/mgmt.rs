@@ -96,6 +96,9 @@ pub struct HookInstance {
     pub vnf_software_version: String,
     /// `vnfdVersion` of the VNFD.
     pub vnfd_version: String,
+    /// IDs of all VDUs of the deployment flavour, including those without a VNFC.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vdus: Vec<String>,
     /// `metadata` of the instance.
     pub metadata: KeyValuePairs,
 }

@@ -85,27 +85,25 @@ fn serve(mut arrived: Arrived) -> Result<(), String> {
     };
     let calls = spawn_reader(arrived.socket, &link)?;
     if load.probe {
-        link.send(
-            wire::DECLARED,
-            0,
-            "",
-            &serde_json::to_vec(&isolation).unwrap_or_default(),
-        );
+        declare(&link, &action, &isolation);
         park_until_killed();
     }
     match open(&load, arrived.library, &action) {
         Ok((plugin, info)) => {
-            link.send(
-                wire::DECLARED,
-                0,
-                "",
-                &serde_json::to_vec(&info).unwrap_or_default(),
-            );
+            declare(&link, &action, &info);
             run(plugin, &calls, &link);
         }
         Err(error) => link.refuse(&error),
     }
     park_until_killed()
+}
+
+/// Sends what was found, or why it has no JSON form.
+fn declare<T: serde::Serialize>(link: &Link, action: &str, found: &T) {
+    match serde_json::to_vec(found) {
+        Ok(bytes) => link.send(wire::DECLARED, 0, "", &bytes),
+        Err(error) => link.refuse(&PortError::new(&RUNNER, action, error.to_string())),
+    }
 }
 
 /// The engine kills this process after it has read the error or the result.

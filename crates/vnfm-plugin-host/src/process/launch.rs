@@ -16,6 +16,7 @@ use crate::services;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use std::fs::{File, Permissions};
 use std::io::{self, PipeReader, Read as _};
 use std::os::fd::OwnedFd;
@@ -320,7 +321,9 @@ impl Launcher {
 
 /// The error in a [`wire::REFUSED`].
 pub(crate) fn refusal(frame: &Frame) -> PortError {
-    let response: serde_json::Value = serde_json::from_slice(&frame.body).unwrap_or_default();
+    let response: Value = serde_json::from_slice(&frame.body).unwrap_or_else(|error| {
+        json!({"doing": "read the refusal of the plugin process", "what": error.to_string()})
+    });
     let text = |key: &str| response[key].as_str().unwrap_or_default().to_owned();
     let known = codes().into_iter().find(|code| code.name == frame.name);
     PortError::new(known.unwrap_or(&RUNNER), text("doing"), text("what"))

@@ -204,7 +204,7 @@ pub(crate) fn request(hook: &str, limit: Duration) -> HookRequest {
         "hook": hook,
         "instance": {
             "id": "i-1", "vnfdId": "d-1", "vnfProvider": "p", "vnfProductName": "n",
-            "vnfSoftwareVersion": "1", "vnfdVersion": "1", "metadata": {},
+            "vnfSoftwareVersion": "1", "vnfdVersion": "1", "vdus": ["VDU1", "VDU2"], "metadata": {},
         },
         "inventory": {"vnfcResourceInfo": [{
             "id": "vnfc-1", "vduId": "VDU1", "computeResource": {"resourceId": "server-1"},

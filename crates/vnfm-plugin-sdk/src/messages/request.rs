@@ -148,26 +148,35 @@ impl<P> HookRequest<P> {
         &self.inventory.vnfc_resource_info
     }
 
-    /// The VNFCs of one VDU, in the order of the inventory.
+    /// The VNFCs of one VDU, in the order of the inventory; none if the VDU is scaled to zero.
     ///
     /// ```
-    /// use vnfm_plugin_sdk::HookRequest;
+    /// use vnfm_plugin_sdk::{DriverError, HookRequest};
     ///
     /// /// Addresses of the workers on connection point `CP1`.
-    /// fn addresses<P>(request: &HookRequest<P>) -> Vec<String> {
-    ///     let workers = request.vnfcs_of("worker").into_iter();
-    ///     workers.filter_map(|vnfc| Some(vnfc.address("CP1").ok()?.to_owned())).collect()
+    /// fn addresses<P>(request: &HookRequest<P>) -> Result<Vec<&str>, DriverError> {
+    ///     request.vnfcs_of("worker")?.into_iter().map(|vnfc| vnfc.address("CP1")).collect()
     /// }
     ///
     /// # let json = vnfm_plugin_sdk::testkit::request("heal_end").vnfc("worker", "w", &[("CP1", "10.0.0.1")]);
     /// # let request: HookRequest = vnfm_plugin_sdk::serde_json::from_value(json.json().clone()).unwrap();
-    /// assert_eq!(addresses(&request), ["10.0.0.1"]);
+    /// assert_eq!(addresses(&request).unwrap(), ["10.0.0.1"]);
     /// ```
-    pub fn vnfcs_of(&self, vdu: &str) -> Vec<&Vnfc> {
-        self.vnfcs()
+    ///
+    /// # Errors
+    ///
+    /// `no-such-vdu`, listing the VDUs, if the deployment flavour has no such VDU. From a host that does not send the
+    /// VDUs of the flavour, an unknown VDU has no VNFCs.
+    pub fn vnfcs_of(&self, vdu: &str) -> Result<Vec<&Vnfc>, DriverError> {
+        let found: Vec<_> = self
+            .vnfcs()
             .iter()
             .filter(|vnfc| vnfc.vdu_id == vdu)
-            .collect()
+            .collect();
+        if found.is_empty() {
+            self.instance.check_vdu(vdu)?;
+        }
+        Ok(found)
     }
 
     /// The artifact with this name or path.
@@ -198,11 +207,29 @@ pub struct Instance {
     pub vnf_software_version: String,
     /// `vnfdVersion`: version of the VNFD itself.
     pub vnfd_version: String,
+    /// IDs of all VDUs of the deployment flavour, including those without a VNFC; empty from an older host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vdus: Vec<String>,
     /// Metadata of the instance; the effects of a hook can extend it.
     pub metadata: Object,
     /// Members sent by a newer host that this SDK does not know.
     #[serde(flatten)]
     pub more: Object,
+}
+
+impl Instance {
+    /// Checks that the deployment flavour has this VDU; passes if the host is too old to send the VDUs.
+    ///
+    /// # Errors
+    ///
+    /// `no-such-vdu`, listing the VDUs.
+    pub fn check_vdu(&self, vdu: &str) -> Result<(), DriverError> {
+        if self.vdus.is_empty() || self.vdus.iter().any(|known| known == vdu) {
+            return Ok(());
+        }
+        let detail = format!("there is no VDU `{vdu}`; the VDUs are {:?}", self.vdus);
+        Err(DriverError::new("no-such-vdu", detail))
+    }
 }
 
 /// Resources of the instance, as SOL003 shows them in `instantiatedVnfInfo`.

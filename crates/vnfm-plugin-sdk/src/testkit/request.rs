@@ -91,6 +91,23 @@ impl TestRequest {
         self
     }
 
+    /// Sets the VDUs of the deployment flavour. If none are set, any VDU without a VNFC counts as scaled to zero.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::HookRequest;
+    /// use vnfm_plugin_sdk::serde_json::from_value;
+    /// use vnfm_plugin_sdk::testkit::request;
+    ///
+    /// let built = request("instantiate_end").vdus(&["web", "db"]);
+    /// let request: HookRequest = from_value(built.json().clone()).unwrap();
+    /// assert!(request.vnfcs_of("db").unwrap().is_empty());
+    /// assert_eq!(request.vnfcs_of("dbb").unwrap_err().code, "no-such-vdu");
+    /// ```
+    pub fn vdus(mut self, vdus: &[&str]) -> Self {
+        self.json["instance"]["vdus"] = json!(vdus);
+        self
+    }
+
     /// Sets `additionalParams`; the default is `{}`.
     pub fn params(mut self, params: Value) -> Self {
         self.json["additionalParams"] = params;

@@ -129,7 +129,7 @@ pub(crate) fn who(principal: &Principal, operator: &str) -> String {
     match (principal.is_known(), operator) {
         (true, "") => principal.to_string(),
         (true, operator) => format!("{principal} as {operator}"),
-        (false, "") => "not said".to_owned(),
+        (false, "") => "unknown".to_owned(),
         (false, operator) => operator.to_owned(),
     }
 }

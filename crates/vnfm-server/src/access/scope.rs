@@ -19,7 +19,7 @@ use crate::state::AppState;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{Method, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use vnfm_core::ports::StoreError;
@@ -234,8 +234,10 @@ pub(super) async fn hide_names(
         }
     }
     parts.headers.remove(header::CONTENT_LENGTH);
-    let text = serde_json::to_vec(&problem).unwrap_or_default();
-    Response::from_parts(parts, Body::from(text))
+    match serde_json::to_vec(&problem) {
+        Ok(text) => Response::from_parts(parts, Body::from(text)),
+        Err(error) => Problem::bug(&error).into_response(),
+    }
 }
 
 /// Whether the instance or operation named as `name (id)` or by its id is visible. Other names reveal nothing.

@@ -2,8 +2,9 @@
 //! are usable. Changes nothing and makes no network calls.
 
 use super::source::{Mistake, Source, Variables};
-use super::{Config, Flags, schema};
-use crate::access::Access;
+use super::{Config, Flags, read_token, schema};
+use crate::access::users::Users;
+use crate::access::{Access, Settings};
 use crate::listener::Descriptors;
 use crate::{legacy_vims, nfvo};
 use anyhow::Context as _;
@@ -36,16 +37,27 @@ pub fn check(flags: Flags, variables: &Variables) -> anyhow::Result<Checked> {
     let mut source = Source::read(flags.config.as_deref(), variables)?;
     let mut notes = misspelt_variables(variables);
     let mut connections = None;
-    if let Some(file) = source.parse()? {
+    let parsed = match source.parse()? {
+        Some(file) => Some((file, Vec::new())),
+        None => source.parse_rest()?,
+    };
+    if let Some((mut file, mut removed)) = parsed {
+        let mut flags = flags;
+        let token_file = flags.token_file.as_deref().or(file.token_file.as_deref());
+        if let Err(error) = token_file.map_or(Ok(()), |path| read_token(path).map(drop)) {
+            source.add("/token_file", format!("{error:#}"));
+            (flags.token_file, file.token_file) = (None, None);
+            removed.push("/token_file".to_owned());
+        }
         match Config::combine(flags, file) {
             Ok(config) => {
                 let limits = &config.limits;
                 let configured = (limits.connections, limits.connections_per_address);
                 connections = Some(Descriptors::now(configured));
-                check_settings(&config, &mut source);
+                check_settings(&config, &removed, &mut source);
                 notes.extend(legacy_vims::in_database(&config));
             }
-            Err(error) => source.add("/token_file", format!("{error:#}")),
+            Err(error) => source.add("", format!("{error:#}")),
         }
     }
     source.mistakes.sort();
@@ -65,15 +77,22 @@ pub fn example_mistakes(text: &str) -> Vec<String> {
     mistakes.chain(outcome.err()).collect()
 }
 
-/// Checks what a schema cannot: whether settings are consistent, and whether files have the expected content.
-fn check_settings(config: &Config, source: &mut Source) {
+/// The members that decide whether the server would be open to others.
+const EXPOSURE: &[&str] = &["/listen", "/tls", "/token_file", "/access", "/monitoring"];
+
+/// Checks what a schema cannot: whether settings are consistent, and whether files have the expected content. Members at
+/// the pointers `removed` have mistakes of their own and are not in `config`.
+fn check_settings(config: &Config, removed: &[String], source: &mut Source) {
     let mut report = |pointer: &str, outcome: anyhow::Result<()>| {
         if let Err(error) = outcome {
             source.add(pointer, format!("{error:#}"));
         }
     };
-    report("/listen", config.check_exposure());
-    report("/monitoring/listen", config.check_monitoring_exposure());
+    let is_exposure = |pointer: &String| EXPOSURE.iter().any(|one| pointer.starts_with(one));
+    if !removed.iter().any(is_exposure) {
+        report("/listen", config.check_exposure());
+        report("/monitoring/listen", config.check_monitoring_exposure());
+    }
     if config.data.exists() && !config.data.is_dir() {
         report(
             "/data",
@@ -91,15 +110,36 @@ fn check_settings(config: &Config, source: &mut Source) {
         report("/nfvo", connected.map(drop));
     }
     if let Some(settings) = config.access.clone() {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        report(
-            "/access",
-            Access::new(settings, config.token.clone(), &clock).map(drop),
-        );
+        check_access(settings, config, &mut report);
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     report("/secrets/barbican", config.secrets.sealer(&clock).map(drop));
     report("/notifications", callbacks(config));
+}
+
+/// Checks each user on its own, then the rest of `access` if they are right.
+fn check_access(
+    settings: Settings,
+    config: &Config,
+    report: &mut impl FnMut(&str, anyhow::Result<()>),
+) {
+    let mut settings = settings;
+    let wrong: Vec<_> = settings
+        .users
+        .iter()
+        .map(|user| Users::new(std::slice::from_ref(user)).map(drop))
+        .enumerate()
+        .filter(|(_, outcome)| outcome.is_err())
+        .collect();
+    if !wrong.is_empty() {
+        settings.users.clear();
+    }
+    for (number, outcome) in wrong {
+        report(&format!("/access/users/{number}"), outcome);
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let access = Access::new(settings, config.token.clone(), &clock);
+    report("/access", access.map(drop));
 }
 
 fn callbacks(config: &Config) -> anyhow::Result<()> {

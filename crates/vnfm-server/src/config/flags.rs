@@ -57,6 +57,12 @@ pub enum Command {
     },
     /// Start without data that was lost, if the server refuses to start because a write-ahead log or the database is missing
     AcceptLoss,
+    /// Write the manual pages, for packages
+    #[command(hide = true)]
+    Man {
+        /// Existing folder to write to
+        dir: PathBuf,
+    },
 }
 
 const AFTER_HELP: &str = "\

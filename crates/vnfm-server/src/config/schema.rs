@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use tracing_subscriber::EnvFilter;
-use vnfm_descriptor::escaped;
+use vnfm_descriptor::{escaped, nearest};
 use vnfm_nfvo::Networks;
 
 /// Schema type: a network.
@@ -156,7 +156,7 @@ pub(super) fn validator() -> anyhow::Result<Validator> {
         .with_format("destination", |text: &str| {
             Networks::parse(&[text.to_owned()]).is_ok()
         })
-        .with_format("log-filter", |text: &str| EnvFilter::try_new(text).is_ok())
+        .with_format("log-filter", is_log_filter)
         .with_format("http-url", |text: &str| is_http(text))
         .should_validate_formats(true);
     options
@@ -198,6 +198,18 @@ pub(super) fn expected(format: &str, found: &str) -> String {
 /// The URL without its userinfo, which may contain a password.
 fn without_userinfo(url: &str) -> &str {
     url.rsplit('@').next().unwrap_or(url)
+}
+
+/// The levels of a log filter.
+const LEVELS: &[&str] = &["trace", "debug", "info", "warn", "error", "off"];
+
+/// Whether a log filter is valid, and none of its targets is a misspelt level: `inf` would log nothing but a target `inf`.
+fn is_log_filter(text: &str) -> bool {
+    let is_misspelt = |directive: &str| {
+        let word = directive.trim().to_ascii_lowercase();
+        !LEVELS.contains(&word.as_str()) && nearest(&word, LEVELS.iter().copied()).is_some()
+    };
+    EnvFilter::try_new(text).is_ok() && !text.split(',').any(is_misspelt)
 }
 
 fn is_http(text: &str) -> bool {

@@ -134,6 +134,31 @@ impl Source {
         Ok(None)
     }
 
+    /// The typed configuration without the members that violate the schema, and the JSON pointers of those; `None` if
+    /// too little remains.
+    ///
+    /// # Errors
+    ///
+    /// If the schema itself is invalid: a bug.
+    pub(super) fn parse_rest(&self) -> anyhow::Result<Option<(ConfigFile, Vec<String>)>> {
+        let validator = schema::validator()?;
+        let (mut value, mut removed) = (self.value.clone(), Vec::new());
+        loop {
+            let wrong = validator
+                .iter_errors(&value)
+                .next()
+                .map(|error| culprit(&error));
+            let Some(pointer) = wrong else { break };
+            if !remove_at(&mut value, &pointer) {
+                return Ok(None);
+            }
+            removed.push(pointer);
+        }
+        Ok(serde_json::from_value(value)
+            .ok()
+            .map(|file| (file, removed)))
+    }
+
     /// Adds a mistake about the member at a JSON pointer.
     pub(super) fn add(&mut self, pointer: &str, message: impl Into<String>) {
         let mistake = Mistake {
@@ -226,6 +251,32 @@ impl Source {
             location: self.location(&at),
             message: describe(schema, error),
         }]
+    }
+}
+
+/// The JSON pointer of a member that violates the schema.
+fn culprit(error: &ValidationError<'_>) -> String {
+    let at = error.instance_path().to_string();
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected } => {
+            let name = unexpected.first().map(|name| escaped(name));
+            format!("{at}/{}", name.unwrap_or_default())
+        }
+        _ => at,
+    }
+}
+
+/// Removes the member at a JSON pointer; for an entry of a list, the list, so that the other entries keep their positions.
+/// Returns false if there is no such member.
+fn remove_at(value: &mut Value, pointer: &str) -> bool {
+    let Some((parent, name)) = pointer.rsplit_once('/') else {
+        return false;
+    };
+    let name = name.replace("~1", "/").replace("~0", "~");
+    match value.pointer_mut(parent) {
+        Some(Value::Object(members)) => members.remove(&name).is_some(),
+        Some(Value::Array(_)) => remove_at(value, parent),
+        _ => false,
     }
 }
 

@@ -86,12 +86,7 @@ fn check_transition(record: &PackageRecord, state: PackageOperationalState) -> H
     let detail = if info.onboarding_state != PackageOnboardingState::Onboarded {
         format!("package `{}` is not ONBOARDED", info.id)
     } else if info.operational_state == state {
-        let word = serde_json::to_value(state).unwrap_or_default();
-        format!(
-            "package `{}` is already {}",
-            info.id,
-            word.as_str().unwrap_or_default()
-        )
+        format!("package `{}` is already {}", info.id, state.as_str())
     } else {
         return Ok(());
     };

@@ -12,10 +12,11 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures::stream;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, StoreError, SubscriptionRecord};
 use vnfm_core::query::{Filter, Query, Selector};
+use vnfm_core::to_json_or_log;
 use vnfm_types::shape::{
     LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_INSTANCES_V1, VNF_LCM_OP_OCCS,
     VNF_LCM_OP_OCCS_V1, VNF_PACKAGES,
@@ -215,8 +216,8 @@ async fn read_matching<L: ListResource>(
         return L::read(app, tenant, &query).await;
     }
     let matches = |record: &L::Record| {
-        let value = serde_json::to_value(L::show(record.clone(), root)).unwrap_or_default();
-        served.holds(&value)
+        let value = to_json_or_log("an entry of a list", &L::show(record.clone(), root));
+        value.is_some_and(|value| served.holds(&value))
     };
     let requested = query.limit;
     let mut query = Query {
@@ -316,12 +317,12 @@ fn write<L: ListResource>(
     text: &mut Vec<u8>,
 ) {
     for (number, record) in records.into_iter().enumerate() {
-        text.extend((number > 0).then_some(b','));
         let entry = L::show(record, root);
+        text.extend((number > 0).then_some(b','));
         if selector.keeps_all() {
             append(text, &entry);
         } else {
-            let mut entry = serde_json::to_value(&entry).unwrap_or_default();
+            let mut entry = to_json_or_log("an entry of a list", &entry).unwrap_or(json!({}));
             selector.apply(L::resource(root.api_version), &mut entry);
             append::<Value>(text, &entry);
         }

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io;
 use tokio::io::AsyncReadExt as _;
+use vnfm_core::to_json;
 
 const CHUNK: usize = 64 * 1024;
 
@@ -62,7 +63,7 @@ pub(super) async fn prune(State(app): State<App>, request: Bytes) -> HandlerResu
 
 /// How the VIMs differ from the database; `recovering`: whether a confirmation is required.
 pub(super) async fn recovery(State(app): State<App>) -> HandlerResult<Json<Value>> {
-    let mut response = serde_json::to_value(app.engine.compare_all().await?).unwrap_or_default();
+    let mut response = to_json("the comparison", &app.engine.compare_all().await?)?;
     let recovery = app.maintenance.as_deref().and_then(Maintenance::recovery);
     response["recovering"] = recovery.is_some().into();
     if let Some(recovery) = recovery {
@@ -112,7 +113,7 @@ pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> HandlerRe
         force,
         "recovery confirmed"
     );
-    Ok(Json(serde_json::to_value(comparison).unwrap_or_default()))
+    Ok(Json(to_json("the comparison", &comparison)?))
 }
 
 pub(super) async fn health(State(app): State<App>) -> Json<Value> {

@@ -65,17 +65,13 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
     Json(request): Json<CancelRequest>,
 ) -> HandlerResult<StatusCode> {
-    match request.cancel_mode {
-        CancelMode::Graceful => {
-            app.engine
-                .cancel(&tenant, &id, CancelMode::Graceful)
-                .await?;
-        }
-        mode @ CancelMode::Forceful => {
-            app.engine
-                .cancel_by(&tenant, &id, mode, headers.act)
-                .await?;
-        }
+    let mode = request.cancel_mode;
+    if mode == CancelMode::Forceful || !headers.act.reason.is_empty() {
+        app.engine
+            .cancel_by(&tenant, &id, mode, headers.act)
+            .await?;
+    } else {
+        app.engine.cancel(&tenant, &id, mode).await?;
     }
     Ok(StatusCode::ACCEPTED)
 }

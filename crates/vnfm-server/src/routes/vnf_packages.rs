@@ -65,14 +65,15 @@ pub(super) async fn modify(
 ) -> HandlerResult {
     let conditions = Conditions::from_headers(&headers)?;
     let tag = |record| conditions::tag(&view::package(record, &root));
-    let expected =
-        |record: &vnfm_core::ports::PackageRecord| conditions.are_met_by_tag(&tag(record.clone()));
+    let expected = |record: &vnfm_core::ports::PackageRecord| {
+        tag(record.clone()).is_ok_and(|tag| conditions.are_met_by_tag(&tag))
+    };
     let (record, changed) = app
         .onboarding
         .modify((&tenant, &id), patch, expected)
         .await?;
     let mut response = axum::Json(changed).into_response();
-    if let Ok(tag) = HeaderValue::from_str(&tag(record)) {
+    if let Ok(tag) = HeaderValue::from_str(&tag(record)?) {
         response.headers_mut().insert(header::ETAG, tag);
     }
     Ok(response)

@@ -179,14 +179,39 @@ access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
             + "expected a log filter such as `info` or `vnfm_core=debug`, found `vnfm=loud`",
         at("12:61") + "expected one of read, operate, admin, found \"reed\"",
         "VNFM_LIMITS_LEASE_SECONDS: expected an integer, found \"x\"".to_owned(),
+        at("12:18")
+            + "access.users: `password_hash` of `ann` is not an Argon2 hash; create one with `vnfm-server hash-password`",
     ] {
         assert!(
             log.lines().any(|line| line == wanted),
             "no line `{wanted}` in\n{log}"
         );
     }
-    assert!(log.contains("has 13 mistakes"), "{log}");
+    assert!(log.contains("has 14 mistakes"), "{log}");
     assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn check_config_reports_what_no_schema_can_check_together_with_the_rest() {
+    let text = "\
+listen: 0.0.0.0:9890
+limits: {hook_seconds: soon}
+log: {level: inf}
+retention: {audit_day: 1}
+notifications: {certificate: {cert: /proc/self/stat, key: /proc/self/stat}}
+";
+    let (_, log, file) = checked(text, &[]);
+    for (position, words) in [
+        ("1:9", "0.0.0.0:9890 is not a loopback address"),
+        ("2:24", "expected an integer"),
+        ("3:14", "expected a log filter such as `info`"),
+        ("4:13", "unknown member `audit_day`"),
+        ("5:", "/proc/self/stat"),
+    ] {
+        let at = format!("{}:{position}", file.display());
+        let found = |line: &str| line.starts_with(&at) && line.contains(words);
+        assert!(log.lines().any(found), "no `{words}` at {at} in\n{log}");
+    }
 }
 
 #[test]

@@ -302,12 +302,12 @@ async fn a_hook_can_call_neither_the_servers_host_nor_a_redirect_target() {
         json!({"serverId": "server", "address": "127.0.0.1", "username": "root", "port": port}),
     )
     .unwrap();
-    let error = hosts(&[]).ssh_wait(&target, 5).await.unwrap_err();
+    let error = hosts(&[]).ssh_wait(&target, 5, &()).await.unwrap_err();
     assert_eq!(error.name(), "ssh.address", "{error}");
     let behind: SshTarget = serde_json::from_value(json!({"serverId": "server", "address": "192.0.2.1",
         "username": "root", "jump": {"serverId": "jump", "address": "localhost", "username": "root", "port": port}}))
     .unwrap();
-    let error = hosts(&[]).ssh_wait(&behind, 5).await.unwrap_err();
+    let error = hosts(&[]).ssh_wait(&behind, 5, &()).await.unwrap_err();
     assert_eq!(error.name(), "ssh.address", "{error}");
     assert!(inner.seen().is_empty(), "{:?}", inner.seen());
 }

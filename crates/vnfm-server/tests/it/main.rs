@@ -15,6 +15,7 @@ mod external_artifacts;
 mod full_disk;
 mod gate;
 mod headers;
+mod hook_hosts;
 mod hostile;
 #[cfg(test)]
 mod hostkeys;
@@ -25,6 +26,7 @@ mod limits;
 mod listener;
 mod lists;
 mod logins;
+mod man;
 mod manifest_values;
 mod model;
 mod modify;

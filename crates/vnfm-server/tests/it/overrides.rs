@@ -129,13 +129,14 @@ async fn a_forceful_cancel_stops_a_hanging_hook() {
     let progress = format!("/vnfm/v1/op_occs/{op_id}/progress");
     while bench.get(&progress).await.body["step"] != "instantiate_end" {}
     let cancel = format!("{OPS}/{op_id}/cancel");
-    let cancel = bench
-        .request(Method::POST, &cancel)
-        .json(&json!({"cancelMode": "FORCEFUL"}));
-    let cancel = cancel
-        .header("x-vnfm-reason", "it hangs")
-        .header("x-vnfm-operator", "ann");
-    assert_eq!(bench.send(cancel).await.status, 202);
+    for (mode, reason) in [("GRACEFUL", "enough for today"), ("FORCEFUL", "it hangs")] {
+        let request = bench.request(Method::POST, &cancel);
+        let request = request.json(&json!({"cancelMode": mode}));
+        let request = request
+            .header("x-vnfm-reason", reason)
+            .header("x-vnfm-operator", "ann");
+        assert_eq!(bench.send(request).await.status, 202);
+    }
     let stopped = bench.ended(&op_id).await;
     assert_eq!(stopped["operationState"], "FAILED_TEMP", "{stopped:#}");
     assert_eq!(stopped["error"]["code"], "op.cancelled");
@@ -187,6 +188,7 @@ async fn assert_audited(bench: &Bench) {
     assert_eq!(
         summary,
         [
+            ["op cancel", "enough for today"],
             ["op cancel --forceful", "it hangs"],
             ["op fail", "enough"],
             [

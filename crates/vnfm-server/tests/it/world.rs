@@ -320,7 +320,7 @@ impl HostServices for NoHosts {
     async fn ssh_put(&self, _: &SshTarget, _: &RemoteFile) -> Result<(), PortError> {
         no_host()
     }
-    async fn ssh_wait(&self, _: &SshTarget, _: u32) -> Result<(), PortError> {
+    async fn ssh_wait(&self, _: &SshTarget, _: u32, _: &dyn Watcher) -> Result<(), PortError> {
         no_host()
     }
     async fn http(&self, _: &HttpRequest) -> Result<HttpResponse, PortError> {

@@ -245,7 +245,7 @@ impl Api {
             ("apply", "" | "status") => self.apply(request, &kind, &key),
             ("delete", "") => self.delete(request, &kind, &key),
             ("evict", _) => self.evict(request, &kind, &key),
-            ("deletecollection", "") => Ok(self.delete_all(request, &kind, &target.namespace)),
+            ("deletecollection", "") => self.delete_all(request, &kind, &target.namespace),
             _ => {
                 let message = format!(
                     "kubernetes: `{} {}` is not modelled",

@@ -303,8 +303,10 @@ fn dotted(path: &[String]) -> String {
         if let Some(name) = part.strip_prefix("f:") {
             return format!(".{name}");
         }
-        let keys: Map<String, Value> =
-            serde_json::from_str(part.trim_start_matches("k:")).unwrap_or_default();
+        let Ok(keys) = serde_json::from_str::<Map<String, Value>>(part.trim_start_matches("k:"))
+        else {
+            return format!("[{part}]");
+        };
         let keys: Vec<String> = keys
             .iter()
             .map(|(name, value)| format!("{name}={value}"))

@@ -107,7 +107,7 @@ impl Cluster {
             "clusters": [{ "name": self.name, "cluster": { "server": self.server(), "certificate-authority-data": ca } }],
             "users": [{ "name": "admin", "user": { "token": self.admin_token() } }],
             "contexts": [{ "name": "admin", "context": { "cluster": self.name, "user": "admin" } }] });
-        serde_yaml::to_string(&config).unwrap_or_default()
+        serde_yaml::to_string(&config).unwrap_or_else(|error| format!("# not written: {error}\n"))
     }
 
     /// The administrator's bearer token.

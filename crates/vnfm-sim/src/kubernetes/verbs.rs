@@ -159,7 +159,7 @@ impl Api {
     }
 
     pub(super) fn delete(&self, request: &Request, kind: &Kind, key: &Key) -> Answer {
-        let options = serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
+        let options = delete_options(request)?;
         let mut store = self.0.store();
         let body = store
             .get(key)
@@ -192,8 +192,8 @@ impl Api {
         Ok(Reply::json(201, &body))
     }
 
-    pub(super) fn delete_all(&self, request: &Request, kind: &Kind, namespace: &str) -> Reply {
-        let options = serde_json::from_slice::<Value>(&request.body).unwrap_or_default();
+    pub(super) fn delete_all(&self, request: &Request, kind: &Kind, namespace: &str) -> Answer {
+        let options = delete_options(request)?;
         let selector = Selector::from_request(request);
         let mut store = self.0.store();
         let doomed: Vec<Key> = store
@@ -204,10 +204,10 @@ impl Api {
         for key in &doomed {
             remove(&mut store, key, request, &options);
         }
-        Reply::json(
+        Ok(Reply::json(
             200,
             &json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": { "group": kind.group, "kind": kind.plural } }),
-        )
+        ))
     }
 
     pub(super) fn token(&self, request: &Request, key: &Key) -> Answer {
@@ -273,4 +273,12 @@ impl Api {
             "spec": { "replicas": body["spec"]["replicas"] }, "status": { "replicas": body["status"]["replicas"].as_i64().unwrap_or(0) } }),
         ))
     }
+}
+
+/// `DeleteOptions`; a request without a body has none.
+fn delete_options(request: &Request) -> Result<Value, Reply> {
+    if request.body.is_empty() {
+        return Ok(Value::Null);
+    }
+    parse(request)
 }

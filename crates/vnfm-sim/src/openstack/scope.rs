@@ -86,10 +86,9 @@ fn group(state: &State, stack: &Stack, name: &str, properties: &Map<String, Valu
             .unwrap_or("%index%");
         for n in 0..count {
             let text = definition.to_string().replace(index, &n.to_string());
-            members.insert(
-                n.to_string(),
-                serde_json::from_str(&text).unwrap_or_default(),
-            );
+            let member = serde_json::from_str(&text)
+                .unwrap_or_else(|error| Value::String(format!("`{index}` breaks it: {error}")));
+            members.insert(n.to_string(), member);
         }
     } else {
         let desired = number(properties.get("desired_capacity"))

@@ -2,14 +2,43 @@
 
 use crate::sshd::Sshd;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, interval};
-use vnfm_core::ports::{CommandOutput, ErrorKind, PortError, RemoteFile, SshCommand, SshTarget};
+use vnfm_core::ports::{
+    CommandOutput, ErrorKind, PortError, RemoteFile, SshCommand, SshTarget, Watcher,
+};
 use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 use vnfm_types::Secret;
+
+/// What a wait reported.
+#[derive(Default)]
+struct Seen(Mutex<Vec<String>>);
+
+impl Seen {
+    /// Checks that the login was named first, then why it failed, and for how long.
+    fn check(&self, target: &SshTarget) {
+        let seen = self.0.lock().unwrap();
+        let login = format!(
+            "SSH login at {}@{}:{}",
+            target.username, target.address, target.port
+        );
+        assert_eq!(seen[0], login);
+        let why = seen[1].strip_prefix(&format!("{login}: ")).unwrap();
+        assert!(why.len() > " (0 s of 1 s)".len(), "{why}");
+        assert!(why.ends_with(" s of 1 s)"), "{why}");
+    }
+}
+
+impl Watcher for Seen {
+    fn waiting(&self, what: &str) {
+        self.0.lock().unwrap().push(what.to_owned());
+    }
+    fn progress(&self, _: u8, _: &str) {}
+    fn log(&self, _: &str, _: &str, _: &str) {}
+}
 
 fn client() -> Ssh {
     Ssh::new(
@@ -183,7 +212,7 @@ async fn a_changed_host_key_is_refused_with_both_fingerprints() {
     );
     assert_eq!(error.to_string().matches("SHA256:").count(), 2, "{error}");
     let waited = Ssh::new(memory, Destinations::anywhere())
-        .wait(&target, 20)
+        .wait(&target, 20, &Seen::default())
         .await
         .unwrap_err();
     assert_eq!(
@@ -278,11 +307,13 @@ async fn a_wait_ends_once_the_host_is_up() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
     sshd.booting.store(true, Ordering::SeqCst);
-    let error = ssh.wait(&target, 1).await.unwrap_err();
+    let seen = Seen::default();
+    let error = ssh.wait(&target, 1, &seen).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
+    seen.check(&target);
     let waiting = tokio::spawn({
         let (ssh, target) = (ssh.clone(), target.clone());
-        async move { ssh.wait(&target, 20).await }
+        async move { ssh.wait(&target, 20, &Seen::default()).await }
     });
     sshd.booting.store(false, Ordering::SeqCst);
     waiting.await.unwrap().unwrap();

@@ -125,7 +125,10 @@ impl EngineSide {
             }
             "ssh.wait" => {
                 let seconds = u32::try_from(request["deadlineSeconds"].as_u64().unwrap()).unwrap();
-                self.ssh.wait(&target(), seconds).await.map(|()| json!({}))
+                self.ssh
+                    .wait(&target(), seconds, &())
+                    .await
+                    .map(|()| json!({}))
             }
             "http" => http(&request).await,
             "artifact.list" => Ok(json!({ "paths": self.package.keys().collect::<Vec<_>>() })),

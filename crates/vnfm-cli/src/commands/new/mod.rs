@@ -1,6 +1,7 @@
 //! `vnfmctl new vnfd NAME`: scaffolds a package that lints clean and can be onboarded as it is. `vnfmctl plugin new NAME`
 //! scaffolds a crate: `plugin.rs`.
 
+mod hooks;
 mod plugin;
 
 pub(super) use plugin::plugin;
@@ -49,18 +50,37 @@ const CNF: &[File] = &[
 ];
 
 pub(super) fn run(output: Output, wanted: &New) -> Outcome<()> {
-    let New::Vnfd { name, kind, dir } = wanted;
+    let New::Vnfd {
+        name,
+        kind,
+        hooks,
+        dir,
+    } = wanted;
     check_name(name, "VNF")?;
+    let hooks: Vec<_> = hooks
+        .iter()
+        .map(|hook| hooks::parse(hook))
+        .collect::<Outcome<_>>()?;
     let folder = new_folder(dir.as_deref(), name)?;
-    let id = Uuid::new_v4().to_string();
-    let files = if *kind == Kind::Vm { VM } else { CNF };
-    for (path, text) in COMMON.iter().chain(files) {
-        let fill = |text: &str| text.replace("@NAME@", name).replace("@ID@", &id);
-        write(&folder.join(fill(path)), &fill(text))?;
-    }
+    let id = package(&folder, name, *kind, &hooks)?;
     let path = folder.display().to_string();
     let sentence = format!("created package `{path}`; see its README.md for the next steps");
     output.done(&sentence, &json!({"path": path, "vnfdId": id}))
+}
+
+/// Writes a package; returns the id of its VNFD.
+fn package(folder: &Path, name: &str, kind: Kind, hooks: &[hooks::Hook]) -> Outcome<String> {
+    let id = Uuid::new_v4().to_string();
+    let files = if kind == Kind::Vm { VM } else { CNF };
+    let yaml = hooks::to_yaml(hooks);
+    for (path, text) in COMMON.iter().chain(files) {
+        let fill = |text: &str| {
+            let text = text.replace("@HOOKS@\n", &format!("{yaml}\n"));
+            text.replace("@NAME@", name).replace("@ID@", &id)
+        };
+        write(&folder.join(fill(path)), &fill(text))?;
+    }
+    Ok(id)
 }
 
 /// The folder to create; fails if it exists.

@@ -1,10 +1,11 @@
 //! `vnfmctl plugin new NAME`: scaffolds a crate with a driver that installs a service on every host.
 
-use super::{File, check_name, new_folder, write};
-use crate::args::NewPlugin;
-use crate::client::{Failure, Outcome};
+use super::{File, check_name, hooks, new_folder, package, write};
+use crate::args::{Kind, NewPlugin};
+use crate::client::{Failure, Outcome, local};
 use crate::output::Output;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 const FILES: &[File] = &[
@@ -23,6 +24,7 @@ const FILES: &[File] = &[
 pub(in crate::commands) fn plugin(output: Output, wanted: &NewPlugin) -> Outcome<()> {
     let name = &wanted.name;
     check_name(name, "plugin")?;
+    hooks::check(&wanted.hook)?;
     let sdk = sdk(&wanted.sdk)?;
     let folder = new_folder(wanted.dir.as_deref(), name)?;
     let (library, kind) = (name.replace('-', "_"), camel(name));
@@ -31,12 +33,32 @@ pub(in crate::commands) fn plugin(output: Output, wanted: &NewPlugin) -> Outcome
             .replace("@NAME@", name)
             .replace("@LIBRARY@", &library)
             .replace("@TYPE@", &kind)
+            .replace("@HOOK@", &wanted.hook)
             .replace("@SDK@", &sdk.display().to_string());
         write(&folder.join(path), &text)?;
     }
+    let vnfd = format!("{name}-vnf");
+    package(
+        &folder.join(&vnfd),
+        &vnfd,
+        Kind::Vm,
+        &[(wanted.hook.clone(), name.clone())],
+    )?;
+    add_parameters(&folder.join(&vnfd).join("requests/instantiate.json"))?;
     let path = folder.display().to_string();
     let sentence = format!("created plugin `{path}`; see its README.md for the next steps");
     output.done(&sentence, &json!({"path": path, "sdk": sdk}))
+}
+
+/// Adds the hook's parameters to a request; the login has the placeholders of the samples.
+fn add_parameters(request: &Path) -> Outcome<()> {
+    let failed = |error: String| local(format!("cannot change `{}`: {error}", request.display()));
+    let text = fs::read_to_string(request).map_err(|error| failed(error.to_string()))?;
+    let mut body: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    body["additionalParams"] = json!({"sshCp": "port", "sshPort": 22, "username": "@SSH_USER@",
+        "password": "@SSH_PASSWORD@", "text": "hello\n"});
+    let text = serde_json::to_string_pretty(&body).map_err(|error| failed(error.to_string()))?;
+    write(request, &format!("{text}\n"))
 }
 
 /// The absolute path of the SDK, so that the crate builds from any folder.

@@ -15,7 +15,7 @@ use vnfm::descriptor::Package;
 use vnfm::outbound::Destinations;
 use vnfm::ports::{
     Clock as _, Code, CommandOutput, ErrorKind, HookCall, HookFile, HookHost, HostServices as _,
-    PortError, SshCommand, SshTarget, files_of,
+    PortError, SshCommand, SshTarget, Watcher, files_of,
 };
 use vnfm::{Hosts, Redactor, SystemClock};
 
@@ -112,6 +112,21 @@ impl HookHost for Host {
     }
 }
 
+/// A wait for a login says why it takes long.
+impl Watcher for Host {
+    fn waiting(&self, what: &str) {
+        self.tell(&format!("waiting for {what}"));
+    }
+
+    fn progress(&self, percent: u8, message: &str) {
+        self.tell(&format!("{percent} %  {message}"));
+    }
+
+    fn log(&self, level: &str, source: &str, text: &str) {
+        self.tell(&format!("{level}: {source}: {text}"));
+    }
+}
+
 impl Host {
     /// Serves the call, unless it is the one to fail.
     async fn serve_with_faults(&self, number: usize, call: HookCall) -> Result<Value, PortError> {
@@ -138,7 +153,7 @@ impl Host {
             HookCall::Wait(target, seconds) => {
                 if !self.is_simulated(&target) {
                     self.hosts
-                        .ssh_wait(&self.inventory.resolve(&target), seconds)
+                        .ssh_wait(&self.inventory.resolve(&target), seconds, self)
                         .await?;
                 }
                 Ok(json!({}))

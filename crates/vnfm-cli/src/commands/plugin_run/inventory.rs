@@ -120,6 +120,11 @@ impl Inventory {
         self.hosts.iter().map(Machine::vnfc).collect()
     }
 
+    /// The VDUs of the hosts.
+    pub(super) fn vdus(&self) -> BTreeSet<&str> {
+        self.hosts.iter().map(|host| host.vdu.as_str()).collect()
+    }
+
     /// Inserts the secrets into `params`, and registers them with `redactor`.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use super::text;
 use crate::args::Run;
 use crate::client::{Failure, Outcome, local};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use uuid::Uuid;
@@ -49,6 +50,7 @@ pub(super) fn build(
     secrets: &mut Redactor,
 ) -> Outcome<HookRequest> {
     let mut request = defaults(wanted, inventory);
+    request["instance"]["vdus"] = json!(vdus(inventory, package));
     if let Some(hook) = package.and_then(|package| package_hook(package, &wanted.hook)) {
         request["inputs"] = serde_json::to_value(&hook.inputs).map_err(local)?;
         let artifact = hook.artifact.as_ref();
@@ -85,6 +87,18 @@ fn package_hook<'a>(package: &'a Package, hook: &str) -> Option<&'a Hook> {
         .flavours
         .values()
         .find_map(|flavour| flavour.hook(hook))
+}
+
+/// The VDUs of the hosts, and those of the package, which may be scaled to zero.
+fn vdus<'a>(inventory: &'a Inventory, package: Option<&'a Package>) -> BTreeSet<&'a str> {
+    let mut vdus = inventory.vdus();
+    let flavours = package.map(|package| package.vnfd().flavours.values());
+    let names = flavours
+        .into_iter()
+        .flatten()
+        .flat_map(|flavour| flavour.vdus.keys());
+    vdus.extend(names.map(String::as_str));
+    vdus
 }
 
 /// A request with a plausible value for every member.

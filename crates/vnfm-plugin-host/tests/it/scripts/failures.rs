@@ -87,6 +87,20 @@ const MISTAKES: &[Row<'_>] = &[
         ErrorKind::Refused,
         &["no host `web-9`", "web-1"],
     ),
+    (
+        "import vnfm\nfor host in vnfm.hosts('VDUU1'): vnfm.run(host['name'], 'true')",
+        PYTHON,
+        "script-failed",
+        ErrorKind::Refused,
+        &["no VDU `VDUU1`", "VDU1", "VDU2"],
+    ),
+    (
+        "set -e; hosts=$(vnfm hosts VDUU1)",
+        BASH,
+        "script-failed",
+        ErrorKind::Refused,
+        &["no VDU `VDUU1`", "VDU1", "VDU2"],
+    ),
 ];
 
 #[tokio::test]
@@ -115,6 +129,13 @@ async fn each_mistake_of_a_script_author_has_a_helpful_error() {
         }
     }
     assert_folder_deleted(&world).await;
+}
+
+#[tokio::test]
+async fn a_vdu_without_vnfcs_has_no_hosts() {
+    let world = World::new();
+    let side = Side::with_script("hosts=$(vnfm hosts VDU2) && test -z \"$hosts\"");
+    world.run(&side, hook(BASH, AMPLE)).await.unwrap();
 }
 
 #[tokio::test]
