@@ -30,11 +30,11 @@ use super::operation::{
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::{GrantNeeds, Op, changes, check_budget, grant, grant_request, hook_journal, runner};
 use crate::deployment::{Deployment, max_scale_levels};
+use crate::json::to_json;
 use crate::ports::Vim as _;
 use crate::ports::{
     Allocated, Allocation, Change, InstanceRecord, Inventory, PortError, Release, VimReport, VimUse,
 };
-use crate::json::to_json;
 use crate::refusal::Refusal;
 use crate::vims;
 use serde::{Deserialize, Serialize};

@@ -22,9 +22,9 @@
 use super::Op;
 use super::operation::{Body, Completion, Operation, Requested, Requires, Target};
 use super::step::{Output, Step, StepOutput, journaled, silent};
+use crate::json::to_json;
 use crate::patch::{Connections, check_declared, merge_patch};
 use crate::ports::{InstanceRecord, PortError};
-use crate::json::to_json;
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
 use serde::{Deserialize, Serialize};
