@@ -14,6 +14,7 @@ mod events;
 mod exclusive;
 mod hooks;
 mod instances;
+pub mod json;
 pub mod lcm;
 mod notify;
 mod orphans;

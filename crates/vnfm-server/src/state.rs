@@ -184,6 +184,7 @@ impl FromRequestParts<App> for Root {
         Ok(Self {
             nfvo: app.nfvo.clone(),
             api_version,
+            operations: app.engine.operations(),
             ..root
         })
     }

@@ -5,8 +5,9 @@ use super::{LoginError, MAX_LOGGED_CHARS, Principal, audit_log, roles, scope};
 use crate::gate;
 use crate::logs::cut;
 use crate::problem::Problem;
+use crate::route::Matched;
 use crate::state::App;
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -84,10 +85,10 @@ async fn authorize(
     principal: &Principal,
     (context, request): (&audit_log::AuditContext, Request),
 ) -> Result<Request, Problem> {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let routed = request.extensions().get::<MatchedPath>().is_some();
-    let needs = roles::needed(&method, &path, routed);
+    let matched = Matched::of(request.extensions()).cloned();
+    let needs = roles::needed(matched.as_ref());
     if !needs.met_by(principal) {
+        let (method, path) = (request.method(), request.uri().path());
         let detail = format!(
             "`{}` has the role `{}` in the tenant `{}`; {method} {path} needs {needs}",
             principal.name, principal.role, principal.tenant
@@ -99,13 +100,14 @@ async fn authorize(
         ));
     }
     let request = scope::check(app, principal, request).await?;
-    let quotas = &app.access.quotas;
-    quotas
-        .has_room(app, &principal.tenant, (&method, &path))
-        .await?;
+    let (quotas, tenant) = (&app.access.quotas, &principal.tenant);
+    let route = matched.as_ref().and_then(Matched::route);
+    if let Some(resource) = route.and_then(|route| route.adds) {
+        quotas.remaining(app, tenant, resource).await?;
+    }
     // The operator must be able to free space.
     if app.access.is_audited && context.is_change() && !principal.is_operator() {
-        quotas.has_room_for_audit(app, &principal.tenant).await?;
+        quotas.has_room_for_audit(app, tenant).await?;
     }
     Ok(request)
 }

@@ -7,8 +7,9 @@ use super::MAX_LOGGED_CHARS;
 use super::principal::Principal;
 use crate::logs::cut;
 use crate::overrides::text;
+use crate::route::Matched;
 use crate::state::App;
-use axum::extract::{ConnectInfo, MatchedPath};
+use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
 use axum::response::Response;
@@ -39,7 +40,7 @@ impl AuditContext {
             from: peer.map(|peer| app.instrumentation.proxies.client(&parts.headers, peer)),
             operator: text(&parts.headers, "x-vnfm-operator"),
             reason: text(&parts.headers, "x-vnfm-reason"),
-            is_routed: parts.extensions.get::<MatchedPath>().is_some(),
+            is_routed: Matched::of(&parts.extensions).is_some(),
         }
     }
 

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`principal`] | name, tenant, role and scope of a caller |
 //! | [`users`], [`oauth2`], [`keystone`], [`certificates`] | the login methods, in addition to the server's token |
-//! | [`roles`] | the role that each route needs; a route missing from the table is denied |
+//! | [`roles`] | the role that a request needs; a route missing from the table is denied |
 //! | `scope` | requests of callers limited to certain VIMs, namespaces or vendors |
 //! | [`attempts`] | limits for refused logins and wrong passwords |
 //! | [`rate`], [`quota`] | limits per principal and per tenant |
@@ -384,11 +384,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Principal {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(|| {
-            tracing::error!("a route is not behind `access::admit`");
-            let detail = "internal error; see the server's log";
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", detail)
-        })
+        let principal = parts.extensions.get::<Self>().cloned();
+        principal.ok_or_else(|| Problem::bug(&"a route is not behind `access::admit`"))
     }
 }
 

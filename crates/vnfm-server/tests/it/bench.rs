@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -27,7 +28,8 @@ use vnfm_server::nfvo_packages::NfvoPackageSource;
 use vnfm_server::notification_metrics::MeasuredSubscribers;
 use vnfm_server::onboarding::Onboarding;
 use vnfm_server::problem;
-use vnfm_server::routes;
+use vnfm_server::route::Route;
+use vnfm_server::routes::{self, table};
 use vnfm_server::signatures::{Packages, Signatures};
 use vnfm_server::state::{App, AppState, Instrumentation, Rotate};
 use vnfm_store::{PackageDir, SqliteStore};
@@ -386,6 +388,21 @@ impl Bench {
         assert_eq!(events.status, 200, "{events:?}");
         self.get(&format!("{OPS}/{op_id}")).await.body
     }
+}
+
+/// Every route of the product.
+pub(crate) fn routes() -> Vec<Route> {
+    table::documented(vnfm_core::lcm::OPERATIONS)
+}
+
+/// Every path of the product with its methods, in lower case.
+pub(crate) fn paths() -> BTreeMap<String, Vec<String>> {
+    let mut paths: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for route in routes() {
+        let methods = paths.entry(route.path.into_owned()).or_default();
+        methods.push(route.method.as_str().to_lowercase());
+    }
+    paths
 }
 
 /// A packed sample of `vnfd-samples`.
