@@ -129,7 +129,7 @@ impl Engine {
                 error: Some(abandoned(op, act)),
                 ..Transition::default()
             };
-            let (after, more) = ended.into(*next, (&record, instance), now)?;
+            let (after, more) = ended.apply(*next, &record, instance, now)?;
             changes.extend(more);
             record = after;
         }

@@ -67,7 +67,7 @@ pub(crate) fn check_parameters(
         if check.skipped.contains(&hook.operation) || !(own || is_new) {
             continue;
         }
-        let driver = driver_of(engine, check.deployed, (check.package, hook)).map_err(no_driver)?;
+        let driver = driver_of(engine, check.deployed, check.package, hook).map_err(no_driver)?;
         let declared = driver.declaration().hooks.get(&hook.operation);
         let Some(schema) = declared.and_then(|hook| hook.parameters.as_ref()) else {
             continue;
@@ -143,7 +143,8 @@ fn check_schema(
 pub(crate) fn driver_of(
     engine: &Engine,
     deployed: Option<&Deployment>,
-    (package, hook): (&Package, &Hook),
+    package: &Package,
+    hook: &Hook,
 ) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let (mgmt, wanted) = (&engine.parts.mgmt, HookDriverRef::for_hook(hook, package));
     let own_version = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
@@ -177,7 +178,7 @@ pub(crate) fn versioned_name(driver: &DriverId) -> String {
 fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let Some(began) = hook_journal::driver(op, hook) else {
         let deployed = op.record.before.as_deref();
-        return driver_of(&op.engine, deployed, (op.package()?, hook));
+        return driver_of(&op.engine, deployed, op.package()?, hook);
     };
     check_implements(
         op.engine

@@ -90,7 +90,7 @@ impl Planner<'_> {
         } else {
             None
         };
-        let driver = |hook| hooks::driver_of(self.engine, self.deployed, (self.package, hook));
+        let driver = |hook| hooks::driver_of(self.engine, self.deployed, self.package, hook);
         let driver = hook.and_then(|hook| driver(hook).ok());
         let can_undo = |driver: &dyn MgmtDriver| hooks::can_undo(driver, step.name);
         Some(PlannedStep {

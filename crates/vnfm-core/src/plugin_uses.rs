@@ -112,7 +112,7 @@ impl Engine {
             return Vec::new();
         };
         let hooks = package.vnfd().flavours.values().flat_map(Flavour::hooks);
-        let drivers = hooks.filter_map(|hook| hooks::driver_of(self, None, (&package, hook)).ok());
+        let drivers = hooks.filter_map(|hook| hooks::driver_of(self, None, &package, hook).ok());
         // One entry per driver, however many hooks it serves.
         let named: BTreeMap<_, _> = drivers
             .map(|driver| driver.id())

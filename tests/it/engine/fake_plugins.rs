@@ -43,6 +43,8 @@ impl MgmtDriver for FakeMgmtDriver {
             .lock()
             .unwrap()
             .push((request.hook.clone(), params));
+        let inputs = request.inputs.clone();
+        self.0.hook_inputs.lock().unwrap().push(inputs);
         let id = request.instance.id.clone();
         let prefix = if request.undo { "undo " } else { "" };
         let drains = request.hook.ends_with("_start") && !request.undo;

@@ -29,6 +29,8 @@ pub(crate) struct FakeWorld {
     pub(crate) inventories: Mutex<BTreeMap<String, Inventory>>,
     /// Parameters of each hook call.
     pub(crate) hook_params: Mutex<Vec<(String, Value)>>,
+    /// Inputs of each hook call.
+    pub(crate) hook_inputs: Mutex<Vec<KeyValuePairs>>,
     /// Instances that a `…_start` hook has drained, and no later hook has restored.
     pub(crate) drained: Mutex<BTreeSet<String>>,
     /// Every call, in order.

@@ -7,6 +7,7 @@ use super::stopping_store::stop_at;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
+use vnfm_core::lcm::Begin;
 use vnfm_core::ports::Store;
 use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, RolledBack};
@@ -52,7 +53,11 @@ pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> 
             let request = serde_json::from_value(patch).unwrap();
             engine.modify(TENANT, id, request, &|_| true).await.unwrap()
         }
-        other => panic!("teach this test how {other} begins"),
+        kind => {
+            let operation = engine.operation(kind).unwrap();
+            let begin = Begin::new(operation, super::own_operation::request());
+            engine.begin(TENANT, id, begin).await.unwrap()
+        }
     }
 }
 
@@ -85,7 +90,7 @@ pub(super) async fn ready_in(
 
 #[tokio::test]
 async fn every_operation_journals_the_steps_of_its_table() {
-    for operation in vnfm_core::lcm::OPERATIONS {
+    for operation in OPERATIONS {
         let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), operation.kind).await;
         let op = begin(&engine, operation.kind, &id).await;
         engine.drive(&op).await.unwrap();
@@ -101,7 +106,7 @@ async fn every_operation_journals_the_steps_of_its_table() {
 #[tokio::test]
 async fn every_call_may_fail_once_and_retry_rollback_and_fail_all_recover() {
     let mut cases = 0;
-    for operation in vnfm_core::lcm::OPERATIONS {
+    for operation in OPERATIONS {
         for recovery in [
             Recovery::Retry,
             Recovery::Rollback,
@@ -200,7 +205,7 @@ async fn recover(engine: &Engine, op: &str, id: &str, recovery: Recovery, case: 
 #[tokio::test]
 async fn a_crash_at_any_store_write_is_resumed_by_the_next_process() {
     let mut cases = 0;
-    for operation in vnfm_core::lcm::OPERATIONS {
+    for operation in OPERATIONS {
         for after_effect in [false, true] {
             for number in 1.. {
                 let (world, engine, id, store) =

@@ -6,6 +6,7 @@
 //! | `faults.rs` | each call fails once, each write is the last of its process: retry, rollback and resume |
 //! | `events.rs`, `plan.rs` | the event stream; dry runs |
 //! | `leases.rs` | clock jumps, two engines on one database, an expired lease |
+//! | `own_operation.rs` | an operation defined in a test alone, in one row |
 //! | `plugins.rs` | crashes and shutdowns during a hook, a plugin replaced during an operation |
 //! | `races.rs` | concurrent clients |
 //! | `stopping_store.rs` | a store whose process ends at a chosen write |
@@ -35,6 +36,7 @@ mod leases;
 mod modify;
 mod notify;
 mod operation_control;
+mod own_operation;
 mod plan;
 mod plugins;
 mod races;

@@ -149,7 +149,7 @@ async fn calls_of(kind: LcmOperationType) -> BTreeSet<&'static str> {
 #[tokio::test]
 async fn two_crashes_in_a_step_are_tolerated_and_a_third_while_running_alone_stops_it() {
     let mut cases = 0;
-    for operation in vnfm_core::lcm::OPERATIONS {
+    for operation in OPERATIONS {
         for name in calls_of(operation.kind).await {
             for kills in [2, 3] {
                 let case = format!("{} {name} {kills} kills", operation.kind);

@@ -7,6 +7,7 @@ use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, LazyLock};
+use vnfm_core::lcm::{self, Operation};
 use vnfm_core::ports::*;
 use vnfm_core::query::Query;
 use vnfm_core::{Drivers, Engine, EngineParts, Limits};
@@ -14,15 +15,19 @@ use vnfm_descriptor::Package;
 use vnfm_store::SqliteStore;
 use vnfm_types::*;
 
-/// All hooks, as named by the package and declared by the MgmtDriver.
-const HOOKS: [&str; 6] = [
-    "instantiate_start",
-    "instantiate_end",
-    "heal_start",
-    "heal_end",
-    "terminate_start",
-    "terminate_end",
+/// The operations of the product, and one that only these tests have: the generic cases cover each.
+pub(crate) const OPERATIONS: &[&Operation] = &[
+    &lcm::instantiate::OPERATION,
+    &lcm::heal::OPERATION,
+    &lcm::modify_info::OPERATION,
+    &lcm::terminate::OPERATION,
+    &super::own_operation::OPERATION,
 ];
+
+/// All hooks, as named by the package and declared by the MgmtDriver.
+fn hooks() -> impl Iterator<Item = &'static str> {
+    OPERATIONS.iter().flat_map(|operation| operation.hooks())
+}
 
 /// The package `vnf-a-seed`, which declares no parameters, with all hooks.
 fn package() -> Arc<Package> {
@@ -36,7 +41,7 @@ fn package() -> Arc<Package> {
         let end = text[begin..].find("      artifacts:").unwrap() + begin;
         let hook =
             |name| format!("          {name}: {{implementation: mgmt-drivers-kubernetes}}\n");
-        let hooks: String = HOOKS.into_iter().map(hook).collect();
+        let hooks: String = hooks().map(hook).collect();
         std::fs::write(&vnfd, format!("{}{hooks}{}", &text[..begin], &text[end..])).unwrap();
         Arc::new(Package::open(folder.path(), &vnfm_descriptor::Limits::default()).unwrap())
     });
@@ -71,6 +76,27 @@ pub(crate) fn engine_at(
     limits: Limits,
     clock: Arc<dyn Clock>,
 ) -> Engine {
+    Engine::new(EngineParts {
+        limits,
+        clock,
+        ..parts(OPERATIONS, store, world)
+    })
+}
+
+/// An engine with only these operations.
+pub(crate) fn engine_of(
+    operations: &'static [&'static Operation],
+    store: Arc<dyn Store>,
+    world: &Arc<FakeWorld>,
+) -> Engine {
+    Engine::new(parts(operations, store, world))
+}
+
+fn parts(
+    operations: &'static [&'static Operation],
+    store: Arc<dyn Store>,
+    world: &Arc<FakeWorld>,
+) -> EngineParts {
     let undo = |name: &str| name.starts_with("heal") || name.ends_with("_start");
     let hook = |name: &str| {
         (
@@ -84,14 +110,14 @@ pub(crate) fn engine_at(
     let declaration = Declaration {
         name: "fake".into(),
         version: "1.0.0".into(),
-        hooks: HOOKS.into_iter().map(hook).collect(),
+        hooks: hooks().map(hook).collect(),
         config_schema: None,
     };
     let nfvo = world
         .has_nfvo
         .load(SeqCst)
         .then(|| Arc::new(FakeNfvo(world.clone())));
-    Engine::new(EngineParts {
+    EngineParts {
         store,
         packages: Arc::new(FakePackages(world.clone(), package())),
         drivers: Drivers::default().with(FakeVim(world.clone())),
@@ -102,10 +128,10 @@ pub(crate) fn engine_at(
         host: Arc::new(NoHosts),
         nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn Nfvo>),
         schemas: Arc::new(vnfm::schema_violations),
-        clock,
-        limits,
-        operations: vnfm_core::lcm::OPERATIONS,
-    })
+        clock: Arc::new(vnfm::SystemClock),
+        limits: Limits::default(),
+        operations,
+    }
 }
 
 /// A store with the package and a VIM.

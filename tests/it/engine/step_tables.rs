@@ -5,7 +5,7 @@ use super::setup::*;
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::Limits;
-use vnfm_core::lcm::{Begin, OPERATIONS};
+use vnfm_core::lcm::{Begin, OPERATIONS, Operation};
 use vnfm_tests::sources::root;
 
 #[test]
@@ -46,6 +46,21 @@ fn documented_step_tables_match_the_code() {
                 step.0
             );
         }
+    }
+}
+
+#[test]
+fn rows_agree_with_their_steps() {
+    for operation in OPERATIONS {
+        let name = operation.interface_operation;
+        let asks = operation.steps.iter().any(|step| step.is_grant());
+        assert_eq!(asks, operation.grant.is_some(), "{name}");
+        for hook in operation.hooks() {
+            let names = [format!("{name}_start"), format!("{name}_end")];
+            assert!(names.iter().any(|name| name == hook), "{hook}");
+        }
+        let same = |other: &&&Operation| other.kind == operation.kind;
+        assert_eq!(OPERATIONS.iter().filter(same).count(), 1, "{name}");
     }
 }
 

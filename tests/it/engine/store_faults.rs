@@ -18,7 +18,7 @@ const SLOW: StoreFault = StoreFault::Slow(Duration::from_millis(70));
 #[tokio::test]
 async fn a_single_database_fault_fails_no_operation() {
     let mut cases = 0;
-    for operation in vnfm_core::lcm::OPERATIONS {
+    for operation in OPERATIONS {
         for fault in [StoreFault::Before, StoreFault::AfterCommit, SLOW] {
             for number in 1.. {
                 let world = Arc::new(FakeWorld::default());

@@ -375,7 +375,7 @@ async fn all_left_states(kind: LcmOperationType) -> Vec<LeftIn> {
 async fn documented_commands_delete_an_instance_from_every_state() {
     let page = Page::read();
     let mut seen = std::collections::BTreeMap::<_, usize>::new();
-    for operation in vnfm_core::lcm::OPERATIONS {
+    for operation in OPERATIONS {
         for left in all_left_states(operation.kind).await {
             for broken in EVERYTHING {
                 let Some((mut case, world)) = Case::new(operation.kind, left).await else {
@@ -408,7 +408,7 @@ async fn documented_commands_delete_an_instance_from_every_state() {
 async fn abandon_deletes_an_instance_from_every_state() {
     let page = Page::read();
     let mut cases = 0;
-    for operation in vnfm_core::lcm::OPERATIONS {
+    for operation in OPERATIONS {
         for left in all_left_states(operation.kind).await {
             for broken in [
                 Broken::Nothing,

@@ -28,7 +28,7 @@ pub(super) async fn attempt(
         begin(op, step, direction, &beginning.lives).await?;
         let outcome = match beginning.refusal.take() {
             Some(refusal) => Some(Err(refusal)),
-            None => perform_exclusively(op, (step, direction), &mut beginning).await,
+            None => perform_exclusively(op, step, direction, &mut beginning).await,
         };
         if let Some(row) = beginning.outlived.take() {
             op.rows.insert(step.name.to_owned(), row);
@@ -48,7 +48,8 @@ pub(super) async fn attempt(
 /// make room.
 async fn perform_exclusively(
     op: &Op,
-    (step, direction): (&Step, Direction),
+    step: &Step,
+    direction: Direction,
     beginning: &mut Beginning<'_>,
 ) -> Option<Result<Value, PortError>> {
     let Some(time) = beginning.alone else {

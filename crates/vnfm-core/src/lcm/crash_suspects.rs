@@ -76,7 +76,7 @@ pub(super) async fn enter<'e>(
     }
     let is_suspect = is_new_here && lives.died.len() >= SUSPECT_DEATHS;
     let pass = if is_suspect {
-        enter_exclusively(engine, op, (step, &lives)).await
+        enter_exclusively(engine, op, step, &lives).await
     } else {
         engine.exclusion.arrived(&op.fence.op_id);
         enter_concurrently(engine, op).await
@@ -174,7 +174,8 @@ async fn enter_concurrently<'e>(engine: &'e Engine, op: &Op) -> Option<Pass<'e>>
 async fn enter_exclusively<'e>(
     engine: &'e Engine,
     op: &Op,
-    (step, lives): (&Step, &ProcessHistory),
+    step: &Step,
+    lives: &ProcessHistory,
 ) -> Option<Pass<'e>> {
     let began = op.clock().now();
     let mut pass = engine

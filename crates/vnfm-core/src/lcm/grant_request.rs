@@ -75,14 +75,16 @@ pub(super) fn flavour_resources(
             all.push(definition(
                 id,
                 ResourceType::Compute,
-                (Some(&vdu.name), &vdu.name),
+                Some(&vdu.name),
+                &vdu.name,
             ));
             for storage in &vdu.storages {
                 let id = storage_id(storage, &vdu.name, index);
                 all.push(definition(
                     id,
                     ResourceType::Storage,
-                    (Some(&vdu.name), storage),
+                    Some(&vdu.name),
+                    storage,
                 ));
             }
         }
@@ -92,7 +94,8 @@ pub(super) fn flavour_resources(
         all.push(definition(
             link_id(&link.name),
             ResourceType::Vl,
-            (None, &link.name),
+            None,
+            &link.name,
         ));
     }
     for cp in &flavour.external_cps {
@@ -105,11 +108,11 @@ pub(super) fn flavour_resources(
             continue;
         }
         for index in 0..vdu.map_or(1, |vdu| deployment.instances_of(vdu)) {
-            let template = (vdu.map(String::as_str), cp.cpd_id.as_str());
             all.push(definition(
                 port_id(&cp.cpd_id, index),
                 ResourceType::Linkport,
-                template,
+                vdu.map(String::as_str),
+                &cp.cpd_id,
             ));
         }
     }
@@ -119,7 +122,8 @@ pub(super) fn flavour_resources(
 fn definition(
     id: String,
     type_: ResourceType,
-    (vdu, template): (Option<&str>, &str),
+    vdu: Option<&str>,
+    template: &str,
 ) -> ResourceDefinition {
     ResourceDefinition {
         id,
@@ -133,12 +137,13 @@ fn definition(
 fn existing(
     id: String,
     type_: ResourceType,
-    template: (Option<&str>, &str),
+    vdu: Option<&str>,
+    template: &str,
     resource: &ResourceHandle,
 ) -> ResourceDefinition {
     ResourceDefinition {
         resource: Some(resource.clone()),
-        ..definition(id, type_, template)
+        ..definition(id, type_, vdu, template)
     }
 }
 
@@ -148,12 +153,11 @@ pub(super) fn everything_removed(current: &Inventory) -> GrantNeeds {
     let storages = current.virtual_storage_resource_info.iter();
     all.extend(storages.map(|one| storage(one, None)));
     for link in &current.vnf_virtual_link_resource_info {
-        let template = (None, link.vnf_virtual_link_desc_id.as_str());
-        let id = format!("vl/{}", link.id);
         all.push(existing(
-            id,
+            format!("vl/{}", link.id),
             ResourceType::Vl,
-            template,
+            None,
+            &link.vnf_virtual_link_desc_id,
             &link.network_resource,
         ));
     }
@@ -171,11 +175,11 @@ pub(super) fn everything_removed(current: &Inventory) -> GrantNeeds {
         let Some(cpd) = cpd(&port.cp_instance_id) else {
             continue;
         };
-        let id = format!("linkport/{}", port.id);
         all.push(existing(
-            id,
+            format!("linkport/{}", port.id),
             ResourceType::Linkport,
-            (None, cpd),
+            None,
+            cpd,
             &port.resource_handle,
         ));
     }
@@ -193,18 +197,19 @@ pub(super) fn storage(
     existing(
         format!("storage/{}", storage.id),
         ResourceType::Storage,
-        (vdu, &storage.virtual_storage_desc_id),
+        vdu,
+        &storage.virtual_storage_desc_id,
         &storage.storage_resource,
     )
 }
 
 /// An existing VNFC.
 pub(super) fn compute(vnfc: &VnfcResourceInfo) -> ResourceDefinition {
-    let template = (Some(vnfc.vdu_id.as_str()), vnfc.vdu_id.as_str());
     existing(
         format!("compute/{}", vnfc.id),
         ResourceType::Compute,
-        template,
+        Some(&vnfc.vdu_id),
+        &vnfc.vdu_id,
         &vnfc.compute_resource,
     )
 }

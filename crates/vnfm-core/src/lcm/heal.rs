@@ -63,7 +63,7 @@ pub const OPERATION: Operation = Operation {
 /// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
     Step::grant(),
-    Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
+    Step::new("reach_vim", Starting, |op| silent(op.reach_vim())),
     Step::hook("heal_start", |op| Ok(op.inventory())),
     Step::new("repair", Processing, |op| journaled(repair(op)))
         .observed_by(|op| journaled(observe(op)))
@@ -153,11 +153,6 @@ fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
     let concerns_new = |constraint: &PlacementConstraint| constraint.resource.iter().any(is_new);
     needs.placement_constraints.retain(concerns_new);
     Ok(needs)
-}
-
-async fn reach_vim(op: &Op) -> Output<()> {
-    let (vim, driver) = op.vim().await?;
-    driver.check(&vim).await.map(|_| ())
 }
 
 /// What heal hooks get in addition.

@@ -6,7 +6,7 @@ use vnfm_types::LcmOperationState::{Failed, FailedTemp, RolledBack};
 
 /// Whether a notification announces a new operation or a state change (SOL003 5.5.2.17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(super) enum Status {
     /// The occurrence was created, in its initial state.
     Start,
     /// It entered another state.
@@ -23,10 +23,11 @@ impl Status {
 }
 
 /// `VnfLcmOperationOccurrenceNotification` (SOL003 5.5.2.17), without the members that depend on the subscription.
-pub(crate) fn notification(
+pub(super) fn notification(
     record: &OpRecord,
     instance: &InstanceRecord,
-    (status, at): (Status, jiff::Timestamp),
+    status: Status,
+    at: jiff::Timestamp,
 ) -> OutboxRow {
     let op = &record.op;
     let mut body = json!({

@@ -297,6 +297,16 @@ impl Op {
         .map_err(crate::vims::as_port_error)
     }
 
+    /// Logs in to the VIM of the instance.
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::vim`]; the driver's error if the VIM does not respond or refuses the login.
+    pub async fn reach_vim(&self) -> Result<(), PortError> {
+        let (vim, driver) = self.vim().await?;
+        driver.check(&vim).await.map(|_| ())
+    }
+
     /// The context of a driver call for the current step.
     pub fn call<'a>(&'a self, vim: &'a dyn Vim) -> VimCall<'a> {
         VimCall {

@@ -55,7 +55,7 @@ pub const OPERATION: Operation = Operation {
 /// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
     Step::grant(),
-    Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
+    Step::new("reach_vim", Starting, |op| silent(op.reach_vim())),
     Step::hook("terminate_start", |op| Ok(op.inventory())),
     Step::new("release", Processing, |op| silent(release(op))).irreversible(),
     Step::hook("terminate_end", |op| Ok(op.inventory())),
@@ -83,11 +83,6 @@ fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         }],
         ..requested.unchanged()
     })
-}
-
-async fn reach_vim(op: &Op) -> Output<()> {
-    let (vim, driver) = op.vim().await?;
-    driver.check(&vim).await.map(|_| ())
 }
 
 async fn release(op: &Op) -> Output<()> {

@@ -30,10 +30,11 @@ impl Transition {
     /// # Errors
     ///
     /// [`StoreError::WrongState`] if the table of states has no such transition.
-    pub(crate) fn into(
+    pub(crate) fn apply(
         self,
         next: LcmOperationState,
-        (before, instance): (&OpRecord, &InstanceRecord),
+        before: &OpRecord,
+        instance: &InstanceRecord,
         now: Timestamp,
     ) -> Result<(Arc<OpRecord>, Vec<Change>), StoreError> {
         let from = before.op.operation_state;
@@ -71,7 +72,7 @@ impl Transition {
             record: record.clone(),
             from,
         });
-        let event = notification(&record, instance, (Status::Result, now));
+        let event = notification(&record, instance, Status::Result, now);
         changes.push(Change::Outbox(Box::new(event)));
         Ok((record, changes))
     }
@@ -80,8 +81,7 @@ impl Transition {
 /// The changes that begin an operation in its initial state. The instance is written unchanged, so that a concurrent
 /// change of its state is detected.
 pub(super) fn begin(record: OpRecord, instance: InstanceRecord, also: Vec<Change>) -> Vec<Change> {
-    let start = (Status::Start, record.op.start_time);
-    let event = notification(&record, &instance, start);
+    let event = notification(&record, &instance, Status::Start, record.op.start_time);
     let mut changes = vec![
         Change::AddOp(Box::new(record)),
         Change::PutInstance(Box::new(instance)),
@@ -107,7 +107,7 @@ pub(super) fn transition(
         cancel: op.live.cancel_mode(),
         completion,
     };
-    transition.into(next, (&op.record, &op.instance), op.clock().now())
+    transition.apply(next, &op.record, &op.instance, op.clock().now())
 }
 
 /// Brings a driven operation into state `next`, in one transaction with the end of its last step.
