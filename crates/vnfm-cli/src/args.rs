@@ -8,7 +8,7 @@ mod secrets;
 mod vnfs;
 
 pub(crate) use operations::command_name;
-pub use operations::{Task, VnfCommand};
+pub use operations::{Named, Task, VnfCommand};
 pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Sign};
 pub use plugins::{NewPlugin, Plugin, Run};
 pub use profiles::{NewProfile, ProfileCommand};

@@ -9,7 +9,6 @@ use crate::config;
 use crate::probes::Part;
 use crate::problem::{HandlerResult, Problem};
 use crate::route::{Effect, Matched};
-use crate::state::App;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
@@ -202,12 +201,12 @@ impl Maintenance {
 }
 
 /// Rejects changes during recovery, and new work if the disk is low.
-pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    match app
-        .maintenance
-        .as_deref()
-        .map_or(Ok(()), |maintenance| maintenance.check(&request))
-    {
+pub async fn guard(
+    State(maintenance): State<Option<Arc<Maintenance>>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match maintenance.map_or(Ok(()), |maintenance| maintenance.check(&request)) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }

@@ -231,12 +231,12 @@ pub(crate) mod tests {
     use tower_service::Service as _;
     use vnfm_core::lcm::OPERATIONS;
 
-    /// What a router with the paths of the table finds for a request.
-    pub(crate) async fn matched(method: &Method, path: &str) -> Option<Matched> {
-        let routes = table::documented(OPERATIONS);
-        let found: Arc<Mutex<Option<Matched>>> = Arc::default();
+    type Found = Arc<Mutex<Option<Matched>>>;
+
+    /// A router with the paths of the table that stores what it finds.
+    fn router(found: &Found) -> Router {
+        let paths = Paths::new(table::documented(OPERATIONS).iter());
         let mut router = Router::new();
-        let paths = Paths::new(routes.iter());
         for path in paths.0.keys() {
             let found = found.clone();
             let remember = async move |matched: Extension<Matched>| {
@@ -244,12 +244,40 @@ pub(crate) mod tests {
             };
             router = router.route(path, any(remember));
         }
-        let mut router = router.layer(from_fn_with_state(Arc::new(paths), identify));
+        router.layer(from_fn_with_state(Arc::new(paths), identify))
+    }
+
+    /// What `router` stores for a request.
+    async fn send(
+        mut router: Router,
+        found: Found,
+        method: &Method,
+        path: &str,
+    ) -> Option<Matched> {
         let request = Request::builder().method(method).uri(path);
-        let response = router.call(request.body(Body::empty()).unwrap()).await;
-        assert!(response.is_ok());
-        let mut found = found.lock().unwrap();
-        found.take()
+        let request = request.body(Body::empty()).unwrap();
+        router.call(request).await.unwrap();
+        found.lock().unwrap().take()
+    }
+
+    /// What a router with the paths of the table finds for a request.
+    pub(crate) async fn matched(method: &Method, path: &str) -> Option<Matched> {
+        let found = Found::default();
+        send(router(&found), found, method, path).await
+    }
+
+    #[tokio::test]
+    async fn a_nested_router_finds_its_routes() {
+        for outer in ["/nfv", "/{customer}/nfv"] {
+            let found = Found::default();
+            let inner = Router::new().nest("/api", router(&found));
+            let path = "/nfv/api/vnflcm/v1/vnf_instances/a/heal";
+            let path = outer.replace("/nfv", path).replace("{customer}", "acme");
+            let router = Router::new().nest(outer, inner);
+            let matched = send(router, found, &Method::POST, &path).await.unwrap();
+            assert_eq!(matched.route().unwrap().task(), "heal", "{path}");
+            assert_eq!(matched.id(), "a", "{path}");
+        }
     }
 
     /// The route of a request.

@@ -6,15 +6,27 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::PathBuf;
 use vnfm::lcm::{OPERATIONS, Operation};
 
 /// VNF instance commands.
+#[derive(Debug)]
 pub enum VnfCommand {
     /// A command with options of its own.
     Typed(Vnf),
     /// An operation without.
-    Task(&'static Operation, Task),
+    Task(Named, Task),
+}
+
+/// An operation, printed by its name.
+#[derive(Clone, Copy)]
+pub struct Named(pub &'static Operation);
+
+impl fmt::Debug for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(command_name(self.0))
+    }
 }
 
 /// An operation on an instance.
@@ -58,9 +70,9 @@ impl FromArgMatches for VnfCommand {
     }
 }
 
-/// As users spell the task of an operation; the modification has none in the standard.
-pub(crate) fn command_name(operation: &Operation) -> String {
-    operation.task.unwrap_or("modify").replace('_', "-")
+/// The operation's task; the modification has none in the standard.
+pub(crate) fn command_name(operation: &Operation) -> &'static str {
+    operation.task.unwrap_or("modify")
 }
 
 fn operation(operations: &[&'static Operation], name: &str) -> Option<&'static Operation> {
@@ -68,34 +80,34 @@ fn operation(operations: &[&'static Operation], name: &str) -> Option<&'static O
     all.find(|operation| command_name(operation) == name)
 }
 
-/// Adds the operations without options of their own, and the names of hooks to the others.
+/// Adds the operations without options of their own, and the names of hooks to all.
 fn with_operations(command: Command, operations: &[&'static Operation]) -> Command {
-    operations.iter().fold(command, |command, operation| {
-        let name = command_name(operation);
-        if Vnf::has_subcommand(&name) {
-            return command.mut_subcommand(name, |one| with_hooks(one, operation));
-        }
+    let missing = operations
+        .iter()
+        .filter(|operation| !Vnf::has_subcommand(command_name(operation)));
+    let command = missing.fold(command, |command, operation| {
         let request = operation.body.name;
         let about = format!("Request the task of this name; the request is a `{request}`");
-        let task = Task::augment_args(Command::new(name).about(about));
-        command.subcommand(with_hooks(task, operation))
+        let task = Command::new(command_name(operation)).about(about);
+        command.subcommand(Task::augment_args(task))
+    });
+    command.mut_subcommands(|one| match operation(operations, one.get_name()) {
+        Some(operation) => with_hooks(one, operation),
+        None => one,
     })
 }
 
 /// Offers the operation's hooks for `--skip-hook`, and hides the options from operations that run all of them.
 fn with_hooks(command: Command, operation: &Operation) -> Command {
-    if !command.get_arguments().any(|arg| arg.get_id() == "hooks") {
-        return command;
-    }
     let hide = !operation.skippable_hooks;
-    let hooks = HookName(operation.hooks());
-    command
-        .mut_arg("hooks", |arg: Arg| {
-            arg.value_parser(hooks)
-                .hide_possible_values(true)
-                .hide(hide)
-        })
-        .mut_arg("reason", |arg| arg.hide(hide))
+    command.mut_args(|arg| match arg.get_id().as_str() {
+        "hooks" => {
+            let hooks = arg.value_parser(HookName(operation.hooks()));
+            hooks.hide_possible_values(true).hide(hide)
+        }
+        "reason" => arg.hide(hide),
+        _ => arg,
+    })
 }
 
 fn parse(matches: &ArgMatches, operations: &[&'static Operation]) -> Result<VnfCommand, Error> {
@@ -105,7 +117,7 @@ fn parse(matches: &ArgMatches, operations: &[&'static Operation]) -> Result<VnfC
         .and_then(|(name, options)| Some((operation(operations, name)?, options)));
     match other {
         Some((operation, options)) => {
-            Task::from_arg_matches(options).map(|task| VnfCommand::Task(operation, task))
+            Task::from_arg_matches(options).map(|task| VnfCommand::Task(Named(operation), task))
         }
         None => Vnf::from_arg_matches(matches).map(VnfCommand::Typed),
     }
@@ -128,13 +140,13 @@ impl TypedValueParser for HookName {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(self.0.iter().map(PossibleValue::new)))
+        Some(Box::new(self.0.iter().copied().map(PossibleValue::new)))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{VnfCommand, parse, with_operations};
+    use super::{Named, VnfCommand, parse, with_operations};
     use crate::args::Vnf;
     use clap::{Command, Subcommand as _};
     use vnfm::lcm::{OPERATIONS, Operation, heal};
@@ -152,10 +164,10 @@ mod tests {
     #[test]
     fn an_operation_without_options_of_its_own_gets_a_command() {
         let operations: &[&'static Operation] = &[&SCALE];
-        let args = ["vnf", "scale-to-level", "web", "--request", "scale.yaml"];
+        let args = ["vnf", "scale_to_level", "web", "--request", "scale.yaml"];
         let matches = command(operations).try_get_matches_from(args).unwrap();
         match parse(&matches, operations).unwrap() {
-            VnfCommand::Task(operation, task) => {
+            VnfCommand::Task(Named(operation), task) => {
                 assert_eq!(operation.task, Some("scale_to_level"));
                 assert_eq!(task.vnf, "web");
                 assert_eq!(task.request.unwrap().to_str(), Some("scale.yaml"));

@@ -1,8 +1,8 @@
 //! `vnfmctl vnf …`: VNF instances and the operations on them.
 
 use crate::args::{
-    Format, Healing, Instantiation, ListOptions, Modification, SkipHooks, Task, Termination, Vnf,
-    VnfCommand, command_name,
+    Format, Healing, Instantiation, ListOptions, Modification, Named, SkipHooks, Task, Termination,
+    Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
 use crate::commands::package;
@@ -48,7 +48,7 @@ const VNFCS: &[Column] = &[
 pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) -> Outcome<()> {
     let command = match command {
         VnfCommand::Typed(command) => command,
-        VnfCommand::Task(operation, wanted) => {
+        VnfCommand::Task(Named(operation), wanted) => {
             return begin(client, output, task(operation, wanted)?).await;
         }
     };
@@ -340,7 +340,7 @@ async fn begin(client: &Client, output: Output, begin: BeginRequest) -> Outcome<
     }
     let op_id = client.task(request).await?;
     let name = command_name(begin.operation);
-    report(client, output, &op_id, (&begin.vnf, &name, begin.watch)).await
+    report(client, output, &op_id, (&begin.vnf, name, begin.watch)).await
 }
 
 /// Prints that an operation was accepted, or watches it until it finishes.

@@ -34,7 +34,7 @@ mod scope;
 mod settings;
 pub mod users;
 
-pub use admit::admit;
+pub use admit::{Admission, admit};
 pub(crate) use audit_log::who;
 pub use principal::{DEFAULT_TENANT, Principal, Role};
 pub use settings::Settings;
@@ -43,7 +43,6 @@ use self::admit::too_many;
 use self::attempts::{Allowance, Attempts, Source};
 use crate::logs::cut;
 use crate::problem::{HandlerResult, Problem};
-use crate::state::AppState;
 use anyhow::{Context as _, bail};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -51,7 +50,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::path::Path;
 use std::sync::Arc;
-use vnfm_core::ports::Clock;
+use vnfm_core::ports::{Clock, QuotaResource, Store};
 use vnfm_types::Secret;
 
 /// The login methods and limits.
@@ -179,11 +178,11 @@ impl Access {
     /// 403 if the quota is used up.
     pub(crate) async fn bytes_left(
         &self,
-        app: &AppState,
+        store: &dyn Store,
         tenant: &str,
     ) -> HandlerResult<Option<u64>> {
         self.quotas
-            .remaining(app, tenant, vnfm_core::ports::QuotaResource::PackageBytes)
+            .remaining(store, tenant, QuotaResource::PackageBytes)
             .await
     }
 

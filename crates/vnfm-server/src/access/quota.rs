@@ -7,12 +7,11 @@
 //! [`Access::quotas`]: super::Access::quotas
 
 use crate::problem::{HandlerResult, Problem};
-use crate::state::AppState;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use vnfm_core::ports::{QuotaResource, StoreError};
+use vnfm_core::ports::{QuotaResource, Store, StoreError};
 
 /// Limits of one tenant; a member without a default is unlimited if absent.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
@@ -132,8 +131,8 @@ impl Quotas {
     /// # Errors
     ///
     /// 403 if the audit quota is used up.
-    pub async fn has_room_for_audit(&self, app: &AppState, tenant: &str) -> HandlerResult<()> {
-        self.remaining(app, tenant, QuotaResource::AuditBytes)
+    pub async fn has_room_for_audit(&self, store: &dyn Store, tenant: &str) -> HandlerResult<()> {
+        self.remaining(store, tenant, QuotaResource::AuditBytes)
             .await
             .map(drop)
     }
@@ -145,14 +144,14 @@ impl Quotas {
     /// 403 if the quota is used up.
     pub async fn remaining(
         &self,
-        app: &AppState,
+        store: &dyn Store,
         tenant: &str,
         what: QuotaResource,
     ) -> HandlerResult<Option<u64>> {
         let Some(limit) = self.limit(tenant, what) else {
             return Ok(None);
         };
-        let used = app.engine.store().used(tenant, what).await?;
+        let used = store.used(tenant, what).await?;
         if used >= limit {
             let tenant = tenant.to_owned();
             return Err(StoreError::QuotaExceeded {

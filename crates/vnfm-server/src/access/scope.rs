@@ -13,12 +13,12 @@ use super::principal::{Only, Principal};
 use crate::body;
 use crate::problem::{HandlerResult, Problem};
 use crate::route::{Effect, Matched, Route, Subject};
-use crate::state::AppState;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
 use serde_json::Value;
+use vnfm_core::Engine;
 use vnfm_core::ports::StoreError;
 use vnfm_core::query::Query;
 use vnfm_types::v1::ApiVersion;
@@ -30,7 +30,7 @@ use vnfm_types::{InstantiateVnfRequest, ProblemDetails, VimPolicy};
 ///
 /// 404 for a target outside the scope, 403 for a change outside it.
 pub(super) async fn check(
-    app: &AppState,
+    engine: &Engine,
     principal: &Principal,
     request: Request,
 ) -> HandlerResult<Request> {
@@ -42,7 +42,7 @@ pub(super) async fn check(
     let Some((matched, route)) = matched.as_ref().and_then(|one| Some((one, one.route()?))) else {
         return Ok(request);
     };
-    check_visible(app, principal, (route.subject, matched.id())).await?;
+    check_visible(engine, principal, (route.subject, matched.id())).await?;
     if route.effect == Effect::Reads {
         return Ok(request);
     }
@@ -53,14 +53,14 @@ pub(super) async fn check(
         }
         Subject::New | Subject::Subscription => Ok(request),
         Subject::Instance | Subject::Operation => {
-            check_body(app, principal, (request, matched)).await
+            check_body(engine, principal, (request, matched)).await
         }
     }
 }
 
 /// Returns the request if its body names nothing outside the principal's scope.
 async fn check_body(
-    app: &AppState,
+    engine: &Engine,
     principal: &Principal,
     (request, matched): (Request, &Matched),
 ) -> HandlerResult<Request> {
@@ -81,7 +81,7 @@ async fn check_body(
     check_vims_and_namespace(&principal.scope, &value, instantiates)
         .map_err(|detail| refused(principal, &detail))?;
     if instantiates {
-        check_plan(app, principal, (matched.id(), parts.uri.path(), &bytes)).await?;
+        check_plan(engine, principal, (matched.id(), parts.uri.path(), &bytes)).await?;
     }
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
@@ -89,7 +89,7 @@ async fn check_body(
 /// Checks that an instantiation creates objects only in the principal's namespaces, and nothing that leads out of
 /// them. The plan decides, not what the request says about it.
 async fn check_plan(
-    app: &AppState,
+    engine: &Engine,
     principal: &Principal,
     (instance, path, body): (&str, &str, &[u8]),
 ) -> HandlerResult<()> {
@@ -103,8 +103,7 @@ async fn check_plan(
         return Err(refused(principal, detail));
     }
     let policy = VimPolicy::for_namespaces(&principal.scope.namespaces);
-    Ok(app
-        .engine
+    Ok(engine
         .permits(&principal.tenant, instance, request, &policy)
         .await?)
 }
@@ -124,11 +123,11 @@ fn refused(principal: &Principal, what: &str) -> Problem {
 
 /// Refuses a target outside the scope with the same 404 as a missing one.
 async fn check_visible(
-    app: &AppState,
+    engine: &Engine,
     principal: &Principal,
     (subject, id): (Subject, &str),
 ) -> HandlerResult<()> {
-    let (store, tenant, only) = (app.engine.store(), &principal.tenant, &principal.scope);
+    let (store, tenant, only) = (engine.store(), &principal.tenant, &principal.scope);
     let one = |id: &str| Query {
         limit: 1,
         scope: only.clone(),
@@ -170,7 +169,7 @@ const HIDDEN_NAME: &str = "an object that your role does not show";
 
 /// Hides the names of objects outside the scope in a 409.
 pub(super) async fn hide_names(
-    app: &AppState,
+    engine: &Engine,
     principal: &Principal,
     response: Response,
 ) -> Response {
@@ -183,7 +182,7 @@ pub(super) async fn hide_names(
         return Response::from_parts(parts, Body::from(bytes));
     };
     for name in &mut problem.blocked_by {
-        if !is_name_visible(app, principal, name).await {
+        if !is_name_visible(engine, principal, name).await {
             problem.detail = problem.detail.replace(name.as_str(), HIDDEN_NAME);
             problem.next = problem
                 .next
@@ -197,7 +196,7 @@ pub(super) async fn hide_names(
 }
 
 /// Whether the instance or operation named as `name (id)` or by its id is visible. Other names reveal nothing.
-async fn is_name_visible(app: &AppState, principal: &Principal, name: &str) -> bool {
+async fn is_name_visible(engine: &Engine, principal: &Principal, name: &str) -> bool {
     let id = name
         .strip_suffix(')')
         .and_then(|name| name.rsplit_once('('))
@@ -206,9 +205,9 @@ async fn is_name_visible(app: &AppState, principal: &Principal, name: &str) -> b
     if uuid::Uuid::parse_str(&id).is_err() {
         return true;
     }
-    let instance = check_visible(app, principal, (Subject::Instance, &id)).await;
+    let instance = check_visible(engine, principal, (Subject::Instance, &id)).await;
     instance.is_ok()
-        || check_visible(app, principal, (Subject::Operation, &id))
+        || check_visible(engine, principal, (Subject::Operation, &id))
             .await
             .is_ok()
 }

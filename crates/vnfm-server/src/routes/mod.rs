@@ -21,7 +21,7 @@ mod vnf_packages;
 
 use self::table::Row;
 use crate::route::{self, Paths, Route};
-use crate::state::App;
+use crate::state::{App, AppState};
 use crate::{access, challenge, conditions, gate, metrics, request_tracing};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -46,15 +46,21 @@ pub fn router(app: App) -> Router {
         .layer(from_fn(gate::problems))
         .layer(from_fn(gate::accept))
         .layer(from_fn(gate::version))
-        .layer(from_fn_with_state(app.clone(), crate::maintenance::guard))
-        .layer(from_fn_with_state(app.clone(), access::admit))
+        .layer(from_fn_with_state(
+            app.maintenance.clone(),
+            crate::maintenance::guard,
+        ))
+        .layer(from_fn_with_state(app.clone(), access::admit::<AppState>))
         .layer(from_fn(challenge::add_challenge))
         .merge(
             serve(&rows, |route| route.role.is_none())
                 .method_not_allowed_fallback(gate::not_allowed),
         )
         .layer(from_fn_with_state(paths, route::identify))
-        .layer(from_fn_with_state(app.clone(), metrics::count))
+        .layer(from_fn_with_state(
+            app.instrumentation.metrics.clone(),
+            metrics::count,
+        ))
         .layer(CatchPanicLayer::custom(gate::panicked))
         .layer(from_fn(crate::body_discard::discard))
         .layer(PropagateRequestIdLayer::x_request_id())
@@ -73,7 +79,7 @@ pub fn monitoring(app: App, guarded: bool) -> Router {
     let paths = Arc::new(Paths::new(rows.iter().map(|row| &row.route)));
     let mut metrics = serve(&rows, |route| route.path == METRICS);
     if guarded {
-        metrics = metrics.layer(from_fn_with_state(app.clone(), access::admit));
+        metrics = metrics.layer(from_fn_with_state(app.clone(), access::admit::<AppState>));
     }
     serve(&rows, |route| PROBES.contains(&&*route.path))
         .method_not_allowed_fallback(gate::not_allowed)

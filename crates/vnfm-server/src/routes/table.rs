@@ -223,3 +223,90 @@ fn task_route(method: Method, path: Cow<'static, str>) -> Route {
         begins: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ADMIN, OPEN, OPERATE, OPERATOR, READ, documented};
+    use crate::route::{Effect, Media, Route, Subject};
+    use axum::http::Method;
+    use std::collections::BTreeSet;
+    use vnfm_core::lcm::OPERATIONS;
+
+    /// Routes that check the caller's credentials themselves, or need none.
+    const WITHOUT_LOGIN: &[&str] = &["/healthz", "/readyz", "/vnfm/v1/nfvo_notifications"];
+    /// Routes that write, but nothing that a quota counts.
+    const WITHOUT_QUOTA: &[&str] = &[
+        "/vnfm/v1/vims/{vimId}",
+        "/vnfm/v1/secrets/rotate",
+        "/vnfm/v1/secrets/migrate",
+        "/vnfm/v1/backup",
+        "/vnfm/v1/nfvo_notifications",
+    ];
+
+    /// The subjects that a route at this path may have.
+    fn subjects_of(path: &str) -> Vec<Subject> {
+        let parameters = [
+            ("{vnfInstanceId}", Subject::Instance),
+            ("{vnfLcmOpOccId}", Subject::Operation),
+            ("{subscriptionId}", Subject::Subscription),
+            ("{vnfPkgId}", Subject::Package),
+            ("{vimId}", Subject::Vim),
+        ];
+        let named = parameters.iter().find(|(name, _)| path.contains(name));
+        named.map_or_else(
+            || vec![Subject::Shared, Subject::New],
+            |(_, subject)| vec![*subject],
+        )
+    }
+
+    fn check(route: &Route) {
+        let Route { method, path, .. } = route;
+        let what = format!("{method} {path}");
+        let reads = *method == Method::GET;
+        assert_eq!(route.effect == Effect::Reads, reads, "effect of {what}");
+        let is_open = WITHOUT_LOGIN.contains(&&**path);
+        assert_eq!(route.role == OPEN, is_open, "role of {what}");
+        let changing = [OPERATE, ADMIN, OPERATOR];
+        assert!(
+            reads || is_open || changing.contains(&route.role),
+            "role of {what}"
+        );
+        assert!(
+            subjects_of(path).contains(&route.subject),
+            "scope of {what}"
+        );
+        let adds = route.effect == Effect::Adds && !WITHOUT_QUOTA.contains(&&**path);
+        let uses_quota = adds || route.begins.is_some();
+        assert_eq!(route.adds.is_some(), uses_quota, "quota of {what}");
+        let is_new = route.subject == Subject::New;
+        assert!(!is_new || *method == Method::POST, "scope of {what}");
+    }
+
+    #[test]
+    fn every_route_decides_role_scope_quota_and_effect() {
+        let routes = documented(OPERATIONS);
+        routes.iter().for_each(check);
+        let names: BTreeSet<_> = routes
+            .iter()
+            .map(|route| (route.path.clone(), route.method.to_string()))
+            .collect();
+        assert_eq!(names.len(), routes.len(), "a route is twice in the table");
+        assert!(routes.iter().any(|route| route.role == READ));
+    }
+
+    #[test]
+    fn every_operation_has_a_route() {
+        let routes = documented(OPERATIONS);
+        for operation in OPERATIONS {
+            let begins =
+                |route: &&Route| route.begins.is_some_and(|one| one.kind == operation.kind);
+            let route = routes.iter().find(begins).unwrap();
+            assert_eq!(route.role, OPERATE, "{}", operation.kind);
+            assert_eq!(route.media, Media::Json);
+            match operation.task {
+                Some(task) => assert_eq!((&route.method, route.task()), (&Method::POST, task)),
+                None => assert_eq!(route.method, Method::PATCH),
+            }
+        }
+    }
+}

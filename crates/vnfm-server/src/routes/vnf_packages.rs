@@ -124,7 +124,7 @@ pub(super) async fn upload_from_uri(
     Path(id): Path<String>,
     Json(request): Json<UploadVnfPackageFromUriRequest>,
 ) -> HandlerResult<StatusCode> {
-    let left = app.access.bytes_left(&app, &tenant).await?;
+    let left = app.access.bytes_left(app.engine.store(), &tenant).await?;
     let fetch = app
         .onboarding
         .from_uri((&tenant, &id), request, left)

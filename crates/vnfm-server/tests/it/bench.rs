@@ -15,6 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use vnfm::SystemClock;
+use vnfm_core::lcm::{OPERATIONS, Operation};
 use vnfm_core::ports::{Clock, StoreError};
 use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
 use vnfm_kubernetes::KubernetesDriver;
@@ -67,6 +68,8 @@ pub(crate) struct Setup {
     pub(crate) wrong_logins: u32,
     /// `public_url` of the configuration.
     pub(crate) public_url: Option<String>,
+    /// The operations of the engine.
+    pub(crate) operations: &'static [&'static Operation],
 }
 
 impl Default for Setup {
@@ -86,6 +89,7 @@ impl Default for Setup {
             kubernetes: false,
             wrong_logins: 100,
             public_url: None,
+            operations: OPERATIONS,
         }
     }
 }
@@ -230,7 +234,7 @@ impl Bench {
             schemas: Arc::new(vnfm::schema_violations),
             clock: clock.clone(),
             limits: Limits::default(),
-            operations: vnfm_core::lcm::OPERATIONS,
+            operations: setup.operations,
         };
         let engine = Engine::new(parts).observed_by(operating.metrics.clone());
         let wake = DriveQueue::default();
@@ -392,7 +396,7 @@ impl Bench {
 
 /// Every route of the product.
 pub(crate) fn routes() -> Vec<Route> {
-    table::documented(vnfm_core::lcm::OPERATIONS)
+    table::documented(OPERATIONS)
 }
 
 /// Every path of the product with its methods, in lower case.

@@ -31,6 +31,18 @@ fn the_document_lists_exactly_the_routed_paths() {
 }
 
 #[test]
+fn every_route_documents_the_limits_of_requests() {
+    // Behind a trusted proxy, any request of an address with too many concurrent ones gets 429.
+    let document: Value = serde_yaml::from_str(OPENAPI).unwrap();
+    for (path, methods) in paths() {
+        for method in methods {
+            let responses = &document["paths"][&path][&method]["responses"];
+            assert!(responses["429"].is_object(), "{method} {path}");
+        }
+    }
+}
+
+#[test]
 fn every_reference_in_the_document_resolves() {
     fn walk(value: &Value, found: &mut Vec<String>) {
         match value {
