@@ -5,7 +5,8 @@
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 use vnfm_server::access::Role;
-use vnfm_server::access::roles::{ROUTE_ROLES, RequiredRole};
+use vnfm_server::access::roles::RequiredRole;
+use vnfm_server::routes::table;
 use vnfm_tests::rng::SeededRng;
 
 use crate::cases::Case;
@@ -33,31 +34,26 @@ struct Endpoint {
 fn endpoints() -> Result<Vec<Endpoint>> {
     let described = Document::read()?.requests();
     let mut all = Vec::new();
-    for (path, methods) in ROUTE_ROLES {
-        for (method, needs) in *methods {
-            let method = method.to_uppercase();
-            let same = described
-                .iter()
-                .find(|one| one.method == method && one.path == *path);
-            let body = same.map_or(Value::Null, |one| one.body.clone());
-            let path = (*path).to_owned();
-            if path.starts_with("/vnflcm/v2/") {
-                let older = path.replace("/v2/", "/v1/");
-                let body = body.clone();
-                all.push(Endpoint {
-                    method: method.clone(),
-                    path: older,
-                    needs: *needs,
-                    body,
-                });
-            }
+    for route in table::documented(vnfm_core::lcm::OPERATIONS) {
+        let (method, path) = (route.method.to_string(), route.path.into_owned());
+        let needs = route.role.unwrap_or(RequiredRole::Role(Role::Read));
+        let same = described
+            .iter()
+            .find(|one| one.method == method && one.path == path);
+        let endpoint = Endpoint {
+            body: same.map_or(Value::Null, |one| one.body.clone()),
+            method,
+            path,
+            needs,
+        };
+        if endpoint.path.starts_with("/vnflcm/v2/") {
+            let path = endpoint.path.replace("/v2/", "/v1/");
             all.push(Endpoint {
-                method,
                 path,
-                needs: *needs,
-                body,
+                ..endpoint.clone()
             });
         }
+        all.push(endpoint);
     }
     ensure!(
         all.len() > 60,

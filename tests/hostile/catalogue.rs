@@ -300,16 +300,12 @@ mod tests {
     #[test]
     fn operations_match_the_server_routes() {
         let operations: BTreeSet<_> = Document::read().unwrap().operations().into_iter().collect();
-        let routes =
-            vnfm_server::access::roles::ROUTE_ROLES
-                .iter()
-                .filter_map(|(path, methods)| {
-                    let name = path.strip_prefix("/vnflcm/v2/vnf_instances/{vnfInstanceId}/")?;
-                    methods
-                        .iter()
-                        .any(|(method, _)| *method == "post")
-                        .then(|| name.to_owned())
-                });
+        let routes = vnfm_server::routes::table::documented(vnfm_core::lcm::OPERATIONS);
+        let routes = routes.iter().filter_map(|route| {
+            let instance = "/vnflcm/v2/vnf_instances/{vnfInstanceId}/";
+            let name = route.path.strip_prefix(instance)?;
+            (route.method == "POST").then(|| name.to_owned())
+        });
         assert_eq!(operations, routes.collect());
     }
 

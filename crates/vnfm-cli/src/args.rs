@@ -1,11 +1,14 @@
 //! The command line.
 
+mod operations;
 mod packages;
 mod plugins;
 mod profiles;
 mod secrets;
 mod vnfs;
 
+pub(crate) use operations::command_name;
+pub use operations::{Named, Task, VnfCommand};
 pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Sign};
 pub use plugins::{NewPlugin, Plugin, Run};
 pub use profiles::{NewProfile, ProfileCommand};
@@ -93,7 +96,7 @@ pub enum Command {
     Vim(Vim),
     /// VNF instances
     #[command(subcommand)]
-    Vnf(Vnf),
+    Vnf(VnfCommand),
     /// Operation occurrences
     #[command(subcommand)]
     Op(Op),

@@ -14,7 +14,7 @@ mod events;
 mod exclusive;
 mod hooks;
 mod instances;
-mod json;
+pub mod json;
 pub mod lcm;
 mod notify;
 mod orphans;

@@ -1,19 +1,17 @@
 //! Request bodies: JSON of a known type, in the API version of the client. Malformed JSON is 400; JSON that does not
 //! match the type is 422, with the path of the member (SOL013 6.4).
 
-use crate::access::MAX_LOGGED_CHARS;
 use crate::listener;
-use crate::logs::cut;
 use crate::problem::Problem;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::error::Category;
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use vnfm_core::json::{self, JsonError};
+use vnfm_core::lcm;
 use vnfm_types::v1::{self, ApiVersion};
-
-mod objects;
 
 /// Maximum size of a JSON body, in bytes.
 pub const LARGEST: usize = 1024 * 1024;
@@ -22,6 +20,33 @@ pub const LARGEST: usize = 1024 * 1024;
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let UnparsedJson(api_version, bytes) = UnparsedJson::from_request(request, state).await?;
+        parse_as(api_version, &bytes).map(Self)
+    }
+}
+
+/// A body that should be JSON, and the client's API version.
+pub(crate) struct UnparsedJson(ApiVersion, Bytes);
+
+impl UnparsedJson {
+    /// The request of an operation, as its data type has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse_as`].
+    pub(crate) fn parse(&self, body: &lcm::Body) -> Result<Value, Problem> {
+        let parsed = match self.0 {
+            ApiVersion::V1 => body.read(&from_v1(&self.1)?),
+            ApiVersion::V2 => body.parse(&self.1),
+        };
+        Ok(parsed?)
+    }
+}
+
+impl<S: Sync> FromRequest<S> for UnparsedJson {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
@@ -46,7 +71,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
         }
         let api_version = ApiVersion::of_path(request.uri().path());
         let bytes = read(request.into_body()).await?;
-        parse_as(api_version, &bytes).map(Self)
+        Ok(Self(api_version, bytes))
     }
 }
 
@@ -60,12 +85,12 @@ pub(crate) fn parse_as<T: DeserializeOwned>(
     bytes: &[u8],
 ) -> Result<T, Problem> {
     match api_version {
-        ApiVersion::V1 => parse_v1(bytes),
-        ApiVersion::V2 => parse(bytes),
+        ApiVersion::V1 => Ok(json::from_value(&from_v1(bytes)?)?),
+        ApiVersion::V2 => Ok(json::parse(bytes)?),
     }
 }
 
-async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
+async fn read(body: Body) -> Result<Bytes, Problem> {
     to_bytes(body, LARGEST).await.map_err(|error| {
         if let Some(problem) = listener::too_slow(&error) {
             return problem;
@@ -75,143 +100,34 @@ async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
     })
 }
 
-/// Parses `bytes`; an error names the member, such as `vimConnectionInfo.vim1.vimId`.
-///
-/// # Errors
-///
-/// 400 if it is malformed; 422 if it does not match the type.
-pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // serde would read a list as the members of an object, in order.
-    if bytes.trim_ascii_start().starts_with(b"[") {
-        let detail =
-            "the body does not match the resource's data type: it is a list instead of an object";
-        return Err(problem(is_json(bytes), detail));
-    }
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut deserializer)
-        .map_err(|error| problem(error.inner().is_data() && is_json(bytes), describe(&error)))?;
-    deserializer.end().map_err(|error| {
-        Problem::bad_request(format!("unexpected text after the JSON body: {error}"))
-    })?;
-    let body = serde_json::from_slice(bytes).ok();
-    refuse_lists::<T>(body.as_ref())?;
-    Ok(value)
-}
-
-/// Refuses a list where `T` expects an object, at any depth.
-fn refuse_lists<T: DeserializeOwned>(body: Option<&Value>) -> Result<(), Problem> {
-    match body.and_then(objects::list_for_object::<T>) {
-        Some((path, what)) => Err(problem(
-            true,
-            format!("`{}`: {what}", cut(&path, MAX_LOGGED_CHARS)),
-        )),
-        None => Ok(()),
-    }
-}
-
-/// As [`parse`], for a body of `vnflcm/v1`.
-fn parse_v1<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    let mut body = parse::<Map<String, Value>>(bytes)?;
-    v1::request(&mut body).map_err(|what| problem(true, what))?;
-    let body = Value::Object(body);
-    let value =
-        serde_path_to_error::deserialize(&body).map_err(|error| problem(true, describe(&error)))?;
-    refuse_lists::<T>(Some(&body))?;
-    Ok(value)
-}
-
-/// Whether the entire body is JSON: it may be truncated after a member with a wrong type.
-fn is_json(bytes: &[u8]) -> bool {
-    serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+/// Converts a body of `vnflcm/v1` to the form of `v2`.
+fn from_v1(bytes: &[u8]) -> Result<Value, Problem> {
+    let mut body = json::parse::<Map<String, Value>>(bytes)?;
+    v1::request(&mut body).map_err(Problem::schema_mismatch)?;
+    Ok(Value::Object(body))
 }
 
 /// 422 for JSON that does not match the type, 400 for malformed JSON.
-fn problem(is_json: bool, what: impl Into<String>) -> Problem {
-    if is_json {
-        Problem::schema_mismatch(what)
-    } else {
-        Problem::bad_request(what)
-    }
-}
-
-/// Describes an error with the path of the member but without its value, which may be a misplaced secret.
-fn describe(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
-    let inner = error.inner();
-    let detail = match inner.classify() {
-        Category::Data => without_value(&inner.to_string()),
-        // Contains position and cause, but none of the text.
-        _ => inner.to_string(),
-    };
-    match error.path().to_string().as_str() {
-        "." => format!("the body does not match the resource's data type: {detail}"),
-        path => format!("`{}`: {detail}", cut(path, MAX_LOGGED_CHARS)),
-    }
-}
-
-/// Removes the value from serde's message: of `invalid type: string "…", expected a map`, only the type remains. What
-/// is expected is our own text, after the last `, expected `, whatever the value is.
-fn without_value(message: &str) -> String {
-    const NAMED: &[&str] = &["unknown field `", "missing field `", "duplicate field `"];
-    let (what, position) = message.rsplit_once(" at line ").unwrap_or((message, ""));
-    let position = if position.is_empty() {
-        String::new()
-    } else {
-        format!(" at line {position}")
-    };
-    if NAMED.iter().any(|start| what.starts_with(start)) {
-        return format!("{}{position}", cut(what, MAX_LOGGED_CHARS));
-    }
-    let expected = what
-        .rsplit_once(", expected ")
-        .map(|(_, expected)| expected);
-    let kind = ["invalid type: ", "invalid value: ", "invalid length "]
-        .iter()
-        .find_map(|start| Some((start, what.strip_prefix(start)?)));
-    match (kind, expected) {
-        (Some((start, value)), Some(expected)) => {
-            let value = value
-                .rsplit_once(", expected ")
-                .map_or(value, |(value, _)| value);
-            let kind: Vec<_> = value.split(' ').take_while(|word| is_word(word)).collect();
-            format!("{start}{}, expected {expected}{position}", kind.join(" "))
+impl From<JsonError> for Problem {
+    fn from(error: JsonError) -> Self {
+        if error.is_json {
+            Self::schema_mismatch(error.to_string())
+        } else {
+            Self::bad_request(error.to_string())
         }
-        (None, Some(expected)) if what.starts_with("unknown variant `") => {
-            format!("unknown value, expected {expected}{position}")
-        }
-        _ => format!("the value is not valid for this member{position}"),
     }
-}
-
-/// Whether a word is part of serde's description of a value: `string`, `floating`, `byte`.
-fn is_word(word: &str) -> bool {
-    const WORDS: &[&str] = &[
-        "string",
-        "boolean",
-        "integer",
-        "floating",
-        "point",
-        "character",
-        "byte",
-        "array",
-        "unit",
-        "value",
-        "Option",
-        "newtype",
-        "struct",
-        "sequence",
-        "map",
-        "enum",
-        "null",
-        "variant",
-        "tuple",
-    ];
-    WORDS.contains(&word)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use crate::problem::Problem;
+    use serde::de::DeserializeOwned;
+    use vnfm_types::v1::ApiVersion;
     use vnfm_types::{InstantiateVnfRequest, VnfInfoModificationRequest};
+
+    fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+        super::parse_as(ApiVersion::V2, bytes)
+    }
 
     #[test]
     fn a_wrong_type_is_named_by_its_path() {

@@ -1,6 +1,7 @@
 //! Checks for every request in addition to [`crate::access`]: the API version and the accepted media type.
 
 use crate::problem::Problem;
+use crate::route::Matched;
 use crate::routes::api_versions::{Api, api_of};
 use axum::body::to_bytes;
 use axum::extract::Request;
@@ -106,8 +107,10 @@ pub async fn accept(request: Request, next: Next) -> Response {
         .headers()
         .get("accept")
         .and_then(|value| value.to_str().ok());
-    let path = request.uri().path();
-    let json = path.starts_with("/vnf") && !has_other_type(path);
+    let json = Matched::of(request.extensions()).map_or_else(
+        || request.uri().path().starts_with("/vnf"),
+        Matched::is_json,
+    );
     match accept {
         Some(accept) if json && !accept.trim().is_empty() && !accepts_json(accept) => {
             let detail = format!("`Accept: {accept}` does not include application/json");
@@ -115,21 +118,6 @@ pub async fn accept(request: Request, next: Next) -> Response {
         }
         _ => next.run(request).await,
     }
-}
-
-/// Path suffixes of resources that are not JSON.
-const OTHER_TYPES: &[&str] = &[
-    "/events",
-    "/vnfd",
-    "/manifest",
-    "/package_content",
-    "/artifacts",
-];
-
-/// Whether the resource at a path is not JSON; artifacts have any type and any name.
-fn has_other_type(path: &str) -> bool {
-    let is_artifact = path.starts_with("/vnfpkgm/") && path.contains("/artifacts/");
-    is_artifact || OTHER_TYPES.iter().any(|end| path.ends_with(end))
 }
 
 fn accepts_json(accept: &str) -> bool {

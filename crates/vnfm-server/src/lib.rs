@@ -3,7 +3,9 @@
 //! | module | contents |
 //! |---|---|
 //! | [`compose`] | the composition root: builds every part of the server |
+//! | [`routes::table`] | every route: method, path, role, scope, quota, effect, handler |
 //! | `routes/<resource>.rs` | one file per resource, short handlers |
+//! | [`route`] | what a route needs, and which route a request matched |
 //! | [`problem`] | the only place that knows status codes |
 //! | [`conditions`] | `ETag`, `If-None-Match`, `If-Match`, `Last-Modified`, `If-Unmodified-Since` |
 //! | [`challenge`] | `WWW-Authenticate`, with the reason why a bearer token was rejected |
@@ -56,6 +58,7 @@ pub mod probes;
 pub mod problem;
 pub mod query;
 pub mod request_tracing;
+pub mod route;
 pub mod routes;
 pub mod secrets;
 pub mod signatures;

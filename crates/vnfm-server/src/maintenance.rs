@@ -8,7 +8,7 @@
 use crate::config;
 use crate::probes::Part;
 use crate::problem::{HandlerResult, Problem};
-use crate::state::App;
+use crate::route::{Effect, Matched};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
@@ -21,8 +21,6 @@ use tokio::sync::Notify;
 use vnfm_core::ports::{Clock, StoreError};
 use vnfm_store::{KeyLocation, PackageDir, Pruned, Recovery, Retention, SqliteStore, Statistics};
 
-/// The path that [`guard`] lets through in recovery.
-pub const CONFIRM: &str = "/vnfm/v1/recovery/confirm";
 /// Default minimum of free bytes, for operations in progress.
 const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
 /// Delay of the first pruning after the start.
@@ -203,12 +201,12 @@ impl Maintenance {
 }
 
 /// Rejects changes during recovery, and new work if the disk is low.
-pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    match app
-        .maintenance
-        .as_deref()
-        .map_or(Ok(()), |maintenance| maintenance.check(&request))
-    {
+pub async fn guard(
+    State(maintenance): State<Option<Arc<Maintenance>>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match maintenance.map_or(Ok(()), |maintenance| maintenance.check(&request)) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
@@ -216,14 +214,15 @@ pub async fn guard(State(app): State<App>, request: Request, next: Next) -> Resp
 
 impl Maintenance {
     fn check(&self, request: &Request) -> HandlerResult<()> {
-        let path = request.uri().path();
         if matches!(
             *request.method(),
             Method::GET | Method::HEAD | Method::OPTIONS
         ) {
             return Ok(());
         }
-        if let Some(recovery) = self.recovery().filter(|_| path != CONFIRM) {
+        let route = Matched::of(request.extensions()).and_then(Matched::route);
+        let effect = route.map_or(Effect::Adds, |route| route.effect);
+        if let Some(recovery) = self.recovery().filter(|_| effect != Effect::EndsRecovery) {
             let detail = format!(
                 "the database was restored at {} from a backup of {}; changes are refused until an operator has checked how the \
                  VIMs differ and confirmed the recovery",
@@ -234,10 +233,9 @@ impl Maintenance {
                 .hint("`vnfmctl recovery show`, then `vnfmctl recovery confirm`"));
         }
         self.check_database()?;
-        if needs_disk_space(request.method(), path) {
-            self.check_disk()
-        } else {
-            Ok(())
+        match effect {
+            Effect::Adds => self.check_disk(),
+            Effect::Reads | Effect::Frees | Effect::EndsRecovery => Ok(()),
         }
     }
 }
@@ -260,26 +258,6 @@ impl Maintenance {
     }
 }
 
-/// False for requests that end something or free space.
-fn needs_disk_space(method: &Method, path: &str) -> bool {
-    const ENDS: &[&str] = &[
-        "/terminate",
-        "/retry",
-        "/rollback",
-        "/fail",
-        "/cancel",
-        "/abandon",
-        "/prune",
-        "/confirm",
-        "/check",
-    ];
-    // Disabling a package precedes its deletion.
-    let is_package_change =
-        *method == Method::PATCH && path.starts_with("/vnfpkgm/v2/vnf_packages/");
-    let frees_space = *method == Method::DELETE || is_package_change;
-    !frees_space && !ENDS.iter().any(|end| path.ends_with(end))
-}
-
 /// The configured retention of each kind of data.
 pub fn retention(days: &config::Retention) -> Retention {
     let default = Retention::default();
@@ -292,46 +270,5 @@ pub fn retention(days: &config::Retention) -> Retention {
         logs: retention(days.log_days, default.logs),
         outbox: retention(days.outbox_days, default.outbox),
         audit: retention(days.audit_days, default.audit),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::needs_disk_space;
-    use axum::http::Method;
-
-    #[test]
-    fn requests_that_end_something_or_free_space_need_no_disk_space() {
-        let vnf = "/vnflcm/v2/vnf_instances";
-        assert!(needs_disk_space(&Method::POST, vnf));
-        assert!(needs_disk_space(
-            &Method::POST,
-            &format!("{vnf}/i/instantiate")
-        ));
-        assert!(needs_disk_space(&Method::POST, &format!("{vnf}/i/heal")));
-        assert!(needs_disk_space(
-            &Method::PUT,
-            "/vnfpkgm/v2/vnf_packages/p/package_content"
-        ));
-        assert!(
-            needs_disk_space(&Method::POST, "/vnfm/v1/backup"),
-            "it is written to that disk"
-        );
-        assert!(!needs_disk_space(&Method::DELETE, &format!("{vnf}/i")));
-        assert!(!needs_disk_space(
-            &Method::POST,
-            &format!("{vnf}/i/terminate")
-        ));
-        assert!(!needs_disk_space(
-            &Method::POST,
-            "/vnflcm/v2/vnf_lcm_op_occs/o/rollback"
-        ));
-        assert!(!needs_disk_space(&Method::POST, "/vnfm/v1/prune"));
-        let package = "/vnfpkgm/v2/vnf_packages/p";
-        assert!(
-            !needs_disk_space(&Method::PATCH, package),
-            "disabling precedes deletion"
-        );
-        assert!(needs_disk_space(&Method::PATCH, &format!("{vnf}/i")));
     }
 }

@@ -18,7 +18,7 @@ use prometheus::{
     Registry, TextEncoder, histogram_opts,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vnfm_core::ports::{CallEnd, Observer, StepStatus};
 use vnfm_store::Statistics;
@@ -321,7 +321,7 @@ impl Observer for Metrics {
 }
 
 /// Records the duration of a request.
-pub async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
+pub async fn count(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = match *request.method() {
@@ -338,8 +338,7 @@ pub async fn count(State(app): State<App>, request: Request, next: Next) -> Resp
     let route = route.replace('{', ":").replace('}', "");
     let status = response.status();
     let labels = [route.as_str(), method, status.as_str()];
-    app.instrumentation
-        .metrics
+    metrics
         .requests
         .with_label_values(&labels)
         .observe(started.elapsed().as_secs_f64());

@@ -208,7 +208,7 @@ impl NfvoPackageSource {
             .await
             .map_err(refused)?;
         offered.usable().map_err(refused)?;
-        let left = app.access.bytes_left(app, tenant).await?;
+        let left = app.access.bytes_left(app.engine.store(), tenant).await?;
         let nfvo = NfvoPackage {
             vnf_pkg_id: offered.id.clone(),
             operational_state: offered.operational_state,

@@ -12,6 +12,7 @@ use crate::problem::{HandlerResult, Problem};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use vnfm_core::lcm::Operation;
 use vnfm_core::{Override, SkipHooks};
 
 /// The contents of the headers.
@@ -23,27 +24,32 @@ pub struct OperatorHeaders {
 }
 
 impl OperatorHeaders {
-    /// The hooks to skip, if there are any.
-    pub fn skip(self) -> Option<SkipHooks> {
-        let Self { act, skipped } = self;
-        (!skipped.is_empty()).then_some(SkipHooks {
-            hooks: skipped,
-            act,
-        })
-    }
-
-    /// Refuses the header `X-Vnfm-Skip-Hooks` on operations that run all hooks.
+    /// The hooks of `operation` to skip, if there are any. An operation without hooks ignores the header.
     ///
     /// # Errors
     ///
-    /// 400 if there are hooks to skip.
-    pub fn no_skip(&self) -> HandlerResult<()> {
-        if self.skipped.is_empty() {
-            return Ok(());
+    /// 400 if there are hooks to skip, but the operation runs all of them; lists those of `all` that skip hooks.
+    pub fn skip(
+        self,
+        operation: &Operation,
+        all: &[&'static Operation],
+    ) -> HandlerResult<Option<SkipHooks>> {
+        let Self { act, skipped } = self;
+        if skipped.is_empty() || operation.hooks().is_empty() {
+            return Ok(None);
         }
-        Err(Problem::bad_request(
-            "`X-Vnfm-Skip-Hooks` is only supported for terminate and heal",
-        ))
+        if operation.skippable_hooks {
+            return Ok(Some(SkipHooks {
+                hooks: skipped,
+                act,
+            }));
+        }
+        let skipping = all.iter().filter(|operation| operation.skippable_hooks);
+        let tasks: Vec<_> = skipping.filter_map(|operation| operation.task).collect();
+        Err(Problem::bad_request(format!(
+            "`X-Vnfm-Skip-Hooks` is only supported for {}",
+            tasks.join(" and ")
+        )))
     }
 }
 

@@ -65,7 +65,7 @@ impl Problem {
     }
 
     /// 500: a bug of ours. The error text goes only into the log.
-    pub fn bug(error: &dyn std::error::Error) -> Self {
+    pub fn bug(error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, "internal error");
         let detail = "internal error; see the server's log";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", detail)

@@ -1,6 +1,6 @@
 //! The state that every handler gets: the engine, onboarding, and parts of the configuration.
 
-use crate::access::Access;
+use crate::access::{Access, Admission};
 use crate::drive::DriveQueue;
 use crate::forwarded::Proxies;
 use crate::maintenance::Maintenance;
@@ -166,6 +166,20 @@ pub trait Rotate: Send + Sync {
     async fn describe(&self) -> Result<Value, StoreError>;
 }
 
+impl Admission for AppState {
+    fn access(&self) -> &Access {
+        &self.access
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn proxies(&self) -> &Proxies {
+        &self.instrumentation.proxies
+    }
+}
+
 /// Shared by all handlers.
 pub type App = Arc<AppState>;
 
@@ -184,6 +198,7 @@ impl FromRequestParts<App> for Root {
         Ok(Self {
             nfvo: app.nfvo.clone(),
             api_version,
+            operations: app.engine.operations(),
             ..root
         })
     }

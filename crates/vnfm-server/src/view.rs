@@ -3,17 +3,18 @@
 use axum::http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
+use vnfm_core::lcm::Operation;
 use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, SubscriptionRecord};
 use vnfm_core::to_json_or_log;
 use vnfm_types::LcmOperationState::FailedTemp;
 use vnfm_types::v1::{self, ApiVersion};
 use vnfm_types::{
-    InstantiationState, LccnSubscription, LccnSubscriptionLinks, Link, VnfInstance,
-    VnfInstanceLinks, VnfLcmOpOcc, VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
+    LccnSubscription, LccnSubscriptionLinks, Link, VnfInstance, VnfInstanceLinks, VnfLcmOpOcc,
+    VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
 };
 
 /// The server's public URL, configured or derived from the request's `Host`.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Root {
     /// Base URL of all paths.
     pub url: String,
@@ -21,6 +22,8 @@ pub struct Root {
     pub nfvo: Option<String>,
     /// The client's version of VNF LCM.
     pub api_version: ApiVersion,
+    /// The operations that the server has.
+    pub operations: &'static [&'static Operation],
 }
 
 /// A resource in the requested version.
@@ -47,6 +50,7 @@ impl Root {
             url,
             nfvo: None,
             api_version: ApiVersion::default(),
+            operations: &[],
         }
     }
 
@@ -111,22 +115,31 @@ impl Root {
 
 /// An instance; it has links only to the tasks that are currently possible.
 pub fn instance(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
+    let tasks = possible_tasks(&record, root.operations);
     let mut vnf = record.vnf;
     for connection in vnf.vim_connection_info.values_mut() {
         connection.access_info.clear();
     }
     let path = format!("/vnf_instances/{}", vnf.id);
-    let free = record.active_op.is_none();
-    let instantiated = vnf.instantiation_state == InstantiationState::Instantiated;
-    let task =
-        |name: &str, possible: bool| possible.then(|| root.lcm_link(&format!("{path}/{name}")));
     vnf.links = Some(VnfInstanceLinks {
         this: root.lcm_link(&path),
-        instantiate: task("instantiate", free && !instantiated),
-        terminate: task("terminate", free && instantiated),
-        heal: task("heal", free && instantiated),
+        tasks: tasks
+            .into_iter()
+            .map(|task| (task.to_owned(), root.lcm_link(&format!("{path}/{task}"))))
+            .collect(),
     });
     root.in_version(vnf, |vnf| v1::vnf_instance(vnf, &record.vnf_pkg_id))
+}
+
+/// The tasks that can begin on an instance now.
+fn possible_tasks(record: &InstanceRecord, operations: &[&'static Operation]) -> Vec<&'static str> {
+    if record.active_op.is_some() {
+        return Vec::new();
+    }
+    let possible = operations
+        .iter()
+        .filter(|one| one.can_begin(record).is_ok());
+    possible.filter_map(|operation| operation.task).collect()
 }
 
 /// An operation occurrence; it has links only to the tasks that are currently allowed.

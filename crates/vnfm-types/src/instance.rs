@@ -77,15 +77,9 @@ pub struct VnfInstanceLinks {
     /// URI of this instance.
     #[serde(rename = "self")]
     pub this: Link,
-    /// Present while it can be instantiated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instantiate: Option<Link>,
-    /// Present while it can be terminated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub terminate: Option<Link>,
-    /// Present while it can be healed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heal: Option<Link>,
+    /// Tasks that are possible now, by name, such as `heal`.
+    #[serde(flatten)]
+    pub tasks: BTreeMap<String, Link>,
 }
 
 /// `instantiatedVnfInfo` of [`VnfInstance`].

@@ -1,7 +1,8 @@
 //! `vnfmctl vnf …`: VNF instances and the operations on them.
 
 use crate::args::{
-    Format, Healing, Instantiation, ListOptions, Modification, SkipHooks, Termination, Vnf,
+    Format, Healing, Instantiation, ListOptions, Modification, Named, SkipHooks, Task, Termination,
+    Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
 use crate::commands::package;
@@ -10,6 +11,7 @@ use crate::watch;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::Path;
+use vnfm::lcm::{Operation, heal, instantiate, modify_info, terminate};
 use vnfm_types::LcmOperationState;
 
 pub(super) const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
@@ -43,7 +45,13 @@ const VNFCS: &[Column] = &[
     ("addresses", "/addresses"),
 ];
 
-pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcome<()> {
+pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) -> Outcome<()> {
+    let command = match command {
+        VnfCommand::Typed(command) => command,
+        VnfCommand::Task(Named(operation), wanted) => {
+            return begin(client, output, task(operation, wanted)?).await;
+        }
+    };
     match command {
         Vnf::Create {
             vnfd,
@@ -62,18 +70,18 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
             client.send(client.request(Method::DELETE, &path)).await?;
             output.done(&format!("deleted VNF instance {vnf}"), &found)
         }
-        Vnf::Modify(modification) => modify(client, output, modification).await,
+        Vnf::Modify(wanted) => begin(client, output, modify(wanted)?).await,
         Vnf::Abandon { vnf, reason, force } => abandon(client, output, &vnf, (reason, force)).await,
         Vnf::Instantiate(wanted) => {
             let request = instantiate(client, wanted).await?;
-            start(client, output, request).await
+            begin(client, output, request).await
         }
-        Vnf::Heal(wanted) => start(client, output, heal(client, wanted).await?).await,
-        Vnf::Terminate(wanted) => start(client, output, terminate(wanted)).await,
+        Vnf::Heal(wanted) => begin(client, output, heal(client, wanted).await?).await,
+        Vnf::Terminate(wanted) => begin(client, output, terminate(wanted)).await,
     }
 }
 
-async fn instantiate(client: &Client, wanted: Instantiation) -> Outcome<TaskRequest> {
+async fn instantiate(client: &Client, wanted: Instantiation) -> Outcome<BeginRequest> {
     let mut body = read(&wanted.request)?;
     for param in wanted.params {
         set(&mut body["additionalParams"], &param)?;
@@ -83,16 +91,16 @@ async fn instantiate(client: &Client, wanted: Instantiation) -> Outcome<TaskRequ
         body["vimConnectionInfo"] =
             json!({"vim1": {"vimId": vim["id"], "vimType": vim["vimType"]}});
     }
-    Ok(TaskRequest {
+    Ok(BeginRequest {
         vnf: wanted.vnf,
-        task: "instantiate",
+        operation: &instantiate::OPERATION,
         body,
         skip: None,
         watch: wanted.watch,
     })
 }
 
-async fn heal(client: &Client, wanted: Healing) -> Outcome<TaskRequest> {
+async fn heal(client: &Client, wanted: Healing) -> Outcome<BeginRequest> {
     let mut body = json!({"additionalParams": {}});
     if wanted.all {
         body["additionalParams"]["all"] = json!(true);
@@ -108,9 +116,9 @@ async fn heal(client: &Client, wanted: Healing) -> Outcome<TaskRequest> {
     if let Some(cause) = wanted.cause {
         body["cause"] = json!(cause);
     }
-    Ok(TaskRequest {
+    Ok(BeginRequest {
         vnf: wanted.vnf,
-        task: "heal",
+        operation: &heal::OPERATION,
         body,
         skip: Some(wanted.skip),
         watch: wanted.watch,
@@ -144,7 +152,7 @@ fn vnfc_id<'a>(instance: &'a Value, wanted: &'a str) -> Outcome<&'a str> {
     }
 }
 
-fn terminate(wanted: Termination) -> TaskRequest {
+fn terminate(wanted: Termination) -> BeginRequest {
     let body = match wanted.graceful {
         None => json!({"terminationType": "FORCEFUL"}),
         Some(None) => json!({"terminationType": "GRACEFUL"}),
@@ -152,9 +160,9 @@ fn terminate(wanted: Termination) -> TaskRequest {
             json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": seconds})
         }
     };
-    TaskRequest {
+    BeginRequest {
         vnf: wanted.vnf,
-        task: "terminate",
+        operation: &terminate::OPERATION,
         body,
         skip: Some(wanted.skip),
         watch: wanted.watch,
@@ -265,17 +273,14 @@ async fn abandon(
     output.done(&sentence, &found)
 }
 
-async fn modify(client: &Client, output: Output, modification: Modification) -> Outcome<()> {
-    let mut body = modification
-        .request
-        .as_deref()
-        .map_or_else(|| Ok(json!({})), read)?;
+fn modify(wanted: Modification) -> Outcome<BeginRequest> {
+    let mut body = request_body(wanted.request.as_deref())?;
     if !body.is_object() {
         return Err(local("the request must be an object"));
     }
     let texts = [
-        ("vnfInstanceName", modification.name),
-        ("vnfInstanceDescription", modification.description),
+        ("vnfInstanceName", wanted.name),
+        ("vnfInstanceDescription", wanted.description),
     ];
     for (member, text) in texts {
         if let Some(text) = text {
@@ -283,50 +288,59 @@ async fn modify(client: &Client, output: Output, modification: Modification) -> 
         }
     }
     let values = [
-        ("metadata", modification.metadata),
-        ("extensions", modification.extensions),
-        ("vnfConfigurableProperties", modification.properties),
+        ("metadata", wanted.metadata),
+        ("extensions", wanted.extensions),
+        ("vnfConfigurableProperties", wanted.properties),
     ];
     for (member, all) in values {
         all.iter().try_for_each(|one| set(&mut body[member], one))?;
     }
-    let found = find(client, &modification.vnf).await?;
-    let path = format!("{INSTANCES}/{}", id_of(&found));
-    let request = client.request(Method::PATCH, &path);
-    let request = request
-        .header("content-type", "application/merge-patch+json")
-        .json(&body);
-    let op_id = client.task(request).await?;
-    let Modification { vnf, watch, .. } = modification;
-    report(client, output, &op_id, (&vnf, "modify", watch)).await
+    Ok(BeginRequest {
+        vnf: wanted.vnf,
+        operation: &modify_info::OPERATION,
+        body,
+        skip: None,
+        watch: wanted.watch,
+    })
 }
 
-/// An operation to start on an instance.
-struct TaskRequest {
+/// An operation without options of its own.
+fn task(operation: &'static Operation, wanted: Task) -> Outcome<BeginRequest> {
+    Ok(BeginRequest {
+        vnf: wanted.vnf,
+        operation,
+        body: request_body(wanted.request.as_deref())?,
+        skip: Some(wanted.skip),
+        watch: wanted.watch,
+    })
+}
+
+/// An operation to begin on an instance.
+struct BeginRequest {
     vnf: String,
-    task: &'static str,
+    operation: &'static Operation,
     body: Value,
     skip: Option<SkipHooks>,
     watch: bool,
 }
 
-async fn start(client: &Client, output: Output, request: TaskRequest) -> Outcome<()> {
-    let TaskRequest {
-        vnf,
-        task,
-        body,
-        skip,
-        watch,
-    } = request;
-    let found = find(client, &vnf).await?;
-    let path = format!("{INSTANCES}/{}/{task}", id_of(&found));
-    let mut request = client.request(Method::POST, &path).json(&body);
-    if let Some(SkipHooks { hooks, reason }) = skip.filter(|skip| !skip.hooks.is_empty()) {
+async fn begin(client: &Client, output: Output, begin: BeginRequest) -> Outcome<()> {
+    let found = find(client, &begin.vnf).await?;
+    let instance = format!("{INSTANCES}/{}", id_of(&found));
+    let request = match begin.operation.task {
+        Some(task) => client.request(Method::POST, &format!("{instance}/{task}")),
+        None => client
+            .request(Method::PATCH, &instance)
+            .header("content-type", "application/merge-patch+json"),
+    };
+    let mut request = request.json(&begin.body);
+    if let Some(SkipHooks { hooks, reason }) = begin.skip.filter(|skip| !skip.hooks.is_empty()) {
         request = client.with_audit(request, reason.as_deref())?;
         request = request.header("x-vnfm-skip-hooks", hooks.join(","));
     }
     let op_id = client.task(request).await?;
-    report(client, output, &op_id, (&vnf, task, watch)).await
+    let name = command_name(begin.operation);
+    report(client, output, &op_id, (&begin.vnf, name, begin.watch)).await
 }
 
 /// Prints that an operation was accepted, or watches it until it finishes.
@@ -348,6 +362,11 @@ async fn report(
         &format!("{task} of {vnf} is COMPLETED (operation {op_id})"),
         &op,
     )
+}
+
+/// The body in a file; an empty object without one.
+fn request_body(file: Option<&Path>) -> Outcome<Value> {
+    file.map_or_else(|| Ok(json!({})), read)
 }
 
 fn read(file: &Path) -> Outcome<Value> {

@@ -77,7 +77,7 @@ async fn accept(
         let what = format!("unknown operation {kind}");
         Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what)
     })?;
-    let body = operation.body.read(begin.body).map_err(|_| malformed())?;
+    let body = operation.body.read(&begin.body).map_err(|_| malformed())?;
     let instance = engine.store().instance(tenant, instance_id).await?;
     check_unchanged(&instance, begin.expected)?;
     operation.can_begin(&instance)?;

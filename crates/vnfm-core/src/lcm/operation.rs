@@ -13,6 +13,7 @@ use super::step::Step;
 use super::{Op, grant_request::GrantNeeds};
 use crate::deployment::Deployment;
 use crate::engine::Engine;
+use crate::json::{self, JsonError};
 use crate::overrides::SkipHooks;
 use crate::ports::{Change, HookRequest, InstanceRecord, PortError};
 use crate::refusal::{self, Refusal, Why};
@@ -89,23 +90,36 @@ pub enum GrantDecides {
 pub struct Body {
     /// Name in SOL003, such as `HealVnfRequest`.
     pub name: &'static str,
-    read: fn(Value) -> Result<Value, serde_json::Error>,
+    parse: fn(&[u8]) -> Result<Value, JsonError>,
+    read: fn(&Value) -> Result<Value, JsonError>,
 }
 
 impl Body {
     /// The data type `T`, which SOL003 calls `name`.
     pub const fn new<T: Serialize + DeserializeOwned>(name: &'static str) -> Self {
-        let read = |body| serde_json::to_value(serde_json::from_value::<T>(body)?);
-        Self { name, read }
+        Self {
+            name,
+            parse: |text| json::parse::<T>(text).and_then(|request| json::to_value(&request)),
+            read: |body| json::from_value::<T>(body).and_then(|request| json::to_value(&request)),
+        }
     }
 
     /// The body as the data type has it.
     ///
     /// # Errors
     ///
-    /// If a member is missing or of another type. The error may quote a value, which may be a secret.
-    pub fn read(&self, body: Value) -> Result<Value, serde_json::Error> {
+    /// If a member is missing or of another type.
+    pub fn read(&self, body: &Value) -> Result<Value, JsonError> {
         (self.read)(body)
+    }
+
+    /// As [`Self::read`], for a text; the error gives line and column.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`], or if the text is not JSON.
+    pub fn parse(&self, text: &[u8]) -> Result<Value, JsonError> {
+        (self.parse)(text)
     }
 }
 

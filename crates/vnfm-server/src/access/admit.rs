@@ -1,26 +1,43 @@
 //! The middleware that every request passes before its handler.
 
 use super::attempts::Source;
-use super::{LoginError, MAX_LOGGED_CHARS, Principal, audit_log, roles, scope};
+use super::{Access, LoginError, MAX_LOGGED_CHARS, Principal, audit_log, roles, scope};
+use crate::forwarded::Proxies;
 use crate::gate;
 use crate::logs::cut;
 use crate::problem::Problem;
-use crate::state::App;
-use axum::extract::{MatchedPath, Request, State};
+use crate::route::Matched;
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use vnfm_core::Engine;
+
+/// What [`admit`] needs of the server's state.
+pub trait Admission: Send + Sync + 'static {
+    /// Logins, roles and quotas.
+    fn access(&self) -> &Access;
+    /// The engine, whose store decides what a caller sees.
+    fn engine(&self) -> &Engine;
+    /// The proxies that report the addresses of clients.
+    fn proxies(&self) -> &Proxies;
+}
 
 /// Authenticates and authorizes a request, and records changes in the audit log.
-pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
+pub async fn admit<S: Admission>(
+    State(app): State<Arc<S>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (mut parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
-    let context = audit_log::AuditContext::from_request(&app, &parts);
+    let context = audit_log::AuditContext::from_request(app.proxies(), &parts);
     let source = Source::from_address(context.address());
-    let principal = match app.access.authenticate(&parts, source).await {
+    let principal = match app.access().authenticate(&parts, source).await {
         Ok(principal) => principal,
         Err(error) => {
-            let error = app.access.count_refusal(error, source);
+            let error = app.access().count_refusal(error, source);
             if !matches!(error, LoginError::TooManyAttempts(_)) {
                 let (path, reason) = (cut(&path, MAX_LOGGED_CHARS), format!("{error:?}"));
                 let reason = cut(&reason, MAX_LOGGED_CHARS);
@@ -31,14 +48,14 @@ pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Resp
                     "login refused"
                 );
             }
-            return gate::with_version(&path, app.access.login_response(error));
+            return gate::with_version(&path, app.access().login_response(error));
         }
     };
-    if let Some(Err(seconds)) = app.access.rate.as_ref().map(|rate| rate.take(&principal)) {
+    if let Some(Err(seconds)) = app.access().rate.as_ref().map(|rate| rate.take(&principal)) {
         return gate::with_version(&path, too_many("requests for one login", seconds));
     }
     parts.extensions.insert(principal.clone());
-    let is_change = app.access.is_audited && context.is_change();
+    let is_change = app.access().is_audited && context.is_change();
     let handling = handle(
         app,
         principal,
@@ -55,39 +72,40 @@ pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Resp
 }
 
 /// Authorizes and handles the request of an authenticated caller.
-async fn handle(
-    app: App,
+async fn handle<S: Admission>(
+    app: Arc<S>,
     principal: Principal,
     context: audit_log::AuditContext,
     request: Request,
     next: Next,
 ) -> Response {
     let path = request.uri().path().to_owned();
-    let response = match authorize(&app, &principal, (&context, request)).await {
+    let response = match authorize(&*app, &principal, (&context, request)).await {
         Ok(request) => {
             let response = next.run(request).await;
-            scope::hide_names(&app, &principal, response).await
+            scope::hide_names(app.engine(), &principal, response).await
         }
         Err(problem) => gate::with_version(&path, problem.into_response()),
     };
-    if app.access.is_audited && context.is_change() {
-        let entry = context.entry(app.engine.now(), &principal, &response);
-        audit_log::record(&app, &principal.tenant, (entry, response.status())).await;
+    if app.access().is_audited && context.is_change() {
+        let entry = context.entry(app.engine().now(), &principal, &response);
+        let (store, quotas) = (app.engine().store(), &app.access().quotas);
+        audit_log::record(store, quotas, &principal.tenant, (entry, response.status())).await;
     }
     response
 }
 
 /// Returns the request if its principal may make it and the tenant's quota has room. The store checks the quota again
 /// in the transaction that uses it, so nothing is reserved while a body arrives.
-async fn authorize(
-    app: &App,
+async fn authorize<S: Admission>(
+    app: &S,
     principal: &Principal,
     (context, request): (&audit_log::AuditContext, Request),
 ) -> Result<Request, Problem> {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let routed = request.extensions().get::<MatchedPath>().is_some();
-    let needs = roles::needed(&method, &path, routed);
+    let matched = Matched::of(request.extensions()).cloned();
+    let needs = roles::needed(matched.as_ref());
     if !needs.met_by(principal) {
+        let (method, path) = (request.method(), request.uri().path());
         let detail = format!(
             "`{}` has the role `{}` in the tenant `{}`; {method} {path} needs {needs}",
             principal.name, principal.role, principal.tenant
@@ -98,14 +116,16 @@ async fn authorize(
             detail,
         ));
     }
-    let request = scope::check(app, principal, request).await?;
-    let quotas = &app.access.quotas;
-    quotas
-        .has_room(app, &principal.tenant, (&method, &path))
-        .await?;
+    let request = scope::check(app.engine(), principal, request).await?;
+    let (quotas, tenant) = (&app.access().quotas, &principal.tenant);
+    let store = app.engine().store();
+    let route = matched.as_ref().and_then(Matched::route);
+    if let Some(resource) = route.and_then(|route| route.adds) {
+        quotas.remaining(store, tenant, resource).await?;
+    }
     // The operator must be able to free space.
-    if app.access.is_audited && context.is_change() && !principal.is_operator() {
-        quotas.has_room_for_audit(app, &principal.tenant).await?;
+    if app.access().is_audited && context.is_change() && !principal.is_operator() {
+        quotas.has_room_for_audit(store, tenant).await?;
     }
     Ok(request)
 }

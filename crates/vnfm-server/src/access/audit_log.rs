@@ -5,16 +5,18 @@
 
 use super::MAX_LOGGED_CHARS;
 use super::principal::Principal;
+use super::quota::Quotas;
+use crate::forwarded::Proxies;
 use crate::logs::cut;
 use crate::overrides::text;
-use crate::state::App;
-use axum::extract::{ConnectInfo, MatchedPath};
+use crate::route::Matched;
+use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};
 use axum::response::Response;
 use jiff::Timestamp;
 use std::net::{IpAddr, SocketAddr};
-use vnfm_core::ports::{Change, QuotaResource};
+use vnfm_core::ports::{Change, QuotaResource, Store};
 use vnfm_types::AuditEntry;
 
 /// What is known of a request before it is handled.
@@ -28,7 +30,7 @@ pub(super) struct AuditContext {
 }
 
 impl AuditContext {
-    pub(super) fn from_request(app: &App, parts: &Parts) -> Self {
+    pub(super) fn from_request(proxies: &Proxies, parts: &Parts) -> Self {
         let peer = parts
             .extensions
             .get::<ConnectInfo<SocketAddr>>()
@@ -36,10 +38,10 @@ impl AuditContext {
         Self {
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
-            from: peer.map(|peer| app.instrumentation.proxies.client(&parts.headers, peer)),
+            from: peer.map(|peer| proxies.client(&parts.headers, peer)),
             operator: text(&parts.headers, "x-vnfm-operator"),
             reason: text(&parts.headers, "x-vnfm-reason"),
-            is_routed: parts.extensions.get::<MatchedPath>().is_some(),
+            is_routed: Matched::of(&parts.extensions).is_some(),
         }
     }
 
@@ -84,17 +86,18 @@ impl AuditContext {
 }
 
 /// Records a change, unless no route accepts the method, or it was refused and half of the quota is used.
-pub(super) async fn record(app: &App, tenant: &str, (entry, status): (AuditEntry, StatusCode)) {
+pub(super) async fn record(
+    store: &dyn Store,
+    quotas: &Quotas,
+    tenant: &str,
+    (entry, status): (AuditEntry, StatusCode),
+) {
     if status == StatusCode::METHOD_NOT_ALLOWED {
         return;
     }
-    let limit = app.access.quotas.limit(tenant, QuotaResource::AuditBytes);
+    let limit = quotas.limit(tenant, QuotaResource::AuditBytes);
     if let Some(limit) = limit.filter(|_| status.is_client_error()) {
-        let used = app
-            .engine
-            .store()
-            .used(tenant, QuotaResource::AuditBytes)
-            .await;
+        let used = store.used(tenant, QuotaResource::AuditBytes).await;
         if used.is_ok_and(|used| used >= limit / 2) {
             tracing::debug!(
                 tenant,
@@ -103,16 +106,16 @@ pub(super) async fn record(app: &App, tenant: &str, (entry, status): (AuditEntry
             return;
         }
     }
-    write(app, tenant, entry).await;
+    write(store, tenant, entry).await;
 }
 
 /// Writes an entry to the database; if that fails, to the log.
-async fn write(app: &App, tenant: &str, entry: AuditEntry) {
+async fn write(store: &dyn Store, tenant: &str, entry: AuditEntry) {
     let note = Change::Audit {
         tenant: tenant.to_owned(),
         entry: Box::new(entry.clone()),
     };
-    if let Err(error) = app.engine.store().write(None, vec![note]).await {
+    if let Err(error) = store.write(None, vec![note]).await {
         let AuditEntry {
             who,
             what,

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`principal`] | name, tenant, role and scope of a caller |
 //! | [`users`], [`oauth2`], [`keystone`], [`certificates`] | the login methods, in addition to the server's token |
-//! | [`roles`] | the role that each route needs; a route missing from the table is denied |
+//! | [`roles`] | the role that a request needs; a route missing from the table is denied |
 //! | `scope` | requests of callers limited to certain VIMs, namespaces or vendors |
 //! | [`attempts`] | limits for refused logins and wrong passwords |
 //! | [`rate`], [`quota`] | limits per principal and per tenant |
@@ -34,7 +34,7 @@ mod scope;
 mod settings;
 pub mod users;
 
-pub use admit::admit;
+pub use admit::{Admission, admit};
 pub(crate) use audit_log::who;
 pub use principal::{DEFAULT_TENANT, Principal, Role};
 pub use settings::Settings;
@@ -43,7 +43,6 @@ use self::admit::too_many;
 use self::attempts::{Allowance, Attempts, Source};
 use crate::logs::cut;
 use crate::problem::{HandlerResult, Problem};
-use crate::state::AppState;
 use anyhow::{Context as _, bail};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -52,7 +51,7 @@ use axum::response::{IntoResponse, Response};
 use std::path::Path;
 use std::sync::Arc;
 use subtle::ConstantTimeEq as _;
-use vnfm_core::ports::Clock;
+use vnfm_core::ports::{Clock, QuotaResource, Store};
 use vnfm_types::Secret;
 
 /// The login methods and limits.
@@ -180,11 +179,11 @@ impl Access {
     /// 403 if the quota is used up.
     pub(crate) async fn bytes_left(
         &self,
-        app: &AppState,
+        store: &dyn Store,
         tenant: &str,
     ) -> HandlerResult<Option<u64>> {
         self.quotas
-            .remaining(app, tenant, vnfm_core::ports::QuotaResource::PackageBytes)
+            .remaining(store, tenant, QuotaResource::PackageBytes)
             .await
     }
 
@@ -380,11 +379,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Principal {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        parts.extensions.get::<Self>().cloned().ok_or_else(|| {
-            tracing::error!("a route is not behind `access::admit`");
-            let detail = "internal error; see the server's log";
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", detail)
-        })
+        let principal = parts.extensions.get::<Self>().cloned();
+        principal.ok_or_else(|| Problem::bug(&"a route is not behind `access::admit`"))
     }
 }
 

@@ -7,13 +7,11 @@
 //! [`Access::quotas`]: super::Access::quotas
 
 use crate::problem::{HandlerResult, Problem};
-use crate::state::AppState;
-use axum::http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use vnfm_core::ports::{QuotaResource, StoreError};
+use vnfm_core::ports::{QuotaResource, Store, StoreError};
 
 /// Limits of one tenant; a member without a default is unlimited if absent.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
@@ -128,30 +126,13 @@ impl Quotas {
         self.for_tenant(tenant).limit(what)
     }
 
-    /// Checks whether the tenant has room for what a request adds.
-    ///
-    /// # Errors
-    ///
-    /// 403 with the quota and its usage, if not.
-    pub async fn has_room(
-        &self,
-        app: &AppState,
-        tenant: &str,
-        (method, path): (&Method, &str),
-    ) -> HandlerResult<()> {
-        match resource_added_by(method, path) {
-            Some(what) => self.remaining(app, tenant, what).await.map(drop),
-            None => Ok(()),
-        }
-    }
-
     /// Checks whether a change of the tenant can be recorded.
     ///
     /// # Errors
     ///
     /// 403 if the audit quota is used up.
-    pub async fn has_room_for_audit(&self, app: &AppState, tenant: &str) -> HandlerResult<()> {
-        self.remaining(app, tenant, QuotaResource::AuditBytes)
+    pub async fn has_room_for_audit(&self, store: &dyn Store, tenant: &str) -> HandlerResult<()> {
+        self.remaining(store, tenant, QuotaResource::AuditBytes)
             .await
             .map(drop)
     }
@@ -163,14 +144,14 @@ impl Quotas {
     /// 403 if the quota is used up.
     pub async fn remaining(
         &self,
-        app: &AppState,
+        store: &dyn Store,
         tenant: &str,
         what: QuotaResource,
     ) -> HandlerResult<Option<u64>> {
         let Some(limit) = self.limit(tenant, what) else {
             return Ok(None);
         };
-        let used = app.engine.store().used(tenant, what).await?;
+        let used = store.used(tenant, what).await?;
         if used >= limit {
             let tenant = tenant.to_owned();
             return Err(StoreError::QuotaExceeded {
@@ -214,69 +195,56 @@ impl Quotas {
     }
 }
 
-/// The resource that a request adds to.
-fn resource_added_by(method: &Method, path: &str) -> Option<QuotaResource> {
-    let segments: Vec<_> = path.split('/').skip(1).collect();
-    match (method, segments.as_slice()) {
-        (&Method::POST, ["vnflcm", _, "vnf_instances"]) => Some(QuotaResource::Instances),
-        (&Method::POST, ["vnflcm", _, "vnf_instances", _, _])
-        | (&Method::PATCH, ["vnflcm", _, "vnf_instances", _]) => Some(QuotaResource::Operations),
-        (&Method::POST, ["vnflcm", _, "subscriptions"]) => Some(QuotaResource::Subscriptions),
-        (&Method::POST, ["vnfpkgm", _, "vnf_packages"]) => Some(QuotaResource::Packages),
-        (&Method::PUT, ["vnfpkgm", _, "vnf_packages", _, "package_content"])
-        | (&Method::POST, ["vnfpkgm", _, "vnf_packages", _, "package_content", _]) => {
-            Some(QuotaResource::PackageBytes)
-        }
-        (&Method::POST, ["vnfm", _, "vims"]) => Some(QuotaResource::Vims),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Quota, Quotas, resource_added_by};
+    use super::{Quota, Quotas};
+    use crate::route::tests::route;
     use axum::http::Method;
     use std::collections::BTreeMap;
     use std::sync::Arc;
     use vnfm_core::ports::QuotaResource;
 
-    #[test]
-    fn only_requests_that_create_something_use_a_quota() {
+    #[tokio::test]
+    async fn only_requests_that_create_something_use_a_quota() {
         let vnf = "/vnflcm/v2/vnf_instances";
-        assert_eq!(
-            resource_added_by(&Method::POST, vnf),
-            Some(QuotaResource::Instances)
-        );
-        assert_eq!(
-            resource_added_by(&Method::POST, &format!("{vnf}/i/heal")),
-            Some(QuotaResource::Operations)
-        );
-        assert_eq!(
-            resource_added_by(&Method::PATCH, &format!("{vnf}/i")),
-            Some(QuotaResource::Operations)
-        );
-        assert_eq!(
-            resource_added_by(&Method::DELETE, &format!("{vnf}/i")),
-            None
-        );
-        assert_eq!(
-            resource_added_by(&Method::POST, "/vnflcm/v2/vnf_lcm_op_occs/o/retry"),
-            None
-        );
         let content = "/vnfpkgm/v2/vnf_packages/p/package_content";
-        assert_eq!(
-            resource_added_by(&Method::PUT, content),
-            Some(QuotaResource::PackageBytes)
-        );
-        let from_uri = format!("{content}/upload_from_uri");
-        assert_eq!(
-            resource_added_by(&Method::POST, &from_uri),
-            Some(QuotaResource::PackageBytes)
-        );
-        assert_eq!(
-            resource_added_by(&Method::POST, "/vnflcm/v1/subscriptions"),
-            Some(QuotaResource::Subscriptions)
-        );
+        for (method, path, adds) in [
+            (Method::POST, vnf.to_owned(), Some(QuotaResource::Instances)),
+            (
+                Method::POST,
+                format!("{vnf}/i/heal"),
+                Some(QuotaResource::Operations),
+            ),
+            (
+                Method::PATCH,
+                format!("{vnf}/i"),
+                Some(QuotaResource::Operations),
+            ),
+            (Method::DELETE, format!("{vnf}/i"), None),
+            (
+                Method::POST,
+                "/vnflcm/v2/vnf_lcm_op_occs/o/retry".to_owned(),
+                None,
+            ),
+            (
+                Method::PUT,
+                content.to_owned(),
+                Some(QuotaResource::PackageBytes),
+            ),
+            (
+                Method::POST,
+                format!("{content}/upload_from_uri"),
+                Some(QuotaResource::PackageBytes),
+            ),
+            (
+                Method::POST,
+                "/vnflcm/v1/subscriptions".to_owned(),
+                Some(QuotaResource::Subscriptions),
+            ),
+        ] {
+            let route = route(method.clone(), &path).await;
+            assert_eq!(route.adds, adds, "{method} {path}");
+        }
     }
 
     #[test]

@@ -1,13 +1,10 @@
 //! Requests of callers limited to certain VIMs, namespaces or vendors.
 //!
 //! ```text
-//!  ~//!  the path names something ── not seen: 404, as if it were not there ── a change? ── onboarding, VIMs and the
-//! like: 403~//!  target of the path ── outside the scope: 404, as if missing ── a change? ── onboarding, VIMs and the
-//! like: 403
-//!                                                                        └─ the body names a VIM or a namespace
-//!                                                                           outside the scope: 403
-//!                                                                        └─ instantiation: the plan would create
-//!                                                                           something outside, or leads there: 422
+//!  subject of the route ── outside the scope: 404, as if missing
+//!    └─ a change? ── onboarding, VIMs and the like: 403
+//!                 └─ the body names a VIM or a namespace outside the scope: 403
+//!                 └─ instantiation: the plan would create something outside, or leads there: 422
 //!  a 409 ── names of objects outside the scope are replaced
 //! ```
 //! Lists, events and notifications are filtered where they are read, by the same [`Only`].
@@ -15,33 +12,17 @@
 use super::principal::{Only, Principal};
 use crate::body;
 use crate::problem::{HandlerResult, Problem};
-use crate::state::AppState;
+use crate::route::{Effect, Matched, Route, Subject};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{Method, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use percent_encoding::percent_decode_str;
 use serde_json::Value;
+use vnfm_core::Engine;
 use vnfm_core::ports::StoreError;
 use vnfm_core::query::Query;
 use vnfm_types::v1::ApiVersion;
 use vnfm_types::{InstantiateVnfRequest, ProblemDetails, VimPolicy};
-
-/// What a request is about.
-#[derive(Debug, PartialEq, Eq)]
-enum Target {
-    /// A new instance.
-    NewInstance,
-    /// An object by its id; VIMs also by name.
-    Instance(String),
-    Operation(String),
-    Subscription(String),
-    Package(String),
-    Vim(String),
-    NewSubscription,
-    /// Anything else.
-    Other,
-}
 
 /// Passes the request on if it is within the principal's scope.
 ///
@@ -49,37 +30,39 @@ enum Target {
 ///
 /// 404 for a target outside the scope, 403 for a change outside it.
 pub(super) async fn check(
-    app: &AppState,
+    engine: &Engine,
     principal: &Principal,
     request: Request,
 ) -> HandlerResult<Request> {
     if principal.scope.is_unlimited() {
         return Ok(request);
     }
-    let target = target(request.uri().path());
-    check_visible(app, principal, &target).await?;
-    if matches!(
-        *request.method(),
-        Method::GET | Method::HEAD | Method::OPTIONS
-    ) {
+    // Without a route, it is a 404 or a 405.
+    let matched = Matched::of(request.extensions()).cloned();
+    let Some((matched, route)) = matched.as_ref().and_then(|one| Some((one, one.route()?))) else {
+        return Ok(request);
+    };
+    check_visible(engine, principal, (route.subject, matched.id())).await?;
+    if route.effect == Effect::Reads {
         return Ok(request);
     }
-    match target {
-        Target::Package(_) | Target::Vim(_) | Target::Other => {
+    match route.subject {
+        Subject::Package | Subject::Vim | Subject::Shared => {
             let detail = "your role is limited to certain VIMs, namespaces or vendors; this change needs an unlimited role";
             Err(refused(principal, detail))
         }
-        Target::NewInstance | Target::NewSubscription | Target::Subscription(_) => Ok(request),
-        Target::Instance(id) => check_body(app, principal, (request, Some(&id))).await,
-        Target::Operation(_) => check_body(app, principal, (request, None)).await,
+        Subject::New | Subject::Subscription => Ok(request),
+        Subject::Instance | Subject::Operation => {
+            check_body(engine, principal, (request, matched)).await
+        }
     }
 }
 
 /// Returns the request if its body names nothing outside the principal's scope.
 async fn check_body(
-    app: &AppState,
+    engine: &Engine,
     principal: &Principal,
-    (request, instance): (Request, Option<&str>),
+    (request, matched): (Request, &Matched),
 ) -> HandlerResult<Request> {
     let (parts, content) = request.into_parts();
     let bytes = to_bytes(content, body::LARGEST).await.map_err(|_| {
@@ -94,10 +77,11 @@ async fn check_body(
     } else {
         read(&bytes)?
     };
-    check_vims_and_namespace(&principal.scope, &value)
+    let instantiates = matched.route().is_some_and(Route::instantiates);
+    check_vims_and_namespace(&principal.scope, &value, instantiates)
         .map_err(|detail| refused(principal, &detail))?;
-    if let Some(instance) = instance.filter(|_| parts.uri.path().ends_with("/instantiate")) {
-        check_plan(app, principal, (instance, parts.uri.path(), &bytes)).await?;
+    if instantiates {
+        check_plan(engine, principal, (matched.id(), parts.uri.path(), &bytes)).await?;
     }
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
@@ -105,7 +89,7 @@ async fn check_body(
 /// Checks that an instantiation creates objects only in the principal's namespaces, and nothing that leads out of
 /// them. The plan decides, not what the request says about it.
 async fn check_plan(
-    app: &AppState,
+    engine: &Engine,
     principal: &Principal,
     (instance, path, body): (&str, &str, &[u8]),
 ) -> HandlerResult<()> {
@@ -119,8 +103,7 @@ async fn check_plan(
         return Err(refused(principal, detail));
     }
     let policy = VimPolicy::for_namespaces(&principal.scope.namespaces);
-    Ok(app
-        .engine
+    Ok(engine
         .permits(&principal.tenant, instance, request, &policy)
         .await?)
 }
@@ -138,70 +121,44 @@ fn refused(principal: &Principal, what: &str) -> Problem {
     ))
 }
 
-fn target(path: &str) -> Target {
-    let decoded = |segment: &str| percent_decode_str(segment).decode_utf8_lossy().into_owned();
-    let segments: Vec<_> = path.split('/').skip(1).collect();
-    match segments.as_slice() {
-        ["vnflcm", _, "vnf_instances"] => Target::NewInstance,
-        ["vnflcm", _, "vnf_instances", id, ..]
-        | ["vnfm", "v1", "vnf_instances" | "orphans", id, ..] => Target::Instance(decoded(id)),
-        ["vnflcm", _, "vnf_lcm_op_occs", id, ..] | ["vnfm", "v1", "op_occs", id, ..] => {
-            Target::Operation(decoded(id))
-        }
-        ["vnflcm", _, "subscriptions"] => Target::NewSubscription,
-        ["vnflcm", _, "subscriptions", id, ..] => Target::Subscription(decoded(id)),
-        ["vnfpkgm", _, "vnf_packages", id, ..] => Target::Package(decoded(id)),
-        ["vnfm", "v1", "vims", id, ..] => Target::Vim(decoded(id)),
-        _ => Target::Other,
-    }
-}
-
 /// Refuses a target outside the scope with the same 404 as a missing one.
 async fn check_visible(
-    app: &AppState,
+    engine: &Engine,
     principal: &Principal,
-    target: &Target,
+    (subject, id): (Subject, &str),
 ) -> HandlerResult<()> {
-    let (store, tenant, only) = (app.engine.store(), &principal.tenant, &principal.scope);
+    let (store, tenant, only) = (engine.store(), &principal.tenant, &principal.scope);
     let one = |id: &str| Query {
         limit: 1,
         scope: only.clone(),
         ..Query::only("id", id)
     };
-    let (what, id, is_visible) = match target {
-        Target::Instance(id) => (
+    let (what, is_visible) = match subject {
+        Subject::Instance => (
             "VNF instance",
-            id,
             !store.instances(tenant, &one(id)).await?.is_empty(),
         ),
-        Target::Operation(id) => (
-            "operation",
-            id,
-            !store.ops(tenant, &one(id)).await?.is_empty(),
-        ),
-        Target::Subscription(id) => (
+        Subject::Operation => ("operation", !store.ops(tenant, &one(id)).await?.is_empty()),
+        Subject::Subscription => (
             "subscription",
-            id,
             !store.subscriptions(tenant, &one(id)).await?.is_empty(),
         ),
-        Target::Package(id) => (
+        Subject::Package => (
             "VNF package",
-            id,
             !store.package_records(tenant, &one(id)).await?.is_empty(),
         ),
-        Target::Vim(id) => (
+        Subject::Vim => (
             "VIM",
-            id,
             only.is_among_vims(&store.vim(tenant, id).await?.vim.id),
         ),
-        Target::NewInstance | Target::NewSubscription | Target::Other => return Ok(()),
+        Subject::New | Subject::Shared => return Ok(()),
     };
     if is_visible {
         Ok(())
     } else {
         Err(StoreError::NotFound {
             what,
-            id: id.clone(),
+            id: id.to_owned(),
         }
         .into())
     }
@@ -212,7 +169,7 @@ const HIDDEN_NAME: &str = "an object that your role does not show";
 
 /// Hides the names of objects outside the scope in a 409.
 pub(super) async fn hide_names(
-    app: &AppState,
+    engine: &Engine,
     principal: &Principal,
     response: Response,
 ) -> Response {
@@ -225,7 +182,7 @@ pub(super) async fn hide_names(
         return Response::from_parts(parts, Body::from(bytes));
     };
     for name in &mut problem.blocked_by {
-        if !is_name_visible(app, principal, name).await {
+        if !is_name_visible(engine, principal, name).await {
             problem.detail = problem.detail.replace(name.as_str(), HIDDEN_NAME);
             problem.next = problem
                 .next
@@ -241,7 +198,7 @@ pub(super) async fn hide_names(
 }
 
 /// Whether the instance or operation named as `name (id)` or by its id is visible. Other names reveal nothing.
-async fn is_name_visible(app: &AppState, principal: &Principal, name: &str) -> bool {
+async fn is_name_visible(engine: &Engine, principal: &Principal, name: &str) -> bool {
     let id = name
         .strip_suffix(')')
         .and_then(|name| name.rsplit_once('('))
@@ -250,9 +207,9 @@ async fn is_name_visible(app: &AppState, principal: &Principal, name: &str) -> b
     if uuid::Uuid::parse_str(&id).is_err() {
         return true;
     }
-    let instance = check_visible(app, principal, &Target::Instance(id.clone())).await;
+    let instance = check_visible(engine, principal, (Subject::Instance, &id)).await;
     instance.is_ok()
-        || check_visible(app, principal, &Target::Operation(id))
+        || check_visible(engine, principal, (Subject::Operation, &id))
             .await
             .is_ok()
 }
@@ -261,8 +218,7 @@ async fn is_name_visible(app: &AppState, principal: &Principal, name: &str) -> b
 type ScopeResult = Result<(), String>;
 
 /// Checks the VIMs and the namespace that a request names.
-fn check_vims_and_namespace(only: &Only, request: &Value) -> ScopeResult {
-    let instantiates = request.get("flavourId").is_some();
+fn check_vims_and_namespace(only: &Only, request: &Value, instantiates: bool) -> ScopeResult {
     let names_no_vim = request["vimConnectionInfo"]
         .as_object()
         .is_none_or(serde_json::Map::is_empty)
@@ -336,7 +292,7 @@ fn is_empty(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Only, Target, check_vims_and_namespace, target};
+    use super::{Only, check_vims_and_namespace};
     use serde_json::json;
 
     #[test]
@@ -351,7 +307,7 @@ mod tests {
                 "additionalParams": {"namespace": namespace}})
         };
         assert_eq!(
-            check_vims_and_namespace(&only, &request(json!({"vimId": "v1"}), "n1")),
+            check_vims_and_namespace(&only, &request(json!({"vimId": "v1"}), "n1"), true),
             Ok(())
         );
         for (wrong, expected) in [
@@ -371,36 +327,20 @@ mod tests {
                 "`v2`",
             ),
         ] {
-            let refused = check_vims_and_namespace(&only, &wrong).unwrap_err();
+            let refused = check_vims_and_namespace(&only, &wrong, true).unwrap_err();
             assert!(refused.contains(expected), "{refused}");
         }
         assert_eq!(
-            check_vims_and_namespace(&only, &json!({"terminationType": "FORCEFUL"})),
+            check_vims_and_namespace(&only, &json!({"terminationType": "FORCEFUL"}), false),
             Ok(())
         );
         assert_eq!(
-            check_vims_and_namespace(&only, &json!({"vimConnectionInfo": {"removed": null}})),
+            check_vims_and_namespace(
+                &only,
+                &json!({"vimConnectionInfo": {"removed": null}}),
+                false
+            ),
             Ok(())
         );
-    }
-
-    #[test]
-    fn an_escaped_path_has_the_same_target() {
-        let instance = |id: &str| Target::Instance(id.to_owned());
-        for path in [
-            "/vnflcm/v2/vnf_instances/a-b",
-            "/vnflcm/v1/vnf_instances/%61-b/heal",
-        ] {
-            assert_eq!(target(path), instance("a-b"), "{path}");
-        }
-        assert_eq!(
-            target("/vnfm/v1/vims/my%20cloud"),
-            Target::Vim("my cloud".to_owned())
-        );
-        assert_eq!(
-            target("/vnfm/v1/op_occs/o/log"),
-            Target::Operation("o".to_owned())
-        );
-        assert_eq!(target("/vnfm/v1/audit"), Target::Other);
     }
 }

@@ -2,8 +2,10 @@
 //! `{apiRoot}/{apiName}/{apiMajorVersion}/` (7.1.6) from the client's view; for an interface with all its major
 //! versions it ends with the API name.
 
+use crate::problem::{HandlerResult, Problem};
 use crate::view::Root;
 use axum::Json;
+use axum::http::Uri;
 use serde_json::{Value, json};
 
 /// An interface of the standard.
@@ -63,37 +65,23 @@ pub fn api_of(path: &str) -> Option<(&'static Api, bool)> {
         .find_map(|api| Some((api, below(api)?)))
 }
 
-/// `GET /vnflcm/api_versions`: every version.
-pub async fn lcm(root: Root) -> Json<Value> {
-    api_versions(&ALL_LCM, &root)
-}
-
-/// `GET /vnflcm/v2/api_versions`.
-pub async fn lcm_v2(root: Root) -> Json<Value> {
-    api_versions(&LCM, &root)
-}
-
-/// `GET /vnflcm/v1/api_versions`.
-pub async fn lcm_v1(root: Root) -> Json<Value> {
-    api_versions(&LCM_V1, &root)
-}
-
-/// `GET /vnfpkgm/api_versions`.
-pub async fn packages(root: Root) -> Json<Value> {
-    api_versions(&ALL_PACKAGES, &root)
-}
-
-/// `GET /vnfpkgm/v2/api_versions`.
-pub async fn packages_v2(root: Root) -> Json<Value> {
-    api_versions(&PACKAGES, &root)
-}
-
-fn api_versions(api: &Api, root: &Root) -> Json<Value> {
+/// The versions of the interface at the path of the request.
+///
+/// # Errors
+///
+/// 404 if the path belongs to no interface.
+pub async fn show(root: Root, uri: Uri) -> HandlerResult<Json<Value>> {
+    let Some((api, _)) = api_of(uri.path()) else {
+        return Err(Problem::not_found(format!(
+            "no interface at `{}`",
+            uri.path()
+        )));
+    };
     let versions: Vec<_> = api
         .versions
         .iter()
         .map(|version| json!({"version": version, "isDeprecated": false}))
         .collect();
     let prefix = format!("{}{}/", root.url, api.prefix);
-    Json(json!({"uriPrefix": prefix, "apiVersions": versions}))
+    Ok(Json(json!({"uriPrefix": prefix, "apiVersions": versions})))
 }

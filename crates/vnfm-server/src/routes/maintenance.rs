@@ -1,6 +1,5 @@
 //! Backup, pruning, recovery and health.
 
-use crate::body;
 use crate::maintenance::Maintenance;
 use crate::problem::{HandlerResult, Problem};
 use crate::state::App;
@@ -129,7 +128,7 @@ fn parse_optional<T: Default + serde::de::DeserializeOwned>(request: &Bytes) -> 
     if request.is_empty() {
         Ok(T::default())
     } else {
-        body::parse(request)
+        Ok(vnfm_core::json::parse(request)?)
     }
 }
 

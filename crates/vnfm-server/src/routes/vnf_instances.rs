@@ -1,19 +1,19 @@
-//! VNF instances (SOL003 5.4.2, 5.4.3), their modification, and the tasks on them (5.4.4, 5.4.8).
+//! VNF instances (SOL003 5.4.2, 5.4.3), their modification, and the tasks on them (5.4.4, 5.4.8):
+//! one handler begins every operation of the engine.
 
 use crate::access::{Principal, Tenant};
-use crate::body::Json;
+use crate::body::{Json, UnparsedJson};
 use crate::conditions::{self, Conditions};
 use crate::overrides::OperatorHeaders;
 use crate::problem::{HandlerResult, Problem};
+use crate::route::{Matched, Route};
 use crate::state::App;
 use crate::view::{self, Root};
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::extract::{FromRequest as _, FromRequestParts as _, Path, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use vnfm_types::{
-    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, TerminateVnfRequest,
-    VnfInfoModificationRequest,
-};
+use vnfm_core::lcm::Begin;
+use vnfm_types::CreateVnfRequest;
 
 pub(super) async fn create(
     State(app): State<App>,
@@ -64,109 +64,45 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn modify(
+/// Begins the operation of the route: a task on the instance, or its modification (PATCH).
+pub(super) async fn begin(
     State(app): State<App>,
+    matched: Matched,
     root: Root,
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
-    headers: HeaderMap,
-    Json(request): Json<VnfInfoModificationRequest>,
+    request: Request,
 ) -> HandlerResult {
-    let conditions = Conditions::from_headers(&headers)?;
-    let op_id = app
-        .engine
-        .with_api_version(root.api_version)
-        .modify(&tenant, &id, request, &|record| {
-            conditions.are_met_by(record)
-        })
-        .await?;
-    Ok(accepted(&app, &root, &op_id))
-}
-
-pub(super) async fn instantiate(
-    State(app): State<App>,
-    root: Root,
-    headers: OperatorHeaders,
-    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
-    Json(request): Json<InstantiateVnfRequest>,
-) -> HandlerResult {
-    headers.no_skip()?;
-    let op_id = app
-        .engine
-        .with_api_version(root.api_version)
-        .instantiate(&tenant, &id, request)
-        .await?;
-    Ok(accepted(&app, &root, &op_id))
-}
-
-pub(super) async fn terminate(
-    State(app): State<App>,
-    root: Root,
-    headers: OperatorHeaders,
-    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
-    Json(request): Json<TerminateVnfRequest>,
-) -> HandlerResult {
-    let op_id = match headers.skip() {
-        None => {
-            app.engine
-                .with_api_version(root.api_version)
-                .terminate(&tenant, &id, request)
-                .await?
-        }
-        Some(skip) => {
-            app.engine
-                .with_api_version(root.api_version)
-                .terminate_without(&tenant, &id, request, skip)
-                .await?
-        }
+    let operation = matched.operation()?;
+    let (mut parts, body) = request.into_parts();
+    let Ok(overrides) = OperatorHeaders::from_request_parts(&mut parts, &app).await;
+    // Only the modification is conditional (SOL003 5.4.3.3.4).
+    let conditions = match operation.task {
+        Some(_) => Conditions::default(),
+        None => Conditions::from_headers(&parts.headers)?,
     };
-    Ok(accepted(&app, &root, &op_id))
-}
-
-pub(super) async fn heal(
-    State(app): State<App>,
-    root: Root,
-    headers: OperatorHeaders,
-    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
-    Json(request): Json<HealVnfRequest>,
-) -> HandlerResult {
-    let op_id = match headers.skip() {
-        None => {
-            app.engine
-                .with_api_version(root.api_version)
-                .heal(&tenant, &id, request)
-                .await?
-        }
-        Some(skip) => {
-            app.engine
-                .with_api_version(root.api_version)
-                .heal_without(&tenant, &id, request, skip)
-                .await?
-        }
+    let request = Request::from_parts(parts, body);
+    let body = UnparsedJson::from_request(request, &app).await?;
+    let body = body.parse(&operation.body)?;
+    let begin = Begin {
+        operation,
+        body,
+        skip: overrides.skip(operation, app.engine.operations())?,
+        expected: Some(&|record| conditions.are_met_by(record)),
     };
+    let engine = app.engine.with_api_version(root.api_version);
+    let op_id = engine.begin(&tenant, &id, begin).await?;
     Ok(accepted(&app, &root, &op_id))
 }
-
-/// Tasks that are not implemented yet.
-pub(super) const NOT_SUPPORTED: &[&str] = &[
-    "scale",
-    "scale_to_level",
-    "change_flavour",
-    "operate",
-    "change_ext_conn",
-    "change_vnfpkg",
-    "create_snapshot",
-    "revert_to_snapshot",
-];
 
 /// 404, as the standard defines for a task that a VNF does not support (SOL003 5.4.5.3.1 and so on).
 pub(super) async fn not_supported(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
-    uri: Uri,
+    matched: Matched,
 ) -> HandlerResult {
     let record = app.engine.store().instance(&tenant, &id).await?;
-    let task = uri.path().rsplit('/').next().unwrap_or_default();
+    let task = matched.route().map(Route::task).unwrap_or_default();
     let detail = format!(
         "VNF `{}` does not support the task `{task}`: this VNFM does not implement it",
         record.vnf.id

@@ -10,7 +10,6 @@ use crate::problem::{HandlerResult, Problem};
 use crate::query::known;
 use crate::state::App;
 use crate::view::{self, Root};
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -126,7 +125,7 @@ pub(super) async fn upload_from_uri(
     Path(id): Path<String>,
     Json(request): Json<UploadVnfPackageFromUriRequest>,
 ) -> HandlerResult<StatusCode> {
-    let left = app.access.bytes_left(&app, &tenant).await?;
+    let left = app.access.bytes_left(app.engine.store(), &tenant).await?;
     let fetch = app
         .onboarding
         .from_uri((&tenant, &id), request, left)
@@ -155,37 +154,30 @@ pub(super) async fn content(
 /// Query parameters.
 type Parameters = Query<BTreeMap<String, String>>;
 
-/// A small part of a package; the standard defines no ranges for it.
-#[derive(Clone, Copy)]
-pub(super) enum Part {
-    /// SOL005 9.4.4.3.2.
-    Vnfd,
-    /// SOL005 9.4.4b.3.2.
-    Manifest,
-}
-
-pub(super) async fn part(
+/// The VNFD (SOL005 9.4.4.3.2). The standard defines no ranges for it.
+pub(super) async fn vnfd(
     State(app): State<App>,
-    Extension(part): Extension<Part>,
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Query(query): Parameters,
     mut headers: HeaderMap,
 ) -> HandlerResult {
     let (signatures, accepts) = (signatures(&query)?, accepts(&headers));
-    let content = match part {
-        Part::Vnfd => {
-            app.onboarding
-                .vnfd((&tenant, &id), signatures, accepts)
-                .await
-        }
-        Part::Manifest => {
-            app.onboarding
-                .manifest((&tenant, &id), signatures, accepts)
-                .await
-        }
-    };
+    let content = app.onboarding.vnfd((&tenant, &id), signatures, accepts);
     headers.remove(header::RANGE);
-    content?.into_response(&headers).await
+    content.await?.into_response(&headers).await
+}
+
+/// The manifest (SOL005 9.4.4b.3.2), likewise without ranges.
+pub(super) async fn manifest(
+    State(app): State<App>,
+    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
+    Query(query): Parameters,
+    mut headers: HeaderMap,
+) -> HandlerResult {
+    let (signatures, accepts) = (signatures(&query)?, accepts(&headers));
+    let content = app.onboarding.manifest((&tenant, &id), signatures, accepts);
+    headers.remove(header::RANGE);
+    content.await?.into_response(&headers).await
 }
 
 /// The selected artifacts in an archive (SOL005 9.4.5a.3.2).

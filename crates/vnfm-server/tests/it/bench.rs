@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -14,6 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use vnfm::SystemClock;
+use vnfm_core::lcm::{OPERATIONS, Operation};
 use vnfm_core::ports::{Clock, StoreError};
 use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
 use vnfm_kubernetes::KubernetesDriver;
@@ -27,7 +29,8 @@ use vnfm_server::nfvo_packages::NfvoPackageSource;
 use vnfm_server::notification_metrics::MeasuredSubscribers;
 use vnfm_server::onboarding::Onboarding;
 use vnfm_server::problem;
-use vnfm_server::routes;
+use vnfm_server::route::Route;
+use vnfm_server::routes::{self, table};
 use vnfm_server::signatures::{Packages, Signatures};
 use vnfm_server::state::{App, AppState, Instrumentation, Rotate};
 use vnfm_store::{PackageDir, SqliteStore};
@@ -65,6 +68,8 @@ pub(crate) struct Setup {
     pub(crate) wrong_logins: u32,
     /// `public_url` of the configuration.
     pub(crate) public_url: Option<String>,
+    /// The operations of the engine.
+    pub(crate) operations: &'static [&'static Operation],
 }
 
 impl Default for Setup {
@@ -84,6 +89,7 @@ impl Default for Setup {
             kubernetes: false,
             wrong_logins: 100,
             public_url: None,
+            operations: OPERATIONS,
         }
     }
 }
@@ -228,7 +234,7 @@ impl Bench {
             schemas: Arc::new(vnfm::schema_violations),
             clock: clock.clone(),
             limits: Limits::default(),
-            operations: vnfm_core::lcm::OPERATIONS,
+            operations: setup.operations,
         };
         let engine = Engine::new(parts).observed_by(operating.metrics.clone());
         let wake = DriveQueue::default();
@@ -386,6 +392,21 @@ impl Bench {
         assert_eq!(events.status, 200, "{events:?}");
         self.get(&format!("{OPS}/{op_id}")).await.body
     }
+}
+
+/// Every route of the product.
+pub(crate) fn routes() -> Vec<Route> {
+    table::documented(OPERATIONS)
+}
+
+/// Every path of the product with its methods, in lower case.
+pub(crate) fn paths() -> BTreeMap<String, Vec<String>> {
+    let mut paths: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for route in routes() {
+        let methods = paths.entry(route.path.into_owned()).or_default();
+        methods.push(route.method.as_str().to_lowercase());
+    }
+    paths
 }
 
 /// A packed sample of `vnfd-samples`.

@@ -4,14 +4,14 @@
 //! every
 //! status that needs no VIM.
 
-use crate::bench::{Bench, INSTANCES, PACKAGES, Response, Setup};
+use crate::bench::{Bench, INSTANCES, PACKAGES, Response, Setup, paths};
 use crate::oracle;
 use crate::tenants::users;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
-use vnfm_server::routes::{OPENAPI, PATHS};
+use vnfm_server::routes::OPENAPI;
 
 const DOCUMENTS: [(&str, &str); 2] = [
     ("/vnflcm/v2", "openapi-bundled/vnflcm-v3.7.1.patched.json"),
@@ -95,13 +95,13 @@ fn fits(template: &str, path: &str) -> bool {
 fn routes() -> Vec<(Method, String, bool)> {
     let document: Value = serde_yaml::from_str(OPENAPI).unwrap();
     let mut all = Vec::new();
-    for (template, methods) in PATHS.iter().filter(|(path, _)| is_of_the_standard(path)) {
+    for (template, methods) in paths().iter().filter(|(path, _)| is_of_the_standard(path)) {
         let parts = template
             .split('/')
             .map(|part| if part.starts_with('{') { "none" } else { part });
         let path = parts.collect::<Vec<_>>().join("/");
-        for method in *methods {
-            let content = &document["paths"][*template][*method]["requestBody"]["content"];
+        for method in methods {
+            let content = &document["paths"][template][method]["requestBody"]["content"];
             let takes_json = content
                 .as_object()
                 .is_some_and(|kinds| kinds.keys().any(|kind| kind.ends_with("json")));

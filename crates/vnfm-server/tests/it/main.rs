@@ -38,6 +38,7 @@ mod openapi;
 mod openapi_v1;
 mod oracle;
 mod overrides;
+mod own_operation;
 mod package_contents;
 mod package_parts;
 mod packages;

@@ -43,7 +43,7 @@ impl Vnf {
         match (self.is_free(), self.instantiated) {
             (false, _) => vec!["self"],
             (true, false) => vec!["self", "instantiate"],
-            (true, true) => vec!["self", "terminate", "heal"],
+            (true, true) => vec!["self", "heal", "terminate"],
         }
     }
 }

@@ -68,6 +68,15 @@ fn as_in_v1(schemas: &mut Value) {
             .filter_map(|name| members.remove(*name));
         assert_eq!(removed.count(), 1, "{of}");
     }
+    let operations = &mut schemas["VnfLcmOpOcc"]["properties"]["operation"]["enum"];
+    let is_later = |name: &Value| {
+        let task = format!("/{}", name.as_str().unwrap().to_lowercase());
+        LATER.contains(&&*task)
+    };
+    operations
+        .as_array_mut()
+        .unwrap()
+        .retain(|name| !is_later(name));
     let subscription = &mut schemas["LccnSubscription"];
     subscription["required"]
         .as_array_mut()

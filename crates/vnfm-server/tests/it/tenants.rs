@@ -1,12 +1,14 @@
 //! Two tenants on one server: no route shows data of the other tenant, and every route requires its role.
 
-use crate::bench::{Bench, HASHED, INSTANCES, OPS, PACKAGES, Response, Setup, VIMS, packed};
+use crate::bench::{
+    Bench, HASHED, INSTANCES, OPS, PACKAGES, Response, Setup, VIMS, packed, routes,
+};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Change, HostPin, PinnedHost};
 use vnfm_server::access::Role;
-use vnfm_server::access::roles::{ROUTE_ROLES, RequiredRole};
+use vnfm_server::access::roles::RequiredRole;
 
 /// Users with [`crate::bench::PASSWORD`]: name, tenant, role.
 pub(crate) const USERS: &[(&str, &str, Role)] = &[
@@ -165,17 +167,10 @@ async fn no_route_reads_or_changes_data_of_another_tenant() {
     let (callback, _task) = callback().await;
     bench.log_in("acme-admin");
     let has = furnished(&bench, &callback).await;
-    let routes: Vec<_> = ROUTE_ROLES
-        .iter()
-        .flat_map(|(template, methods)| {
-            methods
-                .iter()
-                .map(move |(m, needs)| (*template, *m, *needs))
-        })
-        .collect();
+    let routes = needs();
     // Reads first: later requests appear in the caller's own audit log with the ids that they contain.
     let (seen, changed): (Vec<_>, Vec<_>) =
-        routes.iter().partition(|(_, method, _)| *method == "get");
+        routes.iter().partition(|(_, method, _)| method == "get");
     for (template, method, needs) in seen.iter().chain(&changed) {
         let (path, named) = concrete(template, &has);
         bench.log_in("other-admin");
@@ -195,7 +190,7 @@ async fn no_route_reads_or_changes_data_of_another_tenant() {
         let names = NAMES
             .iter()
             .copied()
-            .filter(|name| *method == "get" || !body_has(name, &path));
+            .filter(|name| method == "get" || !body_has(name, &path));
         for hidden in ids.chain(names) {
             assert!(!response.text.contains(hidden), "`{hidden}` in {what}");
         }
@@ -223,6 +218,16 @@ async fn no_route_reads_or_changes_data_of_another_tenant() {
             "{list}"
         );
     }
+}
+
+/// Path, method in lower case and role of every route. Whoever needs no login of ours may read.
+pub(crate) fn needs() -> Vec<(String, String, RequiredRole)> {
+    let routes = routes().into_iter().map(|route| {
+        let needs = route.role.unwrap_or(RequiredRole::Role(Role::Read));
+        let method = route.method.as_str().to_lowercase();
+        (route.path.into_owned(), method, needs)
+    });
+    routes.collect()
 }
 
 /// Whether the body of the request itself contains the name.
@@ -261,39 +266,37 @@ async fn every_route_requires_exactly_its_role() {
     };
     for (user, tenant, role) in USERS {
         bench.log_in(user);
-        for (template, methods) in ROUTE_ROLES {
-            let (path, _) = concrete(template, &nothing);
+        for (template, method, needs) in needs() {
+            let (path, _) = concrete(&template, &nothing);
             let path: String = path
                 .split('/')
                 .map(|s| if s.starts_with('{') { "none" } else { s })
                 .collect::<Vec<_>>()
                 .join("/");
-            for (method, needs) in *methods {
-                let is_enough = match (needs, role) {
-                    (RequiredRole::Operator, role) => (*tenant, *role) == ("default", Role::Admin),
-                    (RequiredRole::Role(Role::Read), _) | (_, Role::Admin) => true,
-                    (RequiredRole::Role(Role::Operate), role) => *role == Role::Operate,
-                    (RequiredRole::Role(Role::Admin), _) => false,
+            let is_enough = match (needs, role) {
+                (RequiredRole::Operator, role) => (*tenant, *role) == ("default", Role::Admin),
+                (RequiredRole::Role(Role::Read), _) | (_, Role::Admin) => true,
+                (RequiredRole::Role(Role::Operate), role) => *role == Role::Operate,
+                (RequiredRole::Role(Role::Admin), _) => false,
+            };
+            let response = ask(&bench, &method, &path).await;
+            let what = format!("{user}: {method} {path}: {response:?}");
+            // This route needs the login of the NFVO.
+            let is_of_the_nfvo = path == "/vnfm/v1/nfvo_notifications";
+            assert_eq!(response.status == 401, is_of_the_nfvo, "{what}");
+            if is_of_the_nfvo {
+                continue;
+            }
+            assert_eq!(response.status == 403, !is_enough, "{what}");
+            if response.status == 403 {
+                assert_eq!(response.body["code"], "access.forbidden", "{what}");
+                let enough = match needs {
+                    RequiredRole::Role(role) => format!("needs the role `{role}`"),
+                    RequiredRole::Operator => {
+                        "needs the role `admin` in the tenant `default`".to_owned()
+                    }
                 };
-                let response = ask(&bench, method, &path).await;
-                let what = format!("{user}: {method} {path}: {response:?}");
-                // This route needs the login of the NFVO.
-                let is_of_the_nfvo = path == "/vnfm/v1/nfvo_notifications";
-                assert_eq!(response.status == 401, is_of_the_nfvo, "{what}");
-                if is_of_the_nfvo {
-                    continue;
-                }
-                assert_eq!(response.status == 403, !is_enough, "{what}");
-                if response.status == 403 {
-                    assert_eq!(response.body["code"], "access.forbidden", "{what}");
-                    let enough = match needs {
-                        RequiredRole::Role(role) => format!("needs the role `{role}`"),
-                        RequiredRole::Operator => {
-                            "needs the role `admin` in the tenant `default`".to_owned()
-                        }
-                    };
-                    assert!(response.detail().contains(&enough), "{what}");
-                }
+                assert!(response.detail().contains(&enough), "{what}");
             }
         }
     }

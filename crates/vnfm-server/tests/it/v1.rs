@@ -1,11 +1,10 @@
 //! VNF LCM of SOL003 V2.6.1 (`vnflcm/v1`): the same resources and engine in another format.
 
-use crate::bench::{Bench, INSTANCES, OPS, Setup, VIMS};
+use crate::bench::{Bench, INSTANCES, OPS, Setup, VIMS, paths};
 use crate::subscriptions::Sink;
 use axum::http::StatusCode;
 use reqwest::Method;
 use serde_json::{Value, json};
-use vnfm_server::routes::PATHS;
 
 const V1_INSTANCES: &str = "/vnflcm/v1/vnf_instances";
 const V1_OPS: &str = "/vnflcm/v1/vnf_lcm_op_occs";
@@ -434,7 +433,7 @@ async fn api_versions_list_the_served_versions() {
 #[tokio::test]
 async fn every_v2_route_exists_in_v1() {
     let bench = Bench::new().await;
-    for (path, methods) in PATHS
+    for (path, methods) in paths()
         .iter()
         .filter(|(path, _)| path.starts_with("/vnflcm/v2/"))
     {
