@@ -12,6 +12,7 @@ mod engine;
 mod errors;
 mod faults;
 mod hostile;
+mod kinds;
 mod layering;
 mod lint;
 mod packages;

@@ -5,7 +5,7 @@
 //! refused.
 
 use crate::explain::codes;
-use crate::kinds::{COMMON, CONTAINER, KINDS, METADATA, OTHERS, POD, REMOVED, TEMPLATE, group};
+use crate::kinds::{COMMON, CONTAINER, KINDS, Kind, METADATA, POD, REMOVED, TEMPLATE, group};
 use crate::scalars::traps;
 use crate::source::Source;
 use std::collections::BTreeSet;
@@ -134,7 +134,7 @@ pub(crate) fn object(node: &Node, sink: &mut Sink) {
 fn served(node: &Node, (api, kind): (&str, &str), sink: &mut Sink) {
     let at = |key: &str| node.get(key).map(|node| node.span.clone());
     let elsewhere = || KINDS.iter().find(|known| known.name == kind);
-    let now = |known: &crate::kinds::Kind| format!("`{kind}` is in `{}`", known.api);
+    let now = |known: &Kind| format!("`{kind}` is in `{}`", known.api);
     if REMOVED.contains(&(api, kind)) {
         let message = format!("Kubernetes no longer serves `{kind}` in `{api}`");
         let finding = Finding::new(codes::K8S_API, at("apiVersion"), message);
@@ -145,9 +145,6 @@ fn served(node: &Node, (api, kind): (&str, &str), sink: &mut Sink) {
         .find(|known| (known.api, known.name) == (api, kind))
     {
         return fields(node, known, sink);
-    }
-    if OTHERS.contains(&api) {
-        return;
     }
     let own = group(api);
     let in_group: Vec<&str> = KINDS
@@ -177,31 +174,34 @@ fn served(node: &Node, (api, kind): (&str, &str), sink: &mut Sink) {
     sink.add(finding.did_you_mean(kind, KINDS.iter().map(|known| known.name)));
 }
 
-fn fields(node: &Node, known: &crate::kinds::Kind, sink: &mut Sink) {
+fn fields(node: &Node, known: &Kind, sink: &mut Sink) {
     let kind = known.name;
     if kind == "Event" {
         return;
     }
-    let top: Vec<&str> = COMMON.iter().chain(known.top).copied().collect();
+    let top: Vec<&str> = COMMON.iter().chain(&known.top).copied().collect();
     unknown(node, &top, kind, sink);
     if let Some(metadata) = node.get("metadata") {
-        unknown(metadata, METADATA, "metadata", sink);
+        unknown(metadata, &METADATA, "metadata", sink);
     }
     let Some(spec) = node.get("spec") else { return };
-    if let Some(allowed) = known.spec {
+    if let Some(allowed) = &known.spec {
         unknown(spec, allowed, &format!("{kind}'s spec"), sink);
     }
     let template = match kind {
         "Pod" => return pod(spec, sink),
         "CronJob" => spec.at(&["jobTemplate", "spec", "template"]),
-        _ => spec
-            .get("template")
-            .filter(|_| known.spec.is_some_and(|spec| spec.contains(&"template"))),
+        _ => spec.get("template").filter(|_| {
+            known
+                .spec
+                .as_ref()
+                .is_some_and(|spec| spec.contains(&"template"))
+        }),
     };
     let Some(template) = template else { return };
     unknown(template, TEMPLATE, "a pod template", sink);
     if let Some(inner) = template.get("spec") {
-        unknown(inner, POD, "a pod's spec", sink);
+        unknown(inner, &POD, "a pod's spec", sink);
         pod(inner, sink);
     }
     selector(spec, template, sink);
@@ -210,7 +210,7 @@ fn fields(node: &Node, known: &crate::kinds::Kind, sink: &mut Sink) {
 fn pod(spec: &Node, sink: &mut Sink) {
     for list in ["containers", "initContainers"] {
         for container in spec.get(list).map(Node::items).unwrap_or_default() {
-            unknown(container, CONTAINER, "a container", sink);
+            unknown(container, &CONTAINER, "a container", sink);
             for needed in ["name", "image"] {
                 if container.is_mapping() && container.get(needed).is_none() {
                     let message = format!("a container has no `{needed}`");
