@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-use vnfm_cli::args::{Cli, Command, Op, Termination, Vim, Vnf};
+use vnfm_cli::args::{Cli, Command, Op, Termination, Vim, Vnf, VnfCommand};
 use vnfm_core::ports::{SecretConnection, Store, StoreError};
 use vnfm_core::{Engine, Limits, Override, SkipHooks, VimChange};
 use vnfm_tests::sources::root;
@@ -193,8 +193,10 @@ impl Case {
                     .await
             }
             Command::Op(Op::Fail { op, reason }) => engine.fail_by(TENANT, &op, act(reason)).await,
-            Command::Vnf(Vnf::Delete { vnf }) => engine.delete(TENANT, &vnf).await,
-            Command::Vnf(Vnf::Abandon { vnf, reason, force }) => {
+            Command::Vnf(VnfCommand::Typed(Vnf::Delete { vnf })) => {
+                engine.delete(TENANT, &vnf).await
+            }
+            Command::Vnf(VnfCommand::Typed(Vnf::Abandon { vnf, reason, force })) => {
                 engine.abandon(TENANT, &vnf, force, act(Some(reason))).await
             }
             Command::Vim(Vim::Register { name, id, .. }) => {
@@ -211,7 +213,7 @@ impl Case {
                 };
                 engine.register_vim(TENANT, vim).await.map(drop)
             }
-            Command::Vnf(Vnf::Terminate(Termination { vnf, skip, .. })) => {
+            Command::Vnf(VnfCommand::Typed(Vnf::Terminate(Termination { vnf, skip, .. }))) => {
                 let skip = SkipHooks {
                     hooks: skip.hooks,
                     act: act(skip.reason),

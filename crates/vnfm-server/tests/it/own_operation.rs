@@ -18,7 +18,7 @@ const REHEARSE: Operation = Operation {
     kind: LcmOperationType::Operate,
     task: Some("rehearse"),
     interface_operation: "rehearse",
-    body: Body::of::<Rehearsal>("RehearsalRequest"),
+    body: Body::new::<Rehearsal>("RehearsalRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
     skippable_hooks: false,
