@@ -39,7 +39,7 @@ pub(super) const OPERATION: Operation = Operation {
     skippable_hooks: true,
     checks_parameters: true,
     grant: Some(GrantRule {
-        needs: grant_needs,
+        needs: |op| Ok(grant_needs(op)),
         decides: GrantDecides::Parameters,
     }),
     target: |requested| Box::pin(ready(target(requested))),
@@ -86,7 +86,7 @@ fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
 }
 
 /// Every VNFC is changed.
-fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
+fn grant_needs(op: &Op) -> GrantNeeds {
     let update = |vnfc: VnfcResourceInfo| ResourceDefinition {
         id: format!("compute/{}", vnfc.id),
         type_: ResourceType::Compute,
@@ -95,10 +95,10 @@ fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
         resource: Some(vnfc.compute_resource),
     };
     let vnfcs = op.inventory().vnfc_resource_info.into_iter();
-    Ok(GrantNeeds {
+    GrantNeeds {
         update_resources: vnfcs.map(update).collect(),
         ..GrantNeeds::default()
-    })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -285,8 +285,7 @@ async fn parameters_of_a_hook_with_a_name_of_several_words_are_validated_and_red
         vnfm_core::HIDDEN
     );
     engine.drive(&op).await.unwrap();
-    let given = world.hook_params.lock().unwrap();
-    let last = given.last().unwrap();
+    let last = world.hook_params.lock().unwrap().last().cloned().unwrap();
     assert_eq!(last.0, "revert_to_snapshot_end");
     assert_eq!(last.1["key"], "planted-key");
     let modify = json!({"metadata": {"x": 1}});

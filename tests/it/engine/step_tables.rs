@@ -5,7 +5,7 @@ use super::setup::*;
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::Limits;
-use vnfm_core::lcm::{Begin, OPERATIONS, Operation};
+use vnfm_core::lcm::{Begin, OPERATIONS, Operation, Step};
 use vnfm_tests::sources::root;
 
 #[test]
@@ -53,7 +53,7 @@ fn documented_step_tables_match_the_code() {
 fn rows_agree_with_their_steps() {
     for operation in OPERATIONS {
         let name = operation.interface_operation;
-        let asks = operation.steps.iter().any(|step| step.is_grant());
+        let asks = operation.steps.iter().any(Step::is_grant);
         assert_eq!(asks, operation.grant.is_some(), "{name}");
         for hook in operation.hooks() {
             let names = [format!("{name}_start"), format!("{name}_end")];
