@@ -17,8 +17,11 @@ use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use vnfm_core::ports::{Ownership, PortError, VimCall, Waited, wait};
+use vnfm_core::ports::{Backoff, Expired, Ownership, PortError, VimCall};
 use vnfm_types::VimPolicy;
+
+/// The interval between looks at what no watch shows.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// An object of the plan whose kind was found on the cluster.
 #[derive(Debug, Clone)]
@@ -293,32 +296,24 @@ async fn apply(
         object["metadata"]["namespace"] = namespace.as_str().into();
     }
     let location = format!(" ({})", resolved.item.location);
-    let attempt = || async {
+    let mut backoff = Backoff::for_call(cx, INTERVAL);
+    loop {
         match patch(session, target, (&object, &location), how.is_heal).await {
             Err(error) if is_not_served_yet(&error) => {
-                Ok(Waited::NotYet(format!("the cluster to serve {target}")))
+                let reason = format!("the cluster to serve {target}");
+                if let Err(Expired) = backoff.pause(&reason).await {
+                    return Err(never_served(target, &location));
+                }
             }
-            result => result.map(Waited::Done),
+            applied => return Ok(applied?.uid.unwrap_or_default()),
         }
-    };
-    let seen = |reason: &str| cx.watcher.waiting(reason);
-    let applied = wait(
-        cx.clock,
-        cx.deadline,
-        Duration::from_millis(100),
-        seen,
-        attempt,
-    )
-    .await?;
-    let applied = applied.ok_or_else(|| {
-        PortError::new(
-            &KIND,
-            format!("apply {target}{location}"),
-            "its CustomResourceDefinition exists, but the cluster does not serve it",
-        )
-        .on(target.to_string())
-    })?;
-    Ok(applied.uid.unwrap_or_default())
+    }
+}
+
+fn never_served(target: &Target, location: &str) -> PortError {
+    let action = format!("apply {target}{location}");
+    let detail = "its CustomResourceDefinition exists, but the cluster does not serve it";
+    PortError::new(&KIND, action, detail).on(target.to_string())
 }
 
 /// Checks that the object does not exist or is ours; a heal waits for a pending deletion to end.
@@ -328,36 +323,22 @@ async fn wait_until_free(
     target: &Target,
     how: ApplyMode<'_>,
 ) -> Result<(), PortError> {
-    let terminating = || {
-        let text = "it is being deleted";
-        PortError::new(&VANISHED, format!("apply {target}"), text).on(target.to_string())
-    };
-    let attempt = || async {
+    let mut backoff = Backoff::for_call(cx, INTERVAL);
+    loop {
         let found = match find_metadata(session, target).await? {
             Some(metadata) if how.knows(&metadata) => Some(metadata),
             _ => find_ours(session, cx.ownership, target).await?,
         };
-        match found {
-            Some(metadata) if metadata.deletion_timestamp.is_some() && how.is_heal => {
-                let reason = finalizer_reason(&metadata);
-                Ok(Waited::NotYet(format!(
-                    "{target} to be deleted before it is recreated{reason}"
-                )))
-            }
-            Some(metadata) if metadata.deletion_timestamp.is_some() => Err(terminating()),
-            _ => Ok(Waited::Done(())),
+        let Some(metadata) = found.filter(|metadata| metadata.deletion_timestamp.is_some()) else {
+            return Ok(());
+        };
+        let holder = finalizer_reason(&metadata);
+        let reason = format!("{target} to be deleted before it is recreated{holder}");
+        if !how.is_heal || backoff.pause(&reason).await == Err(Expired) {
+            let (action, detail) = (format!("apply {target}"), "it is being deleted");
+            return Err(PortError::new(&VANISHED, action, detail).on(target.to_string()));
         }
-    };
-    let seen = |reason: &str| cx.watcher.waiting(reason);
-    let free = wait(
-        cx.clock,
-        cx.deadline,
-        Duration::from_millis(100),
-        seen,
-        attempt,
-    )
-    .await?;
-    free.ok_or_else(terminating)
+    }
 }
 
 fn finalizer_reason(metadata: &ObjectMeta) -> String {

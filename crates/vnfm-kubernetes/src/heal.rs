@@ -32,8 +32,7 @@ use jiff::SignedDuration;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::time::Duration;
-use vnfm_core::ports::{PortError, Repair, VimCall, Waited, wait};
+use vnfm_core::ports::{Backoff, Expired, PortError, Repair, VimCall};
 
 /// How long after a pod's grace period its node is checked.
 const GRACE_MARGIN: SignedDuration = SignedDuration::from_secs(2);
@@ -84,32 +83,19 @@ async fn wait_for_namespace_deletion(
     session: &Session<'_>,
     namespace: &str,
 ) -> Result<(), PortError> {
-    let attempt = || async {
+    let target = Target::namespace(namespace);
+    let mut backoff = Backoff::for_call(cx, apply::INTERVAL);
+    loop {
         match namespace_state(session, cx.ownership, namespace).await {
-            Err(error) if error.code() == &TERMINATING => Ok(Waited::NotYet(format!(
-                "namespace `{namespace}` to be deleted before it is recreated"
-            ))),
-            state => state.map(|_| Waited::Done(())),
+            Err(error) if error.code() == &TERMINATING => {}
+            state => return state.map(drop),
         }
-    };
-    let seen = |reason: &str| cx.watcher.waiting(reason);
-    let free = wait(
-        cx.clock,
-        cx.deadline,
-        Duration::from_millis(200),
-        seen,
-        attempt,
-    )
-    .await?;
-    free.ok_or_else(|| {
-        let target = Target::namespace(namespace);
-        PortError::new(
-            &TERMINATING,
-            format!("use {target}"),
-            "it is still being deleted",
-        )
-        .on(target.to_string())
-    })
+        let reason = format!("{target} to be deleted before it is recreated");
+        if let Err(Expired) = backoff.pause(&reason).await {
+            let (action, detail) = (format!("use {target}"), "it is still being deleted");
+            return Err(PortError::new(&TERMINATING, action, detail).on(target.to_string()));
+        }
+    }
 }
 
 /// The pods of the VNFCs that the request names.

@@ -15,6 +15,7 @@
 //!
 //! No trait here depends on HTTP, SQL or a runtime; every error is a [`PortError`].
 
+mod backoff;
 mod change;
 mod clock;
 mod error;
@@ -39,8 +40,9 @@ pub(crate) use records::merge;
 pub(crate) use service::SERVICE;
 pub(crate) use store_codes::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
 
+pub use backoff::{Backoff, Expired};
 pub use change::Change;
-pub use clock::{Clock, Waited, wait};
+pub use clock::{Clock, Waited};
 pub use error::{Code, ErrorKind, PortError};
 pub use host::{
     CommandOutput, HostServices, HttpRequest, HttpResponse, RemoteFile, SshCommand, SshTarget,
