@@ -176,12 +176,12 @@ pub(crate) fn hook_heal(op: &Op) -> Result<Option<HookHeal>, PortError> {
         return Ok(None);
     }
     let request: HealVnfRequest = op.request()?;
-    Ok(Some(HookHeal {
-        vnfcs: vnfcs_to_heal(op, &request),
-        all: with_storage(&request),
-        cause: request.cause,
-        heal_script: request.heal_script,
-    }))
+    let mut heal = HookHeal::default();
+    heal.vnfcs = vnfcs_to_heal(op, &request);
+    heal.all = with_storage(&request);
+    heal.cause = request.cause;
+    heal.heal_script = request.heal_script;
+    Ok(Some(heal))
 }
 
 /// The VNFCs to heal: those that the request names, otherwise all.

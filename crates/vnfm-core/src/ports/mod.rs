@@ -52,9 +52,9 @@ pub use infra::{
     Release, Repair, SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
 };
 pub use mgmt::{
-    Declaration, DriverId, Effects, HookDeclaration, HookDependent, HookDriverRef, HookHeal,
-    HookHost, HookInstance, HookRequest, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers, NewVim,
-    REPLACED, replaced,
+    Declaration, DriverId, Effects, HookArtifact, HookDeclaration, HookDependent, HookDriverRef,
+    HookHeal, HookHost, HookInstance, HookRequest, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers,
+    NewVim, REPLACED, replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;

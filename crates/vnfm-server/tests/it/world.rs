@@ -257,10 +257,7 @@ impl MgmtDriver for Mgmt {
         if request.additional_params.get("site") == Some(&json!(HANGS)) {
             std::future::pending::<()>().await;
         }
-        let mut effects = Effects {
-            schema_version: 1,
-            ..Effects::default()
-        };
+        let mut effects = Effects::none();
         let registers = request.additional_params.get("site") == Some(&json!(REGISTERS));
         if registers && request.hook == "instantiate_end" {
             effects.register_vims.push(cluster());
@@ -271,14 +268,9 @@ impl MgmtDriver for Mgmt {
 
 /// A cluster that a hook registers.
 fn cluster() -> NewVim {
-    let members = |value: Value| value.as_object().cloned().unwrap();
-    NewVim {
-        name: "made".into(),
-        vim_type: KUBERNETES.into(),
-        interface_info: members(json!({"endpoint": "https://made.example.com"})),
-        access_info: members(json!({"bearer_token": "planted-token"})),
-        extra: KeyValuePairs::new(),
-    }
+    NewVim::new("made", KUBERNETES)
+        .interface("endpoint", "https://made.example.com")
+        .access("bearer_token", "planted-token")
 }
 
 /// A registry with one driver.
