@@ -32,7 +32,7 @@ use jiff::SignedDuration;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use vnfm_core::ports::{Backoff, Expired, PortError, Repair, VimCall};
+use vnfm_core::ports::{Backoff, Convergence, Expired, PortError, Recorded, Replacement, VimCall};
 
 /// How long after a pod's grace period its node is checked.
 const GRACE_MARGIN: SignedDuration = SignedDuration::from_secs(2);
@@ -56,12 +56,12 @@ pub(crate) async fn heal(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     (namespace, stages): (&str, &[Vec<ResolvedObject>]),
-    (handle, repair): (&Handle, &Repair),
+    (handle, change): (&Handle, &Convergence<'_>),
 ) -> Result<Vec<Vec<Option<String>>>, PortError> {
     wait_for_namespace_deletion(cx, session, namespace).await?;
-    let mut to_replace = requested_pods(repair, namespace);
+    let mut to_replace = requested_pods(change.current, &change.replace, namespace);
     to_replace.extend(failed_bare_pods(session, stages).await?);
-    let grace = delete_pods(cx, session, &to_replace, repair.with_storage).await?;
+    let grace = delete_pods(cx, session, &to_replace, change.replace.with_storage).await?;
     wait_until_deleted(cx, session, &to_replace, grace).await?;
     let known: BTreeSet<String> = handle
         .objects
@@ -99,9 +99,15 @@ async fn wait_for_namespace_deletion(
 }
 
 /// The pods of the VNFCs that the request names.
-fn requested_pods(repair: &Repair, namespace: &str) -> Vec<PodToReplace> {
-    let all = repair.inventory.vnfc_resource_info.iter();
-    let wanted = all.filter(|vnfc| repair.vnfcs.contains(&vnfc.id));
+fn requested_pods(
+    current: Option<&Recorded>,
+    replace: &Replacement,
+    namespace: &str,
+) -> Vec<PodToReplace> {
+    let all = current
+        .into_iter()
+        .flat_map(|recorded| &recorded.inventory.vnfc_resource_info);
+    let wanted = all.filter(|vnfc| replace.vnfcs.contains(&vnfc.id));
     wanted
         .map(|vnfc| {
             let stated = |name: &str| vnfc.metadata.get(name).and_then(Value::as_str);
@@ -505,15 +511,18 @@ mod tests {
             vnfc("u-2", "web-2", json!({})),
             vnfc("u-3", "web-3", json!({})),
         ];
-        let repair = Repair {
+        let current = Recorded {
             inventory: Inventory {
                 vnfc_resource_info,
                 ..Inventory::default()
             },
-            vnfcs: vec!["u-1".to_owned(), "u-3".to_owned()],
-            ..Repair::default()
+            ..Recorded::default()
         };
-        let found: Vec<(String, String, String)> = requested_pods(&repair, "a")
+        let replace = Replacement {
+            vnfcs: vec!["u-1".to_owned(), "u-3".to_owned()],
+            with_storage: false,
+        };
+        let found: Vec<(String, String, String)> = requested_pods(Some(&current), &replace, "a")
             .into_iter()
             .map(|one| (one.target.namespace.unwrap(), one.target.name, one.uid))
             .collect();

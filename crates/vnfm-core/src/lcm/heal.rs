@@ -26,7 +26,9 @@ use super::{Op, grant, hook_journal, operation_control};
 use crate::engine::Engine;
 use crate::hooks;
 use crate::overrides::SkipHooks;
-use crate::ports::{Allocated, Effects, HookHeal, InstanceRecord, PortError, Repair};
+use crate::ports::{
+    Convergence, Effects, HookHeal, InstanceRecord, PortError, Recorded, Replacement,
+};
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
@@ -222,7 +224,7 @@ async fn undo_start(op: &Op) -> Output<()> {
 /// The instance after the VNFCs were replaced.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Repaired(pub Allocated);
+pub struct Repaired(pub Recorded);
 
 impl StepOutput for Repaired {
     const STEP: &'static str = "repair";
@@ -231,17 +233,22 @@ impl StepOutput for Repaired {
 async fn repair(op: &Op) -> Output<Repaired> {
     let (vim, driver) = op.vim().await?;
     let request: HealVnfRequest = op.request()?;
-    let repair = Repair {
+    let current = Recorded {
         handle: op.instance.handle.clone(),
         inventory: inventory(&op.instance),
+        ..Recorded::default()
+    };
+    let replace = Replacement {
         vnfcs: vnfcs_to_heal(op, &request)
             .into_iter()
             .map(|vnfc| vnfc.id)
             .collect(),
         with_storage: with_storage(&request),
     };
+    let target = op.allocation()?;
+    let change = Convergence::update(&current, &target).replacing(replace);
     driver
-        .heal(&op.call(&vim), &op.allocation()?, &repair)
+        .converge(&op.call(&vim), &change, &Value::Null)
         .await
         .map(Repaired)
 }
@@ -314,7 +321,7 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     })
 }
 
-fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {
+fn healed(op: &Op, now: Recorded) -> Result<InstanceRecord, PortError> {
     let mut record = op.instance.clone();
     let mut removed = BTreeSet::new();
     for effects in effects(op)? {

@@ -48,8 +48,8 @@ pub use host::{
     CommandOutput, HostServices, HttpRequest, HttpResponse, RemoteFile, SshCommand, SshTarget,
 };
 pub use infra::{
-    Allocated, Allocation, Budget, InfraDriver, Inventory, NO_POLICIES, OwnedResource, Ownership,
-    Release, Repair, SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
+    Allocation, Budget, Convergence, InfraDriver, Inventory, NO_POLICIES, OwnedResource, Ownership,
+    Recorded, Release, Replacement, SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
 };
 pub use mgmt::{
     Declaration, DriverId, Effects, HookArtifact, HookDeclaration, HookDependent, HookDriverRef,
