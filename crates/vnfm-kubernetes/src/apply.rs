@@ -7,12 +7,13 @@
 use crate::catalog::{Catalog, Kind, Target};
 use crate::client::Session;
 use crate::errors::{self, FOREIGN, KIND, TERMINATING, VANISHED};
+use crate::identifiers::segment;
 use crate::labels::{self, FIELD_MANAGER};
 use crate::manifests::{Item, Plan};
-use crate::names::segment;
 use crate::policy;
+use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::rollout::wait_until_ready;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -23,19 +24,11 @@ use vnfm_types::VimPolicy;
 /// The interval between looks at what no watch shows.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 
-/// An object of the plan whose kind was found on the cluster.
-#[derive(Debug, Clone)]
-pub(crate) struct ResolvedObject {
-    pub(crate) item: Item,
-    pub(crate) target: Target,
-    pub(crate) watchable: bool,
-}
-
-/// Distinguishes a heal from an instantiation.
+/// Distinguishes a change of an existing instance from a creation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ApplyMode<'a> {
     /// Overwrites foreign changes to our fields, and recreates objects that are being deleted.
-    pub(crate) is_heal: bool,
+    pub(crate) restores: bool,
     /// UIDs of objects that are ours whatever their labels say.
     pub(crate) known_uids: Option<&'a BTreeSet<String>>,
 }
@@ -45,16 +38,6 @@ impl ApplyMode<'_> {
         let uid = metadata.uid.as_ref();
         uid.is_some_and(|uid| self.known_uids.is_some_and(|known| known.contains(uid)))
     }
-}
-
-/// Whether the VNF's namespace exists, and who created it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NamespaceState {
-    Absent,
-    /// Created by this instance.
-    Ours,
-    /// Existed before, or we may not read it.
-    Shared,
 }
 
 /// Looks up the kind of every object of the plan.
@@ -139,6 +122,51 @@ pub(crate) async fn namespace_state(
         Some(metadata) if labels::is_ours(&metadata, owner) => Ok(NamespaceState::Ours),
         Some(_) => Ok(NamespaceState::Shared),
     }
+}
+
+/// The object; `None` if it does not exist.
+///
+/// # Errors
+///
+/// The call failed.
+pub(crate) async fn find(
+    session: &Session<'_>,
+    target: &Target,
+) -> Result<Option<DynamicObject>, PortError> {
+    if !target.can_exist() {
+        return Ok(None);
+    }
+    let (action, name) = (format!("look at {target}"), &segment(&target.name));
+    let found = session
+        .find(&action, |client| async move {
+            target.api(client).get(name).await
+        })
+        .await;
+    found.map_err(|error| error.on(target.to_string()))
+}
+
+/// Merges `change` into an object.
+///
+/// # Errors
+///
+/// The call failed.
+pub(crate) async fn merge(
+    session: &Session<'_>,
+    target: &Target,
+    action: &str,
+    change: &Value,
+) -> Result<(), PortError> {
+    let how = &PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let (name, change) = (&segment(&target.name), &Patch::Merge(change));
+    session
+        .call(action, |client| async move {
+            target.api(client).patch(name, how, change).await
+        })
+        .await
+        .map(drop)
 }
 
 /// The metadata of an object; `None` if it does not exist.
@@ -298,7 +326,7 @@ async fn apply(
     let location = format!(" ({})", resolved.item.location);
     let mut backoff = Backoff::for_call(cx, INTERVAL);
     loop {
-        match patch(session, target, (&object, &location), how.is_heal).await {
+        match patch(session, target, (&object, &location), how.restores).await {
             Err(error) if is_not_served_yet(&error) => {
                 let reason = format!("the cluster to serve {target}");
                 if let Err(Expired) = backoff.pause(&reason).await {
@@ -316,7 +344,7 @@ fn never_served(target: &Target, location: &str) -> PortError {
     PortError::new(&KIND, action, detail).on(target.to_string())
 }
 
-/// Checks that the object does not exist or is ours; a heal waits for a pending deletion to end.
+/// Checks that the object does not exist or is ours; a change of an instance waits for a pending deletion to end.
 async fn wait_until_free(
     cx: &VimCall<'_>,
     session: &Session<'_>,
@@ -334,7 +362,7 @@ async fn wait_until_free(
         };
         let holder = finalizer_reason(&metadata);
         let reason = format!("{target} to be deleted before it is recreated{holder}");
-        if !how.is_heal || backoff.pause(&reason).await == Err(Expired) {
+        if !how.restores || backoff.pause(&reason).await == Err(Expired) {
             let (action, detail) = (format!("apply {target}"), "it is being deleted");
             return Err(PortError::new(&VANISHED, action, detail).on(target.to_string()));
         }

@@ -5,6 +5,7 @@
 
 use crate::connection::{Connection, Trust};
 use crate::errors::{self, UNREACHABLE};
+use crate::impersonation::impersonated_user;
 use futures::future::{Either, select};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -14,9 +15,6 @@ use std::time::Duration;
 use vnfm_core::ports::{Backoff, Clock, Expired, PortError, Vim, VimCall, Watcher};
 use vnfm_outbound::Destinations;
 
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest silence of the API server; watches are renewed before it ends ([`crate::watch`]).
-pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long a call of an operation is retried without a response, or with 429 or 5xx.
 const RETRY_PERIOD: SignedDuration = SignedDuration::from_secs(60);
 /// The pauses between attempts begin with the first and double up to the interval.
@@ -87,7 +85,7 @@ impl<'a> Session<'a> {
             deadline: cx.deadline,
             watcher: cx.watcher,
         };
-        let user = crate::policy::impersonated_user(cx.vim.policy(), &cx.ownership.tenant)?;
+        let user = impersonated_user(cx.vim.policy(), &cx.ownership.tenant)?;
         Ok(Self {
             limit: Some(limit),
             user,

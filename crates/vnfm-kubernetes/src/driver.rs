@@ -1,20 +1,20 @@
 //! [`KubernetesDriver`]: implements the port `InfraDriver`.
 
 use crate::amount;
-use crate::apply::{
-    self, ApplyMode, NamespaceState, ResolvedObject, find_ours, namespace_state, resolve_stages,
-};
+use crate::apply::{self, find_ours, namespace_state, resolve_stages};
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::connection::{Connection, Trust};
+use crate::converge::converge;
 use crate::delete::{Handle, delete_stages};
 use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
-use crate::heal::{heal, wait_until_complete};
+use crate::heal::wait_until_complete;
 use crate::inventory::{inventory, is_incomplete};
 use crate::manifests::Plan;
 use crate::names;
 use crate::owned::owned;
 use crate::policy;
+use crate::resolved::{NamespaceState, ResolvedObject};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -145,14 +145,9 @@ impl InfraDriver for KubernetesDriver {
         let stages = resolve_stages(&plan, &catalog).await?;
         policy::permit_resolved(&plan, &stages, cx.vim.policy(), None)?;
         let before = before.unwrap_or_default();
-        let uids = if change.current.is_some() {
-            heal(cx, &session, (&plan.namespace, &stages), (&before, change)).await?
-        } else {
-            let how = ApplyMode::default();
-            apply::apply_stages(cx, &session, &plan.namespace, &stages, how).await?
-        };
+        let planned = (plan.namespace.as_str(), stages.as_slice());
+        let handle = converge(cx, &session, planned, (&before, change)).await?;
         let inventory = complete_inventory(cx, &session, &catalog, (allocation, &stages)).await?;
-        let handle = Handle::new(&plan.namespace, &stages, &uids).with_previous(before);
         let handle = serde_json::to_value(handle).map_err(|error| unserializable(&error))?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), plan.namespace.into());

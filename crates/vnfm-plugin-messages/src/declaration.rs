@@ -5,6 +5,19 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A plugin's description of itself, read before any of its code runs.
+///
+/// ```
+/// use vnfm_plugin_sdk::messages::{Declaration, HookDeclaration};
+///
+/// let hook = HookDeclaration { undo: true, ..HookDeclaration::default() };
+/// let declaration = Declaration {
+///     name: "drain".into(),
+///     version: "1.0.0".into(),
+///     hooks: [("heal_start".to_owned(), hook)].into(),
+///     config_schema: None,
+/// };
+/// assert!(declaration.hooks["heal_start"].undo);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Declaration {

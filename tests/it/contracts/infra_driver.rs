@@ -90,13 +90,14 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         let what = |one: &vnfm::sim::ledger::Entry| format!("{} {}", one.kind, one.id);
         books.left_behind().iter().map(what).collect()
     };
+    let sizes = sizes(&what, &vdu);
     Arc::new(On {
         driver: KubernetesDriver::new(Destinations::anywhere()),
         login,
         wrong,
         impossible: with_image(&what, &vdu),
         what,
-        sizes: None,
+        sizes: Some(sizes),
         list_resources: Box::new(list_resources),
         places: None,
     })

@@ -207,3 +207,32 @@ pub const REPLACED: Code = Code {
     means: "the operation began with a plugin library that is no longer installed",
     next: "restore the file with that SHA-256 and allow it, then retry; or roll back or fail the operation",
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Released plugins parse this text.
+    #[test]
+    fn the_json_of_a_request_stays_that_of_the_released_versions() {
+        let mut request = HookRequest::new("HEAL", "heal_end", KeyValuePairs::new());
+        request.instance.id = "i".into();
+        request.deadline = jiff::Timestamp::UNIX_EPOCH.to_string();
+        let empty = r#"{"schemaVersion":1,"operation":"HEAL","hook":"heal_end","instance":{"id":"i","vnfdId":"","vnfProvider":"","vnfProductName":"","vnfSoftwareVersion":"","vnfdVersion":"","metadata":{}},"inventory":{"vnfcResourceInfo":[],"extCpInfo":[],"extVirtualLinkInfo":[],"vnfVirtualLinkResourceInfo":[],"virtualStorageResourceInfo":[]},"additionalParams":{},"inputs":{},"vims":[],"artifacts":[],"deadline":"1970-01-01T00:00:00Z","attempt":1}"#;
+        assert_eq!(serde_json::to_string(&request).unwrap(), empty);
+        request.undo = true;
+        request.vims = vec![HookVim::new("v", "cluster", "kubernetes")];
+        request.dependents = vec![HookDependent::new("o", Some("shop".into()))];
+        request.artifacts = vec![HookArtifact::new("page", "Files/page", "File")];
+        let mut heal = HookHeal::default();
+        heal.cause = Some("it hangs".into());
+        request.heal = Some(heal);
+        let text = serde_json::to_string(&request).unwrap();
+        for part in [
+            r#""hook":"heal_end","undo":true,"instance""#,
+            r#""vims":[{"id":"v","name":"cluster","vimType":"kubernetes"}],"dependents":[{"id":"o","vnfInstanceName":"shop"}],"heal":{"vnfcs":[],"cause":"it hangs","all":false},"artifacts":[{"name":"page","path":"Files/page","type":"File"}]"#,
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

@@ -292,3 +292,36 @@ async fn the_service_of_the_sample_is_an_external_connection_point() {
     world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
+
+#[tokio::test]
+async fn what_the_target_has_no_more_is_deleted_and_comes_back_with_the_former_target() {
+    let Some(world) = World::start().await else {
+        return;
+    };
+    let brief = "      terminationGracePeriodSeconds: 1\n";
+    let web = deployment(1, brief);
+    let before = package(&[(1, CONFIG), (2, &web), (3, SERVICE)], "", json!({}));
+    let target = package(&[(1, &web)], "", json!({}));
+    let created = world.instantiate(&before, 60).await.unwrap();
+    let services = world.api("v1", "Service", "services", Some(&world.namespace()));
+    let configs = world.config_maps(&world.namespace());
+    let converge = async |current: &Recorded, what: &Allocation| {
+        let change = Convergence::update(current, what);
+        let (cx, none) = (world.cx(60), Value::Null);
+        world.driver.converge(&cx, &change, &none).await.unwrap()
+    };
+    for _ in 0..2 {
+        let changed = converge(&created, &target).await;
+        assert_eq!(ids(&changed), ids(&created), "the pod stays");
+        assert_eq!(changed.handle["objects"].as_array().unwrap().len(), 1);
+        assert!(services.get_opt("web").await.unwrap().is_none());
+        assert!(configs.get_opt("page").await.unwrap().is_none());
+    }
+    let changed = converge(&created, &target).await;
+    let reversed = converge(&changed, &before).await;
+    assert_eq!(ids(&reversed), ids(&created));
+    assert!(services.get_opt("web").await.unwrap().is_some());
+    assert!(configs.get_opt("page").await.unwrap().is_some());
+    world.terminate(&before, reversed.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
