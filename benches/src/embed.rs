@@ -16,8 +16,8 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
 use vnfm::ports::{
-    Allocated, Allocation, Clock as _, InfraDriver, OwnedResource, PortError, Release, Repair, Vim,
-    VimCall, VimReport,
+    Allocation, Clock as _, Convergence, InfraDriver, OwnedResource, PortError, Recorded, Release,
+    Vim, VimCall, VimReport,
 };
 use vnfm::types::VimConnectionInfo;
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
@@ -253,16 +253,23 @@ impl InfraDriver for Waiting {
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
         self.0.check(vim).await
     }
-    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
-        self.0.prepare(cx, what).await
-    }
-    async fn allocate(
+    async fn preview(
         &self,
-        _: &VimCall<'_>,
-        _: &Allocation,
-        _: &Value,
-    ) -> Result<Allocated, PortError> {
-        pending().await
+        cx: &VimCall<'_>,
+        change: &Convergence<'_>,
+    ) -> Result<Value, PortError> {
+        self.0.preview(cx, change).await
+    }
+    async fn converge(
+        &self,
+        cx: &VimCall<'_>,
+        change: &Convergence<'_>,
+        preview: &Value,
+    ) -> Result<Recorded, PortError> {
+        if change.current.is_none() {
+            return pending().await;
+        }
+        self.0.converge(cx, change, preview).await
     }
     async fn release(
         &self,
@@ -272,20 +279,12 @@ impl InfraDriver for Waiting {
     ) -> Result<(), PortError> {
         self.0.release(cx, what, how).await
     }
-    async fn heal(
-        &self,
-        cx: &VimCall<'_>,
-        what: &Allocation,
-        repair: &Repair,
-    ) -> Result<Allocated, PortError> {
-        self.0.heal(cx, what, repair).await
-    }
     async fn observe(
         &self,
         cx: &VimCall<'_>,
         what: &Allocation,
         handle: &Value,
-    ) -> Result<Allocated, PortError> {
+    ) -> Result<Recorded, PortError> {
         self.0.observe(cx, what, handle).await
     }
     async fn owned(&self, vim: &dyn Vim, id: &str) -> Result<Vec<OwnedResource>, PortError> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! outbound <- { openstack kubernetes nfvo ssh }; types <- descriptor <- core <- { store openstack kubernetes nfvo plugin-host ssh } <- { server cli vnfm }
-//! plugin-abi <- plugin-sdk <- plugins/*
+//! { plugin-abi plugin-messages } <- plugin-sdk <- plugins/*; plugin-messages <- core
 //! ```
 
 use std::collections::BTreeMap;
@@ -18,7 +18,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-descriptor", &["vnfm-types"]),
     ("vnfm-signature", &["vnfm-descriptor"]),
     ("vnfm-lint", &["vnfm-descriptor"]),
-    ("vnfm-core", &["vnfm-types", "vnfm-descriptor"]),
+    (
+        "vnfm-core",
+        &["vnfm-types", "vnfm-descriptor", "vnfm-plugin-messages"],
+    ),
     (
         "vnfm-conformance",
         &["vnfm-types", "vnfm-schema", "vnfm-descriptor", "vnfm-core"],
@@ -31,7 +34,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-nfvo", CALLING),
     ("vnfm-ssh", CALLING),
     ("vnfm-plugin-abi", &[]),
-    ("vnfm-plugin-sdk", &["vnfm-plugin-abi"]),
+    ("vnfm-plugin-messages", &[]),
+    (
+        "vnfm-plugin-sdk",
+        &["vnfm-plugin-abi", "vnfm-plugin-messages"],
+    ),
     (
         "vnfm-plugin-host",
         &[
@@ -40,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "vnfm-descriptor",
             "vnfm-core",
             "vnfm-plugin-abi",
+            "vnfm-plugin-messages",
         ],
     ),
     ("vnfm-sim", &["vnfm-types"]),

@@ -27,12 +27,15 @@ use vnfm_types::OPENSTACK;
 const PLACES: usize = 2;
 /// Rules that create more than one instance, or replace resources.
 const LONG: &[&str] = &[
-    "an_interrupted_allocation_is_adopted",
-    "a_partial_allocation_is_released_without_a_handle",
+    "an_interrupted_creation_is_adopted",
+    "a_partial_creation_is_released_without_a_handle",
     "an_interrupted_release_is_completed",
-    "a_heal_replaces_only_the_named_vnfcs",
-    "a_repeated_heal_replaces_nothing_more",
-    "an_interrupted_heal_is_completed",
+    "only_the_named_vnfcs_are_replaced",
+    "a_repeated_replacement_replaces_nothing_more",
+    "an_interrupted_replacement_is_completed",
+    "a_change_of_size_keeps_the_other_vnfcs",
+    "an_interrupted_change_of_size_is_completed",
+    "an_interrupted_change_of_size_is_reversed",
     "a_call_ends_at_its_deadline",
     "an_observation_changes_nothing",
     "each_call_holds_a_slot",
@@ -83,6 +86,7 @@ fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
         wrong: login(&json!("a wrong password")),
         impossible: with_image(&what, &first_vdu_with_image(&what)),
         what,
+        sizes: None,
         list_resources: Box::new(move || {
             past.inventory(Path::new("/nowhere")).into_iter().collect()
         }),
@@ -186,6 +190,7 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn TestBed> {
         wrong,
         impossible: with_image(&what, &vdu),
         what,
+        sizes: None,
         list_resources: Box::new(move || past.things()),
         places: Some(PLACES),
     })

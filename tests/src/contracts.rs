@@ -30,6 +30,8 @@ pub struct On<D> {
     pub what: Allocation,
     /// An allocation that fails.
     pub impossible: Allocation,
+    /// An instance in two sizes: see [`sizes`].
+    pub sizes: Option<[Allocation; 2]>,
     /// The resources on the VIM.
     pub list_resources: ListResources,
     /// Maximum number of points at which a call is interrupted, for slow VIMs.
@@ -60,6 +62,9 @@ impl<D: InfraDriver> TestBed for On<D> {
     fn infeasible_allocation(&self) -> Option<Allocation> {
         Some(self.impossible.clone())
     }
+    fn sizes(&self) -> Option<[Allocation; 2]> {
+        self.sizes.clone()
+    }
     async fn resources(&self) -> Vec<String> {
         (self.list_resources)()
     }
@@ -80,6 +85,14 @@ pub fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
         instance_name: Some("one".into()),
         ..what
     }
+}
+
+/// An instance as `what` says, and with one more VNFC of a VDU.
+pub fn sizes(what: &Allocation, vdu: &str) -> [Allocation; 2] {
+    let mut larger = what.clone();
+    let deployment = Arc::make_mut(&mut larger.deployment);
+    *deployment.vdu_instances.get_mut(vdu).unwrap() += 1;
+    [what.clone(), larger]
 }
 
 /// The same allocation with an unknown image for `owner`, as granted by an NFVO.

@@ -184,10 +184,8 @@ impl Trial {
     }
 
     fn for_undo(&self) -> Self {
-        let request = HookRequest {
-            undo: true,
-            ..self.request.clone()
-        };
+        let mut request = self.request.clone();
+        request.undo = true;
         Self {
             driver: self.driver.clone(),
             request,
@@ -213,9 +211,7 @@ async fn undisturbed(stand: &Arc<dyn TestBed>) -> (Effects, usize) {
 }
 
 mod tried {
-    use super::{
-        Arc, Declaration, Either, HookRequest, TestBed, Trial, found, pin, select, undisturbed,
-    };
+    use super::{Arc, Declaration, Either, TestBed, Trial, found, pin, select, undisturbed};
     use serde_json::json;
     use vnfm_core::ports::ErrorKind;
     use vnfm_schema::schema_violations;
@@ -288,10 +284,7 @@ mod tried {
 
     pub(super) async fn an_undeclared_hook_is_refused(stand: Shared) {
         let mut tried = Trial::on(&stand);
-        tried.request = HookRequest {
-            hook: "no_such_hook".into(),
-            ..tried.request
-        };
+        tried.request.hook = "no_such_hook".into();
         tried.run().await.expect_err("an undeclared hook was run");
         assert_eq!(*tried.host.calls.lock().unwrap(), 0, "it called a host");
     }

@@ -49,7 +49,7 @@ pub struct Deployment {
     pub localization_language: Option<String>,
     /// The NFVO's decisions about resources; empty if the local policy grants.
     pub placement: Granted,
-    /// What `prepare` found on the VIM (flavors, images, networks), in the driver's own format.
+    /// What the driver's `preview` found on the VIM (flavors, images, networks), in the driver's own format.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub resolved: Value,
     /// The plugin that serves each hook: `name@version` by `implementation` of the VNFD.

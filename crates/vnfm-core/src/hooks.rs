@@ -10,19 +10,19 @@ use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::lcm::{Op, Operation, crash_suspects, hook_journal};
 use crate::ports::{
-    Code, DriverId, Effects, ErrorKind, HookDependent, HookDriverRef, HookInstance, HookRequest,
-    HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord,
+    Code, DriverId, Effects, ErrorKind, HookArtifact, HookDependent, HookDriverRef, HookInstance,
+    HookRequest, HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord,
 };
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
 use bounds::CheckpointSizes;
 use host::{Host, Pending};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_descriptor::{Hook, Package};
-use vnfm_types::KeyValuePairs;
+use vnfm_types::{KeyValuePairs, VnfInstance};
 
 /// Parameters of a request, to be checked against the hooks.
 pub(crate) struct ParameterCheck<'a> {
@@ -290,10 +290,8 @@ pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
             what,
         ));
     }
-    let request = HookRequest {
-        undo: true,
-        ..request(op, hook, inventory).await?
-    };
+    let mut request = request(op, hook, inventory).await?;
+    request.undo = true;
     let effects = call(op, hook, &*driver, request).await?;
     if let Some(message) = effects.message {
         op.watcher().log("info", name, &message);
@@ -365,45 +363,44 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
     }
     let mut vims = op.engine.store().vims(op.tenant()).await?;
     vims.retain(|record| record.vim.registered_by.as_deref() == Some(vnf.id.as_str()));
-    let dependents = dependents(op, &vims).await?;
-    let mut request = HookRequest {
-        schema_version: 1,
-        operation: op.record.op.operation,
-        hook: hook.operation.clone(),
-        undo: false,
-        instance: HookInstance {
-            id: vnf.id.clone(),
-            vnf_instance_name: vnf.vnf_instance_name.clone(),
-            vnfd_id: vnf.vnfd_id.clone(),
-            vnf_provider: vnf.vnf_provider.clone(),
-            vnf_product_name: vnf.vnf_product_name.clone(),
-            vnf_software_version: vnf.vnf_software_version.clone(),
-            vnfd_version: vnf.vnfd_version.clone(),
-            vdus: op.flavour()?.vdus.keys().cloned().collect(),
-            metadata: vnf.metadata.clone(),
-        },
-        inventory: inventory.clone(),
-        additional_params: params,
-        inputs: serde_json::to_value(&hook.inputs)
-            .ok()
-            .and_then(|inputs| inputs.as_object().cloned())
-            .unwrap_or_default(),
-        dependents,
-        vims: vims
-            .into_iter()
-            .map(|r| HookVim {
-                id: r.vim.id,
-                name: r.vim.name,
-                vim_type: r.vim.vim_type,
-            })
-            .collect(),
-        heal: None,
-        artifacts: hook.artifact.iter().filter_map(in_package).collect(),
-        deadline: op.deadline - hook_margin(op.engine.limits().hook),
-        attempt: op.rows.get(&hook.operation).map_or(1, |row| row.attempt),
-    };
+    let mut request = HookRequest::new(op.record.op.operation.to_string(), &hook.operation, params);
+    request.instance = instance(op)?;
+    request.inventory = inventory.clone();
+    request.inputs = serde_json::to_value(&hook.inputs)
+        .ok()
+        .and_then(|inputs| inputs.as_object().cloned())
+        .unwrap_or_default();
+    request.dependents = dependents(op, &vims).await?;
+    let vims = vims.into_iter().map(|record| record.vim);
+    request.vims = vims
+        .map(|vim| HookVim::new(vim.id, vim.name, vim.vim_type))
+        .collect();
+    request.artifacts = hook.artifact.iter().filter_map(in_package).collect();
+    let deadline = op.deadline - hook_margin(op.engine.limits().hook);
+    request.deadline = deadline.to_string();
+    request.attempt = op.rows.get(&hook.operation).map_or(1, |row| row.attempt);
     (op.operation.hook_request)(op, &mut request)?;
     Ok(request)
+}
+
+/// The instance as a hook sees it.
+fn instance(op: &Op) -> Result<HookInstance, PortError> {
+    let vnf = &op.instance.vnf;
+    let mut instance = HookInstance::default();
+    instance.id.clone_from(&vnf.id);
+    instance
+        .vnf_instance_name
+        .clone_from(&vnf.vnf_instance_name);
+    instance.vnfd_id.clone_from(&vnf.vnfd_id);
+    instance.vnf_provider.clone_from(&vnf.vnf_provider);
+    instance.vnf_product_name.clone_from(&vnf.vnf_product_name);
+    instance
+        .vnf_software_version
+        .clone_from(&vnf.vnf_software_version);
+    instance.vnfd_version.clone_from(&vnf.vnfd_version);
+    instance.vdus = op.flavour()?.vdus.keys().cloned().collect();
+    instance.metadata.clone_from(&vnf.metadata);
+    Ok(instance)
 }
 
 /// Margin by which a hook ends before its step, so that its error can name unanswered calls even on a busy machine.
@@ -428,11 +425,10 @@ async fn dependents(op: &Op, vims: &[VimRecord]) -> Result<Vec<HookDependent>, P
             }
         }
     }
-    let dependent = |(id, vnf_instance_name)| HookDependent {
-        id,
-        vnf_instance_name,
-    };
-    Ok(found.into_iter().map(dependent).collect())
+    let found = found.into_iter();
+    Ok(found
+        .map(|(id, name)| HookDependent::new(id, name))
+        .collect())
 }
 
 /// Merges `own` into `params`: objects member by member, other values replaced; a null deletes (RFC 7396).
@@ -447,9 +443,9 @@ pub(crate) fn merge_params(params: &mut KeyValuePairs, own: &KeyValuePairs) {
 }
 
 /// Describes an artifact file of the package; `None` if the artifact names an installed plugin.
-fn in_package(artifact: &vnfm_descriptor::Artifact) -> Option<Value> {
+fn in_package(artifact: &vnfm_descriptor::Artifact) -> Option<HookArtifact> {
     let path = artifact.file.as_ref()?;
-    Some(json!({"name": artifact.name, "path": path, "type": artifact.kind}))
+    Some(HookArtifact::new(&artifact.name, path, &artifact.kind))
 }
 
 const SCHEMA: Code = Code {

@@ -7,32 +7,28 @@
 use crate::catalog::{Catalog, Kind, Target};
 use crate::client::Session;
 use crate::errors::{self, FOREIGN, KIND, TERMINATING, VANISHED};
+use crate::identifiers::segment;
 use crate::labels::{self, FIELD_MANAGER};
 use crate::manifests::{Item, Plan};
-use crate::names::segment;
 use crate::policy;
+use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::rollout::wait_until_ready;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use vnfm_core::ports::{Ownership, PortError, VimCall, Waited, wait};
+use vnfm_core::ports::{Backoff, Expired, Ownership, PortError, VimCall};
 use vnfm_types::VimPolicy;
 
-/// An object of the plan whose kind was found on the cluster.
-#[derive(Debug, Clone)]
-pub(crate) struct ResolvedObject {
-    pub(crate) item: Item,
-    pub(crate) target: Target,
-    pub(crate) watchable: bool,
-}
+/// The interval between looks at what no watch shows.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Distinguishes a heal from an instantiation.
+/// Distinguishes a change of an existing instance from a creation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ApplyMode<'a> {
     /// Overwrites foreign changes to our fields, and recreates objects that are being deleted.
-    pub(crate) is_heal: bool,
+    pub(crate) restores: bool,
     /// UIDs of objects that are ours whatever their labels say.
     pub(crate) known_uids: Option<&'a BTreeSet<String>>,
 }
@@ -42,16 +38,6 @@ impl ApplyMode<'_> {
         let uid = metadata.uid.as_ref();
         uid.is_some_and(|uid| self.known_uids.is_some_and(|known| known.contains(uid)))
     }
-}
-
-/// Whether the VNF's namespace exists, and who created it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NamespaceState {
-    Absent,
-    /// Created by this instance.
-    Ours,
-    /// Existed before, or we may not read it.
-    Shared,
 }
 
 /// Looks up the kind of every object of the plan.
@@ -136,6 +122,51 @@ pub(crate) async fn namespace_state(
         Some(metadata) if labels::is_ours(&metadata, owner) => Ok(NamespaceState::Ours),
         Some(_) => Ok(NamespaceState::Shared),
     }
+}
+
+/// The object; `None` if it does not exist.
+///
+/// # Errors
+///
+/// The call failed.
+pub(crate) async fn find(
+    session: &Session<'_>,
+    target: &Target,
+) -> Result<Option<DynamicObject>, PortError> {
+    if !target.can_exist() {
+        return Ok(None);
+    }
+    let (action, name) = (format!("look at {target}"), &segment(&target.name));
+    let found = session
+        .find(&action, |client| async move {
+            target.api(client).get(name).await
+        })
+        .await;
+    found.map_err(|error| error.on(target.to_string()))
+}
+
+/// Merges `change` into an object.
+///
+/// # Errors
+///
+/// The call failed.
+pub(crate) async fn merge(
+    session: &Session<'_>,
+    target: &Target,
+    action: &str,
+    change: &Value,
+) -> Result<(), PortError> {
+    let how = &PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let (name, change) = (&segment(&target.name), &Patch::Merge(change));
+    session
+        .call(action, |client| async move {
+            target.api(client).patch(name, how, change).await
+        })
+        .await
+        .map(drop)
 }
 
 /// The metadata of an object; `None` if it does not exist.
@@ -293,71 +324,49 @@ async fn apply(
         object["metadata"]["namespace"] = namespace.as_str().into();
     }
     let location = format!(" ({})", resolved.item.location);
-    let attempt = || async {
-        match patch(session, target, (&object, &location), how.is_heal).await {
+    let mut backoff = Backoff::for_call(cx, INTERVAL);
+    loop {
+        match patch(session, target, (&object, &location), how.restores).await {
             Err(error) if is_not_served_yet(&error) => {
-                Ok(Waited::NotYet(format!("the cluster to serve {target}")))
+                let reason = format!("the cluster to serve {target}");
+                if let Err(Expired) = backoff.pause(&reason).await {
+                    return Err(never_served(target, &location));
+                }
             }
-            result => result.map(Waited::Done),
+            applied => return Ok(applied?.uid.unwrap_or_default()),
         }
-    };
-    let seen = |reason: &str| cx.watcher.waiting(reason);
-    let applied = wait(
-        cx.clock,
-        cx.deadline,
-        Duration::from_millis(100),
-        seen,
-        attempt,
-    )
-    .await?;
-    let applied = applied.ok_or_else(|| {
-        PortError::new(
-            &KIND,
-            format!("apply {target}{location}"),
-            "its CustomResourceDefinition exists, but the cluster does not serve it",
-        )
-        .on(target.to_string())
-    })?;
-    Ok(applied.uid.unwrap_or_default())
+    }
 }
 
-/// Checks that the object does not exist or is ours; a heal waits for a pending deletion to end.
+fn never_served(target: &Target, location: &str) -> PortError {
+    let action = format!("apply {target}{location}");
+    let detail = "its CustomResourceDefinition exists, but the cluster does not serve it";
+    PortError::new(&KIND, action, detail).on(target.to_string())
+}
+
+/// Checks that the object does not exist or is ours; a change of an instance waits for a pending deletion to end.
 async fn wait_until_free(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     target: &Target,
     how: ApplyMode<'_>,
 ) -> Result<(), PortError> {
-    let terminating = || {
-        let text = "it is being deleted";
-        PortError::new(&VANISHED, format!("apply {target}"), text).on(target.to_string())
-    };
-    let attempt = || async {
+    let mut backoff = Backoff::for_call(cx, INTERVAL);
+    loop {
         let found = match find_metadata(session, target).await? {
             Some(metadata) if how.knows(&metadata) => Some(metadata),
             _ => find_ours(session, cx.ownership, target).await?,
         };
-        match found {
-            Some(metadata) if metadata.deletion_timestamp.is_some() && how.is_heal => {
-                let reason = finalizer_reason(&metadata);
-                Ok(Waited::NotYet(format!(
-                    "{target} to be deleted before it is recreated{reason}"
-                )))
-            }
-            Some(metadata) if metadata.deletion_timestamp.is_some() => Err(terminating()),
-            _ => Ok(Waited::Done(())),
+        let Some(metadata) = found.filter(|metadata| metadata.deletion_timestamp.is_some()) else {
+            return Ok(());
+        };
+        let holder = finalizer_reason(&metadata);
+        let reason = format!("{target} to be deleted before it is recreated{holder}");
+        if !how.restores || backoff.pause(&reason).await == Err(Expired) {
+            let (action, detail) = (format!("apply {target}"), "it is being deleted");
+            return Err(PortError::new(&VANISHED, action, detail).on(target.to_string()));
         }
-    };
-    let seen = |reason: &str| cx.watcher.waiting(reason);
-    let free = wait(
-        cx.clock,
-        cx.deadline,
-        Duration::from_millis(100),
-        seen,
-        attempt,
-    )
-    .await?;
-    free.ok_or_else(terminating)
+    }
 }
 
 fn finalizer_reason(metadata: &ObjectMeta) -> String {

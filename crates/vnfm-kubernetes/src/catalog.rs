@@ -3,7 +3,7 @@
 
 use crate::client::Session;
 use crate::errors;
-use crate::names::{is_api_version, segment};
+use crate::identifiers::{is_api_version, segment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, APIResourceList};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};

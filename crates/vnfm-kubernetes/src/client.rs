@@ -5,23 +5,21 @@
 
 use crate::connection::{Connection, Trust};
 use crate::errors::{self, UNREACHABLE};
+use crate::impersonation::impersonated_user;
 use futures::future::{Either, select};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use vnfm_core::ports::{Clock, PortError, Vim, VimCall, Watcher};
+use vnfm_core::ports::{Backoff, Clock, Expired, PortError, Vim, VimCall, Watcher};
 use vnfm_outbound::Destinations;
 
-pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest silence of the API server; watches are renewed before it ends ([`crate::watch`]).
-pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long a call of an operation is retried without a response, or with 429 or 5xx.
 const RETRY_PERIOD: SignedDuration = SignedDuration::from_secs(60);
-/// The pause between attempts doubles from the minimum to the maximum.
-const MIN_BACKOFF: Duration = Duration::from_millis(200);
-const MAX_BACKOFF: Duration = Duration::from_secs(2);
+/// The pauses between attempts begin with the first and double up to the interval.
+const FIRST_RETRY: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Calls on one VIM, each with the connection that is current at that moment.
 pub(crate) struct Session<'a> {
@@ -47,6 +45,12 @@ impl OperationLimit<'_> {
             .duration_since(self.clock.now())
             .try_into()
             .unwrap_or(Duration::ZERO)
+    }
+
+    /// The pauses between the attempts of one call.
+    fn backoff(&self) -> Backoff<'_> {
+        let until = (self.clock.now() + RETRY_PERIOD).min(self.deadline);
+        Backoff::new(self.clock, self.watcher, until, RETRY_INTERVAL).starting_with(FIRST_RETRY)
     }
 }
 
@@ -81,7 +85,7 @@ impl<'a> Session<'a> {
             deadline: cx.deadline,
             watcher: cx.watcher,
         };
-        let user = crate::policy::impersonated_user(cx.vim.policy(), &cx.ownership.tenant)?;
+        let user = impersonated_user(cx.vim.policy(), &cx.ownership.tenant)?;
         Ok(Self {
             limit: Some(limit),
             user,
@@ -180,23 +184,21 @@ impl<'a> Session<'a> {
         let Some(limit) = self.limit else {
             return self.once(action, &run).await;
         };
-        let retry_until = limit.clock.now() + RETRY_PERIOD;
-        let mut pause = MIN_BACKOFF;
+        let mut backoff = limit.backoff();
         loop {
             let response = self.once(action, &run).await?;
             let Err(error) = &response else {
                 return Ok(response);
             };
-            let next = errors::retry_after(error).unwrap_or(pause);
-            let too_late = limit.clock.now() + next >= retry_until || next >= limit.remaining();
-            if !errors::is_transient(error) || too_late {
+            if !errors::is_transient(error) {
                 return Ok(response);
             }
             let cause = self.port_error(action, error);
             let reason = format!("VIM `{}` to answer: {}", self.vim(), cause.detail());
-            limit.watcher.waiting(&reason);
-            limit.clock.sleep(next).await;
-            pause = (pause * 2).min(MAX_BACKOFF);
+            let wanted = errors::retry_after(error);
+            if let Err(Expired) = backoff.retry(&reason, wanted).await {
+                return Ok(response);
+            }
         }
     }
 

@@ -7,7 +7,6 @@
 //! extra          namespace, proxy (an HTTP proxy; the environment's proxy is not used for any VIM)
 //! ```
 
-use crate::client::{CONNECT_TIMEOUT, READ_TIMEOUT};
 use crate::errors::{ADDRESS, CONNECTION};
 use crate::{expiry, http as wire, pem};
 use base64::Engine as _;
@@ -16,6 +15,7 @@ use jiff::Timestamp;
 use kube::{Client, Config};
 use serde_json::Value;
 use std::net::IpAddr;
+use std::time::Duration;
 use vnfm_core::ports::PortError;
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, Secret, VimConnectionInfo};
@@ -43,6 +43,10 @@ const ACCESS_MEMBERS: &[&str] = &[
     "projectName",
     "namespace",
 ];
+
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest silence of the API server; watches are renewed before it ends ([`crate::watch`]).
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Which authorities may issue the API server's certificate.
 #[derive(PartialEq, Eq)]

@@ -4,14 +4,15 @@
 //! crash is recomputed from the package. In a namespace that is not ours, everything that still carries our labels
 //! afterwards (a `StatefulSet`'s claims) is deleted as well.
 
-use crate::apply::{ResolvedObject, find_metadata};
+use crate::apply::{find_metadata, merge};
 use crate::catalog::{Catalog, Target, api, core};
 use crate::client::Session;
 use crate::errors::{self, FINALIZER, STILL_THERE};
+use crate::identifiers::segment;
 use crate::labels;
-use crate::names::segment;
 use crate::owned::list_labelled;
 use crate::ready::text;
+use crate::resolved::ResolvedObject;
 use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, uid, watch_until};
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Preconditions,
@@ -21,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vnfm_core::ports::{PortError, VimCall};
 
-/// The objects of an instance: returned by `allocate`, passed to `release`.
+/// The objects of an instance: returned by `converge`, passed to `release`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Handle {
@@ -68,19 +69,18 @@ impl Handle {
         }
     }
 
-    /// Keeps the objects that only an earlier handle has; they are released last.
-    #[must_use]
-    pub(crate) fn with_previous(self, before: Self) -> Self {
-        let now = &self.objects;
+    /// The objects of an earlier handle that this one lacks, except the VNF's namespace.
+    pub(crate) fn lacking(&self, before: &Self) -> Self {
         let is_same = |old: &CreatedObject, new: &CreatedObject| {
             (&old.kind, &old.namespace, &old.name) == (&new.kind, &new.namespace, &new.name)
                 && group(&old.api_version) == group(&new.api_version)
         };
-        let mut objects = before.objects;
-        objects.retain(|old| !now.iter().any(|new| is_same(old, new)));
-        objects.extend(self.objects);
+        let own = Target::namespace(&self.namespace);
+        let mut objects = before.objects.clone();
+        objects
+            .retain(|old| old.target() != own && !self.objects.iter().any(|new| is_same(old, new)));
         Self {
-            namespace: self.namespace,
+            namespace: self.namespace.clone(),
             objects,
         }
     }
@@ -220,24 +220,8 @@ async fn other_instance(
 
 async fn hand_over(session: &Session<'_>, own: &Target, new_owner: &str) -> Result<(), PortError> {
     let change = serde_json::json!({"metadata": {"labels": {labels::INSTANCE: new_owner}}});
-    let change = kube::api::Patch::Merge(&change);
-    let (how, change) = (
-        &kube::api::PatchParams {
-            field_manager: Some(labels::FIELD_MANAGER.to_owned()),
-            ..Default::default()
-        },
-        &change,
-    );
-    let (action, name) = (
-        format!("hand {own} over to instance `{new_owner}`"),
-        &segment(&own.name),
-    );
-    session
-        .call(&action, |client| async move {
-            own.api(client).patch(name, how, change).await
-        })
-        .await
-        .map(drop)
+    let action = format!("hand {own} over to instance `{new_owner}`");
+    merge(session, own, &action, &change).await
 }
 
 async fn delete_leftovers(
@@ -263,7 +247,7 @@ async fn delete_leftovers(
 }
 
 /// Deletes those of `targets` that exist and are ours, and waits for their deletion.
-async fn delete_objects(
+pub(crate) async fn delete_objects(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     targets: &[Target],
@@ -518,6 +502,33 @@ mod tests {
         );
         let written = serde_json::to_value(&handle).unwrap();
         assert_eq!(serde_json::from_value::<Handle>(written).unwrap(), handle);
+    }
+
+    #[test]
+    fn what_the_target_has_no_more_is_pruned_last_stage_first() {
+        let handle = |objects: Vec<CreatedObject>| Handle {
+            namespace: "a".into(),
+            objects,
+        };
+        let own = created_object(&Target::namespace("a"), 0, Some("u".into()));
+        let mut upgraded = object("b", 0, true);
+        upgraded.api_version = "v2".into();
+        let before = handle(vec![
+            own,
+            object("foreign", 0, false),
+            object("b", 0, true),
+            object("c", 1, true),
+            object("d", 2, true),
+        ]);
+        let now = handle(vec![upgraded]);
+        let names: Vec<Vec<String>> = now
+            .lacking(&before)
+            .deletion_order()
+            .into_iter()
+            .map(|stage| stage.into_iter().map(|target| target.name).collect())
+            .collect();
+        assert_eq!(names, [vec!["d".to_owned()], vec!["c".to_owned()]]);
+        assert_eq!(before.lacking(&before).objects, []);
     }
 
     #[test]

@@ -1,27 +1,27 @@
 //! [`KubernetesDriver`]: implements the port `InfraDriver`.
 
 use crate::amount;
-use crate::apply::{
-    self, ApplyMode, NamespaceState, ResolvedObject, find_ours, namespace_state, resolve_stages,
-};
+use crate::apply::{self, find_ours, namespace_state, resolve_stages};
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::connection::{Connection, Trust};
+use crate::converge::converge;
 use crate::delete::{Handle, delete_stages};
 use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
-use crate::heal::{heal, wait_until_complete};
+use crate::heal::wait_until_complete;
 use crate::inventory::{inventory, is_incomplete};
 use crate::manifests::Plan;
 use crate::names;
 use crate::owned::owned;
 use crate::policy;
+use crate::resolved::{NamespaceState, ResolvedObject};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
-    Allocated, Allocation, Granted, InfraDriver, Inventory, OwnedResource, PortError, Release,
-    Repair, Vim, VimCall, VimReport,
+    Allocation, Convergence, Granted, InfraDriver, Inventory, OwnedResource, PortError, Recorded,
+    Release, Vim, VimCall, VimReport,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
@@ -100,7 +100,12 @@ impl InfraDriver for KubernetesDriver {
         })
     }
 
-    async fn prepare(&self, cx: &VimCall<'_>, allocation: &Allocation) -> Result<Value, PortError> {
+    async fn preview(
+        &self,
+        cx: &VimCall<'_>,
+        change: &Convergence<'_>,
+    ) -> Result<Value, PortError> {
+        let allocation = change.target;
         check_supported(&allocation.deployment.placement)?;
         let session = Session::for_operation(cx, &self.to)?;
         let plan = read_plan(cx, allocation, session.namespace().await?).await?;
@@ -120,35 +125,33 @@ impl InfraDriver for KubernetesDriver {
         Ok(json!({"namespace": plan.namespace, "objects": plan.items().count()}))
     }
 
-    async fn allocate(
+    async fn converge(
         &self,
         cx: &VimCall<'_>,
-        allocation: &Allocation,
-        prepared: &Value,
-    ) -> Result<Allocated, PortError> {
-        let session = Session::for_operation(cx, &self.to)?;
-        let namespace = prepared
-            .get("namespace")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
-        let namespace = if namespace.is_some() {
-            namespace
-        } else {
-            session.namespace().await?
+        change: &Convergence<'_>,
+        preview: &Value,
+    ) -> Result<Recorded, PortError> {
+        let (session, allocation) = (Session::for_operation(cx, &self.to)?, change.target);
+        let before = serde_json::from_value::<Handle>(change.handle().clone()).ok();
+        let previewed = || preview.get("namespace").and_then(Value::as_str);
+        let namespace = before.as_ref().map(|handle| handle.namespace.clone());
+        let namespace = match namespace.or_else(|| previewed().map(str::to_owned)) {
+            None => session.namespace().await?,
+            known => known,
         };
         let plan = read_plan(cx, allocation, namespace).await?;
         check_plan(allocation, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = resolve_stages(&plan, &catalog).await?;
         policy::permit_resolved(&plan, &stages, cx.vim.policy(), None)?;
-        let how = ApplyMode::default();
-        let uids = apply::apply_stages(cx, &session, &plan.namespace, &stages, how).await?;
+        let before = before.unwrap_or_default();
+        let planned = (plan.namespace.as_str(), stages.as_slice());
+        let handle = converge(cx, &session, planned, (&before, change)).await?;
         let inventory = complete_inventory(cx, &session, &catalog, (allocation, &stages)).await?;
-        let handle = Handle::new(&plan.namespace, &stages, &uids);
         let handle = serde_json::to_value(handle).map_err(|error| unserializable(&error))?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), plan.namespace.into());
-        Ok(Allocated {
+        Ok(Recorded {
             handle,
             inventory,
             metadata,
@@ -169,43 +172,12 @@ impl InfraDriver for KubernetesDriver {
         delete_stages(cx, &session, &namespace, &stages, how.grace_seconds).await
     }
 
-    async fn heal(
-        &self,
-        cx: &VimCall<'_>,
-        allocation: &Allocation,
-        repair: &Repair,
-    ) -> Result<Allocated, PortError> {
-        let session = Session::for_operation(cx, &self.to)?;
-        let handle = serde_json::from_value::<Handle>(repair.handle.clone()).ok();
-        let namespace = match &handle {
-            Some(handle) => Some(handle.namespace.clone()),
-            None => session.namespace().await?,
-        };
-        let plan = read_plan(cx, allocation, namespace).await?;
-        check_plan(allocation, &plan)?;
-        let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
-        let stages = resolve_stages(&plan, &catalog).await?;
-        policy::permit_resolved(&plan, &stages, cx.vim.policy(), None)?;
-        let before = handle.unwrap_or_default();
-        let uids = heal(cx, &session, (&plan.namespace, &stages), (&before, repair)).await?;
-        let inventory = complete_inventory(cx, &session, &catalog, (allocation, &stages)).await?;
-        let handle = Handle::new(&plan.namespace, &stages, &uids).with_previous(before);
-        let handle = serde_json::to_value(handle).map_err(|error| unserializable(&error))?;
-        let mut metadata = KeyValuePairs::new();
-        metadata.insert("namespace".into(), plan.namespace.into());
-        Ok(Allocated {
-            handle,
-            inventory,
-            metadata,
-        })
-    }
-
     async fn observe(
         &self,
         cx: &VimCall<'_>,
         allocation: &Allocation,
         handle: &Value,
-    ) -> Result<Allocated, PortError> {
+    ) -> Result<Recorded, PortError> {
         let session = Session::for_operation(cx, &self.to)?;
         let (namespace, stages) = match serde_json::from_value::<Handle>(handle.clone()) {
             Ok(handle) => (handle.namespace.clone(), handle.deletion_order()),
@@ -225,7 +197,7 @@ impl InfraDriver for KubernetesDriver {
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), namespace.into());
         // A lost handle stays lost: release then searches for everything that the package describes.
-        Ok(Allocated {
+        Ok(Recorded {
             handle: handle.clone(),
             inventory,
             metadata,

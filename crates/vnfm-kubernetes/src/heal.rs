@@ -1,13 +1,5 @@
-//! Heals: replaces the requested pods, and restores objects of the manifests that are missing or were edited.
-//!
-//! ```text
-//! delete   each requested pod by its UID; skips one that is missing or has a successor of the same name
-//! wait     until all of them are deleted
-//! apply    every manifest in order, overwriting foreign changes to our fields; each stage ready before the next
-//! wait     until every workload has its desired number of Ready pods, none of them a replaced one
-//! ```
-//! Idempotent: the UIDs come from the record from before the operation, so a successor is never replaced. With storage,
-//! claims that only those pods mount are deleted and recreated too.
+//! Deletes the pods of a change: those to replace by their UID, so that a successor of the same name is never deleted. With
+//! storage, claims that only those pods mount are deleted too.
 //!
 //! A pod whose node does not respond never terminates by itself:
 //!
@@ -17,23 +9,23 @@
 //! | is not Ready | is force-deleted after its grace period | is kept, as it may still run: see [`HANGING`] |
 //! | is Ready, or we may not read it | is waited for | is waited for |
 
-use crate::apply::{self, ApplyMode, ResolvedObject, namespace_state};
+use crate::apply;
 use crate::catalog::{Target, core};
 use crate::client::Session;
-use crate::delete::Handle;
 use crate::diagnostics::{controller, is_pod_of};
-use crate::errors::{self, HANGING, NOT_READY, STILL_THERE, TERMINATING};
+use crate::errors::{self, HANGING, NOT_READY, STILL_THERE};
+use crate::identifiers::segment;
 use crate::labels;
-use crate::names::segment;
 use crate::ready::{condition_is, text};
+use crate::resolved::ResolvedObject;
 use crate::rollout::{self, check_stage, with_diagnostics};
+use crate::surplus::{pod_target, pods_of};
 use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, uid, watch_until};
 use jiff::SignedDuration;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::time::Duration;
-use vnfm_core::ports::{PortError, Repair, VimCall, Waited, wait};
+use vnfm_core::ports::{Convergence, PortError, Recorded, Replacement, VimCall};
 
 /// How long after a pod's grace period its node is checked.
 const GRACE_MARGIN: SignedDuration = SignedDuration::from_secs(2);
@@ -41,85 +33,71 @@ const GRACE_MARGIN: SignedDuration = SignedDuration::from_secs(2);
 const DEFAULT_GRACE: i64 = 30;
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// A pod to be replaced.
+/// A pod that is being deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PodToReplace {
+pub(crate) struct DoomedPod {
     target: Target,
     uid: String,
 }
 
-/// Heals and returns the UIDs of the manifests' objects in order.
+/// Deletes the pods to replace, and waits until they are deleted.
 ///
 /// # Errors
 ///
 /// The API server's error, or what was incomplete at the deadline; the same call resumes.
-pub(crate) async fn heal(
+pub(crate) async fn delete_replaced(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     (namespace, stages): (&str, &[Vec<ResolvedObject>]),
-    (handle, repair): (&Handle, &Repair),
-) -> Result<Vec<Vec<Option<String>>>, PortError> {
-    wait_for_namespace_deletion(cx, session, namespace).await?;
-    let mut to_replace = requested_pods(repair, namespace);
-    to_replace.extend(failed_bare_pods(session, stages).await?);
-    let grace = delete_pods(cx, session, &to_replace, repair.with_storage).await?;
-    wait_until_deleted(cx, session, &to_replace, grace).await?;
-    let known: BTreeSet<String> = handle
-        .objects
-        .iter()
-        .filter_map(|made| made.uid.clone())
-        .collect();
-    let how = ApplyMode {
-        is_heal: true,
-        known_uids: Some(&known),
-    };
-    let uids = apply::apply_stages(cx, session, namespace, stages, how).await?;
-    wait_until_complete(cx, session, stages, &to_replace).await?;
-    Ok(uids)
+    change: &Convergence<'_>,
+) -> Result<Vec<DoomedPod>, PortError> {
+    let mut doomed = requested_pods(change.current, &change.replace, namespace);
+    doomed.extend(failed_bare_pods(session, stages).await?);
+    let grace = delete_pods(cx, session, &doomed, change.replace.with_storage).await?;
+    wait_until_deleted(cx, session, &doomed, grace).await?;
+    Ok(doomed)
 }
 
-/// Waits while the namespace is being deleted.
-async fn wait_for_namespace_deletion(
+/// Waits until the pods that `workloads` lose are deleted.
+///
+/// # Errors
+///
+/// As [`delete_replaced`].
+pub(crate) async fn wait_for_surplus(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    namespace: &str,
+    workloads: &[&Target],
 ) -> Result<(), PortError> {
-    let attempt = || async {
-        match namespace_state(session, cx.ownership, namespace).await {
-            Err(error) if error.code() == &TERMINATING => Ok(Waited::NotYet(format!(
-                "namespace `{namespace}` to be deleted before it is recreated"
-            ))),
-            state => state.map(|_| Waited::Done(())),
+    let (mut doomed, mut grace) = (Vec::new(), DEFAULT_GRACE);
+    for workload in workloads {
+        for pod in pods_of(cx, session, workload).await? {
+            if pod.metadata.deletion_timestamp.is_some() {
+                let stated = pod.metadata.deletion_grace_period_seconds;
+                grace = grace.max(stated.unwrap_or_default());
+                doomed.push(DoomedPod {
+                    target: pod_target(&pod),
+                    uid: pod.metadata.uid.unwrap_or_default(),
+                });
+            }
         }
-    };
-    let seen = |reason: &str| cx.watcher.waiting(reason);
-    let free = wait(
-        cx.clock,
-        cx.deadline,
-        Duration::from_millis(200),
-        seen,
-        attempt,
-    )
-    .await?;
-    free.ok_or_else(|| {
-        let target = Target::namespace(namespace);
-        PortError::new(
-            &TERMINATING,
-            format!("use {target}"),
-            "it is still being deleted",
-        )
-        .on(target.to_string())
-    })
+    }
+    wait_until_deleted(cx, session, &doomed, SignedDuration::from_secs(grace)).await
 }
 
 /// The pods of the VNFCs that the request names.
-fn requested_pods(repair: &Repair, namespace: &str) -> Vec<PodToReplace> {
-    let all = repair.inventory.vnfc_resource_info.iter();
-    let wanted = all.filter(|vnfc| repair.vnfcs.contains(&vnfc.id));
+fn requested_pods(
+    current: Option<&Recorded>,
+    replace: &Replacement,
+    namespace: &str,
+) -> Vec<DoomedPod> {
+    let all = current
+        .into_iter()
+        .flat_map(|recorded| &recorded.inventory.vnfc_resource_info);
+    let wanted = all.filter(|vnfc| replace.vnfcs.contains(&vnfc.id));
     wanted
         .map(|vnfc| {
             let stated = |name: &str| vnfc.metadata.get(name).and_then(Value::as_str);
-            PodToReplace {
+            DoomedPod {
                 target: Target {
                     resource: core("Pod", "pods"),
                     namespace: Some(stated("namespace").unwrap_or(namespace).to_owned()),
@@ -135,18 +113,18 @@ fn requested_pods(repair: &Repair, namespace: &str) -> Vec<PodToReplace> {
 async fn failed_bare_pods(
     session: &Session<'_>,
     stages: &[Vec<ResolvedObject>],
-) -> Result<Vec<PodToReplace>, PortError> {
+) -> Result<Vec<DoomedPod>, PortError> {
     let mut found = Vec::new();
     for resolved in stages.iter().flatten() {
         let target = &resolved.target;
         if target.resource != core("Pod", "pods") {
             continue;
         }
-        if let Some(pod) = get(session, target).await?
+        if let Some(pod) = apply::find(session, target).await?
             && text(&pod.data, "/status/phase") == "Failed"
         {
             let uid = pod.metadata.uid.unwrap_or_default();
-            found.push(PodToReplace {
+            found.push(DoomedPod {
                 target: target.clone(),
                 uid,
             });
@@ -155,36 +133,23 @@ async fn failed_bare_pods(
     Ok(found)
 }
 
-async fn get(session: &Session<'_>, target: &Target) -> Result<Option<DynamicObject>, PortError> {
-    if !target.can_exist() {
-        return Ok(None);
-    }
-    let (action, name) = (format!("look at {target}"), &segment(&target.name));
-    let found = session
-        .find(&action, |client| async move {
-            target.api(client).get(name).await
-        })
-        .await;
-    found.map_err(|error| error.on(target.to_string()))
-}
-
 /// Deletes those of the pods that still exist; returns the longest grace period among them.
 async fn delete_pods(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    to_replace: &[PodToReplace],
+    doomed: &[DoomedPod],
     with_storage: bool,
 ) -> Result<SignedDuration, PortError> {
     let mut longest = 0;
-    for one in to_replace {
-        let Some(pod) = get(session, &one.target).await? else {
+    for one in doomed {
+        let Some(pod) = apply::find(session, &one.target).await? else {
             continue;
         };
         if pod.metadata.uid.as_deref() != Some(&one.uid) {
             continue;
         }
         if with_storage {
-            delete_claims(cx, session, to_replace, &pod).await?;
+            delete_claims(cx, session, doomed, &pod).await?;
         }
         let stated = pod
             .data
@@ -231,7 +196,7 @@ async fn delete(
 async fn delete_claims(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    to_replace: &[PodToReplace],
+    doomed: &[DoomedPod],
     pod: &DynamicObject,
 ) -> Result<(), PortError> {
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
@@ -246,7 +211,7 @@ async fn delete_claims(
         )
         .await?;
     let stays = |other: &&DynamicObject| {
-        to_replace
+        doomed
             .iter()
             .all(|one| other.metadata.uid.as_deref() != Some(&one.uid))
     };
@@ -297,14 +262,14 @@ fn claims(pod: &Value) -> impl Iterator<Item = &str> {
 async fn wait_until_deleted(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    to_replace: &[PodToReplace],
+    doomed: &[DoomedPod],
     grace: SignedDuration,
 ) -> Result<(), PortError> {
-    if to_replace.is_empty() {
+    if doomed.is_empty() {
         return Ok(());
     }
     let mut feeds: Vec<Feed> = Vec::new();
-    for one in to_replace {
+    for one in doomed {
         let selector = labels::selector(cx.ownership);
         let target = &one.target;
         let feed = Feed::labelled(&target.resource, target.namespace.as_deref(), &selector);
@@ -318,21 +283,17 @@ async fn wait_until_deleted(
         ..*cx
     };
     let WaitEnd::Expired { cache, .. } =
-        watch_until(&first, session, &feeds, |s| check_deleted(s, to_replace)).await?
+        watch_until(&first, session, &feeds, |s| check_deleted(s, doomed)).await?
     else {
         return Ok(());
     };
-    for (one, pod) in remaining(&cache, to_replace) {
+    for (one, pod) in remaining(&cache, doomed) {
         force_delete_if_node_is_dead(cx, session, one, pod).await?;
     }
-    match watch_until(cx, session, &feeds, |cache| {
-        check_deleted(cache, to_replace)
-    })
-    .await?
-    {
+    match watch_until(cx, session, &feeds, |cache| check_deleted(cache, doomed)).await? {
         WaitEnd::Done(()) => Ok(()),
         WaitEnd::Expired { cache, reason } => {
-            let object = remaining(&cache, to_replace)
+            let object = remaining(&cache, doomed)
                 .next()
                 .map(|(one, _)| one.target.to_string());
             let object = object.unwrap_or_default();
@@ -343,17 +304,17 @@ async fn wait_until_deleted(
 
 fn remaining<'a>(
     cache: &'a ObjectCache,
-    to_replace: &'a [PodToReplace],
-) -> impl Iterator<Item = (&'a PodToReplace, &'a Value)> {
-    to_replace.iter().filter_map(|one| {
+    doomed: &'a [DoomedPod],
+) -> impl Iterator<Item = (&'a DoomedPod, &'a Value)> {
+    doomed.iter().filter_map(|one| {
         let target = &one.target;
         let pod = cache.get(&target.resource, target.namespace.as_deref(), &target.name)?;
         (uid(pod) == one.uid).then_some((one, pod))
     })
 }
 
-fn check_deleted(cache: &ObjectCache, to_replace: &[PodToReplace]) -> Verdict<()> {
-    let mut left = remaining(cache, to_replace);
+fn check_deleted(cache: &ObjectCache, doomed: &[DoomedPod]) -> Verdict<()> {
+    let mut left = remaining(cache, doomed);
     let Some((one, pod)) = left.next() else {
         return Verdict::Done(());
     };
@@ -374,7 +335,7 @@ fn check_deleted(cache: &ObjectCache, to_replace: &[PodToReplace]) -> Verdict<()
 async fn force_delete_if_node_is_dead(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    one: &PodToReplace,
+    one: &DoomedPod,
     pod: &Value,
 ) -> Result<(), PortError> {
     let node = text(pod, "/spec/nodeName");
@@ -383,7 +344,7 @@ async fn force_delete_if_node_is_dead(
         namespace: None,
         name: node.to_owned(),
     };
-    let found = match get(session, &target).await {
+    let found = match apply::find(session, &target).await {
         Err(error) if error.code() == &errors::FORBIDDEN => return Ok(()),
         found => found?,
     };
@@ -432,7 +393,7 @@ pub(crate) async fn wait_until_complete(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     stages: &[Vec<ResolvedObject>],
-    to_replace: &[PodToReplace],
+    doomed: &[DoomedPod],
 ) -> Result<(), PortError> {
     let watched: Vec<&ResolvedObject> = stages
         .iter()
@@ -446,7 +407,7 @@ pub(crate) async fn wait_until_complete(
     let none = BTreeSet::new();
     let check = |cache: &ObjectCache| match (
         check_stage(cache, &watched, &none),
-        incomplete_workload(cache, &watched, to_replace),
+        incomplete_workload(cache, &watched, doomed),
     ) {
         (Verdict::Done(()), Some((target, reason))) => {
             Verdict::NotYet(format!("{target}: {reason}"))
@@ -456,7 +417,7 @@ pub(crate) async fn wait_until_complete(
     match watch_until(cx, session, &feeds, check).await? {
         WaitEnd::Done(()) => Ok(()),
         WaitEnd::Expired { cache, reason } => {
-            let (object, reason) = match incomplete_workload(&cache, &watched, to_replace) {
+            let (object, reason) = match incomplete_workload(&cache, &watched, doomed) {
                 Some((target, reason)) => {
                     (target.to_string(), with_diagnostics(&cache, target, reason))
                 }
@@ -472,7 +433,7 @@ pub(crate) async fn wait_until_complete(
 fn incomplete_workload<'a>(
     cache: &ObjectCache,
     watched: &[&'a ResolvedObject],
-    to_replace: &[PodToReplace],
+    doomed: &[DoomedPod],
 ) -> Option<(&'a Target, String)> {
     watched.iter().find_map(|resolved| {
         let target = &resolved.target;
@@ -489,7 +450,7 @@ fn incomplete_workload<'a>(
                 && is_pod_of(pod, &target.resource.kind, &target.name)
                 && pod.pointer("/metadata/deletionTimestamp").is_none()
                 && condition_is(pod, "Ready", "True")
-                && to_replace.iter().all(|one| one.uid != uid(pod))
+                && doomed.iter().all(|one| one.uid != uid(pod))
         };
         let there = cache.all("Pod").filter(works).count() as u64;
         (there < wanted).then(|| (target, format!("{there} of {wanted} pods are ready")))
@@ -519,15 +480,18 @@ mod tests {
             vnfc("u-2", "web-2", json!({})),
             vnfc("u-3", "web-3", json!({})),
         ];
-        let repair = Repair {
+        let current = Recorded {
             inventory: Inventory {
                 vnfc_resource_info,
                 ..Inventory::default()
             },
-            vnfcs: vec!["u-1".to_owned(), "u-3".to_owned()],
-            ..Repair::default()
+            ..Recorded::default()
         };
-        let found: Vec<(String, String, String)> = requested_pods(&repair, "a")
+        let replace = Replacement {
+            vnfcs: vec!["u-1".to_owned(), "u-3".to_owned()],
+            with_storage: false,
+        };
+        let found: Vec<(String, String, String)> = requested_pods(Some(&current), &replace, "a")
             .into_iter()
             .map(|one| (one.target.namespace.unwrap(), one.target.name, one.uid))
             .collect();

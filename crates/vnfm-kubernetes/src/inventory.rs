@@ -7,17 +7,19 @@
 //! A pod's addresses are on the first connection point of its VDU. A pod whose workload belongs to no VDU is not a VNFC;
 //! if the package has no VDUs (an ASD), each workload's name serves as one.
 
-use crate::catalog::{Catalog, Target, api, core};
+use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::labels;
+use crate::owned::pods;
 use crate::ready::text;
+use crate::replicas::{has_replicas, replicas, vdu_of};
 use crate::services::external_cps;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Inventory, PortError, VimCall};
-use vnfm_descriptor::{Flavour, Vdu};
+use vnfm_descriptor::Flavour;
 use vnfm_types::{
     CpProtocolInfo, IpAddressesInfo, IpOverEthernetAddressInfo, ResourceHandle, VnfcCpInfo,
     VnfcResourceInfo,
@@ -49,7 +51,8 @@ pub(crate) async fn inventory(
     };
     let mut vdu_pods = Vec::new();
     for namespace in namespaces {
-        for pod in pods(session, namespace, &labels::selector(cx.ownership)).await? {
+        let pods = pods(session, namespace, &labels::selector(cx.ownership)).await?;
+        for pod in pods.into_iter().filter(is_current) {
             let workload = owners.workload(namespace, &pod.metadata).await?;
             let vdu = vdu_of(flavour, &workload.0, &workload.1).map(|vdu| &vdu.name);
             // An ASD has no VDUs: each workload counts as one.
@@ -90,56 +93,20 @@ pub(crate) fn is_incomplete<'a>(
         let Some(vdu) = vdu_of(flavour, kind, &target.name) else {
             return false;
         };
-        let wanted = match kind {
-            "Deployment" | "StatefulSet" | "ReplicaSet" => object
-                .pointer("/spec/replicas")
-                .and_then(Value::as_u64)
-                .unwrap_or(1),
-            _ => 0,
+        let wanted = if has_replicas(kind) {
+            replicas(object)
+        } else {
+            0
         };
         let all = inventory.vnfc_resource_info.iter();
         (all.filter(|vnfc| vnfc.vdu_id == vdu.name).count() as u64) < wanted
     })
 }
 
-async fn pods(
-    session: &Session<'_>,
-    namespace: &str,
-    selector: &str,
-) -> Result<Vec<DynamicObject>, PortError> {
-    let params = ListParams::default().labels(selector);
-    let params = &params;
-    let listed = session
-        .call(
-            &format!("list the pods in namespace `{namespace}`"),
-            |client| async move {
-                let pods: Api<DynamicObject> = api(client, &core("Pod", "pods"), Some(namespace));
-                pods.list(params).await
-            },
-        )
-        .await?;
-    let ended =
-        |pod: &DynamicObject| matches!(text(&pod.data, "/status/phase"), "Succeeded" | "Failed");
-    Ok(listed
-        .items
-        .into_iter()
-        .filter(|pod| pod.metadata.deletion_timestamp.is_none() && !ended(pod))
-        .collect())
-}
-
-/// The VDU that a workload implements, if any.
-fn vdu_of<'a>(flavour: &'a Flavour, kind: &str, name: &str) -> Option<&'a Vdu> {
-    let stated = |vdu: &&Vdu| {
-        vdu.mcio
-            .as_ref()
-            .is_some_and(|mcio| mcio.name == name && mcio.kind == kind)
-    };
-    let named = |vdu: &&Vdu| vdu.display_name == name;
-    let vdus = || flavour.vdus.values();
-    vdus()
-        .find(stated)
-        .or_else(|| vdus().find(named))
-        .or_else(|| flavour.vdus.get(name))
+/// Whether the pod runs or will run.
+fn is_current(pod: &DynamicObject) -> bool {
+    let ended = matches!(text(&pod.data, "/status/phase"), "Succeeded" | "Failed");
+    pod.metadata.deletion_timestamp.is_none() && !ended
 }
 
 fn vnfc(cx: &VimCall<'_>, flavour: &Flavour, vdu: &str, pod: &DynamicObject) -> VnfcResourceInfo {
@@ -302,6 +269,7 @@ impl OwnerLookup<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::core;
 
     #[test]
     fn an_inventory_is_incomplete_if_a_vdu_has_fewer_pods_than_replicas() {

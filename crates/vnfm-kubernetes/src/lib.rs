@@ -6,10 +6,11 @@
 //! package + request ── manifests   order file, variables, namespace ──> objects in stages
 //!                      catalog     any kind, by discovery
 //!                      policy      what VIM and role allow, checked before anything is created
+//!                      replicas    another number of a VDU's pods
 //!                      apply       creates or adopts objects with our labels, refuses others
 //!                      rollout     waits for a stage: watch ── ready (is it ready?), diagnostics (why not?)
 //!                      inventory   pods as VNFCs, services as external CPs
-//!                      heal        replaces pods, restores objects that were deleted or edited
+//!                      converge    the one path of every change: heal (pods to replace), surplus (pods to lose), apply, prune
 //!                      delete      in reverse order, waits for each stage
 //!                      owned       objects that carry our labels
 //! ```
@@ -20,6 +21,7 @@ mod apply;
 mod catalog;
 mod client;
 mod connection;
+mod converge;
 mod delete;
 mod diagnostics;
 mod driver;
@@ -27,6 +29,8 @@ pub mod errors;
 mod expiry;
 mod heal;
 mod http;
+mod identifiers;
+mod impersonation;
 mod inventory;
 mod labels;
 mod manifests;
@@ -36,8 +40,11 @@ mod pem;
 mod pod_security;
 mod policy;
 mod ready;
+mod replicas;
+mod resolved;
 mod rollout;
 mod services;
+mod surplus;
 mod template;
 mod watch;
 

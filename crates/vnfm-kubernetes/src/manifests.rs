@@ -9,7 +9,8 @@
 //! member: see [`crate::template`].
 
 use crate::errors::{MANIFEST, VALUE, VARIABLE};
-use crate::names::is_label;
+use crate::identifiers::is_label;
+use crate::replicas::set_replicas;
 use crate::template::{self, BytesLeft, TemplateError};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -76,6 +77,8 @@ impl Plan {
             count += items.len();
             stages.push(items);
         }
+        let objects = stages.iter_mut().flatten().map(|item| &mut item.object);
+        set_replicas(objects, allocation)?;
         let is_named = namespace != default;
         let plan = Self {
             namespace,

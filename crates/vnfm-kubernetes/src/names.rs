@@ -9,20 +9,18 @@
 //! | keys of labels and annotations | qualified name: `[SUBDOMAIN/]NAME` |
 //!
 //! <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>. [`check`] refuses a plan before anything
-//! is created. Names that earlier versions recorded unchecked never fail a request: [`segment`] encodes them, and an
+//! is created. Names that earlier versions recorded unchecked never fail a request: [`crate::identifiers::segment`] encodes them, and an
 //! object with an invalid name ([`Target::can_exist`]) counts as absent.
 
 use crate::catalog::Target;
 use crate::errors::MANIFEST;
+use crate::identifiers::{
+    is_api_version, is_label, is_label_value, is_qualified, is_segment, is_subdomain,
+};
 use crate::manifests::{Item, Plan};
 use serde_json::Value;
-use std::fmt::Write as _;
 use vnfm_core::ports::PortError;
 
-/// Longest name of an object.
-const MAX_NAME_LEN: usize = 253;
-/// Longest RFC 1123 label.
-const MAX_LABEL_LEN: usize = 63;
 /// Characters of an invalid name that an error quotes.
 const MAX_QUOTED_CHARS: usize = 80;
 
@@ -186,73 +184,6 @@ impl Target {
     }
 }
 
-/// Percent-encodes a name as one path segment.
-pub(crate) fn segment(name: &str) -> String {
-    const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@";
-    let mut written = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
-            written.push(char::from(byte));
-        } else {
-            let _ = write!(written, "%{byte:02X}"); // writing to a String cannot fail
-        }
-    }
-    written
-}
-
-/// Whether `text` is `VERSION` or `GROUP/VERSION`.
-pub(crate) fn is_api_version(text: &str) -> bool {
-    match text.split_once('/') {
-        Some((group, version)) => is_subdomain(group) && is_label(version),
-        None => is_label(text),
-    }
-}
-
-/// Whether `name` is an RFC 1123 label: 1 to 63 characters.
-pub(crate) fn is_label(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=MAX_LABEL_LEN).contains(&name.len())
-        && name.chars().all(inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-}
-
-/// An RFC 1123 subdomain as Kubernetes defines it: its parts may be longer than a label.
-fn is_subdomain(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let is_part = |part: &str| {
-        !part.is_empty()
-            && part.chars().all(inner)
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-    };
-    name.len() <= MAX_NAME_LEN && name.split('.').all(is_part)
-}
-
-fn is_segment(name: &str) -> bool {
-    (1..=MAX_NAME_LEN).contains(&name.len())
-        && !matches!(name, "." | "..")
-        && !name.contains(['/', '%'])
-        && !name.contains(char::is_control)
-}
-
-fn is_qualified(key: &str) -> bool {
-    match key.split_once('/') {
-        Some((prefix, name)) => is_subdomain(prefix) && is_label_value(name),
-        None => is_label_value(key),
-    }
-}
-
-/// The value of a label, or the name part of a qualified name.
-fn is_label_value(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let is_end = |c: char| c.is_ascii_alphanumeric();
-    (1..=MAX_LABEL_LEN).contains(&name.len())
-        && name.chars().all(inner)
-        && name.starts_with(is_end)
-        && name.ends_with(is_end)
-}
-
 /// Escapes and truncates foreign text for an error.
 fn quoted(text: &str) -> String {
     let mut quoted: String = text.escape_debug().take(MAX_QUOTED_CHARS).collect();
@@ -264,8 +195,9 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{check, is_segment, is_subdomain, segment};
+    use super::{check, is_segment, is_subdomain};
     use crate::catalog::{Target, core};
+    use crate::identifiers::segment;
     use crate::manifests::{Plan, item_for_test};
     use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 //! Not counted: objects with a controller, which are created and deleted by it, and Endpoints, which copy the labels of
 //! their Service.
 
-use crate::catalog::{Catalog, Kind, Target, api};
+use crate::catalog::{Catalog, Kind, Target, api, core};
 use crate::client::Session;
 use crate::errors;
 use crate::labels;
@@ -94,6 +94,30 @@ async fn list(
         .flatten()
         .map(|object| with_target(object.metadata))
         .collect())
+}
+
+/// The pods of a namespace that match `selector`, those that are being deleted too.
+///
+/// # Errors
+///
+/// The call failed.
+pub(crate) async fn pods(
+    session: &Session<'_>,
+    namespace: &str,
+    selector: &str,
+) -> Result<Vec<DynamicObject>, PortError> {
+    let (resource, params) = (
+        &core("Pod", "pods"),
+        &ListParams::default().labels(selector),
+    );
+    let action = format!("list the pods in namespace `{namespace}`");
+    let listed = session
+        .call(&action, |client| async move {
+            let pods: Api<DynamicObject> = api(client, resource, Some(namespace));
+            pods.list(params).await
+        })
+        .await?;
+    Ok(listed.items)
 }
 
 /// What the installation owns on the cluster: its namespaces, and its objects in other namespaces.

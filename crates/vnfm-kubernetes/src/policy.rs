@@ -14,10 +14,10 @@
 //! whether a custom kind is cluster-scoped: [`permit_resolved`] checks the plan again with that knowledge.
 
 use crate::amount::concurrent_pods;
-use crate::apply::{NamespaceState, ResolvedObject};
 use crate::errors::POLICY;
 use crate::manifests::{Item, Plan};
 use crate::pod_security::{baseline_violation, pod_specs};
+use crate::resolved::{NamespaceState, ResolvedObject};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use vnfm_core::ports::PortError;
@@ -371,39 +371,6 @@ fn policy_error(item: &Item, detail: &str) -> PortError {
 /// The label of a namespace that we create by which the cluster itself enforces `policy`.
 pub(crate) fn namespace_label(policy: &VimPolicy) -> Option<(&'static str, &'static str)> {
     (policy.pod_security == Some(PodSecurity::Baseline)).then_some((ENFORCE, "baseline"))
-}
-
-/// The user that operations of `tenant` impersonate on the cluster.
-///
-/// # Errors
-///
-/// `Refused` if the result is not a valid service account.
-pub(crate) fn impersonated_user(
-    policy: &VimPolicy,
-    tenant: &str,
-) -> Result<Option<String>, PortError> {
-    let Some(user) = &policy.impersonate else {
-        return Ok(None);
-    };
-    let user = user.replace("{tenant}", tenant);
-    let account = user
-        .strip_prefix("system:serviceaccount:")
-        .and_then(|rest| rest.split_once(':'));
-    let is_valid = |name: &str| {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
-        !name.is_empty() && name.len() <= 253 && name.chars().all(plain)
-    };
-    match account {
-        Some((namespace, name)) if is_valid(namespace) && is_valid(name) => Ok(Some(user)),
-        _ => {
-            let detail = format!(
-                "`{user}` is not a valid service account: namespace and name consist of lower-case letters, digits, `-` and `.`"
-            );
-            Err(PortError::new(&POLICY, "act as the tenant's service account", detail)
-                .on("policy.impersonate")
-                .hint("name an account without `{tenant}` in `policy.impersonate`, or rename the tenant"))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Which objects the rules of a policy refuse, and which they allow.
 
-use super::{impersonated_user, permit, permit_namespace};
-use crate::apply::NamespaceState;
+use super::{permit, permit_namespace};
+use crate::impersonation::impersonated_user;
 use crate::manifests::{Plan, item_for_test};
+use crate::resolved::NamespaceState;
 use serde_json::{Value, json};
 use vnfm_types::{InstanceLimits, Selection, VimPolicy};
 

@@ -79,6 +79,9 @@ fn deployment(object: &Value) -> Readiness {
             format!("{updated} of {wanted} replicas updated"),
         ));
     }
+    if updated > wanted {
+        return too_many(updated, wanted);
+    }
     if total > updated {
         return NotYet(format!(
             "{} replicas of an older template remain",
@@ -104,6 +107,10 @@ fn stateful_set(object: &Value) -> Readiness {
     );
     if ready < wanted {
         return NotYet(format!("{ready} of {wanted} replicas ready"));
+    }
+    let total = count(object, "/status/replicas");
+    if total > wanted {
+        return too_many(total, wanted);
     }
     if text(object, "/spec/updateStrategy/type") == "OnDelete" {
         return Ready;
@@ -150,6 +157,10 @@ fn replica_set(object: &Value) -> Readiness {
         desired_replicas(object),
         count(object, "/status/readyReplicas"),
     );
+    let total = count(object, "/status/replicas");
+    if total > wanted {
+        return too_many(total, wanted);
+    }
     if ready < wanted {
         NotYet(with_replica_failure(
             object,
@@ -158,6 +169,11 @@ fn replica_set(object: &Value) -> Readiness {
     } else {
         Ready
     }
+}
+
+/// After `spec.replicas` was reduced.
+fn too_many(total: u64, wanted: u64) -> Readiness {
+    NotYet(format!("{total} replicas exist, {wanted} are desired"))
 }
 
 fn job(object: &Value) -> Readiness {

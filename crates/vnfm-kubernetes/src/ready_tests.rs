@@ -58,6 +58,10 @@ fn deployments() {
             not_yet("1 replicas of an older template remain"),
         ),
         (
+            with(json!({"replicas": 3, "updatedReplicas": 3})),
+            not_yet("3 replicas exist, 2 are desired"),
+        ),
+        (
             with(json!({"availableReplicas": 0})),
             not_yet("0 of 2 replicas available"),
         ),
@@ -123,6 +127,13 @@ fn stateful_sets() {
                 json!({"observedGeneration": 2, "readyReplicas": 2}),
             ),
             not_yet("2 of 3 replicas ready"),
+        ),
+        (
+            stateful(
+                json!({"replicas": 3}),
+                json!({"observedGeneration": 2, "replicas": 4, "readyReplicas": 3}),
+            ),
+            not_yet("4 replicas exist, 3 are desired"),
         ),
         (
             stateful(

@@ -1,12 +1,12 @@
 //! Waits until the objects of a stage are ready; watches them, their pods and the warning events about them.
 
-use crate::apply::ResolvedObject;
 use crate::catalog::{Target, core};
 use crate::client::Session;
 use crate::diagnostics;
 use crate::errors::{FAILED, NOT_READY, VANISHED};
 use crate::labels;
 use crate::ready::{Readiness, progress_failure, readiness};
+use crate::resolved::ResolvedObject;
 use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, watch_until};
 use std::collections::BTreeSet;
 use vnfm_core::ports::{Ownership, PortError, VimCall};

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocated, Allocation, Clock, Code, ErrorKind, InfraDriver, Inventory, OwnedResource,
-    Ownership, PortError, Release, Repair, Vim, VimCall, VimReport,
+    Allocation, Clock, Code, Convergence, ErrorKind, InfraDriver, Inventory, OwnedResource,
+    Ownership, PortError, Recorded, Release, Vim, VimCall, VimReport,
 };
 use vnfm_types::{ResourceHandle, VimConnectionInfo, VimPolicy, VnfcResourceInfo};
 
@@ -100,7 +100,7 @@ impl MemoryVim {
         ))
     }
 
-    fn inventory_of(&self, vim: &dyn Vim, ownership: &Ownership) -> Allocated {
+    fn inventory_of(&self, vim: &dyn Vim, ownership: &Ownership) -> Recorded {
         let instances = self.instances();
         let its = instances.get(&ownership.instance_id);
         let its = its.filter(|made| made.installation_id == ownership.installation_id);
@@ -123,30 +123,47 @@ impl MemoryVim {
             vnfc_resource_info,
             ..Inventory::default()
         };
-        Allocated {
+        Recorded {
             handle: json!(ownership.instance_id),
             inventory,
-            ..Allocated::default()
+            ..Recorded::default()
         }
     }
 }
 
-/// The VDUs of the flavour, each as often as its level says.
-fn vdus_to_create(what: &Allocation) -> Result<Vec<String>, PortError> {
+/// The number of VNFCs of each VDU of the flavour.
+fn size(what: &Allocation) -> Result<Vec<(&str, usize)>, PortError> {
     let lacks = |what: String| PortError::new(&LACKS, "plan the instance", what);
     let id = &what.deployment.flavour_id;
     let flavour = what.package.vnfd().flavours.get(id.as_str());
     let flavour = flavour.ok_or_else(|| lacks(format!("the VNFD has no flavour `{id}`")))?;
-    let each = |vdu: &String| {
-        (0..what.deployment.instances_of(vdu))
-            .map(|_| vdu.clone())
-            .collect()
-    };
-    Ok(flavour.vdus.keys().flat_map::<Vec<_>, _>(each).collect())
+    let vdus = flavour.vdus.keys().map(String::as_str);
+    let count = |vdu| usize::try_from(what.deployment.instances_of(vdu)).unwrap_or(usize::MAX);
+    Ok(vdus.map(|vdu| (vdu, count(vdu))).collect())
 }
 
-fn vnfc(vdu: String) -> (String, String) {
-    (uuid::Uuid::new_v4().to_string(), vdu)
+fn vnfc(vdu: &str) -> (String, String) {
+    (uuid::Uuid::new_v4().to_string(), vdu.to_owned())
+}
+
+impl Made {
+    /// Keeps the first VNFCs of each VDU, and adds those that are missing.
+    fn resize(&mut self, size: &[(&str, usize)]) {
+        let mut kept = std::mem::take(&mut self.vnfcs);
+        for (vdu, count) in size {
+            let of_vdu = kept.extract_if(.., |(_, of)| of == vdu);
+            let mut of_vdu: Vec<_> = of_vdu.take(*count).collect();
+            of_vdu.resize_with(*count, || vnfc(vdu));
+            self.vnfcs.append(&mut of_vdu);
+        }
+    }
+
+    /// A VNFC without its old id was replaced by an earlier call.
+    fn replace(&mut self, ids: &[String]) {
+        for one in self.vnfcs.iter_mut().filter(|(id, _)| ids.contains(id)) {
+            *one = vnfc(&one.1);
+        }
+    }
 }
 
 #[async_trait]
@@ -160,7 +177,7 @@ impl InfraDriver for MemoryVim {
     }
 
     fn validate_request(&self, what: &Allocation) -> Result<(), PortError> {
-        vdus_to_create(what).map(drop)
+        size(what).map(drop)
     }
 
     /// Its resources have no properties that a policy could restrict.
@@ -172,25 +189,36 @@ impl InfraDriver for MemoryVim {
         self.called(vim).await.map(|()| VimReport::default())
     }
 
-    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
-        self.called(cx.vim).await?;
-        vdus_to_create(what).map(|_| Value::Null)
-    }
-
-    async fn allocate(
+    async fn preview(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
-        _: &Value,
-    ) -> Result<Allocated, PortError> {
+        change: &Convergence<'_>,
+    ) -> Result<Value, PortError> {
         self.called(cx.vim).await?;
-        let (vdus_to_create, whose) = (vdus_to_create(what)?, cx.ownership);
-        self.instances()
+        size(change.target).map(|_| Value::Null)
+    }
+
+    async fn converge(
+        &self,
+        cx: &VimCall<'_>,
+        change: &Convergence<'_>,
+        _: &Value,
+    ) -> Result<Recorded, PortError> {
+        self.called(cx.vim).await?;
+        let (size, whose) = (size(change.target)?, cx.ownership);
+        let new = || Made {
+            installation_id: whose.installation_id.clone(),
+            vnfcs: Vec::new(),
+        };
+        let mut instances = self.instances();
+        let made = instances
             .entry(whose.instance_id.clone())
-            .or_insert_with(|| Made {
-                installation_id: whose.installation_id.clone(),
-                vnfcs: vdus_to_create.into_iter().map(vnfc).collect(),
-            });
+            .or_insert_with(new);
+        if made.installation_id == whose.installation_id {
+            made.replace(&change.replace.vnfcs);
+            made.resize(&size);
+        }
+        drop(instances);
         Ok(self.inventory_of(cx.vim, whose))
     }
 
@@ -210,30 +238,12 @@ impl InfraDriver for MemoryVim {
         Ok(())
     }
 
-    async fn heal(
-        &self,
-        cx: &VimCall<'_>,
-        _: &Allocation,
-        repair: &Repair,
-    ) -> Result<Allocated, PortError> {
-        self.called(cx.vim).await?;
-        if let Some(made) = self.instances().get_mut(&cx.ownership.instance_id) {
-            for one in &mut made.vnfcs {
-                // A VNFC without its old id was replaced by an earlier call.
-                if repair.vnfcs.contains(&one.0) {
-                    *one = vnfc(one.1.clone());
-                }
-            }
-        }
-        Ok(self.inventory_of(cx.vim, cx.ownership))
-    }
-
     async fn observe(
         &self,
         cx: &VimCall<'_>,
         _: &Allocation,
         _: &Value,
-    ) -> Result<Allocated, PortError> {
+    ) -> Result<Recorded, PortError> {
         self.called(cx.vim).await?;
         Ok(self.inventory_of(cx.vim, cx.ownership))
     }

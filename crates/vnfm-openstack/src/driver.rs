@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
-    Allocated, Allocation, Clock, InfraDriver, OwnedResource, PortError, Release, Repair, Vim,
+    Allocation, Clock, Convergence, InfraDriver, OwnedResource, PortError, Recorded, Release, Vim,
     VimCall, VimReport, Waited,
 };
 use vnfm_outbound::Destinations;
@@ -124,7 +124,12 @@ impl InfraDriver for OpenStack {
         })
     }
 
-    async fn prepare(&self, cx: &VimCall<'_>, allocation: &Allocation) -> Result<Value, PortError> {
+    async fn preview(
+        &self,
+        cx: &VimCall<'_>,
+        change: &Convergence<'_>,
+    ) -> Result<Value, PortError> {
+        let allocation = change.target;
         let prepared = prepare(&self.cloud(cx), allocation).await?;
         let expected = blueprint(allocation, &prepared, &cx.ownership.instance_id)?;
         policy::permit(allocation, &expected, cx.vim.policy())?;
@@ -133,14 +138,22 @@ impl InfraDriver for OpenStack {
         })
     }
 
-    async fn allocate(
+    async fn converge(
         &self,
         cx: &VimCall<'_>,
-        allocation: &Allocation,
-        prepared: &Value,
-    ) -> Result<Allocated, PortError> {
-        let cloud = self.cloud(cx);
-        let prepared: Prepared = match serde_json::from_value(prepared.clone()) {
+        change: &Convergence<'_>,
+        preview: &Value,
+    ) -> Result<Recorded, PortError> {
+        let (cloud, allocation) = (self.cloud(cx), change.target);
+        if change.current.is_some() {
+            if let Some(stack) = heal::heal(cx, &cloud, change).await? {
+                let prepared = existing_networks(&cloud, allocation).await?;
+                return read_allocated(cx, &cloud, allocation, (&stack, &prepared)).await;
+            }
+            let text = "the stack no longer exists: recreating it";
+            cx.watcher.log("warn", "openstack", text);
+        }
+        let prepared: Prepared = match serde_json::from_value(preview.clone()) {
             Ok(prepared) => prepared,
             Err(_) => prepare(&cloud, allocation).await?,
         };
@@ -150,40 +163,21 @@ impl InfraDriver for OpenStack {
         read_allocated(cx, &cloud, allocation, (&stack, &prepared)).await
     }
 
-    async fn heal(
-        &self,
-        cx: &VimCall<'_>,
-        allocation: &Allocation,
-        repair: &Repair,
-    ) -> Result<Allocated, PortError> {
-        let cloud = self.cloud(cx);
-        let stack = if let Some(stack) = heal::heal(cx, &cloud, repair).await? {
-            stack
-        } else {
-            let text = "the stack no longer exists: recreating it";
-            cx.watcher.log("warn", "openstack", text);
-            let prepared = prepare(&cloud, allocation).await?;
-            self.ensure_stack(cx, &cloud, allocation, prepared).await?
-        };
-        let prepared = existing_networks(&cloud, allocation).await?;
-        read_allocated(cx, &cloud, allocation, (&stack, &prepared)).await
-    }
-
     async fn observe(
         &self,
         cx: &VimCall<'_>,
         allocation: &Allocation,
         handle: &Value,
-    ) -> Result<Allocated, PortError> {
+    ) -> Result<Recorded, PortError> {
         let cloud = self.cloud(cx);
         let name = stack_name(&cx.ownership.instance_id);
         let Some(stack) = heat::find(&cloud, &name).await? else {
-            return Ok(Allocated::default());
+            return Ok(Recorded::default());
         };
         if !stack.belongs_to(&cx.ownership.installation_id)
             && handle.get("stackId") != Some(&json!(stack.id))
         {
-            return Ok(Allocated::default());
+            return Ok(Recorded::default());
         }
         let prepared = existing_networks(&cloud, allocation).await?;
         let contents = inventory::read_stack(&cloud, &stack).await?;
@@ -335,7 +329,7 @@ async fn read_allocated(
     cloud: &Cloud<'_>,
     allocation: &Allocation,
     (stack, prepared): (&Stack, &Prepared),
-) -> Result<Allocated, PortError> {
+) -> Result<Recorded, PortError> {
     let action = format!("read the resources of stack `{}`", stack.name);
     let mut waiter = Waiter::new(cx, &action);
     let contents = loop {
@@ -353,7 +347,7 @@ fn allocated(
     allocation: &Allocation,
     (stack, prepared): (&Stack, &Prepared),
     contents: &inventory::StackContents,
-) -> Result<Allocated, PortError> {
+) -> Result<Recorded, PortError> {
     let context = inventory::Context {
         allocation,
         prepared,
@@ -362,7 +356,7 @@ fn allocated(
     let mut metadata = KeyValuePairs::new();
     metadata.insert("stackId".into(), json!(stack.id));
     metadata.insert("stackName".into(), json!(stack.name));
-    Ok(Allocated {
+    Ok(Recorded {
         handle: json!({"stackId": stack.id, "stackName": stack.name}),
         inventory: inventory::inventory(contents, context)?,
         metadata,

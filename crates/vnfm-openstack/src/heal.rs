@@ -27,7 +27,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::collections::BTreeSet;
-use vnfm_core::ports::{PortError, Repair, VimCall, Waited};
+use vnfm_core::ports::{Convergence, PortError, VimCall, Waited};
 
 /// Updates of one stack after which Heat is considered unable to heal it.
 const MAX_UPDATES: u32 = 6;
@@ -45,7 +45,7 @@ const REASON: &str = "to be replaced: healed by vnfm";
 struct Healing<'a> {
     cx: &'a VimCall<'a>,
     cloud: &'a Cloud<'a>,
-    repair: &'a Repair,
+    change: &'a Convergence<'a>,
     action: String,
     /// Ids of the servers to replace, and of their volumes if requested, from before the heal.
     targets: BTreeSet<String>,
@@ -62,7 +62,7 @@ struct Healing<'a> {
 pub(crate) async fn heal(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
-    repair: &Repair,
+    change: &Convergence<'_>,
 ) -> Result<Option<Stack>, PortError> {
     let left = cx.deadline.duration_since(cx.clock.now());
     let name = heat::stack_name(&cx.ownership.instance_id);
@@ -71,9 +71,9 @@ pub(crate) async fn heal(
     let mut healing = Healing {
         cx,
         cloud,
-        repair,
+        change,
         action: action.clone(),
-        targets: targets(repair),
+        targets: targets(change),
         stall_timeout: (left / 10).clamp(SignedDuration::from_secs(1), MAX_STALL),
         updates: 0,
         last_change: None,
@@ -88,18 +88,17 @@ pub(crate) async fn heal(
 }
 
 /// The ids of the resources to replace.
-fn targets(repair: &Repair) -> BTreeSet<String> {
-    let vnfcs = repair
-        .inventory
-        .vnfc_resource_info
-        .iter()
-        .filter(|vnfc| repair.vnfcs.contains(&vnfc.id));
+fn targets(change: &Convergence<'_>) -> BTreeSet<String> {
+    let current = change.current.into_iter();
+    let vnfcs = current
+        .flat_map(|recorded| &recorded.inventory.vnfc_resource_info)
+        .filter(|vnfc| change.replace.vnfcs.contains(&vnfc.id));
     vnfcs
         .flat_map(|vnfc| {
             let volumes = vnfc
                 .storage_resource_ids
                 .iter()
-                .filter(|_| repair.with_storage);
+                .filter(|_| change.replace.with_storage);
             std::iter::once(&vnfc.compute_resource.resource_id).chain(volumes)
         })
         .cloned()
@@ -141,7 +140,7 @@ impl Healing<'_> {
         match found {
             Some(stack) if !stack.belongs_to(&ownership.installation_id) => {
                 let error = foreign("heal", &stack, ownership);
-                if self.repair.handle.get("stackId") != Some(&json!(stack.id)) {
+                if self.change.handle().get("stackId") != Some(&json!(stack.id)) {
                     return Err(error);
                 }
                 Err(error.hint(RETAG_HINT))

@@ -12,10 +12,10 @@
 use crate::errors::{STACK_FOREIGN, STACK_SLOW, STACK_STAYS, stack_failure};
 use crate::heat::{self, Blueprint, Phase, Resource, Stack, stack_name};
 use crate::session::Cloud;
-use crate::waiting::{Backoff, Expired, Waiter};
+use crate::waiting::{INTERVAL, Waiter};
 use futures::TryFutureExt as _;
 use jiff::SignedDuration;
-use vnfm_core::ports::{Ownership, PortError, VimCall, Waited};
+use vnfm_core::ports::{Backoff, Expired, Ownership, PortError, VimCall, Waited};
 
 /// Attempts to create a stack when the response is lost.
 const MAX_CREATE_ATTEMPTS: u32 = 3;
@@ -116,7 +116,7 @@ async fn create(
 ) -> Result<Stack, PortError> {
     let name = stack_name(&cx.ownership.instance_id);
     let deadline = cx.deadline.min(cx.clock.now() + NAME_RELEASE_TIMEOUT);
-    let mut backoff = Backoff::until(cx, deadline);
+    let mut backoff = Backoff::new(cx.clock, cx.watcher, deadline, INTERVAL);
     let mut lost = 0;
     loop {
         let response = match heat::create(cloud, cx.ownership, blueprint).await {

@@ -10,57 +10,12 @@ use crate::errors::{LOGIN_REFUSED, STACK_FAILED_FOR_NOW, STACK_SLOW};
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 use tracing::Instrument as _;
-use tracing::field::Empty;
-use vnfm_core::ports::{PortError, VimCall, Waited};
+use vnfm_core::ports::{Backoff, Expired, PortError, VimCall, Waited};
 
 /// The interval between attempts once the first short ones are over.
-const INTERVAL: Duration = Duration::from_millis(250);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(250);
 /// How long a refused login is not tried again, unless the connection changes.
 const REFUSAL_LIFETIME: SignedDuration = SignedDuration::from_secs(15);
-
-/// The deadline has passed.
-#[derive(Debug)]
-pub(crate) struct Expired;
-
-/// The pauses between attempts: they double from a 128th of [`INTERVAL`] to [`INTERVAL`], then grow slowly to eight times
-/// that.
-pub(crate) struct Backoff<'a> {
-    cx: &'a VimCall<'a>,
-    deadline: Timestamp,
-    next: Duration,
-    span: tracing::Span,
-}
-
-impl<'a> Backoff<'a> {
-    pub(crate) fn until(cx: &'a VimCall<'a>, deadline: Timestamp) -> Self {
-        Self {
-            cx,
-            deadline,
-            next: INTERVAL / 128,
-            span: tracing::info_span!("wait", last_pause_ms = Empty),
-        }
-    }
-
-    /// Reports `reason` to the operation's watcher, then sleeps until the next attempt is due.
-    pub(crate) async fn pause(&mut self, reason: &str) -> Result<(), Expired> {
-        self.cx.watcher.waiting(reason);
-        let left = self.deadline.duration_since(self.cx.clock.now());
-        if left <= SignedDuration::ZERO {
-            return Err(Expired);
-        }
-        let pause = self.next.min(left.unsigned_abs());
-        let sleep = self.cx.clock.sleep(pause);
-        sleep.instrument(self.span.clone()).await;
-        let millis = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-        self.span.record("last_pause_ms", millis);
-        self.next = if self.next < INTERVAL {
-            self.next * 2
-        } else {
-            (self.next * 33 / 32).min(INTERVAL * 8)
-        };
-        Ok(())
-    }
-}
 
 /// A loop that waits for the cloud:
 ///
@@ -89,7 +44,7 @@ impl<'a> Waiter<'a> {
         Self {
             cx,
             action,
-            backoff: Backoff::until(cx, cx.deadline),
+            backoff: Backoff::for_call(cx, INTERVAL),
             refused: None,
             error: None,
             tolerates_outages: true,
@@ -112,7 +67,7 @@ impl<'a> Waiter<'a> {
         &mut self,
         attempt: impl Future<Output = Result<Waited<T>, PortError>>,
     ) -> Result<Waited<T>, PortError> {
-        let span = self.backoff.span.clone();
+        let span = self.backoff.span();
         let version = match self.cx.vim.connection().instrument(span.clone()).await {
             Ok(login) => login.version,
             Err(error) => return self.tolerate(error, 0).map(Waited::NotYet),

@@ -2,12 +2,14 @@
 #![expect(unsafe_code, reason = "calls the plugin's `create`")]
 
 use crate::errors::{
-    ANSWER, CONFIG, CREATE, CREATE_PANICKED, DEADLINE, HookFailure, PANICKED, PROTOCOL, UNDECLARED,
+    ANSWER, CONFIG, CREATE, CREATE_PANICKED, DEADLINE, PANICKED, PROTOCOL, UNDECLARED,
+    failure_error, failure_text,
 };
 use crate::library;
 use crate::runner::{self, Threads};
 use crate::services::{HookGuard, LogOnly};
 use async_trait::async_trait;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,6 +20,7 @@ use vnfm_core::ports::{
 use vnfm_plugin_abi::{
     Buf, Driver, FfiError, Host, PANICKED as STATUS_PANICKED, Plugin, READY_ERR, READY_OK, Slice,
 };
+use vnfm_plugin_messages::Failure;
 use vnfm_schema::schema_violations;
 
 /// A plugin whose hooks run in this process, from a library or linked into the program.
@@ -90,6 +93,10 @@ pub(crate) struct PreparedCall {
     pub(crate) body: Vec<u8>,
 }
 
+fn bad_request(action: &str, detail: String) -> PortError {
+    PortError::new(&ANSWER, action, detail)
+}
+
 /// Checks that `plugin` has the hook, and that its deadline has not passed.
 ///
 /// # Errors
@@ -110,7 +117,11 @@ pub(crate) fn prepare_call(
             format!("it implements {known:?}"),
         ));
     }
-    let left = request.deadline.duration_since(clock.now());
+    let deadline: Timestamp = request
+        .deadline
+        .parse()
+        .map_err(|error| bad_request(&action, format!("its deadline: {error}")))?;
+    let left = deadline.duration_since(clock.now());
     if !left.is_positive() {
         return Err(PortError::new(
             &DEADLINE,
@@ -118,8 +129,8 @@ pub(crate) fn prepare_call(
             "its deadline has already passed",
         ));
     }
-    let body = serde_json::to_vec(request)
-        .map_err(|error| PortError::new(&ANSWER, action.clone(), error.to_string()))?;
+    let body =
+        serde_json::to_vec(request).map_err(|error| bad_request(&action, error.to_string()))?;
     Ok(PreparedCall {
         action,
         limit: left.unsigned_abs(),
@@ -233,8 +244,8 @@ pub(crate) fn create_error(status: u32, error: &[u8], action: String) -> PortErr
     let text = || String::from_utf8_lossy(error);
     match status {
         STATUS_PANICKED => PortError::new(&CREATE_PANICKED, action, text()),
-        READY_ERR => match serde_json::from_slice::<HookFailure>(error) {
-            Ok(failure) => PortError::new(&CREATE, action, failure.text()),
+        READY_ERR => match serde_json::from_slice::<Failure>(error) {
+            Ok(failure) => PortError::new(&CREATE, action, failure_text(&failure)),
             Err(_) => PortError::new(&CREATE, action, text()),
         },
         other => protocol(&action, &format!("`create` returned {other}")),
@@ -244,8 +255,8 @@ pub(crate) fn create_error(status: u32, error: &[u8], action: String) -> PortErr
 /// The error for a hook whose future failed.
 pub(crate) fn hook_error(error: FfiError, action: String) -> PortError {
     match error {
-        FfiError::Answer(bytes) => match serde_json::from_slice::<HookFailure>(&bytes) {
-            Ok(failure) => failure.into_error(action),
+        FfiError::Answer(bytes) => match serde_json::from_slice::<Failure>(&bytes) {
+            Ok(failure) => failure_error(failure, action),
             Err(error) => {
                 let detail = format!("it failed, and its error is malformed: {error}");
                 PortError::new(&ANSWER, action, detail)
@@ -302,14 +313,11 @@ pub(crate) fn effects(
 
 /// Members of the effects that this version does not support.
 fn unknown(effects: &[u8]) -> Vec<String> {
-    let Ok(Value::Object(known)) = serde_json::to_value(Effects::default()) else {
-        return vec!["(cannot compare: this version's effects have no JSON form)".into()];
-    };
     match serde_json::from_slice::<Map<String, Value>>(effects) {
         Ok(members) => members
             .into_iter()
             .map(|(name, _)| name)
-            .filter(|name| !known.contains_key(name))
+            .filter(|name| !Effects::MEMBERS.contains(&name.as_str()))
             .collect(),
         Err(error) => vec![format!("(not an object: {error})")],
     }

@@ -1,8 +1,8 @@
 //! Error codes of loading a plugin and running a hook. Each error fails one hook.
 
-use serde::Deserialize;
 use vnfm_core::ports::ErrorKind::{Broken, Refused, Unavailable};
 use vnfm_core::ports::{Code, ErrorKind, PortError};
+use vnfm_plugin_messages::{Failure, ServiceError};
 
 macro_rules! errors {
     ($($constant:ident $name:literal $kind:ident, $means:literal, $next:literal;)+) => {
@@ -132,21 +132,6 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A hook's own error, as the plugin serializes it.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct HookFailure {
-    code: String,
-    detail: String,
-    #[serde(default)]
-    retryable: bool,
-    host: Option<String>,
-    phase: Option<String>,
-    exit_code: Option<i32>,
-    #[serde(default)]
-    last_lines: Vec<String>,
-}
-
 /// How much of a hook's error is shown: characters of its detail, number of last lines, characters of each line.
 const MAX_DETAIL_LEN: usize = 2000;
 const MAX_LAST_LINES: usize = 12;
@@ -172,63 +157,64 @@ fn readable(text: &str, max_chars: usize) -> String {
     }
 }
 
-impl HookFailure {
-    /// Host, phase, exit code, detail and last lines in one text; absent members are left out.
-    pub(crate) fn text(&self) -> String {
-        let mut text = String::new();
-        if let Some(host) = &self.host {
-            text = format!("on `{host}`");
-        }
-        if let Some(phase) = &self.phase {
-            text = format!("{text} in phase `{phase}`");
-        }
-        if let Some(code) = self.exit_code {
-            text = format!("{text}, exit code {code}");
-        }
-        let text = text.trim_start_matches([',', ' ']);
-        let detail = readable(&self.detail, MAX_DETAIL_LEN);
-        let detail = if text.is_empty() {
-            detail
-        } else {
-            format!("{text}: {detail}")
-        };
-        if self.last_lines.is_empty() {
-            return detail;
-        }
-        let from = self.last_lines.len().saturating_sub(MAX_LAST_LINES);
-        let lines: Vec<_> = self.last_lines[from..]
-            .iter()
-            .map(|line| readable(line, MAX_LINE_LEN))
-            .collect();
-        format!("{detail}; last lines:\n{}", lines.join("\n"))
+/// Host, phase, exit code, detail and last lines of a hook's error in one text; absent members are left out.
+pub(crate) fn failure_text(failure: &Failure) -> String {
+    let mut text = String::new();
+    if let Some(host) = &failure.host {
+        text = format!("on `{host}`");
     }
+    if let Some(phase) = &failure.phase {
+        text = format!("{text} in phase `{phase}`");
+    }
+    if let Some(code) = failure.exit_code {
+        text = format!("{text}, exit code {code}");
+    }
+    let text = text.trim_start_matches([',', ' ']);
+    let detail = readable(&failure.detail, MAX_DETAIL_LEN);
+    let detail = if text.is_empty() {
+        detail
+    } else {
+        format!("{text}: {detail}")
+    };
+    if failure.last_lines.is_empty() {
+        return detail;
+    }
+    let from = failure.last_lines.len().saturating_sub(MAX_LAST_LINES);
+    let lines: Vec<_> = failure.last_lines[from..]
+        .iter()
+        .map(|line| readable(line, MAX_LINE_LEN))
+        .collect();
+    format!("{detail}; last lines:\n{}", lines.join("\n"))
+}
 
-    pub(crate) fn into_error(self, action: String) -> PortError {
-        let code = if self.retryable {
-            &UNAVAILABLE
-        } else {
-            &FAILED
-        };
-        let error = PortError::new(code, action, self.text()).with_code_name(self.code);
-        match self.host {
-            Some(host) => error.on(host),
-            None => error,
-        }
+/// The error of the hook that failed with `failure`.
+pub(crate) fn failure_error(failure: Failure, action: String) -> PortError {
+    let code = if failure.retryable {
+        &UNAVAILABLE
+    } else {
+        &FAILED
+    };
+    let error = PortError::new(code, action, failure_text(&failure)).with_code_name(failure.code);
+    match failure.host {
+        Some(host) => error.on(host),
+        None => error,
     }
 }
 
 /// An error of a host service, as plugins receive it.
-pub(crate) fn service_error(error: &PortError) -> serde_json::Value {
+pub(crate) fn service_error(error: &PortError) -> Vec<u8> {
     service_failure(error.kind(), &format!("{error}; hint: {}", error.next()))
 }
 
-pub(crate) fn service_failure(kind: ErrorKind, detail: &str) -> serde_json::Value {
-    serde_json::json!({ "kind": kind, "detail": detail })
+/// A serialized error of a service.
+pub(crate) fn service_failure(kind: ErrorKind, detail: &str) -> Vec<u8> {
+    // A string and a kind always serialize.
+    serde_json::to_vec(&ServiceError::new("", kind.into(), detail)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::HookFailure;
+    use super::failure_text;
 
     #[test]
     fn long_and_unprintable_errors_are_cut_to_their_end() {
@@ -238,9 +224,7 @@ mod tests {
         );
         let failure = serde_json::json!({"code": "join-failed", "detail": flood, "host": "w1", "exitCode": 9,
             "lastLines": vec![flood.clone(); 40]});
-        let text = serde_json::from_value::<HookFailure>(failure)
-            .unwrap()
-            .text();
+        let text = failure_text(&serde_json::from_value(failure).unwrap());
         assert!(text.starts_with("on `w1`, exit code 9: … ü"), "{text}");
         assert_eq!(text.matches("the last word").count(), 13, "{text}");
         assert!(
@@ -248,7 +232,7 @@ mod tests {
             "{text}"
         );
         let short = serde_json::json!({"code": "c", "detail": "no space left\non /dev/sda"});
-        let text = serde_json::from_value::<HookFailure>(short).unwrap().text();
+        let text = failure_text(&serde_json::from_value(short).unwrap());
         assert_eq!(text, "no space left\non /dev/sda");
     }
 }

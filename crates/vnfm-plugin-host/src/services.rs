@@ -1,6 +1,6 @@
 //! The host's side of a running hook: passes its service calls to core's `HookHost`.
 
-use crate::errors::{service_error, service_failure};
+use crate::errors::{service_error, service_failure as failure};
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll};
@@ -96,7 +96,7 @@ pub(crate) async fn serve(host: Arc<dyn HookHost>, service: String, request: Vec
     })?;
     match host.call(&service, request).await {
         Ok(answer) => Ok(answer.to_string().into_bytes()),
-        Err(error) => Err(service_error(&error).to_string().into_bytes()),
+        Err(error) => Err(service_error(&error)),
     }
 }
 
@@ -130,11 +130,6 @@ pub(crate) fn no_services_yet(service: &str) -> Vec<u8> {
     let detail =
         format!("service `{service}` is available to hooks, not while a driver is created");
     failure(ErrorKind::Refused, &detail)
-}
-
-/// A serialized error of a service.
-pub(crate) fn failure(kind: ErrorKind, detail: &str) -> Vec<u8> {
-    service_failure(kind, detail).to_string().into_bytes()
 }
 
 /// The name of a log level of the ABI.

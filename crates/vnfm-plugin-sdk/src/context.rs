@@ -297,14 +297,46 @@ impl HookContext {
                 let detail = format!("waited {} s for {condition}", timeout.as_secs());
                 return Err(DriverError::new("timed-out", detail).retryable());
             }
-            self.waiting(condition).await;
-            self.check_cancelled().await?;
-            self.sleep(interval).await?;
+            self.pause(condition, interval).await?;
             waited += interval;
         }
     }
 
-    /// Sleeps. To wait for a condition, prefer [`HookContext::wait_until`]: it shows the operator which.
+    /// Waits for the next look in a loop of your own. The operator sees "waiting for `condition`" meanwhile. With an
+    /// interval of zero it does not sleep.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use vnfm_plugin_sdk::prelude::*;
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// async fn poll(cx: &HookContext) -> Result<u32, DriverError> {
+    ///     for looks in 1.. {
+    ///         if looks == 3 { return Ok(looks); }
+    ///         cx.pause("the third look", Duration::from_secs(10)).await?;
+    ///     }
+    ///     unreachable!()
+    /// }
+    ///
+    /// let host = TestHost::new();
+    /// assert_eq!(block_on(poll(&host.context())).unwrap(), 3);
+    /// host.cancel_after(0);
+    /// assert_eq!(block_on(poll(&host.context())).unwrap_err().code, "cancelled");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `cancelled` if the operation is being cancelled.
+    pub async fn pause(&self, condition: &str, interval: Duration) -> Result<(), DriverError> {
+        self.waiting(condition).await;
+        self.check_cancelled().await?;
+        if !interval.is_zero() {
+            self.sleep(interval).await?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps. To wait for a condition, prefer [`HookContext::wait_until`] and [`HookContext::pause`]: they show the operator which.
     ///
     /// ```
     /// use std::time::Duration;

@@ -190,10 +190,9 @@ impl Services for HostServices {
                     broken(format!("the host's response is not valid JSON: {error}"))
                 }),
                 Err(FfiError::Answer(bytes)) => Err(match serde_json::from_slice(&bytes) {
-                    Ok(error) => ServiceError {
-                        service: service.clone(),
-                        ..error
-                    },
+                    Ok(ServiceError { kind, detail, .. }) => {
+                        ServiceError::new(&service, kind, detail)
+                    }
                     Err(_) => broken(String::from_utf8_lossy(&bytes).into_owned()),
                 }),
                 Err(FfiError::Panicked(text)) => Err(broken(format!("the host panicked: {text}"))),

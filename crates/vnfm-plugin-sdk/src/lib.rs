@@ -62,40 +62,22 @@ pub mod context;
 pub mod driver;
 pub mod error;
 mod ffi;
-pub mod http;
-pub mod messages;
-pub mod secret;
 pub mod ssh;
 pub mod testkit;
 
 pub use context::{HookContext, JoinAll, Level, join_all_limited};
 pub use driver::{Export, Hooks, MgmtDriver, NoConfig, NoParams};
-pub use error::{DriverError, ErrorKind, Failure, MEANINGS, Meaning, ServiceError};
+pub use error::{MEANINGS, Meaning};
 pub use ffi::{plugin, static_driver};
-pub use http::{HttpRequest, HttpResponse};
-pub use messages::effects::{Effects, NewVim};
-pub use messages::request::{
-    Artifact, ComputeResource, Dependent, Heal, HookRequest, Instance, Inventory, RegisteredVim,
-    Vnfc, VnfcCp,
+pub use ssh::{Command, Ssh, Upload};
+pub use vnfm_plugin_messages::{self as messages, http, secret};
+#[doc(inline)]
+pub use vnfm_plugin_messages::{
+    Artifact, ComputeResource, Dependent, DriverError, Effects, ErrorKind, Failure, Heal,
+    HookRequest, HttpRequest, HttpResponse, Instance, Inventory, NewVim, Object, Output,
+    RegisteredVim, SCHEMA_VERSION, Secret, ServiceError, SshTarget, Vnfc, VnfcCp,
 };
-pub use secret::Secret;
-pub use ssh::{Command, Output, Ssh, SshTarget, Upload};
 pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
-
-/// A JSON object, such as `metadata` or `additionalParams`.
-///
-/// ```
-/// let mut metadata = vnfm_plugin_sdk::Object::new();
-/// metadata.insert("nodes".into(), 3.into());
-/// ```
-pub type Object = serde_json::Map<String, serde_json::Value>;
-
-/// `schemaVersion` of the messages that this SDK reads and writes.
-///
-/// ```
-/// assert_eq!(vnfm_plugin_sdk::Effects::none().schema_version, vnfm_plugin_sdk::SCHEMA_VERSION);
-/// ```
-pub const SCHEMA_VERSION: u32 = 1;
 
 /// The items that most drivers need.
 pub mod prelude {

@@ -1,4 +1,4 @@
-//! Every public item of the SDK is used in an example of its documentation. The doc tests compile and run those
+//! Every public item of the SDK and its messages is used in an example of its documentation. The doc tests compile and run those
 //! examples.
 #![expect(
     clippy::unwrap_used,
@@ -62,7 +62,9 @@ fn read(text: &str) -> (Vec<&str>, BTreeSet<&str>) {
 
 #[test]
 fn every_public_item_is_used_in_an_example() {
-    let files = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = sources(&here.join("src"));
+    files.extend(sources(&here.join("../vnfm-plugin-messages/src")));
     let texts: Vec<_> = files
         .iter()
         .map(|file| std::fs::read_to_string(file).unwrap())

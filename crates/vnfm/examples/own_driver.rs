@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MemoryPackages, MemoryStore};
-use vnfm::ports::{Allocated, Allocation, InfraDriver, OwnedResource, PortError};
-use vnfm::ports::{Release, Repair, Vim, VimCall, VimReport};
+use vnfm::ports::{Allocation, Convergence, InfraDriver, OwnedResource, PortError};
+use vnfm::ports::{Recorded, Release, Vim, VimCall, VimReport};
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange, types::VimConnectionInfo};
 
 /// The rules for drivers are in docs/contracts/infra-driver.md; the feature `conformance` tests them.
@@ -31,25 +31,27 @@ impl InfraDriver for OwnCloud {
     async fn check(&self, _: &dyn Vim) -> Answer<VimReport> {
         Ok(VimReport::default()) // log in
     }
-    async fn prepare(&self, _: &VimCall<'_>, _: &Allocation) -> Answer<Value> {
-        Ok(Value::Null) // images, quota: what `allocate` gets as its third argument
+    async fn preview(&self, _: &VimCall<'_>, _: &Convergence<'_>) -> Answer<Value> {
+        Ok(Value::Null) // images, quota: what `converge` gets as its third argument
     }
-    async fn allocate(&self, cx: &VimCall<'_>, it: &Allocation, _: &Value) -> Answer<Allocated> {
+    async fn converge(
+        &self,
+        cx: &VimCall<'_>,
+        change: &Convergence<'_>,
+        _: &Value,
+    ) -> Answer<Recorded> {
         let name = cx.ownership.instance_id.clone();
-        self.0.lock().await.insert(name); // idempotent
-        self.observe(cx, it, &Value::Null).await
+        self.0.lock().await.insert(name); // idempotent; replace the VNFCs that `change` names
+        self.observe(cx, change.target, &Value::Null).await
     }
     async fn release(&self, cx: &VimCall<'_>, _: &Allocation, _: &Release) -> Answer<()> {
         self.0.lock().await.remove(&cx.ownership.instance_id); // succeeds if absent
         Ok(())
     }
-    async fn heal(&self, cx: &VimCall<'_>, it: &Allocation, _: &Repair) -> Answer<Allocated> {
-        self.allocate(cx, it, &Value::Null).await
-    }
-    async fn observe(&self, cx: &VimCall<'_>, _: &Allocation, _: &Value) -> Answer<Allocated> {
+    async fn observe(&self, cx: &VimCall<'_>, _: &Allocation, _: &Value) -> Answer<Recorded> {
         let handle = json!(self.0.lock().await.get(&cx.ownership.instance_id));
-        let rest = Allocated::default();
-        Ok(Allocated { handle, ..rest })
+        let rest = Recorded::default();
+        Ok(Recorded { handle, ..rest })
     }
     async fn owned(&self, _: &dyn Vim, _: &str) -> Answer<Vec<OwnedResource>> {
         Ok(Vec::new()) // all resources with our tag: orphans are found by it

@@ -39,13 +39,8 @@ impl MgmtDriver for Counting {
             host.log("info", "for the first time");
         }
         println!("{} of {}", hook.hook, hook.instance.vnf_product_name);
-        let count = json!(hook.inventory.vnfc_resource_info.len());
-        let metadata = [("counted".to_owned(), count)].into_iter().collect();
-        Ok(Effects {
-            schema_version: 1,
-            metadata,
-            ..Effects::default()
-        })
+        let count = hook.inventory.vnfc_resource_info.len();
+        Ok(Effects::none().metadata("counted", count))
     }
 }
 

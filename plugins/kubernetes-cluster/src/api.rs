@@ -444,11 +444,8 @@ impl Api<'_> {
                     .retryable()
                     .phase("cluster"));
             }
-            self.cx
-                .waiting(&format!("the API server at `{}`: {reason}", self.url))
-                .await;
-            self.cx.check_cancelled().await?;
-            self.cx.sleep(RETRY_INTERVAL).await?;
+            let reason = format!("the API server at `{}`: {reason}", self.url);
+            self.cx.pause(&reason, RETRY_INTERVAL).await?;
         }
     }
 }

@@ -105,9 +105,8 @@ impl Drain<'_> {
                 }
                 (stage, waited, pause) = (Stage::Forced, Duration::ZERO, MIN_INTERVAL);
             }
-            self.api.cx.waiting(&waiting_text(name, &remaining)).await;
-            self.api.cx.check_cancelled().await?;
-            self.api.cx.sleep(pause).await?;
+            let reason = waiting_text(name, &remaining);
+            self.api.cx.pause(&reason, pause).await?;
             waited += pause;
             pause = (pause * 2).min(MAX_INTERVAL);
         }

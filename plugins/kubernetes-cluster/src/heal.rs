@@ -445,9 +445,8 @@ async fn wait_for_pods(
             ));
             return Ok(());
         }
-        cx.waiting(&format!("pods to run again: {unready}")).await;
-        cx.check_cancelled().await?;
-        cx.sleep(pause).await?;
+        let reason = format!("pods to run again: {unready}");
+        cx.pause(&reason, pause).await?;
         waited += pause;
         pause = (pause * 2).min(MAX_INTERVAL);
     }

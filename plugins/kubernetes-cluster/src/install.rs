@@ -322,11 +322,12 @@ impl<'a> Installer<'a> {
             if left.is_zero() {
                 return Err(master.failure("ready", output.exit_code, &output.stderr));
             }
-            self.cx.waiting(output.stderr.trim()).await;
-            self.cx.check_cancelled().await?;
-            if !output.stderr.contains("timed out") {
+            let reason = output.stderr.trim();
+            if reason.contains("timed out") {
+                self.cx.pause(reason, Duration::ZERO).await?;
+            } else {
                 // It failed immediately: a node is not listed yet, or the API server restarts.
-                self.cx.sleep(READY_RETRY_INTERVAL).await?;
+                self.cx.pause(reason, READY_RETRY_INTERVAL).await?;
                 left = left
                     .saturating_add(READY_WAIT)
                     .saturating_sub(READY_RETRY_INTERVAL);

@@ -27,6 +27,8 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECTION_GRACE: Duration = Duration::from_secs(20);
 /// How often in a row a host may be unreachable while a step runs on it: network plugins and restarts interrupt networks.
 const MAX_UNREACHABLE: u32 = 30;
+/// The pause before such a host is tried again.
+const UNREACHABLE_PAUSE: Duration = Duration::from_secs(1);
 
 /// State of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,6 +223,8 @@ impl<'a> Machine<'a> {
     pub(crate) async fn finish(&self, name: &str) -> Result<(), DriverError> {
         let mut out_of_reach = 0;
         loop {
+            // The host itself waits for the step.
+            let mut pause = Duration::ZERO;
             match self.watch(name, WATCH_TIMEOUT).await {
                 Ok(StepState::Done(0)) => return Ok(()),
                 Ok(StepState::Done(code)) => {
@@ -241,13 +245,11 @@ impl<'a> Machine<'a> {
                     {
                         return Err(self.unreachable(name, error));
                     }
-                    self.cx.sleep(Duration::from_secs(1)).await?;
+                    pause = UNREACHABLE_PAUSE;
                 }
             }
-            self.cx
-                .waiting(&format!("`{name}` on `{}`", self.node.name))
-                .await;
-            self.cx.check_cancelled().await?;
+            let reason = format!("`{name}` on `{}`", self.node.name);
+            self.cx.pause(&reason, pause).await?;
         }
     }
 

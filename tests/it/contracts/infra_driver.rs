@@ -13,7 +13,7 @@ use vnfm_memory::{MEMORY_VIM, MemoryVim};
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
 use vnfm_tests::contracts::{
-    ListResources, On, connection_from_kubeconfig, first_vdu_with_image, sample, with_image,
+    ListResources, On, connection_from_kubeconfig, first_vdu_with_image, sample, sizes, with_image,
 };
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
@@ -52,6 +52,7 @@ async fn openstack() -> Arc<dyn TestBed> {
         wrong: login("a wrong password"),
         impossible: with_image(&what, &first_vdu_with_image(&what)),
         what,
+        sizes: None,
         list_resources: left_behind(&world),
         places: None,
     })
@@ -89,12 +90,14 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         let what = |one: &vnfm::sim::ledger::Entry| format!("{} {}", one.kind, one.id);
         books.left_behind().iter().map(what).collect()
     };
+    let sizes = sizes(&what, &vdu);
     Arc::new(On {
         driver: KubernetesDriver::new(Destinations::anywhere()),
         login,
         wrong,
         impossible: with_image(&what, &vdu),
         what,
+        sizes: Some(sizes),
         list_resources: Box::new(list_resources),
         places: None,
     })
@@ -119,6 +122,7 @@ fn memory() -> On<MemoryVim> {
         wrong: login("a wrong password"),
         what,
         impossible,
+        sizes: Some(sizes(&sample("vnf-levels", ToOwned::to_owned), "web")),
         list_resources: Box::new(move || there.vnfcs()),
         places: None,
     }
@@ -134,11 +138,11 @@ async fn memory_vim_meets_the_contract() {
 /// How a driver is broken.
 #[derive(Clone, Copy, PartialEq)]
 enum Flaw {
-    /// `allocate` creates everything again.
+    /// `converge` creates everything again.
     Repeats,
     /// `release` fails where there is nothing.
     WantsSomething,
-    /// `prepare` makes it.
+    /// `preview` creates resources.
     MakesEarly,
     /// The connection is asked once.
     KeepsTheLogin,
@@ -146,6 +150,8 @@ enum Flaw {
     TakesNoTurn,
     /// A heal replaces all.
     HealsAll,
+    /// `converge` leaves existing resources as they are.
+    KeepsTheSize,
     /// The password is in the log.
     Talks,
 }
@@ -207,23 +213,29 @@ impl InfraDriver for Broken {
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
         self.0.check(&Other(vim, self.1)).await
     }
-    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
-        if self.has(Flaw::MakesEarly) {
-            self.0.allocate(cx, what, &Value::Null).await?;
-        }
-        let vim = Other(cx.vim, self.1);
-        self.0.prepare(&VimCall { vim: &vim, ..*cx }, what).await
-    }
-    async fn allocate(
+    async fn preview(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
-        prepared: &Value,
-    ) -> Result<Allocated, PortError> {
+        change: &Convergence<'_>,
+    ) -> Result<Value, PortError> {
+        if self.has(Flaw::MakesEarly) {
+            self.0.converge(cx, change, &Value::Null).await?;
+        }
+        let vim = Other(cx.vim, self.1);
+        self.0.preview(&VimCall { vim: &vim, ..*cx }, change).await
+    }
+    async fn converge(
+        &self,
+        cx: &VimCall<'_>,
+        change: &Convergence<'_>,
+        preview: &Value,
+    ) -> Result<Recorded, PortError> {
         let vim = Other(cx.vim, self.1);
         let cx = VimCall { vim: &vim, ..*cx };
+        let mut change = change.clone();
         if self.has(Flaw::Repeats) {
-            self.0.release(&cx, what, &Release::default()).await?;
+            let how = Release::default();
+            self.0.release(&cx, change.target, &how).await?;
         }
         if self.has(Flaw::Talks) {
             cx.watcher.log(
@@ -232,7 +244,16 @@ impl InfraDriver for Broken {
                 &format!("{:?}", vim.connection().await?.info.access_info),
             );
         }
-        self.0.allocate(&cx, what, prepared).await
+        if self.has(Flaw::HealsAll)
+            && let Some(current) = change.current
+        {
+            let all = current.inventory.vnfc_resource_info.iter();
+            change.replace.vnfcs = all.map(|vnfc| vnfc.id.clone()).collect();
+        }
+        if self.has(Flaw::KeepsTheSize) && change.current.is_some() {
+            return self.0.observe(&cx, change.target, &Value::Null).await;
+        }
+        self.0.converge(&cx, &change, preview).await
     }
     async fn release(
         &self,
@@ -252,41 +273,12 @@ impl InfraDriver for Broken {
         }
         self.0.release(&cx, what, how).await
     }
-    async fn heal(
-        &self,
-        cx: &VimCall<'_>,
-        what: &Allocation,
-        repair: &Repair,
-    ) -> Result<Allocated, PortError> {
-        let all = repair
-            .inventory
-            .vnfc_resource_info
-            .iter()
-            .map(|vnfc| vnfc.id.clone());
-        let vnfcs = if self.has(Flaw::HealsAll) {
-            all.collect()
-        } else {
-            repair.vnfcs.clone()
-        };
-        let vim = Other(cx.vim, self.1);
-        let cx = VimCall { vim: &vim, ..*cx };
-        self.0
-            .heal(
-                &cx,
-                what,
-                &Repair {
-                    vnfcs,
-                    ..repair.clone()
-                },
-            )
-            .await
-    }
     async fn observe(
         &self,
         cx: &VimCall<'_>,
         what: &Allocation,
         handle: &Value,
-    ) -> Result<Allocated, PortError> {
+    ) -> Result<Recorded, PortError> {
         let vim = Other(cx.vim, self.1);
         self.0
             .observe(&VimCall { vim: &vim, ..*cx }, what, handle)
@@ -300,7 +292,7 @@ impl InfraDriver for Broken {
 #[tokio::test(flavor = "multi_thread")]
 async fn contract_detects_broken_infra_drivers() {
     for (flaw, rule) in [
-        (Flaw::Repeats, "a_repeated_allocation_creates_nothing_more"),
+        (Flaw::Repeats, "a_repeated_creation_creates_nothing_more"),
         (Flaw::WantsSomething, "a_release_of_nothing_succeeds"),
         (Flaw::MakesEarly, "a_preparation_changes_nothing"),
         (
@@ -308,7 +300,9 @@ async fn contract_detects_broken_infra_drivers() {
             "a_changed_login_applies_to_the_next_call",
         ),
         (Flaw::TakesNoTurn, "each_call_holds_a_slot"),
-        (Flaw::HealsAll, "a_heal_replaces_only_the_named_vnfcs"),
+        (Flaw::HealsAll, "only_the_named_vnfcs_are_replaced"),
+        (Flaw::HealsAll, "a_change_of_size_keeps_the_other_vnfcs"),
+        (Flaw::KeepsTheSize, "a_change_of_size_keeps_the_other_vnfcs"),
         (Flaw::Talks, "no_secret_is_revealed"),
     ] {
         let stand = || async move {
@@ -320,6 +314,7 @@ async fn contract_detects_broken_infra_drivers() {
                 impossible,
                 list_resources,
                 places,
+                sizes,
             } = memory();
             let driver = Broken(driver, flaw);
             let on = On {
@@ -330,6 +325,7 @@ async fn contract_detects_broken_infra_drivers() {
                 impossible,
                 list_resources,
                 places,
+                sizes,
             };
             Arc::new(on) as Arc<dyn TestBed>
         };

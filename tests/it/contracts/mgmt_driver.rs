@@ -174,10 +174,7 @@ impl MgmtDriver for Greeting {
         }
         let known = host.call("checkpoint.get", json!({"key": "tried"})).await?["value"].clone();
         if *flaw == Flaw::GivesUp && !known.is_null() {
-            return Ok(Effects {
-                schema_version: 1,
-                ..Effects::default()
-            });
+            return Ok(Effects::none());
         }
         host.call("checkpoint.put", json!({"key": "tried", "value": true}))
             .await?;
@@ -189,12 +186,7 @@ impl MgmtDriver for Greeting {
         } else {
             json!("hello")
         };
-        let metadata = [("said".to_owned(), output)].into_iter().collect();
-        Ok(Effects {
-            schema_version: 1,
-            metadata,
-            ..Effects::default()
-        })
+        Ok(Effects::none().metadata("said", output))
     }
 }
 

@@ -67,33 +67,21 @@ impl MgmtDriver for FakeMgmtDriver {
 /// Instantiation and heal register the cluster, each with its own token; termination unregisters it.
 fn effects_of(request: &HookRequest) -> Effects {
     let name = format!("cluster-{}", request.instance.id);
-    let mut effects = Effects {
-        schema_version: 1,
-        ..Effects::default()
-    };
+    let effects = Effects::none();
     let token = match request.hook.as_str() {
         _ if request.undo => return effects,
         "instantiate_end" => "planted-token",
         "heal_end" => "planted-token-after-heal",
         "terminate_end" => {
-            effects.unregister_vims = vec![name];
-            return effects;
+            return effects.unregister_vim(name);
         }
         _ => return effects,
     };
     let endpoint = format!("https://{}", request.instance.id);
-    effects.register_vims = vec![NewVim {
-        name,
-        vim_type: KUBERNETES.into(),
-        interface_info: [("endpoint".to_owned(), json!(endpoint))]
-            .into_iter()
-            .collect(),
-        access_info: [("bearer_token".to_owned(), json!(token))]
-            .into_iter()
-            .collect(),
-        ..NewVim::default()
-    }];
-    effects
+    let vim = NewVim::new(name, KUBERNETES)
+        .interface("endpoint", endpoint)
+        .access("bearer_token", token);
+    effects.register_vim(vim)
 }
 
 pub(super) struct FakePlugins(pub(super) Arc<FakeWorld>, pub(super) Arc<FakeMgmtDriver>);

@@ -185,32 +185,43 @@ impl InfraDriver for FakeVim {
             ..VimReport::default()
         })
     }
-    async fn prepare(&self, _: &VimCall<'_>, _: &Allocation) -> Result<Value, PortError> {
+    async fn preview(&self, _: &VimCall<'_>, _: &Convergence<'_>) -> Result<Value, PortError> {
         self.0
             .call("prepare", |_| ())
             .await
             .map(|()| json!({"image": "i"}))
     }
-    async fn allocate(
+    async fn converge(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
-        prepared: &Value,
-    ) -> Result<Allocated, PortError> {
-        assert_eq!(
-            prepared["image"], "i",
-            "what `prepare` found has to come back"
-        );
-        *self.0.last_deployment.lock().unwrap() = Some(what.deployment.clone());
+        change: &Convergence<'_>,
+        preview: &Value,
+    ) -> Result<Recorded, PortError> {
+        let (call, inventory) = match change.current {
+            None => {
+                assert_eq!(
+                    preview["image"], "i",
+                    "what `preview` found has to come back"
+                );
+                *self.0.last_deployment.lock().unwrap() = Some(change.target.deployment.clone());
+                ("allocate", recorded().inventory)
+            }
+            Some(current) => {
+                assert_eq!(current.handle, "h", "what was recorded has to come back");
+                ("heal", with_new_ids(&current.inventory, &change.replace))
+            }
+        };
         let id = cx.ownership.instance_id.clone();
-        let inventories = &self.0.inventories;
-        let inventory = allocated().inventory;
+        let (inventories, now) = (&self.0.inventories, inventory.clone());
         let effect = |all: &mut BTreeSet<String>| {
             _ = all.insert(id.clone());
-            _ = inventories.lock().unwrap().insert(id, inventory);
+            _ = inventories.lock().unwrap().insert(id, now);
         };
-        self.0.call("allocate", effect).await?;
-        Ok(allocated())
+        self.0.call(call, effect).await?;
+        Ok(Recorded {
+            inventory,
+            ..recorded()
+        })
     }
     async fn release(
         &self,
@@ -221,52 +232,23 @@ impl InfraDriver for FakeVim {
         let id = cx.ownership.instance_id.clone();
         self.0.call("release", |all| _ = all.remove(&id)).await
     }
-    async fn heal(
-        &self,
-        cx: &VimCall<'_>,
-        _: &Allocation,
-        repair: &Repair,
-    ) -> Result<Allocated, PortError> {
-        assert_eq!(
-            repair.handle, "h",
-            "what `allocate` returned has to come back"
-        );
-        let id = cx.ownership.instance_id.clone();
-        let mut inventory = repair.inventory.clone();
-        for vnfc in &mut inventory.vnfc_resource_info {
-            if repair.vnfcs.contains(&vnfc.id) {
-                vnfc.id += "+";
-            }
-        }
-        let healed = inventory.clone();
-        let inventories = &self.0.inventories;
-        let effect = |all: &mut BTreeSet<String>| {
-            _ = all.insert(id.clone());
-            _ = inventories.lock().unwrap().insert(id, healed);
-        };
-        self.0.call("heal", effect).await?;
-        Ok(Allocated {
-            inventory,
-            ..allocated()
-        })
-    }
     async fn observe(
         &self,
         cx: &VimCall<'_>,
         _: &Allocation,
         _: &Value,
-    ) -> Result<Allocated, PortError> {
+    ) -> Result<Recorded, PortError> {
         if self.0.vim_unavailable.load(SeqCst) {
             return Err(PortError::new(&INJECTED, "look", "the VIM is unavailable"));
         }
         let id = &cx.ownership.instance_id;
         if !self.0.resource_ids().contains(id) {
-            return Ok(Allocated::default());
+            return Ok(Recorded::default());
         }
         let inventory = self.0.inventories.lock().unwrap()[id].clone();
-        Ok(Allocated {
+        Ok(Recorded {
             inventory,
-            ..allocated()
+            ..recorded()
         })
     }
     async fn owned(
@@ -287,8 +269,19 @@ impl InfraDriver for FakeVim {
     }
 }
 
+/// The inventory with a new id for each VNFC to replace.
+fn with_new_ids(inventory: &Inventory, replace: &Replacement) -> Inventory {
+    let mut inventory = inventory.clone();
+    for vnfc in &mut inventory.vnfc_resource_info {
+        if replace.vnfcs.contains(&vnfc.id) {
+            vnfc.id += "+";
+        }
+    }
+    inventory
+}
+
 /// The resources of every instance.
-fn allocated() -> Allocated {
+fn recorded() -> Recorded {
     let vnfc = |id: &str| VnfcResourceInfo {
         id: id.into(),
         vdu_id: "v".into(),
@@ -299,10 +292,10 @@ fn allocated() -> Allocated {
         vnfc_resource_info,
         ..Inventory::default()
     };
-    Allocated {
+    Recorded {
         handle: json!("h"),
         inventory,
-        ..Allocated::default()
+        ..Recorded::default()
     }
 }
 

@@ -17,31 +17,27 @@ pub(super) fn interruption_points(
     (1..=all).step_by(step)
 }
 
-/// Number of VIM calls of one allocation, and of one release.
+/// Number of VIM calls of one creation, and of one release.
 async fn count_calls(stand: &Shared) -> (usize, usize) {
     let instance = TestInstance::new(stand);
-    let allocation = instance.allocated().await.unwrap();
+    let created = instance.created().await.unwrap();
     let lifecycle = instance.vim.turns.load(SeqCst);
-    instance.release(allocation.handle).await.unwrap();
+    instance.release(created.handle).await.unwrap();
     (lifecycle, instance.vim.turns.load(SeqCst) - lifecycle)
 }
 
-pub(super) async fn an_interrupted_allocation_is_adopted(stand: Shared) {
+pub(super) async fn an_interrupted_creation_is_adopted(stand: Shared) {
     let before = resources_on_vim(&stand).await;
     for number in interruption_points(&stand, count_calls(&stand).await.0) {
         let instance = TestInstance::new(&stand);
-        instance.interrupt_at(number, instance.allocated()).await;
-        let allocation = instance
-            .allocated()
+        instance.interrupt_at(number, instance.created()).await;
+        let created = instance
+            .created()
             .await
             .unwrap_or_else(|error| panic!("at call {number}: {error}"));
         let existing = resources_on_vim(&stand).await;
-        let again = instance.allocated().await.unwrap();
-        assert_eq!(
-            vnfcs(&again),
-            vnfcs(&allocation),
-            "cut off at call {number}"
-        );
+        let again = instance.created().await.unwrap();
+        assert_eq!(vnfcs(&again), vnfcs(&created), "cut off at call {number}");
         assert_eq!(
             resources_on_vim(&stand).await,
             existing,
@@ -52,11 +48,11 @@ pub(super) async fn an_interrupted_allocation_is_adopted(stand: Shared) {
     }
 }
 
-pub(super) async fn a_partial_allocation_is_released_without_a_handle(stand: Shared) {
+pub(super) async fn a_partial_creation_is_released_without_a_handle(stand: Shared) {
     let before = resources_on_vim(&stand).await;
     for number in interruption_points(&stand, count_calls(&stand).await.0) {
         let instance = TestInstance::new(&stand);
-        instance.interrupt_at(number, instance.allocated()).await;
+        instance.interrupt_at(number, instance.created()).await;
         let released = instance.release(Value::Null).await;
         released.unwrap_or_else(|error| panic!("cut off at call {number}: {error}"));
         instance.check_released(&before).await;
@@ -67,11 +63,11 @@ pub(super) async fn an_interrupted_release_is_completed(stand: Shared) {
     let before = resources_on_vim(&stand).await;
     for number in interruption_points(&stand, count_calls(&stand).await.1) {
         let instance = TestInstance::new(&stand);
-        let allocation = instance.allocated().await.unwrap();
+        let created = instance.created().await.unwrap();
         instance
-            .interrupt_at(number, instance.release(allocation.handle.clone()))
+            .interrupt_at(number, instance.release(created.handle.clone()))
             .await;
-        let released = instance.release(allocation.handle).await;
+        let released = instance.release(created.handle).await;
         released.unwrap_or_else(|error| panic!("cut off at call {number}: {error}"));
         instance.check_released(&before).await;
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use vnfm_core::ports::{ErrorKind, PortError};
+use vnfm_core::ports::{Convergence, ErrorKind, PortError};
 
 type Shared = Arc<dyn TestBed>;
 
@@ -52,7 +52,7 @@ pub(super) async fn a_changed_login_applies_to_the_next_call(stand: Shared) {
     stand.driver().check(&instance.vim).await.unwrap();
     instance.vim.set_login(wrong);
     let error = instance
-        .allocated()
+        .created()
         .await
         .expect_err("it continued with the old login");
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
@@ -71,25 +71,28 @@ pub(super) async fn each_call_holds_a_slot(stand: Shared) {
     };
     stand.driver().check(&instance.vim).await.unwrap();
     assert_slot_held("check");
-    let allocation = instance.allocated().await.unwrap();
-    assert_slot_held("allocate");
-    instance.observed(&allocation.handle).await.unwrap();
+    let created = instance.created().await.unwrap();
+    assert_slot_held("converge");
+    instance.observed(&created.handle).await.unwrap();
     assert_slot_held("observe");
     instance.owned().await;
     assert_slot_held("owned");
-    instance.release(allocation.handle).await.unwrap();
+    instance.release(created.handle).await.unwrap();
     assert_slot_held("release");
     instance.check_released(&before).await;
 }
 
-pub(super) async fn a_preparation_changes_nothing(stand: Shared) {
+pub(super) async fn a_preview_changes_nothing(stand: Shared) {
     let (instance, before) = (TestInstance::new(&stand), resources_on_vim(&stand).await);
     let (clock, what) = (stand.clock(), stand.what());
     for _ in 0..2 {
         let deadline = instance.call(&*clock);
         stand
             .driver()
-            .prepare(&instance.cx(&*clock, &deadline), &what)
+            .preview(
+                &instance.cx(&*clock, &deadline),
+                &Convergence::create(&what),
+            )
             .await
             .unwrap();
     }
@@ -103,27 +106,30 @@ pub(super) async fn what_the_vim_lacks_is_refused(stand: Shared) {
     let (instance, before) = (TestInstance::new(&stand), resources_on_vim(&stand).await);
     let clock = stand.clock();
     let deadline = instance.call(&*clock);
-    let prepared = stand
+    let preview = stand
         .driver()
-        .prepare(&instance.cx(&*clock, &deadline), &what)
+        .preview(
+            &instance.cx(&*clock, &deadline),
+            &Convergence::create(&what),
+        )
         .await;
-    let error = prepared.expect_err("a missing resource was not noticed");
+    let error = preview.expect_err("a missing resource was not noticed");
     assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
     assert_eq!(resources_on_vim(&stand).await, before);
 }
 
 pub(super) async fn created_resources_are_tagged_and_released(stand: Shared) {
     let (instance, before) = (TestInstance::new(&stand), resources_on_vim(&stand).await);
-    let allocation = instance.allocated().await.unwrap();
+    let created = instance.created().await.unwrap();
     assert!(
-        !allocation.inventory.vnfc_resource_info.is_empty(),
+        !created.inventory.vnfc_resource_info.is_empty(),
         "no VNFC is reported"
     );
-    for vnfc in &allocation.inventory.vnfc_resource_info {
+    for vnfc in &created.inventory.vnfc_resource_info {
         assert!(!vnfc.id.is_empty() && !vnfc.vdu_id.is_empty(), "{vnfc:?}");
         assert!(!vnfc.compute_resource.resource_id.is_empty(), "{vnfc:?}");
     }
-    let ids: BTreeSet<_> = allocation
+    let ids: BTreeSet<_> = created
         .inventory
         .vnfc_resource_info
         .iter()
@@ -131,7 +137,7 @@ pub(super) async fn created_resources_are_tagged_and_released(stand: Shared) {
         .collect();
     assert_eq!(
         ids.len(),
-        allocation.inventory.vnfc_resource_info.len(),
+        created.inventory.vnfc_resource_info.len(),
         "two VNFCs with one id"
     );
     assert!(
@@ -149,15 +155,15 @@ pub(super) async fn created_resources_are_tagged_and_released(stand: Shared) {
         BTreeSet::new(),
         "resources of another installation"
     );
-    instance.release(allocation.handle).await.unwrap();
+    instance.release(created.handle).await.unwrap();
     instance.check_released(&before).await;
 }
 
-pub(super) async fn a_repeated_allocation_creates_nothing_more(stand: Shared) {
+pub(super) async fn a_repeated_creation_creates_nothing_more(stand: Shared) {
     let (instance, before) = (TestInstance::new(&stand), resources_on_vim(&stand).await);
-    let once = instance.allocated().await.unwrap();
+    let once = instance.created().await.unwrap();
     let existing = resources_on_vim(&stand).await;
-    let twice = instance.allocated().await.unwrap();
+    let twice = instance.created().await.unwrap();
     assert_eq!(twice.handle, once.handle);
     assert_eq!(vnfcs(&twice), vnfcs(&once));
     assert_eq!(resources_on_vim(&stand).await, existing);
@@ -168,15 +174,15 @@ pub(super) async fn a_repeated_allocation_creates_nothing_more(stand: Shared) {
 pub(super) async fn a_release_of_nothing_succeeds(stand: Shared) {
     let (instance, before) = (TestInstance::new(&stand), resources_on_vim(&stand).await);
     instance.release(Value::Null).await.unwrap();
-    let allocation = instance.allocated().await.unwrap();
-    instance.release(allocation.handle.clone()).await.unwrap();
-    instance.release(allocation.handle).await.unwrap();
+    let created = instance.created().await.unwrap();
+    instance.release(created.handle.clone()).await.unwrap();
+    instance.release(created.handle).await.unwrap();
     instance.check_released(&before).await;
 }
 
 pub(super) async fn resources_of_another_installation_are_not_touched(stand: Shared) {
     let (theirs, before) = (TestInstance::new(&stand), resources_on_vim(&stand).await);
-    let allocation = theirs.allocated().await.unwrap();
+    let created = theirs.created().await.unwrap();
     let existing = resources_on_vim(&stand).await;
     let mut ours = TestInstance::new(&stand);
     ours.ownership
@@ -189,7 +195,7 @@ pub(super) async fn resources_of_another_installation_are_not_touched(stand: Sha
         existing,
         "`release` deleted resources of another installation"
     );
-    theirs.release(allocation.handle).await.unwrap();
+    theirs.release(created.handle).await.unwrap();
     theirs.check_released(&before).await;
 }
 
@@ -201,16 +207,16 @@ pub(super) async fn an_observation_changes_nothing(stand: Shared) {
         "{:?}",
         nothing.inventory
     );
-    let allocation = instance.allocated().await.unwrap();
+    let created = instance.created().await.unwrap();
     let existing = resources_on_vim(&stand).await;
-    for handle in [&Value::Null, &allocation.handle] {
+    for handle in [&Value::Null, &created.handle] {
         assert_eq!(
             vnfcs(&instance.observed(handle).await.unwrap()),
-            vnfcs(&allocation)
+            vnfcs(&created)
         );
     }
     assert_eq!(resources_on_vim(&stand).await, existing);
-    instance.release(allocation.handle).await.unwrap();
+    instance.release(created.handle).await.unwrap();
     instance.check_released(&before).await;
 }
 
@@ -218,12 +224,10 @@ pub(super) async fn a_call_ends_at_its_deadline(stand: Shared) {
     let (mut instance, before) = (TestInstance::new(&stand), resources_on_vim(&stand).await);
     instance.timeout = SignedDuration::from_secs(-1);
     // It may finish before it notices the deadline.
-    let outcome = within(&stand, instance.allocated())
+    let outcome = within(&stand, instance.created())
         .await
-        .expect("`allocate` does not end");
-    let handle = outcome
-        .map(|allocation| allocation.handle)
-        .unwrap_or_default();
+        .expect("`converge` does not end");
+    let handle = outcome.map(|created| created.handle).unwrap_or_default();
     let released = within(&stand, instance.release(handle)).await;
     let _ = released.expect("`release` does not end");
     instance.timeout = SignedDuration::from_mins(15);
@@ -245,7 +249,7 @@ pub(super) async fn no_secret_is_revealed(stand: Shared) {
             .recorder
             .hear(format!("{error} {:?} {}", error, error.next()));
     };
-    let allocation = instance.allocated().await.unwrap();
+    let created = instance.created().await.unwrap();
     let wrong = stand.wrong_login();
     if let Some(wrong) = &wrong {
         instance.vim.set_login(wrong.clone());
@@ -255,12 +259,12 @@ pub(super) async fn no_secret_is_revealed(stand: Shared) {
             .await
             .map_or_else(record, drop);
         instance
-            .release(allocation.handle.clone())
+            .release(created.handle.clone())
             .await
             .unwrap_or_else(record);
         instance.vim.set_login(stand.login());
     }
-    instance.release(allocation.handle).await.unwrap();
+    instance.release(created.handle).await.unwrap();
     instance.check_released(&before).await;
     let logins = [Some(stand.login()), wrong];
     let known = ["username", "project", "region"];

@@ -1,9 +1,10 @@
 //! The contract of infrastructure drivers. Each rule gets its own VIM, or its own instance on a shared one: nothing is assumed
 //! about earlier contents of the VIM, and everything about what the test leaves there.
 
-mod heal;
 mod interrupted;
 mod lifecycle;
+mod replace;
+mod resize;
 mod test_instance;
 
 use async_trait::async_trait;
@@ -27,11 +28,15 @@ pub trait TestBed: Send + Sync {
     /// The same VIM with a login that it refuses; `None` if it accepts any login.
     fn wrong_login(&self) -> Option<VimConnectionInfo>;
 
-    /// An instance to allocate; with at least two VNFCs if the driver can heal one of several.
+    /// An instance to create; with at least two VNFCs if the driver can replace one of several.
     fn what(&self) -> Allocation;
 
     /// An instance that needs something the VIM lacks, such as an image; `None` if there is no such thing.
     fn infeasible_allocation(&self) -> Option<Allocation>;
+
+    /// One instance in two sizes: the second has one VNFC more, and nothing else differs. `None` if the driver cannot
+    /// change the size of an instance.
+    fn sizes(&self) -> Option<[Allocation; 2]>;
 
     /// All resources on the VIM that any driver may have created, by kind and id.
     async fn resources(&self) -> Vec<String>;
@@ -56,18 +61,18 @@ crate::rules! { Arc<dyn TestBed>:
     lifecycle::a_changed_login_applies_to_the_next_call;
     /// Each call holds a slot (`Vim::turn`).
     lifecycle::each_call_holds_a_slot;
-    /// `prepare` looks up what only the VIM knows, and changes nothing.
-    lifecycle::a_preparation_changes_nothing;
-    /// `prepare` refuses what the VIM lacks, before anything is created.
+    /// `preview` looks up what only the VIM knows, and changes nothing.
+    lifecycle::a_preview_changes_nothing;
+    /// `preview` refuses what the VIM lacks, before anything is created.
     lifecycle::what_the_vim_lacks_is_refused;
     /// Created resources exist, are reported with their ids, and are tagged with their owner; `release` deletes all of them.
     lifecycle::created_resources_are_tagged_and_released;
-    /// `allocate` is idempotent.
-    lifecycle::a_repeated_allocation_creates_nothing_more;
-    /// An `allocate` that was interrupted at any point is completed by the next one, which adopts existing resources.
-    interrupted::an_interrupted_allocation_is_adopted;
-    /// A `release` without a handle, because `allocate` was interrupted, finds the resources nevertheless.
-    interrupted::a_partial_allocation_is_released_without_a_handle;
+    /// `converge` is idempotent: a repeated creation adopts what exists.
+    lifecycle::a_repeated_creation_creates_nothing_more;
+    /// A creation that was interrupted at any point is completed by the next `converge`, which adopts existing resources.
+    interrupted::an_interrupted_creation_is_adopted;
+    /// A `release` without a handle, because `converge` was interrupted, finds the resources nevertheless.
+    interrupted::a_partial_creation_is_released_without_a_handle;
     /// A `release` that was interrupted at any point is completed by the next one.
     interrupted::an_interrupted_release_is_completed;
     /// `release` of absent resources succeeds.
@@ -76,12 +81,18 @@ crate::rules! { Arc<dyn TestBed>:
     lifecycle::resources_of_another_installation_are_not_touched;
     /// `observe` changes nothing, and lists the existing resources.
     lifecycle::an_observation_changes_nothing;
-    /// `heal` replaces the named VNFCs and leaves the others unchanged: their ids stay.
-    heal::a_heal_replaces_only_the_named_vnfcs;
-    /// `heal` is idempotent: what an earlier call has replaced is not replaced again.
-    heal::a_repeated_heal_replaces_nothing_more;
-    /// A `heal` that was interrupted at any point is completed by the next one.
-    heal::an_interrupted_heal_is_completed;
+    /// `converge` replaces the VNFCs that the change names and leaves the others unchanged: their ids stay.
+    replace::only_the_named_vnfcs_are_replaced;
+    /// `converge` is idempotent: what an earlier call has replaced is not replaced again.
+    replace::a_repeated_replacement_replaces_nothing_more;
+    /// A replacement that was interrupted at any point is completed by the next `converge`.
+    replace::an_interrupted_replacement_is_completed;
+    /// `converge` to another size adds or deletes just the VNFCs that differ: the others keep their ids and addresses.
+    resize::a_change_of_size_keeps_the_other_vnfcs;
+    /// A change of size that was interrupted at any point is completed by the next `converge`.
+    resize::an_interrupted_change_of_size_is_completed;
+    /// A change of size that was interrupted at any point is reversed by a `converge` to the size before: a rollback.
+    resize::an_interrupted_change_of_size_is_reversed;
     /// A call ends after its deadline, and leaves what it created for the next one.
     lifecycle::a_call_ends_at_its_deadline;
     /// No secret of the connection appears in an error or log line.

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocated, Ownership, PortError, Release, Repair, SecretConnection, Vim, VimCall, VimLogin,
-    VimSlot, Watcher,
+    Allocation, Convergence, Ownership, PortError, Recorded, Release, Replacement,
+    SecretConnection, Vim, VimCall, VimLogin, VimSlot, Watcher,
 };
 use vnfm_types::VimConnectionInfo;
 
@@ -55,49 +55,60 @@ impl TestInstance {
         Deadline(clock.now() + self.timeout)
     }
 
-    pub(super) async fn allocated(&self) -> Result<Allocated, PortError> {
-        let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
-        driver.validate_request(&what)?;
+    /// Creates the stand's instance, or adopts it.
+    pub(super) async fn created(&self) -> Result<Recorded, PortError> {
+        self.converged(&Convergence::create(&self.stand.what()))
+            .await
+    }
+
+    /// Checks the target, and makes the change after a preview.
+    pub(super) async fn converged(&self, change: &Convergence<'_>) -> Result<Recorded, PortError> {
+        let (driver, clock) = (self.stand.driver(), self.stand.clock());
+        driver.validate_request(change.target)?;
         let deadline = self.call(&*clock);
-        let prepared = driver.prepare(&self.cx(&*clock, &deadline), &what).await?;
+        let cx = self.cx(&*clock, &deadline);
+        let preview = driver.preview(&cx, change).await?;
+        driver.converge(&cx, change, &preview).await
+    }
+
+    /// Replaces these VNFCs, without a preview.
+    pub(super) async fn replaced(
+        &self,
+        current: &Recorded,
+        vnfcs: Vec<String>,
+    ) -> Result<Recorded, PortError> {
+        let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
+        let replace = Replacement {
+            vnfcs,
+            with_storage: false,
+        };
+        let change = Convergence::update(current, &what).replacing(replace);
+        let deadline = self.call(&*clock);
         driver
-            .allocate(&self.cx(&*clock, &deadline), &what, &prepared)
+            .converge(&self.cx(&*clock, &deadline), &change, &Value::Null)
             .await
     }
 
     pub(super) async fn release(&self, handle: Value) -> Result<(), PortError> {
-        let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
+        self.released(&self.stand.what(), handle).await
+    }
+
+    /// Releases an instance that was created from `what`.
+    pub(super) async fn released(&self, what: &Allocation, handle: Value) -> Result<(), PortError> {
+        let (driver, clock) = (self.stand.driver(), self.stand.clock());
         let how = Release {
             handle,
             grace_seconds: Some(0),
         };
         driver
-            .release(&self.cx(&*clock, &self.call(&*clock)), &what, &how)
+            .release(&self.cx(&*clock, &self.call(&*clock)), what, &how)
             .await
     }
 
-    pub(super) async fn observed(&self, handle: &Value) -> Result<Allocated, PortError> {
+    pub(super) async fn observed(&self, handle: &Value) -> Result<Recorded, PortError> {
         let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
         driver
             .observe(&self.cx(&*clock, &self.call(&*clock)), &what, handle)
-            .await
-    }
-
-    pub(super) async fn heal(
-        &self,
-        allocation: &Allocated,
-        vnfcs: Vec<String>,
-    ) -> Result<Allocated, PortError> {
-        let (driver, what, clock) = (self.stand.driver(), self.stand.what(), self.stand.clock());
-        let (handle, inventory) = (allocation.handle.clone(), allocation.inventory.clone());
-        let repair = Repair {
-            handle,
-            inventory,
-            vnfcs,
-            with_storage: false,
-        };
-        driver
-            .heal(&self.cx(&*clock, &self.call(&*clock)), &what, &repair)
             .await
     }
 
@@ -241,7 +252,7 @@ impl Watcher for Recorder {
 }
 
 /// VNFCs by id, with their resource on the VIM.
-pub(super) fn vnfcs(allocation: &Allocated) -> BTreeSet<(String, String)> {
+pub(super) fn vnfcs(allocation: &Recorded) -> BTreeSet<(String, String)> {
     let id = |vnfc: &vnfm_types::VnfcResourceInfo| {
         (vnfc.id.clone(), vnfc.compute_resource.resource_id.clone())
     };

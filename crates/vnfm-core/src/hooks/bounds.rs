@@ -143,20 +143,15 @@ mod tests {
     #[test]
     fn effects_of_a_hook_are_limited() {
         assert!(check_effects(Effects::default()).is_ok());
-        let large = Effects {
-            message: Some("x".repeat(1 << 20)),
-            ..Effects::default()
-        };
+        let large = Effects::none().message("x".repeat(1 << 20));
         assert!(
             check_effects(large)
                 .unwrap_err()
                 .to_string()
                 .contains("bytes of effects")
         );
-        let many = Effects {
-            register_vims: vec![NewVim::default(); 101],
-            ..Effects::default()
-        };
+        let mut many = Effects::none();
+        many.register_vims = vec![NewVim::default(); 101];
         assert!(
             check_effects(many)
                 .unwrap_err()

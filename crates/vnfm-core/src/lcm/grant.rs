@@ -20,8 +20,8 @@ use super::runner::cancelled;
 use super::step::{Output, StepOutput};
 use crate::hooks;
 use crate::ports::{
-    Change, Clock, Code, ErrorKind, GrantOutcome, Granted, Nfvo, OpRecord, PortError, SecretJson,
-    Waited, wait,
+    Backoff, Change, Clock, Code, ErrorKind, Expired, GrantOutcome, Granted, Nfvo, OpRecord,
+    PortError, SecretJson, Waited,
 };
 use crate::running_ops::RunningOp;
 use futures_util::future::{self, BoxFuture, Either};
@@ -129,29 +129,27 @@ pub(crate) async fn ask(op: &Op) -> Output<Approved> {
         live: op.live.clone(),
         location,
     };
-    let not_before = Mutex::new(clock.now());
+    let not_before = clock.now();
     let times = (&clock, deadline);
-    let poll = GrantPoll {
+    let mut poll = GrantPoll {
         op,
         nfvo: &*nfvo,
         request: &request,
         times,
         not_before,
     };
-    let last = Mutex::new(String::new());
-    let seen = |reason: &str| {
-        reason.clone_into(&mut last.lock().unwrap_or_else(PoisonError::into_inner));
-        op.watcher().waiting(reason);
-    };
-    let granted = wait(&clock, deadline, POLL_INTERVAL, seen, || poll.attempt()).await?;
-    let Some(grant) = granted else {
-        let action = format!("get a grant for {}", op.record.op.operation);
-        let reason = last.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let what = format!(
-            "not within {} s; last state: {reason}",
-            limits.grant.as_secs()
-        );
-        return Err(PortError::new(&LATE, action, what));
+    let mut backoff = Backoff::new(&clock, op.watcher(), deadline, POLL_INTERVAL);
+    let grant = loop {
+        let reason = match poll.attempt().await? {
+            Waited::Done(grant) => break grant,
+            Waited::NotYet(reason) => reason,
+        };
+        if let Err(Expired) = backoff.pause(&reason).await {
+            let action = format!("get a grant for {}", op.record.op.operation);
+            let seconds = limits.grant.as_secs();
+            let what = format!("not within {seconds} s; last state: {reason}");
+            return Err(PortError::new(&LATE, action, what));
+        }
     };
     let approved = grant_check::GrantReader {
         op,
@@ -238,36 +236,23 @@ struct GrantPoll<'a> {
     /// Clock with the location to poll, and the deadline.
     times: (&'a CancellableClock, Timestamp),
     /// The NFVO must not be called before this (`Retry-After`).
-    not_before: Mutex<Timestamp>,
+    not_before: Timestamp,
 }
 
 impl GrantPoll<'_> {
     /// Pauses the calls for as long as the NFVO asked, at most until the deadline.
-    fn pause_calls(&self, pause: Option<Duration>) {
+    fn pause_calls(&mut self, pause: Option<Duration>) {
         let (clock, deadline) = self.times;
-        let deadline = pause.map(|pause| {
-            clock
-                .now()
-                .saturating_add(pause)
-                .unwrap_or(deadline)
-                .min(deadline)
-        });
-        if let Some(deadline) = deadline {
-            *self
-                .not_before
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = deadline;
+        if let Some(pause) = pause {
+            let until = clock.now().saturating_add(pause).unwrap_or(deadline);
+            self.not_before = until.min(deadline);
         }
     }
 
     /// One call to the NFVO, after the requested pause.
-    async fn attempt(&self) -> Result<Waited<Grant>, PortError> {
+    async fn attempt(&mut self) -> Result<Waited<Grant>, PortError> {
         let (clock, _) = self.times;
-        let deadline = *self
-            .not_before
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let pause = deadline.duration_since(clock.now());
+        let pause = self.not_before.duration_since(clock.now());
         if pause.is_positive() {
             clock.sleep(pause.unsigned_abs()).await;
         }

@@ -1,5 +1,5 @@
 //! Checks a grant against its request: it approves exactly what was requested, does not contradict itself, and
-//! prescribes nothing that we cannot do. What only a driver can judge, the driver refuses in `prepare`.
+//! prescribes nothing that we cannot do. What only a driver can judge, the driver refuses in `preview`.
 
 use super::Op;
 use super::grant::Approved;

@@ -26,7 +26,9 @@ use super::operation::{
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::{GrantNeeds, Op, grant_request, hook_journal};
-use crate::ports::{Allocated, HookHeal, HookRequest, InstanceRecord, PortError, Repair};
+use crate::ports::{
+    Convergence, HookHeal, HookRequest, InstanceRecord, PortError, Recorded, Replacement,
+};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
 use serde::{Deserialize, Serialize};
@@ -158,12 +160,12 @@ fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
 /// What heal hooks get in addition.
 fn hook_request(op: &Op, hook: &mut HookRequest) -> Result<(), PortError> {
     let request: HealVnfRequest = op.request()?;
-    hook.heal = Some(HookHeal {
-        vnfcs: vnfcs_to_heal(op, &request),
-        all: with_storage(&request),
-        cause: request.cause,
-        heal_script: request.heal_script,
-    });
+    let mut heal = HookHeal::default();
+    heal.vnfcs = vnfcs_to_heal(op, &request);
+    heal.all = with_storage(&request);
+    heal.cause = request.cause;
+    heal.heal_script = request.heal_script;
+    hook.heal = Some(heal);
     Ok(())
 }
 
@@ -186,7 +188,7 @@ fn with_storage(request: &HealVnfRequest) -> bool {
 /// The instance after the VNFCs were replaced.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Repaired(pub Allocated);
+pub struct Repaired(pub Recorded);
 
 impl StepOutput for Repaired {
     const STEP: &'static str = "repair";
@@ -195,17 +197,22 @@ impl StepOutput for Repaired {
 async fn repair(op: &Op) -> Output<Repaired> {
     let (vim, driver) = op.vim().await?;
     let request: HealVnfRequest = op.request()?;
-    let repair = Repair {
+    let current = Recorded {
         handle: op.instance.handle.clone(),
         inventory: inventory(&op.instance),
+        ..Recorded::default()
+    };
+    let replace = Replacement {
         vnfcs: vnfcs_to_heal(op, &request)
             .into_iter()
             .map(|vnfc| vnfc.id)
             .collect(),
         with_storage: with_storage(&request),
     };
+    let target = op.allocation()?;
+    let change = Convergence::update(&current, &target).replacing(replace);
     driver
-        .heal(&op.call(&vim), &op.allocation()?, &repair)
+        .converge(&op.call(&vim), &change, &Value::Null)
         .await
         .map(Repaired)
 }
@@ -252,7 +259,7 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     })
 }
 
-fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {
+fn healed(op: &Op, now: Recorded) -> Result<InstanceRecord, PortError> {
     let mut record = op.instance.clone();
     let mut removed = BTreeSet::new();
     for effects in op.hook_effects()? {

@@ -33,7 +33,8 @@ use crate::deployment::{Deployment, max_scale_levels};
 use crate::json::to_json;
 use crate::ports::Vim as _;
 use crate::ports::{
-    Allocated, Allocation, Change, InstanceRecord, Inventory, PortError, Release, VimReport, VimUse,
+    Allocation, Change, Convergence, InstanceRecord, Inventory, PortError, Recorded, Release,
+    VimReport, VimUse,
 };
 use crate::refusal::Refusal;
 use crate::vims;
@@ -76,7 +77,7 @@ pub const STEPS: &[Step] = &[
         .undone_by(|op| silent(release(op)))
         .observed_by(|op| journaled(observe(op))),
     Step::hook("instantiate_end", |op| {
-        Ok(op.output::<Allocated>()?.unwrap_or_default().inventory)
+        Ok(op.output::<Recorded>()?.unwrap_or_default().inventory)
     }),
     Step::new("register_vims", Processing, |op| {
         journaled(register_vims(op))
@@ -176,7 +177,7 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
     Ok(report)
 }
 
-/// What `prepare` found on the VIM, in the driver's own format.
+/// What the driver's `preview` found on the VIM, in its own format.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Prepared(pub Value);
@@ -187,29 +188,31 @@ impl StepOutput for Prepared {
 
 async fn prepare(op: &Op) -> Output<Prepared> {
     let (vim, driver) = op.vim().await?;
+    let target = op.allocation_to_make()?;
     driver
-        .prepare(&op.call(&vim), &op.allocation_to_make()?)
+        .preview(&op.call(&vim), &Convergence::create(&target))
         .await
         .map(Prepared)
 }
 
-impl StepOutput for Allocated {
+impl StepOutput for Recorded {
     const STEP: &'static str = "allocate";
 }
 
-async fn allocate(op: &Op) -> Output<Allocated> {
+async fn allocate(op: &Op) -> Output<Recorded> {
     let (vim, driver) = op.vim().await?;
     let prepared = op
         .output::<Prepared>()?
         .map(|found| found.0)
         .unwrap_or_default();
+    let target = op.allocation_to_make()?;
     driver
-        .allocate(&op.call(&vim), &op.allocation_to_make()?, &prepared)
+        .converge(&op.call(&vim), &Convergence::create(&target), &prepared)
         .await
 }
 
 /// The resources of an interrupted allocation.
-async fn observe(op: &Op) -> Output<Allocated> {
+async fn observe(op: &Op) -> Output<Recorded> {
     let (vim, driver) = op.vim().await?;
     driver
         .observe(&op.call(&vim), &op.allocation()?, &Value::Null)
@@ -219,7 +222,7 @@ async fn observe(op: &Op) -> Output<Allocated> {
 async fn release(op: &Op) -> Output<()> {
     let (vim, driver) = op.vim().await?;
     let handle = op
-        .output::<Allocated>()?
+        .output::<Recorded>()?
         .map(|allocated| allocated.handle)
         .unwrap_or_default();
     let how = Release {
@@ -257,7 +260,7 @@ async fn unregister_vims(op: &Op) -> Output<()> {
 
 /// The instance with its resources on completion or failure; otherwise it stays NOT_INSTANTIATED.
 fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
-    let allocated = op.output::<Allocated>()?;
+    let allocated = op.output::<Recorded>()?;
     let changes = allocated
         .as_ref()
         .map(|allocated| changes::added(&allocated.inventory));
@@ -331,7 +334,7 @@ fn declared_cps(op: &Op) -> Vec<VnfExtCpInfo> {
 const NOT_CREATED: &str = "notMade";
 
 /// The instance with the allocated resources, and with everything that a later terminate needs.
-fn instantiated(op: &Op, allocated: Allocated) -> Result<InstanceRecord, PortError> {
+fn instantiated(op: &Op, allocated: Recorded) -> Result<InstanceRecord, PortError> {
     let request: InstantiateVnfRequest = op.request()?;
     let mut deployment = Deployment::clone(op.deployment()?);
     deployment.resolved = op

@@ -17,6 +17,16 @@ pub enum ErrorKind {
     Broken,
 }
 
+impl From<ErrorKind> for vnfm_plugin_messages::ErrorKind {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::Unavailable => Self::Unavailable,
+            ErrorKind::Refused => Self::Refused,
+            ErrorKind::Broken => Self::Broken,
+        }
+    }
+}
+
 /// A row of `docs/errors.md`: one way in which a neighbour fails, with a permanent name.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Code {

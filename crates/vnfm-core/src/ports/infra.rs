@@ -1,17 +1,24 @@
-//! The driver of one kind of VIM.
+//! The driver of one kind of VIM: it makes the VIM's resources match a deployment.
+//!
+//! | operation | is |
+//! |---|---|
+//! | instantiate | `converge` from nothing to the target |
+//! | heal | `converge` from the record to the same deployment, replacing some VNFCs |
+//! | another size, flavour, network or package | `converge` from the record to the new target |
+//! | its rollback | `converge` from the record to the deployment before |
+//! | terminate | `release` |
 //!
 //! | rule | mandatory |
 //! |---|---|
 //! | `check` logs in and changes nothing | yes |
-//! | `prepare` looks up what only the VIM knows (image, flavor, quota) and changes nothing | yes |
-//! | what an NFVO prescribes and the driver cannot honour is refused by `prepare`, by name | yes |
-//! | `allocate` is idempotent: it adopts what an earlier, interrupted call created | yes |
+//! | `preview` looks up what only the VIM knows (image, flavor, quota) and changes nothing | yes |
+//! | what an NFVO prescribes and the driver cannot honour is refused by `preview`, by name | yes |
+//! | `converge` is idempotent: it adopts what an earlier, interrupted call created or replaced | yes |
+//! | `converge` leaves alone what the target keeps: ids on the VIM and addresses stay | yes |
 //! | what the VIM's policy does not allow is refused before anything is created, by name | yes |
 //! | resources are named after the instance and tagged with installation and operation | yes |
 //! | a resource with our name but not our tag is never touched | yes |
 //! | `release` of absent resources succeeds; it returns once they are deleted | yes |
-//! | `heal` is idempotent: what an interrupted call has replaced is not replaced again | yes |
-//! | `heal` leaves other resources alone: their ids on the VIM stay | yes |
 //! | a VNFC's `id` changes when it is replaced, and only then | yes |
 //! | `observe` changes nothing, and lists what exists in any state | yes |
 //! | the connection is fetched from [`Vim::connection`] at each login, never cached | yes |
@@ -149,7 +156,7 @@ pub struct VimCall<'a> {
     pub deadline: Timestamp,
 }
 
-/// The package and desired state of an instance. The same for `prepare`, `allocate` and `release`.
+/// The package and desired state of an instance: what drivers work from.
 #[derive(Clone)]
 pub struct Allocation {
     /// Descriptor and files.
@@ -218,7 +225,6 @@ impl Budget {
     ///
     /// # Errors
     /// `Refused`, with the number, the limit and its setting.
-    /// `Refused`, with the number, the limit and its setting.
     pub fn allows(&self, doing: &str, resources: u64, bytes: u64) -> Result<(), PortError> {
         let over = |count: u64, most: u64, what: &str, setting: &str| {
             (count > most).then(|| {
@@ -260,11 +266,11 @@ pub struct Inventory {
     pub virtual_storage_resource_info: Vec<VirtualStorageResourceInfo>,
 }
 
-/// The result of `allocate` and `heal`.
+/// What a driver recorded of an instance: the result of `converge` and `observe`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Allocated {
-    /// The driver's data for `release`: stack id, namespace, objects. No secrets.
+pub struct Recorded {
+    /// The driver's own data about the resources: stack id, namespace, objects. No secrets.
     pub handle: Value,
     /// The resources as SOL003 shows them.
     pub inventory: Inventory,
@@ -272,26 +278,63 @@ pub struct Allocated {
     pub metadata: KeyValuePairs,
 }
 
-/// How to release resources.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Release {
-    /// The handle from `allocate`; null if that was interrupted.
-    pub handle: Value,
-    /// Grace period for workloads, in seconds; `None`: the VIM's default.
-    pub grace_seconds: Option<u32>,
+/// The change from what is recorded of an instance to its desired state.
+#[derive(Clone)]
+pub struct Convergence<'a> {
+    /// The record from before this operation, however often it was interrupted. `None`: the instance had no resources.
+    pub current: Option<&'a Recorded>,
+    /// The desired state.
+    pub target: &'a Allocation,
+    /// VNFCs that do not stay, though the target keeps their number.
+    pub replace: Replacement,
 }
 
-/// What to heal.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Repair {
-    /// The handle from `allocate` or the last `heal`.
-    pub handle: Value,
-    /// The recorded resources from before this operation, however often it was interrupted.
-    pub inventory: Inventory,
-    /// The VNFCs to replace, by their `id` in `inventory`. Empty only if the instance has none.
+/// The VNFCs to replace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Replacement {
+    /// By their `id` in the inventory of [`Convergence::current`].
     pub vnfcs: Vec<String>,
     /// Whether to replace their volumes too.
     pub with_storage: bool,
+}
+
+impl<'a> Convergence<'a> {
+    /// Creates the resources of `target`.
+    pub fn create(target: &'a Allocation) -> Self {
+        Self {
+            current: None,
+            target,
+            replace: Replacement::default(),
+        }
+    }
+
+    /// Changes the resources in `current` to those of `target`; creates what is missing.
+    pub fn update(current: &'a Recorded, target: &'a Allocation) -> Self {
+        Self {
+            current: Some(current),
+            ..Self::create(target)
+        }
+    }
+
+    /// Also replaces these VNFCs.
+    #[must_use]
+    pub fn replacing(self, replace: Replacement) -> Self {
+        Self { replace, ..self }
+    }
+
+    /// The recorded handle; null if there is none.
+    pub fn handle(&self) -> &'a Value {
+        self.current.map_or(&Value::Null, |current| &current.handle)
+    }
+}
+
+/// How to release resources.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Release {
+    /// The recorded handle; null if `converge` was interrupted.
+    pub handle: Value,
+    /// Grace period for workloads, in seconds; `None`: the VIM's default.
+    pub grace_seconds: Option<u32>,
 }
 
 /// The result of `check`.
@@ -350,8 +393,8 @@ pub trait InfraDriver: Send + Sync {
     /// `Refused`, naming the member of the request or the path in the package.
     fn validate_request(&self, allocation: &Allocation) -> Result<(), PortError>;
 
-    /// Checks a request against `policy`, as far as package and request tell, without calling the VIM. `prepare`, `allocate`
-    /// and `heal` enforce [`Vim::policy`] with what the VIM knows.
+    /// Checks a request against `policy`, as far as package and request tell, without calling the VIM. `preview` and
+    /// `converge` enforce [`Vim::policy`] with what the VIM knows.
     ///
     /// # Errors
     ///
@@ -376,24 +419,30 @@ pub trait InfraDriver: Send + Sync {
     /// `Unavailable` if there is no response, `Refused` if the login is refused.
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError>;
 
-    /// Looks up what only the VIM knows. The result is journaled and passed to `allocate`.
+    /// Looks up what only the VIM knows about `change`. The result is journaled and passed to `converge`.
     ///
     /// # Errors
     ///
     /// `Refused` with the VIM's message if image, flavor, network or quota is missing.
-    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError>;
+    async fn preview(&self, cx: &VimCall<'_>, change: &Convergence<'_>)
+    -> Result<Value, PortError>;
 
-    /// Creates the resources and waits until they work.
+    /// Creates, replaces and deletes resources until they match the target, and waits until all of them work. `preview` is
+    /// null if the operation has none.
+    ///
+    /// What the target keeps stays as it is, except for the VNFCs to replace: these get a new id, and keep their addresses
+    /// as long as their port stays. Missing resources are recreated.
     ///
     /// # Errors
     ///
-    /// With the VIM's message; what was created stays for a retry or for `release`.
-    async fn allocate(
+    /// With the VIM's message; what was created stays. Calling again continues, a target from before reverses it, and
+    /// `release` deletes everything.
+    async fn converge(
         &self,
         cx: &VimCall<'_>,
-        what: &Allocation,
-        prepared: &Value,
-    ) -> Result<Allocated, PortError>;
+        change: &Convergence<'_>,
+        preview: &Value,
+    ) -> Result<Recorded, PortError>;
 
     /// Deletes the resources and waits until they are deleted. Succeeds if there are none.
     ///
@@ -407,19 +456,6 @@ pub trait InfraDriver: Send + Sync {
         how: &Release,
     ) -> Result<(), PortError>;
 
-    /// Replaces the VNFCs that `repair` names, recreates missing resources of the instance, and waits until all of them work.
-    /// Addresses stay as long as their port does.
-    ///
-    /// # Errors
-    ///
-    /// With the VIM's message; calling again continues.
-    async fn heal(
-        &self,
-        cx: &VimCall<'_>,
-        what: &Allocation,
-        repair: &Repair,
-    ) -> Result<Allocated, PortError>;
-
     /// The instance's current resources, for the record of a failed operation.
     ///
     /// # Errors
@@ -430,7 +466,7 @@ pub trait InfraDriver: Send + Sync {
         cx: &VimCall<'_>,
         what: &Allocation,
         handle: &Value,
-    ) -> Result<Allocated, PortError>;
+    ) -> Result<Recorded, PortError>;
 
     /// Every resource on the VIM tagged with the installation id.
     ///

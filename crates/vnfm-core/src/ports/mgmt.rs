@@ -1,193 +1,24 @@
-//! The VNF vendor's hooks. The messages are the JSON that crosses the plugin boundary, `schemaVersion` 1.
+//! The VNF vendor's hooks. The messages are those of [`vnfm_plugin_messages`], which cross the plugin boundary as JSON.
 
 use super::{Code, ErrorKind, Inventory, PortError};
 use async_trait::async_trait;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use vnfm_descriptor::{Hook, Package};
-use vnfm_types::{KeyValuePairs, LcmOperationType, VnfcResourceInfo};
+use vnfm_types::{KeyValuePairs, VnfcResourceInfo};
 
-/// A plugin's description of itself, read before any of its code runs.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Declaration {
-    /// Unique together with the version.
-    pub name: String,
-    /// Version, `MAJOR.MINOR.PATCH`.
-    pub version: String,
-    /// The hooks that it implements, by name; no other is ever called.
-    pub hooks: BTreeMap<String, HookDeclaration>,
-    /// JSON Schema of its configuration.
-    pub config_schema: Option<Value>,
-}
+pub use vnfm_plugin_messages::{
+    Artifact as HookArtifact, Declaration, Dependent as HookDependent, Effects, HookDeclaration,
+    Instance as HookInstance, NewVim, RegisteredVim as HookVim,
+};
 
-/// A plugin's description of one hook.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct HookDeclaration {
-    /// JSON Schema of `additionalParams`; secret members are `writeOnly`.
-    pub parameters: Option<Value>,
-    /// True if the hook can be undone: on rollback it is called again, with [`HookRequest::undo`] set.
-    pub undo: bool,
-}
-
-/// The request that a hook gets.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookRequest {
-    /// Always 1.
-    pub schema_version: u32,
-    /// The operation that calls the hook.
-    pub operation: LcmOperationType,
-    /// Name of the hook, such as `instantiate_end`.
-    pub hook: String,
-    /// True on rollback: the hook must revert what it did. Never set for a hook that does not declare `undo`.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub undo: bool,
-    /// The VNF instance concerned.
-    pub instance: HookInstance,
-    /// Current resources of the instance.
-    pub inventory: Inventory,
-    /// Parameters of the request, with secrets in clear text.
-    pub additional_params: KeyValuePairs,
-    /// Inputs that the VNFD defines for the operation.
-    pub inputs: KeyValuePairs,
-    /// VIMs that this instance registered.
-    pub vims: Vec<HookVim>,
-    /// Live VNF instances on those VIMs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dependents: Vec<HookDependent>,
-    /// The heal request; absent in other operations.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heal: Option<HookHeal>,
-    /// Artifacts of the VNF node.
-    pub artifacts: Vec<Value>,
-    /// When the hook is dropped.
-    pub deadline: Timestamp,
-    /// Attempts so far, from 1.
-    pub attempt: u32,
-}
-
-impl std::fmt::Debug for HookRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "HookRequest({} of {})", self.hook, self.instance.id)
-    }
-}
-
-/// The instance as a hook sees it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookInstance {
-    /// `VnfInstance.id`.
-    pub id: String,
-    /// Name for people, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vnf_instance_name: Option<String>,
-    /// `vnfdId` of the VNF instance.
-    pub vnfd_id: String,
-    /// `vnfProvider`, the vendor of the VNF.
-    pub vnf_provider: String,
-    /// `vnfProductName` of the VNFD.
-    pub vnf_product_name: String,
-    /// `vnfSoftwareVersion` of the VNFD.
-    pub vnf_software_version: String,
-    /// `vnfdVersion` of the VNFD.
-    pub vnfd_version: String,
-    /// IDs of all VDUs of the deployment flavour, including those without a VNFC.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub vdus: Vec<String>,
-    /// `metadata` of the instance.
-    pub metadata: KeyValuePairs,
-}
-
-/// A VIM that the instance registered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookVim {
-    /// Its id in the registry.
-    pub id: String,
-    /// Name, unique within the tenant.
-    pub name: String,
-    /// Such as `openstack` or `kubernetes`.
-    pub vim_type: String,
-}
-
-/// A live VNF instance on a VIM that the instance registered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookDependent {
-    /// `VnfInstance.id`.
-    pub id: String,
-    /// Name for people, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vnf_instance_name: Option<String>,
-}
+/// The request that a hook gets, with the engine's types of the inventory.
+pub type HookRequest =
+    vnfm_plugin_messages::HookRequest<KeyValuePairs, Inventory, VnfcResourceInfo>;
 
 /// A heal request as a hook sees it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookHeal {
-    /// The VNFCs to heal, as they were before; in `heal_end` the inventory holds their successors.
-    pub vnfcs: Vec<VnfcResourceInfo>,
-    /// Reason given by the caller, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<String>,
-    /// Script named in the request.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heal_script: Option<String>,
-    /// Whether volumes are replaced too.
-    pub all: bool,
-}
-
-/// What a hook asks the engine to do; applied, journaled and undone by the engine.
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Effects {
-    /// Always 1.
-    pub schema_version: u32,
-    /// VIMs to register.
-    pub register_vims: Vec<NewVim>,
-    /// VIMs of this instance to unregister, by name.
-    pub unregister_vims: Vec<String>,
-    /// Merged into the instance's metadata.
-    pub metadata: KeyValuePairs,
-    /// A sentence for the operator.
-    pub message: Option<String>,
-}
-
-impl std::fmt::Debug for Effects {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<_> = self
-            .register_vims
-            .iter()
-            .map(|vim| vim.name.as_str())
-            .collect();
-        write!(
-            f,
-            "Effects(register {names:?}, unregister {:?})",
-            self.unregister_vims
-        )
-    }
-}
-
-/// A VIM that a hook asks to register; its `accessInfo` holds secrets.
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NewVim {
-    /// Name, unique within the tenant.
-    pub name: String,
-    /// Such as `kubernetes`.
-    pub vim_type: String,
-    /// Endpoint and how to trust it.
-    pub interface_info: KeyValuePairs,
-    /// Login, with secrets.
-    pub access_info: KeyValuePairs,
-    /// Further options for the driver.
-    pub extra: KeyValuePairs,
-}
+pub type HookHeal = vnfm_plugin_messages::Heal<VnfcResourceInfo>;
 
 /// The engine's side of a running hook: services by name, with the JSON that crosses the plugin boundary.
 #[async_trait]
@@ -376,3 +207,32 @@ pub const REPLACED: Code = Code {
     means: "the operation began with a plugin library that is no longer installed",
     next: "restore the file with that SHA-256 and allow it, then retry; or roll back or fail the operation",
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Released plugins parse this text.
+    #[test]
+    fn the_json_of_a_request_stays_that_of_the_released_versions() {
+        let mut request = HookRequest::new("HEAL", "heal_end", KeyValuePairs::new());
+        request.instance.id = "i".into();
+        request.deadline = jiff::Timestamp::UNIX_EPOCH.to_string();
+        let empty = r#"{"schemaVersion":1,"operation":"HEAL","hook":"heal_end","instance":{"id":"i","vnfdId":"","vnfProvider":"","vnfProductName":"","vnfSoftwareVersion":"","vnfdVersion":"","metadata":{}},"inventory":{"vnfcResourceInfo":[],"extCpInfo":[],"extVirtualLinkInfo":[],"vnfVirtualLinkResourceInfo":[],"virtualStorageResourceInfo":[]},"additionalParams":{},"inputs":{},"vims":[],"artifacts":[],"deadline":"1970-01-01T00:00:00Z","attempt":1}"#;
+        assert_eq!(serde_json::to_string(&request).unwrap(), empty);
+        request.undo = true;
+        request.vims = vec![HookVim::new("v", "cluster", "kubernetes")];
+        request.dependents = vec![HookDependent::new("o", Some("shop".into()))];
+        request.artifacts = vec![HookArtifact::new("page", "Files/page", "File")];
+        let mut heal = HookHeal::default();
+        heal.cause = Some("it hangs".into());
+        request.heal = Some(heal);
+        let text = serde_json::to_string(&request).unwrap();
+        for part in [
+            r#""hook":"heal_end","undo":true,"instance""#,
+            r#""vims":[{"id":"v","name":"cluster","vimType":"kubernetes"}],"dependents":[{"id":"o","vnfInstanceName":"shop"}],"heal":{"vnfcs":[],"cause":"it hangs","all":false},"artifacts":[{"name":"page","path":"Files/page","type":"File"}]"#,
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

@@ -15,6 +15,7 @@
 //!
 //! No trait here depends on HTTP, SQL or a runtime; every error is a [`PortError`].
 
+mod backoff;
 mod change;
 mod clock;
 mod error;
@@ -39,20 +40,21 @@ pub(crate) use records::merge;
 pub(crate) use service::SERVICE;
 pub(crate) use store_codes::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
 
+pub use backoff::{Backoff, Expired};
 pub use change::Change;
-pub use clock::{Clock, Waited, wait};
+pub use clock::{Clock, Waited};
 pub use error::{Code, ErrorKind, PortError};
 pub use host::{
     CommandOutput, HostServices, HttpRequest, HttpResponse, RemoteFile, SshCommand, SshTarget,
 };
 pub use infra::{
-    Allocated, Allocation, Budget, InfraDriver, Inventory, NO_POLICIES, OwnedResource, Ownership,
-    Release, Repair, SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
+    Allocation, Budget, Convergence, InfraDriver, Inventory, NO_POLICIES, OwnedResource, Ownership,
+    Recorded, Release, Replacement, SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
 };
 pub use mgmt::{
-    Declaration, DriverId, Effects, HookDeclaration, HookDependent, HookDriverRef, HookHeal,
-    HookHost, HookInstance, HookRequest, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers, NewVim,
-    REPLACED, replaced,
+    Declaration, DriverId, Effects, HookArtifact, HookDeclaration, HookDependent, HookDriverRef,
+    HookHeal, HookHost, HookInstance, HookRequest, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers,
+    NewVim, REPLACED, replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;

@@ -44,7 +44,7 @@ pub trait Nfvo: Send + Sync {
     async fn poll_grant(&self, location: &str) -> Result<GrantOutcome, PortError>;
 }
 
-/// The NFVO's decisions about resources, for a driver; empty if the local policy grants. A driver refuses in `prepare`,
+/// The NFVO's decisions about resources, for a driver; empty if the local policy grants. A driver refuses in `preview`,
 /// by name, what it cannot honour.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -3,7 +3,7 @@
 use crate::support::{CONFIG, SERVICE, World, deployment, package, sample};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use vnfm_core::ports::{ErrorKind, InfraDriver as _, Inventory};
+use vnfm_core::ports::{Convergence, ErrorKind, InfraDriver as _, Inventory};
 
 /// Two VNFCs of `WebServer`, each with the name, address and namespace of its pod.
 async fn assert_vnfcs_are_pods(world: &World, inventory: &Inventory) {
@@ -105,7 +105,7 @@ async fn a_foreign_object_is_refused_by_name_and_not_changed() {
     let what = package(&[(1, CONFIG)], "", json!({"namespace": namespace}));
     let refused = world
         .driver
-        .prepare(&world.cx(20), &what)
+        .preview(&world.cx(20), &Convergence::create(&what))
         .await
         .unwrap_err();
     assert_eq!(
@@ -119,7 +119,7 @@ async fn a_foreign_object_is_refused_by_name_and_not_changed() {
     let prepared = json!({"namespace": namespace});
     let refused = world
         .driver
-        .allocate(&world.cx(20), &what, &prepared)
+        .converge(&world.cx(20), &Convergence::create(&what), &prepared)
         .await
         .unwrap_err();
     assert_eq!(refused.name(), "kubernetes.foreign-object");
@@ -191,7 +191,7 @@ async fn a_terminating_namespace_is_not_used() {
     let what = package(&[(1, CONFIG)], "", json!({"namespace": namespace}));
     let refused = world
         .driver
-        .prepare(&world.cx(20), &what)
+        .preview(&world.cx(20), &Convergence::create(&what))
         .await
         .unwrap_err();
     assert_eq!(

@@ -4,22 +4,35 @@ use crate::support::{CONFIG, SERVICE, World, deployment, package, sample};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use vnfm_core::ports::{Allocated, InfraDriver as _, Repair};
+use vnfm_core::ports::{Allocation, Convergence, InfraDriver as _, Recorded, Replacement};
 
 const BARE: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {terminationGracePeriodSeconds: 0, containers: [{name: one, image: 'localhost/busybox:1'}]}\n";
 
-/// Heals the VNFCs with these indices, or the instance without any.
-pub(crate) fn repair(created: &Allocated, which: &[usize]) -> Repair {
-    let all = &created.inventory.vnfc_resource_info;
-    Repair {
-        handle: created.handle.clone(),
-        inventory: created.inventory.clone(),
-        vnfcs: which.iter().map(|place| all[*place].id.clone()).collect(),
-        with_storage: false,
+/// A heal of an instance.
+pub(crate) struct Repair {
+    pub(crate) current: Recorded,
+    pub(crate) replace: Replacement,
+}
+
+impl Repair {
+    pub(crate) fn of<'a>(&'a self, what: &'a Allocation) -> Convergence<'a> {
+        Convergence::update(&self.current, what).replacing(self.replace.clone())
     }
 }
 
-pub(crate) fn ids(created: &Allocated) -> BTreeSet<String> {
+/// Heals the VNFCs with these indices, or the instance without any.
+pub(crate) fn repair(created: &Recorded, which: &[usize]) -> Repair {
+    let all = &created.inventory.vnfc_resource_info;
+    Repair {
+        current: created.clone(),
+        replace: Replacement {
+            vnfcs: which.iter().map(|place| all[*place].id.clone()).collect(),
+            with_storage: false,
+        },
+    }
+}
+
+pub(crate) fn ids(created: &Recorded) -> BTreeSet<String> {
     created
         .inventory
         .vnfc_resource_info
@@ -43,13 +56,17 @@ async fn only_the_requested_pods_are_replaced_and_heal_is_idempotent() {
     let repair = repair(&created, &[1]);
     let healed = world
         .driver
-        .heal(&world.cx(60), &what, &repair)
+        .converge(&world.cx(60), &repair.of(&what), &Value::Null)
         .await
         .unwrap();
     let (before, after) = (ids(&created), ids(&healed));
     assert_eq!(after.len(), 3);
     let replaced: Vec<&String> = before.difference(&after).collect();
-    assert_eq!(replaced, [&repair.vnfcs[0]], "the others kept their UIDs");
+    assert_eq!(
+        replaced,
+        [&repair.replace.vnfcs[0]],
+        "the others kept their UIDs"
+    );
     assert_eq!(healed.handle, created.handle);
     let pods = world.api("v1", "Pod", "pods", Some(&world.namespace()));
     let there = pods.list(&ListParams::default()).await.unwrap();
@@ -62,7 +79,7 @@ async fn only_the_requested_pods_are_replaced_and_heal_is_idempotent() {
     // As after a crash: the record still names the deleted pod.
     let again = world
         .driver
-        .heal(&world.cx(60), &what, &repair)
+        .converge(&world.cx(60), &repair.of(&what), &Value::Null)
         .await
         .unwrap();
     assert_eq!(again, healed);
@@ -101,7 +118,11 @@ async fn deleted_and_edited_objects_are_restored() {
 
     let healed = world
         .driver
-        .heal(&world.cx(60), &what, &repair(&created, &[]))
+        .converge(
+            &world.cx(60),
+            &repair(&created, &[]).of(&what),
+            &Value::Null,
+        )
         .await
         .unwrap();
     assert_eq!(maps.get("page").await.unwrap().data["data"]["x"], "1");
@@ -138,7 +159,11 @@ async fn a_missing_or_failed_bare_pod_is_recreated() {
     pods.delete("one", &DeleteParams::default()).await.unwrap();
     world
         .driver
-        .heal(&world.cx(60), &what, &repair(&created, &[]))
+        .converge(
+            &world.cx(60),
+            &repair(&created, &[]).of(&what),
+            &Value::Null,
+        )
         .await
         .unwrap();
     let second = pods.get("one").await.unwrap().metadata.uid;
@@ -149,7 +174,11 @@ async fn a_missing_or_failed_bare_pod_is_recreated() {
         .unwrap();
     let healed = world
         .driver
-        .heal(&world.cx(60), &what, &repair(&created, &[]))
+        .converge(
+            &world.cx(60),
+            &repair(&created, &[]).of(&what),
+            &Value::Null,
+        )
         .await
         .unwrap();
     let third = pods.get("one").await.unwrap();
@@ -169,7 +198,11 @@ async fn a_deleted_namespace_is_recreated_with_its_objects() {
     world.clean(&world.namespaces(), &world.namespace()).await;
     let healed = world
         .driver
-        .heal(&world.cx(60), &what, &repair(&created, &[0]))
+        .converge(
+            &world.cx(60),
+            &repair(&created, &[0]).of(&what),
+            &Value::Null,
+        )
         .await
         .unwrap();
     assert!(ids(&healed).is_disjoint(&ids(&created)) && ids(&healed).len() == 1);
@@ -257,5 +290,38 @@ async fn the_service_of_the_sample_is_an_external_connection_point() {
         Some(&vnfc.vnfc_cp_info[0].id)
     );
     world.terminate(&what, created.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn what_the_target_has_no_more_is_deleted_and_comes_back_with_the_former_target() {
+    let Some(world) = World::start().await else {
+        return;
+    };
+    let brief = "      terminationGracePeriodSeconds: 1\n";
+    let web = deployment(1, brief);
+    let before = package(&[(1, CONFIG), (2, &web), (3, SERVICE)], "", json!({}));
+    let target = package(&[(1, &web)], "", json!({}));
+    let created = world.instantiate(&before, 60).await.unwrap();
+    let services = world.api("v1", "Service", "services", Some(&world.namespace()));
+    let configs = world.config_maps(&world.namespace());
+    let converge = async |current: &Recorded, what: &Allocation| {
+        let change = Convergence::update(current, what);
+        let (cx, none) = (world.cx(60), Value::Null);
+        world.driver.converge(&cx, &change, &none).await.unwrap()
+    };
+    for _ in 0..2 {
+        let changed = converge(&created, &target).await;
+        assert_eq!(ids(&changed), ids(&created), "the pod stays");
+        assert_eq!(changed.handle["objects"].as_array().unwrap().len(), 1);
+        assert!(services.get_opt("web").await.unwrap().is_none());
+        assert!(configs.get_opt("page").await.unwrap().is_none());
+    }
+    let changed = converge(&created, &target).await;
+    let reversed = converge(&changed, &before).await;
+    assert_eq!(ids(&reversed), ids(&created));
+    assert!(services.get_opt("web").await.unwrap().is_some());
+    assert!(configs.get_opt("page").await.unwrap().is_some());
+    world.terminate(&before, reversed.handle).await.unwrap();
     world.assert_nothing_left().await;
 }

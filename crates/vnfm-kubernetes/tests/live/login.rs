@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
-use vnfm_core::ports::{ErrorKind, InfraDriver as _};
+use vnfm_core::ports::{Convergence, ErrorKind, InfraDriver as _};
 
 #[tokio::test]
 async fn a_check_reports_version_login_and_expiry() {
@@ -161,9 +161,14 @@ async fn a_new_token_reaches_an_operation_that_waits() {
     // Not ready until the test removes the scheduling gate.
     let gate = "      schedulingGates: [{name: example.com/gate}]\n";
     let what = package(&[(1, &deployment(1, gate))], "", json!({}));
-    let prepared = world.driver.prepare(&world.cx(60), &what).await.unwrap();
+    let prepared = world
+        .driver
+        .preview(&world.cx(60), &Convergence::create(&what))
+        .await
+        .unwrap();
     let cx = world.cx(90);
-    let allocate = world.driver.allocate(&cx, &what, &prepared);
+    let change = Convergence::create(&what);
+    let allocate = world.driver.converge(&cx, &change, &prepared);
     let meanwhile = async {
         world.seen.wait_for("replicas available").await;
         accounts

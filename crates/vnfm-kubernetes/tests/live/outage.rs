@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use vnfm_core::ports::{Clock as _, ErrorKind, InfraDriver as _};
+use vnfm_core::ports::{Clock as _, Convergence, ErrorKind, InfraDriver as _};
 
 /// The duration of an outage.
 const AWAY: Duration = Duration::from_secs(20);
@@ -91,11 +91,16 @@ async fn an_api_server_that_is_killed_or_halts_for_20_seconds_is_lived_through()
         "",
         json!({}),
     );
-    let prepared = world.driver.prepare(&world.cx(20), &what).await.unwrap();
+    let prepared = world
+        .driver
+        .preview(&world.cx(20), &Convergence::create(&what))
+        .await
+        .unwrap();
     // Killed before the first object is applied.
     process.signal("-KILL");
     let cx = world.cx(120);
-    let (created, ()) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
+    let change = Convergence::create(&what);
+    let (created, ()) = tokio::join!(world.driver.converge(&cx, &change, &prepared), async {
         world.seen.wait_for("VIM `cluster` to answer").await;
         RealClock.sleep(AWAY).await;
         process.start();
@@ -107,9 +112,14 @@ async fn an_api_server_that_is_killed_or_halts_for_20_seconds_is_lived_through()
     // Paused while the driver waits for the pods.
     let nowhere = deployment(1, &format!("      nodeSelector: {}\n", selector(&world)));
     let what = package(&[(1, &nowhere), (2, CONFIG)], "", json!({}));
-    let prepared = world.driver.prepare(&world.cx(20), &what).await.unwrap();
+    let prepared = world
+        .driver
+        .preview(&world.cx(20), &Convergence::create(&what))
+        .await
+        .unwrap();
     let cx = world.cx(120);
-    let (created, node) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
+    let change = Convergence::create(&what);
+    let (created, node) = tokio::join!(world.driver.converge(&cx, &change, &prepared), async {
         world.seen.wait_for("Unschedulable").await;
         process.signal("-STOP");
         RealClock.sleep(AWAY).await;
@@ -177,7 +187,8 @@ async fn a_retry_waits_for_a_deployment_past_its_progress_deadline() {
     world.seen.waits.lock().unwrap().clear();
     let prepared = json!({"namespace": world.namespace()});
     let cx = world.cx(60);
-    let (created, node) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
+    let change = Convergence::create(&what);
+    let (created, node) = tokio::join!(world.driver.converge(&cx, &change, &prepared), async {
         world.seen.wait_for("Deployment `web`").await;
         label_a_node(&world).await
     });
@@ -241,7 +252,8 @@ async fn a_denying_policy_is_named_and_an_unavailable_webhook_is_tolerated() {
     admits(&world, false).await;
     let cx = world.cx(60);
     let prepared = json!({"namespace": world.namespace()});
-    let (created, ()) = tokio::join!(world.driver.allocate(&cx, &what, &prepared), async {
+    let change = Convergence::create(&what);
+    let (created, ()) = tokio::join!(world.driver.converge(&cx, &change, &prepared), async {
         world
             .seen
             .wait_for("failed calling webhook \"policy.example.com\"")

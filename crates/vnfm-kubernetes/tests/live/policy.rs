@@ -4,7 +4,7 @@ use crate::support::{CONFIG, World, deployment, package};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::json;
-use vnfm_core::ports::{InfraDriver as _, PortError};
+use vnfm_core::ports::{Convergence, InfraDriver as _, PortError};
 use vnfm_types::VimPolicy;
 
 const PAGE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndata: {plain: $v, quoted: \"$v\", mixed: 'a${v}b'}\n";
@@ -75,12 +75,18 @@ async fn a_refused_object_is_not_created() {
         );
     };
     refused(world.driver.permit(&what, &world.vim.policy));
-    refused(world.driver.prepare(&world.cx(20), &what).await.map(drop));
+    refused(
+        world
+            .driver
+            .preview(&world.cx(20), &Convergence::create(&what))
+            .await
+            .map(drop),
+    );
     let prepared = json!({"namespace": world.namespace()});
     refused(
         world
             .driver
-            .allocate(&world.cx(20), &what, &prepared)
+            .converge(&world.cx(20), &Convergence::create(&what), &prepared)
             .await
             .map(drop),
     );
@@ -89,7 +95,7 @@ async fn a_refused_object_is_not_created() {
     let there = package(&[(1, CONFIG)], "namespace: kube-public", json!({}));
     let error = world
         .driver
-        .prepare(&world.cx(20), &there)
+        .preview(&world.cx(20), &Convergence::create(&there))
         .await
         .unwrap_err();
     assert_eq!(error.resource(), Some("Namespace `kube-public`"), "{error}");

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocated, Allocation, Clock, InfraDriver as _, Ownership, PortError, Release,
+    Allocation, Clock, Convergence, InfraDriver as _, Ownership, PortError, Recorded, Release,
     SecretConnection, Vim, VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
@@ -102,10 +102,13 @@ impl World {
         &self,
         what: &Allocation,
         seconds: i64,
-    ) -> Result<Allocated, PortError> {
-        let prepared = self.driver.prepare(&self.cx(seconds), what).await?;
+    ) -> Result<Recorded, PortError> {
+        let prepared = self
+            .driver
+            .preview(&self.cx(seconds), &Convergence::create(what))
+            .await?;
         self.driver
-            .allocate(&self.cx(seconds), what, &prepared)
+            .converge(&self.cx(seconds), &Convergence::create(what), &prepared)
             .await
     }
 

@@ -4,7 +4,7 @@ use crate::support::{CONFIG, Keep, World, deployment, package};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vnfm_core::ports::{ErrorKind, InfraDriver as _};
+use vnfm_core::ports::{Convergence, ErrorKind, InfraDriver as _};
 use vnfm_sim::faults::{Fault, Faults, Rule, When};
 use vnfm_sim::kubernetes::{Cluster, ClusterSpec, Clusters};
 use vnfm_sim::ledger::Ledger;
@@ -100,10 +100,15 @@ async fn a_missing_image_is_reported_during_the_wait_and_in_the_error() {
     let (world, _) = faulty().await;
     let web = deployment(1, "").replace("localhost/busybox:1", "localhost/no-such:1");
     let what = package(&[(1, &web)], "", json!({}));
-    let prepared = world.driver.prepare(&world.cx(20), &what).await.unwrap();
+    let prepared = world
+        .driver
+        .preview(&world.cx(20), &Convergence::create(&what))
+        .await
+        .unwrap();
     let cx = world.cx(3);
+    let change = Convergence::create(&what);
     let (late, ()) = tokio::join!(
-        world.driver.allocate(&cx, &what, &prepared),
+        world.driver.converge(&cx, &change, &prepared),
         world.seen.wait_for("ImagePull")
     );
     let late = late.unwrap_err();
@@ -133,7 +138,11 @@ async fn no_message_contains_the_token() {
         (refused.name(), refused.kind()),
         ("kubernetes.login-refused", ErrorKind::Refused)
     );
-    let prepare = world.driver.prepare(&world.cx(5), &what).await.unwrap_err();
+    let prepare = world
+        .driver
+        .preview(&world.cx(5), &Convergence::create(&what))
+        .await
+        .unwrap_err();
     let release = world
         .terminate_within(&what, Value::Null, 3)
         .await

@@ -2,17 +2,17 @@
 //! a real API server can produce are tested against one.
 
 use crate::faults::faulty_cluster;
-use crate::heal::{ids, repair};
+use crate::heal::{Repair, ids, repair};
 use crate::support::{CONFIG, World, deployment, package};
 use serde_json::{Value, json};
-use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver as _, PortError, Repair};
+use vnfm_core::ports::{Allocation, Convergence, ErrorKind, InfraDriver as _, PortError};
 use vnfm_sim::faults::{Fault, Rule};
 
 async fn allocate(world: &World, what: &Allocation, seconds: i64) -> Result<(), PortError> {
     let prepared = json!({"namespace": world.namespace()});
     world
         .driver
-        .allocate(&world.cx(seconds), what, &prepared)
+        .converge(&world.cx(seconds), &Convergence::create(what), &prepared)
         .await
         .map(drop)
 }
@@ -51,8 +51,9 @@ async fn an_expired_login_is_waited_for_or_reported() {
     );
     let cx = world.cx(20);
     let prepared = json!({"namespace": world.namespace()});
+    let change = Convergence::create(&what);
     let (created, ()) = tokio::join!(
-        world.driver.allocate(&cx, &what, &prepared),
+        world.driver.converge(&cx, &change, &prepared),
         world
             .seen
             .wait_for("refuses the login; `vnfmctl vim update cluster`")
@@ -211,10 +212,10 @@ async fn an_interchangeable_pod_on_a_dead_node_is_force_deleted() {
     let (world, _, what, repair) = on_a_dead_node("Deployment").await;
     let healed = world
         .driver
-        .heal(&world.cx(30), &what, &repair)
+        .converge(&world.cx(30), &repair.of(&what), &Value::Null)
         .await
         .unwrap();
-    assert!(!ids(&healed).contains(&repair.vnfcs[0]) && ids(&healed).len() == 2);
+    assert!(!ids(&healed).contains(&repair.replace.vnfcs[0]) && ids(&healed).len() == 2);
     assert!(
         healed
             .inventory
@@ -236,7 +237,7 @@ async fn a_pod_with_an_identity_is_kept_until_its_node_is_known_to_be_off() {
     let (world, cluster, what, repair) = on_a_dead_node("StatefulSet").await;
     let hangs = world
         .driver
-        .heal(&world.cx(30), &what, &repair)
+        .converge(&world.cx(30), &repair.of(&what), &Value::Null)
         .await
         .unwrap_err();
     assert_eq!(
@@ -256,10 +257,10 @@ async fn a_pod_with_an_identity_is_kept_until_its_node_is_known_to_be_off() {
     assert!(cluster.merge("/api/v1/nodes/node-2", &taint));
     let healed = world
         .driver
-        .heal(&world.cx(30), &what, &repair)
+        .converge(&world.cx(30), &repair.of(&what), &Value::Null)
         .await
         .unwrap();
-    assert!(!ids(&healed).contains(&repair.vnfcs[0]) && ids(&healed).len() == 2);
+    assert!(!ids(&healed).contains(&repair.replace.vnfcs[0]) && ids(&healed).len() == 2);
     world.terminate(&what, healed.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
@@ -282,17 +283,19 @@ async fn claims_are_deleted_with_their_pods_on_request() {
     let first = claim();
     let kept = world
         .driver
-        .heal(&world.cx(20), &what, &repair(&created, &[0]))
+        .converge(
+            &world.cx(20),
+            &repair(&created, &[0]).of(&what),
+            &Value::Null,
+        )
         .await
         .unwrap();
     assert_eq!(claim(), first);
-    let with_storage = Repair {
-        with_storage: true,
-        ..repair(&kept, &[0])
-    };
+    let mut with_storage = repair(&kept, &[0]);
+    with_storage.replace.with_storage = true;
     let healed = world
         .driver
-        .heal(&world.cx(20), &what, &with_storage)
+        .converge(&world.cx(20), &with_storage.of(&what), &Value::Null)
         .await
         .unwrap();
     assert_ne!(claim(), first);
@@ -313,11 +316,14 @@ async fn a_heal_with_lost_responses_replaces_each_pod_once() {
             .on("pods")
             .nth(1, 1000),
     );
-    let late = world.driver.heal(&world.cx(3), &what, &repair).await;
+    let late = world
+        .driver
+        .converge(&world.cx(3), &repair.of(&what), &Value::Null)
+        .await;
     faults.clear();
     let healed = world
         .driver
-        .heal(&world.cx(20), &what, &repair)
+        .converge(&world.cx(20), &repair.of(&what), &Value::Null)
         .await
         .unwrap();
     let stayed: Vec<String> = ids(&created).intersection(&ids(&healed)).cloned().collect();

@@ -6,7 +6,7 @@ use crate::simulated::{assert_clean, bed, connection, world};
 use crate::support::{OneVdu, TestBed};
 use futures::future::Either;
 use std::time::Duration;
-use vnfm_core::ports::{Allocated, Allocation, InfraDriver, Repair};
+use vnfm_core::ports::{Allocation, InfraDriver, Recorded, Repair};
 use vnfm_sim::World;
 use vnfm_sim::faults::{Fault, Rule};
 
@@ -37,7 +37,7 @@ pub(crate) fn servers(world: &World) -> usize {
 }
 
 /// The instantiated cluster of the first sample.
-pub(crate) async fn cluster(bed: &TestBed) -> (Allocation, Allocated) {
+pub(crate) async fn cluster(bed: &TestBed) -> (Allocation, Recorded) {
     let allocation = bed.cluster(SAMPLES[0]);
     let allocated = bed.instantiate(&allocation).await.unwrap();
     (allocation, allocated)
@@ -47,8 +47,8 @@ pub(crate) async fn cluster(bed: &TestBed) -> (Allocation, Allocated) {
 pub(crate) async fn with_storage(
     bed: &TestBed,
     allocation: &Allocation,
-    (allocated, vnfcs): (&Allocated, &[String]),
-) -> Allocated {
+    (allocated, vnfcs): (&Recorded, &[String]),
+) -> Recorded {
     let repair = Repair {
         handle: allocated.handle.clone(),
         inventory: allocated.inventory.clone(),
@@ -147,7 +147,7 @@ async fn volumes_are_reattached_unless_their_replacement_is_requested() {
     }
     .allocation(&bed);
     let allocated = bed.instantiate(&allocation).await.unwrap();
-    let volumes = |allocated: &Allocated, index: usize| -> Vec<String> {
+    let volumes = |allocated: &Recorded, index: usize| -> Vec<String> {
         let mut ids = nth(allocated, "server", index).storage_resource_ids.clone();
         ids.sort();
         ids
@@ -229,7 +229,7 @@ async fn a_deleted_stack_is_recreated_by_a_heal() {
         .unwrap();
     assert_eq!(
         bed.observe(&allocation).await,
-        Allocated::default(),
+        Recorded::default(),
         "without a stack nothing is observed"
     );
     assert_clean(&world);

@@ -5,7 +5,7 @@ use crate::heal_scenarios::{assert_replaced, nth};
 use crate::simulated::{assert_clean, bed, world};
 use serde_json::Value;
 use std::time::Duration;
-use vnfm_core::ports::{Allocated, ErrorKind};
+use vnfm_core::ports::{ErrorKind, Recorded};
 use vnfm_sim::faults::{Fault, Rule, When};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -48,7 +48,7 @@ async fn a_failed_creation_is_observed_and_completed_by_a_heal() {
     let world = world(Duration::ZERO).await;
     let bed = bed(&world);
     let allocation = bed.cluster(SAMPLES[0]);
-    assert_eq!(bed.observe(&allocation).await, Allocated::default());
+    assert_eq!(bed.observe(&allocation).await, Recorded::default());
     let prepared = bed.prepare(&allocation).await.unwrap();
     world.cloud().set_quota("instances", 1);
     bed.allocate(&allocation, &prepared).await.unwrap_err();
@@ -180,7 +180,7 @@ async fn a_foreign_stack_or_one_in_deletion_is_not_healed() {
         .clone_from(&bed.ownership.instance_id);
     let (allocation, allocated) = cluster(&bed).await;
     let targets = [nth(&allocated, "workerNode", 0).id.clone()];
-    let unknown = Allocated {
+    let unknown = Recorded {
         handle: Value::Null,
         ..allocated.clone()
     };
@@ -193,7 +193,7 @@ async fn a_foreign_stack_or_one_in_deletion_is_not_healed() {
         ("heat.stack-foreign", ErrorKind::Refused),
         "{error}"
     );
-    assert_eq!(other.observe(&allocation).await, Allocated::default());
+    assert_eq!(other.observe(&allocation).await, Recorded::default());
     assert_eq!(
         bed.observe(&allocation).await,
         allocated,

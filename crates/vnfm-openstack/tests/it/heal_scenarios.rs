@@ -3,11 +3,11 @@
 use crate::cloud_user::CloudUser;
 use crate::support::TestBed;
 use std::collections::BTreeMap;
-use vnfm_core::ports::{Allocated, Allocation};
+use vnfm_core::ports::{Allocation, Recorded};
 use vnfm_types::VnfcResourceInfo;
 
 /// The `index`th VNFC of a VDU.
-pub(crate) fn nth<'a>(allocated: &'a Allocated, vdu: &str, index: usize) -> &'a VnfcResourceInfo {
+pub(crate) fn nth<'a>(allocated: &'a Recorded, vdu: &str, index: usize) -> &'a VnfcResourceInfo {
     let mut all = allocated
         .inventory
         .vnfc_resource_info
@@ -17,7 +17,7 @@ pub(crate) fn nth<'a>(allocated: &'a Allocated, vdu: &str, index: usize) -> &'a 
 }
 
 /// The ports of all VNFCs with their addresses, by port id: they outlive a replaced server.
-fn ports(allocated: &Allocated) -> BTreeMap<String, String> {
+fn ports(allocated: &Recorded) -> BTreeMap<String, String> {
     let cps = allocated
         .inventory
         .vnfc_resource_info
@@ -33,7 +33,7 @@ fn ports(allocated: &Allocated) -> BTreeMap<String, String> {
 }
 
 /// Asserts that exactly the VNFCs with these ids have new ids and that nothing else changed.
-pub(crate) fn assert_replaced(before: &Allocated, after: &Allocated, targets: &[String]) {
+pub(crate) fn assert_replaced(before: &Recorded, after: &Recorded, targets: &[String]) {
     let (old, new) = (
         &before.inventory.vnfc_resource_info,
         &after.inventory.vnfc_resource_info,
@@ -60,7 +60,7 @@ pub(crate) fn assert_replaced(before: &Allocated, after: &Allocated, targets: &[
         "ports and addresses are unchanged"
     );
     assert_eq!(before.handle, after.handle, "the stack is the same");
-    let networks = |allocated: &Allocated| -> Vec<String> {
+    let networks = |allocated: &Recorded| -> Vec<String> {
         let links = &allocated.inventory.vnf_virtual_link_resource_info;
         links.iter().map(|link| link.id.clone()).collect()
     };
@@ -68,7 +68,7 @@ pub(crate) fn assert_replaced(before: &Allocated, after: &Allocated, targets: &[
 }
 
 /// Asserts that the stack is complete and has both tags, with the id of the current operation.
-async fn assert_tagged(bed: &TestBed, user: &CloudUser, allocated: &Allocated) {
+async fn assert_tagged(bed: &TestBed, user: &CloudUser, allocated: &Recorded) {
     let id = allocated.handle["stackId"].as_str().unwrap();
     let (mut tags, status) = user.stack(&bed.stack_name(), id).await;
     tags.sort();
@@ -82,7 +82,7 @@ async fn assert_tagged(bed: &TestBed, user: &CloudUser, allocated: &Allocated) {
 }
 
 /// Releases the instance and asserts that nothing remains.
-pub(crate) async fn assert_release(bed: &TestBed, allocation: &Allocation, allocated: Allocated) {
+pub(crate) async fn assert_release(bed: &TestBed, allocation: &Allocation, allocated: Recorded) {
     bed.release(allocation, allocated.handle).await.unwrap();
     assert!(bed.owned().await.is_empty());
 }
@@ -92,8 +92,8 @@ pub(crate) async fn one_of_several_then_all(
     bed: &mut TestBed,
     user: &CloudUser,
     allocation: &Allocation,
-    allocated: Allocated,
-) -> Allocated {
+    allocated: Recorded,
+) -> Recorded {
     assert_eq!(
         bed.observe(allocation).await,
         allocated,
@@ -123,8 +123,8 @@ pub(crate) async fn deleted_and_in_error(
     bed: &TestBed,
     (user, admin): (&CloudUser, &CloudUser),
     allocation: &Allocation,
-    allocated: Allocated,
-) -> Allocated {
+    allocated: Recorded,
+) -> Recorded {
     let [deleted, broken] = [
         nth(&allocated, "workerNode", 0),
         nth(&allocated, "masterNode", 0),
@@ -153,8 +153,8 @@ pub(crate) async fn interrupted_and_resumed(
     bed: &TestBed,
     user: &CloudUser,
     allocation: &Allocation,
-    allocated: Allocated,
-) -> Allocated {
+    allocated: Recorded,
+) -> Recorded {
     let mut current = allocated;
     for moment in ["Nova to delete", "to replace", "UPDATE_IN_PROGRESS"] {
         let targets = [nth(&current, "workerNode", 0).id.clone()];

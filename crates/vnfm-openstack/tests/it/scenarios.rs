@@ -3,7 +3,7 @@
 use crate::support::{OneVdu, TestBed};
 use serde_json::Value;
 use std::sync::Arc;
-use vnfm_core::ports::{Allocated, Allocation, ErrorKind, InfraDriver};
+use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver, Recorded};
 
 /// Allocates twice (the second adopts the stack), then releases three times.
 pub(crate) async fn create_and_release_sample(bed: &TestBed, sample: &str) {
@@ -23,7 +23,7 @@ pub(crate) async fn create_and_release_sample(bed: &TestBed, sample: &str) {
     bed.release(&allocation, Value::Null).await.unwrap();
 }
 
-fn assert_cluster(allocated: &Allocated) {
+fn assert_cluster(allocated: &Recorded) {
     let found = &allocated.inventory;
     let vdus: Vec<&str> = found
         .vnfc_resource_info

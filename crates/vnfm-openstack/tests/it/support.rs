@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use vnfm_core::ports::{
-    Allocated, Allocation, Clock, InfraDriver, Ownership, PortError, Release, Repair,
-    SecretConnection, Vim, VimCall, VimLogin, Watcher,
+    Allocation, Clock, Convergence, InfraDriver, Ownership, PortError, Recorded, Release,
+    Replacement, SecretConnection, Vim, VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
 use vnfm_openstack::OpenStack;
@@ -219,23 +219,20 @@ impl TestBed {
     }
 
     pub(crate) async fn prepare(&self, allocation: &Allocation) -> Result<Value, PortError> {
-        self.driver.prepare(&self.call(), allocation).await
+        let change = Convergence::create(allocation);
+        self.driver.preview(&self.call(), &change).await
     }
 
     pub(crate) async fn allocate(
         &self,
         allocation: &Allocation,
         prepared: &Value,
-    ) -> Result<Allocated, PortError> {
-        self.driver
-            .allocate(&self.call(), allocation, prepared)
-            .await
+    ) -> Result<Recorded, PortError> {
+        let change = Convergence::create(allocation);
+        self.driver.converge(&self.call(), &change, prepared).await
     }
 
-    pub(crate) async fn instantiate(
-        &self,
-        allocation: &Allocation,
-    ) -> Result<Allocated, PortError> {
+    pub(crate) async fn instantiate(&self, allocation: &Allocation) -> Result<Recorded, PortError> {
         self.driver.validate_request(allocation)?;
         let prepared = self.prepare(allocation).await?;
         self.allocate(allocation, &prepared).await
@@ -245,20 +242,20 @@ impl TestBed {
     pub(crate) async fn heal(
         &self,
         allocation: &Allocation,
-        allocated: &Allocated,
+        allocated: &Recorded,
         vnfcs: &[String],
-    ) -> Result<Allocated, PortError> {
-        let repair = Repair {
-            handle: allocated.handle.clone(),
-            inventory: allocated.inventory.clone(),
+    ) -> Result<Recorded, PortError> {
+        let replace = Replacement {
             vnfcs: vnfcs.to_vec(),
             with_storage: false,
         };
-        self.driver.heal(&self.call(), allocation, &repair).await
+        let change = Convergence::update(allocated, allocation).replacing(replace);
+        let nothing = &Value::Null;
+        self.driver.converge(&self.call(), &change, nothing).await
     }
 
     /// Observes the instance without its handle.
-    pub(crate) async fn observe(&self, allocation: &Allocation) -> Allocated {
+    pub(crate) async fn observe(&self, allocation: &Allocation) -> Recorded {
         self.driver
             .observe(&self.call(), allocation, &Value::Null)
             .await

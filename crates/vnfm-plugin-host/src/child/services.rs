@@ -101,7 +101,7 @@ impl Future for PendingCall {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         let lost = || {
-            Err(crate::services::failure(
+            Err(crate::errors::service_failure(
                 ErrorKind::Broken,
                 "the connection to the host is lost",
             ))

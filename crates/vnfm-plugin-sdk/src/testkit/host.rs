@@ -185,11 +185,7 @@ impl TestHost {
     /// Adds a rule: this response to requests of `method` to URLs that start with `url`. The newest rule wins.
     #[must_use]
     pub fn http(self, method: &str, url: &str, status: u16, body: &str) -> Self {
-        let response = HttpResponse {
-            status,
-            body: body.into(),
-            ..HttpResponse::default()
-        };
+        let response = HttpResponse::new(status, body);
         self.state().script.add_url(method, url, response);
         self
     }

@@ -26,19 +26,12 @@ pub struct Reply(Result<Output, (ErrorKind, String)>);
 impl Reply {
     /// Exit code 0 with this standard output.
     pub fn ok(stdout: impl Into<String>) -> Self {
-        Self(Ok(Output {
-            stdout: stdout.into(),
-            ..Output::default()
-        }))
+        Self(Ok(Output::new(0, stdout, "")))
     }
 
     /// This exit code with this standard error.
     pub fn exit(exit_code: i32, stderr: impl Into<String>) -> Self {
-        Self(Ok(Output {
-            exit_code,
-            stderr: stderr.into(),
-            ..Output::default()
-        }))
+        Self(Ok(Output::new(exit_code, "", stderr)))
     }
 
     /// The host is unreachable: [`ErrorKind::Unavailable`].

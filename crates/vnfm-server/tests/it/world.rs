@@ -20,9 +20,9 @@ pub(crate) const WRONG: &str = "planted-wrong-password";
 
 /// Behaviour of the VIM.
 pub(crate) struct World {
-    /// While true, `allocate` waits.
+    /// While true, an instantiation waits.
     pub(crate) held: watch::Sender<bool>,
-    /// While true, `allocate` fails.
+    /// While true, an instantiation fails.
     pub(crate) fails: AtomicBool,
     /// Names of the received calls.
     pub(crate) calls: watch::Sender<Vec<&'static str>>,
@@ -94,15 +94,19 @@ impl InfraDriver for Driver {
             ..VimReport::default()
         })
     }
-    async fn prepare(&self, _: &VimCall<'_>, _: &Allocation) -> Result<Value, PortError> {
+    async fn preview(&self, _: &VimCall<'_>, _: &Convergence<'_>) -> Result<Value, PortError> {
         Ok(Value::Null)
     }
-    async fn allocate(
+    async fn converge(
         &self,
         cx: &VimCall<'_>,
-        _: &Allocation,
+        change: &Convergence<'_>,
         _: &Value,
-    ) -> Result<Allocated, PortError> {
+    ) -> Result<Recorded, PortError> {
+        if let Some(current) = change.current {
+            self.0.note("heal");
+            return Ok(healed(current));
+        }
         self.0.note("allocate");
         cx.watcher.waiting("the test");
         let _ = self.0.held.subscribe().wait_for(|held| !held).await;
@@ -111,41 +115,24 @@ impl InfraDriver for Driver {
                 .on("thing-1")
                 .request(Some("req-1".into())));
         }
-        Ok(Allocated {
+        Ok(Recorded {
             handle: json!("h"),
             inventory: inventory(cx.vim.connection_id()),
-            ..Allocated::default()
+            ..Recorded::default()
         })
     }
     async fn release(&self, _: &VimCall<'_>, _: &Allocation, _: &Release) -> Result<(), PortError> {
         self.0.note("release");
         Ok(())
     }
-    async fn heal(
-        &self,
-        _: &VimCall<'_>,
-        _: &Allocation,
-        repair: &Repair,
-    ) -> Result<Allocated, PortError> {
-        self.0.note("heal");
-        let mut inventory = repair.inventory.clone();
-        for vnfc in &mut inventory.vnfc_resource_info {
-            vnfc.id += "-healed";
-        }
-        Ok(Allocated {
-            handle: json!("h"),
-            inventory,
-            ..Allocated::default()
-        })
-    }
     async fn observe(
         &self,
         _: &VimCall<'_>,
         _: &Allocation,
         _: &Value,
-    ) -> Result<Allocated, PortError> {
+    ) -> Result<Recorded, PortError> {
         self.0.note("observe");
-        Ok(Allocated::default())
+        Ok(Recorded::default())
     }
     async fn owned(&self, _: &dyn Vim, _: &str) -> Result<Vec<OwnedResource>, PortError> {
         let (kind, id, name) = ("Thing".into(), "t1".into(), "thing-1".into());
@@ -155,6 +142,19 @@ impl InfraDriver for Driver {
             name,
             instance_id: Some("nobody".into()),
         }])
+    }
+}
+
+/// The instance with a new id for every VNFC.
+fn healed(current: &Recorded) -> Recorded {
+    let mut inventory = current.inventory.clone();
+    for vnfc in &mut inventory.vnfc_resource_info {
+        vnfc.id += "-healed";
+    }
+    Recorded {
+        handle: json!("h"),
+        inventory,
+        ..Recorded::default()
     }
 }
 
@@ -257,10 +257,7 @@ impl MgmtDriver for Mgmt {
         if request.additional_params.get("site") == Some(&json!(HANGS)) {
             std::future::pending::<()>().await;
         }
-        let mut effects = Effects {
-            schema_version: 1,
-            ..Effects::default()
-        };
+        let mut effects = Effects::none();
         let registers = request.additional_params.get("site") == Some(&json!(REGISTERS));
         if registers && request.hook == "instantiate_end" {
             effects.register_vims.push(cluster());
@@ -271,14 +268,9 @@ impl MgmtDriver for Mgmt {
 
 /// A cluster that a hook registers.
 fn cluster() -> NewVim {
-    let members = |value: Value| value.as_object().cloned().unwrap();
-    NewVim {
-        name: "made".into(),
-        vim_type: KUBERNETES.into(),
-        interface_info: members(json!({"endpoint": "https://made.example.com"})),
-        access_info: members(json!({"bearer_token": "planted-token"})),
-        extra: KeyValuePairs::new(),
-    }
+    NewVim::new("made", KUBERNETES)
+        .interface("endpoint", "https://made.example.com")
+        .access("bearer_token", "planted-token")
 }
 
 /// A registry with one driver.

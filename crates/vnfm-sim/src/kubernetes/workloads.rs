@@ -225,7 +225,7 @@ pub(super) fn replica_sets(store: &mut Store) {
         }
         let failure = refused.map(|why| failed_create(store, &key, &set, &why));
         let mut surplus: Vec<_> = pods.iter().collect();
-        surplus.sort_by_key(|(_, pod)| is_ready(pod));
+        surplus.sort_by_key(|(_, pod)| (is_ready(pod), deletion_cost(pod)));
         for (pod, _) in surplus
             .into_iter()
             .take(pods.len().saturating_sub(count(&set)))
@@ -245,6 +245,13 @@ pub(super) fn replica_sets(store: &mut Store) {
             }
         });
     }
+}
+
+/// Pods with a lower cost are deleted first.
+fn deletion_cost(pod: &Value) -> i32 {
+    let annotations = &pod["metadata"]["annotations"];
+    let cost = annotations["controller.kubernetes.io/pod-deletion-cost"].as_str();
+    cost.and_then(|cost| cost.parse().ok()).unwrap_or(0)
 }
 
 /// The condition for a refused pod; keeps the previous one if the pod was refused before.

@@ -143,7 +143,7 @@ async fn a_missing_artifact_and_a_missing_script_file_have_different_errors() {
     let world = World::new();
     let side = Side::with_script("true");
     let mut nothing = hook(BASH, AMPLE);
-    nothing.artifacts[0]["type"] = json!("tosca.artifacts.Implementation.Perl");
+    nothing.artifacts[0].type_ = "tosca.artifacts.Implementation.Perl".into();
     let error = world.run(&side, nothing).await.unwrap_err();
     assert_eq!(error.name(), "no-script");
     assert!(error.to_string().contains("Implementation.Perl"), "{error}");
@@ -152,7 +152,7 @@ async fn a_missing_artifact_and_a_missing_script_file_have_different_errors() {
         "{error}"
     );
     let mut absent = hook(BASH, AMPLE);
-    absent.artifacts[0]["path"] = json!("Scripts/gone");
+    absent.artifacts[0].path = "Scripts/gone".into();
     let error = world.run(&side, absent).await.unwrap_err();
     assert_eq!(error.name(), "no-script");
     assert!(

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use vnfm_core::ports::{
-    Code, Effects, ErrorKind, HookDriverRef, HookHost, HookRequest, HookScriptRef,
+    Code, Effects, ErrorKind, HookArtifact, HookDriverRef, HookHost, HookRequest, HookScriptRef,
     MgmtDrivers as _, PortError,
 };
 use vnfm_plugin_host::{AllowedScripts, PluginConfig, PluginHost, ProcessConfig, Scripts};
@@ -179,7 +179,7 @@ fn hook(kind: &str, limit: Duration) -> HookRequest {
     .as_object()
     .cloned()
     .unwrap();
-    request.artifacts = vec![json!({"name": "configure", "path": "Scripts/hook", "type": kind})];
+    request.artifacts = vec![HookArtifact::new("configure", "Scripts/hook", kind)];
     request
 }
 

@@ -98,6 +98,15 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
+    /// A response without header fields.
+    pub fn new(status: u16, body: impl Into<String>) -> Self {
+        Self {
+            status,
+            headers: BTreeMap::new(),
+            body: body.into(),
+        }
+    }
+
     /// True for 200 to 299.
     pub fn ok(&self) -> bool {
         (200..300).contains(&self.status)

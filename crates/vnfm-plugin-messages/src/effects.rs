@@ -1,6 +1,7 @@
 //! The result of a hook: changes that the engine makes, journals and, on rollback, undoes.
 
 use crate::{Object, SCHEMA_VERSION};
+#[cfg(feature = "schemars")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,8 +16,12 @@ use serde_json::Value;
 /// assert_eq!(effects.unregister_vims, ["cluster"]);
 /// assert_eq!(Effects::default(), Effects::none());
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(description = "The result of a hook: changes that the engine makes on its behalf.")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(description = "The result of a hook: changes that the engine makes on its behalf.")
+)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Effects {
@@ -43,6 +48,19 @@ impl Default for Effects {
 }
 
 impl Effects {
+    /// The members of its JSON that this version knows.
+    ///
+    /// ```
+    /// assert!(vnfm_plugin_sdk::Effects::MEMBERS.contains(&"registerVims"));
+    /// ```
+    pub const MEMBERS: [&'static str; 5] = [
+        "schemaVersion",
+        "registerVims",
+        "unregisterVims",
+        "metadata",
+        "message",
+    ];
+
     /// No changes.
     ///
     /// ```
@@ -104,8 +122,12 @@ impl Effects {
 ///     .extra("site", "north");
 /// assert_eq!((vim.extra["site"].as_str(), vim.interface_info.len()), (Some("north"), 1));
 /// ```
-#[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(description = "A VIM to register, in the shape of SOL003's `VimConnectionInfo`.")]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(description = "A VIM to register, in the shape of SOL003's `VimConnectionInfo`.")
+)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct NewVim {
@@ -118,7 +140,7 @@ pub struct NewVim {
     pub interface_info: Object,
     /// Credentials; the engine encrypts them.
     #[serde(default)]
-    #[schemars(extend("writeOnly" = true))]
+    #[cfg_attr(feature = "schemars", schemars(extend("writeOnly" = true)))]
     pub access_info: Object,
     /// Further settings of the VIM's driver.
     #[serde(default)]
@@ -164,5 +186,22 @@ impl std::fmt::Debug for NewVim {
             "NewVim(`{}`, {}, access [hidden])",
             self.name, self.vim_type
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Effects, NewVim};
+
+    #[test]
+    fn the_members_are_those_of_the_json() {
+        let effects = Effects::none()
+            .register_vim(NewVim::new("a", "kubernetes"))
+            .unregister_vim("b")
+            .metadata("c", 1)
+            .message("d");
+        let json = serde_json::to_value(&effects).unwrap();
+        let members: Vec<_> = json.as_object().unwrap().keys().collect();
+        assert_eq!(members, Effects::MEMBERS);
     }
 }

@@ -1,8 +1,6 @@
 //! Text that is never printed.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// A password, key or token. `Debug` shows `[hidden]`. Its JSON Schema is `writeOnly`, which tells the engine what to
 /// encrypt and hide. It serializes as plain text: send it only to the host.
@@ -61,13 +59,14 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-impl JsonSchema for Secret {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(feature = "schemars")]
+impl schemars::JsonSchema for Secret {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Secret".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "writeOnly": true })
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "writeOnly": true })
     }
 
     fn inline_schema() -> bool {

@@ -3,12 +3,14 @@
 use crate::error::DriverError;
 use crate::ssh::SshTarget;
 use crate::{Object, SCHEMA_VERSION};
+#[cfg(feature = "schemars")]
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The request of a hook. `P` is the hook's own type for `additionalParams`.
+/// The request of a hook. `P` is the hook's own type for `additionalParams`; the engine has its own types for the
+/// inventory `I` and its VNFCs `V`.
 ///
 /// Members that this SDK does not know, as a newer host may send them, are kept in [`more`](Self::more) and
 /// serialized again with the request.
@@ -40,13 +42,23 @@ use serde_json::Value;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(
-    description = "The request of a hook. `P` is the hook's own type for `additionalParams`."
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(
+        description = "The request of a hook. `P` is the hook's own type for `additionalParams`."
+    )
+)]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(
+        bound = "P: JsonSchema, I: JsonSchema + Default + Serialize, V: JsonSchema + Default + Serialize"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct HookRequest<P = Value> {
+pub struct HookRequest<P = Value, I = Inventory, V = Vnfc> {
     /// Version of the message format: 1.
     pub schema_version: u32,
     /// Lifecycle operation, such as `INSTANTIATE`.
@@ -60,7 +72,7 @@ pub struct HookRequest<P = Value> {
     pub instance: Instance,
     /// Resources of the instance.
     #[serde(default)]
-    pub inventory: Inventory,
+    pub inventory: I,
     /// `additionalParams` of the operation's request; secrets are in plain text.
     pub additional_params: P,
     /// Inputs that the VNFD defines for the operation.
@@ -70,11 +82,11 @@ pub struct HookRequest<P = Value> {
     #[serde(default)]
     pub vims: Vec<RegisteredVim>,
     /// Existing VNF instances on those VIMs; they are affected by changes to them.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependents: Vec<Dependent>,
     /// Parameters of a heal; absent in every other operation.
-    #[serde(default)]
-    pub heal: Option<Heal>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heal: Option<Heal<V>>,
     /// Artifacts of the package that the VNFD names.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
@@ -87,13 +99,40 @@ pub struct HookRequest<P = Value> {
     pub more: Object,
 }
 
-impl<P> std::fmt::Debug for HookRequest<P> {
+impl<P, I, V> std::fmt::Debug for HookRequest<P, I, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
             "HookRequest({} of `{}`, attempt {})",
             self.hook, self.instance.id, self.attempt
         )
+    }
+}
+
+impl<P, I: Default, V> HookRequest<P, I, V> {
+    /// A first attempt on an instance without resources, and without a deadline yet.
+    pub fn new(
+        operation: impl Into<String>,
+        hook: impl Into<String>,
+        additional_params: P,
+    ) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            operation: operation.into(),
+            hook: hook.into(),
+            undo: false,
+            instance: Instance::default(),
+            inventory: I::default(),
+            additional_params,
+            inputs: Object::new(),
+            vims: Vec::new(),
+            dependents: Vec::new(),
+            heal: None,
+            artifacts: Vec::new(),
+            deadline: String::new(),
+            attempt: 1,
+            more: Object::new(),
+        }
     }
 }
 
@@ -188,7 +227,8 @@ impl<P> HookRequest<P> {
 }
 
 /// The VNF instance that the operation is about.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Instance {
@@ -245,9 +285,13 @@ impl Instance {
 /// let instance: Instance = from_value(json!({"id": "i", "metadata": {"site": "north"}})).unwrap();
 /// assert_eq!(instance.metadata["site"], "north");
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(
-    description = "Resources of the instance, as SOL003 shows them in `instantiatedVnfInfo`."
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(
+        description = "Resources of the instance, as SOL003 shows them in `instantiatedVnfInfo`."
+    )
 )]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -291,8 +335,12 @@ pub struct Inventory {
 /// assert_eq!(error.code, "no-address");
 /// assert!(error.detail.contains("CP1"), "the message lists the connection points");
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(description = "One VNFC: a server or a pod (`VnfcResourceInfo`).")]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(description = "One VNFC: a server or a pod (`VnfcResourceInfo`).")
+)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Vnfc {
@@ -314,7 +362,8 @@ pub struct Vnfc {
 }
 
 /// `computeResource` of a [`Vnfc`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ComputeResource {
@@ -329,7 +378,8 @@ pub struct ComputeResource {
 }
 
 /// A connection point of a [`Vnfc`] (`vnfcCpInfo`).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct VnfcCp {
@@ -419,8 +469,12 @@ impl VnfcCp {
 /// assert_eq!((cluster.name.as_str(), user.id.as_str()), ("cluster", "0c9a"));
 /// assert_eq!(heal.vnfcs[0].name(), "w1");
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(description = "A VIM that the instance registered.")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(description = "A VIM that the instance registered.")
+)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RegisteredVim {
@@ -432,8 +486,24 @@ pub struct RegisteredVim {
     pub vim_type: String,
 }
 
+impl RegisteredVim {
+    /// The VIM that the VNFM knows by `id`.
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        vim_type: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            vim_type: vim_type.into(),
+        }
+    }
+}
+
 /// An existing VNF instance that runs on a VIM registered by this instance.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Dependent {
@@ -444,13 +514,28 @@ pub struct Dependent {
     pub vnf_instance_name: Option<String>,
 }
 
+impl Dependent {
+    /// The instance with this id and display name.
+    pub fn new(id: impl Into<String>, vnf_instance_name: Option<String>) -> Self {
+        Self {
+            id: id.into(),
+            vnf_instance_name,
+        }
+    }
+}
+
 /// Parameters of a heal.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(bound = "V: JsonSchema + Default + Serialize")
+)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
-pub struct Heal {
+pub struct Heal<V = Vnfc> {
     /// The VNFCs to heal, as they were before the heal; in `heal_end` the inventory has the new ones.
-    pub vnfcs: Vec<Vnfc>,
+    pub vnfcs: Vec<V>,
     /// `cause` of the heal request: a reason in free text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
@@ -471,8 +556,12 @@ pub struct Heal {
 /// let artifact: Artifact = from_value(json).unwrap();
 /// assert_eq!(artifact.type_, "tosca.artifacts.File");
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(description = "A file of the package that the VNFD names as an artifact.")]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(description = "A file of the package that the VNFD names as an artifact.")
+)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Artifact {
@@ -483,4 +572,15 @@ pub struct Artifact {
     /// TOSCA type, such as `tosca.artifacts.File`.
     #[serde(rename = "type")]
     pub type_: String,
+}
+
+impl Artifact {
+    /// The artifact `name` of the VNFD, of this TOSCA type.
+    pub fn new(name: impl Into<String>, path: impl Into<String>, type_: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            path: path.into(),
+            type_: type_.into(),
+        }
+    }
 }

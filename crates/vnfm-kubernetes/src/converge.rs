@@ -1,0 +1,78 @@
+//! One path for every change of an instance: create, heal, another size, another target.
+//!
+//! ```text
+//! delete   the pods to replace, and wait until they are deleted
+//! mark     the pods that a smaller size does not need
+//! apply    every manifest in order, each stage ready before the next; overwrites foreign changes to our fields
+//! wait     until every workload has its desired number of Ready pods, none of them a replaced one
+//! prune    what the record has and the target has no more, last stage first
+//! ```
+//! Idempotent: what to replace comes from the record from before the operation. A creation has no record: it overwrites
+//! nothing, and has nothing to replace or prune.
+
+use crate::apply::{self, ApplyMode, namespace_state};
+use crate::catalog::Target;
+use crate::client::Session;
+use crate::delete::{Handle, delete_objects};
+use crate::errors::TERMINATING;
+use crate::heal::{delete_replaced, wait_for_surplus, wait_until_complete};
+use crate::resolved::ResolvedObject;
+use crate::surplus::mark_surplus;
+use std::collections::BTreeSet;
+use vnfm_core::ports::{Backoff, Convergence, Expired, PortError, VimCall};
+
+/// Makes the objects in `namespace` those of `stages`; `before` is the handle of the record.
+///
+/// # Errors
+///
+/// The API server's error, or what was incomplete at the deadline; the same call resumes.
+pub(crate) async fn converge(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    (namespace, stages): (&str, &[Vec<ResolvedObject>]),
+    (before, change): (&Handle, &Convergence<'_>),
+) -> Result<Handle, PortError> {
+    if change.current.is_none() {
+        let how = ApplyMode::default();
+        let uids = apply::apply_stages(cx, session, namespace, stages, how).await?;
+        return Ok(Handle::new(namespace, stages, &uids));
+    }
+    wait_for_namespace_deletion(cx, session, namespace).await?;
+    let replaced = delete_replaced(cx, session, (namespace, stages), change).await?;
+    let shrinking = mark_surplus(cx, session, stages, change).await?;
+    let objects = before.objects.iter();
+    let known: BTreeSet<String> = objects.filter_map(|made| made.uid.clone()).collect();
+    let how = ApplyMode {
+        restores: true,
+        known_uids: Some(&known),
+    };
+    let uids = apply::apply_stages(cx, session, namespace, stages, how).await?;
+    wait_until_complete(cx, session, stages, &replaced).await?;
+    wait_for_surplus(cx, session, &shrinking).await?;
+    let handle = Handle::new(namespace, stages, &uids);
+    for stage in handle.lacking(before).deletion_order() {
+        delete_objects(cx, session, &stage, None).await?;
+    }
+    Ok(handle)
+}
+
+/// Waits while the namespace is being deleted.
+async fn wait_for_namespace_deletion(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    namespace: &str,
+) -> Result<(), PortError> {
+    let target = Target::namespace(namespace);
+    let mut backoff = Backoff::for_call(cx, apply::INTERVAL);
+    loop {
+        match namespace_state(session, cx.ownership, namespace).await {
+            Err(error) if error.code() == &TERMINATING => {}
+            state => return state.map(drop),
+        }
+        let reason = format!("{target} to be deleted before it is recreated");
+        if let Err(Expired) = backoff.pause(&reason).await {
+            let (action, detail) = (format!("use {target}"), "it is still being deleted");
+            return Err(PortError::new(&TERMINATING, action, detail).on(target.to_string()));
+        }
+    }
+}

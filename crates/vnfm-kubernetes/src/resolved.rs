@@ -1,0 +1,22 @@
+//! The plan as it meets the cluster: objects of known kinds, and the state of the namespace.
+
+use crate::catalog::Target;
+use crate::manifests::Item;
+
+/// An object of the plan whose kind was found on the cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct ResolvedObject {
+    pub(crate) item: Item,
+    pub(crate) target: Target,
+    pub(crate) watchable: bool,
+}
+
+/// Whether the VNF's namespace exists, and who created it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NamespaceState {
+    Absent,
+    /// Created by this instance.
+    Ours,
+    /// Existed before, or we may not read it.
+    Shared,
+}
