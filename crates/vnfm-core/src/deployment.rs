@@ -50,6 +50,7 @@ pub struct Deployment {
     /// The NFVO's decisions about resources; empty if the local policy grants.
     pub placement: Granted,
     /// What the driver's `preview` found on the VIM (flavors, images, networks), in the driver's own format.
+    /// Later previews keep to it, so an operation to another flavour or package clears it first.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub resolved: Value,
     /// The plugin that serves each hook: `name@version` by `implementation` of the VNFD.

@@ -89,7 +89,7 @@ impl Barbican {
         })
     }
 
-    async fn send(&self, call: Call) -> Result<crate::call::Reply, PortError> {
+    async fn send(&self, call: Call) -> Result<crate::reply::Reply, PortError> {
         let deadline = self
             .clock
             .now()

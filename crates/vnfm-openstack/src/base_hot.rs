@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! parameters.yaml ─ HotParameters ─┐
-//! request ─ prepared ─ VNFD ───────┴─ value ─┬─ found
+//! request ─ resolved ─ VNFD ───────┴─ value ─┬─ found
 //!                                            ├─ the binding's default
 //!                                            ├─ the template's default: left to Heat
 //!                                            └─ nothing: refused, with the line to write
@@ -11,76 +11,64 @@
 //! desired_capacity}}, CP: {<cp>: {network, fixed_ips}}}`. Parameters filled from `additionalParams` whose name is a
 //! secret's become `hidden`, so that Heat does not show them.
 
+use crate::blueprint::{Blueprint, additional, addresses, fingerprint, package};
 use crate::errors::PARAMETER;
-use crate::grant_constraints;
-use crate::heat::Blueprint;
-use crate::plan::{additional, addresses, ext_cp_binding, flavour, package};
-use crate::prepare::{FoundImage, Needs, Prepared};
+use crate::heat::StackTemplate;
+use crate::resolved::{FoundImage, Needs, Resolved};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use vnfm_core::is_secret_name;
-use vnfm_core::ports::{Allocation, PortError};
-use vnfm_descriptor::{BaseHot, HotExpression, PARAMETERS_FILE, normalise};
+use vnfm_core::ports::PortError;
+use vnfm_descriptor::{BaseHot, Flavour, HotExpression, PARAMETERS_FILE, normalise};
 
 /// The inputs of the parameters' values.
 struct Sources<'a> {
-    allocation: &'a Allocation,
-    prepared: &'a Prepared,
-    instance: &'a str,
+    blueprint: &'a Blueprint<'a>,
+    resolved: &'a Resolved,
 }
 
 /// The template of an instance, with its parameters.
-pub(crate) fn blueprint(
-    allocation: &Allocation,
-    prepared: &Prepared,
-    instance: &str,
-) -> Result<Blueprint, PortError> {
-    let hot = hot(allocation)?;
+pub(crate) fn template(
+    blueprint: &Blueprint<'_>,
+    hot: &BaseHot,
+    resolved: &Resolved,
+) -> Result<StackTemplate, PortError> {
     let sources = Sources {
-        allocation,
-        prepared,
-        instance,
+        blueprint,
+        resolved,
     };
     let parameters = parameters(hot, &sources)?;
-    let text = text(allocation, &hot.template)?;
+    let text = text(blueprint, &hot.template)?;
     let mut template: Value = serde_yaml::from_str(&text)
         .map_err(|error| package(format!("`{}` is not YAML: {error}", hot.template)))?;
     paths_exist(&template, &parameters, &hot.template)?;
     hide(&mut template, hot);
-    let files = files(allocation, hot, &template)?;
-    Ok(Blueprint {
+    let files = files(blueprint, hot, &template)?;
+    Ok(StackTemplate {
         template,
         files,
         parameters,
+        fingerprint: fingerprint(blueprint.deployment),
     })
 }
 
-/// Refuses what the request leaves open, as far as that is known before the cloud is called.
-pub(crate) fn check(allocation: &Allocation) -> Result<(), PortError> {
-    expected(allocation).map(drop)
-}
-
 /// The template as far as it is known before the cloud is called.
-pub(crate) fn expected(allocation: &Allocation) -> Result<Blueprint, PortError> {
-    blueprint(allocation, &assumed(allocation)?, "instance")
+pub(crate) fn expected(blueprint: &Blueprint<'_>) -> Result<StackTemplate, PortError> {
+    let flavour = &blueprint.flavour.id;
+    let hot = blueprint.base_hot;
+    let hot = hot.ok_or_else(|| package(format!("there is no `BaseHOT/{flavour}/`")))?;
+    template(blueprint, hot, &assumed(blueprint, hot))
 }
 
 /// What to look up on the cloud for the parameters.
-pub(crate) fn needs(allocation: &Allocation) -> Needs {
+pub(crate) fn needs(hot: &BaseHot, flavour: &Flavour) -> Needs {
     let mut needs = Needs::default();
-    let Ok(hot) = hot(allocation) else {
-        return needs;
-    };
     for binding in hot.parameters.0.values() {
         match &binding.from {
             HotExpression::VduFlavor(vdu) => drop(needs.flavors.insert(vdu.clone())),
             HotExpression::VduImage(vdu) => drop(needs.images.insert(vdu.clone())),
             HotExpression::Nfv => {
-                let vdus = flavour(allocation)
-                    .map(|flavour| &flavour.vdus)
-                    .into_iter()
-                    .flatten();
-                for (name, vdu) in vdus {
+                for (name, vdu) in &flavour.vdus {
                     // Where the VNFD leaves them to the template, the template names them itself.
                     let sized = vdu.compute.is_some() || vdu.requested_flavor.is_some();
                     needs.flavors.extend(sized.then(|| name.clone()));
@@ -95,18 +83,10 @@ pub(crate) fn needs(allocation: &Allocation) -> Needs {
     needs
 }
 
-fn hot(allocation: &Allocation) -> Result<&BaseHot, PortError> {
-    let flavour = &allocation.deployment.flavour_id;
-    allocation
-        .package
-        .base_hot(flavour)
-        .ok_or_else(|| package(format!("there is no `BaseHOT/{flavour}/`")))
-}
-
 /// Placeholders for what the cloud would answer, so that everything else can be checked.
-fn assumed(allocation: &Allocation) -> Result<Prepared, PortError> {
-    let flavour = flavour(allocation)?;
-    let needs = needs(allocation);
+fn assumed(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Resolved {
+    let flavour = blueprint.flavour;
+    let needs = needs(hot, flavour);
     let name = |name: &String| (name.clone(), name.clone());
     let image = |name: &String| {
         (
@@ -117,15 +97,15 @@ fn assumed(allocation: &Allocation) -> Result<Prepared, PortError> {
             },
         )
     };
-    let links = &allocation.deployment.ext_virtual_links;
+    let links = &blueprint.deployment.ext_virtual_links;
     let mut images: BTreeMap<String, FoundImage> = needs.images.iter().map(image).collect();
     images.retain(|owner, _| flavour.images().any(|(known, _)| known == owner));
-    Ok(Prepared {
+    Resolved {
         flavors: needs.flavors.iter().map(name).collect(),
         images,
         networks: links.iter().map(|link| name(&link.id)).collect(),
-        ..Prepared::default()
-    })
+        ..Resolved::default()
+    }
 }
 
 fn parameters(hot: &BaseHot, from: &Sources<'_>) -> Result<Map<String, Value>, PortError> {
@@ -202,19 +182,17 @@ fn expression_text(from: &HotExpression) -> String {
 impl Sources<'_> {
     /// The value of an expression; `None` if it has none.
     fn value(&self, from: &HotExpression) -> Result<Option<Value>, PortError> {
-        let flavour = flavour(self.allocation)?;
+        let flavour = self.blueprint.flavour;
         Ok(match from {
-            HotExpression::VduFlavor(vdu) => self.prepared.flavors.get(vdu).map(|name| json!(name)),
-            HotExpression::VduImage(vdu) => self.prepared.image(vdu).map(|image| json!(image)),
+            HotExpression::VduFlavor(vdu) => self.resolved.flavors.get(vdu).map(|name| json!(name)),
+            HotExpression::VduImage(vdu) => self.resolved.image(vdu).map(|image| json!(image)),
             HotExpression::VduCount(vdu) => {
-                Some(json!(self.allocation.deployment.instances_of(vdu)))
+                Some(json!(self.blueprint.deployment.instances_of(vdu)))
             }
-            HotExpression::VduZone(vdu) => {
-                grant_constraints::zone_of(self.allocation, vdu)?.map(|zone| json!(zone))
-            }
+            HotExpression::VduZone(vdu) => self.blueprint.zone_of(vdu)?.map(|zone| json!(zone)),
             HotExpression::ExtCpNetwork(cp) => self
-                .prepared
-                .network_of(self.allocation, cp)
+                .resolved
+                .network_of(self.blueprint, cp)
                 .map(|network| json!(network)),
             HotExpression::ExtCpSubnet(cp) => self.fixed(cp, "subnet"),
             HotExpression::ExtCpAddress(cp) => self.fixed(cp, "ip_address"),
@@ -229,16 +207,12 @@ impl Sources<'_> {
                 .and_then(|one| one.size_gib)
                 .map(|size| json!(size)),
             HotExpression::AdditionalParam(path) => {
-                additional(&self.allocation.deployment, path).cloned()
+                additional(self.blueprint.deployment, path).cloned()
             }
-            HotExpression::InstanceId => Some(json!(self.instance)),
-            HotExpression::InstanceName => self
-                .allocation
-                .instance_name
-                .as_ref()
-                .map(|name| json!(name)),
+            HotExpression::InstanceId => Some(json!(self.blueprint.instance)),
+            HotExpression::InstanceName => self.blueprint.instance_name.map(|name| json!(name)),
             HotExpression::FlavourId => Some(json!(flavour.id)),
-            HotExpression::Nfv => Some(self.nfv()?),
+            HotExpression::Nfv => Some(self.nfv()),
             HotExpression::Literal(value) => Some(value.clone()),
             other => {
                 let detail = format!("the mapping has an expression that is not known: {other:?}");
@@ -255,12 +229,14 @@ impl Sources<'_> {
     }
 
     fn fixed_ips(&self, cp: &str) -> Vec<Value> {
-        let config = ext_cp_binding(&self.allocation.deployment, cp)
+        let config = self
+            .blueprint
+            .ext_cp_binding(cp)
             .and_then(|ext_cp_binding| ext_cp_binding.config(0));
         let wanted = config
             .map(|(_, config)| addresses(config))
             .unwrap_or_default();
-        let entry = |one: crate::plan::RequestedAddress| {
+        let entry = |one: crate::blueprint::RequestedAddress| {
             let mut entry = Map::new();
             entry.extend(
                 one.address
@@ -276,33 +252,33 @@ impl Sources<'_> {
     }
 
     /// The values in Tacker's layout.
-    fn nfv(&self) -> Result<Value, PortError> {
-        let flavour = flavour(self.allocation)?;
+    fn nfv(&self) -> Value {
+        let flavour = self.blueprint.flavour;
         let mut vdus = Map::new();
         for name in flavour.vdus.keys() {
             let mut vdu = Map::new();
             vdu.insert(
                 "desired_capacity".into(),
-                json!(self.allocation.deployment.instances_of(name)),
+                json!(self.blueprint.deployment.instances_of(name)),
             );
             for (member, value) in [
                 (
                     "flavor",
-                    self.prepared.flavors.get(name).map(String::as_str),
+                    self.resolved.flavors.get(name).map(String::as_str),
                 ),
                 (
                     "computeFlavourId",
-                    self.prepared.flavors.get(name).map(String::as_str),
+                    self.resolved.flavors.get(name).map(String::as_str),
                 ),
-                ("image", self.prepared.image(name)),
-                ("vcImageId", self.prepared.image(name)),
+                ("image", self.resolved.image(name)),
+                ("vcImageId", self.resolved.image(name)),
             ] {
                 vdu.extend(value.map(|value| (member.to_owned(), json!(value))));
             }
             vdus.insert(name.clone(), Value::Object(vdu));
         }
         for storage in flavour.storages.values().filter(|one| one.image.is_some()) {
-            let image = self.prepared.image(&storage.name);
+            let image = self.resolved.image(&storage.name);
             vdus.insert(
                 storage.name.clone(),
                 json!({"image": image, "vcImageId": image}),
@@ -310,7 +286,7 @@ impl Sources<'_> {
         }
         let mut cps = Map::new();
         for data in self
-            .allocation
+            .blueprint
             .deployment
             .ext_virtual_links
             .iter()
@@ -319,7 +295,7 @@ impl Sources<'_> {
             let mut cp = Map::new();
             cp.insert(
                 "network".into(),
-                json!(self.prepared.network_of(self.allocation, &data.cpd_id)),
+                json!(self.resolved.network_of(self.blueprint, &data.cpd_id)),
             );
             let fixed = self.fixed_ips(&data.cpd_id);
             if !fixed.is_empty() {
@@ -327,7 +303,7 @@ impl Sources<'_> {
             }
             cps.insert(data.cpd_id.clone(), Value::Object(cp));
         }
-        Ok(json!({"VDU": vdus, "CP": cps}))
+        json!({"VDU": vdus, "CP": cps})
     }
 }
 
@@ -418,7 +394,7 @@ fn hide(template: &mut Value, hot: &BaseHot) {
 /// Heat's `files`: nested templates under the names that the descriptor gives them, and the files that `get_file`
 /// names.
 fn files(
-    allocation: &Allocation,
+    blueprint: &Blueprint<'_>,
     hot: &BaseHot,
     template: &Value,
 ) -> Result<Map<String, Value>, PortError> {
@@ -426,7 +402,7 @@ fn files(
     let mut referenced = Vec::new();
     referenced_files(template, &hot.template, &mut referenced);
     for (name, path) in &hot.files {
-        let text = text(allocation, path)?;
+        let text = text(blueprint, path)?;
         if let Ok(nested) = serde_yaml::from_str::<Value>(&text) {
             referenced_files(&nested, path, &mut referenced);
         }
@@ -434,7 +410,7 @@ fn files(
     }
     for (name, path) in referenced {
         if !files.contains_key(&name) {
-            files.insert(name, Value::String(text(allocation, &path)?));
+            files.insert(name, Value::String(text(blueprint, &path)?));
         }
     }
     Ok(files)
@@ -463,8 +439,8 @@ fn referenced_files(value: &Value, file: &str, found: &mut Vec<(String, String)>
     }
 }
 
-fn text(allocation: &Allocation, path: &str) -> Result<String, PortError> {
-    let bytes = allocation
+fn text(blueprint: &Blueprint<'_>, path: &str) -> Result<String, PortError> {
+    let bytes = blueprint
         .package
         .read(path)
         .map_err(|error| package(format!("`{path}`: {error}")))?;
@@ -475,9 +451,10 @@ fn text(allocation: &Allocation, path: &str) -> Result<String, PortError> {
 mod tests {
     use super::*;
     use crate::testing::{cluster_request, new_allocation, package_of, sample, vnfd};
+    use vnfm_core::ports::Allocation;
 
-    fn prepared() -> Prepared {
-        let mut prepared = Prepared::default();
+    fn prepared() -> Resolved {
+        let mut prepared = Resolved::default();
         for vdu in ["masterNode", "workerNode", "server"] {
             prepared.flavors.insert(vdu.into(), "m1.tiny".into());
             prepared.images.insert(
@@ -494,6 +471,19 @@ mod tests {
         prepared
     }
 
+    fn filled_template(
+        allocation: &Allocation,
+        resolved: &Resolved,
+        instance: &str,
+    ) -> Result<StackTemplate, PortError> {
+        let blueprint = Blueprint::read(allocation, instance)?;
+        template(&blueprint, blueprint.base_hot.unwrap(), resolved)
+    }
+
+    fn check_request(allocation: &Allocation) -> Result<(), PortError> {
+        expected(&Blueprint::read(allocation, "instance")?).map(drop)
+    }
+
     fn with(template: &str, mapping: Option<&str>, request: Value) -> Allocation {
         let vnfd = vnfd(1, "512 MiB", "1 GiB");
         let mut files = vec![
@@ -507,7 +497,7 @@ mod tests {
     #[test]
     fn the_sample_is_filled_from_request_vnfd_and_cloud() {
         let allocation = new_allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
-        let result = blueprint(&allocation, &prepared(), "i-1").unwrap();
+        let result = filled_template(&allocation, &prepared(), "i-1").unwrap();
         assert_eq!(
             Value::Object(result.parameters),
             json!({
@@ -541,14 +531,15 @@ resources:
       image: {get_param: [nfv, VDU, server, vcImageId]}
 ";
         let allocation = with(template, None, json!({"flavourId": "simple"}));
-        check(&allocation).unwrap();
-        let result = blueprint(&allocation, &prepared(), "i-1").unwrap();
+        check_request(&allocation).unwrap();
+        let result = filled_template(&allocation, &prepared(), "i-1").unwrap();
         assert_eq!(
             result.parameters["nfv"]["VDU"]["server"],
             json!({"desired_capacity": 1, "flavor": "m1.tiny", "computeFlavourId": "m1.tiny", "image": "image-id", "vcImageId": "image-id"})
         );
         let asks_more = template.replace("vcImageId", "bootSpeed");
-        let error = check(&with(&asks_more, None, json!({"flavourId": "simple"}))).unwrap_err();
+        let error =
+            check_request(&with(&asks_more, None, json!({"flavourId": "simple"}))).unwrap_err();
         assert_eq!(error.name(), "base-hot.parameter-missing");
         assert!(
             error.to_string().contains("`nfv.VDU.server.bootSpeed`"),
@@ -564,7 +555,7 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: speed}}}}
 ";
         let mapped = "parameters: {speed: additionalParams.speed}\n";
         let request = || json!({"flavourId": "simple"});
-        let error = check(&with(template, Some(mapped), request())).unwrap_err();
+        let error = check_request(&with(template, Some(mapped), request())).unwrap_err();
         assert_eq!(error.resource(), Some("speed"));
         assert!(
             error.next().contains("give `additionalParams.speed`"),
@@ -573,9 +564,9 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: speed}}}}
         );
         let mut filled = request();
         filled["additionalParams"] = json!({"speed": "fast"});
-        check(&with(template, Some(mapped), filled)).unwrap();
+        check_request(&with(template, Some(mapped), filled)).unwrap();
         let defaulted = "parameters: {speed: {from: additionalParams.speed, default: slow}}\n";
-        let result = blueprint(
+        let result = filled_template(
             &with(template, Some(defaulted), request()),
             &prepared(),
             "i",
@@ -592,7 +583,8 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: root_pass
 ";
         let mapping = "parameters: {root_password: additionalParams.root_password, colour: additionalParams.colour}\n";
         let request = json!({"flavourId": "simple", "additionalParams": {"root_password": "x", "colour": "red"}});
-        let result = blueprint(&with(template, Some(mapping), request), &prepared(), "i").unwrap();
+        let result =
+            filled_template(&with(template, Some(mapping), request), &prepared(), "i").unwrap();
         assert_eq!(
             result.template["parameters"]["root_password"]["hidden"],
             true
@@ -616,13 +608,13 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_file: boot.sh}}}
             ("BaseHOT/simple/boot.sh", "#!/bin/sh\n"),
         ];
         let allocation = new_allocation(package_of(&files), json!({"flavourId": "simple"}));
-        let result = blueprint(&allocation, &prepared(), "i").unwrap();
+        let result = filled_template(&allocation, &prepared(), "i").unwrap();
         assert_eq!(
             Value::Object(result.files),
             json!({"boot.sh": "#!/bin/sh\n"})
         );
         let without = new_allocation(package_of(&files[..2]), json!({"flavourId": "simple"}));
-        let error = blueprint(&without, &prepared(), "i").unwrap_err();
+        let error = filled_template(&without, &prepared(), "i").unwrap_err();
         assert!(
             error.to_string().contains("BaseHOT/simple/boot.sh"),
             "{error}"

@@ -6,6 +6,7 @@
 
 use crate::errors::{ADDRESS, ANSWER, CERTIFICATE, NOT_FOUND, UNREACHABLE, truncate};
 use crate::image_body::Image;
+use crate::reply::Reply;
 use crate::session::Cloud;
 use futures::future::{Either, select};
 use jiff::SignedDuration;
@@ -55,20 +56,6 @@ pub(crate) struct Call {
     repeatable: bool,
 }
 
-/// A response, read to its end.
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) request_id: Option<String>,
-    /// The body as JSON; null if it is not JSON.
-    pub(crate) body: Value,
-    /// The body as received.
-    pub(crate) text: String,
-    /// `X-Subject-Token`, which only Keystone sends.
-    pub(crate) subject_token: Option<Secret>,
-    /// Whether errors may quote this response to the caller.
-    pub(crate) is_exposed: bool,
-}
-
 impl Call {
     fn new(method: Method, path: String, body: Body, action: String) -> Self {
         let repeatable = method != Method::POST;
@@ -99,6 +86,14 @@ impl Call {
 
     pub(crate) fn put(path: impl Into<String>, action: impl Into<String>) -> Self {
         Self::new(Method::PUT, path.into(), Body::None, action.into())
+    }
+
+    pub(crate) fn put_json(
+        path: impl Into<String>,
+        body: Value,
+        action: impl Into<String>,
+    ) -> Self {
+        Self::new(Method::PUT, path.into(), Body::Json(body), action.into())
     }
 
     pub(crate) fn put_image(path: String, image: Image, action: impl Into<String>) -> Self {

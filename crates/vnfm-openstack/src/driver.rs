@@ -1,29 +1,33 @@
 //! The [`InfraDriver`]: the steps of each method of the port.
 //!
 //! ```text
-//! allocate   images, shared by the instances of a package (glance) ─ stack, complete (stacks) ─ inventory
-//! heal       own stack? ─┬─ exists ── replace the requested servers (heal) ─ inventory
-//!                        └─ missing ─ prepare, as allocate
+//! preview    blueprint ─ what the cloud has of it (prepare) ─ template ─ allowed by the VIM's policy?
+//! converge   own stack? ─┬─ of this deployment ─ replace servers (update) ───────────────────┬─ inventory
+//!                        ├─ of another ── images (glance) ─ template ─ change it (update) ───┤
+//!                        └─ none ──────── images (glance) ─ template ─ create it (stacks) ───┘
 //! observe    own stack? ─ inventory, in whatever state the stack is
 //! release    own stack? ─ delete, wait (retry a few times) ─ images
 //! ```
 
 use crate::access::Access;
+use crate::blueprint::{self, Blueprint};
+use crate::check::check;
 use crate::errors::UNEXPECTED;
-use crate::heat::{self, Blueprint, Stack, stack_name};
+use crate::heat::{self, Stack, StackTemplate, stack_name};
 use crate::image_body::Image;
-use crate::plan::{flavour, has_base_hot};
-use crate::prepare::{Prepared, existing_networks, prepare};
+use crate::prepare::{prepare, present};
+use crate::resolved::{Resolved, known};
 use crate::session::{Cloud, Sessions};
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
+use crate::template::{expected, template, template_on_thread};
+use crate::update::{Updated, update_stack};
 use crate::waiting::Waiter;
-use crate::{base_hot, glance, heal, hot, inventory, nova, plan, policy};
+use crate::{glance, inventory, nova, policy};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
     Allocation, Clock, Convergence, InfraDriver, OwnedResource, PortError, Recorded, Release, Vim,
     VimCall, VimReport, Waited,
@@ -94,19 +98,16 @@ impl InfraDriver for OpenStack {
     }
 
     fn validate_request(&self, allocation: &Allocation) -> Result<(), PortError> {
-        plan::check(allocation)
+        check(&Blueprint::read(allocation, "instance")?)
     }
 
     fn permit(&self, allocation: &Allocation, policy: &VimPolicy) -> Result<(), PortError> {
         if policy.is_open() {
             return Ok(());
         }
-        let expected = if has_base_hot(allocation) {
-            base_hot::expected(allocation)?
-        } else {
-            hot::blueprint(allocation, &Prepared::default(), "instance")?
-        };
-        policy::permit(allocation, &expected, policy)
+        let blueprint = Blueprint::read(allocation, "instance")?;
+        let expected = expected(&blueprint)?;
+        policy::permit(&blueprint, &expected, policy)
     }
 
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
@@ -129,11 +130,14 @@ impl InfraDriver for OpenStack {
         cx: &VimCall<'_>,
         change: &Convergence<'_>,
     ) -> Result<Value, PortError> {
-        let allocation = change.target;
-        let prepared = prepare(&self.cloud(cx), allocation).await?;
-        let expected = blueprint(allocation, &prepared, &cx.ownership.instance_id)?;
-        policy::permit(allocation, &expected, cx.vim.policy())?;
-        serde_json::to_value(prepared).map_err(|error| {
+        let blueprint = Blueprint::read(change.target, &cx.ownership.instance_id)?;
+        let resolved = prepare(&self.cloud(cx), &blueprint, change).await?;
+        policy::permit(
+            &blueprint,
+            &template(&blueprint, &resolved)?,
+            cx.vim.policy(),
+        )?;
+        serde_json::to_value(resolved).map_err(|error| {
             PortError::new(&UNEXPECTED, "store what was prepared", error.to_string())
         })
     }
@@ -144,23 +148,37 @@ impl InfraDriver for OpenStack {
         change: &Convergence<'_>,
         preview: &Value,
     ) -> Result<Recorded, PortError> {
-        let (cloud, allocation) = (self.cloud(cx), change.target);
-        if change.current.is_some() {
-            if let Some(stack) = heal::heal(cx, &cloud, change).await? {
-                let prepared = existing_networks(&cloud, allocation).await?;
-                return read_allocated(cx, &cloud, allocation, (&stack, &prepared)).await;
-            }
-            let text = "the stack no longer exists: recreating it";
-            cx.watcher.log("warn", "openstack", text);
-        }
-        let prepared: Prepared = match serde_json::from_value(preview.clone()) {
-            Ok(prepared) => prepared,
-            Err(_) => prepare(&cloud, allocation).await?,
+        let (cloud, instance) = (self.cloud(cx), &cx.ownership.instance_id);
+        let blueprint = &Blueprint::read(change.target, instance)?;
+        let existing = match change.current {
+            Some(_) => update_stack(cx, &cloud, change, None).await?,
+            None => Updated::Missing,
         };
-        let stack = self
-            .ensure_stack(cx, &cloud, allocation, prepared.clone())
-            .await?;
-        read_allocated(cx, &cloud, allocation, (&stack, &prepared)).await
+        if let Updated::Complete(stack) = existing {
+            let resolved = present(&cloud, blueprint, known(change)).await?;
+            return read_recorded(cx, &cloud, blueprint, (&stack, &resolved)).await;
+        }
+        let from = match existing {
+            Updated::Outdated => change.clone(),
+            _ => Convergence::create(change.target),
+        };
+        let (template, resolved) = self.resolve(cx, blueprint, &from, preview).await?;
+        let existing = match existing {
+            Updated::Outdated => {
+                Box::pin(update_stack(cx, &cloud, change, Some(&template))).await?
+            }
+            missing => missing,
+        };
+        let stack = if let Updated::Complete(stack) = existing {
+            stack
+        } else {
+            if change.current.is_some() {
+                let text = "the stack no longer exists: recreating it";
+                cx.watcher.log("warn", "openstack", text);
+            }
+            Box::pin(complete(cx, &cloud, &template)).await?
+        };
+        read_recorded(cx, &cloud, blueprint, (&stack, &resolved)).await
     }
 
     async fn observe(
@@ -179,9 +197,11 @@ impl InfraDriver for OpenStack {
         {
             return Ok(Recorded::default());
         }
-        let prepared = existing_networks(&cloud, allocation).await?;
+        let known = known(&Convergence::update(&Recorded::default(), allocation));
+        let blueprint = Blueprint::read(allocation, &cx.ownership.instance_id)?;
+        let resolved = present(&cloud, &blueprint, known).await?;
         let contents = inventory::read_stack(&cloud, &stack).await?;
-        allocated(cx, allocation, (&stack, &prepared), &contents)
+        Ok(recorded(cx, &blueprint, (&stack, &resolved), &contents))
     }
 
     async fn release(
@@ -209,7 +229,7 @@ impl InfraDriver for OpenStack {
                 cx.watcher.log("warn", "openstack", &text);
             }
         }
-        if has_package_images(allocation)? {
+        if Blueprint::read(allocation, &cx.ownership.instance_id)?.has_package_images() {
             let _lock = self.images.lock(&cloud, &allocation.package).await?;
             glance::release_images(&cloud, cx.ownership).await?;
         }
@@ -241,39 +261,36 @@ impl InfraDriver for OpenStack {
 }
 
 impl OpenStack {
-    /// Ensures that the instance's stack and the images it needs exist, and returns the complete stack.
-    async fn ensure_stack(
+    /// The template of the target, with what it was filled from; the images it needs exist when this returns.
+    async fn resolve(
         &self,
         cx: &VimCall<'_>,
-        cloud: &Cloud<'_>,
-        allocation: &Allocation,
-        mut prepared: Prepared,
-    ) -> Result<Stack, PortError> {
-        let expected = blueprint(allocation, &prepared, &cx.ownership.instance_id)?;
-        policy::permit(allocation, &expected, cx.vim.policy())?;
-        self.upload_images(cx, cloud, allocation, &mut prepared)
-            .await?;
-        let (allocation, planned) = (allocation.clone(), prepared.clone());
-        let instance = cx.ownership.instance_id.clone();
-        // Planning is pure computation; on its own thread it does not delay other tasks.
-        let planning = spawn_blocking(move || blueprint(&allocation, &planned, &instance));
-        let planned = planning
-            .await
-            .unwrap_or_else(|error| Err(plan::planning_failed(&error)));
-        Box::pin(complete(cx, cloud, &planned?)).await
+        blueprint: &Blueprint<'_>,
+        change: &Convergence<'_>,
+        preview: &Value,
+    ) -> Result<(StackTemplate, Resolved), PortError> {
+        let cloud = self.cloud(cx);
+        let mut resolved: Resolved = match serde_json::from_value(preview.clone()) {
+            Ok(resolved) => resolved,
+            Err(_) => prepare(&cloud, blueprint, change).await?,
+        };
+        policy::permit(blueprint, &template(blueprint, &resolved)?, cx.vim.policy())?;
+        self.upload_images(cx, blueprint, &mut resolved).await?;
+        let template = template_on_thread(blueprint, change.target, &resolved).await?;
+        Ok((template, resolved))
     }
 
-    /// Uploads the package's images that the cloud lacks; their ids go into `prepared`.
+    /// Uploads the package's images that the cloud lacks; their ids go into `resolved`.
     async fn upload_images(
         &self,
         cx: &VimCall<'_>,
-        cloud: &Cloud<'_>,
-        allocation: &Allocation,
-        prepared: &mut Prepared,
+        blueprint: &Blueprint<'_>,
+        resolved: &mut Resolved,
     ) -> Result<(), PortError> {
+        let (cloud, package) = (&self.cloud(cx), blueprint.package);
         let mut lock = None;
-        for (owner, image) in flavour(allocation)?.images() {
-            let Some(found) = prepared
+        for (owner, image) in blueprint.flavour.images() {
+            let Some(found) = resolved
                 .images
                 .get_mut(owner)
                 .filter(|found| found.id.is_none())
@@ -286,12 +303,13 @@ impl OpenStack {
             cx.watcher
                 .waiting(&format!("image `{}` is uploaded", image.name));
             if lock.is_none() {
-                lock = Some(self.images.lock(cloud, &allocation.package).await?);
+                lock = Some(self.images.lock(cloud, package).await?);
             }
-            let size = allocation.package.size(path);
-            let size = size.map_err(|error| plan::package(format!("image `{path}`: {error}")))?;
+            let size = package.size(path);
+            let size =
+                size.map_err(|error| blueprint::package(format!("image `{path}`: {error}")))?;
             let file = Image {
-                package: allocation.package.clone(),
+                package: package.clone(),
                 path: path.clone(),
                 size,
             };
@@ -317,18 +335,12 @@ fn uses(image: &glance::Image) -> Vec<OwnedResource> {
     }
 }
 
-fn has_package_images(allocation: &Allocation) -> Result<bool, PortError> {
-    Ok(flavour(allocation)?
-        .images()
-        .any(|(_, image)| image.artifact.is_some()))
-}
-
 /// Reads the inventory of a stack, waiting for services that are unavailable.
-async fn read_allocated(
+async fn read_recorded(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
-    allocation: &Allocation,
-    (stack, prepared): (&Stack, &Prepared),
+    blueprint: &Blueprint<'_>,
+    (stack, resolved): (&Stack, &Resolved),
 ) -> Result<Recorded, PortError> {
     let action = format!("read the resources of stack `{}`", stack.name);
     let mut waiter = Waiter::new(cx, &action);
@@ -339,40 +351,26 @@ async fn read_allocated(
             Waited::NotYet(reason) => waiter.pause(&reason).await?,
         }
     };
-    allocated(cx, allocation, (stack, prepared), &contents)
+    Ok(recorded(cx, blueprint, (stack, resolved), &contents))
 }
 
-fn allocated(
+fn recorded(
     cx: &VimCall<'_>,
-    allocation: &Allocation,
-    (stack, prepared): (&Stack, &Prepared),
+    blueprint: &Blueprint<'_>,
+    (stack, resolved): (&Stack, &Resolved),
     contents: &inventory::StackContents,
-) -> Result<Recorded, PortError> {
+) -> Recorded {
     let context = inventory::Context {
-        allocation,
-        prepared,
+        blueprint,
+        resolved,
         vim: cx.vim.connection_id(),
     };
     let mut metadata = KeyValuePairs::new();
     metadata.insert("stackId".into(), json!(stack.id));
     metadata.insert("stackName".into(), json!(stack.name));
-    Ok(Recorded {
+    Recorded {
         handle: json!({"stackId": stack.id, "stackName": stack.name}),
-        inventory: inventory::inventory(contents, context)?,
+        inventory: inventory::inventory(contents, context),
         metadata,
-    })
-}
-
-fn blueprint(
-    allocation: &Allocation,
-    prepared: &Prepared,
-    instance: &str,
-) -> Result<Blueprint, PortError> {
-    let blueprint = if has_base_hot(allocation) {
-        base_hot::blueprint(allocation, prepared, instance)?
-    } else {
-        hot::blueprint(allocation, prepared, instance)?
-    };
-    plan::within_budget(allocation, &blueprint)?;
-    Ok(blueprint)
+    }
 }

@@ -62,7 +62,7 @@ pub(crate) async fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<Image>, 
     if reply.status == 404 {
         return Ok(None);
     }
-    let reply = crate::call::Reply {
+    let reply = crate::reply::Reply {
         body: json!({ "image": reply.body }),
         ..reply
     };
@@ -237,7 +237,7 @@ async fn create(
         .send(Service::Image, &Call::post("/images", body, action))
         .await?;
     member(
-        crate::call::Reply {
+        crate::reply::Reply {
             body: json!({ "image": reply.body }),
             ..reply
         },

@@ -8,30 +8,30 @@
 //! | externally managed internal link | ports on that network; no network is created |
 //! | resource group | must be the login's project |
 
-use crate::errors::{GRANT, NO_FLAVOR, NO_IMAGE, NO_NETWORK};
+use crate::blueprint::{Blueprint, unsupported};
+use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK};
 use crate::glance;
 use crate::neutron;
 use crate::nova::{self, Flavor};
-use crate::plan::{flavour, has_base_hot};
-use crate::prepare::{FoundImage, Needs};
+use crate::resolved::{FoundImage, Needs};
 use crate::session::Cloud;
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_core::ports::{Allocation, Granted, PortError};
+use vnfm_core::ports::{Granted, PortError};
 use vnfm_descriptor::{HotExpression, Vdu};
 
 /// Refuses prescriptions that this cloud or template cannot follow.
 pub(crate) async fn check_supported(
     cloud: &Cloud<'_>,
-    allocation: &Allocation,
+    blueprint: &Blueprint<'_>,
     needs: &Needs,
 ) -> Result<(), PortError> {
-    let granted = &allocation.deployment.placement;
+    let granted = &blueprint.deployment.placement;
     if granted.is_empty() {
         return Ok(());
     }
     check_names(granted, needs)?;
-    if has_base_hot(allocation) {
-        check_template_accepts(allocation)?;
+    if blueprint.base_hot.is_some() {
+        check_template_accepts(blueprint)?;
     }
     check_resource_groups(cloud, granted).await?;
     check_zones(cloud, granted).await
@@ -109,13 +109,13 @@ fn is_server_or_volume(resource: &str) -> bool {
 }
 
 /// Refuses prescriptions that the package's mapping passes to no parameter of the template.
-fn check_template_accepts(allocation: &Allocation) -> Result<(), PortError> {
-    if let Some(link) = allocation.deployment.placement.managed_links.keys().next() {
+fn check_template_accepts(blueprint: &Blueprint<'_>) -> Result<(), PortError> {
+    if let Some(link) = blueprint.deployment.placement.managed_links.keys().next() {
         return Err(unsupported(&format!(
             "a network for link `{link}`, which the template creates itself"
         )));
     }
-    if let Some((resource, zone)) = allocation
+    if let Some((resource, zone)) = blueprint
         .deployment
         .placement
         .zones
@@ -126,12 +126,9 @@ fn check_template_accepts(allocation: &Allocation) -> Result<(), PortError> {
             "zone `{zone}` for `{resource}`, which the template places itself"
         )));
     }
-    let mapped = allocation
-        .package
-        .base_hot(&allocation.deployment.flavour_id)
-        .map(|hot| &hot.parameters.0);
-    for vdu in flavour(allocation)?.vdus.keys() {
-        let Some(zone) = zone_of(allocation, vdu)? else {
+    let mapped = blueprint.base_hot.map(|hot| &hot.parameters.0);
+    for vdu in blueprint.flavour.vdus.keys() {
+        let Some(zone) = blueprint.zone_of(vdu)? else {
             continue;
         };
         let takes = |from: &HotExpression| *from == HotExpression::VduZone(vdu.clone());
@@ -142,22 +139,6 @@ fn check_template_accepts(allocation: &Allocation) -> Result<(), PortError> {
         }
     }
     Ok(())
-}
-
-/// The zone of all VNFCs of a VDU; an error if they differ.
-pub(crate) fn zone_of<'a>(
-    allocation: &'a Allocation,
-    vdu: &str,
-) -> Result<Option<&'a str>, PortError> {
-    let zones: BTreeSet<Option<&str>> = (0..allocation.deployment.instances_of(vdu))
-        .map(|index| allocation.deployment.placement.zone_of(vdu, index))
-        .collect();
-    match zones.len() {
-        0 | 1 => Ok(zones.into_iter().next().flatten()),
-        _ => Err(unsupported(&format!(
-            "several zones for VDU `{vdu}`, but the template accepts only one"
-        ))),
-    }
 }
 
 /// The flavor that the grant names, by id or else by name.
@@ -211,10 +192,10 @@ pub(crate) async fn image(
 /// The network ids of externally managed links, by link name.
 pub(crate) async fn managed_networks(
     cloud: &Cloud<'_>,
-    allocation: &Allocation,
+    blueprint: &Blueprint<'_>,
 ) -> Result<BTreeMap<String, String>, PortError> {
     let mut found = BTreeMap::new();
-    for (link, requested) in &allocation.deployment.placement.managed_links {
+    for (link, requested) in &blueprint.deployment.placement.managed_links {
         match neutron::networks(cloud, requested).await?.as_slice() {
             [one] => drop(found.insert(link.clone(), one.id.clone())),
             all => {
@@ -225,12 +206,4 @@ pub(crate) async fn managed_networks(
         }
     }
     Ok(found)
-}
-
-fn unsupported(prescription: &str) -> PortError {
-    PortError::new(
-        &GRANT,
-        "follow the grant",
-        format!("it prescribes {prescription}"),
-    )
 }

@@ -3,8 +3,9 @@
 //! Two pitfalls: Heat responds with 500 to a list by both `name` and `tags`, and with a redirect to a
 //! lookup by name alone. So we find a stack by listing its name, and its owner by reading its tags.
 
-use crate::call::{Call, Reply, encoded};
+use crate::call::{Call, encoded};
 use crate::errors::UNEXPECTED;
+use crate::reply::Reply;
 use crate::session::{Cloud, Service};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -70,14 +71,25 @@ impl Stack {
         self.reason.as_deref().unwrap_or("Heat gives no reason")
     }
 
+    fn tags(&self) -> Vec<&str> {
+        match &self.tags {
+            Some(Value::Array(tags)) => tags.iter().filter_map(Value::as_str).collect(),
+            Some(Value::String(tags)) => tags.split(',').map(str::trim).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Whether it has the installation's tag.
     pub(crate) fn belongs_to(&self, installation: &str) -> bool {
-        let expected = installation_tag(installation);
-        match &self.tags {
-            Some(Value::Array(tags)) => tags.iter().any(|tag| tag == expected.as_str()),
-            Some(Value::String(tags)) => tags.split(',').any(|tag| tag.trim() == expected),
-            _ => false,
-        }
+        self.tags()
+            .contains(&installation_tag(installation).as_str())
+    }
+
+    /// The fingerprint of the deployment that it was last sent; `None` if an older version sent it.
+    pub(crate) fn deployment(&self) -> Option<&str> {
+        let tags = self.tags().into_iter();
+        tags.filter_map(|tag| tag.strip_prefix(DEPLOYMENT_TAG))
+            .next()
     }
 
     /// Whether its creation continues past the time limit at which Heat gives up.
@@ -197,21 +209,30 @@ pub(crate) fn installation_tag(installation: &str) -> String {
 }
 
 /// The tags of a stack; each update must repeat them, or Heat drops them.
-pub(crate) fn tags(ownership: &Ownership) -> String {
-    format!(
+fn tags(ownership: &Ownership, fingerprint: Option<&str>) -> String {
+    let mut tags = format!(
         "{},vnfm-op-{}",
         installation_tag(&ownership.installation_id),
         ownership.op_id
-    )
+    );
+    if let Some(fingerprint) = fingerprint {
+        tags = format!("{tags},{DEPLOYMENT_TAG}{fingerprint}");
+    }
+    tags
 }
 
-/// The input of a stack's creation.
+/// Begins the tag with the fingerprint of the deployment that a stack was last sent.
+const DEPLOYMENT_TAG: &str = "vnfm-deployment-";
+
+/// What a stack is created or updated from.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Blueprint {
+pub(crate) struct StackTemplate {
     pub(crate) template: Value,
     pub(crate) files: serde_json::Map<String, Value>,
     /// May contain secrets.
     pub(crate) parameters: serde_json::Map<String, Value>,
+    /// Of the deployment that it was made of.
+    pub(crate) fingerprint: String,
 }
 
 /// The stack of that name in the project, unless it is deleted.
@@ -249,18 +270,11 @@ pub(crate) async fn show(cloud: &Cloud<'_>, stack: &Stack) -> Result<Option<Stac
 pub(crate) async fn create(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
-    blueprint: &Blueprint,
+    template: &StackTemplate,
 ) -> Result<Option<Stack>, PortError> {
     let name = stack_name(&ownership.instance_id);
-    let body = json!({
-        "stack_name": name,
-        "template": blueprint.template,
-        "files": blueprint.files,
-        "parameters": blueprint.parameters,
-        "disable_rollback": true,
-        "timeout_mins": minutes_left(cloud),
-        "tags": tags(ownership),
-    });
+    let mut body = template.body(cloud, ownership);
+    body["stack_name"] = json!(name);
     let action = format!("create stack `{name}`");
     let call = Call::post("/stacks", body, action.as_str()).accepting(&[409]);
     let reply = cloud.send(Service::Orchestration, &call).await?;
@@ -269,6 +283,20 @@ pub(crate) async fn create(
     }
     let Created { id } = member(reply, "stack", &action)?;
     Ok(Some(Stack::requested(id, name)))
+}
+
+impl StackTemplate {
+    /// The members of a request that creates or updates a stack.
+    fn body(&self, cloud: &Cloud<'_>, ownership: &Ownership) -> Value {
+        json!({
+            "template": self.template,
+            "files": self.files,
+            "parameters": self.parameters,
+            "disable_rollback": true,
+            "timeout_mins": minutes_left(cloud),
+            "tags": tags(ownership, Some(&self.fingerprint)),
+        })
+    }
 }
 
 /// The time limit for Heat, from the deadline.
@@ -303,17 +331,30 @@ pub(crate) async fn mark_unhealthy(
     Ok(cloud.send(Service::Orchestration, &call).await?.status != 409)
 }
 
-/// Updates the stack with its present template, files and parameters: Heat replaces what is marked or missing and
-/// leaves everything else alone.
+/// Updates the stack to another template: Heat adds, changes and deletes what differs.
 pub(crate) async fn update(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
     stack: &Stack,
+    template: &StackTemplate,
+) -> Result<(), PortError> {
+    let body = template.body(cloud, ownership);
+    let call = Call::put_json(stack.path(), body, format!("update stack `{}`", stack.name));
+    cloud.send(Service::Orchestration, &call).await.map(drop)
+}
+
+/// Updates the stack with its present template, files and parameters: Heat replaces what is marked or missing and
+/// leaves everything else alone. `fingerprint` is of the deployment that the present template was made of.
+pub(crate) async fn update_existing(
+    cloud: &Cloud<'_>,
+    ownership: &Ownership,
+    stack: &Stack,
+    fingerprint: Option<&str>,
 ) -> Result<(), PortError> {
     let body = json!({
         "disable_rollback": true,
         "timeout_mins": minutes_left(cloud),
-        "tags": tags(ownership),
+        "tags": tags(ownership, fingerprint),
     });
     let call = Call::patch(stack.path(), body, format!("update stack `{}`", stack.name));
     cloud.send(Service::Orchestration, &call).await.map(drop)
@@ -428,6 +469,15 @@ mod tests {
         assert!(stack("X", &json!("vnfm-op-b, vnfm-a")).belongs_to("a"));
         assert!(!stack("X", &json!(["vnfm-ab"])).belongs_to("a"));
         assert!(!stack("X", &Value::Null).belongs_to("a"));
+    }
+
+    #[test]
+    fn a_stack_tells_the_deployment_that_it_was_made_of() {
+        let tags = json!(["vnfm-a", "vnfm-op-b", "vnfm-deployment-c0ffee"]);
+        assert_eq!(stack("X", &tags).deployment(), Some("c0ffee"));
+        let text = json!("vnfm-a, vnfm-deployment-c0ffee");
+        assert_eq!(stack("X", &text).deployment(), Some("c0ffee"));
+        assert_eq!(stack("X", &json!(["vnfm-a"])).deployment(), None);
     }
 
     #[test]

@@ -12,15 +12,14 @@
 //! The template is complete: it has no parameters, hence no secrets. Security groups and allowed address pairs are the
 //! network's defaults.
 
-use crate::heat::{Blueprint, stack_name};
-use crate::plan::{
-    PUBLIC_KEY_PARAM, Unit, addresses, ext_cp_binding, flavour, is_external, mac, package, units,
-    vdu_storages,
+use crate::blueprint::{
+    Blueprint, PUBLIC_KEY_PARAM, Server, addresses, fingerprint, is_external, mac, package,
 };
-use crate::prepare::Prepared;
+use crate::heat::{StackTemplate, stack_name};
+use crate::resolved::Resolved;
 use serde_json::{Map, Value, json};
-use vnfm_core::ports::{Allocation, PortError, storage_id};
-use vnfm_descriptor::{AffinityRule, Cp, Flavour, Storage, VirtualLink};
+use vnfm_core::ports::{PortError, storage_id};
+use vnfm_descriptor::{AffinityRule, Cp, VirtualLink};
 
 /// The version of the templates we generate; Heat knows it since Rocky.
 const VERSION: &str = "2018-08-31";
@@ -28,28 +27,23 @@ const KEY_PAIR: &str = "vnfm_key_pair";
 
 /// Collects the template's resources.
 struct TemplateBuilder<'a> {
-    flavour: &'a Flavour,
-    allocation: &'a Allocation,
-    prepared: &'a Prepared,
-    instance: &'a str,
+    blueprint: &'a Blueprint<'a>,
+    resolved: &'a Resolved,
     resources: Map<String, Value>,
 }
 
 /// The template of an instance.
-pub(crate) fn blueprint(
-    allocation: &Allocation,
-    prepared: &Prepared,
-    instance: &str,
-) -> Result<Blueprint, PortError> {
-    let flavour = flavour(allocation)?;
+pub(crate) fn template(
+    blueprint: &Blueprint<'_>,
+    resolved: &Resolved,
+) -> Result<StackTemplate, PortError> {
+    let (flavour, vnfd) = (blueprint.flavour, blueprint.package.vnfd());
     let mut builder = TemplateBuilder {
-        flavour,
-        allocation,
-        prepared,
-        instance,
+        blueprint,
+        resolved,
         resources: Map::new(),
     };
-    let ours = |link: &&VirtualLink| !prepared.managed.contains_key(&link.name);
+    let ours = |link: &&VirtualLink| !resolved.managed.contains_key(&link.name);
     for link in flavour.virtual_links.values().filter(ours) {
         builder.link(link);
     }
@@ -57,18 +51,19 @@ pub(crate) fn blueprint(
     for rule in &flavour.affinity_rules {
         builder.server_group(rule);
     }
-    for unit in units(allocation)? {
-        builder.server(&unit)?;
+    for server in blueprint.servers()? {
+        builder.server(&server)?;
     }
     let template = json!({
         "heat_template_version": VERSION,
-        "description": format!("{} {}, flavour {}", allocation.package.vnfd().provider, allocation.package.vnfd().product_name, flavour.id),
+        "description": format!("{} {}, flavour {}", vnfd.provider, vnfd.product_name, flavour.id),
         "resources": builder.resources,
     });
-    Ok(Blueprint {
+    Ok(StackTemplate {
         template,
         files: Map::new(),
         parameters: Map::new(),
+        fingerprint: fingerprint(blueprint.deployment),
     })
 }
 
@@ -81,7 +76,7 @@ impl TemplateBuilder<'_> {
     }
 
     fn link(&mut self, link: &VirtualLink) {
-        let name = format!("{}-{}", stack_name(self.instance), link.name);
+        let name = format!("{}-{}", stack_name(self.blueprint.instance), link.name);
         let mut network = json!({"name": name});
         if let Some(mtu) = link.mtu {
             network["value_specs"] = json!({"mtu": mtu});
@@ -112,14 +107,15 @@ impl TemplateBuilder<'_> {
 
     fn key_pair(&mut self) {
         if let Some(key) = self.public_key() {
-            let properties = json!({"name": stack_name(self.instance), "public_key": key.trim()});
+            let properties =
+                json!({"name": stack_name(self.blueprint.instance), "public_key": key.trim()});
             self.add(KEY_PAIR, "OS::Nova::KeyPair", &properties);
         }
     }
 
     fn public_key(&self) -> Option<String> {
         let key = self
-            .allocation
+            .blueprint
             .deployment
             .additional_params
             .get(PUBLIC_KEY_PARAM)?;
@@ -134,7 +130,7 @@ impl TemplateBuilder<'_> {
             } else {
                 "affinity"
             };
-            let name = format!("{}-{}", stack_name(self.instance), rule.name);
+            let name = format!("{}-{}", stack_name(self.blueprint.instance), rule.name);
             self.add(
                 &rule.name,
                 "OS::Nova::ServerGroup",
@@ -149,78 +145,74 @@ impl TemplateBuilder<'_> {
             && rule
                 .targets
                 .iter()
-                .any(|target| self.flavour.vdus.contains_key(target))
+                .any(|target| self.blueprint.flavour.vdus.contains_key(target))
     }
 
-    fn server(&mut self, unit: &Unit<'_>) -> Result<(), PortError> {
-        let vdu = unit.vdu;
-        let networks: Vec<Value> = self
-            .flavour
-            .cps_of(&vdu.name)
-            .into_iter()
-            .map(|cp| self.port(unit, cp))
+    fn server(&mut self, planned: &Server<'_>) -> Result<(), PortError> {
+        let vdu = planned.vdu;
+        let networks: Vec<Value> = planned
+            .cps
+            .iter()
+            .map(|cp| self.port(planned, cp))
             .collect();
         let mut properties = json!({
-            "name": unit.name,
-            "flavor": self.prepared.flavors.get(&vdu.name),
+            "name": planned.name,
+            "flavor": self.resolved.flavors.get(&vdu.name),
             "networks": networks,
-            "metadata": self.metadata(unit),
+            "metadata": self.metadata(planned),
         });
         if vdu.image.is_some() {
-            properties["image"] = json!(self.prepared.image(&vdu.name));
+            properties["image"] = json!(self.resolved.image(&vdu.name));
         }
-        if let Some(zone) = self
-            .allocation
-            .deployment
-            .placement
-            .zone_of(&vdu.name, unit.index)
-        {
+        if let Some(zone) = planned.zone {
             properties["availability_zone"] = json!(zone);
         }
-        self.volumes(unit, &mut properties);
+        self.volumes(planned, &mut properties);
         if self.resources.contains_key(KEY_PAIR) {
             properties["key_name"] = json!({"get_resource": KEY_PAIR});
         }
-        if let Some(text) = self.user_data(unit)? {
+        if let Some(text) = self.user_data(planned)? {
             properties["user_data_format"] = json!("RAW");
             properties["user_data"] = json!(text);
         }
-        let rules = &self.flavour.affinity_rules;
+        let rules = &self.blueprint.flavour.affinity_rules;
         let rule = rules
             .iter()
             .find(|rule| rule.targets.contains(&vdu.name) && self.covers_vdus(rule));
         if let Some(rule) = rule {
             properties["scheduler_hints"] = json!({"group": {"get_resource": rule.name}});
         }
-        self.add(&unit.name, "OS::Nova::Server", &properties);
+        self.add(&planned.name, "OS::Nova::Server", &properties);
         Ok(())
     }
 
     /// Adds a CP's port and returns the server's interface on it.
-    fn port(&mut self, unit: &Unit<'_>, cp: &Cp) -> Value {
+    fn port(&mut self, planned: &Server<'_>, cp: &Cp) -> Value {
         let external = is_external(cp)
-            .then(|| ext_cp_binding(&self.allocation.deployment, &cp.name))
+            .then(|| self.blueprint.ext_cp_binding(&cp.name))
             .flatten();
-        if let Some(existing) = external.and_then(|ext_cp_binding| ext_cp_binding.port(unit.index))
+        if let Some(existing) =
+            external.and_then(|ext_cp_binding| ext_cp_binding.port(planned.index))
         {
             return json!({"port": existing});
         }
-        let name = format!("{}_{}", unit.name, cp.name);
-        let mut port = json!({"name": format!("{}-{}", unit.name, cp.name)});
+        let name = format!("{}_{}", planned.name, cp.name);
+        let mut port = json!({"name": format!("{}-{}", planned.name, cp.name)});
         if let Some(ext_cp_binding) = external {
-            port["network"] = json!(self.prepared.network_of(self.allocation, &cp.name));
-            if let Some((_, config)) = ext_cp_binding.config(unit.index) {
+            port["network"] = json!(self.resolved.network_of(self.blueprint, &cp.name));
+            if let Some((_, config)) = ext_cp_binding.config(planned.index) {
                 external_addresses(&mut port, config);
             }
         } else if let Some(theirs) = cp
             .virtual_link
             .as_ref()
-            .and_then(|link| self.prepared.managed.get(link))
+            .and_then(|link| self.resolved.managed.get(link))
         {
             port["network"] = json!(theirs);
         } else if let Some(link) = &cp.virtual_link {
             port["network"] = json!({"get_resource": link});
             if let Some(link) = self
+                .blueprint
                 .flavour
                 .virtual_links
                 .get(link)
@@ -237,21 +229,21 @@ impl TemplateBuilder<'_> {
     }
 
     /// Adds volumes. The first one filled from an image boots a server that has no image of its own.
-    fn volumes(&mut self, unit: &Unit<'_>, server: &mut Value) {
-        let storages: Vec<&Storage> = vdu_storages(self.flavour, unit.vdu).collect();
-        let root = if unit.vdu.image.is_some() {
+    fn volumes(&mut self, planned: &Server<'_>, server: &mut Value) {
+        let storages = &planned.volumes;
+        let root = if planned.vdu.image.is_some() {
             None
         } else {
             storages.iter().find(|one| one.image.is_some())
         };
-        for storage in &storages {
-            let name = format!("{}_{}", unit.name, storage.name);
-            let mut volume = json!({"name": format!("{}-{}", unit.name, storage.name), "size": storage.size_gib});
+        for storage in storages {
+            let name = format!("{}_{}", planned.name, storage.name);
+            let mut volume = json!({"name": format!("{}-{}", planned.name, storage.name), "size": storage.size_gib});
             if storage.image.is_some() {
-                volume["image"] = json!(self.prepared.image(&storage.name));
+                volume["image"] = json!(self.resolved.image(&storage.name));
             }
-            let id = storage_id(&storage.name, &unit.vdu.name, unit.index);
-            if let Some(zone) = self.allocation.deployment.placement.zones.get(&id) {
+            let id = storage_id(&storage.name, &planned.vdu.name, planned.index);
+            if let Some(zone) = self.blueprint.deployment.placement.zones.get(&id) {
                 volume["availability_zone"] = json!(zone);
             }
             self.add(&name, "OS::Cinder::Volume", &volume);
@@ -259,7 +251,7 @@ impl TemplateBuilder<'_> {
                 server["block_device_mapping_v2"] =
                     json!([{"volume_id": {"get_resource": name}, "boot_index": 0}]);
             } else {
-                let attachment = json!({"instance_uuid": {"get_resource": unit.name}, "volume_id": {"get_resource": name}});
+                let attachment = json!({"instance_uuid": {"get_resource": planned.name}, "volume_id": {"get_resource": name}});
                 self.add(
                     &format!("{name}_attached"),
                     "OS::Cinder::VolumeAttachment",
@@ -270,9 +262,9 @@ impl TemplateBuilder<'_> {
     }
 
     /// The members that the inventory reads back, and the pairs of `boot_data.kvp_data`.
-    fn metadata(&self, unit: &Unit<'_>) -> Value {
+    fn metadata(&self, planned: &Server<'_>) -> Value {
         let mut all = Map::new();
-        let pairs = unit
+        let pairs = planned
             .vdu
             .boot_data
             .as_ref()
@@ -283,15 +275,15 @@ impl TemplateBuilder<'_> {
                 .map_or_else(|| value.to_string(), str::to_owned);
             all.insert(key.clone(), json!(text));
         }
-        all.insert("vnfm_instance".into(), json!(self.instance));
-        all.insert("vnfm_vdu".into(), json!(unit.vdu.name));
-        all.insert("vnfm_index".into(), json!(unit.index.to_string()));
+        all.insert("vnfm_instance".into(), json!(self.blueprint.instance));
+        all.insert("vnfm_vdu".into(), json!(planned.vdu.name));
+        all.insert("vnfm_index".into(), json!(planned.index.to_string()));
         Value::Object(all)
     }
 
     /// `boot_data.content_or_file_data`: its text, or the package's file.
-    fn user_data(&self, unit: &Unit<'_>) -> Result<Option<String>, PortError> {
-        let Some(boot) = unit
+    fn user_data(&self, planned: &Server<'_>) -> Result<Option<String>, PortError> {
+        let Some(boot) = planned
             .vdu
             .boot_data
             .as_ref()
@@ -308,11 +300,11 @@ impl TemplateBuilder<'_> {
         let unreadable = |why: String| {
             package(format!(
                 "`boot_data` of VDU `{}`: `{path}`: {why}",
-                unit.vdu.name
+                planned.vdu.name
             ))
         };
         let bytes = self
-            .allocation
+            .blueprint
             .package
             .read(path)
             .map_err(|error| unreadable(error.to_string()))?;
@@ -359,16 +351,16 @@ fn is_ipv6(link: &VirtualLink, cidr: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prepare::FoundImage;
+    use crate::resolved::FoundImage;
     use crate::testing::{cluster_request, new_allocation, package_of, sample, vnfd_with};
     use std::path::PathBuf;
 
-    fn prepared() -> Prepared {
+    fn prepared() -> Resolved {
         let image = || FoundImage {
             name: "nfv-image".into(),
             id: Some("image-id".into()),
         };
-        let mut prepared = Prepared::default();
+        let mut prepared = Resolved::default();
         for vdu in ["masterNode", "workerNode", "server"] {
             prepared.flavors.insert(vdu.into(), "m1.tiny".into());
             prepared.images.insert(vdu.into(), image());
@@ -402,7 +394,7 @@ mod tests {
         let mut request = cluster_request();
         request["additionalParams"] = json!({"ssh_public_key": "ssh-ed25519 AAAA us\n"});
         let allocation = new_allocation(sample("vnf-a-k8s-cluster"), request);
-        let result = blueprint(&allocation, &prepared(), "i-1").unwrap();
+        let result = template(&Blueprint::read(&allocation, "i-1").unwrap(), &prepared()).unwrap();
         assert!(result.parameters.is_empty() && result.files.is_empty());
         is_golden("vnf-a.json", &result.template);
     }
@@ -428,10 +420,12 @@ mod tests {
             }],
         });
         let allocation = new_allocation(package, request);
-        crate::plan::check(&allocation).unwrap();
+        crate::check::check(&Blueprint::read(&allocation, "i-1").unwrap()).unwrap();
         is_golden(
             "volumes.json",
-            &blueprint(&allocation, &prepared(), "i-1").unwrap().template,
+            &template(&Blueprint::read(&allocation, "i-1").unwrap(), &prepared())
+                .unwrap()
+                .template,
         );
     }
 }

@@ -9,16 +9,16 @@
 //! A port's CP is the one whose name it carries, else the one on its network, else the next in order. Ids are the
 //! cloud's, so a replaced server is another VNFC.
 
+use crate::blueprint::{Blueprint, ExtCpBinding, is_external};
 use crate::heat::{Resource, Stack, resources};
 use crate::neutron::{Port, ports_of};
 use crate::nova::{Server, server};
-use crate::plan::{ExtCpBinding, ext_cp_binding, flavour, is_external};
-use crate::prepare::Prepared;
+use crate::resolved::Resolved;
 use crate::session::Cloud;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::json;
 use std::collections::BTreeSet;
-use vnfm_core::ports::{Allocation, Inventory, PortError};
+use vnfm_core::ports::{Inventory, PortError};
 use vnfm_descriptor::{Cp, Flavour};
 use vnfm_types::{
     CpProtocolInfo, ExtLinkPortInfo, ExtManagedVirtualLinkInfo, ExtVirtualLinkInfo,
@@ -44,8 +44,8 @@ pub(crate) struct StackContents {
 /// What the resources are matched with.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
-    pub(crate) allocation: &'a Allocation,
-    pub(crate) prepared: &'a Prepared,
+    pub(crate) blueprint: &'a Blueprint<'a>,
+    pub(crate) resolved: &'a Resolved,
     /// Key of the VIM in resource handles.
     pub(crate) vim: &'a str,
 }
@@ -75,14 +75,11 @@ pub(crate) async fn read_stack(
 }
 
 /// Maps the stack's resources to SOL003's types.
-pub(crate) fn inventory(
-    contents: &StackContents,
-    context: Context<'_>,
-) -> Result<Inventory, PortError> {
+pub(crate) fn inventory(contents: &StackContents, context: Context<'_>) -> Inventory {
     let reader = Reader {
         contents,
         context,
-        flavour: flavour(context.allocation)?,
+        flavour: context.blueprint.flavour,
     };
     let mut found = Inventory {
         virtual_storage_resource_info: reader.volumes(),
@@ -109,7 +106,7 @@ pub(crate) fn inventory(
                 cp_protocol_info: vec![protocol(port)],
                 ..VnfcCpInfo::default()
             };
-            if let Some(ext_cp_binding) = ext_cp_binding(&context.allocation.deployment, &cpd) {
+            if let Some(ext_cp_binding) = context.blueprint.ext_cp_binding(&cpd) {
                 let external = Reader::external_cp(port, &cpd, ext_cp_binding, index);
                 cp.vnf_ext_cp_id = Some(external.id.clone());
                 reader.add_ext_link_port(&mut ext_links, ext_cp_binding, port, &external.id);
@@ -127,7 +124,7 @@ pub(crate) fn inventory(
     found.ext_virtual_link_info = ext_links;
     found.ext_managed_virtual_link_info = managed;
     found.vnf_virtual_link_resource_info = links;
-    Ok(found)
+    found
 }
 
 /// The ports of the internal link, ours or externally managed, on `network`.
@@ -289,11 +286,11 @@ impl Reader<'_> {
         if is_external(cp) {
             let network = self
                 .context
-                .prepared
-                .network_of(self.context.allocation, &cp.name);
+                .resolved
+                .network_of(self.context.blueprint, &cp.name);
             return network == Some(port.network_id.as_str());
         }
-        let managed = &self.context.prepared.managed;
+        let managed = &self.context.resolved.managed;
         if let Some(network) = cp.virtual_link.as_ref().and_then(|link| managed.get(link)) {
             return *network == port.network_id;
         }
@@ -352,13 +349,8 @@ impl Reader<'_> {
 
     /// Externally managed internal links, with the ids from the request or the grant.
     fn managed(&self) -> Vec<ExtManagedVirtualLinkInfo> {
-        let ids = &self
-            .context
-            .allocation
-            .deployment
-            .placement
-            .managed_link_ids;
-        let links = self.context.prepared.managed.iter();
+        let ids = &self.context.blueprint.deployment.placement.managed_link_ids;
+        let links = self.context.resolved.managed.iter();
         links
             .map(|(link, network)| ExtManagedVirtualLinkInfo {
                 id: ids.get(link).unwrap_or(link).clone(),
@@ -371,11 +363,11 @@ impl Reader<'_> {
 
     /// External links: the networks of the request.
     fn ext_links(&self) -> Vec<ExtVirtualLinkInfo> {
-        let links = &self.context.allocation.deployment.ext_virtual_links;
+        let links = &self.context.blueprint.deployment.ext_virtual_links;
         links
             .iter()
             .map(|link| {
-                let network = self.context.prepared.networks.get(&link.id);
+                let network = self.context.resolved.networks.get(&link.id);
                 ExtVirtualLinkInfo {
                     id: link.id.clone(),
                     resource_handle: self.handle(network.unwrap_or(&link.resource_id), NETWORK),
@@ -512,16 +504,16 @@ mod tests {
 
     fn inventory_of_contents() -> Inventory {
         let allocation = new_allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
-        let mut prepared = Prepared::default();
+        let mut prepared = Resolved::default();
         prepared
             .networks
             .insert("external".into(), "net-out".into());
         let context = Context {
-            allocation: &allocation,
-            prepared: &prepared,
+            blueprint: &Blueprint::read(&allocation, "i").unwrap(),
+            resolved: &prepared,
             vim: "vim1",
         };
-        inventory(&contents(), context).unwrap()
+        inventory(&contents(), context)
     }
 
     #[test]

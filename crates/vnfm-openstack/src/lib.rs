@@ -2,13 +2,14 @@
 //! secrets.
 //!
 //! ```text
-//! driver ─┬─ plan ──────────── the request, checked against the VNFD
-//!         ├─ prepare ───────── what only the cloud knows: flavor, image, network, quota
+//! driver ─┬─ blueprint ─────── the instance: VNFD and deployment, read once per call
+//!         ├─ check ─────────── the request, checked against the VNFD
+//!         ├─ prepare ───────── what only the cloud knows: flavor, image, network, quota; the result is `resolved`
 //!         ├─ grant_constraints ─ what the NFVO's grant prescribes
-//!         ├─ hot, base_hot ──── the template: generated from the VNFD, or the package's own
+//!         ├─ template ──────── generated from the VNFD (hot), or the package's own (base_hot)
 //!         ├─ policy ────────── the template, checked against the VIM's policy
-//!         ├─ stacks ────────── a stack's life: create, wait, delete
-//!         ├─ heal ──────────── replaces servers of a stack
+//!         ├─ stacks ────────── creates and deletes a stack, and waits for it
+//!         ├─ update ────────── changes a stack: other servers, other size, other template
 //!         ├─ inventory ─────── a stack's resources in SOL003's terms
 //!         └─ waiting ───────── through lost responses and changed passwords
 //! barbican ─ SecretSealer: stores keys
@@ -19,25 +20,29 @@
 mod access;
 mod barbican;
 mod base_hot;
+mod blueprint;
 mod call;
+mod check;
 mod driver;
 mod errors;
 mod glance;
 mod grant_constraints;
-mod heal;
 mod heat;
 mod hot;
 mod image_body;
 mod inventory;
 mod neutron;
 mod nova;
-mod plan;
 mod policy;
 mod prepare;
+mod reply;
+mod resolved;
 mod session;
 mod stacks;
+mod template;
 #[cfg(test)]
 mod testing;
+mod update;
 mod waiting;
 
 pub use barbican::{Barbican, BarbicanLogin};

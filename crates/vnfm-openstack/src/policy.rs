@@ -9,31 +9,32 @@
 //! A template generated from the VNFD can only exceed the limits: it has servers, ports, networks, volumes and a key
 //! pair.
 
+use crate::blueprint::Blueprint;
 use crate::errors::POLICY;
-use crate::heat::Blueprint;
-use crate::plan::units;
+use crate::heat::StackTemplate;
+
 use serde_json::Value;
-use vnfm_core::ports::{Allocation, PortError};
+use vnfm_core::ports::PortError;
 use vnfm_types::VimPolicy;
 
 const SERVER: &str = "OS::Nova::Server";
 
-/// Checks what `blueprint` would create.
+/// Checks what `template` would create.
 ///
 /// # Errors
 ///
 /// `Refused`, naming resource and rule.
 pub(crate) fn permit(
-    allocation: &Allocation,
-    blueprint: &Blueprint,
+    blueprint: &Blueprint<'_>,
+    template: &StackTemplate,
     policy: &VimPolicy,
 ) -> Result<(), PortError> {
     if policy.is_open() {
         return Ok(());
     }
     let mut scanned = TemplateScan::default();
-    scanned.scan(&blueprint.template, "the template");
-    for (name, text) in &blueprint.files {
+    scanned.scan(&template.template, "the template");
+    for (name, text) in &template.files {
         // A file that is not YAML is a script or a key.
         let nested = text
             .as_str()
@@ -44,9 +45,7 @@ pub(crate) fn permit(
     }
     permit_types(&scanned, policy)?;
     let limits = policy.limits.clone().unwrap_or_default();
-    let servers = scanned
-        .servers()
-        .max(units(allocation).map_or(0, |units| units.len() as u64));
+    let servers = scanned.servers().max(blueprint.server_count());
     let objects = scanned.resources;
     for (name, limit, count) in [
         ("objects", limits.objects, objects),
@@ -196,7 +195,8 @@ fn refused(location: &str, detail: &str) -> PortError {
 #[cfg(test)]
 mod tests {
     use super::permit;
-    use crate::heat::Blueprint;
+    use crate::blueprint::Blueprint;
+    use crate::heat::StackTemplate;
     use crate::testing::{cluster_request, new_allocation, sample};
     use serde_json::{Map, Value, json};
     use vnfm_types::{InstanceLimits, VimPolicy};
@@ -206,12 +206,14 @@ mod tests {
             panic!("no object")
         };
         let allocation = new_allocation(sample("vnf-a-k8s-cluster"), cluster_request());
-        let blueprint = Blueprint {
+        let template = StackTemplate {
             template,
             files,
             parameters: Map::new(),
+            fingerprint: String::new(),
         };
-        permit(&allocation, &blueprint, policy).err().map(|error| {
+        let blueprint = Blueprint::read(&allocation, "i").unwrap();
+        permit(&blueprint, &template, policy).err().map(|error| {
             assert_eq!(error.name(), "openstack.policy");
             error.to_string()
         })

@@ -8,75 +8,48 @@
 //! | network of an external link | id, else name |
 //! | quota | servers, vCPUs and memory, as far as Nova shows it |
 
+use crate::blueprint::{Blueprint, boot_image, vdu_storages};
 use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK, QUOTA};
 use crate::nova::{Flavor, Limits};
-use crate::plan::{boot_image, ext_cp_binding, flavour, has_base_hot, vdu_storages};
+use crate::resolved::{FoundImage, Needs, Resolved, known, recorded_instances};
 use crate::session::Cloud;
 use crate::{base_hot, glance, grant_constraints, neutron, nova};
-use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-use vnfm_core::ports::{Allocation, PortError};
+use std::collections::BTreeMap;
+use vnfm_core::ports::{Convergence, PortError};
 use vnfm_descriptor::{Flavour, SwImage, Vdu};
 
-/// The findings. They are journaled, so they contain no secrets.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Prepared {
-    /// Name of the flavor by VDU.
-    pub(crate) flavors: BTreeMap<String, String>,
-    /// Image by VDU or volume.
-    pub(crate) images: BTreeMap<String, FoundImage>,
-    /// Id of the network by `extVirtualLinks[].id`.
-    pub(crate) networks: BTreeMap<String, String>,
-    /// Id of the network by externally managed internal link.
-    pub(crate) managed: BTreeMap<String, String>,
-}
-
-/// An image that exists, or will be uploaded.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct FoundImage {
-    pub(crate) name: String,
-    /// Absent until it is uploaded.
-    pub(crate) id: Option<String>,
-}
-
-/// What to look up: a Base HOT need not use every VDU.
-#[derive(Debug, Default)]
-pub(crate) struct Needs {
-    /// VDUs whose flavor is used.
-    pub(crate) flavors: BTreeSet<String>,
-    /// VDUs and volumes whose image is used.
-    pub(crate) images: BTreeSet<String>,
-}
-
+/// Looks up what the target of `change` needs. Images and flavors that the instance has stay, unless a grant prescribes
+/// others.
 pub(crate) async fn prepare(
     cloud: &Cloud<'_>,
-    allocation: &Allocation,
-) -> Result<Prepared, PortError> {
-    let flavour = flavour(allocation)?;
-    let needs = needs(allocation, flavour);
-    grant_constraints::check_supported(cloud, allocation, &needs).await?;
-    let networks = networks(cloud, allocation).await?;
-    let managed = grant_constraints::managed_networks(cloud, allocation).await?;
-    let mut prepared = Prepared {
+    blueprint: &Blueprint<'_>,
+    change: &Convergence<'_>,
+) -> Result<Resolved, PortError> {
+    let (flavour, known) = (blueprint.flavour, known(change));
+    let needs = needs(blueprint);
+    grant_constraints::check_supported(cloud, blueprint, &needs).await?;
+    let networks = networks(cloud, blueprint).await?;
+    let managed = grant_constraints::managed_networks(cloud, blueprint).await?;
+    let mut resolved = Resolved {
         networks,
         managed,
-        ..Prepared::default()
+        ..Resolved::default()
     };
-    ports(cloud, allocation).await?;
+    ports(cloud, blueprint).await?;
     for (owner, image) in flavour
         .images()
         .filter(|(owner, _)| needs.images.contains(*owner))
     {
-        let found = match allocation.deployment.placement.images.get(owner) {
-            Some(wanted) => grant_constraints::image(cloud, owner, wanted).await?,
-            None => found_image(cloud, owner, image).await?,
+        let granted = blueprint.deployment.placement.images.get(owner);
+        let found = match (granted, known.images.get(owner)) {
+            (Some(wanted), _) => grant_constraints::image(cloud, owner, wanted).await?,
+            (None, Some(known)) => known.clone(),
+            (None, None) => found_image(cloud, owner, image).await?,
         };
-        prepared.images.insert(owner.to_owned(), found);
+        resolved.images.insert(owner.to_owned(), found);
     }
     if needs.flavors.is_empty() {
-        return Ok(prepared);
+        return Ok(resolved);
     }
     let offered = nova::flavors(cloud).await?;
     let mut wanted = ResourceDemand::default();
@@ -85,27 +58,35 @@ pub(crate) async fn prepare(
         .values()
         .filter(|vdu| needs.flavors.contains(&vdu.name))
     {
-        let chosen = match allocation.deployment.placement.flavours.get(&vdu.name) {
-            Some(wanted) => grant_constraints::flavor(&offered, vdu, wanted)?,
-            None => choose(
+        let granted = blueprint.deployment.placement.flavours.get(&vdu.name);
+        let known = known.flavors.get(&vdu.name);
+        let chosen = match (granted, known) {
+            (Some(wanted), _) => grant_constraints::flavor(&offered, vdu, wanted)?,
+            (None, Some(known)) => current_flavor(&offered, vdu, known)?,
+            (None, None) => choose(
                 &offered,
                 vdu,
                 boot_image(flavour, vdu),
                 boots_from_volume(flavour, vdu),
             )?,
         };
-        wanted.add(chosen, allocation.deployment.instances_of(&vdu.name));
-        prepared
+        let count = blueprint.deployment.instances_of(&vdu.name);
+        wanted.add(
+            chosen,
+            count.saturating_sub(recorded_instances(change, &vdu.name)),
+        );
+        resolved
             .flavors
             .insert(vdu.name.clone(), chosen.name.clone());
     }
     wanted.within(&nova::limits(cloud).await?)?;
-    Ok(prepared)
+    Ok(resolved)
 }
 
-fn needs(allocation: &Allocation, flavour: &Flavour) -> Needs {
-    if has_base_hot(allocation) {
-        return base_hot::needs(allocation);
+fn needs(blueprint: &Blueprint<'_>) -> Needs {
+    let flavour = blueprint.flavour;
+    if let Some(hot) = blueprint.base_hot {
+        return base_hot::needs(hot, flavour);
     }
     let storages = flavour
         .vdus
@@ -128,10 +109,10 @@ fn boots_from_volume(flavour: &Flavour, vdu: &Vdu) -> bool {
 
 async fn networks(
     cloud: &Cloud<'_>,
-    allocation: &Allocation,
+    blueprint: &Blueprint<'_>,
 ) -> Result<BTreeMap<String, String>, PortError> {
     let mut found = BTreeMap::new();
-    for link in &allocation.deployment.ext_virtual_links {
+    for link in &blueprint.deployment.ext_virtual_links {
         let wanted = &link.resource_id;
         let all = neutron::networks(cloud, wanted).await?;
         let problem = match all.as_slice() {
@@ -154,26 +135,27 @@ async fn networks(
     Ok(found)
 }
 
-/// The ids of the request's networks that exist: all that an inventory needs.
-pub(crate) async fn existing_networks(
+/// What is known of an instance, with the ids of the request's networks that exist now.
+pub(crate) async fn present(
     cloud: &Cloud<'_>,
-    allocation: &Allocation,
-) -> Result<Prepared, PortError> {
-    let mut prepared = Prepared::default();
-    for link in &allocation.deployment.ext_virtual_links {
+    blueprint: &Blueprint<'_>,
+    known: Resolved,
+) -> Result<Resolved, PortError> {
+    let mut resolved = known;
+    for link in &blueprint.deployment.ext_virtual_links {
         if let [one] = neutron::networks(cloud, &link.resource_id)
             .await?
             .as_slice()
         {
-            prepared.networks.insert(link.id.clone(), one.id.clone());
+            resolved.networks.insert(link.id.clone(), one.id.clone());
         }
     }
-    Ok(prepared)
+    Ok(resolved)
 }
 
 /// Checks that the ports in the request exist.
-async fn ports(cloud: &Cloud<'_>, allocation: &Allocation) -> Result<(), PortError> {
-    for port in allocation
+async fn ports(cloud: &Cloud<'_>, blueprint: &Blueprint<'_>) -> Result<(), PortError> {
+    for port in blueprint
         .deployment
         .ext_virtual_links
         .iter()
@@ -267,6 +249,20 @@ pub(crate) fn choose<'a>(
     })
 }
 
+/// The flavor that the VDU's servers have: another one would change them all.
+fn current_flavor<'a>(
+    offered: &'a [Flavor],
+    vdu: &Vdu,
+    name: &str,
+) -> Result<&'a Flavor, PortError> {
+    let found = offered.iter().find(|one| one.name == name);
+    found.ok_or_else(|| {
+        let action = format!("use the flavor of VDU `{}`", vdu.name);
+        let detail = format!("the cloud no longer has the flavor `{name}` of its servers");
+        PortError::new(&NO_FLAVOR, action, detail).on(name)
+    })
+}
+
 struct MinimumFlavor {
     vcpus: u64,
     ram: u64,
@@ -353,23 +349,6 @@ impl ResourceDemand {
             }
         }
         Ok(())
-    }
-}
-
-impl Prepared {
-    /// The network of the link that a CP is bound to.
-    pub(crate) fn network_of(&self, allocation: &Allocation, cpd: &str) -> Option<&str> {
-        let ext_cp_binding = ext_cp_binding(&allocation.deployment, cpd)?;
-        self.networks
-            .get(&ext_cp_binding.link.id)
-            .map(String::as_str)
-    }
-
-    /// The value for an image in a template: its id, else its name.
-    pub(crate) fn image(&self, owner: &str) -> Option<&str> {
-        self.images
-            .get(owner)
-            .map(|image| image.id.as_deref().unwrap_or(&image.name))
     }
 }
 

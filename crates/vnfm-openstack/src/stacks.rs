@@ -10,7 +10,7 @@
 //! engine that worked on it has died.
 
 use crate::errors::{STACK_FOREIGN, STACK_SLOW, STACK_STAYS, stack_failure};
-use crate::heat::{self, Blueprint, Phase, Resource, Stack, stack_name};
+use crate::heat::{self, Phase, Resource, Stack, StackTemplate, stack_name};
 use crate::session::Cloud;
 use crate::waiting::{INTERVAL, Waiter};
 use futures::TryFutureExt as _;
@@ -34,7 +34,7 @@ const MAX_NAMED_RESOURCES: usize = 8;
 pub(crate) async fn complete(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
-    blueprint: &Blueprint,
+    blueprint: &StackTemplate,
 ) -> Result<Stack, PortError> {
     let action = format!("create stack `{}`", stack_name(&cx.ownership.instance_id));
     let mut waiter = Waiter::for_login(cx, &action);
@@ -78,7 +78,7 @@ struct Found {
 async fn adopt_or_create(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
-    blueprint: &Blueprint,
+    blueprint: &StackTemplate,
 ) -> Result<Found, PortError> {
     let name = stack_name(&cx.ownership.instance_id);
     if let Some(stack) = own(cx, cloud, "create").await? {
@@ -112,7 +112,7 @@ async fn adopt_or_create(
 async fn create(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
-    blueprint: &Blueprint,
+    blueprint: &StackTemplate,
 ) -> Result<Stack, PortError> {
     let name = stack_name(&cx.ownership.instance_id);
     let deadline = cx.deadline.min(cx.clock.now() + NAME_RELEASE_TIMEOUT);

@@ -46,13 +46,16 @@ async fn openstack() -> Arc<dyn TestBed> {
     let what = sample("vnf-ha-pair", |request| {
         world.fill_sample(request, "vim", "")
     });
+    let levels = sample("vnf-levels", |request| {
+        world.fill_sample(request, "vim", "")
+    });
     Arc::new(On {
         driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
         login: login(&to.password),
         wrong: login("a wrong password"),
         impossible: with_image(&what, &first_vdu_with_image(&what)),
         what,
-        sizes: None,
+        sizes: Some(sizes(&levels, "web")),
         list_resources: left_behind(&world),
         places: None,
     })

@@ -5,8 +5,9 @@ use crate::heal_scenarios::{self, assert_replaced, nth};
 use crate::simulated::{assert_clean, bed, connection, world};
 use crate::support::{OneVdu, TestBed};
 use futures::future::Either;
+use serde_json::Value;
 use std::time::Duration;
-use vnfm_core::ports::{Allocation, InfraDriver, Recorded, Repair};
+use vnfm_core::ports::{Allocation, Convergence, InfraDriver, Recorded, Replacement};
 use vnfm_sim::World;
 use vnfm_sim::faults::{Fault, Rule};
 
@@ -49,14 +50,13 @@ pub(crate) async fn with_storage(
     allocation: &Allocation,
     (allocated, vnfcs): (&Recorded, &[String]),
 ) -> Recorded {
-    let repair = Repair {
-        handle: allocated.handle.clone(),
-        inventory: allocated.inventory.clone(),
+    let replace = Replacement {
         vnfcs: vnfcs.to_vec(),
         with_storage: true,
     };
+    let change = Convergence::update(allocated, allocation).replacing(replace);
     bed.driver
-        .heal(&bed.call(), allocation, &repair)
+        .converge(&bed.call(), &change, &Value::Null)
         .await
         .unwrap()
 }

@@ -67,10 +67,15 @@ pub(crate) fn assert_replaced(before: &Recorded, after: &Recorded, targets: &[St
     assert_eq!(networks(before), networks(after));
 }
 
-/// Asserts that the stack is complete and has both tags, with the id of the current operation.
+/// Asserts that the stack is complete and has its three tags, with the id of the current operation.
 async fn assert_tagged(bed: &TestBed, user: &CloudUser, allocated: &Recorded) {
     let id = allocated.handle["stackId"].as_str().unwrap();
-    let (mut tags, status) = user.stack(&bed.stack_name(), id).await;
+    let (tags, status) = user.stack(&bed.stack_name(), id).await;
+    // The fingerprint of the deployment.
+    let (deployment, mut tags): (Vec<_>, Vec<_>) = tags
+        .into_iter()
+        .partition(|tag| tag.starts_with("vnfm-deployment-"));
+    assert_eq!(deployment.len(), 1, "{deployment:?}");
     tags.sort();
     let mut expected = vec![
         format!("vnfm-{}", bed.ownership.installation_id),

@@ -22,6 +22,8 @@ mod keys;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
+mod resize;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod simulated;

@@ -1,10 +1,11 @@
-//! Heals a stack: replaces the requested servers, and nothing else.
+//! Updates a stack to the target of an operation: replaces the named servers, recreates missing ones, and changes the
+//! template if the target is another deployment.
 //!
 //! ```text
-//! own stack? ─┬─ none, or its creation is abandoned ─ nothing to heal: the caller recreates it
+//! own stack? ─┬─ none, or its creation is abandoned ─ nothing to update: the caller recreates it
 //!             ├─ in progress ─ wait; if it stalls: update again
-//!             └─ complete, failed ─ anything to replace or missing? ─┬─ nothing, and complete: healed
-//!                     ▲                                              ▼
+//!             └─ complete, failed ─ another deployment? to replace or missing? ─┬─ nothing, and complete: done
+//!                     ▲                                                         ▼
 //!                     └── update ◄── delete the servers ◄── mark them unhealthy, in the stack that holds them
 //! ```
 //! - A VNFC's id is its server's id: an id still in the stack has not been replaced yet, an id no longer there has been.
@@ -12,13 +13,16 @@
 //! - Nova deletes the servers before the update. Heat creates the successor before it deletes what it replaces, so its
 //!   update fails if there is no room for both (quota, anti-affinity), if a volume is still attached, or if the old
 //!   server is in ERROR, whose ports Heat does not detach.
-//! - The update repeats only the tags. Heat reuses the template, files and parameters of the allocation: regenerating
-//!   them would replace every server if an image or flavor has a new id by now.
+//! - A stack carries the fingerprint of the deployment that it was last sent as a tag. If that is the target's, Heat reuses
+//!   its template, files and parameters, as in a heal: regenerating them could replace every server if a newer version of
+//!   this driver writes them differently. Otherwise the new template names the images and flavors that the instance has.
 //! - Ports are resources of their own, so they keep their addresses. Volumes stay unless their replacement is requested.
 
+use crate::blueprint::fingerprint;
 use crate::errors::{STACK_FAILED, STACK_SLOW, STACK_STAYS};
-use crate::heat::{self, Phase, Resource, Stack};
+use crate::heat::{self, Phase, Resource, Stack, StackTemplate};
 use crate::inventory::{MAX_CONCURRENT_REQUESTS, PORT, SERVER, VOLUME};
+use crate::resolved::recorded_instances;
 use crate::session::Cloud;
 use crate::stacks::{RETAG_HINT, delete, failure, foreign, report_progress};
 use crate::waiting::Waiter;
@@ -41,11 +45,15 @@ const UPDATE_START_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
 /// Heat shows it as the reason of an unhealthy resource.
 const REASON: &str = "to be replaced: healed by vnfm";
 
-/// One call of `heal`.
-struct Healing<'a> {
+/// One change of a stack.
+struct Update<'a> {
     cx: &'a VimCall<'a>,
     cloud: &'a Cloud<'a>,
     change: &'a Convergence<'a>,
+    /// The fingerprint of the target.
+    fingerprint: String,
+    /// The template of the target, if the stack turned out to need it.
+    template: Option<&'a StackTemplate>,
     action: String,
     /// Ids of the servers to replace, and of their volumes if requested, from before the heal.
     targets: BTreeSet<String>,
@@ -58,20 +66,38 @@ struct Healing<'a> {
     requested: Option<(Timestamp, Option<Timestamp>)>,
 }
 
-/// Replaces the requested servers and returns the stack; `None` if there is no stack to heal.
-pub(crate) async fn heal(
+/// How an update of a stack ended.
+pub(crate) enum Updated {
+    /// The stack is as the target says.
+    Complete(Stack),
+    /// There is no stack to update.
+    Missing,
+    /// The stack was made of another deployment, and no template was given.
+    Outdated,
+}
+
+/// Updates the stack to the target. Sends `template` if the stack was made of another deployment.
+pub(crate) async fn update_stack(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
     change: &Convergence<'_>,
-) -> Result<Option<Stack>, PortError> {
+    template: Option<&StackTemplate>,
+) -> Result<Updated, PortError> {
     let left = cx.deadline.duration_since(cx.clock.now());
     let name = heat::stack_name(&cx.ownership.instance_id);
-    let action = format!("heal stack `{name}`");
+    let verb = if change.replace.vnfcs.is_empty() {
+        "update"
+    } else {
+        "heal"
+    };
+    let action = format!("{verb} stack `{name}`");
     let mut waiter = Waiter::new(cx, &action);
-    let mut healing = Healing {
+    let mut update = Update {
         cx,
         cloud,
         change,
+        fingerprint: fingerprint(&change.target.deployment),
+        template,
         action: action.clone(),
         targets: targets(change),
         stall_timeout: (left / 10).clamp(SignedDuration::from_secs(1), MAX_STALL),
@@ -80,8 +106,8 @@ pub(crate) async fn heal(
         requested: None,
     };
     loop {
-        match waiter.attempt(healing.step()).await? {
-            Waited::Done(stack) => return Ok(stack),
+        match waiter.attempt(update.step()).await? {
+            Waited::Done(updated) => return Ok(updated),
             Waited::NotYet(reason) => waiter.pause(&reason).await?,
         }
     }
@@ -105,17 +131,24 @@ fn targets(change: &Convergence<'_>) -> BTreeSet<String> {
         .collect()
 }
 
-impl Healing<'_> {
+/// Whether the recorded VNFCs of each VDU are as many as the target has.
+fn has_size(change: &Convergence<'_>) -> bool {
+    let deployment = &change.target.deployment;
+    let mut counts = deployment.vdu_instances.iter();
+    counts.all(|(vdu, count)| recorded_instances(change, vdu) == *count)
+}
+
+impl Update<'_> {
     /// Observes the stack and brings it one step further.
-    async fn step(&mut self) -> Result<Waited<Option<Stack>>, PortError> {
+    async fn step(&mut self) -> Result<Waited<Updated>, PortError> {
         let Some(stack) = self.own().await? else {
-            return Ok(Waited::Done(None));
+            return Ok(Waited::Done(Updated::Missing));
         };
         match stack.phase() {
-            Phase::Deleted => Ok(Waited::Done(None)),
+            Phase::Deleted => Ok(Waited::Done(Updated::Missing)),
             Phase::InProgress if stack.is_overdue(self.cx.clock.now()) => {
                 delete(self.cx, self.cloud, &stack).await?;
-                Ok(Waited::Done(None))
+                Ok(Waited::Done(Updated::Missing))
             }
             Phase::InProgress => self.watch(&stack).await,
             Phase::Deleting => Ok(Waited::NotYet(format!(
@@ -130,6 +163,11 @@ impl Healing<'_> {
             Phase::Failed if self.updates > 0 => {
                 Err(failure(self.cloud, &stack, &self.action).await)
             }
+            Phase::Complete | Phase::Failed
+                if self.is_outdated(&stack) && self.template.is_none() =>
+            {
+                Ok(Waited::Done(Updated::Outdated))
+            }
             Phase::Complete | Phase::Failed => self.replace(stack).await,
         }
     }
@@ -139,7 +177,7 @@ impl Healing<'_> {
         let found = heat::find(self.cloud, &heat::stack_name(&ownership.instance_id)).await?;
         match found {
             Some(stack) if !stack.belongs_to(&ownership.installation_id) => {
-                let error = foreign("heal", &stack, ownership);
+                let error = foreign("update", &stack, ownership);
                 if self.change.handle().get("stackId") != Some(&json!(stack.id)) {
                     return Err(error);
                 }
@@ -150,7 +188,7 @@ impl Healing<'_> {
     }
 
     /// Watches a stack in progress; updates it again if its Heat engine seems to have died.
-    async fn watch(&mut self, stack: &Stack) -> Result<Waited<Option<Stack>>, PortError> {
+    async fn watch(&mut self, stack: &Stack) -> Result<Waited<Updated>, PortError> {
         let resources = heat::resources(self.cloud, stack).await?;
         let is_update = !stack.status.starts_with("CREATE");
         if self.is_stalled(stack, &resources) && is_update {
@@ -181,7 +219,7 @@ impl Healing<'_> {
     }
 
     /// Replaces the remaining targets in a stack that Heat is not working on.
-    async fn replace(&mut self, stack: Stack) -> Result<Waited<Option<Stack>>, PortError> {
+    async fn replace(&mut self, stack: Stack) -> Result<Waited<Updated>, PortError> {
         let resources = heat::resources(self.cloud, &stack).await?;
         let missing = self.missing(&resources).await?;
         let is_target = |one: &Resource| {
@@ -191,8 +229,8 @@ impl Healing<'_> {
             .iter()
             .filter(|one| is_target(one) || missing.contains(one.id()))
             .collect();
-        if old.is_empty() && stack.phase() == Phase::Complete {
-            return Ok(Waited::Done(Some(stack)));
+        if old.is_empty() && stack.phase() == Phase::Complete && !self.is_outdated(&stack) {
+            return Ok(Waited::Done(Updated::Complete(stack)));
         }
         if self.is_about_to_update(&stack) {
             return Ok(Waited::NotYet(format!(
@@ -211,11 +249,21 @@ impl Healing<'_> {
         self.delete_servers(&old).await?;
         self.update(&stack).await?;
         let names: Vec<&str> = old.iter().map(|one| one.name.as_str()).collect();
-        Ok(Waited::NotYet(format!(
-            "stack `{}` to replace {}",
-            stack.name,
-            names.join(", ")
-        )))
+        let doing = if names.is_empty() {
+            "change its resources".to_owned()
+        } else {
+            format!("replace {}", names.join(", "))
+        };
+        Ok(Waited::NotYet(format!("stack `{}` to {doing}", stack.name)))
+    }
+
+    /// Whether the stack was made of another deployment. One that an older version of this driver made has no fingerprint:
+    /// it is compared by the number of VNFCs, unless VNFCs are to be replaced, as that version only healed.
+    fn is_outdated(&self, stack: &Stack) -> bool {
+        match stack.deployment() {
+            Some(fingerprint) => fingerprint != self.fingerprint,
+            None => self.change.replace.vnfcs.is_empty() && !has_size(self.change),
+        }
     }
 
     /// Heat accepts an update a moment before the stack shows it.
@@ -298,7 +346,19 @@ impl Healing<'_> {
             };
             return Err(PortError::new(code, &self.action, detail).on(&stack.name));
         }
-        heat::update(self.cloud, self.cx.ownership, stack).await?;
+        match self.template.filter(|_| self.is_outdated(stack)) {
+            Some(template) => {
+                heat::update(self.cloud, self.cx.ownership, stack, template).await?;
+            }
+            None => {
+                let made_of = if self.is_outdated(stack) {
+                    stack.deployment()
+                } else {
+                    Some(self.fingerprint.as_str())
+                };
+                heat::update_existing(self.cloud, self.cx.ownership, stack, made_of).await?;
+            }
+        }
         self.updates += 1;
         self.last_change = None;
         self.requested = Some((self.cx.clock.now(), stack.updated));

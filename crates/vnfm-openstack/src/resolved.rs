@@ -1,0 +1,68 @@
+//! What only the cloud knows of an instance: flavors, images and networks. Journaled as the result of `preview`, and kept
+//! in the deployment: a later template names what the instance has.
+
+use crate::blueprint::Blueprint;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use vnfm_core::ports::Convergence;
+
+/// The findings. They are journaled, so they contain no secrets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Resolved {
+    /// Name of the flavor by VDU.
+    pub(crate) flavors: BTreeMap<String, String>,
+    /// Image by VDU or volume.
+    pub(crate) images: BTreeMap<String, FoundImage>,
+    /// Id of the network by `extVirtualLinks[].id`.
+    pub(crate) networks: BTreeMap<String, String>,
+    /// Id of the network by externally managed internal link.
+    pub(crate) managed: BTreeMap<String, String>,
+}
+
+/// An image that exists, or will be uploaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FoundImage {
+    pub(crate) name: String,
+    /// Absent until it is uploaded.
+    pub(crate) id: Option<String>,
+}
+
+/// What to look up: a Base HOT need not use every VDU.
+#[derive(Debug, Default)]
+pub(crate) struct Needs {
+    /// VDUs whose flavor is used.
+    pub(crate) flavors: BTreeSet<String>,
+    /// VDUs and volumes whose image is used.
+    pub(crate) images: BTreeSet<String>,
+}
+
+/// What the instance's stack was made of; empty if it has none.
+pub(crate) fn known(change: &Convergence<'_>) -> Resolved {
+    let resolved = change.current.map(|_| &change.target.deployment.resolved);
+    let known = resolved.and_then(|resolved| serde_json::from_value(resolved.clone()).ok());
+    known.unwrap_or_default()
+}
+
+/// The number of VNFCs of a VDU before the change.
+pub(crate) fn recorded_instances(change: &Convergence<'_>, vdu: &str) -> u32 {
+    let current = change.current.into_iter();
+    let vnfcs = current.flat_map(|recorded| &recorded.inventory.vnfc_resource_info);
+    u32::try_from(vnfcs.filter(|vnfc| vnfc.vdu_id == vdu).count()).unwrap_or(u32::MAX)
+}
+
+impl Resolved {
+    /// The network of the link that a CP is bound to.
+    pub(crate) fn network_of(&self, blueprint: &Blueprint<'_>, cpd: &str) -> Option<&str> {
+        let binding = blueprint.ext_cp_binding(cpd)?;
+        self.networks.get(&binding.link.id).map(String::as_str)
+    }
+
+    /// The value for an image in a template: its id, else its name.
+    pub(crate) fn image(&self, owner: &str) -> Option<&str> {
+        self.images
+            .get(owner)
+            .map(|image| image.id.as_deref().unwrap_or(&image.name))
+    }
+}

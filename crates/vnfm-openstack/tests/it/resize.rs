@@ -1,0 +1,112 @@
+//! Other sizes of an instance: generated templates and a package's own. The contract of drivers has the rules; these tests
+//! show what a package can do to them.
+
+use crate::heal::{SAMPLES, updates};
+use crate::simulated::{assert_clean, bed, world};
+use crate::support::TestBed;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_core::ports::{Allocation, Convergence, InfraDriver, PortError, Recorded};
+
+/// The same instance with this many workers.
+fn with_workers(allocation: &Allocation, count: u32) -> Allocation {
+    let mut other = allocation.clone();
+    let deployment = Arc::make_mut(&mut other.deployment);
+    *deployment.vdu_instances.get_mut("workerNode").unwrap() = count;
+    other
+}
+
+async fn resize(
+    bed: &TestBed,
+    current: &Recorded,
+    target: &Allocation,
+) -> Result<Recorded, PortError> {
+    let change = Convergence::update(current, target);
+    let preview = bed.driver.preview(&bed.call(), &change).await?;
+    bed.driver.converge(&bed.call(), &change, &preview).await
+}
+
+/// Asserts that each VNFC of `few` is in `many`, to the last member.
+fn assert_kept(few: &Recorded, many: &Recorded, added: usize) {
+    let (few, many) = (
+        &few.inventory.vnfc_resource_info,
+        &many.inventory.vnfc_resource_info,
+    );
+    assert!(
+        few.iter().all(|vnfc| many.contains(vnfc)),
+        "{few:?} in {many:?}"
+    );
+    assert_eq!(many.len(), few.len() + added);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_added_and_removed_and_the_others_stay() {
+    for sample in SAMPLES {
+        let world = world(Duration::ZERO).await;
+        let bed = bed(&world);
+        let allocation = bed.cluster(sample);
+        let workers = allocation.deployment.instances_of("workerNode");
+        let created = bed.instantiate(&allocation).await.unwrap();
+        let large = with_workers(&allocation, workers + 2);
+        let grown = resize(&bed, &created, &large).await.unwrap();
+        assert_kept(&created, &grown, 2);
+        assert_eq!(updates(&world), 1);
+        let again = resize(&bed, &created, &large).await.unwrap();
+        assert_eq!((again, updates(&world)), (grown.clone(), 1), "{sample}");
+        let shrunk = resize(&bed, &grown, &allocation).await.unwrap();
+        assert_kept(&shrunk, &grown, 2);
+        assert_eq!(shrunk, created, "{sample}");
+        bed.release(&allocation, shrunk.handle).await.unwrap();
+        assert_clean(&world);
+    }
+}
+
+/// The smallest fitting flavor and the image's id may be others by now; the existing servers must not be rebuilt for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_size_keeps_the_flavors_and_images_of_the_instance() {
+    let world = world(Duration::ZERO).await;
+    let bed = bed(&world);
+    let allocation = bed.cluster(SAMPLES[0]);
+    let workers = allocation.deployment.instances_of("workerNode");
+    let created = bed.instantiate(&allocation).await.unwrap();
+    let mut large = with_workers(&allocation, workers + 1);
+    let image = json!({"name": "old", "id": "an id"});
+    let resolved = json!({"flavors": {"workerNode": "m1.medium"}, "images": {"workerNode": image}});
+    Arc::make_mut(&mut large.deployment).resolved = resolved;
+    let change = Convergence::update(&created, &large);
+    let preview = bed.driver.preview(&bed.call(), &change).await.unwrap();
+    assert_eq!(preview["flavors"]["workerNode"], "m1.medium");
+    assert_eq!(preview["images"]["workerNode"], image);
+    // A new instance gets what the cloud has now.
+    let change = Convergence::create(&large);
+    let preview = bed.driver.preview(&bed.call(), &change).await.unwrap();
+    assert_ne!(preview["flavors"]["workerNode"], "m1.medium");
+    Arc::make_mut(&mut large.deployment).resolved = json!({"flavors": {"workerNode": "gone"}});
+    let change = Convergence::update(&created, &large);
+    let error = bed.driver.preview(&bed.call(), &change).await.unwrap_err();
+    assert_eq!(error.name(), "openstack.no-flavor");
+    bed.release(&allocation, Value::Null).await.unwrap();
+    assert_clean(&world);
+}
+
+/// Only the additional servers count.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_quota_has_to_suffice_for_what_is_added() {
+    let world = world(Duration::ZERO).await;
+    let bed = bed(&world);
+    let allocation = bed.cluster(SAMPLES[0]);
+    let created = bed.instantiate(&allocation).await.unwrap();
+    let servers = created.inventory.vnfc_resource_info.len();
+    let workers = allocation.deployment.instances_of("workerNode");
+    world
+        .cloud()
+        .set_quota("instances", i64::try_from(servers).unwrap() + 1);
+    let error = resize(&bed, &created, &with_workers(&allocation, workers + 2)).await;
+    assert_eq!(error.unwrap_err().name(), "openstack.quota");
+    let grown = resize(&bed, &created, &with_workers(&allocation, workers + 1)).await;
+    let grown = grown.unwrap();
+    assert_kept(&created, &grown, 1);
+    bed.release(&allocation, grown.handle).await.unwrap();
+    assert_clean(&world);
+}
