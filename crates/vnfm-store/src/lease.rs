@@ -30,6 +30,12 @@ const RENEW: &str = "
     WHERE id = $1 AND epoch = $2 AND driven = 1
     RETURNING cancel";
 
+/// Takes over the leases of all owners with a higher epoch, so that their writes are refused from now on. The new owner
+/// `$1` drives nothing yet: its leases end at once, and anyone in this process may claim the operations. Only for a caller
+/// that knows that every former owner is dead; elsewhere a lease ends by itself.
+pub(crate) const TAKE_OVER: &str = "
+    UPDATE ops SET owner = $1, epoch = epoch + 1, lease_until = 0 WHERE owner IS NOT NULL AND driven = 1";
+
 /// Claims `op_id`, or the oldest operation, if it must be driven and has no valid lease.
 pub(crate) fn claim(
     db: &Connection,

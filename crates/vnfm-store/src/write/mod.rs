@@ -12,7 +12,7 @@ mod vims;
 
 use crate::fault::Done;
 use crate::keys::SecretKeys;
-use crate::usage;
+use crate::{lease, usage};
 use rusqlite::Connection;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, query, query_scalar};
@@ -166,8 +166,8 @@ pub(crate) fn describe(change: &Change) -> &'static str {
     }
 }
 
-/// Prepares a database for use: checks the keys, removes leases and reservations of dead processes, and returns the
-/// installation id.
+/// Prepares a database for use: checks the keys, takes over the leases of dead processes, removes their reservations, and
+/// returns the installation id. Call it only while the lock on the file proves that no other process has it open.
 pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<String> {
     let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     let known: Option<String> = query_scalar("SELECT value FROM meta WHERE key = $1")
@@ -185,7 +185,8 @@ pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys
             .await?;
     }
     let id = installation(&mut tx).await?;
-    query("UPDATE ops SET owner = NULL, lease_until = 0 WHERE owner IS NOT NULL")
+    query(lease::TAKE_OVER)
+        .bind(format!("opened-{}", Uuid::new_v4()))
         .execute(&mut *tx)
         .await?;
     query("DELETE FROM reservations").execute(&mut *tx).await?;

@@ -91,6 +91,14 @@ async fn operations_in_flight_can_be_claimed_after_a_restart() {
     drop(store);
     let store = home.open().await;
     assert_eq!(store.installation_id(), id);
+    let taken_over = store.op(TENANT, "o1").await.unwrap().epoch;
+    assert_eq!(taken_over, before.epoch + 1, "opening takes the lease over");
+    let late = step("o1", "allocate", StepStatus::Done, Value::Null);
+    assert_eq!(
+        store.write(Some(&before), vec![late]).await,
+        Err(StoreError::LeaseLost { op_id: "o1".into() }),
+        "the former owner writes nothing, even before another process claims the operation"
+    );
     let after = store
         .claim("the living", LONG, None)
         .await
@@ -99,7 +107,7 @@ async fn operations_in_flight_can_be_claimed_after_a_restart() {
         .fence;
     assert_eq!(
         (after.op_id.as_str(), after.epoch),
-        ("o1", before.epoch + 1)
+        ("o1", taken_over + 1)
     );
     assert_eq!(
         store.journal("o1").await.unwrap()[0].status,
