@@ -16,7 +16,6 @@ use crate::process_lock::{Lock, create, lock};
 use crate::quotas::Quotas;
 use crate::wal::Acknowledged;
 use crate::{key_provider, opening, schema, upgrade, wal};
-use rusqlite::Connection;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -197,7 +196,7 @@ mod tests {
     impl SqliteStore {
         /// The value of a PRAGMA on the writer's connection, then on each of the others.
         async fn pragma(&self, sql: &'static str) -> Vec<i64> {
-            let on_writer = self.database.task("query the writer", |writer| {
+            let on_writer = self.database.task("query the writer", move |writer| {
                 one(&writer.db, &Query::new(sql))
             });
             let mut values = vec![on_writer.await.unwrap()];
