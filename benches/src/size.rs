@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
+use vnfm_core::ports::StoreAdmin as _;
 use vnfm_core::ports::{
     Change, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, Store as _,
 };

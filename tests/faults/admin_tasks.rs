@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use vnfm_core::ports::{Backups as _, SealingKeys as _, StoreAdmin as _};
 use vnfm_core::ports::{
     Callback, Change, PackageRecord, Packages as _, PortError, SecretConnection, Store as _,
     StoreError, Subscribers, VimRecord,
 };
 use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_core::{Engine, Override, VimChange};
-use vnfm_store::{PackageDir, Retention, SqliteStore};
+use vnfm_store::{PackageDir, Retention, SqliteStore, StoreBackups};
 use vnfm_tests::sources::root;
 use vnfm_types::{CreateVnfRequest, InstantiationState, VimConnectionInfo};
 
@@ -136,11 +137,11 @@ async fn rotate(cx: &TaskContext) -> Result<()> {
 }
 
 async fn back_up(cx: &TaskContext) -> Result<()> {
-    drop(
-        cx.store
-            .unnamed_backup(&cx.packages, &cx.data, now())
-            .await?,
-    );
+    let backups = StoreBackups {
+        store: cx.store.clone(),
+        packages: cx.packages.clone(),
+    };
+    drop(backups.unnamed_backup(&cx.data, now()).await?);
     Ok(())
 }
 

@@ -7,7 +7,6 @@
 //! ```
 
 use anyhow::{Context as _, Result, bail, ensure};
-use sqlx::Connection as _;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -190,7 +189,7 @@ fn run_first_process(site: &Site, process: &Process, target: &Target, case: &Cas
         (Ran::Through(Err(error)), None) => Err(error),
         (Ran::Ended, Some(plan)) if plan.fault == Fault::Dropped => {
             site.control().disarm()?;
-            expire_lease(&site.data(), process)?;
+            expire_lease(&site.data())?;
             process.finish(async {
                 engine.resume_all().await?;
                 Ok(())
@@ -201,17 +200,11 @@ fn run_first_process(site: &Site, process: &Process, target: &Target, case: &Cas
 }
 
 /// Expires the lease: its process lives on, but nothing polls the future that held it.
-fn expire_lease(data: &Path, process: &Process) -> Result<()> {
-    let path = data.join("vnfm.db");
-    process.finish(async {
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
-        let mut connection = sqlx::SqliteConnection::connect_with(&options).await?;
-        sqlx::query("UPDATE ops SET lease_until = 0 WHERE driven = 1")
-            .execute(&mut connection)
-            .await?;
-        connection.close().await?;
-        Ok(())
-    })
+fn expire_lease(data: &Path) -> Result<()> {
+    let db = rusqlite::Connection::open(data.join("vnfm.db"))?;
+    db.busy_timeout(Duration::from_secs(5))?;
+    db.execute("UPDATE ops SET lease_until = 0 WHERE driven = 1", [])?;
+    Ok(())
 }
 
 /// Brings the operation of a case to an end.

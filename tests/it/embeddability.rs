@@ -152,7 +152,7 @@ fn features_link_only_the_crates_they_need() {
         "reqwest",
         "kube",
         "russh",
-        "sqlx",
+        "rusqlite",
         "libsqlite3-sys",
         "rustls",
         "libloading",
@@ -163,7 +163,7 @@ fn features_link_only_the_crates_they_need() {
     // One `libsqlite3-sys` is linked by a program: an embedder's own must not meet ours.
     without(
         "memory,clock,openstack,kubernetes,plugins,hosts,conformance",
-        &["sqlx", "libsqlite3-sys"],
+        &["rusqlite", "libsqlite3-sys"],
     );
     assert!(
         tree("sqlite").contains("libsqlite3-sys"),

@@ -127,7 +127,6 @@ const WRAPPED: &[(&str, &[&str])] = &[
     ("russh", &["vnfm-ssh", "vnfm-sim"]),
     ("libloading", &["vnfm-plugin-host"]),
     ("cms", &["vnfm-signature"]),
-    ("sqlx", &["vnfm-store"]),
     ("rusqlite", &["vnfm-store"]),
     ("axum", &["vnfm-server", "vnfm-sim"]),
     // Neighbours are called through vnfm-outbound. Exceptions: the command line calls our own server, the simulated

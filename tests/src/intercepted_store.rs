@@ -6,11 +6,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep,
-    OutboxRow, PackageRecord, PinnedKey, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
-    VimRecord, VimUse,
+    OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson, Store, StoreError,
+    SubscriptionRecord, Usage, VimRecord, VimUse,
 };
 use vnfm_core::query::Query;
-use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
+use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
 
 /// A call of the store, as an interceptor sees it before it is made.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,8 @@ pub trait Intercept: Send + Sync + 'static {
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 }
 
-/// The store. `installation_id` and `news` are not intercepted.
+/// A store that forwards every call to another one through an interceptor, except `installation_id`, `wait_for_changes`
+/// and `keeps_address`.
 pub struct Intercepted<I> {
     inner: Arc<dyn Store>,
     interceptor: I,
@@ -231,6 +232,17 @@ impl<I: Intercept> Store for Intercepted<I> {
     }
     async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
         self.read(self.inner.usage(tenant)).await
+    }
+    async fn used(&self, tenant: &str, what: QuotaResource) -> Result<u64, StoreError> {
+        self.read(self.inner.used(tenant, what)).await
+    }
+    fn keeps_address(
+        &self,
+        tenant: &str,
+        vim: Option<&str>,
+        connection: &VimConnectionInfo,
+    ) -> bool {
+        self.inner.keeps_address(tenant, vim, connection)
     }
     async fn tenants(&self) -> Result<Vec<String>, StoreError> {
         self.read(self.inner.tenants()).await

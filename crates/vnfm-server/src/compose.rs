@@ -13,9 +13,11 @@
 //! |---|---|
 //! | here | starting, reloading and stopping a server; its background tasks |
 //! | `compose/adapters.rs` | the engine and what it calls, built from the configuration |
+//! | `compose/database.rs` | the database behind its ports |
 //! | `compose/serving.rs` | listeners for the API and for monitoring |
 
 mod adapters;
+mod database;
 mod serving;
 
 use self::adapters::{Base, MAX_PACKAGE_BYTES, Rotation};
@@ -37,8 +39,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use vnfm_core::Notifier;
-use vnfm_core::ports::Clock;
-use vnfm_store::SqliteStore;
+use vnfm_core::ports::{Clock, StoreAdmin};
 
 /// A running server.
 pub struct Server {
@@ -48,7 +49,7 @@ pub struct Server {
     /// The separate listener for health and metrics.
     monitoring: Option<Serving>,
     app: App,
-    store: Arc<SqliteStore>,
+    database: Arc<dyn StoreAdmin>,
     /// As last loaded.
     config: Config,
 }
@@ -90,7 +91,7 @@ impl Server {
             stop,
             monitoring,
             app,
-            store: base.store,
+            database: base.database.admin,
             config,
         })
     }
@@ -152,7 +153,7 @@ impl Server {
         for error in errors {
             tracing::error!(%error, "a task of the server panicked or was cancelled");
         }
-        if let Err(error) = self.store.checkpoint_log().await {
+        if let Err(error) = self.database.checkpoint_log().await {
             tracing::warn!(%error, "cannot merge the write-ahead log into the database; it stays as a separate file");
         }
     }
@@ -178,9 +179,9 @@ async fn build_app(
     let engine = adapters::engine(config, base, nfvo)?.observed_by(operating.metrics.clone());
     let maintenance = Arc::new(adapters::maintenance(config, base).await?);
     let onboarding = adapters::onboarding(config, base)?;
-    let unfinished = adapters::unfinished(&onboarding, &base.store, &access).await?;
+    let unfinished = adapters::unfinished(&onboarding, &base.database, &access).await?;
     engine
-        .record_levels(base.store.instances_without_levels().await?)
+        .record_levels(base.database.unfinished.instances_without_levels().await?)
         .await?;
     let notifier = adapters::notifier(&config.notifications, base, &operating.metrics)?;
     let app = Arc::new(AppState {
@@ -195,7 +196,7 @@ async fn build_app(
         tls: config.tls.is_some(),
         access,
         plugins: Some(base.plugins.clone()),
-        rotation: Arc::new(Rotation(base.store.clone())),
+        rotation: Arc::new(Rotation(base.database.keys.clone())),
         maintenance: Some(maintenance),
         instrumentation: operating,
     });

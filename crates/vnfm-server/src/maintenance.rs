@@ -18,18 +18,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
-use vnfm_core::ports::{Clock, StoreError};
-use vnfm_store::{KeyLocation, PackageDir, Pruned, Recovery, Retention, SqliteStore, Statistics};
+use vnfm_core::ports::{
+    Backups, Clock, KeyLocation, Pruned, Recovery, Retention, SealingKeys, Statistics, StoreAdmin,
+    StoreError,
+};
+use vnfm_store::PackageDir;
 
 /// Default minimum of free bytes, for operations in progress.
 const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
 /// Delay of the first pruning after the start.
 const FIRST_PRUNE_DELAY: Duration = Duration::from_mins(1);
 
+/// The ports of the database that maintenance uses.
+pub struct MaintenancePorts {
+    /// Retention, statistics, health and recovery.
+    pub admin: Arc<dyn StoreAdmin>,
+    /// The keys that seal its secrets.
+    pub keys: Arc<dyn SealingKeys>,
+    /// Backups of it and of the packages.
+    pub backups: Arc<dyn Backups>,
+    /// The packages.
+    pub packages: Arc<PackageDir>,
+}
+
 /// Maintenance of the database and its folder.
 pub struct Maintenance {
-    store: Arc<SqliteStore>,
-    packages: Arc<PackageDir>,
+    ports: MaintenancePorts,
     data: PathBuf,
     retention: Retention,
     min_free: AtomicU64,
@@ -46,17 +60,16 @@ impl Maintenance {
     ///
     /// If the database does not respond.
     pub async fn new(
-        (store, packages): (Arc<SqliteStore>, Arc<PackageDir>),
+        ports: MaintenancePorts,
         data: &Path,
         (retention, min_free): (Retention, Option<u64>),
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
-        let recovery = store.recovery().await?;
+        let recovery = ports.admin.recovery().await?;
         Ok(Self {
             recovering: AtomicBool::new(recovery.is_some()),
             recovery,
-            store,
-            packages,
+            ports,
             data: data.to_owned(),
             retention,
             min_free: min_free.unwrap_or(MIN_FREE_BYTES).into(),
@@ -78,7 +91,7 @@ impl Maintenance {
     ///
     /// If the database cannot be written.
     pub async fn confirm(&self) -> Result<(), StoreError> {
-        self.store.end_recovery().await?;
+        self.ports.admin.end_recovery().await?;
         self.recovering.store(false, Ordering::SeqCst);
         self.confirmed.notify_waiters();
         self.confirmed.notify_one();
@@ -98,9 +111,8 @@ impl Maintenance {
     ///
     /// If the disk cannot be written.
     pub async fn backup(&self) -> HandlerResult<tokio::fs::File> {
-        let backup = self
-            .store
-            .unnamed_backup(&self.packages, &self.data, self.clock.now());
+        let backups = &self.ports.backups;
+        let backup = backups.unnamed_backup(&self.data, self.clock.now());
         Ok(tokio::fs::File::from_std(backup.await?))
     }
 
@@ -112,10 +124,11 @@ impl Maintenance {
     /// If the database does not respond.
     pub async fn prune(&self, dry_run: bool) -> Result<(Pruned, usize), StoreError> {
         let pruned = self
-            .store
+            .ports
+            .admin
             .prune(&self.retention, self.clock.now(), dry_run)
             .await?;
-        Ok((pruned, self.packages.drop_unused(dry_run)))
+        Ok((pruned, self.ports.packages.drop_unused(dry_run)))
     }
 
     /// Prunes at an interval; an interval of zero disables pruning.
@@ -145,14 +158,14 @@ impl Maintenance {
     ///
     /// If the database does not respond.
     pub async fn statistics(&self) -> Result<Statistics, StoreError> {
-        self.store.statistics().await
+        self.ports.admin.statistics().await
     }
 
     /// The state of each component.
     pub async fn health(&self) -> Vec<Part> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let database = self.store.probe().await.map_err(|error| text(&error));
-        let keys = match self.store.key_location() {
+        let database = self.ports.admin.probe().await.map_err(|error| text(&error));
+        let keys = match self.ports.keys.key_location() {
             KeyLocation::File => tokio::fs::read(self.data.join("secrets.key"))
                 .await
                 .map(drop),
@@ -169,8 +182,8 @@ impl Maintenance {
         };
         vec![
             ("database", database),
-            ("files", self.store.check_open_files()),
-            ("integrity", self.store.integrity()),
+            ("files", self.ports.admin.check_open_files()),
+            ("integrity", self.ports.admin.integrity()),
             ("keys", keys),
             ("disk", disk),
             ("recovery", recovery),
@@ -245,12 +258,12 @@ impl Maintenance {
     fn check_database(&self) -> HandlerResult<()> {
         let unavailable =
             |code, detail| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail);
-        self.store.check_open_files().map_err(|error| {
+        self.ports.admin.check_open_files().map_err(|error| {
             let detail = format!("{error}: changes would be lost");
             unavailable("server.files-lost", detail)
                 .hint("restore the files, or stop the server and restore a backup")
         })?;
-        self.store.integrity().map_err(|error| {
+        self.ports.admin.integrity().map_err(|error| {
             unavailable("server.damaged", format!("the database is damaged: {error}")).hint(
                 "stop the server, check the disk, then restore a backup (`vnfm-server restore FILE`)",
             )

@@ -20,8 +20,8 @@ use prometheus::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use vnfm_core::ports::Statistics;
 use vnfm_core::ports::{CallEnd, Observer, StepStatus};
-use vnfm_store::Statistics;
 use vnfm_types::{LcmOperationState, LcmOperationType};
 
 /// Buckets in seconds for requests and calls.

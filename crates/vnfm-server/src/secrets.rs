@@ -3,24 +3,18 @@
 
 use crate::access::secret;
 use anyhow::Context as _;
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use vnfm_core::ports::{Clock, ErrorKind, SecretSealer, StoreError};
+use vnfm_core::ports::{Clock, KeyLocation, SealedBy, SealingKeys, SecretSealer, StoreError};
 use vnfm_openstack::{Barbican, BarbicanLogin};
-use vnfm_store::{KeyLocation, SecretKeys, SqliteStore};
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
-/// The key file in the data folder.
-const KEY_FILE: &str = "secrets.key";
 /// Default timeout in seconds for Barbican at startup.
 const WAIT_SECONDS: u64 = 60;
-/// Interval between two attempts at startup.
-const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// `secrets` in the configuration.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -79,7 +73,8 @@ impl Secrets {
         Ok(Some(Arc::new(barbican)))
     }
 
-    fn wait(&self) -> Duration {
+    /// How long a start waits for the key provider.
+    pub(crate) fn wait(&self) -> Duration {
         let wait = self
             .barbican
             .as_ref()
@@ -121,72 +116,26 @@ impl BarbicanSettings {
     }
 }
 
-/// Opens the database of a data folder with its keys; waits for Barbican if necessary.
-///
-/// # Errors
-///
-/// If the database or the key file cannot be used, or Barbican does not respond within `wait_seconds`.
-pub async fn open(
-    data: &Path,
-    secrets: &Secrets,
-    clock: &Arc<dyn Clock>,
-) -> anyhow::Result<SqliteStore> {
-    let (database, file) = (data.join("vnfm.db"), data.join(KEY_FILE));
-    vnfm_store::check_files(data).context("cannot use the data folder")?;
-    let sealer = secrets.sealer(clock)?;
-    let deadline = clock
-        .now()
-        .saturating_add(secrets.wait())
-        .unwrap_or(Timestamp::MAX);
-    loop {
-        let keys = match &sealer {
-            Some(sealer) => SecretKeys::with(&file, sealer.clone()),
-            None => SecretKeys::open(&file),
-        };
-        let opened = SqliteStore::open(&database, keys.context("cannot use the key file")?).await;
-        match opened {
-            Err(StoreError::Keys {
-                kind: ErrorKind::Unavailable,
-                detail,
-            }) if clock.now() < deadline => {
-                tracing::warn!("{detail}; waiting for it");
-                clock.sleep(RETRY_INTERVAL).await;
-            }
-            opened => {
-                let store =
-                    opened.with_context(|| format!("cannot use `{}`", database.display()))?;
-                if sealer.is_some() && store.key_location() == KeyLocation::File {
-                    tracing::warn!(
-                        "Barbican is configured, but the key file is still in use; move the key with `vnfmctl secrets migrate --to \
-                         barbican`"
-                    );
-                }
-                return Ok(store);
-            }
-        }
-    }
-}
-
 /// The response of `GET /vnfm/v1/secrets`.
 ///
 /// # Errors
 ///
 /// If the database does not respond.
-pub async fn shown(store: &SqliteStore) -> Result<Value, StoreError> {
-    let keys: Vec<Value> = store.sealed_by().await?.into_iter().map(key).collect();
-    let location = match store.key_location() {
+pub async fn shown(sealing: &dyn SealingKeys) -> Result<Value, StoreError> {
+    let keys: Vec<Value> = sealing.sealed_by().await?.into_iter().map(key).collect();
+    let location = match sealing.key_location() {
         KeyLocation::File => "file",
         KeyLocation::Sealer => "barbican",
     };
     let mut response = json!({"keyIn": location, "keys": keys});
-    match store.unused_keys().await {
+    match sealing.unused_keys().await {
         Ok(unused) => response["unused"] = json!(unused),
         Err(error) => response["notAsked"] = json!(error.to_string()),
     }
     Ok(response)
 }
 
-fn key(sealed: vnfm_store::SealedBy) -> Value {
+fn key(sealed: SealedBy) -> Value {
     let mut key = json!({
         "fingerprint": sealed.fingerprint,
         "key_type": sealed.key_type,

@@ -19,9 +19,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vnfm_core::Engine;
-use vnfm_core::ports::{StoreError, Subscribers};
+use vnfm_core::ports::{KeyLocation, StoreError, Subscribers};
 use vnfm_plugin_host::PluginHost;
-use vnfm_store::KeyLocation;
 use vnfm_types::v1::ApiVersion;
 
 /// The state of the HTTP handlers.

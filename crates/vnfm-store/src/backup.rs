@@ -12,15 +12,16 @@ mod restore;
 
 pub use restore::{restore, restore_with};
 
+use crate::database::Database;
+use crate::executor::{all, execute};
 use crate::fault::Done;
+use crate::location::{Access, open_file};
 use crate::packages::PackageDir;
-use crate::sqlite::SqliteStore;
-use crate::{location, schema};
+use crate::schema;
+use crate::statement::Query;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection as _, query, query_scalar};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -35,17 +36,6 @@ const FORMAT: u64 = 1;
 const MANIFEST: &str = "manifest.json";
 const DATABASE: &str = "vnfm.db";
 const KEYS: &str = "secrets.key";
-/// Key in `meta` of the mark of a restored database.
-const MARK: &str = "recovery";
-
-/// The mark of a database in recovery.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recovery {
-    /// When it was restored.
-    pub restored_at: Timestamp,
-    /// When the backup was written.
-    pub backup_at: Timestamp,
-}
 
 /// The result of a restore.
 #[derive(Debug)]
@@ -60,137 +50,81 @@ pub struct Restored {
     pub before: Option<PathBuf>,
 }
 
-impl SqliteStore {
-    /// Writes a backup to `file`, which must not exist. Reads and writes continue meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// `Unavailable` if the disk is full or fails; `Broken` for a database in memory.
-    pub async fn backup(
-        &self,
-        packages: &PackageDir,
-        file: &Path,
-        at: Timestamp,
-    ) -> Result<(), StoreError> {
-        let to = private(file).map_err(|e| io_error(&e, "create", file))?;
-        let folder = folder_of(file);
-        let written = self.backup_into(packages, (folder, to), at).await;
-        written
-            .map(drop)
-            .inspect_err(|_| drop(fs::remove_file(file)))
-    }
-
-    /// Writes a backup to an unnamed file in `folder`, which the kernel deletes when it is closed. Reads and writes
-    /// continue meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// See [`Self::backup`].
-    pub async fn unnamed_backup(
-        &self,
-        packages: &PackageDir,
-        folder: &Path,
-        at: Timestamp,
-    ) -> Result<File, StoreError> {
-        let to =
-            tempfile::tempfile_in(folder).map_err(|e| io_error(&e, "create a file in", folder))?;
-        self.backup_into(packages, (folder, to), at).await
-    }
-
-    /// Writes a backup into `to`, with temporary files in `folder`. Returns the file, rewound.
-    async fn backup_into(
-        &self,
-        packages: &PackageDir,
-        (folder, to): (&Path, File),
-        at: Timestamp,
-    ) -> Result<File, StoreError> {
-        let Some(database) = self.path() else {
-            return Err(StoreError::Broken(
-                "a database in memory has no backup".into(),
-            ));
-        };
-        let action = format!("write a backup in `{}`", folder.display());
-        // SQLite needs a named file. After a crash, the next start removes it.
-        let snapshot = folder.join(format!("backup-{}.part", Uuid::new_v4()));
-        let copied = snapshot_of(database, &snapshot).await;
-        let opened = File::open(&snapshot);
-        let _ = fs::remove_file(&snapshot); // it may not exist
-        let ids = copied.map_err(|fault| fault.with_action(&action))?;
-        let copy = opened.map_err(|e| io_error(&e, "read", &snapshot))?;
-        let mut files = Vec::new();
-        for id in ids {
-            let found = packages.files(&id);
-            files.extend(found.map_err(|e| StoreError::Broken(e.to_string()))?);
-        }
-        let manifest = json!({"format": FORMAT, "installationId": self.installation(), "madeAt": at,
-            "schema": schema::newest()});
-        let packed = spawn_blocking(move || pack(copy, &files, manifest, to)).await;
-        joined(packed, &action)
-    }
-
-    /// The recovery mark, if this database was restored and the restore is not confirmed yet.
-    ///
-    /// # Errors
-    ///
-    /// If the database cannot be read.
-    pub async fn recovery(&self) -> Result<Option<Recovery>, StoreError> {
-        let mut connection = self.writer().await;
-        let read = async {
-            let mark: Option<String> = query_scalar("SELECT value FROM meta WHERE key = $1")
-                .bind(MARK)
-                .fetch_optional(&mut *connection)
-                .await?;
-            mark.map(|mark| Ok(recovery_of(&serde_json::from_str(&mark)?)))
-                .transpose()
-        };
-        let read: Done<Option<Option<Recovery>>> = read.await;
-        Ok(read
-            .map_err(|e| e.with_action("read the recovery mark"))?
-            .flatten())
-    }
-
-    /// Ends the recovery: removes its mark.
-    ///
-    /// # Errors
-    ///
-    /// `Unavailable` if the disk is full or fails.
-    pub async fn end_recovery(&self) -> Result<(), StoreError> {
-        let mut connection = self.writer().await;
-        let ended = query("DELETE FROM meta WHERE key = $1")
-            .bind(MARK)
-            .execute(&mut *connection);
-        let ended = ended.await.map(drop).map_err(Into::into);
-        self.ended(&mut connection, ended, "end the recovery").await
-    }
+/// Writes a backup to `file`, which must not exist.
+pub(crate) async fn write(
+    database: &Database,
+    packages: &PackageDir,
+    file: &Path,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let to = private(file).map_err(|e| io_error(&e, "create", file))?;
+    let written = write_into(database, packages, (folder_of(file), to), at).await;
+    written
+        .map(drop)
+        .inspect_err(|_| drop(fs::remove_file(file)))
 }
 
-fn recovery_of(mark: &Value) -> Option<Recovery> {
-    let at = |name: &str| mark[name].as_str().and_then(|at| at.parse().ok());
-    Some(Recovery {
-        restored_at: at("restoredAt")?,
-        backup_at: at("backupAt")?,
-    })
+/// Writes a backup to an unnamed file in `folder`, which the kernel deletes when it is closed.
+pub(crate) async fn write_unnamed(
+    database: &Database,
+    packages: &PackageDir,
+    folder: &Path,
+    at: Timestamp,
+) -> Result<File, StoreError> {
+    let to = tempfile::tempfile_in(folder).map_err(|e| io_error(&e, "create a file in", folder))?;
+    write_into(database, packages, (folder, to), at).await
+}
+
+/// Writes a backup into `to`, with temporary files in `folder`. Returns the file, rewound.
+async fn write_into(
+    database: &Database,
+    packages: &PackageDir,
+    (folder, to): (&Path, File),
+    at: Timestamp,
+) -> Result<File, StoreError> {
+    let Some(path) = database.path() else {
+        return Err(StoreError::Broken(
+            "a database in memory has no backup".into(),
+        ));
+    };
+    let action = format!("write a backup in `{}`", folder.display());
+    // SQLite needs a named file. After a crash, the next start removes it.
+    let snapshot = folder.join(format!("backup-{}.part", Uuid::new_v4()));
+    let (from, copy) = (path.to_owned(), snapshot.clone());
+    let copied = spawn_blocking(move || {
+        let ids = snapshot_of(&from, &copy);
+        let opened = File::open(&copy);
+        let _ = fs::remove_file(&copy); // it may not exist
+        (ids, opened)
+    });
+    let (ids, opened) = copied
+        .await
+        .map_err(|error| StoreError::Broken(format!("cannot {action}: {error}")))?;
+    let ids = ids.map_err(|fault| fault.with_action(&action))?;
+    let copy = opened.map_err(|e| io_error(&e, "read", &snapshot))?;
+    let mut files = Vec::new();
+    for id in ids {
+        let found = packages.files(&id);
+        files.extend(found.map_err(|e| StoreError::Broken(e.to_string()))?);
+    }
+    let manifest = json!({"format": FORMAT, "installationId": database.installation_id, "madeAt": at,
+        "schema": schema::newest()});
+    let packed = spawn_blocking(move || pack(copy, &files, manifest, to)).await;
+    joined(packed, &action)
 }
 
 /// Writes a consistent copy of the database; returns the ids of the onboarded packages in it.
-async fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
+fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
     private(to).map_err(|e| io_error(&e, "create", to))?;
-    let mut source =
-        SqliteConnection::connect_with(&location::options().filename(database).read_only(true))
-            .await?;
-    query("VACUUM INTO $1")
-        .bind(to.to_string_lossy().into_owned())
-        .execute(&mut source)
-        .await?;
-    source.close().await?;
-    let plain = sqlx::sqlite::SqliteConnectOptions::new()
-        .filename(to)
-        .read_only(true);
-    let mut copy = SqliteConnection::connect_with(&plain).await?;
-    let infos: Vec<(String, String)> = sqlx::query_as("SELECT id, info FROM packages ORDER BY id")
-        .fetch_all(&mut copy)
-        .await?;
-    copy.close().await?;
+    let source = open_file(database, Access::Read)?;
+    let vacuum = Query::new("VACUUM INTO $1").bind(&*to.to_string_lossy());
+    execute(&source, &vacuum)?;
+    drop(source);
+    let copy = open_file(to, Access::Read)?;
+    let infos: Vec<(String, String)> = all(
+        &copy,
+        &Query::new("SELECT id, info FROM packages ORDER BY id"),
+    )?;
     let mut onboarded = Vec::new();
     for (id, info) in infos {
         let info: Value = serde_json::from_str(&info)?;

@@ -11,10 +11,8 @@ pub(crate) type Done<T> = Result<T, Fault>;
 pub(crate) enum Fault {
     /// Already an error of the port.
     Port(StoreError),
-    /// An error of a reading or maintenance connection.
-    Sql(sqlx::Error),
-    /// An error of the writer thread.
-    Write(rusqlite::Error),
+    /// An error of SQLite.
+    Sql(rusqlite::Error),
     /// A row whose JSON cannot be parsed.
     Json(serde_json::Error),
 }
@@ -25,24 +23,28 @@ impl Fault {
         match self {
             Self::Port(error) => error,
             Self::Json(error) => StoreError::Broken(format!("cannot {action}: {error}")),
-            Self::Sql(error) => store_error(may_pass(&error), format!("cannot {action}: {error}")),
-            Self::Write(error) => {
-                let passes = error
+            Self::Sql(error) => {
+                let may_pass = error
                     .sqlite_error()
                     .is_some_and(|e| passes(e.extended_code));
-                store_error(passes, format!("cannot {action}: {error}"))
+                let text = format!("cannot {action}: {error}");
+                if may_pass {
+                    StoreError::Unavailable(text)
+                } else {
+                    StoreError::Broken(text)
+                }
             }
         }
     }
 
     /// True if the database itself failed, rather than a condition.
     pub(crate) fn is_database_error(&self) -> bool {
-        matches!(self, Self::Sql(_) | Self::Write(_))
+        matches!(self, Self::Sql(_))
     }
 
     /// True if a unique constraint rejected the row.
     pub(crate) fn is_duplicate(&self) -> bool {
-        let Self::Write(error) = self else {
+        let Self::Sql(error) = self else {
             return false;
         };
         error
@@ -51,15 +53,9 @@ impl Fault {
     }
 }
 
-impl From<sqlx::Error> for Fault {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
-        Self::Write(error)
+        Self::Sql(error)
     }
 }
 
@@ -72,30 +68,6 @@ impl From<StoreError> for Fault {
 impl From<serde_json::Error> for Fault {
     fn from(error: serde_json::Error) -> Self {
         Self::Json(error)
-    }
-}
-
-fn store_error(may_pass: bool, text: String) -> StoreError {
-    if may_pass {
-        StoreError::Unavailable(text)
-    } else {
-        StoreError::Broken(text)
-    }
-}
-
-/// True if the same call may succeed later: a busy database, a full or unreachable disk, a lost connection.
-fn may_pass(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_)
-        | sqlx::Error::PoolTimedOut
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::BeginFailed
-        | sqlx::Error::InvalidSavePointStatement
-        | sqlx::Error::WorkerCrashed => true,
-        sqlx::Error::Database(error) => error
-            .code()
-            .is_some_and(|code| code.parse().is_ok_and(passes)),
-        _ => false,
     }
 }
 
@@ -112,6 +84,7 @@ const DUPLICATE: [c_int; 2] = [1555, 2067];
 #[cfg(test)]
 mod tests {
     use super::{Fault, passes};
+    use rusqlite::ffi;
     use vnfm_core::ports::StoreError;
 
     #[test]
@@ -124,11 +97,12 @@ mod tests {
 
     #[test]
     fn errors_name_the_failed_action() {
-        let store_error = Fault::Sql(sqlx::Error::WorkerCrashed).with_action("write the journal");
+        let full = rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_FULL), None);
+        let store_error = Fault::Sql(full).with_action("write the journal");
         assert!(
             matches!(&store_error, StoreError::Unavailable(text) if text.starts_with("cannot write the journal: "))
         );
-        let store_error = Fault::Sql(sqlx::Error::RowNotFound).with_action("read");
+        let store_error = Fault::Sql(rusqlite::Error::QueryReturnedNoRows).with_action("read");
         assert!(matches!(store_error, StoreError::Broken(_)));
     }
 }

@@ -5,10 +5,12 @@
 //! ```
 //! The database is created first and removed last, so any of the others without it shows that it was lost.
 
-use crate::fault::Fault;
+use crate::database::Database;
+use crate::executor::one;
+use crate::group::Writer;
 use crate::keys::{SecretKeys, sync_folder_of};
 use crate::leftovers::{Folder, remove_leftovers_in};
-use crate::sqlite::SqliteStore;
+use crate::statement::Query;
 use crate::{process_lock, wal};
 use jiff::Timestamp;
 use std::fs::{self, DirBuilder};
@@ -181,58 +183,17 @@ pub(crate) fn remove_leftovers(path: &Path, keys: &SecretKeys) {
     }
 }
 
-impl SqliteStore {
-    /// Checkpoints the write-ahead log into the database and truncates it, as the last step of a shutdown. Later writes
-    /// are as safe as before.
-    ///
-    /// # Errors
-    ///
-    /// `Unavailable` if the disk fails or a reader blocks the checkpoint for long; nothing is lost, the log stays.
-    pub async fn checkpoint_log(&self) -> Result<(), StoreError> {
-        if self.try_fold().await? {
-            return Ok(());
-        }
-        let why = "cannot checkpoint the write-ahead log: the database is being read";
-        Err(StoreError::Unavailable(why.to_owned()))
-    }
-
-    /// Like [`Self::checkpoint_log`], but returns false if a reader blocks the checkpoint; the log stays.
-    pub(crate) async fn try_fold(&self) -> Result<bool, StoreError> {
-        const FOLD: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
-        if let Some(file) = &self.file {
-            file.integrity.stop();
-        }
-        let mut writer = self.writer().await;
-        self.writer.note_durably();
-        let folded = sqlx::query_as::<_, (i64, i64, i64)>(FOLD)
-            .fetch_one(&mut *writer)
-            .await;
-        let folded = folded.map(|(busy, ..)| busy == 0).map_err(Fault::from);
-        self.ended(&mut writer, folded, "checkpoint the write-ahead log")
-            .await
-    }
-
-    /// Checks that the database and its folder are still at the paths where they were opened; always true in memory.
-    ///
-    /// # Errors
-    ///
-    /// Names the removed or replaced file: later writes are lost when this process ends.
-    pub fn check_open_files(&self) -> Result<(), String> {
-        self.file
-            .as_ref()
-            .map_or(Ok(()), |file| file.open_files.check())
-    }
-
-    /// The result of the integrity check so far; `Ok` while it runs.
-    ///
-    /// # Errors
-    ///
-    /// Describes the damage.
-    pub fn integrity(&self) -> Result<(), String> {
-        self.file
-            .as_ref()
-            .map_or(Ok(()), |file| file.integrity.result())
-    }
+/// Checkpoints the write-ahead log into the database and truncates it. Returns false if a reader blocks that; the log
+/// stays.
+pub(crate) async fn checkpoint_log(database: &Database) -> Result<bool, StoreError> {
+    let checkpoint = |writer: &mut Writer| {
+        writer.note_durably();
+        let busy: i64 = one(&writer.db, &Query::new("PRAGMA wal_checkpoint(TRUNCATE)"))?;
+        Ok(busy == 0)
+    };
+    database
+        .task("checkpoint the write-ahead log", checkpoint)
+        .await
 }
 
 fn failed(action: &str, path: &Path, error: &io::Error) -> StoreError {

@@ -10,38 +10,49 @@
 //! most statements. Writes are done in the order of the calls. While there are several callers, the writer waits a moment
 //! for those of the last transaction; a single caller never waits for others.
 
+use crate::executor::{control, finish, first, run_all};
 use crate::fault::{Done, Fault};
 use crate::keys::SecretKeys;
-use crate::location::Location;
+use crate::location::{Access, Location};
 use crate::vim_cache::VimCache;
 use crate::wal::Acknowledged;
-use crate::write::{Statement, Writing};
 use crate::{lease, write};
 use rusqlite::Connection;
-use sqlx::sqlite::SqliteConnection;
-use std::ops::{Deref, DerefMut};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::sync::{Mutex, MutexGuard, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use vnfm_core::ports::{Change, ChangeCounters, Claim, Fence, StoreError};
 use vnfm_types::{CancelMode, LogLine};
 
-/// The state of the writer, apart from the thread's own connection.
-pub(crate) struct Writer {
-    /// Declared before the connections, so that it notes their commits before the last of them closes.
-    pub(crate) acknowledged: Option<std::sync::Mutex<Acknowledged>>,
-    /// For maintenance. The writer thread holds this lock while it writes, so there is one writer at a time.
-    pub(crate) connection: Mutex<SqliteConnection>,
+/// What the writing thread shares with its callers.
+pub(crate) struct Shared {
     pub(crate) keys: RwLock<Arc<SecretKeys>>,
     pub(crate) location: Location,
     pub(crate) vims: VimCache,
     /// Wakes those who wait for changes of the outbox or of subscriptions.
     pub(crate) change_counters: watch::Sender<ChangeCounters>,
+    /// Held during a transaction; see [`Readers`](crate::readers::Readers).
+    pub(crate) exclusive: Arc<Mutex<()>>,
 }
 
-/// A caller's request.
+/// The state of the writing thread. Fields are dropped in order: the last acknowledgement is noted before the connection
+/// closes, which may checkpoint the log and remove it.
+pub(crate) struct Writer {
+    acknowledged: Option<Acknowledged>,
+    pub(crate) db: Connection,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// The first connection to a database. Fields are dropped in order: if the open fails, what was written is noted before
+/// the connection closes.
+pub(crate) struct Opened {
+    pub(crate) acknowledged: Option<Acknowledged>,
+    pub(crate) db: Connection,
+}
+
+/// A caller's request, which may share a transaction with others.
 pub(crate) enum Work {
     Write {
         fence: Option<Fence>,
@@ -63,8 +74,6 @@ pub(crate) enum Work {
         op_id: String,
         lines: Vec<LogLine>,
     },
-    #[cfg(test)]
-    Pragma(&'static str),
 }
 
 impl Work {
@@ -81,8 +90,6 @@ pub(crate) enum Answer {
     Written,
     Claimed(Option<Claim>),
     Renewed(Option<CancelMode>),
-    #[cfg(test)]
-    Value(Option<i64>),
 }
 
 struct Job {
@@ -90,10 +97,18 @@ struct Job {
     reply: oneshot::Sender<Result<Answer, StoreError>>,
 }
 
+/// Work that shares no transaction with others: maintenance.
+type Task = Box<dyn FnOnce(&mut Writer) + Send>;
+
+enum Message {
+    Job(Job),
+    Task(Task),
+}
+
 /// The queue and the writer thread, which ends when this value is dropped, after its current transaction.
 pub(crate) struct Group {
-    jobs: Option<Sender<Job>>,
-    thread: Option<JoinHandle<()>>,
+    queue: Option<Sender<Message>>,
+    thread: Option<JoinHandle<Done<()>>>,
 }
 
 /// Writes that share a transaction, at most.
@@ -103,15 +118,20 @@ const GATHER_TIMEOUT: Duration = Duration::from_micros(500);
 
 impl Group {
     /// Starts the thread that writes.
-    pub(crate) fn start(writer: Arc<Writer>) -> Done<Self> {
-        let (jobs, queue) = channel();
-        let db = writer.location.open()?;
+    pub(crate) fn start(shared: Arc<Shared>, opened: Opened) -> Done<Self> {
+        let (sender, queue) = channel();
+        let mut writer = Writer {
+            acknowledged: opened.acknowledged,
+            db: opened.db,
+            shared,
+        };
+        writer.note();
         let thread = std::thread::Builder::new()
             .name("vnfm-store-writer".into())
-            .spawn(move || run(&writer, db, &queue))
+            .spawn(move || run(writer, &queue))
             .map_err(|why| StoreError::Unavailable(format!("cannot start its writer: {why}")))?;
         Ok(Self {
-            jobs: Some(jobs),
+            queue: Some(sender),
             thread: Some(thread),
         })
     }
@@ -119,84 +139,66 @@ impl Group {
     /// Queues `work` and waits for its result; when this returns, the work is durable or was refused.
     pub(crate) async fn execute(&self, work: Work) -> Result<Answer, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let sent = self
-            .jobs
-            .as_ref()
-            .is_some_and(|jobs| jobs.send(Job { work, reply }).is_ok());
-        match answer.await {
-            Ok(answer) if sent => answer,
-            _ => Err(StoreError::Unavailable(
-                "its writer has stopped; hint: restart this process".into(),
-            )),
+        self.send(Message::Job(Job { work, reply }))?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    /// Queues a task, which runs alone and begins its own transactions, and waits for its result. `action` is what failed,
+    /// for errors. A dropped caller's task is done completely, or not at all if it was still queued.
+    pub(crate) async fn task<T: Send + 'static>(
+        &self,
+        action: &'static str,
+        task: impl FnOnce(&mut Writer) -> Done<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let task: Task = Box::new(move |writer| {
+            if reply.is_closed() {
+                return;
+            }
+            let outcome = writer.exclusively(task);
+            if let Err(fault) = &outcome {
+                writer.repair(fault);
+            }
+            // The caller may have been dropped.
+            let _ = reply.send(outcome.map_err(|fault| fault.with_action(action)));
+        });
+        self.send(Message::Task(task))?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    fn send(&self, message: Message) -> Result<(), StoreError> {
+        let queue = self.queue.as_ref().ok_or_else(stopped)?;
+        queue.send(message).map_err(|_| stopped())
+    }
+
+    /// Ends the thread and closes its connection.
+    pub(crate) fn stop(&mut self) -> Done<()> {
+        self.queue = None;
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(closed)) => closed,
+            Some(Err(_)) => {
+                let why = "the writer of the database panicked";
+                Err(StoreError::Broken(why.to_owned()).into())
+            }
         }
     }
+}
+
+fn stopped() -> StoreError {
+    StoreError::Unavailable("its writer has stopped; hint: restart this process".into())
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the writer of the database panicked");
+        if let Err(fault) = self.stop() {
+            let error = fault.with_action("close the database");
+            tracing::error!(%error, "the writer of the database ended with an error");
         }
     }
 }
 
-/// Exclusive use of the maintenance connection; notes what was committed when dropped.
-pub(crate) struct WriterGuard<'w> {
-    connection: MutexGuard<'w, SqliteConnection>,
-    writer: &'w Writer,
-}
-
-impl Deref for WriterGuard<'_> {
-    type Target = SqliteConnection;
-    fn deref(&self) -> &SqliteConnection {
-        &self.connection
-    }
-}
-
-impl DerefMut for WriterGuard<'_> {
-    fn deref_mut(&mut self) -> &mut SqliteConnection {
-        &mut self.connection
-    }
-}
-
-impl Drop for WriterGuard<'_> {
-    fn drop(&mut self) {
-        self.writer.note();
-    }
-}
-
-impl Writer {
-    /// The maintenance connection; waiters get it in order.
-    pub(crate) async fn lock(&self) -> WriterGuard<'_> {
-        WriterGuard {
-            connection: self.connection.lock().await,
-            writer: self,
-        }
-    }
-
-    /// Notes what is committed; the caller excludes other writers.
-    pub(crate) fn note(&self) {
-        if let Some(acknowledged) = &self.acknowledged {
-            acknowledged
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .note();
-        }
-    }
-
-    /// Like [`Self::note`], with an fsync.
-    pub(crate) fn note_durably(&self) {
-        if let Some(acknowledged) = &self.acknowledged {
-            acknowledged
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .note_durably();
-        }
-    }
-
+impl Shared {
     /// The current keys. To unseal rows, call it after reading them: during a process's life keys are only added.
     pub(crate) fn keys(&self) -> Arc<SecretKeys> {
         self.keys
@@ -222,51 +224,101 @@ impl Writer {
             });
         }
     }
+}
+
+impl Writer {
+    /// Replaces the keys; nothing is sealed with the previous ones from now on.
+    pub(crate) fn set_keys(&self, keys: SecretKeys) {
+        *self
+            .shared
+            .keys
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    /// Notes what is committed.
+    fn note(&mut self) {
+        if let Some(acknowledged) = &mut self.acknowledged {
+            acknowledged.note();
+        }
+    }
+
+    /// Notes what is committed, with an fsync.
+    pub(crate) fn note_durably(&mut self) {
+        if let Some(acknowledged) = &mut self.acknowledged {
+            acknowledged.note_durably();
+        }
+    }
+
+    /// Runs `work` while no reader of a database in memory reads, and notes what it committed.
+    fn exclusively<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let exclusive = self.shared.exclusive.clone();
+        let _turn = exclusive.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = work(self);
+        self.note();
+        done
+    }
 
     /// After an error of the database itself, the next write gets a new connection.
-    fn repair(&self, db: &mut Connection, fault: &Fault) {
+    fn repair(&mut self, fault: &Fault) {
         if fault.is_database_error()
-            && self.location.is_file()
-            && let Ok(new) = self.location.open()
+            && self.shared.location.is_file()
+            && let Ok(new) = self.shared.location.open(Access::Write)
         {
-            *db = new;
+            self.db = new;
         }
     }
 }
 
-fn run(writer: &Writer, mut db: Connection, queue: &Receiver<Job>) {
-    let (mut jobs, mut recent_writers) = (Vec::new(), 1);
-    while let Ok(job) = queue.recv() {
-        jobs.push(job);
-        gather(queue, &mut jobs, recent_writers);
-        recent_writers = count_writers(&jobs).max(recent_writers / 2);
-        jobs.retain(|job| !job.reply.is_closed());
-        let answers = {
-            let _guard = writer.connection.blocking_lock();
-            let answers = perform_all(writer, &mut db, &jobs);
-            writer.note();
-            answers
-        };
-        writer
-            .vims
-            .invalidate(jobs.iter().flat_map(|job| job.work.changes()));
-        writer.announce(jobs.iter().flat_map(|job| job.work.changes()));
-        for (job, answer) in jobs.drain(..).zip(answers) {
-            // The caller may have been dropped.
-            let _ = job.reply.send(answer);
+fn run(mut writer: Writer, queue: &Receiver<Message>) -> Done<()> {
+    let (mut jobs, mut recent_writers, mut next) = (Vec::new(), 1, None);
+    while let Some(message) = next.take().or_else(|| queue.recv().ok()) {
+        match message {
+            Message::Task(task) => task(&mut writer),
+            Message::Job(job) => {
+                jobs.push(job);
+                next = gather(queue, &mut jobs, recent_writers).map(Message::Task);
+                recent_writers = count_writers(&jobs).max(recent_writers / 2);
+                answer_all(&mut writer, &mut jobs);
+            }
         }
+    }
+    writer.note_durably();
+    let Writer { db, .. } = writer;
+    db.close().map_err(|(_, error)| error.into())
+}
+
+/// Performs the jobs and returns their results to their callers.
+fn answer_all(writer: &mut Writer, jobs: &mut Vec<Job>) {
+    jobs.retain(|job| !job.reply.is_closed());
+    let answers = writer.exclusively(|writer| perform_all(writer, jobs));
+    let changes = || jobs.iter().flat_map(|job| job.work.changes());
+    writer.shared.vims.invalidate(changes());
+    writer.shared.announce(changes());
+    for (job, answer) in jobs.drain(..).zip(answers) {
+        // The caller may have been dropped.
+        let _ = job.reply.send(answer);
     }
 }
 
-/// Takes all queued jobs; while there are fewer than `recent_writers`, also waits a moment for more.
-fn gather(queue: &Receiver<Job>, jobs: &mut Vec<Job>, recent_writers: usize) {
-    jobs.extend(queue.try_iter().take(MAX_BATCH - jobs.len()));
+/// Takes all queued jobs; while there are fewer than `recent_writers`, also waits a moment for more. Ends at a task, which
+/// it returns.
+fn gather(queue: &Receiver<Message>, jobs: &mut Vec<Job>, recent_writers: usize) -> Option<Task> {
     let until = Instant::now() + GATHER_TIMEOUT;
-    while jobs.len() < recent_writers
-        && let Ok(job) = queue.recv_timeout(until.saturating_duration_since(Instant::now()))
-    {
-        jobs.push(job);
+    while jobs.len() < MAX_BATCH {
+        let received = if jobs.len() < recent_writers {
+            let wait = until.saturating_duration_since(Instant::now());
+            queue.recv_timeout(wait).ok()
+        } else {
+            queue.try_recv().ok()
+        };
+        match received {
+            Some(Message::Job(job)) => jobs.push(job),
+            Some(Message::Task(task)) => return Some(task),
+            None => break,
+        }
     }
+    None
 }
 
 /// Number of callers that write, at least 1; an operation's log lines come with its other writes.
@@ -278,23 +330,19 @@ fn count_writers(jobs: &[Job]) -> usize {
 }
 
 /// Performs all jobs in one transaction, or each in its own if that fails.
-fn perform_all(
-    writer: &Writer,
-    db: &mut Connection,
-    jobs: &[Job],
-) -> Vec<Result<Answer, StoreError>> {
-    let keys = writer.keys();
+fn perform_all(writer: &mut Writer, jobs: &[Job]) -> Vec<Result<Answer, StoreError>> {
+    let keys = writer.shared.keys();
     if jobs.len() > 1 {
-        match in_one_transaction(Writing { db, keys: &keys }, jobs) {
+        match in_one_transaction(&writer.db, &keys, jobs) {
             Ok(answers) => return answers,
-            Err(fault) => writer.repair(db, &fault),
+            Err(fault) => writer.repair(&fault),
         }
     }
     let mut answers = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let answer = in_own_transaction(Writing { db, keys: &keys }, &job.work);
+        let answer = in_own_transaction(&writer.db, &keys, &job.work);
         if let Err((fault, _)) = &answer {
-            writer.repair(db, fault);
+            writer.repair(fault);
         }
         answers.push(answer.map_err(|(fault, action)| fault.with_action(action)));
     }
@@ -302,65 +350,62 @@ fn perform_all(
 }
 
 /// Performs all jobs in one transaction, each under a savepoint; fails as a whole if the database itself fails.
-fn in_one_transaction(writing: Writing<'_>, jobs: &[Job]) -> Done<Vec<Result<Answer, StoreError>>> {
-    let run = |sql| Statement::on(writing.db, sql).run();
+fn in_one_transaction(
+    db: &Connection,
+    keys: &SecretKeys,
+    jobs: &[Job],
+) -> Done<Vec<Result<Answer, StoreError>>> {
     let each = || {
         let mut answers = Vec::with_capacity(jobs.len());
         for job in jobs {
-            run("SAVEPOINT job")?;
-            match perform(&writing, &job.work) {
+            control(db, "SAVEPOINT job")?;
+            match perform(db, keys, &job.work) {
                 Ok(answer) => answers.push(Ok(answer)),
                 Err((fault, _)) if fault.is_database_error() => return Err(fault),
                 Err((fault, action)) => {
-                    run("ROLLBACK TO job")?;
+                    control(db, "ROLLBACK TO job")?;
                     answers.push(Err(fault.with_action(action)));
                 }
             }
-            run("RELEASE job")?;
+            control(db, "RELEASE job")?;
         }
         Ok(answers)
     };
-    run("BEGIN IMMEDIATE")?;
-    finish(writing.db, each())
+    control(db, "BEGIN IMMEDIATE")?;
+    finish(db, each())
 }
 
-fn in_own_transaction(writing: Writing<'_>, work: &Work) -> Performed {
+fn in_own_transaction(db: &Connection, keys: &SecretKeys, work: &Work) -> Performed {
     if matches!(
         work,
         Work::Claim { .. } | Work::Renew { .. } | Work::Release { .. }
     ) {
-        return perform(&writing, work); // one statement is a transaction
+        return perform(db, keys, work); // one statement is a transaction
     }
-    let begun = Statement::on(writing.db, "BEGIN IMMEDIATE").run();
-    begun.map_err(|e| (e, "begin a transaction"))?;
-    let (outcome, action) = match perform(&writing, work) {
+    control(db, "BEGIN IMMEDIATE").map_err(|e| (e, "begin a transaction"))?;
+    let (outcome, action) = match perform(db, keys, work) {
         Ok(answer) => (Ok(answer), "commit a transaction"),
         Err((fault, action)) => (Err(fault), action),
     };
-    finish(writing.db, outcome).map_err(|fault| (fault, action))
-}
-
-/// Commits, or rolls back after a failure.
-fn finish<T>(db: &Connection, outcome: Done<T>) -> Done<T> {
-    let outcome = outcome.and_then(|done| Statement::on(db, "COMMIT").run().map(|()| done));
-    // SQLite ends some transactions by itself, such as on a full disk.
-    if outcome.is_err() && !db.is_autocommit() {
-        let _ = Statement::on(db, "ROLLBACK").run();
-    }
-    outcome
+    finish(db, outcome).map_err(|fault| (fault, action))
 }
 
 /// The result of a job, or the fault and the action that failed.
 type Performed = Result<Answer, (Fault, &'static str)>;
 
-fn perform(writing: &Writing<'_>, work: &Work) -> Performed {
+/// Performs a job in the current transaction. Secrets are sealed here, so that none is sealed with a key that a rotation
+/// has already replaced.
+fn perform(db: &Connection, keys: &SecretKeys, work: &Work) -> Performed {
     match work {
         Work::Write { fence, changes } => {
             if let Some(fence) = fence {
-                lease::check(writing, fence).map_err(|e| (e, "check the lease"))?;
+                let held = run_all(db, &[lease::held(fence)]);
+                held.map_err(|e| (e, "check the lease"))?;
             }
             for change in changes {
-                write::apply(writing, change).map_err(|e| (e, write::describe(change)))?;
+                let written =
+                    write::statements(change, keys).and_then(|statements| run_all(db, &statements));
+                written.map_err(|e| (e, write::describe(change)))?;
             }
             Ok(Answer::Written)
         }
@@ -369,35 +414,23 @@ fn perform(writing: &Writing<'_>, work: &Work) -> Performed {
             lease,
             op_id,
         } => {
-            let claimed = lease::claim(writing.db, owner, *lease, op_id.as_deref());
+            let claimed = first(db, &lease::claim(owner, *lease, op_id.as_deref()));
             claimed
-                .map(Answer::Claimed)
+                .map(|row| Answer::Claimed(row.map(lease::claimed)))
                 .map_err(|e| (e, "claim an operation"))
         }
         Work::Renew { fence, lease } => {
-            let renewed = lease::renew(writing.db, fence, *lease);
+            let renewed = first(db, &lease::renew(fence, *lease));
             renewed
+                .and_then(|row| lease::renewed(fence, row))
                 .map(Answer::Renewed)
                 .map_err(|e| (e, "renew a lease"))
         }
-        Work::Release { fence } => {
-            let released = lease::release(writing.db, fence);
-            released
-                .map(|()| Answer::Written)
-                .map_err(|e| (e, "release a lease"))
-        }
-        Work::Log { op_id, lines } => {
-            let written = write::append_log(writing, op_id, lines);
-            written
-                .map(|()| Answer::Written)
-                .map_err(|e| (e, "append to an operation's log"))
-        }
-        #[cfg(test)]
-        Work::Pragma(sql) => {
-            let value = Statement::on(writing.db, sql).value();
-            value
-                .map(Answer::Value)
-                .map_err(|e| (e, "query the database"))
-        }
+        Work::Release { fence } => run_all(db, &[lease::release(fence)])
+            .map(|()| Answer::Written)
+            .map_err(|e| (e, "release a lease")),
+        Work::Log { op_id, lines } => run_all(db, &write::append_log(op_id, lines))
+            .map(|()| Answer::Written)
+            .map_err(|e| (e, "append to an operation's log")),
     }
 }

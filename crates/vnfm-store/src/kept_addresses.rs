@@ -1,13 +1,13 @@
 //! Addresses of VIMs that were in use before addresses were checked, which remain allowed. They are recorded when a
 //! database of an older version is first opened; a VIM loses its own with the first change of its endpoint or proxy.
 
+use crate::executor::{all, execute, first, one, transaction};
 use crate::fault::{Done, Fault};
 use crate::keys::SecretKeys;
-use crate::write::Writing;
-use rusqlite::OpenFlags;
+use crate::location::{Access, open_file};
+use crate::statement::{Query, Statement};
+use rusqlite::Connection;
 use serde_json::Value;
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{AssertSqlSafe, Connection as _, query, query_as, query_scalar};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
@@ -114,73 +114,68 @@ impl KeptAddresses {
 }
 
 /// Removes a changed VIM's addresses other than its current one.
-pub(crate) fn changed(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
+pub(crate) fn changed(record: &VimRecord) -> Statement {
     const GO: &str = "
         DELETE FROM kept_addresses WHERE tenant = $1 AND vim_id = $2 AND (endpoint <> $3 OR proxy <> $4)";
     let now = UncheckedAddress::of_record(record);
-    let statement = writing.statement(GO).bind(&now.tenant).bind(&now.vim_id);
-    statement.bind(&now.endpoint).bind(&now.proxy).run()
+    Statement::new(GO)
+        .bind(now.tenant)
+        .bind(now.vim_id)
+        .bind(now.endpoint)
+        .bind(now.proxy)
 }
 
 /// Removes the addresses of a removed VIM.
-pub(crate) fn removed(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
+pub(crate) fn removed(tenant: &str, id: &str) -> Statement {
     const GO: &str = "DELETE FROM kept_addresses WHERE tenant = $1 AND vim_id = $2";
-    writing.statement(GO).bind(tenant).bind(id).run()
+    Statement::new(GO).bind(tenant).bind(id)
 }
 
 /// Reads the recorded addresses; records them first if the migration requested it.
-pub(crate) async fn read(
-    connection: &mut SqliteConnection,
-    keys: &SecretKeys,
-) -> Done<KeptAddresses> {
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let requested: Option<String> = query_scalar("DELETE FROM meta WHERE key = $1 RETURNING value")
-        .bind("addresses")
-        .fetch_optional(&mut *tx)
-        .await?;
-    if requested.is_some() {
-        for address in in_use(&mut tx, keys).await? {
-            record(&mut tx, &address).await?;
+pub(crate) fn read(db: &Connection, keys: &SecretKeys) -> Done<KeptAddresses> {
+    const REQUESTED: &str = "DELETE FROM meta WHERE key = 'addresses' RETURNING value";
+    transaction(db, |db| {
+        let requested: Option<(String,)> = first(db, &Query::new(REQUESTED))?;
+        if requested.is_some() {
+            for address in in_use(db, keys)? {
+                record(db, &address)?;
+            }
         }
-    }
-    tx.commit().await?;
-    let all: Vec<(String, String, String, String)> =
-        query_as("SELECT tenant, vim_id, endpoint, proxy FROM kept_addresses")
-            .fetch_all(connection)
-            .await?;
-    let all = all
-        .into_iter()
-        .map(|(tenant, vim_id, endpoint, proxy)| UncheckedAddress {
-            tenant,
-            vim_id,
-            endpoint,
-            proxy,
-        });
-    Ok(KeptAddresses(RwLock::new(all.collect())))
+        Ok(())
+    })?;
+    Ok(KeptAddresses(RwLock::new(
+        listed(db, RECORDED)?.into_iter().collect(),
+    )))
 }
 
-async fn record(connection: &mut SqliteConnection, address: &UncheckedAddress) -> Done<()> {
-    query(
-        "INSERT INTO kept_addresses (tenant, vim_id, endpoint, proxy) VALUES ($1, $2, $3, $4)
-        ON CONFLICT DO NOTHING",
-    )
-    .bind(&address.tenant)
-    .bind(&address.vim_id)
-    .bind(&address.endpoint)
-    .bind(&address.proxy)
-    .execute(connection)
-    .await?;
-    Ok(())
+const RECORDED: &str = "SELECT tenant, vim_id, endpoint, proxy FROM kept_addresses";
+
+fn listed(db: &Connection, sql: &'static str) -> Done<Vec<UncheckedAddress>> {
+    let rows: Vec<(String, String, String, String)> = all(db, &Query::new(sql))?;
+    let address = |(tenant, vim_id, endpoint, proxy)| UncheckedAddress {
+        tenant,
+        vim_id,
+        endpoint,
+        proxy,
+    };
+    Ok(rows.into_iter().map(address).collect())
+}
+
+fn record(db: &Connection, address: &UncheckedAddress) -> Done<()> {
+    const RECORD: &str = "
+        INSERT INTO kept_addresses (tenant, vim_id, endpoint, proxy) VALUES ($1, $2, $3, $4)
+        ON CONFLICT DO NOTHING";
+    let record = Query::new(RECORD)
+        .bind(&address.tenant)
+        .bind(&address.vim_id)
+        .bind(&address.endpoint)
+        .bind(&address.proxy);
+    execute(db, &record).map(drop)
 }
 
 /// The addresses of all VIMs, and of all connections in requests.
-async fn in_use(
-    connection: &mut SqliteConnection,
-    keys: &SecretKeys,
-) -> Done<Vec<UncheckedAddress>> {
-    let vims: Vec<(String, String)> = query_as("SELECT tenant, vim FROM vims")
-        .fetch_all(&mut *connection)
-        .await?;
+fn in_use(db: &Connection, keys: &SecretKeys) -> Done<Vec<UncheckedAddress>> {
+    let vims: Vec<(String, String)> = all(db, &Query::new("SELECT tenant, vim FROM vims"))?;
     let mut found = Vec::new();
     for (tenant, vim) in vims {
         let vim: vnfm_types::Vim = serde_json::from_str(&vim)?;
@@ -193,16 +188,13 @@ async fn in_use(
     }
     for (table, column) in [("instances", "deployment"), ("ops", "request")] {
         let ids = format!("SELECT id FROM {table} WHERE {column} IS NOT NULL");
-        let ids: Vec<(String,)> = query_as(AssertSqlSafe(ids))
-            .fetch_all(&mut *connection)
-            .await?;
+        let ids: Vec<(String,)> = all(db, &Query::new(ids))?;
         let row = format!("SELECT tenant, {column} FROM {table} WHERE id = $1");
         for (id,) in ids {
-            let (tenant, sealed): (String, String) = query_as(AssertSqlSafe(row.clone()))
-                .bind(&id)
-                .fetch_one(&mut *connection)
-                .await?;
-            found.extend(of_request(&tenant, &*keys.unseal(Some(&sealed))?));
+            let row: Option<(String, String)> = first(db, &Query::new(row.clone()).bind(id))?;
+            if let Some((tenant, sealed)) = row {
+                found.extend(of_request(&tenant, &*keys.unseal(Some(&sealed))?));
+            }
         }
     }
     Ok(found)
@@ -225,7 +217,6 @@ fn of_request(tenant: &str, request: &Value) -> Vec<UncheckedAddress> {
 ///
 /// `Unavailable` if it cannot be read.
 pub fn unchecked_addresses_of_database(path: &Path) -> Result<Vec<UncheckedAddress>, StoreError> {
-    const RECORDED: &str = "SELECT tenant, vim_id, endpoint, proxy FROM kept_addresses";
     const REGISTERED: &str = "
         SELECT tenant, id, COALESCE(json_extract(vim, '$.interfaceInfo.endpoint'), ''),
             COALESCE(json_extract(vim, '$.extra.proxy'), '') FROM vims";
@@ -233,26 +224,17 @@ pub fn unchecked_addresses_of_database(path: &Path) -> Result<Vec<UncheckedAddre
         return Ok(Vec::new());
     }
     let read = || -> Done<Vec<UncheckedAddress>> {
-        let db = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        let version: i64 = db.query_row(
-            "SELECT COALESCE(MAX(version), 0) FROM schema_version",
-            [],
-            |row| row.get(0),
-        )?;
-        let mut statement = db.prepare(if version < SINCE {
-            REGISTERED
-        } else {
-            RECORDED
-        })?;
-        let rows = statement.query_map([], |row| {
-            Ok(UncheckedAddress {
-                tenant: row.get(0)?,
-                vim_id: row.get(1)?,
-                endpoint: row.get(2)?,
-                proxy: row.get(3)?,
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let db = open_file(path, Access::Read)?;
+        let version = Query::new("SELECT COALESCE(MAX(version), 0) FROM schema_version");
+        let version: i64 = one(&db, &version)?;
+        listed(
+            &db,
+            if version < SINCE {
+                REGISTERED
+            } else {
+                RECORDED
+            },
+        )
     };
     read().map_err(|fault: Fault| fault.with_action("list the addresses that remain allowed"))
 }

@@ -14,7 +14,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vnfm_core::ports::{SecretJson, SecretSealer, StoreError};
+use vnfm_core::ports::{KeyLocation, SecretJson, SecretSealer, StoreError};
 use zeroize::Zeroizing;
 
 /// The keys that seal secrets. `Debug` hides them.
@@ -40,15 +40,6 @@ pub(crate) struct ProviderLocation {
     pub(crate) key_type: String,
     /// The key's id at the provider.
     pub(crate) secret_uuid: String,
-}
-
-/// Where keys may be stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyLocation {
-    /// In the key file.
-    File,
-    /// With the [`SecretSealer`].
-    Sealer,
 }
 
 impl std::fmt::Debug for SecretKeys {
@@ -177,7 +168,7 @@ impl SecretKeys {
             .as_ref()
     }
 
-    /// The `key_type` of the key with a fingerprint (see [`SealedBy`](crate::SealedBy)), and its id at the provider.
+    /// The `key_type` of the key with a fingerprint (see [`SealedBy`](vnfm_core::ports::SealedBy)), and its id at the provider.
     pub(crate) fn locate(&self, fingerprint: &str) -> (String, Option<String>) {
         match self.keys.iter().find(|key| key.fingerprint == fingerprint) {
             None => ("missing".to_owned(), None),

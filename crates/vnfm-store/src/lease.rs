@@ -4,8 +4,7 @@
 //! it can no longer change anything.
 
 use crate::fault::Done;
-use crate::write::{Statement, Writing, count, number};
-use rusqlite::Connection;
+use crate::statement::{Query, Statement};
 use std::time::Duration;
 use vnfm_core::ports::{Claim, Fence, StoreError};
 use vnfm_types::CancelMode;
@@ -30,66 +29,63 @@ const RENEW: &str = "
     WHERE id = $1 AND epoch = $2 AND driven = 1
     RETURNING cancel";
 
-/// Claims `op_id`, or the oldest operation, if it must be driven and has no valid lease.
-pub(crate) fn claim(
-    db: &Connection,
-    owner: &str,
-    lease: Duration,
-    op_id: Option<&str>,
-) -> Done<Option<Claim>> {
+/// Takes over the leases of all owners with a higher epoch, so that their writes are refused from now on. The new owner
+/// drives nothing yet: its leases end at once, and anyone in this process may claim the operations. Only for a caller that
+/// knows that every former owner is dead; elsewhere a lease ends by itself.
+pub(crate) fn take_over(owner: &str) -> Statement {
+    const TAKE_OVER: &str = "
+        UPDATE ops SET owner = $1, epoch = epoch + 1, lease_until = 0 WHERE owner IS NOT NULL AND driven = 1";
+    Statement::new(TAKE_OVER).bind(owner)
+}
+
+/// Claims `op_id`, or the oldest operation, if it must be driven and has no valid lease. [`claimed`] reads its row.
+pub(crate) fn claim(owner: &str, lease: Duration, op_id: Option<&str>) -> Query {
     let sql = if op_id.is_some() {
         CLAIM_ONE
     } else {
         CLAIM_ANY
     };
-    let claimed = Statement::on(db, sql)
-        .bind(owner)
-        .bind(millis(lease))
-        .bind(op_id)
-        .rows()?;
-    Ok(claimed
-        .into_iter()
-        .next()
-        .map(|(tenant, op_id, epoch)| Claim {
-            tenant,
-            fence: Fence {
-                op_id,
-                epoch: count(epoch),
-            },
-        }))
+    Query::new(sql).bind(owner).bind(millis(lease)).bind(op_id)
 }
 
-/// Extends the lease; returns the requested cancel mode, if any.
-pub(crate) fn renew(db: &Connection, fence: &Fence, lease: Duration) -> Done<Option<CancelMode>> {
-    let renew = Statement::on(db, RENEW)
+pub(crate) fn claimed((tenant, op_id, epoch): (String, String, i64)) -> Claim {
+    Claim {
+        tenant,
+        fence: Fence {
+            op_id,
+            epoch: u64::try_from(epoch).unwrap_or_default(),
+        },
+    }
+}
+
+/// Extends the lease. [`renewed`] reads its row: the requested cancel mode, if any.
+pub(crate) fn renew(fence: &Fence, lease: Duration) -> Query {
+    Query::new(RENEW)
         .bind(&fence.op_id)
-        .bind(number(fence.epoch));
-    match renew.bind(millis(lease)).value::<Option<String>>()? {
-        Some(cancel) => cancel_mode(cancel.as_deref()),
+        .bind(fence.epoch)
+        .bind(millis(lease))
+}
+
+pub(crate) fn renewed(fence: &Fence, row: Option<(Option<String>,)>) -> Done<Option<CancelMode>> {
+    match row {
+        Some((cancel,)) => cancel_mode(cancel.as_deref()),
         None => Err(lost(fence).into()),
     }
 }
 
 /// Releases the lease, if it is still held.
-pub(crate) fn release(db: &Connection, fence: &Fence) -> Done<()> {
+pub(crate) fn release(fence: &Fence) -> Statement {
     const RELEASE: &str = "UPDATE ops SET owner = NULL, lease_until = 0 WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL";
-    Statement::on(db, RELEASE)
-        .bind(&fence.op_id)
-        .bind(number(fence.epoch))
-        .run()
+    Statement::new(RELEASE).bind(&fence.op_id).bind(fence.epoch)
 }
 
-/// The first statement of a transaction under a fence.
-pub(crate) fn check(writing: &Writing<'_>, fence: &Fence) -> Done<()> {
-    let held = writing
-        .statement("SELECT epoch FROM ops WHERE id = $1 AND epoch = $2")
+/// The first statement of a transaction under a fence: the operation still has its epoch, and nobody claims it before the
+/// commit.
+pub(crate) fn held(fence: &Fence) -> Statement {
+    Statement::new("SELECT epoch FROM ops WHERE id = $1 AND epoch = $2")
         .bind(&fence.op_id)
-        .bind(number(fence.epoch));
-    if held.found()? {
-        Ok(())
-    } else {
-        Err(lost(fence).into())
-    }
+        .bind(fence.epoch)
+        .held_or(lost(fence))
 }
 
 /// A stored cancel mode.

@@ -1,41 +1,39 @@
 //! Store port: SQLite with journal, leases, outbox, and sealed secrets.
 //!
 //! ```text
-//! SqliteStore::open ─ lock ─ check log ─ check database ─ migrate schema ─ check keys ─ release leases of a dead process
-//!   write(fence, changes)   the fence, then each change as one conditional statement: all or none
+//! SqliteStore::open ─ lock ─ check log ─ check database ─ migrate schema ─ check keys ─ take over leases of a dead process
+//!   write(fence, changes)   the fence, then the statements of each change: all or none
 //!   claim / renew / release by the clock of the database
 //!     … concurrent calls share one BEGIN IMMEDIATE and one fsync, each under its own savepoint
-//!   everything else         reads, on separate connections
+//!   everything else         queries, on separate threads
 //! ```
+//! Three floors; each imports only those below it:
 //!
-//! | module | content |
-//! |---|---|
-//! | `process_lock` | the lock on the file |
-//! | `files`, `leftovers` | which files must exist, and which are leftovers of a crash |
-//! | `integrity` | the integrity check of the database |
-//! | `sqlite` | connections, and the [`Store`](vnfm_core::ports::Store) trait itself |
-//! | `group` | the writer thread: group commit |
-//! | `wal` | checks that the write-ahead log has all acknowledged transactions |
-//! | `schema` | numbered migrations |
-//! | `write` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
-//! | `read` | converts rows to records |
-//! | `usage` | resources counted per tenant |
-//! | `filter`, `dialect` | list filters as SQL; this database's JSON functions |
-//! | `visibility` | visibility rules of lists as SQL |
-//! | `lease` | leases of operations |
-//! | `vim_cache` | cached VIM records |
-//! | `kept_addresses` | VIM addresses from before addresses were checked, which remain allowed |
-//! | `keys`, `key_provider`, `rotate` | the keys that encrypt secrets, and where they are stored; secrets are encrypted only here |
-//! | `backup` | backup and restore |
-//! | `statistics` | statistics and a write probe, for monitoring |
-//! | `retention` | retention of finished operations, logs and events |
-//! | `packages` | package files, in a folder next to the database |
+//! | floor | module | content |
+//! |---|---|---|
+//! | store | `sqlite` | opening; the [`Store`](vnfm_core::ports::Store) trait and the ports for the care of a store |
+//! | pure | `write` | the statements of each [`Change`](vnfm_core::ports::Change), with its conditions |
+//! | | `read` | queries, and how their rows become records |
+//! | | `lease`, `usage`, `kept_addresses` | leases; resources counted per tenant; addresses from before they were checked |
+//! | | `filter`, `visibility`, `dialect` | list filters and visibility rules as SQL; this database's JSON functions |
+//! | tasks | `opening`, `schema`, `upgrade` | first transactions, numbered migrations, rows of older versions |
+//! | | `retention`, `statistics`, `recovery` | removal of old rows; counts; the mark of a restored database |
+//! | | `backup` | backup and restore |
+//! | | `rotate`, `key_provider`, `keys` | the keys that encrypt secrets, and where they are stored; secrets are encrypted only here |
+//! | executor | `statement`, `refusals` | queries and statements as data |
+//! | | `database`, `group`, `readers` | the writing thread with group commit; the reading threads |
+//! | | `executor`, `location` | runs queries and statements on SQLite; its connections |
+//! | files | `process_lock`, `files`, `leftovers` | the lock on the file; which files must exist, and which are left by a crash |
+//! | | `wal`, `integrity` | checks that the log has all acknowledged transactions, and that the database is intact |
+//! | | `packages` | package files, in a folder next to the database |
 //!
 //! The SQL is also valid for PostgreSQL, where transactions would have to be SERIALIZABLE. What differs is in `schema`
-//! (the view `clock`), in `dialect` (JSON) and in `sqlite` (connections).
+//! (the view `clock`), in `dialect` (JSON) and in the executor.
 
 mod backup;
+mod database;
 mod dialect;
+mod executor;
 mod fault;
 mod files;
 mod filter;
@@ -47,14 +45,19 @@ mod keys;
 mod lease;
 mod leftovers;
 mod location;
+mod opening;
 mod packages;
 mod process_lock;
 mod quotas;
 mod read;
+mod readers;
+mod recovery;
+mod refusals;
 mod retention;
 mod rotate;
 mod schema;
 mod sqlite;
+mod statement;
 mod statistics;
 mod upgrade;
 mod usage;
@@ -63,14 +66,13 @@ mod visibility;
 mod wal;
 mod write;
 
-pub use backup::{Recovery, Restored, restore, restore_with};
+pub use backup::{Restored, restore, restore_with};
 pub use files::{accept_loss, check_files};
 pub use kept_addresses::{UncheckedAddress, unchecked_addresses_of_database};
-pub use key_provider::SealedBy;
-pub use keys::{KeyLocation, SecretKeys};
+pub use keys::SecretKeys;
 pub use leftovers::{Folder, remove_leftovers_in};
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};
-pub use quotas::QuotaLimits;
-pub use retention::{Pruned, Retention};
-pub use sqlite::SqliteStore;
-pub use statistics::{Statistics, VimExpiry};
+pub use sqlite::{SqliteStore, StoreBackups};
+pub use vnfm_core::ports::{
+    KeyLocation, Pruned, QuotaLimits, Recovery, Retention, SealedBy, Statistics, VimExpiry,
+};

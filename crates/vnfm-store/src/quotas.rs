@@ -1,11 +1,7 @@
 //! Quotas: each change that adds a counted resource is followed, in the same transaction, by the condition that the
 //! tenant is within its quota. So quotas hold for every kind of write, including future ones, and under concurrency.
 
-use std::sync::Arc;
-use vnfm_core::ports::{Change, QuotaResource};
-
-/// A tenant's limit for a resource; `None` if unlimited.
-pub type QuotaLimits = Arc<dyn Fn(&str, QuotaResource) -> Option<u64> + Send + Sync>;
+use vnfm_core::ports::{Change, QuotaLimits, QuotaResource};
 
 /// The quotas of all tenants.
 pub(crate) struct Quotas(QuotaLimits);

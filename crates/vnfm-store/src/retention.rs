@@ -12,62 +12,18 @@
 //! transactions, so that other writes get their turn. The file does not shrink: freed pages are reused, and a backup is
 //! compact.
 
+use crate::database::Database;
 use crate::dialect;
+use crate::executor::{execute, one, transaction};
 use crate::fault::Done;
-use crate::sqlite::SqliteStore;
-use crate::write::count;
+use crate::statement::Query;
 use jiff::Timestamp;
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{AssertSqlSafe, Connection as _, query, query_scalar};
+use rusqlite::Connection;
 use std::time::Duration;
-use vnfm_core::ports::StoreError;
+use vnfm_core::ports::{Pruned, Retention, StoreError};
 
-const DAY: Duration = Duration::from_hours(24);
 /// Operations or notifications per transaction.
 const BATCH: i64 = 500;
-
-/// The retention time of each kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Retention {
-    /// Ended operation occurrences. Default one year.
-    pub op_occs: Duration,
-    /// Journals and checkpoints of ended operations. Default 90 days.
-    pub journal: Duration,
-    /// Logs of ended operations. Default 30 days.
-    pub logs: Duration,
-    /// Notifications. Default 30 days.
-    pub outbox: Duration,
-    /// Audit entries. Default one year.
-    pub audit: Duration,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        let (year, month) = (365 * DAY, 30 * DAY);
-        Self {
-            op_occs: year,
-            journal: 90 * DAY,
-            logs: month,
-            outbox: month,
-            audit: year,
-        }
-    }
-}
-
-/// The number of rows removed, or to be removed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Operation occurrences.
-    pub op_occs: u64,
-    /// Rows of journals and checkpoints.
-    pub journal: u64,
-    /// Lines of logs.
-    pub log_lines: u64,
-    /// Notifications.
-    pub notifications: u64,
-    /// Audit entries.
-    pub audit: u64,
-}
 
 /// One kind: how to count it, and how to remove what belongs to the operations after `$2` up to `$3`; `$1` is the time
 /// before which rows are removed.
@@ -119,6 +75,7 @@ const OPS: Kind = Kind {
 };
 
 /// The times before which rows are removed.
+#[derive(Clone)]
 struct Before {
     op_occs: String,
     journal: String,
@@ -127,172 +84,146 @@ struct Before {
     audit: String,
 }
 
-impl SqliteStore {
-    /// Removes what is older at `now` than `retention` keeps; with `dry_run` only counts it.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails; rows removed until then stay removed.
-    pub async fn prune(
-        &self,
-        retention: &Retention,
-        now: Timestamp,
-        dry_run: bool,
-    ) -> Result<Pruned, StoreError> {
-        let before = Before {
-            op_occs: before(now, retention.op_occs),
-            journal: before(now, retention.journal.min(retention.op_occs)),
-            logs: before(now, retention.logs.min(retention.op_occs)),
-            outbox: before(now, retention.outbox),
-            audit: before(now, retention.audit),
-        };
-        if dry_run {
-            let counted = counted(&mut *self.reader().await, &before).await;
-            return counted.map_err(|e| e.with_action("count rows past their retention time"));
-        }
-        let mut pruned = Pruned::default();
-        let mut after = Some(String::new());
-        while let Some(from) = after {
-            let mut connection = self.writer().await;
-            let outcome = remove_ops(&mut connection, &before, &from, &mut pruned).await;
-            after = self.ended(&mut connection, outcome, ACTION).await?;
-        }
-        loop {
-            let mut connection = self.writer().await;
-            let outcome = remove_notifications(&mut connection, &before.outbox).await;
-            match self.ended(&mut connection, outcome, ACTION).await? {
-                0 => break,
-                some => pruned.notifications += some,
-            }
-        }
-        loop {
-            let mut connection = self.writer().await;
-            let outcome = remove_audit(&mut connection, &before.audit).await;
-            match self.ended(&mut connection, outcome, ACTION).await? {
-                0 => break,
-                some => pruned.audit += some,
-            }
-        }
-        let mut connection = self.writer().await;
-        let outcome = measure_audit(&mut connection).await;
-        self.ended(&mut connection, outcome, ACTION).await?;
-        Ok(pruned)
+/// Removes what is older at `now` than `retention` keeps; with `dry_run` only counts it.
+///
+/// # Errors
+///
+/// If the database fails; rows removed until then stay removed.
+pub(crate) async fn prune(
+    database: &Database,
+    retention: &Retention,
+    now: Timestamp,
+    dry_run: bool,
+) -> Result<Pruned, StoreError> {
+    let before = Before {
+        op_occs: before(now, retention.op_occs),
+        journal: before(now, retention.journal.min(retention.op_occs)),
+        logs: before(now, retention.logs.min(retention.op_occs)),
+        outbox: before(now, retention.outbox),
+        audit: before(now, retention.audit),
+    };
+    if dry_run {
+        let action = "count rows past their retention time";
+        return database.read(action, move |db| counted(db, &before)).await;
     }
+    let mut pruned = remove_ops(database, &before).await?;
+    pruned.notifications = remove_all(database, &before.outbox, remove_notifications).await?;
+    pruned.audit = remove_all(database, &before.audit, remove_audit).await?;
+    database
+        .task(ACTION, |writer| measure_audit(&writer.db))
+        .await?;
+    Ok(pruned)
 }
 
 const ACTION: &str = "remove rows past their retention time";
 
-async fn counted(connection: &mut SqliteConnection, before: &Before) -> Done<Pruned> {
-    let mut found = [0; 6];
+/// Repeats `batch`, which removes rows of before a time, until nothing is left. Returns the number of removed rows.
+async fn remove_all(
+    database: &Database,
+    before: &str,
+    batch: fn(&Connection, &str) -> Done<u64>,
+) -> Result<u64, StoreError> {
+    let mut removed = 0;
+    loop {
+        let before = before.to_owned();
+        let task = database.task(ACTION, move |writer| batch(&writer.db, &before));
+        match task.await? {
+            0 => return Ok(removed),
+            some => removed += some,
+        }
+    }
+}
+
+fn counted(db: &Connection, before: &Before) -> Done<Pruned> {
+    let rows = |sql: &'static str, before: &str| count(db, Query::new(sql).bind(before));
     let outbox = "SELECT COUNT(*) FROM outbox WHERE at < $1";
     let audit = format!("SELECT COUNT(*) FROM audit WHERE {} < $1", entry_at());
-    let kinds = [
-        (LOG.count, &before.logs),
-        (CHECKPOINTS.count, &before.journal),
-        (JOURNAL.count, &before.journal),
-        (OPS.count, &before.op_occs),
-        (outbox, &before.outbox),
-        (&audit, &before.audit),
-    ];
-    for (place, (sql, before)) in found.iter_mut().zip(kinds) {
-        let rows: i64 = query_scalar(AssertSqlSafe(sql))
-            .bind(before)
-            .fetch_one(&mut *connection)
-            .await?;
-        *place = count(rows);
-    }
-    let [
-        log_lines,
-        checkpoints,
-        journal,
-        op_occs,
-        notifications,
-        audit,
-    ] = found;
     Ok(Pruned {
-        op_occs,
-        journal: checkpoints + journal,
-        log_lines,
-        notifications,
-        audit,
+        op_occs: rows(OPS.count, &before.op_occs)?,
+        journal: rows(CHECKPOINTS.count, &before.journal)? + rows(JOURNAL.count, &before.journal)?,
+        log_lines: rows(LOG.count, &before.logs)?,
+        notifications: rows(outbox, &before.outbox)?,
+        audit: count(db, Query::new(audit).bind(&before.audit))?,
     })
 }
 
-/// Removes rows of the next operations after `from`, in order of id. Returns the id to continue from, if any.
-async fn remove_ops(
-    connection: &mut SqliteConnection,
-    before: &Before,
-    from: &str,
-    pruned: &mut Pruned,
-) -> Done<Option<String>> {
-    const NEXT: &str = "
-        SELECT MAX(id) FROM (SELECT id FROM ops WHERE id > $1 ORDER BY id LIMIT $2) AS batch";
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let until: Option<String> = query_scalar(NEXT)
-        .bind(from)
-        .bind(BATCH)
-        .fetch_one(&mut *tx)
-        .await?;
-    let Some(until) = until else { return Ok(None) };
-    let range = |before| [before, from, until.as_str()];
-    pruned.log_lines += remove(&mut tx, &LOG, range(&before.logs)).await?;
-    pruned.journal += remove(&mut tx, &CHECKPOINTS, range(&before.journal)).await?;
-    pruned.journal += remove(&mut tx, &JOURNAL, range(&before.journal)).await?;
-    pruned.op_occs += remove(&mut tx, &OPS, range(&before.op_occs)).await?;
-    tx.commit().await?;
-    Ok(Some(until))
+fn count(db: &Connection, query: Query) -> Done<u64> {
+    let rows: i64 = one(db, &query)?;
+    Ok(u64::try_from(rows).unwrap_or_default())
 }
 
-async fn remove(connection: &mut SqliteConnection, kind: &Kind, at: [&str; 3]) -> Done<u64> {
-    let removed = query(kind.remove)
-        .bind(at[0])
-        .bind(at[1])
-        .bind(at[2])
-        .execute(connection);
-    Ok(removed.await?.rows_affected())
+/// Removes what belongs to old operations, one batch of operations after the other, in order of id.
+async fn remove_ops(database: &Database, before: &Before) -> Result<Pruned, StoreError> {
+    let mut pruned = Pruned::default();
+    let mut from = String::new();
+    loop {
+        let before = before.clone();
+        let batch = database.task(ACTION, move |writer| {
+            remove_ops_after(&writer.db, &before, &from)
+        });
+        let Some((until, removed)) = batch.await? else {
+            return Ok(pruned);
+        };
+        from = until;
+        pruned.log_lines += removed.log_lines;
+        pruned.journal += removed.journal;
+        pruned.op_occs += removed.op_occs;
+    }
+}
+
+/// Removes rows of the next operations after `from`. Returns the last of them; `None` if there are no more.
+fn remove_ops_after(
+    db: &Connection,
+    before: &Before,
+    from: &str,
+) -> Done<Option<(String, Pruned)>> {
+    const NEXT: &str = "
+        SELECT MAX(id) FROM (SELECT id FROM ops WHERE id > $1 ORDER BY id LIMIT $2) AS batch";
+    transaction(db, |db| {
+        let until: Option<String> = one(db, &Query::new(NEXT).bind(from).bind(BATCH))?;
+        let Some(until) = until else { return Ok(None) };
+        let remove = |kind: &Kind, before: &str| {
+            let remove = Query::new(kind.remove).bind(before).bind(from);
+            execute(db, &remove.bind(&until))
+        };
+        let removed = Pruned {
+            log_lines: remove(&LOG, &before.logs)?,
+            journal: remove(&CHECKPOINTS, &before.journal)? + remove(&JOURNAL, &before.journal)?,
+            op_occs: remove(&OPS, &before.op_occs)?,
+            ..Pruned::default()
+        };
+        Ok(Some((until, removed)))
+    })
 }
 
 /// Removes the oldest notifications; the counter keeps the highest number ever assigned.
-async fn remove_notifications(connection: &mut SqliteConnection, before: &str) -> Done<u64> {
+fn remove_notifications(db: &Connection, before: &str) -> Done<u64> {
     const REMEMBER: &str = "
         UPDATE counters SET value = (SELECT MAX(seq) FROM outbox)
         WHERE name = 'outbox' AND value < (SELECT MAX(seq) FROM outbox)";
     const REMOVE: &str = "
         DELETE FROM outbox WHERE at < $1 AND seq < (SELECT MIN(seq) FROM outbox) + $2";
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    query(REMEMBER).execute(&mut *tx).await?;
-    let pruned = query(REMOVE)
-        .bind(before)
-        .bind(BATCH)
-        .execute(&mut *tx)
-        .await?
-        .rows_affected();
-    if pruned > 0 {
-        tx.commit().await?;
-    }
-    Ok(pruned)
+    transaction(db, |db| {
+        execute(db, &Query::new(REMEMBER))?;
+        execute(db, &Query::new(REMOVE).bind(before).bind(BATCH))
+    })
 }
 
 /// Removes the oldest entries; their numbering continues in `counters`.
-async fn remove_audit(connection: &mut SqliteConnection, before: &str) -> Done<u64> {
+fn remove_audit(db: &Connection, before: &str) -> Done<u64> {
     let sql = format!(
         "DELETE FROM audit WHERE seq < (SELECT MIN(seq) FROM audit) + $2 AND {} < $1",
         entry_at()
     );
-    let removed = query(AssertSqlSafe(sql))
-        .bind(before)
-        .bind(BATCH)
-        .execute(connection);
-    Ok(removed.await?.rows_affected())
+    execute(db, &Query::new(sql).bind(before).bind(BATCH))
 }
 
 /// Recounts the size of each tenant's audit.
-async fn measure_audit(connection: &mut SqliteConnection) -> Done<()> {
+fn measure_audit(db: &Connection) -> Done<()> {
     const MEASURE: &str = "
         UPDATE audit_sizes SET bytes =
             COALESCE((SELECT SUM(LENGTH(entry)) FROM audit WHERE audit.tenant = audit_sizes.tenant), 0)";
-    query(MEASURE).execute(connection).await?;
-    Ok(())
+    execute(db, &Query::new(MEASURE)).map(drop)
 }
 
 /// The SQL for an audit entry's time.

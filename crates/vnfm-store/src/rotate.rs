@@ -7,12 +7,16 @@
 //! A crash in between leaves keys that unseal everything; the next rotation or migration continues from there.
 //! Operations continue meanwhile: they wait for one batch at most.
 
-use crate::fault::{Done, Fault};
-use crate::keys::{KeyLocation, SecretKeys};
-use crate::sqlite::SqliteStore;
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{AssertSqlSafe, Connection as _, query, query_as};
-use vnfm_core::ports::StoreError;
+use crate::database::Database;
+use crate::executor::{all, execute, transaction};
+use crate::fault::Done;
+use crate::files::checkpoint_log;
+use crate::group::Writer;
+use crate::key_provider::{create_key, location, record, remove_others, sealer_of};
+use crate::keys::{Key, SecretKeys};
+use crate::statement::Query;
+use rusqlite::Connection;
+use vnfm_core::ports::{KeyLocation, SealedBy, StoreError};
 
 /// A column with sealed texts: SQL to find those not sealed with the key `$1`, and to replace one.
 struct Sealed {
@@ -83,93 +87,107 @@ const TEXTS: [&str; 10] = [
 ];
 
 /// Number of texts sealed with each key, by fingerprint.
-pub(crate) async fn counted(connection: &mut SqliteConnection) -> Done<Vec<(String, i64)>> {
+fn counted(db: &Connection) -> Done<Vec<(String, i64)>> {
     let sql = format!(
         "SELECT substr(sealed, 1, 8), COUNT(*) FROM ({}) AS texts
         WHERE sealed IS NOT NULL GROUP BY substr(sealed, 1, 8) ORDER BY 1",
         TEXTS.join(" UNION ALL ")
     );
-    Ok(query_as(AssertSqlSafe(sql)).fetch_all(connection).await?)
+    all(db, &Query::new(sql))
 }
 
-impl SqliteStore {
-    /// Seals everything with a new key and removes the old keys. Returns the number of resealed texts. Until it is
-    /// reopened, the store still unseals with the old keys too.
-    ///
-    /// # Errors
-    ///
-    /// `Unavailable` if the disk fails, `Keys` if the key provider fails, `Broken` if a row cannot be unsealed. The old
-    /// keys then stay, and the next rotation continues.
-    pub async fn rotate(&self) -> Result<u64, StoreError> {
-        let _guard = self.lock_rotation().await;
-        self.seal_with_new(self.key_location()).await?;
-        self.reseal_all().await
-    }
-
-    /// Seals everything with a key stored in another location and removes the keys elsewhere. Returns the number of
-    /// resealed texts. Continues an interrupted migration; does nothing if all keys are at that location.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::rotate`].
-    pub async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError> {
-        let _guard = self.lock_rotation().await;
-        if self.key_location() != to {
-            self.seal_with_new(to).await?;
+/// The number of values sealed with each key.
+pub(crate) async fn sealed_by(database: &Database) -> Result<Vec<SealedBy>, StoreError> {
+    let counted = database.read("count sealed values", counted).await?;
+    let keys = database.keys();
+    let describe = |(fingerprint, values): (String, i64)| {
+        let (key_type, secret_uuid) = keys.locate(&fingerprint);
+        let seals = keys.fingerprint() == fingerprint;
+        SealedBy {
+            fingerprint,
+            key_type,
+            secret_uuid,
+            values: u64::try_from(values).unwrap_or_default(),
+            seals,
         }
-        self.reseal_all().await
-    }
+    };
+    Ok(counted.into_iter().map(describe).collect())
+}
 
-    /// Seals every text with the first key, then removes the other keys.
-    async fn reseal_all(&self) -> Result<u64, StoreError> {
-        let keys = self.keys();
-        let mut resealed = 0;
-        for sealed in &SEALED {
-            loop {
-                let mut writer = self.writer().await;
-                let batch = reseal(&mut writer, &keys, sealed).await;
-                let batch = self
-                    .ended(&mut writer, batch, "seal secrets with a new key")
-                    .await?;
-                if batch == 0 {
-                    break;
-                }
-                resealed += batch;
+/// Creates a key at `location` and seals with it from now on.
+pub(crate) async fn seal_with_new(
+    database: &Database,
+    location: KeyLocation,
+) -> Result<(), StoreError> {
+    let key = match location {
+        KeyLocation::File => Key::generate(),
+        KeyLocation::Sealer => {
+            create_key(&sealer_of(&database.keys())?, &database.installation_id).await?
+        }
+    };
+    // In the writing thread, which seals everything: nothing is sealed with the previous key from then on.
+    let begin = move |writer: &mut Writer| {
+        let keys = writer.shared.keys().with_first(key.clone());
+        if location == KeyLocation::File {
+            keys.save(usize::MAX)?;
+        }
+        record(&writer.db, &key)?;
+        writer.set_keys(keys);
+        Ok(())
+    };
+    database.task("record the location of the key", begin).await
+}
+
+/// Seals every text with the first key, then removes the other keys.
+pub(crate) async fn reseal_all(database: &Database) -> Result<u64, StoreError> {
+    let mut resealed = 0;
+    for sealed in &SEALED {
+        loop {
+            let batch = |writer: &mut Writer| reseal(&writer.db, &writer.shared.keys(), sealed);
+            match database.task("seal secrets with a new key", batch).await? {
+                0 => break,
+                some => resealed += some,
             }
         }
-        // Texts sealed with the old key must leave the log too.
-        if !self.try_fold().await? {
-            tracing::warn!(
-                "the database is being read: secrets sealed with the old key remain in the write-ahead log for a while"
-            );
-        }
-        self.drop_other_keys().await?;
-        tracing::info!(resealed, place = ?self.key_location(), "secrets are sealed with a new key");
-        Ok(resealed)
     }
+    // Texts sealed with the old key must leave the log too.
+    if !checkpoint_log(database).await? {
+        tracing::warn!(
+            "the database is being read: secrets sealed with the old key remain in the write-ahead log for a while"
+        );
+    }
+    drop_other_keys(database).await?;
+    tracing::info!(resealed, place = ?location(database), "secrets are sealed with a new key");
+    Ok(resealed)
 }
 
 /// Reseals one batch; returns its number of texts.
-async fn reseal(
-    connection: &mut SqliteConnection,
-    keys: &SecretKeys,
-    sealed: &Sealed,
-) -> Done<u64> {
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let found: Vec<Found> = query_as(sealed.find)
-        .bind(keys.fingerprint())
-        .fetch_all(&mut *tx)
+fn reseal(db: &Connection, keys: &SecretKeys, sealed: &Sealed) -> Done<u64> {
+    transaction(db, |db| {
+        let find = Query::new(sealed.find).bind(keys.fingerprint());
+        let found: Vec<Found> = all(db, &find)?;
+        let mut replaced = 0;
+        for (first, second, third, text) in found {
+            let replace = Query::new(sealed.replace)
+                .bind(keys.reseal(&text)?)
+                .bind(first)
+                .bind(second)
+                .bind(third);
+            replaced += execute(db, &replace)?;
+        }
+        Ok(replaced)
+    })
+}
+
+/// Removes all keys but the first from the key file and from the database's records; nothing is sealed with them any
+/// more.
+async fn drop_other_keys(database: &Database) -> Result<(), StoreError> {
+    let keys = database.keys();
+    keys.save(1)?;
+    let remove = move |writer: &mut Writer| remove_others(&writer.db, &keys);
+    database
+        .task("record which keys are needed", remove)
         .await?;
-    let mut replaced = 0;
-    for (first, second, third, text) in found {
-        let resealed = keys.reseal(&text)?;
-        let row = query(sealed.replace)
-            .bind(resealed)
-            .bind(&first)
-            .bind(&second)
-            .bind(&third);
-        replaced += row.execute(&mut *tx).await?.rows_affected();
-    }
-    tx.commit().await.map_err(Fault::from)?;
-    Ok(replaced)
+    database.shared.vims.forget();
+    Ok(())
 }

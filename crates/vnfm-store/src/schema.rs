@@ -1,9 +1,10 @@
 //! Numbered migrations. Each is one transaction, applied once, in order; a database that a newer binary wrote is
 //! refused before anything is written to it.
 
+use crate::executor::{execute, first, one, transaction};
 use crate::fault::{Done, Fault};
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection as _, raw_sql};
+use crate::statement::Query;
+use rusqlite::Connection;
 use vnfm_core::ports::StoreError;
 
 /// One migration: its number, and its SQL.
@@ -88,40 +89,29 @@ const GROUND: &str = "
     CREATE VIEW IF NOT EXISTS clock AS SELECT CAST(unixepoch('subsec') * 1000 AS BIGINT) AS now_ms";
 
 /// Brings the database to the newest of `migrations`.
-pub(crate) async fn migrate(
-    connection: &mut SqliteConnection,
-    migrations: &[Migration],
-) -> Done<()> {
-    refuse_newer(connection, migrations).await?;
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    raw_sql(GROUND).execute(&mut *tx).await?;
-    tx.commit().await?;
+pub(crate) fn migrate(db: &Connection, migrations: &[Migration]) -> Done<()> {
+    const APPLIED: &str =
+        "INSERT INTO schema_version (version, applied_at) VALUES ($1, CURRENT_TIMESTAMP)";
+    refuse_newer(db, migrations)?;
+    transaction(db, |db| Ok(db.execute_batch(GROUND)?))?;
     for migration in migrations {
-        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-        if version(&mut tx).await? < migration.number {
-            raw_sql(migration.sql)
-                .execute(&mut *tx)
-                .await
-                .map_err(|error| {
-                    let number = migration.number;
-                    Fault::from(error)
-                        .with_action(&format!("apply migration {number} to the database"))
-                })?;
-            sqlx::query(
-                "INSERT INTO schema_version (version, applied_at) VALUES ($1, CURRENT_TIMESTAMP)",
-            )
-            .bind(migration.number)
-            .execute(&mut *tx)
-            .await?;
-            tx.commit().await?;
-        }
+        transaction(db, |db| {
+            if version(db)? >= migration.number {
+                return Ok(());
+            }
+            db.execute_batch(migration.sql).map_err(|error| {
+                let number = migration.number;
+                Fault::from(error).with_action(&format!("apply migration {number} to the database"))
+            })?;
+            execute(db, &Query::new(APPLIED).bind(migration.number)).map(drop)
+        })?;
     }
     Ok(())
 }
 
-async fn refuse_newer(connection: &mut SqliteConnection, migrations: &[Migration]) -> Done<()> {
+fn refuse_newer(db: &Connection, migrations: &[Migration]) -> Done<()> {
     let ours = migrations.last().map_or(0, |migration| migration.number);
-    let theirs = version(connection).await?;
+    let theirs = version(db)?;
     if theirs <= ours {
         return Ok(());
     }
@@ -133,29 +123,27 @@ async fn refuse_newer(connection: &mut SqliteConnection, migrations: &[Migration
 }
 
 /// The newest migration applied to the database; 0 for a new one.
-async fn version(connection: &mut SqliteConnection) -> Done<i64> {
-    let known: Option<String> =
-        sqlx::query_scalar("SELECT name FROM sqlite_master WHERE type = 'table' AND name = $1")
-            .bind("schema_version")
-            .fetch_optional(&mut *connection)
-            .await?;
-    if known.is_none() {
-        return Ok(0);
+fn version(db: &Connection) -> Done<i64> {
+    const TABLE: &str =
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'schema_version'";
+    let known: Option<(String,)> = first(db, &Query::new(TABLE))?;
+    match known {
+        None => Ok(0),
+        Some(_) => one(
+            db,
+            &Query::new("SELECT COALESCE(MAX(version), 0) FROM schema_version"),
+        ),
     }
-    Ok(
-        sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM schema_version")
-            .fetch_one(connection)
-            .await?,
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::{MIGRATIONS, Migration, migrate, version};
-    use crate::read::host_key;
-    use sqlx::Connection as _;
-    use sqlx::sqlite::SqliteConnection;
-    use vnfm_core::ports::{HostPin, PinnedHost};
+    use crate::executor::{one, rows};
+    use crate::read::{host_key, pinned};
+    use crate::statement::Query;
+    use rusqlite::Connection;
+    use vnfm_core::ports::{HostPin, PinnedHost, PinnedKey};
 
     const FIRST: Migration = Migration {
         number: 1,
@@ -170,40 +158,42 @@ mod tests {
         sql: "UPDATE a SET y = 0; UPDATE nothing SET y = 0",
     };
 
-    async fn y(connection: &mut SqliteConnection) -> i64 {
-        sqlx::query_scalar("SELECT y FROM a")
-            .fetch_one(connection)
-            .await
-            .unwrap()
+    fn y(db: &Connection) -> i64 {
+        one(db, &Query::new("SELECT y FROM a")).unwrap()
     }
 
-    #[tokio::test]
-    async fn migrations_run_once_in_order_and_keep_existing_rows() {
-        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        migrate(&mut connection, &[FIRST]).await.unwrap();
-        migrate(&mut connection, &[FIRST, SECOND]).await.unwrap();
-        migrate(&mut connection, &[FIRST, SECOND]).await.unwrap();
-        assert_eq!(y(&mut connection).await, 8);
-        assert_eq!(version(&mut connection).await.unwrap(), 2);
+    fn key_of(db: &Connection, pin: &HostPin) -> Option<PinnedKey> {
+        let row = rows(db, &host_key(pin)).unwrap().pop();
+        let found = row.map(|row| pinned(row).unwrap());
+        found.filter(|pinned| !pinned.key.is_empty())
     }
 
-    #[tokio::test]
-    async fn a_failed_migration_changes_nothing() {
-        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        let error = migrate(&mut connection, &[FIRST, SECOND, WRONG])
-            .await
+    #[test]
+    fn migrations_run_once_in_order_and_keep_existing_rows() {
+        let db = Connection::open_in_memory().unwrap();
+        migrate(&db, &[FIRST]).unwrap();
+        migrate(&db, &[FIRST, SECOND]).unwrap();
+        migrate(&db, &[FIRST, SECOND]).unwrap();
+        assert_eq!(y(&db), 8);
+        assert_eq!(version(&db).unwrap(), 2);
+    }
+
+    #[test]
+    fn a_failed_migration_changes_nothing() {
+        let db = Connection::open_in_memory().unwrap();
+        let error = migrate(&db, &[FIRST, SECOND, WRONG])
             .unwrap_err()
             .with_action("open");
         assert!(error.to_string().contains("migration 3"), "{error}");
-        assert_eq!(y(&mut connection).await, 8);
-        assert_eq!(version(&mut connection).await.unwrap(), 2);
+        assert_eq!(y(&db), 8);
+        assert_eq!(version(&db).unwrap(), 2);
     }
 
     /// Old pins have no VIM, and those learned at a login no tenant either. They are kept and apply to hosts of that
     /// name, but new pins, and pins forgotten since, take precedence.
-    #[tokio::test]
-    async fn host_keys_pinned_by_older_versions_still_apply() {
-        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    #[test]
+    fn host_keys_pinned_by_older_versions_still_apply() {
+        let db = Connection::open_in_memory().unwrap();
         let before: Vec<_> = MIGRATIONS.iter().filter(|one| one.number < 12).collect();
         let before: Vec<_> = before
             .iter()
@@ -212,12 +202,12 @@ mod tests {
                 sql: one.sql,
             })
             .collect();
-        migrate(&mut connection, &before).await.unwrap();
-        let pinned = "
+        migrate(&db, &before).unwrap();
+        let old = "
             INSERT INTO host_keys (server_id, instance_id, key)
             VALUES ('server', '', 'AAAA'), ('jump-192.0.2.1', '', 'BBBB')";
-        sqlx::query(pinned).execute(&mut connection).await.unwrap();
-        migrate(&mut connection, MIGRATIONS).await.unwrap();
+        db.execute_batch(old).unwrap();
+        migrate(&db, MIGRATIONS).unwrap();
         let pin = |tenant: &str, host: &str, formerly: &str| HostPin {
             at: PinnedHost {
                 tenant: tenant.into(),
@@ -232,32 +222,26 @@ mod tests {
             pin("other", "192.0.2.1:22", "jump-192.0.2.1"),
         );
         for (pin, key) in [(&server, "AAAA"), (&jump, "BBBB")] {
-            let found = host_key(&mut connection, pin).await.unwrap().unwrap();
+            let found = key_of(&db, pin).unwrap();
             assert_eq!(found.key, key);
             assert_ne!(found.at, pin.at, "it must be pinned again");
         }
         let mine = "INSERT INTO pinned_hosts (tenant, vim_id, host, instance_id, key)
             VALUES ('default', 'vim', 'server', '', 'CCCC')";
-        sqlx::query(mine).execute(&mut connection).await.unwrap();
-        let found = host_key(&mut connection, &server).await.unwrap().unwrap();
+        db.execute_batch(mine).unwrap();
+        let found = key_of(&db, &server).unwrap();
         assert_eq!((found.at, &*found.key), (server.at.clone(), "CCCC"));
         let forgotten = "UPDATE pinned_hosts SET key = '' WHERE tenant = 'default'";
-        sqlx::query(forgotten)
-            .execute(&mut connection)
-            .await
-            .unwrap();
-        assert_eq!(host_key(&mut connection, &server).await.unwrap(), None);
+        db.execute_batch(forgotten).unwrap();
+        assert_eq!(key_of(&db, &server), None);
     }
 
-    #[tokio::test]
-    async fn a_newer_schema_is_refused_and_unchanged() {
-        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        migrate(&mut connection, &[FIRST, SECOND]).await.unwrap();
-        let error = migrate(&mut connection, &[FIRST])
-            .await
-            .unwrap_err()
-            .with_action("open");
+    #[test]
+    fn a_newer_schema_is_refused_and_unchanged() {
+        let db = Connection::open_in_memory().unwrap();
+        migrate(&db, &[FIRST, SECOND]).unwrap();
+        let error = migrate(&db, &[FIRST]).unwrap_err().with_action("open");
         assert!(error.to_string().contains("schema 2"), "{error}");
-        assert_eq!(version(&mut connection).await.unwrap(), 2);
+        assert_eq!(version(&db).unwrap(), 2);
     }
 }

@@ -1,64 +1,55 @@
-//! The database file and its connections; the `Store` trait is in `sqlite/port.rs`.
+//! The store on a database file; the ports that it implements are in `sqlite/port.rs` and `sqlite/admin.rs`.
 //!
-//! There is one writer at a time, so write transactions never conflict: the thread of `group`, or a maintenance task that
-//! holds the writer's lock. Other connections read from snapshots without waiting for the writer. Only one process opens
-//! the file (`process_lock`), so the leases that it finds belong to dead processes.
+//! There is one writer at a time, so write transactions never conflict: the thread of `group`. Other threads read from
+//! snapshots without waiting for it. Only one process opens the file (`process_lock`), so the leases that it finds belong
+//! to dead processes.
 
+use crate::database::{Database, Prepared};
 use crate::fault::{Done, Fault};
 use crate::files::{OpenFiles, refuse_lost, remove_leftovers};
-use crate::group::{Group, Writer, WriterGuard};
+use crate::group::Opened;
 use crate::integrity::Integrity;
 use crate::kept_addresses::{self, KeptAddresses, UncheckedAddress};
 use crate::keys::SecretKeys;
-use crate::location::Location;
+use crate::location::{Access, Location};
 use crate::process_lock::{Lock, create, lock};
-use crate::quotas::{QuotaLimits, Quotas};
-use crate::vim_cache::VimCache;
+use crate::quotas::Quotas;
 use crate::wal::Acknowledged;
-use crate::{key_provider, schema, upgrade, usage, wal, write};
-use sqlx::Connection as _;
-use sqlx::sqlite::SqliteConnection;
+use crate::{key_provider, opening, schema, upgrade, wal};
 use std::fs::File;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
-use tokio::sync::{Mutex, MutexGuard, watch};
+use std::sync::{Arc, OnceLock};
+use tokio::task::spawn_blocking;
 use uuid::Uuid;
 use vnfm_core::ports::StoreError;
 
+mod admin;
 mod port;
-
-const READERS: usize = 4;
+pub use admin::StoreBackups;
 
 /// The store on SQLite.
 pub struct SqliteStore {
     // Fields are dropped in order: this one first, the lock last.
-    group: Group,
-    pub(crate) writer: Arc<Writer>,
-    readers: Vec<Mutex<SqliteConnection>>,
-    next_reader: AtomicUsize,
-    installation_id: String,
+    database: Database,
     kept_addresses: KeptAddresses,
-    /// Held while keys are changed: one change at a time.
-    turning: Mutex<()>,
     /// Set once by [`Self::set_quotas`].
     quotas: OnceLock<Quotas>,
-    /// The index of the write-ahead log; must not close before the connections do.
-    index: Option<Arc<File>>,
-    pub(crate) file: Option<FileState>,
+    file: Option<FileState>,
 }
 
 /// The state of a database in a file, in addition to its connections.
-pub(crate) struct FileState {
-    pub(crate) integrity: Integrity,
-    pub(crate) open_files: OpenFiles,
+struct FileState {
+    integrity: Integrity,
+    open_files: OpenFiles,
+    /// The index of the write-ahead log; must not close before the connections do.
+    _index: Arc<File>,
     _lock: Lock,
 }
 
 impl std::fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SqliteStore")
-            .field("installation_id", &self.installation_id)
+            .field("installation_id", &self.database.installation_id)
             .finish_non_exhaustive()
     }
 }
@@ -77,38 +68,35 @@ impl SqliteStore {
         let lock = lock(path)?;
         remove_leftovers(path, &keys);
         let action = format!("open the database `{}`", path.display());
-        let opened = async {
-            wal::check(path)?;
-            let location = Location::File(path.to_path_buf());
-            let options = location.options();
-            let mut writer = SqliteConnection::connect_with(&options).await?;
-            let integrity = Integrity::begin(path)?;
-            integrity.wait(path).await?;
-            // Writes begin here, so they must be noted even if the open fails later.
-            let (acknowledged, index) = Acknowledged::open(path)?;
-            schema::migrate(&mut writer, schema::MIGRATIONS).await?;
-            let mut readers = Vec::with_capacity(READERS);
-            for _ in 0..READERS {
-                readers.push(Mutex::new(
-                    SqliteConnection::connect_with(&options.clone().read_only(true)).await?,
-                ));
-            }
-            let file = FileState {
-                integrity,
-                open_files: OpenFiles::open(path)?,
-                _lock: lock,
-            };
-            let notes = Some((acknowledged, index));
-            Self::on((writer, readers), keys, (location, Some(file)), notes).await
-        };
-        opened
-            .await
-            .map_err(|fault: Fault| match fault.with_action(&action) {
+        Self::open_locked(path, keys, lock).await.map_err(|fault| {
+            match fault.with_action(&action) {
                 StoreError::Broken(why) if !why.starts_with("cannot") => {
                     StoreError::Broken(format!("cannot {action}: {why}"))
                 }
                 error => error,
-            })
+            }
+        })
+    }
+
+    async fn open_locked(path: &Path, keys: SecretKeys, lock: Lock) -> Done<Self> {
+        wal::check(path)?;
+        let location = Location::File(path.to_path_buf());
+        let db = location.open(Access::Write)?;
+        let integrity = Integrity::begin(path)?;
+        integrity.wait(path).await?;
+        // Writes begin here, so they must be noted even if the open fails later.
+        let (acknowledged, index) = Acknowledged::open(path)?;
+        let file = FileState {
+            _index: index,
+            integrity,
+            open_files: OpenFiles::open(path)?,
+            _lock: lock,
+        };
+        let opened = Opened {
+            acknowledged: Some(acknowledged),
+            db,
+        };
+        Self::on(opened, keys, location, Some(file)).await
     }
 
     /// A database in memory with its own keys, for tests and for embedders that need no persistence.
@@ -119,15 +107,11 @@ impl SqliteStore {
     pub async fn in_memory() -> Result<Self, StoreError> {
         let opened = async {
             let location = Location::Memory(format!("/vnfm-{}", Uuid::new_v4()));
-            let mut writer = SqliteConnection::connect_with(&location.options()).await?;
-            schema::migrate(&mut writer, schema::MIGRATIONS).await?;
-            Self::on(
-                (writer, Vec::new()),
-                SecretKeys::ephemeral(),
-                (location, None),
-                None,
-            )
-            .await
+            let opened = Opened {
+                acknowledged: None,
+                db: location.open(Access::Write)?,
+            };
+            Self::on(opened, SecretKeys::ephemeral(), location, None).await
         };
         opened
             .await
@@ -135,63 +119,38 @@ impl SqliteStore {
     }
 
     async fn on(
-        (mut writer, readers): (SqliteConnection, Vec<Mutex<SqliteConnection>>),
+        opened: Opened,
         keys: SecretKeys,
-        (location, file): (Location, Option<FileState>),
-        notes: Option<(Acknowledged, Arc<File>)>,
+        location: Location,
+        file: Option<FileState>,
     ) -> Done<Self> {
-        let keys = key_provider::complete(&mut writer, keys).await?;
-        let installation_id = write::prepare(&mut writer, &keys).await?;
-        upgrade::convert(&mut writer, &keys).await?;
-        let kept_addresses = kept_addresses::read(&mut writer, &keys).await?;
-        let (acknowledged, index) = notes.unzip();
-        let writer = Arc::new(Writer {
-            acknowledged: acknowledged.map(Into::into),
-            connection: Mutex::new(writer),
-            keys: RwLock::new(Arc::new(keys)),
-            location,
-            vims: VimCache::default(),
-            change_counters: watch::Sender::default(),
-        });
-        writer.note();
+        let mut opened = blocking(move || {
+            let opened = opened; // as a whole: it is dropped in order if this fails
+            schema::migrate(&opened.db, schema::MIGRATIONS)?;
+            Ok(opened)
+        })
+        .await?;
+        let keys = key_provider::complete(&mut opened.db, keys).await?;
+        let (database, kept_addresses) = blocking(move || {
+            let opened = opened;
+            let installation_id = opening::prepare(&opened.db, &keys)?;
+            upgrade::convert(&opened.db, &keys)?;
+            let kept_addresses = kept_addresses::read(&opened.db, &keys)?;
+            let database = Database::start(Prepared {
+                opened,
+                location,
+                keys,
+                installation_id,
+            })?;
+            Ok((database, kept_addresses))
+        })
+        .await?;
         Ok(Self {
-            group: Group::start(writer.clone())?,
-            writer,
-            readers,
-            next_reader: AtomicUsize::new(0),
-            installation_id,
+            database,
             kept_addresses,
-            turning: Mutex::new(()),
             quotas: OnceLock::new(),
-            index,
             file,
         })
-    }
-
-    /// Enforces quotas for every tenant from now on. Only the first call has an effect.
-    pub fn set_quotas(&self, most: QuotaLimits) {
-        let _ = self.quotas.set(Quotas::new(most));
-    }
-
-    /// Instances that a version before scale levels wrote, each with its tenant, for
-    /// [`Engine::record_levels`](vnfm_core::Engine::record_levels).
-    ///
-    /// # Errors
-    ///
-    /// If the database does not answer.
-    pub async fn instances_without_levels(&self) -> Result<Vec<(String, String)>, StoreError> {
-        let found = upgrade::needing_levels(&mut *self.reader().await).await;
-        found.map_err(|fault| fault.with_action("list instances without scale levels"))
-    }
-
-    /// Packages of unknown size, each with its tenant: those of versions that did not record sizes.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
-    pub async fn unmeasured_packages(&self) -> Result<Vec<(String, String)>, StoreError> {
-        let found = usage::unmeasured(&mut *self.reader().await).await;
-        found.map_err(|e| e.with_action("list packages of unknown size"))
     }
 
     /// Closes the database, which checkpoints the write-ahead log. Dropping the store is safe too.
@@ -200,128 +159,57 @@ impl SqliteStore {
     ///
     /// `Unavailable` if the disk fails; nothing that was acknowledged is lost.
     pub async fn close(self) -> Result<(), StoreError> {
-        let closed = async {
-            drop(self.group);
-            for reader in self.readers {
-                reader.into_inner().close().await?;
-            }
-            if let Some(writer) = Arc::into_inner(self.writer) {
-                writer.note_durably();
-                writer.connection.into_inner().close().await?;
-            }
-            drop((self.index, self.file));
-            Ok(())
-        };
+        let Self { database, file, .. } = self;
+        let closed = blocking(move || {
+            let closed = database.close();
+            drop(file);
+            closed
+        });
         closed
             .await
-            .map_err(|fault: Fault| fault.with_action("close the database"))
-    }
-
-    /// The maintenance connection, which excludes the writer thread; waiters get it in order.
-    pub(crate) async fn writer(&self) -> WriterGuard<'_> {
-        self.writer.lock().await
-    }
-
-    /// A reading connection: a free one, or else the next in rotation.
-    pub(crate) async fn reader(&self) -> MutexGuard<'_, SqliteConnection> {
-        if let Some(free) = self
-            .readers
-            .iter()
-            .find_map(|reader| reader.try_lock().ok())
-        {
-            return free;
-        }
-        if self.readers.is_empty() {
-            return self.writer.connection.lock().await;
-        }
-        let turn = self.next_reader.fetch_add(1, Ordering::Relaxed) % self.readers.len();
-        self.readers[turn].lock().await
+            .map_err(|fault| fault.with_action("close the database"))
     }
 
     /// The addresses that VIMs keep which were in use before addresses were checked.
     pub fn unchecked_addresses(&self) -> Vec<UncheckedAddress> {
         self.kept_addresses.all()
     }
+}
 
-    /// The path of the file; `None` in memory.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        match &self.writer.location {
-            Location::File(path) => Some(path),
-            Location::Memory(_) => None,
-        }
-    }
-
-    pub(crate) fn installation(&self) -> &str {
-        &self.installation_id
-    }
-
-    /// The current keys; see [`Writer::keys`].
-    pub(crate) fn keys(&self) -> Arc<SecretKeys> {
-        self.writer.keys()
-    }
-
-    /// Replaces the keys; call it only under the writer's lock.
-    pub(crate) fn set_keys(&self, keys: SecretKeys) {
-        *self
-            .writer
-            .keys
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
-    }
-
-    /// Serialises changes of keys.
-    pub(crate) async fn lock_rotation(&self) -> MutexGuard<'_, ()> {
-        self.turning.lock().await
-    }
-
-    /// Drops the cached VIMs.
-    pub(crate) fn forget_vims(&self) {
-        self.writer.vims.forget();
-    }
-
-    /// Converts the result of work on the maintenance connection. After an error of the database itself, which may have
-    /// ended the transaction unnoticed by the driver, opens a new connection.
-    pub(crate) async fn ended<T>(
-        &self,
-        writer: &mut SqliteConnection,
-        outcome: Done<T>,
-        action: &str,
-    ) -> Result<T, StoreError> {
-        let location = &self.writer.location;
-        if outcome.as_ref().is_err_and(Fault::is_database_error)
-            && location.is_file()
-            && let Ok(new) = SqliteConnection::connect_with(&location.options()).await
-        {
-            *writer = new;
-        }
-        outcome.map_err(|fault| fault.with_action(action))
-    }
+/// Runs `work` on a thread that may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Done<T> + Send + 'static) -> Done<T> {
+    let done = spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(StoreError::Broken(error.to_string()).into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::{Answer, Work};
+    use crate::executor::one;
+    use crate::readers::READERS;
+    use crate::statement::Query;
+    use futures::future::join_all;
     use std::os::unix::fs::MetadataExt as _;
+    use std::sync::Barrier;
     use vnfm_core::ports::{Change, OutboxRow, Store as _};
 
     impl SqliteStore {
         /// The value of a PRAGMA on the writer's connection, then on each of the others.
         async fn pragma(&self, sql: &'static str) -> Vec<i64> {
-            let Ok(Answer::Value(Some(writer_value))) = self.group.execute(Work::Pragma(sql)).await
-            else {
-                panic!("the writer thread returns nothing for `{sql}`");
-            };
-            let mut values = vec![writer_value];
-            for connection in std::iter::once(&self.writer.connection).chain(&self.readers) {
-                let mut connection = connection.lock().await;
-                values.push(
-                    sqlx::query_scalar(sql)
-                        .fetch_one(&mut *connection)
-                        .await
-                        .unwrap(),
-                );
-            }
+            let on_writer = self.database.task("query the writer", move |writer| {
+                one(&writer.db, &Query::new(sql))
+            });
+            let mut values = vec![on_writer.await.unwrap()];
+            // Each reading thread takes one of these and waits for the others.
+            let barrier = Arc::new(Barrier::new(READERS));
+            let on_readers = (0..READERS).map(|_| {
+                let barrier = barrier.clone();
+                self.database.read("query a reader", move |db| {
+                    barrier.wait();
+                    one::<i64>(db, &Query::new(sql))
+                })
+            });
+            values.extend(join_all(on_readers).await.into_iter().map(Result::unwrap));
             values
         }
     }
@@ -349,10 +237,10 @@ mod tests {
     async fn every_connection_has_the_durable_pragmas() {
         let folder = tempfile::tempdir().unwrap();
         let store = file(&folder).await;
-        assert_eq!(store.pragma("PRAGMA synchronous").await, [2; 6], "FULL");
-        assert_eq!(store.pragma("PRAGMA foreign_keys").await, [1; 6]);
-        assert_eq!(store.pragma("PRAGMA secure_delete").await, [1; 6]);
-        assert_eq!(store.pragma("PRAGMA temp_store").await, [2; 6], "MEMORY");
+        assert_eq!(store.pragma("PRAGMA synchronous").await, [2; 5], "FULL");
+        assert_eq!(store.pragma("PRAGMA foreign_keys").await, [1; 5]);
+        assert_eq!(store.pragma("PRAGMA secure_delete").await, [1; 5]);
+        assert_eq!(store.pragma("PRAGMA temp_store").await, [2; 5], "MEMORY");
         assert!(folder.path().join("vnfm.db-wal").exists());
         store.close().await.unwrap();
         assert!(!folder.path().join("vnfm.db-wal").exists());

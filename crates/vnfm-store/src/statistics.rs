@@ -1,100 +1,51 @@
-//! Statistics and a write probe, for monitoring.
+//! Statistics and a write probe, for monitoring, and interrupted onboardings.
 
+use crate::database::Database;
+use crate::executor::{all, execute, one};
 use crate::fault::Done;
 use crate::keys::SecretKeys;
-use crate::read::{package_of, unsealed_package_of};
-use crate::sqlite::SqliteStore;
-use jiff::Timestamp;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{query, query_as};
-use vnfm_core::ports::{PackageRecord, StoreError};
+use crate::read;
+use crate::statement::{Query, Row};
+use rusqlite::Connection;
+use vnfm_core::ports::{PackageRecord, Statistics, StoreError, VimExpiry};
 use vnfm_types::PackageOnboardingState::{Processing, Uploading};
 use vnfm_types::Vim;
 
-/// Counts over all tenants.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Operations that have not ended: type, state, count.
-    pub open_ops: Vec<(String, String, i64)>,
-    /// Instances: state, count.
-    pub instances: Vec<(String, i64)>,
-    /// Undeliverable notifications of the current subscriptions.
-    pub given_up: i64,
-    /// Every VIM in the registry.
-    pub vims: Vec<VimExpiry>,
+/// Reads the statistics.
+pub(crate) async fn count(database: &Database) -> Result<Statistics, StoreError> {
+    database.read("count what there is", counted).await
 }
 
-/// The expiry of a VIM's login.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VimExpiry {
-    /// The VIM's id.
-    pub id: String,
-    /// The earliest expiry among its login and its certificates.
-    pub expires_at: Option<Timestamp>,
+/// Writes a small row durably.
+pub(crate) async fn probe(database: &Database) -> Result<(), StoreError> {
+    const PROBE: &str = "
+        INSERT INTO meta (key, value) VALUES ('probed', CURRENT_TIMESTAMP)
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+    database
+        .task("write to the database", |writer| {
+            execute(&writer.db, &Query::new(PROBE)).map(drop)
+        })
+        .await
 }
 
-impl SqliteStore {
-    /// Reads the statistics.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
-    pub async fn statistics(&self) -> Result<Statistics, StoreError> {
-        let counted = counted(&mut *self.reader().await).await;
-        counted.map_err(|fault| fault.with_action("count what there is"))
-    }
-
-    /// The packages of all tenants whose onboarding was interrupted when the previous process ended.
-    ///
-    /// # Errors
-    ///
-    /// If the database fails.
-    pub async fn unfinished_packages(&self) -> Result<Vec<PackageRecord>, StoreError> {
-        let rows = packages(&mut *self.reader().await).await;
-        let keys = self.keys();
-        let all = rows.and_then(|rows| rows.iter().map(|row| left(row, &keys)).collect());
-        let mut found: Vec<PackageRecord> = all
-            .map_err(|fault| fault.with_action("look for packages that were left in the middle"))?;
-        found.retain(|record| matches!(record.info.onboarding_state, Uploading | Processing));
-        Ok(found)
-    }
-
-    /// Writes a small row durably, to check that the disk accepts it.
-    ///
-    /// # Errors
-    ///
-    /// If the write fails.
-    pub async fn probe(&self) -> Result<(), StoreError> {
-        let mut writer = self.writer().await;
-        let written = query(
-            "INSERT INTO meta (key, value) VALUES ('probed', CURRENT_TIMESTAMP)
-             ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        )
-        .execute(&mut *writer)
-        .await;
-        let outcome = written.map(drop).map_err(Into::into);
-        self.ended(&mut writer, outcome, "write to the database")
-            .await
-    }
+/// The packages of all tenants whose onboarding was interrupted when the previous process ended.
+pub(crate) async fn unfinished_packages(
+    database: &Database,
+) -> Result<Vec<PackageRecord>, StoreError> {
+    let action = "look for packages that were left in the middle";
+    let all = database.unsealed(action, read::all_packages(), interrupted);
+    let mut found = all.await?;
+    found.retain(|record| matches!(record.info.onboarding_state, Uploading | Processing));
+    Ok(found)
 }
 
-async fn counted(connection: &mut SqliteConnection) -> Done<Statistics> {
-    let open_ops = query_as(
-        "SELECT operation, state, COUNT(*) FROM ops WHERE ended = 0 GROUP BY operation, state",
-    )
-    .fetch_all(&mut *connection)
-    .await?;
-    let instances = query_as("SELECT state, COUNT(*) FROM instances GROUP BY state")
-        .fetch_all(&mut *connection)
-        .await?;
-    let (given_up,): (i64,) =
-        query_as("SELECT CAST(COALESCE(SUM(lost), 0) AS BIGINT) FROM subscriptions")
-            .fetch_one(&mut *connection)
-            .await?;
-    let vims: Vec<(String, String)> = query_as("SELECT id, vim FROM vims ORDER BY id")
-        .fetch_all(connection)
-        .await?;
-    let end = |(id, vim): (String, String)| {
+fn counted(db: &Connection) -> Done<Statistics> {
+    const OPEN: &str =
+        "SELECT operation, state, COUNT(*) FROM ops WHERE ended = 0 GROUP BY operation, state";
+    const GIVEN_UP: &str = "SELECT CAST(COALESCE(SUM(lost), 0) AS BIGINT) FROM subscriptions";
+    let instances = Query::new("SELECT state, COUNT(*) FROM instances GROUP BY state");
+    let vims: Vec<(String, String)> = all(db, &Query::new("SELECT id, vim FROM vims ORDER BY id"))?;
+    let expiry = |(id, vim): (String, String)| {
         let vim: Option<Vim> = serde_json::from_str(&vim).ok();
         VimExpiry {
             id,
@@ -102,27 +53,22 @@ async fn counted(connection: &mut SqliteConnection) -> Done<Statistics> {
         }
     };
     Ok(Statistics {
-        open_ops,
-        instances,
-        given_up,
-        vims: vims.into_iter().map(end).collect(),
+        open_ops: all(db, &Query::new(OPEN))?,
+        instances: all(db, &instances)?,
+        given_up: one(db, &Query::new(GIVEN_UP))?,
+        vims: vims.into_iter().map(expiry).collect(),
     })
-}
-
-async fn packages(connection: &mut SqliteConnection) -> Done<Vec<SqliteRow>> {
-    const ALL: &str = "SELECT tenant, info, fetching, FALSE AS used FROM packages ORDER BY id";
-    Ok(query(ALL).fetch_all(connection).await?)
 }
 
 /// A package with the request that fetches it, if that can be unsealed; without it the package must be uploaded again.
-fn left(row: &SqliteRow, keys: &SecretKeys) -> Done<PackageRecord> {
-    unsealed_package_of(row, keys).or_else(|fault| {
-        let record = package_of(row)?;
-        let (id, error) = (
-            &record.info.id,
-            fault.with_action("unseal how a VNF package was fetched"),
-        );
-        tracing::warn!(id, %error, "it is not fetched on");
-        Ok(record)
-    })
+fn interrupted(row: Row, keys: &SecretKeys) -> Done<PackageRecord> {
+    let (record, sealed) = read::sealed_package(row)?;
+    match keys.unseal(sealed.as_deref()) {
+        Ok(fetching) => Ok(PackageRecord { fetching, ..record }),
+        Err(fault) => {
+            let error = fault.with_action("unseal how a VNF package was fetched");
+            tracing::warn!(id = record.info.id, %error, "it is not fetched on");
+            Ok(record)
+        }
+    }
 }

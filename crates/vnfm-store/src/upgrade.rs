@@ -14,12 +14,13 @@
 //!
 //! One transaction: a process that dies meanwhile leaves everything as it was.
 
+use crate::executor::{all, execute, transaction};
 use crate::fault::Done;
 use crate::keys::SecretKeys;
+use crate::statement::Query;
+use rusqlite::Connection;
 use serde::Deserialize as _;
 use serde_json::Value;
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection as _, query, query_as};
 use std::collections::BTreeMap;
 use vnfm_core::Deployment;
 use vnfm_core::ports::{DriverId, Granted, HookState, OpControl, ProcessHistory, SecretJson};
@@ -30,17 +31,16 @@ use vnfm_types::{InstantiateVnfRequest, LcmOperationType, VnfInstance};
 const MAX_DEATHS: u64 = 2;
 
 /// Converts every row not converted yet.
-pub(crate) async fn convert(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<()> {
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    hooks(&mut tx, keys).await?;
-    operations(&mut tx, keys).await?;
-    instances(&mut tx, keys).await?;
-    tx.commit().await?;
-    Ok(())
+pub(crate) fn convert(db: &Connection, keys: &SecretKeys) -> Done<()> {
+    transaction(db, |db| {
+        hooks(db, keys)?;
+        operations(db, keys)?;
+        instances(db, keys)
+    })
 }
 
 /// Journal rows of operations that have not ended. Must come first: `ops.control` marks the rows still to convert.
-async fn hooks(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<()> {
+fn hooks(db: &Connection, keys: &SecretKeys) -> Done<()> {
     const FIND: &str = "
         SELECT journal.op_id, journal.step, journal.output, journal.lives,
             EXISTS (SELECT 1 FROM checkpoints WHERE op_id = journal.op_id AND step = journal.step AND key = 'vnfm/undo')
@@ -50,7 +50,7 @@ async fn hooks(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<()>
         "UPDATE journal SET output = $3, lives = $4, hook = $5 WHERE op_id = $1 AND step = $2";
     const FORGET: &str = "DELETE FROM checkpoints WHERE key = 'vnfm/undo'";
     type Row = (String, String, Option<String>, Option<String>, bool);
-    let rows: Vec<Row> = query_as(FIND).fetch_all(&mut *connection).await?;
+    let rows: Vec<Row> = all(db, &Query::new(FIND))?;
     for (op_id, step, output, lives, can_undo) in rows {
         let mut output = Value::clone(&*keys.unseal(output.as_deref())?);
         let Some(members) = output.as_object_mut() else {
@@ -59,16 +59,15 @@ async fn hooks(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<()>
         let [plugin, by, deaths] = ["plugin", "by", "deaths"].map(|member| members.remove(member));
         let hook = plugin.map(|plugin| hook_state(&plugin, can_undo));
         let lives = lives_of(lives.as_deref(), by, deaths)?;
-        let put = query(PUT)
+        let put = Query::new(PUT)
             .bind(op_id)
             .bind(step)
             .bind(keys.seal(&SecretJson::from(output))?)
             .bind(serde_json::to_string(&lives)?)
             .bind(hook.map(|hook| serde_json::to_string(&hook)).transpose()?);
-        put.execute(&mut *connection).await?;
+        execute(db, &put)?;
     }
-    query(FORGET).execute(connection).await?;
-    Ok(())
+    execute(db, &Query::new(FORGET)).map(drop)
 }
 
 fn hook_state(plugin: &Value, can_undo: bool) -> HookState {
@@ -101,7 +100,7 @@ fn lives_of(known: Option<&str>, by: Option<Value>, deaths: Option<Value>) -> Do
 }
 
 /// Operations: control members move out of the request; the deployments before and after are added unless they have ended.
-async fn operations(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<()> {
+fn operations(db: &Connection, keys: &SecretKeys) -> Done<()> {
     const FIND: &str = "
         SELECT ops.id, ops.operation, ops.ended, ops.request, instances.vnf_pkg_id, instances.vnf, instances.request
         FROM ops LEFT JOIN instances ON instances.id = ops.instance_id WHERE ops.control IS NULL";
@@ -116,7 +115,7 @@ async fn operations(connection: &mut SqliteConnection, keys: &SecretKeys) -> Don
         Option<String>,
         Option<String>,
     );
-    let rows: Vec<Row> = query_as(FIND).fetch_all(&mut *connection).await?;
+    let rows: Vec<Row> = all(db, &Query::new(FIND))?;
     for (id, operation, ended, request, package, vnf, first) in rows {
         let mut request = Value::clone(&*keys.unseal(request.as_deref())?);
         let (mut before, mut target) = (None, None);
@@ -132,13 +131,13 @@ async fn operations(connection: &mut SqliteConnection, keys: &SecretKeys) -> Don
             };
         }
         let control = control(&mut request);
-        let put = query(PUT)
+        let put = Query::new(PUT)
             .bind(id)
             .bind(keys.seal(&SecretJson::from(request))?)
             .bind(keys.seal_some(before.as_ref())?)
             .bind(keys.seal_some(target.as_ref())?)
             .bind(serde_json::to_string(&control)?);
-        put.execute(&mut *connection).await?;
+        execute(db, &put)?;
     }
     Ok(())
 }
@@ -162,22 +161,21 @@ fn control(request: &mut Value) -> OpControl {
     }
 }
 
-async fn instances(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<()> {
+fn instances(db: &Connection, keys: &SecretKeys) -> Done<()> {
     const FIND: &str =
         "SELECT id, vnf_pkg_id, vnf, request FROM instances WHERE request IS NOT NULL";
     const PUT: &str = "
         UPDATE instances SET request = NULL, deployment = $2, needs_levels = CASE WHEN $2 IS NULL THEN 0 ELSE 1 END
         WHERE id = $1";
-    let rows: Vec<(String, String, String, Option<String>)> =
-        query_as(FIND).fetch_all(&mut *connection).await?;
+    let rows: Vec<(String, String, String, Option<String>)> = all(db, &Query::new(FIND))?;
     for (id, package, vnf, request) in rows {
         let vnf: VnfInstance = serde_json::from_str(&vnf)?;
         let request = keys.unseal(request.as_deref())?;
         let deployment = deployment(&package, &request, Some(&vnf))?;
-        let put = query(PUT)
+        let put = Query::new(PUT)
             .bind(id)
             .bind(keys.seal_some(deployment.as_ref())?);
-        put.execute(&mut *connection).await?;
+        execute(db, &put)?;
     }
     Ok(())
 }
@@ -205,27 +203,30 @@ fn deployment(
 }
 
 /// The instances whose scale levels must still be read from their VNFD, each with its tenant.
-pub(crate) async fn needing_levels(
-    connection: &mut SqliteConnection,
-) -> Done<Vec<(String, String)>> {
+pub(crate) fn needing_levels(db: &Connection) -> Done<Vec<(String, String)>> {
     const FIND: &str =
         "SELECT tenant, id FROM instances WHERE needs_levels = 1 ORDER BY tenant, id";
-    Ok(query_as(FIND).fetch_all(connection).await?)
+    all(db, &Query::new(FIND))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::executor::{first, one};
     use crate::schema::{MIGRATIONS, migrate};
+    use crate::statement::FromRow;
     use serde_json::json;
-    use sqlx::AssertSqlSafe;
 
     const PACKAGE: &str = "p";
 
+    fn only<T: FromRow>(db: &Connection, sql: &'static str) -> T {
+        first(db, &Query::new(sql)).unwrap().unwrap()
+    }
+
     /// A database in which an instantiation and a heal were in flight when the old version stopped.
-    async fn old(keys: &SecretKeys) -> SqliteConnection {
-        let mut db = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        migrate(&mut db, MIGRATIONS).await.unwrap();
+    fn old(keys: &SecretKeys) -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        migrate(&db, MIGRATIONS).unwrap();
         let sealed = |value: Value| keys.seal(&SecretJson::from(value)).unwrap().unwrap();
         let vnf = |info: Value| {
             json!({"id": "i", "vnfdId": "d", "vnfProvider": "v", "vnfProductName": "n",
@@ -246,56 +247,42 @@ mod tests {
              VALUES ('i', 'default', 3, '{PACKAGE}', 'd', 'INSTANTIATED', '{}', '{}', 'null');",
             vnf(info), sealed(request.clone()),
         );
-        sqlx::raw_sql(AssertSqlSafe(rows))
-            .execute(&mut db)
-            .await
-            .unwrap();
+        db.execute_batch(&rows).unwrap();
         for (id, instance, operation, request) in [
             ("new", "none", "INSTANTIATE", request),
             ("heal", "i", "HEAL", heal),
         ] {
             let row = "INSERT INTO ops (id, tenant, instance_id, operation, state, driven, ended, op, request, epoch,
                 lease_until, started_at) VALUES ($1, 'default', $2, $3, 'PROCESSING', 1, 0, '{}', $4, 0, 0, '')";
-            let row = query(row)
+            let row = Query::new(row)
                 .bind(id)
                 .bind(instance)
                 .bind(operation)
                 .bind(sealed(request));
-            row.execute(&mut db).await.unwrap();
+            execute(&db, &row).unwrap();
         }
         let step = "INSERT INTO journal (op_id, step, seq, status, attempt, output, started_at)
             VALUES ('heal', 'heal_start', 1, 'started', 1, $1, '')";
-        query(step)
-            .bind(sealed(hook))
-            .execute(&mut db)
-            .await
-            .unwrap();
+        execute(&db, &Query::new(step).bind(sealed(hook))).unwrap();
         let undo = "INSERT INTO checkpoints (op_id, step, key, value) VALUES ('heal', 'heal_start', 'vnfm/undo', NULL)";
-        query(undo).execute(&mut db).await.unwrap();
+        execute(&db, &Query::new(undo)).unwrap();
         db
     }
 
-    #[tokio::test]
-    async fn rows_of_an_old_version_are_converted_once() {
+    #[test]
+    fn rows_of_an_old_version_are_converted_once() {
         let keys = SecretKeys::ephemeral();
-        let mut db = old(&keys).await;
-        convert(&mut db, &keys).await.unwrap();
-        let before: Vec<(String,)> = query_as("SELECT target FROM ops WHERE id = 'heal'")
-            .fetch_all(&mut db)
-            .await
-            .unwrap();
-        convert(&mut db, &keys).await.unwrap();
-        let after: Vec<(String,)> = query_as("SELECT target FROM ops WHERE id = 'heal'")
-            .fetch_all(&mut db)
-            .await
-            .unwrap();
+        let db = old(&keys);
+        convert(&db, &keys).unwrap();
+        let before: String =
+            one(&db, &Query::new("SELECT target FROM ops WHERE id = 'heal'")).unwrap();
+        convert(&db, &keys).unwrap();
+        let after: String =
+            one(&db, &Query::new("SELECT target FROM ops WHERE id = 'heal'")).unwrap();
         assert_eq!(before, after, "converted rows are not changed again");
 
         let (deployment, request): (String, Option<String>) =
-            query_as("SELECT deployment, request FROM instances")
-                .fetch_one(&mut db)
-                .await
-                .unwrap();
+            only(&db, "SELECT deployment, request FROM instances");
         let deployment: Deployment = keys.unseal_some(Some(&deployment)).unwrap().unwrap();
         assert_eq!(
             (&*deployment.vnf_pkg_id, &*deployment.flavour_id),
@@ -306,14 +293,13 @@ mod tests {
         assert_eq!(deployment.placement.managed_links["lan"], "net");
         assert_eq!(deployment.plugins["mgmt"], "cluster@1.0.0");
         assert_eq!(request, None);
-        let needing = needing_levels(&mut db).await.unwrap();
+        let needing = needing_levels(&db).unwrap();
         assert_eq!(needing, [("default".to_owned(), "i".to_owned())]);
 
-        let (request, first, target, control): (String, String, String, String) =
-            query_as("SELECT request, before, target, control FROM ops WHERE id = 'heal'")
-                .fetch_one(&mut db)
-                .await
-                .unwrap();
+        let (request, first, target, control): (String, String, String, String) = only(
+            &db,
+            "SELECT request, before, target, control FROM ops WHERE id = 'heal'",
+        );
         assert_eq!(
             *keys.unseal(Some(&request)).unwrap(),
             json!({"cause": "slow"})
@@ -330,15 +316,12 @@ mod tests {
             (vec!["heal_end".into()], ApiVersion::V1)
         );
 
-        assert_journal_is_converted(&mut db, &keys).await;
+        assert_journal_is_converted(&db, &keys);
     }
 
-    async fn assert_journal_is_converted(db: &mut SqliteConnection, keys: &SecretKeys) {
+    fn assert_journal_is_converted(db: &Connection, keys: &SecretKeys) {
         let (output, lives, hook): (String, String, String) =
-            query_as("SELECT output, lives, hook FROM journal")
-                .fetch_one(&mut *db)
-                .await
-                .unwrap();
+            only(db, "SELECT output, lives, hook FROM journal");
         assert_eq!(
             *keys.unseal(Some(&output)).unwrap(),
             json!({"v": 1, "data": null})
@@ -351,10 +334,7 @@ mod tests {
             ("mgmt", Some("cluster"))
         );
         assert_eq!((&*hook.driver.name, hook.can_undo), ("cluster", true));
-        let left: (i64,) = query_as("SELECT COUNT(*) FROM checkpoints")
-            .fetch_one(&mut *db)
-            .await
-            .unwrap();
+        let left: (i64,) = only(db, "SELECT COUNT(*) FROM checkpoints");
         assert_eq!(left.0, 0);
     }
 }

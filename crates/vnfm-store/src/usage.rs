@@ -1,9 +1,10 @@
 //! Resources counted per tenant, for quotas.
 
+use crate::executor::{all, one};
 use crate::fault::Done;
-use crate::write::{Writing, absent, count, number};
-use sqlx::query_scalar;
-use sqlx::sqlite::SqliteConnection;
+use crate::refusals::{absent, first};
+use crate::statement::{Query, Statement};
+use rusqlite::Connection;
 use vnfm_core::ports::{QuotaResource, StoreError, Usage};
 
 /// SQL for the tenant `$1`'s amount of a resource; `None` if this store does not count it.
@@ -26,16 +27,12 @@ fn sql(resource: QuotaResource) -> Option<&'static str> {
 }
 
 /// A tenant's amount of `resource`.
-pub(crate) async fn used(
-    connection: &mut SqliteConnection,
-    tenant: &str,
-    resource: QuotaResource,
-) -> Done<u64> {
+pub(crate) fn used(db: &Connection, tenant: &str, resource: QuotaResource) -> Done<u64> {
     let Some(sql) = sql(resource) else {
         return Err(uncounted(resource).into());
     };
-    let found: i64 = query_scalar(sql).bind(tenant).fetch_one(connection).await?;
-    Ok(count(found))
+    let found: i64 = one(db, &Query::new(sql).bind(tenant))?;
+    Ok(u64::try_from(found).unwrap_or_default())
 }
 
 fn uncounted(resource: QuotaResource) -> StoreError {
@@ -43,10 +40,10 @@ fn uncounted(resource: QuotaResource) -> StoreError {
 }
 
 /// A tenant's amounts of all resources.
-pub(crate) async fn usage(connection: &mut SqliteConnection, tenant: &str) -> Done<Usage> {
+pub(crate) fn usage(db: &Connection, tenant: &str) -> Done<Usage> {
     let mut counted = [0; KINDS.len()];
     for (amount, resource) in counted.iter_mut().zip(KINDS) {
-        *amount = used(connection, tenant, resource).await?;
+        *amount = used(db, tenant, resource)?;
     }
     let [
         instances,
@@ -80,83 +77,69 @@ const KINDS: [QuotaResource; 7] = [
 
 /// Fails if the tenant exceeds its quota after the preceding changes.
 pub(crate) fn within(
-    writing: &Writing<'_>,
     tenant: &str,
     resource: QuotaResource,
     (most, adds): (u64, u64),
-) -> Done<()> {
+) -> Done<Vec<Statement>> {
     let Some(sql) = sql(resource) else {
         return Err(uncounted(resource).into());
     };
-    let total = count(writing.statement(sql).bind(tenant).one()?);
-    if total <= most {
-        return Ok(());
-    }
-    let (tenant, used) = (tenant.to_owned(), total.saturating_sub(adds));
-    Err(StoreError::QuotaExceeded {
-        tenant,
-        what: resource,
-        used,
-        most,
-    }
-    .into())
+    let sql = format!("SELECT used FROM (SELECT ({sql}) AS used) AS counted WHERE used > $2");
+    let owner = tenant.to_owned();
+    let within = Statement::new(sql).bind(tenant).bind(most);
+    Ok(vec![within.none_or(move |rows| {
+        let (used,): (i64,) = first(rows)?;
+        let used = u64::try_from(used).unwrap_or_default();
+        Ok(StoreError::QuotaExceeded {
+            tenant: owner.clone(),
+            what: resource,
+            used: used.saturating_sub(adds),
+            most,
+        })
+    })])
 }
 
 /// Reserves an amount, replacing a reservation with the same id.
 pub(crate) fn reserve(
-    writing: &Writing<'_>,
     (tenant, id): (&str, &str),
     resource: QuotaResource,
     amount: u64,
-) -> Done<()> {
+) -> Vec<Statement> {
     const RESERVE: &str = "
         INSERT INTO reservations (id, tenant, kind, amount) VALUES ($1, $2, $3, $4)
         ON CONFLICT (id) DO UPDATE SET amount = excluded.amount";
-    let reserve = writing
-        .statement(RESERVE)
+    let reserve = Statement::new(RESERVE)
         .bind(id)
         .bind(tenant)
         .bind(resource.name());
-    reserve.bind(number(amount)).run()
+    vec![reserve.bind(amount)]
 }
 
 /// Removes a reservation.
-pub(crate) fn release(writing: &Writing<'_>, id: &str) -> Done<()> {
-    writing
-        .statement("DELETE FROM reservations WHERE id = $1")
-        .bind(id)
-        .run()
+pub(crate) fn release(id: &str) -> Vec<Statement> {
+    vec![Statement::new("DELETE FROM reservations WHERE id = $1").bind(id)]
 }
 
 /// Records the size of a package's files.
-pub(crate) fn package_size(
-    writing: &Writing<'_>,
-    (tenant, id): (&str, &str),
-    bytes: u64,
-) -> Done<()> {
+pub(crate) fn package_size((tenant, id): (&str, &str), bytes: u64) -> Vec<Statement> {
     const SIZE: &str = "UPDATE packages SET bytes = $3 WHERE tenant = $1 AND id = $2";
-    if writing
-        .statement(SIZE)
-        .bind(tenant)
-        .bind(id)
-        .bind(number(bytes))
-        .changed()?
-    {
-        return Ok(());
-    }
-    Err(absent("VNF package", id).into())
+    let size = Statement::new(SIZE).bind(tenant).bind(id).bind(bytes);
+    vec![size.or(absent("VNF package", id))]
 }
 
 /// Packages of unknown size, each with its tenant; versions before quotas did not record it.
-pub(crate) async fn unmeasured(connection: &mut SqliteConnection) -> Done<Vec<(String, String)>> {
-    const UNMEASURED: &str = "SELECT tenant, id FROM packages WHERE bytes IS NULL";
-    Ok(sqlx::query_as(UNMEASURED).fetch_all(connection).await?)
+pub(crate) fn unmeasured(db: &Connection) -> Done<Vec<(String, String)>> {
+    all(
+        db,
+        &Query::new("SELECT tenant, id FROM packages WHERE bytes IS NULL"),
+    )
 }
 
 /// Every tenant that owns any resource.
-pub(crate) async fn tenants(connection: &mut SqliteConnection) -> Done<Vec<String>> {
+pub(crate) fn tenants(db: &Connection) -> Done<Vec<String>> {
     const TENANTS: &str = "
         SELECT tenant FROM instances UNION SELECT tenant FROM vims UNION SELECT tenant FROM packages
         UNION SELECT tenant FROM tombstones ORDER BY tenant";
-    Ok(query_scalar(TENANTS).fetch_all(connection).await?)
+    let rows: Vec<(String,)> = all(db, &Query::new(TENANTS))?;
+    Ok(rows.into_iter().map(|(tenant,)| tenant).collect())
 }

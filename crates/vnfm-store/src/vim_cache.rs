@@ -2,7 +2,8 @@
 //! at their next call; the cache saves the query and the unsealing while nothing changes.
 //!
 //! The writer invalidates the cache after the commit and before any caller gets its result. A reader that began before
-//! that may still hold the old row; the count of changes reveals it.
+//! that may still hold the old row; the count of changes reveals it. All writers are in this process, as the lock on the
+//! file proves: on a database with several processes, this cache would have to learn of their changes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -8,7 +8,6 @@
 use super::fakes::*;
 use super::setup::*;
 use jiff::{SignedDuration, Timestamp};
-use sqlx::Connection as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
@@ -71,22 +70,16 @@ impl Fixture {
     }
 
     /// Shifts every clock by this.
-    async fn jump(&self, millis: i64) {
+    fn jump(&self, millis: i64) {
         self.clock.0.store(millis, SeqCst);
         let file = self.folder.path().join("vnfm.db");
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(file);
-        let mut connection = sqlx::SqliteConnection::connect_with(&options)
-            .await
-            .unwrap();
+        let db = rusqlite::Connection::open(file).unwrap();
+        db.busy_timeout(Duration::from_secs(5)).unwrap();
         let view = format!(
             "DROP VIEW clock; CREATE VIEW clock AS \
              SELECT CAST(unixepoch('subsec') * 1000 AS BIGINT) + {millis} AS now_ms"
         );
-        sqlx::raw_sql(sqlx::AssertSqlSafe(view))
-            .execute(&mut connection)
-            .await
-            .unwrap();
-        connection.close().await.unwrap();
+        db.execute_batch(&view).unwrap();
     }
 
     /// Begins an operation and holds it in `allocate` until the notification.
@@ -146,9 +139,7 @@ async fn an_operation_is_taken_over_only_after_its_lease_and_the_old_owner_write
         state(&second, &op).await.is_driven(),
         "the second engine has driven it"
     );
-    fixture
-        .jump(i64::try_from(LEASE.as_millis()).unwrap() + 1)
-        .await;
+    fixture.jump(i64::try_from(LEASE.as_millis()).unwrap() + 1);
     second.resume_all().await.unwrap();
     assert_eq!(state(&second, &op).await, Completed);
     let stored_state = fixture.stored_state(&op).await;
@@ -171,7 +162,7 @@ async fn a_clock_jump_back_neither_ends_an_operation_nor_hands_it_over() {
     let fixture = Fixture::new().await;
     let (first, second) = (fixture.engine(), fixture.engine());
     let (op, driving, opened) = fixture.hold_in_allocate(&first).await;
-    fixture.jump(-HOUR).await;
+    fixture.jump(-HOUR);
     assert!(second.take_over().await.unwrap().is_none());
     opened.notify_one();
     driving.await.unwrap();
@@ -188,7 +179,7 @@ async fn after_a_clock_jump_ahead_one_of_two_drivers_writes_and_notifies_once() 
     let fixture = Fixture::new().await;
     let engine = fixture.engine();
     let (op, driving, opened) = fixture.hold_in_allocate(&engine).await;
-    fixture.jump(HOUR).await;
+    fixture.jump(HOUR);
     // As the server's loop does: it finds an expired lease, its own.
     let again = engine
         .take_over()
@@ -212,7 +203,7 @@ async fn a_clock_jump_ahead_does_not_end_a_step() {
     let fixture = Fixture::new().await;
     let engine = fixture.engine();
     let (op, driving, opened) = fixture.hold_in_allocate(&engine).await;
-    fixture.jump(HOUR).await;
+    fixture.jump(HOUR);
     opened.notify_one();
     driving.await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);

@@ -14,6 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vnfm_core::Engine;
+use vnfm_core::ports::UnfinishedWork as _;
 use vnfm_core::query::Query;
 use vnfm_store::{SecretKeys, SqliteStore};
 use vnfm_tests::sources;

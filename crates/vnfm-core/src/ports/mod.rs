@@ -6,6 +6,7 @@
 //! | [`MgmtDriver`], [`MgmtDrivers`] | the VNF vendor's hooks | `vnfm-plugin-host` |
 //! | [`HostServices`] | SSH and HTTP for hooks | `vnfm-ssh` and an HTTP client, at the composition root |
 //! | [`Store`] | the database | `vnfm-store` |
+//! | [`StoreAdmin`], [`Backups`], [`SealingKeys`], [`UnfinishedWork`] | the care of the database | `vnfm-store` |
 //! | [`Packages`] | onboarded VNF packages | `vnfm-store` |
 //! | [`SecretSealer`] | the provider of the keys that seal secrets | `vnfm-openstack`: Barbican |
 //! | [`Nfvo`] | the NFVO that grants operations | `vnfm-nfvo` |
@@ -32,6 +33,7 @@ mod schemas;
 mod sealer;
 mod service;
 mod store;
+mod store_admin;
 mod store_codes;
 mod subscribers;
 mod vim_slot;
@@ -61,7 +63,7 @@ pub(crate) use observer::NoopObserver;
 pub use observer::{CallEnd, Observer};
 pub use packages::Packages;
 pub use pins::{HostPin, PinnedHost, PinnedKey};
-pub use quota::QuotaResource;
+pub use quota::{QuotaLimits, QuotaResource};
 pub use records::{
     EventScope, HookState, InstanceLocation, InstanceRecord, JournalRow, OpControl, OpRecord,
     OpenStep, OutboxRow, PackageRecord, ProcessHistory, SecretJson, StepStatus, SubscriptionRecord,
@@ -71,5 +73,9 @@ pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
 pub use service::{HookCall, HookFile, files_of, wrong_call};
 pub use store::{ChangeCounters, Claim, Fence, Store, StoreError, Usage};
+pub use store_admin::{
+    Backups, KeyLocation, Pruned, Recovery, Retention, SealedBy, SealingKeys, Statistics,
+    StoreAdmin, UnfinishedWork, VimExpiry,
+};
 pub use subscribers::{Callback, Subscribers};
 pub use vim_slot::VimSlot;

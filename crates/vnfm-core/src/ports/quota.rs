@@ -3,6 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
+
+/// A tenant's limit for a resource; `None` if unlimited.
+pub type QuotaLimits = Arc<dyn Fn(&str, QuotaResource) -> Option<u64> + Send + Sync>;
 
 /// A resource that counts against a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -167,7 +167,7 @@ impl Access {
     }
 
     /// The quotas of tenants, which the store enforces.
-    pub fn quotas(&self) -> vnfm_store::QuotaLimits {
+    pub fn quotas(&self) -> vnfm_core::ports::QuotaLimits {
         let quotas = self.quotas.clone();
         Arc::new(move |tenant, what| quotas.limit(tenant, what))
     }

@@ -1,11 +1,12 @@
 //! The engine and what it calls, built from the configuration.
 
+use super::database::Database;
 use crate::access::Access;
 use crate::config::{self, Config, Purpose};
 use crate::data;
 use crate::externals::Externals;
 use crate::legacy_vims;
-use crate::maintenance::{self, Maintenance};
+use crate::maintenance::{self, Maintenance, MaintenancePorts};
 use crate::metrics::Metrics;
 use crate::nfvo::{self, Nfvo};
 use crate::nfvo_packages::NfvoPackageSource;
@@ -21,13 +22,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm::{Hosts, SystemClock};
-use vnfm_core::ports::{self, Budget, Clock, StoreError};
+use vnfm_core::ports::{self, Budget, Clock, KeyLocation, SealingKeys, StoreError};
 use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks};
 use vnfm_openstack::OpenStack;
 use vnfm_plugin_host::PluginHost;
-use vnfm_store::{KeyLocation, PackageDir, SqliteStore};
 
 /// Default timeout for a subscriber's response.
 const SUBSCRIBER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,21 +41,18 @@ pub(super) const MAX_PACKAGE_BYTES: u64 = 512 * 1024 * 1024;
 /// What the other parts are built on.
 pub(super) struct Base {
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) store: Arc<SqliteStore>,
-    pub(super) packages: Arc<PackageDir>,
+    pub(super) database: Database,
     pub(super) plugins: Arc<PluginHost>,
 }
 
 impl Base {
     pub(super) async fn open(config: &Config) -> anyhow::Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let store = Arc::new(secrets::open(&config.data, &config.secrets, &clock).await?);
-        let packages = PackageDir::open(&config.data.join("packages"), descriptor_limits(config))?;
+        let database = Database::open(config, &clock, descriptor_limits(config)).await?;
         let plugins = plugins(config, &clock)?;
         Ok(Self {
             clock,
-            store,
-            packages: Arc::new(packages),
+            database,
             plugins: Arc::new(plugins),
         })
     }
@@ -80,17 +77,17 @@ pub(super) fn engine(
         config.destinations(Purpose::Hooks)?,
     );
     tokio::spawn(legacy_vims::warn(
-        base.store.unchecked_addresses(),
+        base.database.unchecked_addresses.clone(),
         vims.clone(),
     ));
     Ok(Engine::new(EngineParts {
-        store: base.store.clone(),
-        packages: base.packages.clone(),
+        store: base.database.store.clone(),
+        packages: base.database.packages.clone(),
         drivers: Drivers::default()
             .with(OpenStack::new(base.clock.clone(), vims.clone()))
             .with(KubernetesDriver::new(vims)),
         mgmt: base.plugins.clone(),
-        host: Arc::new(Hosts::new(base.store.clone(), hooks)),
+        host: Arc::new(Hosts::new(base.database.store.clone(), hooks)),
         nfvo,
         schemas: Arc::new(vnfm::schema_violations),
         clock: base.clock.clone(),
@@ -164,8 +161,14 @@ pub(super) async fn maintenance(config: &Config, base: &Base) -> anyhow::Result<
         maintenance::retention(&config.retention),
         config.limits.free_bytes,
     );
-    let stores = (base.store.clone(), base.packages.clone());
-    Maintenance::new(stores, &config.data, limits, base.clock.clone())
+    let database = &base.database;
+    let ports = MaintenancePorts {
+        admin: database.admin.clone(),
+        keys: database.keys.clone(),
+        backups: database.backups.clone(),
+        packages: database.packages.clone(),
+    };
+    Maintenance::new(ports, &config.data, limits, base.clock.clone())
         .await
         .context("cannot use the database")
 }
@@ -176,8 +179,8 @@ pub(super) fn onboarding(config: &Config, base: &Base) -> anyhow::Result<Onboard
         .context("invalid configuration")?;
     let externals = Externals::new(&config.packages.external).context("invalid configuration")?;
     Ok(Onboarding::new(
-        base.store.clone(),
-        base.packages.clone(),
+        base.database.store.clone(),
+        base.database.packages.clone(),
         base.plugins.clone(),
         (signatures, externals),
         max_bytes,
@@ -187,17 +190,17 @@ pub(super) fn onboarding(config: &Config, base: &Base) -> anyhow::Result<Onboard
 /// Packages whose fetch an earlier process did not finish. Measures stored packages first; from here on quotas apply.
 pub(super) async fn unfinished(
     onboarding: &Onboarding,
-    store: &SqliteStore,
+    database: &Database,
     access: &Access,
 ) -> anyhow::Result<Vec<Fetch>> {
     let error = |problem: Problem| anyhow::anyhow!("{}", problem.details().detail);
     onboarding
-        .measure(store.unmeasured_packages().await?)
+        .measure(database.unfinished.unmeasured_packages().await?)
         .await
         .map_err(error)?;
-    store.set_quotas(access.quotas());
+    database.admin.set_quotas(access.quotas());
     onboarding
-        .unfinished(store.unfinished_packages().await?)
+        .unfinished(database.unfinished.unfinished_packages().await?)
         .await
         .map_err(error)
 }
@@ -230,7 +233,7 @@ pub(super) fn notifier(
     };
     let callbacks = Callbacks::new(networks, timeout, &tls, base.clock.clone())?;
     Ok(Notifier {
-        store: base.store.clone(),
+        store: base.database.store.clone(),
         clock: base.clock.clone(),
         subscribers: Arc::new(MeasuredSubscribers {
             inner: Arc::new(callbacks),
@@ -242,7 +245,7 @@ pub(super) fn notifier(
 }
 
 /// Replaces the encryption key of the database.
-pub(super) struct Rotation(pub(super) Arc<SqliteStore>);
+pub(super) struct Rotation(pub(super) Arc<dyn SealingKeys>);
 
 #[async_trait::async_trait]
 impl Rotate for Rotation {
@@ -253,6 +256,6 @@ impl Rotate for Rotation {
         self.0.migrate(to).await
     }
     async fn describe(&self) -> Result<Value, StoreError> {
-        secrets::shown(&self.0).await
+        secrets::shown(&*self.0).await
     }
 }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use vnfm_store::KeyLocation;
+use vnfm_core::ports::KeyLocation;
 
 pub(super) async fn show(State(app): State<App>) -> HandlerResult<Json<Value>> {
     Ok(Json(app.rotation.describe().await?))

@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use tokio::task::JoinSet;
 use vnfm::SystemClock;
 use vnfm_core::lcm::{OPERATIONS, Operation};
+use vnfm_core::ports::StoreAdmin as _;
 use vnfm_core::ports::{Clock, StoreError};
 use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
 use vnfm_kubernetes::KubernetesDriver;

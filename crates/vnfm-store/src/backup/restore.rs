@@ -1,14 +1,15 @@
 //! Restores a backup into a data folder.
 
-use super::{DATABASE, FORMAT, KEYS, MANIFEST, MARK, Restored, copy, io_error, joined, private};
+use super::{DATABASE, FORMAT, KEYS, MANIFEST, Restored, copy, io_error, joined, private};
+use crate::executor::one;
 use crate::fault::Done;
 use crate::keys::{SecretKeys, sync_folder_of};
+use crate::location::{Access, open_file};
 use crate::packages::private_folder;
-use crate::{key_provider, location, process_lock, schema, wal, write};
+use crate::statement::Query;
+use crate::{key_provider, opening, process_lock, recovery, schema, wal};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection as _, query};
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -97,7 +98,7 @@ async fn install(
     let installation_id = prepare(new, keys, &mark)
         .await
         .map_err(|e| e.with_action("prepare it"))?;
-    let before = set_aside(database, at).await?;
+    let before = set_aside(database, at)?;
     let moved = fs::rename(new, database).and_then(|()| sync_folder_of(database));
     moved.map_err(|e| io_error(&e, "write", database))?;
     let files = manifest["files"]
@@ -117,42 +118,24 @@ async fn install(
 
 /// Migrates a restored database to this binary's schema, checks the keys, and marks it as in recovery.
 async fn prepare(new: &Path, keys: SecretKeys, mark: &str) -> Done<String> {
-    let mut connection = SqliteConnection::connect_with(&location::options().filename(new)).await?;
-    schema::migrate(&mut connection, schema::MIGRATIONS).await?;
-    let keys = key_provider::complete(&mut connection, keys).await?;
-    let installation_id = write::prepare(&mut connection, &keys).await?;
-    query("DELETE FROM meta WHERE key = $1")
-        .bind(MARK)
-        .execute(&mut connection)
-        .await?;
-    query("INSERT INTO meta (key, value) VALUES ($1, $2)")
-        .bind(MARK)
-        .bind(mark)
-        .execute(&mut connection)
-        .await?;
-    connection.close().await?;
+    let mut db = open_file(new, Access::Write)?;
+    schema::migrate(&db, schema::MIGRATIONS)?;
+    let keys = key_provider::complete(&mut db, keys).await?;
+    let installation_id = opening::prepare(&db, &keys)?;
+    recovery::mark(&db, mark)?;
+    db.close().map_err(|(_, error)| error)?;
     Ok(installation_id)
 }
 
 /// Keeps the existing database under another name, after a checkpoint of its write-ahead log.
-async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, StoreError> {
+fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, StoreError> {
     let has_any = database.metadata().is_ok_and(|meta| meta.len() > 0);
     let previous = wal::companion(
         database,
         &format!(".before-{}", at.strftime("%Y%m%dT%H%M%SZ")),
     );
-    let checkpoint = async {
-        wal::check(database)?;
-        let mut old =
-            SqliteConnection::connect_with(&location::options().filename(database)).await?;
-        query("PRAGMA wal_checkpoint(TRUNCATE)")
-            .execute(&mut old)
-            .await?;
-        Ok(old.close().await?)
-    };
     if has_any {
-        let done: Done<()> = checkpoint.await;
-        if let Err(fault) = done {
+        if let Err(fault) = checkpoint(database) {
             let error = fault.with_action("checkpoint its write-ahead log");
             tracing::warn!(%error, "the previous database is kept without a checkpoint");
         }
@@ -170,6 +153,14 @@ async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, St
     }
     fs::hard_link(database, &previous).map_err(|e| io_error(&e, "keep", database))?;
     Ok(Some(previous))
+}
+
+fn checkpoint(database: &Path) -> Done<()> {
+    wal::check(database)?;
+    let old = open_file(database, Access::Write)?;
+    let _busy: i64 = one(&old, &Query::new("PRAGMA wal_checkpoint(TRUNCATE)"))?;
+    old.close().map_err(|(_, error)| error)?;
+    Ok(())
 }
 
 /// Unpacks database and packages, verifies their hashes, and returns the manifest.

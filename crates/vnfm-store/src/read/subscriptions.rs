@@ -1,85 +1,50 @@
 //! Subscriptions, and the last notification sent to each.
 
-use super::{arguments, conditions};
+use super::list::list;
 use crate::fault::Done;
 use crate::filter::SUBSCRIPTIONS;
 use crate::keys::SecretKeys;
+use crate::statement::{Query as Sql, Row};
 use crate::visibility::List;
-use crate::write::{absent, count};
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{AssertSqlSafe, FromRow, Row as _, query_as, query_as_with};
 use vnfm_core::ports::SubscriptionRecord;
 use vnfm_core::query::Query;
 
-from_columns!(SubscriptionRow: tenant, subscription, authentication, root, sent, lost, sight);
-
-/// A row of `subscriptions`.
-pub(crate) struct SubscriptionRow {
-    tenant: String,
-    subscription: String,
-    authentication: Option<String>,
-    root: String,
-    sent: i64,
-    lost: i64,
-    sight: Option<String>,
-}
-
-impl SubscriptionRow {
-    /// Converts it to the port's record.
-    pub(crate) fn record(self, keys: &SecretKeys) -> Done<SubscriptionRecord> {
-        Ok(SubscriptionRecord {
-            tenant: self.tenant,
-            subscription: serde_json::from_str(&self.subscription)?,
-            authentication: keys.unseal(self.authentication.as_deref())?,
-            root: self.root,
-            sent: count(self.sent),
-            lost: count(self.lost),
-            scope: self
-                .sight
-                .as_deref()
-                .map(serde_json::from_str)
-                .transpose()?
-                .unwrap_or_default(),
-        })
-    }
-}
-
 /// One subscription.
-pub(crate) async fn subscription(
-    connection: &mut SqliteConnection,
-    tenant: &str,
-    id: &str,
-) -> Done<SubscriptionRow> {
+pub(crate) fn subscription(tenant: &str, id: &str) -> Sql {
     const ONE: &str = "
         SELECT tenant, subscription, authentication, root, sent, lost, sight
         FROM subscriptions WHERE tenant = $1 AND id = $2";
-    let found = query_as(ONE)
-        .bind(tenant)
-        .bind(id)
-        .fetch_optional(connection)
-        .await?;
-    found.ok_or_else(|| absent("subscription", id).into())
+    Sql::new(ONE).bind(tenant).bind(id)
 }
 
 /// Subscriptions in order of id, without their sealed columns.
-pub(crate) async fn subscriptions(
-    connection: &mut SqliteConnection,
-    tenant: &str,
-    query: &Query,
-) -> Done<Vec<SubscriptionRow>> {
-    let (condition, bound) = conditions((&SUBSCRIPTIONS, List::Subscriptions), query)?;
-    let sql = format!(
-        "SELECT tenant, subscription, NULL AS authentication, root, sent, lost, sight
-        FROM subscriptions WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
-    );
-    let list = query_as_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);
-    Ok(list.fetch_all(connection).await?)
+pub(crate) fn subscriptions(tenant: &str, query: &Query) -> Done<Sql> {
+    let from = (&SUBSCRIPTIONS, List::Subscriptions);
+    list(from, tenant, query, |condition| {
+        format!(
+            "SELECT tenant, subscription, NULL AS authentication, root, sent, lost, sight
+            FROM subscriptions WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
+        )
+    })
 }
 
 /// The subscriptions of all tenants.
-pub(crate) async fn subscribers(connection: &mut SqliteConnection) -> Done<Vec<SubscriptionRow>> {
+pub(crate) fn subscribers() -> Sql {
     const ALL: &str = "
         SELECT tenant, subscription, authentication, root, sent, lost, sight FROM subscriptions
         ORDER BY tenant, id";
-    Ok(query_as(ALL).fetch_all(connection).await?)
+    Sql::new(ALL)
+}
+
+/// A row of [`subscription`], [`subscriptions`] or [`subscribers`].
+pub(crate) fn subscription_record(mut row: Row, keys: &SecretKeys) -> Done<SubscriptionRecord> {
+    Ok(SubscriptionRecord {
+        tenant: row.take()?,
+        subscription: row.json()?,
+        authentication: keys.unseal(row.take::<Option<String>>()?.as_deref())?,
+        root: row.take()?,
+        sent: row.count()?,
+        lost: row.count()?,
+        scope: row.some_json()?.unwrap_or_default(),
+    })
 }

@@ -1,7 +1,10 @@
-//! The [`Store`] trait on SQLite: each method is one call of `read`, `write`, `lease` or `usage`.
+//! The [`Store`] trait on SQLite: each method is one query of `read` or one call of the writing thread.
 
 use super::SqliteStore;
+use crate::fault::Done;
 use crate::group::{Answer, Work};
+use crate::refusals::absent;
+use crate::statement::Row;
 use crate::{read, usage};
 use async_trait::async_trait;
 use std::time::Duration;
@@ -16,7 +19,7 @@ use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
 #[async_trait]
 impl Store for SqliteStore {
     fn installation_id(&self) -> &str {
-        &self.installation_id
+        &self.database.installation_id
     }
 
     async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
@@ -29,7 +32,7 @@ impl Store for SqliteStore {
             fence: fence.cloned(),
             changes,
         };
-        self.group.execute(work).await?;
+        self.database.execute(work).await?;
         self.kept_addresses.remove(&ended);
         Ok(())
     }
@@ -40,18 +43,14 @@ impl Store for SqliteStore {
         lease: Duration,
         op_id: Option<&str>,
     ) -> Result<Option<Claim>, StoreError> {
-        let op_id = op_id.map(ToOwned::to_owned);
-        match self
-            .group
-            .execute(Work::Claim {
-                owner: owner.to_owned(),
-                lease,
-                op_id,
-            })
-            .await?
-        {
+        let work = Work::Claim {
+            owner: owner.to_owned(),
+            lease,
+            op_id: op_id.map(ToOwned::to_owned),
+        };
+        match self.database.execute(work).await? {
             Answer::Claimed(claim) => Ok(claim),
-            _ => Ok(None),
+            Answer::Written | Answer::Renewed(_) => Ok(None),
         }
     }
 
@@ -60,26 +59,21 @@ impl Store for SqliteStore {
         fence: &Fence,
         lease: Duration,
     ) -> Result<Option<CancelMode>, StoreError> {
-        match self
-            .group
-            .execute(Work::Renew {
-                fence: fence.clone(),
-                lease,
-            })
-            .await?
-        {
+        let work = Work::Renew {
+            fence: fence.clone(),
+            lease,
+        };
+        match self.database.execute(work).await? {
             Answer::Renewed(cancel) => Ok(cancel),
-            _ => Ok(None),
+            Answer::Written | Answer::Claimed(_) => Ok(None),
         }
     }
 
     async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
-        self.group
-            .execute(Work::Release {
-                fence: fence.clone(),
-            })
-            .await
-            .map(drop)
+        let work = Work::Release {
+            fence: fence.clone(),
+        };
+        self.database.execute(work).await.map(drop)
     }
 
     fn keeps_address(&self, tenant: &str, vim: Option<&str>, info: &VimConnectionInfo) -> bool {
@@ -87,9 +81,9 @@ impl Store for SqliteStore {
     }
 
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
-        let row = read::instance(&mut *self.reader().await, tenant, id).await;
-        row.and_then(|row| row.record(&self.keys()))
-            .map_err(|e| e.with_action("read an instance"))
+        let (query, action) = (read::instance(tenant, id), "read an instance");
+        let found = self.database.unsealed(action, query, read::instance_record);
+        only(found.await?, "VNF instance", id)
     }
 
     async fn instances(
@@ -97,41 +91,45 @@ impl Store for SqliteStore {
         tenant: &str,
         query: &Query,
     ) -> Result<Vec<InstanceRecord>, StoreError> {
-        let rows = read::instances(&mut *self.reader().await, tenant, query).await;
-        let keys = self.keys();
-        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.with_action("list instances"))
+        let action = "list instances";
+        let query = made(action, read::instances(tenant, query))?;
+        self.database
+            .unsealed(action, query, read::instance_record)
+            .await
     }
 
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
-        let row = read::op(&mut *self.reader().await, tenant, id).await;
-        row.and_then(|row| row.record(&self.keys()))
-            .map_err(|e| e.with_action("read an operation"))
+        let (query, action) = (read::op(tenant, id), "read an operation");
+        let found = self.database.unsealed(action, query, read::op_record);
+        only(found.await?, "operation", id)
     }
 
     async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
-        let rows = read::ops(&mut *self.reader().await, tenant, query).await;
-        let keys = self.keys();
-        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.with_action("list operations"))
+        let action = "list operations";
+        let query = made(action, read::ops(tenant, query))?;
+        self.database.unsealed(action, query, read::op_record).await
     }
 
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
-        let rows = read::journal(&mut *self.reader().await, op_id).await;
-        let keys = self.keys();
-        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.with_action("read the journal"))
+        let query = read::journal(op_id);
+        self.database
+            .unsealed("read the journal", query, read::journal_row)
+            .await
     }
 
     async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
-        let rows = read::open_steps(&mut *self.reader().await).await;
-        let steps = rows.and_then(|rows| rows.into_iter().map(read::OpenStepRow::record).collect());
-        steps.map_err(|e| e.with_action("list unfinished steps"))
+        let query = read::open_steps();
+        self.database
+            .all("list unfinished steps", query, read::open_step)
+            .await
     }
 
     async fn orderly_exits(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
-        let left = read::left_in_order(&mut *self.reader().await, op_id).await;
-        left.map_err(|e| e.with_action("read which processes shut down in order"))
+        let action = "read which processes shut down in order";
+        let process = |mut row: Row| row.take();
+        self.database
+            .all(action, read::left_in_order(op_id), process)
+            .await
     }
 
     async fn checkpoint(
@@ -140,48 +138,46 @@ impl Store for SqliteStore {
         step: &str,
         key: &str,
     ) -> Result<Option<SecretJson>, StoreError> {
-        let found = read::checkpoint(&mut *self.reader().await, op_id, step, key).await;
-        let keys = self.keys();
-        let value = found.and_then(|found| {
-            found
-                .map(|sealed| keys.unseal(sealed.as_deref()))
-                .transpose()
-        });
-        value.map_err(|e| e.with_action("read a checkpoint"))
+        let query = read::checkpoint(op_id, step, key);
+        let found = self
+            .database
+            .unsealed("read a checkpoint", query, |mut row, keys| {
+                keys.unseal(row.take::<Option<String>>()?.as_deref())
+            });
+        Ok(found.await?.pop())
     }
 
     async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError> {
-        let changes = match self.writer.vims.get(tenant, id_or_name) {
+        let cache = &self.database.shared.vims;
+        let changes = match cache.get(tenant, id_or_name) {
             Ok(known) => return Ok(known),
             Err(changes) => changes,
         };
-        let row = read::vim(&mut *self.reader().await, tenant, id_or_name).await;
-        let record = row
-            .and_then(|row| row.record(&self.keys()))
-            .map_err(|e| e.with_action("read a VIM"))?;
-        self.writer
-            .vims
-            .keep(changes, (tenant, id_or_name), &record);
+        let (query, action) = (read::vim(tenant, id_or_name), "read a VIM");
+        let found = self.database.unsealed(action, query, read::vim_record);
+        let record = only(found.await?, "VIM", id_or_name)?;
+        cache.keep(changes, (tenant, id_or_name), &record);
         Ok(record)
     }
 
     async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {
-        let rows = read::vims(&mut *self.reader().await, tenant).await;
-        let keys = self.keys();
-        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.with_action("list VIMs"))
+        let query = read::vims(tenant);
+        self.database
+            .unsealed("list VIMs", query, read::vim_record)
+            .await
     }
 
     async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<VimUse>, StoreError> {
-        let uses = read::uses(&mut *self.reader().await, tenant, vim_id).await;
-        uses.map_err(|e| e.with_action("read who uses a VIM"))
+        let query = read::uses(tenant, vim_id);
+        self.database
+            .all("read who uses a VIM", query, read::vim_use)
+            .await
     }
 
     async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
-        let row = read::package(&mut *self.reader().await, (tenant, id)).await;
-        // A key that came meanwhile is among these.
-        let record = row.and_then(|row| read::unsealed_package_of(&row, &self.keys()));
-        record.map_err(|e| e.with_action("read a VNF package's record"))
+        let (query, action) = (read::package(tenant, id), "read a VNF package's record");
+        let found = self.database.unsealed(action, query, read::package_record);
+        only(found.await?, "VNF package", id)
     }
 
     async fn package_records(
@@ -189,31 +185,36 @@ impl Store for SqliteStore {
         tenant: &str,
         query: &Query,
     ) -> Result<Vec<PackageRecord>, StoreError> {
-        let records = read::packages(&mut *self.reader().await, tenant, query).await;
-        records.map_err(|e| e.with_action("list VNF packages"))
+        let action = "list VNF packages";
+        let query = made(action, read::packages(tenant, query))?;
+        self.database
+            .unsealed(action, query, read::package_record)
+            .await
     }
 
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
         if lines.is_empty() {
             return Ok(());
         }
-        self.group
-            .execute(Work::Log {
-                op_id: op_id.to_owned(),
-                lines,
-            })
-            .await
-            .map(drop)
+        let work = Work::Log {
+            op_id: op_id.to_owned(),
+            lines,
+        };
+        self.database.execute(work).await.map(drop)
     }
 
     async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
-        let lines = read::log(&mut *self.reader().await, op_id, after).await;
-        lines.map_err(|e| e.with_action("read an operation's log"))
+        let query = read::log(op_id, after);
+        self.database
+            .all("read an operation's log", query, read::log_line)
+            .await
     }
 
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
-        let rows = read::outbox(&mut *self.reader().await, after, limit).await;
-        rows.map_err(|e| e.with_action("read the outbox"))
+        let query = read::outbox(after, limit);
+        self.database
+            .all("read the outbox", query, read::outbox_row)
+            .await
     }
 
     async fn events(
@@ -222,14 +223,18 @@ impl Store for SqliteStore {
         after: u64,
         limit: usize,
     ) -> Result<Vec<OutboxRow>, StoreError> {
-        let rows = read::events(&mut *self.reader().await, tenant, after, limit).await;
-        rows.map_err(|e| e.with_action("read the outbox of a tenant"))
+        let query = read::events(tenant, after, limit);
+        self.database
+            .all("read the outbox of a tenant", query, read::outbox_row)
+            .await
     }
 
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
-        let row = read::subscription(&mut *self.reader().await, tenant, id).await;
-        row.and_then(|row| row.record(&self.keys()))
-            .map_err(|e| e.with_action("read a subscription"))
+        let (query, action) = (read::subscription(tenant, id), "read a subscription");
+        let found = self
+            .database
+            .unsealed(action, query, read::subscription_record);
+        only(found.await?, "subscription", id)
     }
 
     async fn subscriptions(
@@ -237,22 +242,23 @@ impl Store for SqliteStore {
         tenant: &str,
         query: &Query,
     ) -> Result<Vec<SubscriptionRecord>, StoreError> {
-        let rows = read::subscriptions(&mut *self.reader().await, tenant, query).await;
-        let keys = self.keys();
-        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.with_action("list subscriptions"))
+        let action = "list subscriptions";
+        let query = made(action, read::subscriptions(tenant, query))?;
+        self.database
+            .unsealed(action, query, read::subscription_record)
+            .await
     }
 
     async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
-        let rows = read::subscribers(&mut *self.reader().await).await;
-        let keys = self.keys();
-        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
-        records.map_err(|e| e.with_action("list all subscriptions"))
+        let query = read::subscribers();
+        self.database
+            .unsealed("list all subscriptions", query, read::subscription_record)
+            .await
     }
 
     async fn wait_for_changes(&self, seen: ChangeCounters) -> ChangeCounters {
-        let mut change_counters = self.writer.change_counters.subscribe();
-        // The writer outlives the caller, so the channel stays open.
+        let mut change_counters = self.database.shared.change_counters.subscribe();
+        // The store outlives the caller, so the channel stays open.
         change_counters
             .wait_for(|now| *now != seen)
             .await
@@ -265,37 +271,60 @@ impl Store for SqliteStore {
         after: u64,
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError> {
-        let entries = read::audit(&mut *self.reader().await, tenant, after, limit).await;
-        entries.map_err(|e| e.with_action("read the audit"))
+        let query = read::audit(tenant, after, limit);
+        self.database
+            .all("read the audit", query, read::audit_entry)
+            .await
     }
 
     async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
-        let rows = read::tombstones(&mut *self.reader().await, tenant).await;
-        rows.map_err(|e| e.with_action("read what was abandoned"))
+        let query = read::tombstones(tenant);
+        self.database
+            .all("read what was abandoned", query, read::tombstone)
+            .await
     }
 
     async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
-        let usage = usage::usage(&mut *self.reader().await, tenant).await;
-        usage.map_err(|e| e.with_action("count what a tenant has"))
+        let tenant = tenant.to_owned();
+        self.database
+            .read("count what a tenant has", move |db| {
+                usage::usage(db, &tenant)
+            })
+            .await
     }
 
     async fn used(&self, tenant: &str, what: QuotaResource) -> Result<u64, StoreError> {
-        let used = usage::used(&mut *self.reader().await, tenant, what).await;
-        used.map_err(|e| e.with_action("count what a tenant has"))
+        let tenant = tenant.to_owned();
+        self.database
+            .read("count what a tenant has", move |db| {
+                usage::used(db, &tenant, what)
+            })
+            .await
     }
 
     async fn tenants(&self) -> Result<Vec<String>, StoreError> {
-        let tenants = usage::tenants(&mut *self.reader().await).await;
-        tenants.map_err(|e| e.with_action("list tenants"))
+        self.database.read("list tenants", usage::tenants).await
     }
 
     async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
-        let key = read::host_key(&mut *self.reader().await, pin).await;
-        key.map_err(|e| e.with_action("read a host key"))
+        let query = read::host_key(pin);
+        let found = self.database.all("read a host key", query, read::pinned);
+        Ok(found.await?.pop().filter(|pinned| !pinned.key.is_empty()))
     }
 
     async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError> {
-        let keys = read::host_keys(&mut *self.reader().await, tenant).await;
-        keys.map_err(|e| e.with_action("list host keys"))
+        let query = read::host_keys(tenant);
+        self.database
+            .all("list host keys", query, read::pinned)
+            .await
     }
+}
+
+/// The record with an id, which is the only one found.
+fn only<T>(found: Vec<T>, what: &'static str, id: &str) -> Result<T, StoreError> {
+    found.into_iter().next().ok_or_else(|| absent(what, id))
+}
+
+fn made<T>(action: &str, query: Done<T>) -> Result<T, StoreError> {
+    query.map_err(|fault| fault.with_action(action))
 }

@@ -1,122 +1,108 @@
-//! One function per [`Change`]. Each is one conditional statement; if it changes no row, a second statement in the same
-//! transaction finds the reason, and the whole list is rolled back.
+//! The statements of each [`Change`], made by one pure function per change. Each change is one conditional statement; if
+//! it affects no row, a question in the same transaction finds the reason, and the whole list is rolled back.
 
 mod instances;
 mod ops;
 mod overrides;
 mod packages;
 mod pins;
-mod statement;
 mod subscriptions;
+#[cfg(test)]
+mod tests;
 mod vims;
 
 use crate::fault::Done;
 use crate::keys::SecretKeys;
+use crate::refusals::absent;
+use crate::statement::Statement;
 use crate::usage;
-use rusqlite::Connection;
-use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection as _, query, query_scalar};
-use uuid::Uuid;
 use vnfm_core::ports::{Change, OutboxRow, StoreError};
 use vnfm_types::LogLine;
 
 pub(crate) use ops::status_text;
-pub(crate) use statement::Statement;
-
-/// The writer thread's connection and the keys.
-#[derive(Clone, Copy)]
-pub(crate) struct Writing<'t> {
-    pub(crate) db: &'t Connection,
-    pub(crate) keys: &'t SecretKeys,
-}
 
 const LOG_LINES: i64 = 2_000;
 const LOG_LINE_BYTES: usize = 4_096;
-/// Key in `meta` of a text that the keys must unseal before a database is used.
-const KEY_CHECK: &str = "key_check";
 
-/// Writes one change, if its condition holds.
-pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
+/// The statements that write a change, in order; secrets are sealed with the first of `keys`.
+pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Statement>> {
     match change {
-        Change::AddInstance(record) => instances::add(writing, record),
-        Change::PutInstance(record) => instances::put(writing, record),
-        Change::RemoveInstance { tenant, id } => instances::remove(writing, tenant, id),
-        Change::AddOp(record) => ops::add(writing, record),
-        Change::PutOp { record, from } => ops::put(writing, record, *from),
-        Change::Cancel { op_id, mode } => ops::cancel(writing, op_id, *mode),
-        Change::Journal(row) => ops::journal(writing, row),
-        Change::RecordOrderlyExit { process, op_id } => {
-            ops::left_in_order(writing, process, op_id.as_deref().unwrap_or_default())
-        }
+        Change::AddInstance(record) => instances::add(record, keys),
+        Change::PutInstance(record) => instances::put(record, keys),
+        Change::RemoveInstance { tenant, id } => Ok(instances::remove(tenant, id)),
+        Change::AddOp(record) => ops::add(record, keys),
+        Change::PutOp { record, from } => ops::put(record, *from, keys),
+        Change::Cancel { op_id, mode } => Ok(ops::cancel(op_id, *mode)),
+        Change::Journal(row) => ops::journal(row, keys),
+        Change::RecordOrderlyExit { process, op_id } => Ok(ops::left_in_order(
+            process,
+            op_id.as_deref().unwrap_or_default(),
+        )),
         Change::Checkpoint {
             op_id,
             step,
             key,
             value,
-        } => ops::checkpoint(writing, [op_id, step, key], value),
-        Change::RemoveCheckpoints { op_id, step } => ops::forget_checkpoints(writing, op_id, step),
-        Change::AddUse(lives_on) => vims::add_use(writing, lives_on),
-        Change::RemoveUses { instance_id } => vims::remove_uses(writing, instance_id),
+        } => ops::checkpoint([op_id, step, key], value, keys),
+        Change::RemoveCheckpoints { op_id, step } => Ok(ops::forget_checkpoints(op_id, step)),
+        Change::AddUse(lives_on) => Ok(vims::add_use(lives_on)),
+        Change::RemoveUses { instance_id } => Ok(vims::remove_uses(instance_id)),
         Change::MarkVimsLeaving {
             tenant,
             instance_id,
             op_id,
-        } => vims::mark_leaving(writing, tenant, instance_id, op_id),
-        Change::UnmarkVimsLeaving { op_id } => vims::unmark_leaving(writing, op_id),
-        Change::AddVim(record) => vims::add(writing, record),
-        Change::PutVim(record) => vims::put(writing, record),
-        Change::RemoveVim { tenant, id, force } => vims::remove(writing, tenant, id, *force),
-        Change::AddPackage(record) => packages::add(writing, record),
-        Change::PutPackage(record) => packages::put(writing, record),
-        Change::RemovePackage { tenant, id } => packages::remove(writing, tenant, id),
-        Change::Outbox(row) => outbox(writing, row),
-        Change::AddSubscription(record) => subscriptions::add(writing, record),
-        Change::RemoveSubscription { tenant, id } => subscriptions::remove(writing, tenant, id),
+        } => Ok(vims::mark_leaving(tenant, instance_id, op_id)),
+        Change::UnmarkVimsLeaving { op_id } => Ok(vims::unmark_leaving(op_id)),
+        Change::AddVim(record) => vims::add(record, keys),
+        Change::PutVim(record) => vims::put(record, keys),
+        Change::RemoveVim { tenant, id, force } => Ok(vims::remove(tenant, id, *force)),
+        Change::AddPackage(record) => packages::add(record, keys),
+        Change::PutPackage(record) => packages::put(record, keys),
+        Change::RemovePackage { tenant, id } => Ok(packages::remove(tenant, id)),
+        Change::Outbox(row) => outbox(row),
+        Change::AddSubscription(record) => subscriptions::add(record, keys),
+        Change::RemoveSubscription { tenant, id } => Ok(subscriptions::remove(tenant, id)),
         Change::AdvanceSubscription {
             tenant,
             id,
             seq,
             lost,
-        } => subscriptions::sent(writing, (tenant, id), (*seq, *lost)),
-        Change::Audit { tenant, entry } => overrides::audit(writing, tenant, entry),
+        } => Ok(subscriptions::sent((tenant, id), (*seq, *lost))),
+        Change::Audit { tenant, entry } => overrides::audit(tenant, entry),
         Change::RevokeLease {
             instance_id,
             op_id,
             force,
-        } => overrides::revoke_lease(writing, (instance_id, op_id), *force),
-        Change::Abandon { tenant, id, force } => overrides::abandon(writing, (tenant, id), *force),
-        Change::AddTombstone { tenant, tombstone } => {
-            overrides::add_tombstone(writing, tenant, tombstone)
-        }
+        } => Ok(overrides::revoke_lease((instance_id, op_id), *force)),
+        Change::Abandon { tenant, id, force } => Ok(overrides::abandon(tenant, id, *force)),
+        Change::AddTombstone { tenant, tombstone } => overrides::add_tombstone(tenant, tombstone),
         Change::RemoveTombstone {
             tenant,
             instance_id,
-        } => overrides::forget(writing, tenant, instance_id),
-        Change::PinHostKey { pin, key } => pins::pin(writing, pin, key),
-        Change::RemoveHostKey(host) => pins::forget(writing, host),
-        other => apply_to_quotas(writing, other),
+        } => Ok(overrides::forget(tenant, instance_id)),
+        Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
+        Change::RemoveHostKey(host) => Ok(pins::forget(host)),
+        other => quota_statements(other),
     }
 }
 
-/// Writes a change that concerns quotas.
-fn apply_to_quotas(writing: &Writing<'_>, change: &Change) -> Done<()> {
+/// The statements of a change that concerns quotas.
+fn quota_statements(change: &Change) -> Done<Vec<Statement>> {
     match change {
         Change::Reserve {
             tenant,
             id,
             what,
             amount,
-        } => usage::reserve(writing, (tenant, id), *what, *amount),
-        Change::Release { id } => usage::release(writing, id),
-        Change::PackageSize { tenant, id, bytes } => {
-            usage::package_size(writing, (tenant, id), *bytes)
-        }
+        } => Ok(usage::reserve((tenant, id), *what, *amount)),
+        Change::Release { id } => Ok(usage::release(id)),
+        Change::PackageSize { tenant, id, bytes } => Ok(usage::package_size((tenant, id), *bytes)),
         Change::CheckQuota {
             tenant,
             what,
             most,
             adds,
-        } => usage::within(writing, tenant, *what, (*most, *adds)),
+        } => usage::within(tenant, *what, (*most, *adds)),
         other => {
             let name = describe(other);
             Err(StoreError::Broken(format!("this store does not know how to {name}")).into())
@@ -166,120 +152,53 @@ pub(crate) fn describe(change: &Change) -> &'static str {
     }
 }
 
-/// Prepares a database for use: checks the keys, removes leases and reservations of dead processes, and returns the
-/// installation id.
-pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<String> {
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let known: Option<String> = query_scalar("SELECT value FROM meta WHERE key = $1")
-        .bind(KEY_CHECK)
-        .fetch_optional(&mut *tx)
-        .await?;
-    if let Some(sealed) = &known {
-        keys.unseal(Some(sealed))?;
-    } else {
-        let sealed = keys.seal(&serde_json::Value::from("vnfm").into())?;
-        query("INSERT INTO meta (key, value) VALUES ($1, $2)")
-            .bind(KEY_CHECK)
-            .bind(sealed)
-            .execute(&mut *tx)
-            .await?;
-    }
-    let id = installation(&mut tx).await?;
-    query("UPDATE ops SET owner = NULL, lease_until = 0 WHERE owner IS NOT NULL")
-        .execute(&mut *tx)
-        .await?;
-    query("DELETE FROM reservations").execute(&mut *tx).await?;
-    tx.commit().await?;
-    Ok(id)
-}
-
-/// The installation's id, created if there is none.
-pub(crate) async fn installation(connection: &mut SqliteConnection) -> Done<String> {
-    query(
-        "INSERT INTO meta (key, value) VALUES ('installation_id', $1) ON CONFLICT (key) DO NOTHING",
-    )
-    .bind(Uuid::new_v4().to_string())
-    .execute(&mut *connection)
-    .await?;
-    let id = query_scalar("SELECT value FROM meta WHERE key = 'installation_id'");
-    Ok(id.fetch_one(connection).await?)
-}
-
-/// True if the database has sealed values.
-pub(crate) async fn is_used(connection: &mut SqliteConnection) -> Done<bool> {
-    let known: Option<i64> = query_scalar("SELECT 1 FROM meta WHERE key = $1")
-        .bind(KEY_CHECK)
-        .fetch_optional(connection)
-        .await?;
-    Ok(known.is_some())
-}
-
 /// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers. The counter
 /// outlives removed rows, so no number is used twice. Each row also has a number per tenant, the only one that tenants
 /// see.
-fn outbox(writing: &Writing<'_>, row: &OutboxRow) -> Done<()> {
+fn outbox(row: &OutboxRow) -> Done<Vec<Statement>> {
     const NUMBER: &str = "
         INSERT INTO outbox_numbers (tenant, value)
         SELECT $1, value + 1 FROM counters WHERE name = 'outbox_numbers'
-        ON CONFLICT (tenant) DO UPDATE SET value = outbox_numbers.value + 1 RETURNING value";
+        ON CONFLICT (tenant) DO UPDATE SET value = outbox_numbers.value + 1";
     const ADD: &str = "
         INSERT INTO outbox (seq, tenant, instance_id, kind, body, at, about, number)
-        SELECT CASE WHEN value > newest THEN value ELSE newest END + 1, $1, $2, $3, $4, $5, $6, $7
+        SELECT CASE WHEN value > newest THEN value ELSE newest END + 1, $1, $2, $3, $4, $5, $6,
+            (SELECT value FROM outbox_numbers WHERE tenant = $1)
         FROM counters, (SELECT COALESCE(MAX(seq), 0) AS newest FROM outbox) AS rows WHERE name = 'outbox'";
-    let number: i64 = writing.statement(NUMBER).bind(&row.tenant).one()?;
-    writing
-        .statement(ADD)
-        .bind(&row.tenant)
-        .bind(&row.instance_id)
-        .bind(&row.kind)
-        .bind(serde_json::to_string(&row.body)?)
-        .bind(row.at.to_string())
-        .bind(serde_json::to_string(&row.about)?)
-        .bind(number)
-        .run()
+    Ok(vec![
+        Statement::new(NUMBER).bind(&row.tenant),
+        Statement::new(ADD)
+            .bind(&row.tenant)
+            .bind(&row.instance_id)
+            .bind(&row.kind)
+            .bind(serde_json::to_string(&row.body)?)
+            .bind(row.at.to_string())
+            .bind(serde_json::to_string(&row.about)?),
+    ])
 }
 
 /// Appends to an operation's log and removes its oldest lines beyond [`LOG_LINES`].
-pub(crate) fn append_log(writing: &Writing<'_>, op_id: &str, lines: &[LogLine]) -> Done<()> {
+pub(crate) fn append_log(op_id: &str, lines: &[LogLine]) -> Vec<Statement> {
     const APPEND: &str = "
         INSERT INTO log (op_id, seq, at, level, source, text)
         SELECT id, COALESCE((SELECT MAX(seq) FROM log WHERE op_id = $1), 0) + 1, $2, $3, $4, $5
         FROM ops WHERE id = $1";
     const BOUND: &str = "
         DELETE FROM log WHERE op_id = $1 AND seq <= (SELECT MAX(seq) FROM log WHERE op_id = $1) - $2";
-    for line in lines {
-        let append = writing
-            .statement(APPEND)
+    let append = |line: &LogLine| {
+        Statement::new(APPEND)
             .bind(op_id)
             .bind(line.at.to_string())
             .bind(cut(&line.level))
             .bind(cut(&line.source))
-            .bind(cut(&line.text));
-        if !append.changed()? {
-            return Err(absent("operation", op_id).into());
-        }
-    }
-    writing.statement(BOUND).bind(op_id).bind(LOG_LINES).run()
+            .bind(cut(&line.text))
+            .or(absent("operation", op_id))
+    };
+    let bound = Statement::new(BOUND).bind(op_id).bind(LOG_LINES);
+    lines.iter().map(append).chain([bound]).collect()
 }
 
 /// `text`, truncated to [`LOG_LINE_BYTES`] at a character boundary.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(LOG_LINE_BYTES)]
-}
-
-pub(crate) fn absent(what: &'static str, id: &str) -> StoreError {
-    StoreError::NotFound {
-        what,
-        id: id.to_owned(),
-    }
-}
-
-/// Converts a count for the database.
-pub(crate) fn number(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-/// Converts a count from the database.
-pub(crate) fn count(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
 }

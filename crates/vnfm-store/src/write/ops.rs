@@ -1,16 +1,18 @@
 //! Operation occurrences, their journals and checkpoints.
 
-use super::instances::{busy, current_state};
+use super::instances::not_free;
 use super::vims::lived;
-use super::{Writing, absent};
 use crate::fault::Done;
+use crate::keys::SecretKeys;
+use crate::refusals::{absent, exists, first};
+use crate::statement::{Query, Refusal, Statement};
 use vnfm_core::ports::{JournalRow, OpRecord, SecretJson, StepStatus, StoreError};
 use vnfm_types::{CancelMode, LcmOperationState};
 
 const KIND: &str = "operation";
 
 /// Adds an operation, which becomes its instance's active one.
-pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
+pub(super) fn add(record: &OpRecord, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const TAKE: &str = "
         UPDATE instances SET active_op = $3, changed_ms = (SELECT now_ms FROM clock)
         WHERE tenant = $1 AND id = $2 AND active_op IS NULL";
@@ -20,26 +22,20 @@ pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12, $13, $14)
         ON CONFLICT (id) DO NOTHING";
     let op = &record.op;
-    let take = writing
-        .statement(TAKE)
+    let take = Statement::new(TAKE)
         .bind(&record.tenant)
         .bind(&op.vnf_instance_id)
-        .bind(&op.id);
-    if !take.changed()? {
-        let (_, other) = current_state(writing, &record.tenant, &op.vnf_instance_id)?;
-        return Err(busy(&op.vnf_instance_id, other.unwrap_or_default()).into());
-    }
+        .bind(&op.id)
+        .or(not_free(&record.tenant, &op.vnf_instance_id));
     let state = op.operation_state;
-    let keys = writing.keys;
-    let added = writing
-        .statement(ADD)
+    let add = Statement::new(ADD)
         .bind(&op.id)
         .bind(&record.tenant)
         .bind(&op.vnf_instance_id)
         .bind(op.operation.as_str())
         .bind(state.as_str())
-        .bind(i64::from(state.is_driven()))
-        .bind(i64::from(state.is_final()))
+        .bind(state.is_driven())
+        .bind(state.is_final())
         .bind(serde_json::to_string(op)?)
         .bind(keys.seal(&record.request)?)
         .bind(&record.point_of_no_return)
@@ -47,20 +43,17 @@ pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
         .bind(keys.seal_some(record.before.as_deref())?)
         .bind(keys.seal_some(record.target.as_deref())?)
         .bind(serde_json::to_string(&record.control)?)
-        .changed()?;
-    if !added {
-        return Err(StoreError::Exists {
-            what: KIND,
-            id: op.id.clone(),
-        }
-        .into());
-    }
-    Ok(())
+        .or(exists(KIND, &op.id));
+    Ok(vec![take, add])
 }
 
 /// Updates an operation if its state is still `from`. In a state that is not driven, its lease and cancel request end; in
 /// a final state, its instance becomes free and it records the VIMs that the instance uses.
-pub(super) fn put(writing: &Writing<'_>, record: &OpRecord, from: LcmOperationState) -> Done<()> {
+pub(super) fn put(
+    record: &OpRecord,
+    from: LcmOperationState,
+    keys: &SecretKeys,
+) -> Done<Vec<Statement>> {
     const PUT: &str = "
         UPDATE ops SET state = $4, driven = $5, ended = $6, op = $7, request = $8, point_of_no_return = $9, target = $10,
             owner = CASE WHEN $5 = 1 THEN owner END,
@@ -72,36 +65,28 @@ pub(super) fn put(writing: &Writing<'_>, record: &OpRecord, from: LcmOperationSt
         WHERE id = $1 AND active_op = $2";
     let op = &record.op;
     let state = op.operation_state;
-    let keys = writing.keys;
-    let written = writing
-        .statement(PUT)
+    let put = Statement::new(PUT)
         .bind(&op.id)
         .bind(&record.tenant)
         .bind(from.as_str())
         .bind(state.as_str())
-        .bind(i64::from(state.is_driven()))
-        .bind(i64::from(state.is_final()))
+        .bind(state.is_driven())
+        .bind(state.is_final())
         .bind(serde_json::to_string(op)?)
         .bind(keys.seal(&record.request)?)
         .bind(&record.point_of_no_return)
         .bind(keys.seal_some(record.target.as_deref())?)
-        .changed()?;
-    if !written {
-        return Err(unmet_condition(writing, &op.id, Some(&record.tenant))?.into());
-    }
+        .or(unmet_condition(&op.id, Some(&record.tenant)));
+    let mut statements = vec![put];
     if state.is_final() {
-        lived(writing, &op.vnf_instance_id)?;
-        writing
-            .statement(FREE)
-            .bind(&op.vnf_instance_id)
-            .bind(&op.id)
-            .run()?;
+        let free = Statement::new(FREE).bind(&op.vnf_instance_id).bind(&op.id);
+        statements.extend([lived(&op.vnf_instance_id), free]);
     }
-    Ok(())
+    Ok(statements)
 }
 
 /// Requests a cancellation; a graceful one does not replace a forceful one.
-pub(super) fn cancel(writing: &Writing<'_>, op_id: &str, mode: CancelMode) -> Done<()> {
+pub(super) fn cancel(op_id: &str, mode: CancelMode) -> Vec<Statement> {
     const CANCEL: &str = "
         UPDATE ops SET cancel = CASE WHEN cancel = 'FORCEFUL' THEN cancel ELSE $2 END
         WHERE id = $1 AND driven = 1";
@@ -109,14 +94,12 @@ pub(super) fn cancel(writing: &Writing<'_>, op_id: &str, mode: CancelMode) -> Do
         CancelMode::Graceful => "GRACEFUL",
         CancelMode::Forceful => "FORCEFUL",
     };
-    if !writing.statement(CANCEL).bind(op_id).bind(mode).changed()? {
-        return Err(unmet_condition(writing, op_id, None)?.into());
-    }
-    Ok(())
+    let cancel = Statement::new(CANCEL).bind(op_id).bind(mode);
+    vec![cancel.or(unmet_condition(op_id, None))]
 }
 
 /// Writes a step's row; a row keeps its position in the order of first writes.
-pub(super) fn journal(writing: &Writing<'_>, row: &JournalRow) -> Done<()> {
+pub(super) fn journal(row: &JournalRow, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const JOURNAL: &str = "
         INSERT INTO journal (op_id, step, seq, status, attempt, output, started_at, ended_at, lives, killed, hook)
         SELECT id, $2, COALESCE((SELECT MAX(seq) FROM journal WHERE op_id = $1), 0) + 1, $3, $4, $5, $6, $7, $8, $9, $10
@@ -124,9 +107,7 @@ pub(super) fn journal(writing: &Writing<'_>, row: &JournalRow) -> Done<()> {
         ON CONFLICT (op_id, step) DO UPDATE SET status = excluded.status, attempt = excluded.attempt,
             output = excluded.output, started_at = excluded.started_at, ended_at = excluded.ended_at,
             lives = excluded.lives, killed = excluded.killed, hook = excluded.hook";
-    let keys = writing.keys;
-    let written = writing
-        .statement(JOURNAL)
+    let journal = Statement::new(JOURNAL)
         .bind(&row.op_id)
         .bind(&row.step)
         .bind(status_text(row.status))
@@ -135,69 +116,61 @@ pub(super) fn journal(writing: &Writing<'_>, row: &JournalRow) -> Done<()> {
         .bind(row.started_at.to_string())
         .bind(row.ended_at.map(|at| at.to_string()))
         .bind(serde_json::to_string(&row.lives)?)
-        .bind(i64::from(row.lives.killed))
-        .bind(row.hook.as_ref().map(serde_json::to_string).transpose()?)
-        .changed()?;
-    if !written {
-        return Err(absent(KIND, &row.op_id).into());
-    }
-    Ok(())
+        .bind(row.lives.killed)
+        .bind(row.hook.as_ref().map(serde_json::to_string).transpose()?);
+    Ok(vec![journal.or(absent(KIND, &row.op_id))])
 }
 
 /// Records that a process released an operation, or all of them, in an orderly shutdown; removes records older than 30
 /// days.
-pub(super) fn left_in_order(writing: &Writing<'_>, process: &str, op_id: &str) -> Done<()> {
+pub(super) fn left_in_order(process: &str, op_id: &str) -> Vec<Statement> {
     const LEFT: &str = "
         INSERT INTO left_in_order (process, op_id, at_ms) SELECT $1, $2, now_ms FROM clock WHERE 1 = 1
         ON CONFLICT (process, op_id) DO UPDATE SET at_ms = excluded.at_ms";
     const FORGET: &str =
         "DELETE FROM left_in_order WHERE at_ms < (SELECT now_ms FROM clock) - 2592000000";
-    writing.statement(LEFT).bind(process).bind(op_id).run()?;
-    writing.statement(FORGET).run()
+    vec![
+        Statement::new(LEFT).bind(process).bind(op_id),
+        Statement::new(FORGET),
+    ]
 }
 
 /// Writes a hook's checkpoint for an operation, step and key.
 pub(super) fn checkpoint(
-    writing: &Writing<'_>,
     [op_id, step, key]: [&str; 3],
     value: &SecretJson,
-) -> Done<()> {
+    keys: &SecretKeys,
+) -> Done<Vec<Statement>> {
     const CHECKPOINT: &str = "
         INSERT INTO checkpoints (op_id, step, key, value) SELECT id, $2, $3, $4 FROM ops WHERE id = $1
         ON CONFLICT (op_id, step, key) DO UPDATE SET value = excluded.value";
-    let keys = writing.keys;
-    let written = writing
-        .statement(CHECKPOINT)
+    let checkpoint = Statement::new(CHECKPOINT)
         .bind(op_id)
         .bind(step)
         .bind(key)
-        .bind(keys.seal(value)?)
-        .changed()?;
-    if !written {
-        return Err(absent(KIND, op_id).into());
-    }
-    Ok(())
+        .bind(keys.seal(value)?);
+    Ok(vec![checkpoint.or(absent(KIND, op_id))])
 }
 
 /// Removes the checkpoints of a step's hook.
-pub(super) fn forget_checkpoints(writing: &Writing<'_>, op_id: &str, step: &str) -> Done<()> {
+pub(super) fn forget_checkpoints(op_id: &str, step: &str) -> Vec<Statement> {
     const FORGET: &str = "DELETE FROM checkpoints WHERE op_id = $1 AND step = $2";
-    writing.statement(FORGET).bind(op_id).bind(step).run()
+    vec![Statement::new(FORGET).bind(op_id).bind(step)]
 }
 
 /// The reason why an operation was not written: it does not exist or is in another state.
-fn unmet_condition(writing: &Writing<'_>, id: &str, tenant: Option<&str>) -> Done<StoreError> {
+fn unmet_condition(id: &str, tenant: Option<&str>) -> Refusal {
     const STATE: &str = "SELECT state FROM ops WHERE id = $1 AND tenant = COALESCE($2, tenant)";
-    Ok(
-        match writing.statement(STATE).bind(id).bind(tenant).value()? {
-            Some(found) => StoreError::WrongState {
-                what: KIND,
-                id: id.to_owned(),
-                found,
-            },
-            None => absent(KIND, id),
-        },
-    )
+    let op_id = id.to_owned();
+    let in_state = Query::new(STATE).bind(id).bind(tenant).then(move |rows| {
+        let (found,) = first(rows)?;
+        Ok(StoreError::WrongState {
+            what: KIND,
+            id: op_id.clone(),
+            found,
+        })
+    });
+    Refusal::from(absent(KIND, id)).unless(in_state)
 }
 
 /// A step's status as it is stored.

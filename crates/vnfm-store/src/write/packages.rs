@@ -1,83 +1,61 @@
 //! Records of VNF packages. Whether one is in use is not stored, but computed from the instances.
 
-use super::vims::{User, in_use};
-use super::{Writing, absent};
+use super::vims::in_use;
 use crate::fault::Done;
+use crate::keys::SecretKeys;
+use crate::refusals::{absent, exists, if_found};
+use crate::statement::{Query, Refusal, Statement};
 use vnfm_core::ports::{PackageRecord, StoreError};
 
 const KIND: &str = "VNF package";
 const WITH_VNFD: &str = "VNF package with VNFD";
 
 /// Adds a package.
-pub(super) fn add(writing: &Writing<'_>, record: &PackageRecord) -> Done<()> {
+pub(super) fn add(record: &PackageRecord, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const ADD: &str = "
         INSERT INTO packages (id, tenant, vnfd_id, info, fetching) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT DO NOTHING";
-    let keys = writing.keys;
-    let added = writing
-        .statement(ADD)
-        .bind(&record.info.id)
+    let id = &record.info.id;
+    let known = Query::new("SELECT 1 FROM packages WHERE id = $1").bind(id);
+    let refusal = Refusal::from(same_vnfd(record)).unless(if_found(known, exists(KIND, id)));
+    let add = Statement::new(ADD)
+        .bind(id)
         .bind(&record.tenant)
         .bind(&record.info.vnfd_id)
         .bind(serde_json::to_string(&record.info)?)
-        .bind(keys.seal(&record.fetching)?)
-        .changed()?;
-    if added {
-        return Ok(());
-    }
-    let known = writing
-        .statement("SELECT id FROM packages WHERE id = $1")
-        .bind(&record.info.id);
-    Err(match known.value()? {
-        Some(id) => StoreError::Exists { what: KIND, id },
-        None => same_vnfd(record),
-    }
-    .into())
+        .bind(keys.seal(&record.fetching)?);
+    Ok(vec![add.or(refusal)])
 }
 
 /// Updates a package, unless another package has its VNFD.
-pub(super) fn put(writing: &Writing<'_>, record: &PackageRecord) -> Done<()> {
+pub(super) fn put(record: &PackageRecord, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const PUT: &str = "
         UPDATE packages SET vnfd_id = $3, info = $4, fetching = $5 WHERE tenant = $1 AND id = $2";
-    let keys = writing.keys;
-    let written = writing
-        .statement(PUT)
+    let put = Statement::new(PUT)
         .bind(&record.tenant)
         .bind(&record.info.id)
         .bind(&record.info.vnfd_id)
         .bind(serde_json::to_string(&record.info)?)
         .bind(keys.seal(&record.fetching)?)
-        .changed();
-    match written {
-        Err(fault) if fault.is_duplicate() => Err(same_vnfd(record).into()),
-        Err(fault) => Err(fault),
-        Ok(true) => Ok(()),
-        Ok(false) => Err(absent(KIND, &record.info.id).into()),
-    }
+        .or(absent(KIND, &record.info.id))
+        .unless_duplicate(same_vnfd(record));
+    Ok(vec![put])
 }
 
 /// Removes a package without instances.
-pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
+pub(super) fn remove(tenant: &str, id: &str) -> Vec<Statement> {
     const REMOVE: &str = "
         DELETE FROM packages WHERE tenant = $1 AND id = $2
             AND NOT EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = $2)";
     const USERS: &str = "
         SELECT id, tenant, name FROM instances WHERE tenant = $1 AND vnf_pkg_id = $2 ORDER BY id";
-    if writing.statement(REMOVE).bind(tenant).bind(id).changed()? {
-        return Ok(());
-    }
-    let users: Vec<User> = writing.statement(USERS).bind(tenant).bind(id).rows()?;
-    let error = if users.is_empty() {
-        absent(KIND, id)
-    } else {
-        in_use(KIND, id, tenant, users)
-    };
-    Err(error.into())
+    let users = Query::new(USERS).bind(tenant).bind(id);
+    let used = users.then(in_use(KIND, id, tenant));
+    let remove = Statement::new(REMOVE).bind(tenant).bind(id);
+    vec![remove.or(Refusal::from(absent(KIND, id)).unless(used))]
 }
 
 fn same_vnfd(record: &PackageRecord) -> StoreError {
-    StoreError::Exists {
-        what: WITH_VNFD,
-        id: record.info.vnfd_id.clone().unwrap_or_default(),
-    }
+    let vnfd_id = record.info.vnfd_id.as_deref();
+    exists(WITH_VNFD, vnfd_id.unwrap_or_default())
 }

@@ -1,22 +1,22 @@
 //! Subscriptions to lifecycle changes, and the last notification sent to each.
 
-use super::{Writing, absent, number};
 use crate::fault::Done;
+use crate::keys::SecretKeys;
+use crate::refusals::{absent, exists};
+use crate::statement::Statement;
 use crate::visibility;
-use vnfm_core::ports::{StoreError, SubscriptionRecord};
+use vnfm_core::ports::SubscriptionRecord;
 
 const KIND: &str = "subscription";
 
 /// Adds a subscription; notifications already in the outbox are not sent to it.
-pub(super) fn add(writing: &Writing<'_>, record: &SubscriptionRecord) -> Done<()> {
+pub(super) fn add(record: &SubscriptionRecord, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const ADD: &str = "
         INSERT INTO subscriptions (tenant, id, callback, subscription, authentication, root, sent, lost, sight)
         SELECT $1, $2, $3, $4, $5, $6, CASE WHEN value > newest THEN value ELSE newest END, 0, $7
         FROM counters, (SELECT COALESCE(MAX(seq), 0) AS newest FROM outbox) AS rows WHERE name = 'outbox'
         ON CONFLICT DO NOTHING";
-    let keys = writing.keys;
-    let added = writing
-        .statement(ADD)
+    let add = Statement::new(ADD)
         .bind(&record.tenant)
         .bind(&record.subscription.id)
         .bind(&record.subscription.callback_uri)
@@ -24,33 +24,20 @@ pub(super) fn add(writing: &Writing<'_>, record: &SubscriptionRecord) -> Done<()
         .bind(keys.seal(&record.authentication)?)
         .bind(&record.root)
         .bind(visibility::stored(&record.scope)?)
-        .changed()?;
-    if added {
-        return Ok(());
-    }
-    Err(StoreError::Exists {
-        what: KIND,
-        id: record.subscription.id.clone(),
-    }
-    .into())
+        .or(exists(KIND, &record.subscription.id));
+    Ok(vec![add])
 }
 
-pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
+pub(super) fn remove(tenant: &str, id: &str) -> Vec<Statement> {
     const REMOVE: &str = "DELETE FROM subscriptions WHERE tenant = $1 AND id = $2";
-    if writing.statement(REMOVE).bind(tenant).bind(id).changed()? {
-        return Ok(());
-    }
-    Err(absent(KIND, id).into())
+    let remove = Statement::new(REMOVE).bind(tenant).bind(id);
+    vec![remove.or(absent(KIND, id))]
 }
 
 /// Records that everything up to `seq` was sent. Succeeds if the subscription no longer exists.
-pub(super) fn sent(
-    writing: &Writing<'_>,
-    (tenant, id): (&str, &str),
-    (seq, lost): (u64, u64),
-) -> Done<()> {
+pub(super) fn sent((tenant, id): (&str, &str), (seq, lost): (u64, u64)) -> Vec<Statement> {
     const SENT: &str = "
         UPDATE subscriptions SET sent = $3, lost = lost + $4 WHERE tenant = $1 AND id = $2 AND sent < $3";
-    let sent = writing.statement(SENT).bind(tenant).bind(id);
-    sent.bind(number(seq)).bind(number(lost)).run()
+    let sent = Statement::new(SENT).bind(tenant).bind(id);
+    vec![sent.bind(seq).bind(lost)]
 }

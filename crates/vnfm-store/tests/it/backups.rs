@@ -3,6 +3,7 @@
 use crate::records::{Home, TENANT, at, deployment, instance, notification, op, seed};
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use vnfm_core::ports::StoreAdmin as _;
 use vnfm_core::ports::{Change, Store as _, StoreError};
 use vnfm_descriptor::Limits;
 use vnfm_store::{PackageDir, SqliteStore, restore};

@@ -5,11 +5,13 @@ use crate::records::{Home, TENANT, at, instance, notification, op, package, seed
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
+use vnfm_core::ports::{Backups as _, SealingKeys as _};
 use vnfm_core::ports::{Change, StepStatus, Store as _, StoreError};
 use vnfm_descriptor::Limits;
-use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
+use vnfm_store::{PackageDir, SecretKeys, SqliteStore, StoreBackups};
 
 /// Environment variable with the data folder, for a test that runs itself as a child process.
 const CHILD: &str = "VNFM_STORE_TEST_CHILD";
@@ -91,16 +93,21 @@ async fn operations_in_flight_can_be_claimed_after_a_restart() {
     drop(store);
     let store = home.open().await;
     assert_eq!(store.installation_id(), id);
+    let taken_over = store.op(TENANT, "o1").await.unwrap().epoch;
+    assert_eq!(taken_over, before.epoch + 1, "opening takes the lease over");
+    let late = step("o1", "allocate", StepStatus::Done, Value::Null);
+    assert_eq!(
+        store.write(Some(&before), vec![late]).await,
+        Err(StoreError::LeaseLost { op_id: "o1".into() }),
+        "the former owner writes nothing, even before another process claims the operation"
+    );
     let after = store
         .claim("the living", LONG, None)
         .await
         .unwrap()
         .unwrap()
         .fence;
-    assert_eq!(
-        (after.op_id.as_str(), after.epoch),
-        ("o1", before.epoch + 1)
-    );
+    assert_eq!((after.op_id.as_str(), after.epoch), ("o1", taken_over + 1));
     assert_eq!(
         store.journal("o1").await.unwrap()[0].status,
         StepStatus::Started
@@ -299,6 +306,11 @@ async fn rotate_and_back_up(folder: &std::path::Path) {
         .await
         .unwrap();
     let packages = PackageDir::open(&folder.join("packages"), Limits::default()).unwrap();
+    let (store, packages) = (Arc::new(store), Arc::new(packages));
+    let backups = StoreBackups {
+        store: store.clone(),
+        packages,
+    };
     for round in 1.. {
         store.rotate().await.unwrap();
         let mut out = std::io::stdout().lock();
@@ -306,7 +318,7 @@ async fn rotate_and_back_up(folder: &std::path::Path) {
             .and_then(|()| out.flush())
             .unwrap();
         drop(out);
-        store.unnamed_backup(&packages, folder, at()).await.unwrap();
+        backups.unnamed_backup(folder, at()).await.unwrap();
     }
 }
 
@@ -326,13 +338,10 @@ async fn a_missing_folder_is_an_error_with_a_hint() {
 async fn a_database_of_a_newer_binary_is_refused_before_anything_is_written() {
     let home = Home::new();
     home.open().await.close().await.unwrap();
-    let url = format!("sqlite:{}", home.database().display());
-    let mut newer = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url)
-        .await
-        .unwrap();
     let sql = "INSERT INTO schema_version (version, applied_at) VALUES (999, 'tomorrow')";
-    sqlx::query(sql).execute(&mut newer).await.unwrap();
-    sqlx::Connection::close(newer).await.unwrap();
+    let newer = rusqlite::Connection::open(home.database()).unwrap();
+    newer.execute_batch(sql).unwrap();
+    newer.close().unwrap();
     let before = std::fs::read(home.database()).unwrap();
     let error = home.try_open().await.unwrap_err();
     assert!(

@@ -6,6 +6,7 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use vnfm_core::ports::{SealingKeys as _, StoreAdmin as _};
 use vnfm_core::ports::{Store as _, StoreError};
 use vnfm_descriptor::Limits;
 use vnfm_store::{
@@ -79,15 +80,12 @@ async fn a_lost_log_is_detected_and_its_loss_can_be_accepted() {
 async fn a_checkpointed_log_may_be_absent() {
     // Checkpointed by a reader after a kill.
     let home = killed().await;
-    let url = format!("sqlite:{}", home.database().display());
-    let mut other = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url)
-        .await
-        .unwrap();
-    sqlx::query("SELECT COUNT(*) FROM outbox")
-        .execute(&mut other)
-        .await
-        .unwrap();
-    sqlx::Connection::close(other).await.unwrap();
+    let other = rusqlite::Connection::open(home.database()).unwrap();
+    let count = other.query_row("SELECT COUNT(*) FROM outbox", [], |row| {
+        row.get::<_, i64>(0)
+    });
+    assert_eq!(count.unwrap(), 10);
+    other.close().unwrap();
     assert!(!home.folder.path().join("vnfm.db-wal").exists());
     let store = home.open().await;
     assert_eq!(rows(&store).await, 10);

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use vnfm_core::ports::SealingKeys as _;
 use vnfm_core::ports::{Change, Code, ErrorKind, PortError, SecretSealer, Store as _, StoreError};
 use vnfm_store::{KeyLocation, PackageDir, SecretKeys, SqliteStore, restore, restore_with};
 use vnfm_types::Secret;

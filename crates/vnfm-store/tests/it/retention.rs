@@ -3,6 +3,7 @@
 use crate::records::{Home, TENANT, at, instance, notification, op, seed, step, transition};
 use serde_json::json;
 use std::time::Duration;
+use vnfm_core::ports::StoreAdmin as _;
 use vnfm_core::ports::{Change, StepStatus, Store as _};
 use vnfm_store::{Pruned, Retention, SqliteStore};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp};

@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use vnfm_core::Deployment;
+use vnfm_core::ports::SealingKeys as _;
 use vnfm_core::ports::{
     Change, JournalRow, ProcessHistory, SecretJson, StepStatus, Store, StoreError,
 };
