@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_descriptor::{Hook, Package};
-use vnfm_types::{KeyValuePairs, VnfInstance};
+use vnfm_types::KeyValuePairs;
 
 /// Parameters of a request, to be checked against the hooks.
 pub(crate) struct ParameterCheck<'a> {

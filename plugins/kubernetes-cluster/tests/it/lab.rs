@@ -182,10 +182,9 @@ impl Lab {
             .into_iter()
             .filter(|vnfc| is_healed(&vnfc.id))
             .collect();
-        request.heal = Some(HookHeal {
-            vnfcs,
-            ..HookHeal::default()
-        });
+        let mut heal = HookHeal::default();
+        heal.vnfcs = vnfcs;
+        request.heal = Some(heal);
         request
     }
 

@@ -132,8 +132,5 @@ impl Lab {
 }
 
 pub(crate) fn b() -> HookDependent {
-    HookDependent {
-        id: B.into(),
-        vnf_instance_name: Some("vnf-b".into()),
-    }
+    HookDependent::new(B, Some("vnf-b".into()))
 }
