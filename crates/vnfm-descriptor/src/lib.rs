@@ -17,6 +17,7 @@
 
 mod archive;
 mod bytes;
+#[cfg(feature = "charts")]
 mod chart;
 pub mod codes;
 mod consequences;
@@ -45,6 +46,7 @@ mod yaml;
 mod yaml_11;
 
 pub use archive::ReadError;
+#[cfg(feature = "charts")]
 pub use chart::{Chart, ChartError};
 pub use external::{DownloadHasher, External};
 pub use finding::{Finding, Findings, Severity, Span, Subject};

@@ -10,6 +10,7 @@
 //! findings are reported at once ([`examine`]).
 
 use crate::archive::{Algorithm, Archive, ReadError};
+#[cfg(feature = "charts")]
 use crate::chart::{Chart, ChartError};
 use crate::codes;
 use crate::external::{self, External, LocalCopies};
@@ -184,6 +185,7 @@ impl Package {
     ///
     /// # Errors
     /// The file cannot be read, or is not a Helm chart.
+    #[cfg(feature = "charts")]
     pub fn chart(&self, path: &str) -> Result<Chart, ReadError> {
         let failed = |error: ChartError| ReadError::Io {
             path: path.to_owned(),
