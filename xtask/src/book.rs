@@ -170,7 +170,8 @@ fn read(root: &Path, page: &Path) -> Result<String> {
 
 /// The table of contents, with the front page and the pages outside `docs/`.
 fn with_extra(summary: &str, extra: &BTreeMap<PathBuf, String>) -> String {
-    let front = format!("# Summary\n\n[vnfm]({REPOSITORY}/{FRONT})\n");
+    let front = format!("# Summary\n\n[vnfm]({REPOSITORY}/index.md)\n");
+    let summary = summary.replace("README.md)", "index.md)");
     let mut text = summary.replacen("# Summary\n", &front, 1);
     text.push_str("\n# In the repository\n");
     for (page, title) in extra {
@@ -185,10 +186,16 @@ fn title(text: &str, page: &Path) -> String {
     title.replace(['[', ']'], "")
 }
 
-/// Where a file of the repository is in the book.
+/// Where a file of the repository is in the book; mdBook shows a README as `index.html`.
 fn in_book(path: &Path) -> PathBuf {
-    path.strip_prefix("docs")
-        .map_or_else(|_| Path::new(REPOSITORY).join(path), Path::to_path_buf)
+    let path = path
+        .strip_prefix("docs")
+        .map_or_else(|_| Path::new(REPOSITORY).join(path), Path::to_path_buf);
+    if path.ends_with("README.md") {
+        path.with_file_name("index.md")
+    } else {
+        path
+    }
 }
 
 /// The Markdown files in a folder and below, except the table of contents.

@@ -31,7 +31,13 @@ fn check(name: &str, command: &Command, folder: &Path) -> usize {
         .filter(|argument| !argument.is_hide_set())
     {
         let flag = option.get_long().map(|long| format!("--{long}"));
-        let text = flag.unwrap_or_else(|| option.get_id().as_str().to_uppercase());
+        let text = flag.unwrap_or_else(|| {
+            let names = option.get_value_names().unwrap_or_default();
+            names
+                .first()
+                .map_or(option.get_id().as_str(), |name| name.as_str())
+                .to_owned()
+        });
         assert!(
             page.to_uppercase().contains(&text.to_uppercase()),
             "{name}.1 does not mention {text}"

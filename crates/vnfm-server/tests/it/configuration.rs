@@ -205,7 +205,7 @@ access: {users: [{name: ann, password_hash: h, gets: {role: read}}]}
         ("2:24", "expected an integer"),
         ("3:14", "expected a log filter such as `info`"),
         ("4:13", "unknown member `audit_day`"),
-        ("5:", "/proc/self/stat"),
+        ("5:16", "the client certificate and key are not valid PEM"),
         ("6:18", "`password_hash` of `ann` is not an Argon2 hash"),
     ] {
         let at = format!("{}:{position}", file.display());
@@ -251,7 +251,7 @@ fn check_config_reads_files_and_addresses() {
         (format!("data: {token}"), "is not a folder"),
         (
             "access: {users: [{name: ann, password_hash: h, gets: {role: read}}]}".to_owned(),
-            "1:9: ",
+            "1:18: access.users: ",
         ),
         ("a: 1\na: 2\nb: [".to_owned(), "4:1: this is not YAML"),
     ] {
