@@ -9,6 +9,7 @@
 mod links;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,9 +101,9 @@ fn provide() -> Result<PathBuf> {
 /// If a file cannot be read or written.
 fn stage(root: &Path, to: &Path) -> Result<()> {
     let mut pages = pages(&root.join("docs"))?;
-    pages
-        .iter_mut()
-        .for_each(|page| *page = Path::new("docs").join(&*page));
+    for page in &mut pages {
+        *page = Path::new("docs").join(&*page);
+    }
     pages.push(FRONT.into());
     let (mut seen, mut extra) = (
         pages.iter().cloned().collect::<BTreeSet<_>>(),
@@ -175,7 +176,7 @@ fn with_extra(summary: &str, extra: &BTreeMap<PathBuf, String>) -> String {
     let mut text = summary.replacen("# Summary\n", &front, 1);
     text.push_str("\n# In the repository\n");
     for (page, title) in extra {
-        text.push_str(&format!("- [{title}]({})\n", page.display()));
+        let _ = writeln!(text, "- [{title}]({})", page.display());
     }
     text
 }

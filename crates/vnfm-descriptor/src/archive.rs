@@ -176,6 +176,9 @@ impl Archive {
     }
 
     /// Reads a file of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// The file is missing, too large or damaged.
     pub fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
         let mut bytes = Vec::new();
         let taken = self.with_file(path, |file| file.take(limit + 1).read_to_end(&mut bytes))?;

@@ -146,23 +146,30 @@ fn is_consequence(consequence: &Finding, cause: &Finding, relation: Relation) ->
     let (from, to) = (&cause.subject, &consequence.subject);
     match relation {
         Relation::Any => consequence.code != codes::TYPE_UNKNOWN || to.meant.is_none(),
-        Relation::SameName => both(&from.name, &to.name),
+        Relation::SameName => both(from.name.as_deref(), to.name.as_deref()),
         Relation::SameTemplate => {
-            let template = |name: &str| name.split('.').next().map(str::to_owned);
-            let template = |name: &Option<String>| name.as_deref().and_then(template);
-            both(&template(&from.name), &template(&to.name))
+            both(template(from.name.as_deref()), template(to.name.as_deref()))
         }
-        Relation::Meant => both(&from.meant, &to.name),
-        Relation::MeantMember => both(&from.name, &to.name) && both(&from.meant, &to.member),
+        Relation::Meant => both(from.meant.as_deref(), to.name.as_deref()),
+        Relation::MeantMember => {
+            both(from.name.as_deref(), to.name.as_deref())
+                && both(from.meant.as_deref(), to.member.as_deref())
+        }
         Relation::SamePosition => cause.span == consequence.span,
         Relation::SameCall => {
-            both(&from.function, &to.function) && line(cause) == line(consequence)
+            both(from.function.as_deref(), to.function.as_deref())
+                && line(cause) == line(consequence)
         }
     }
 }
 
+/// The node template of a name such as `web.vdu_profile`.
+fn template(name: Option<&str>) -> Option<&str> {
+    name?.split('.').next()
+}
+
 /// Whether both are there, and the same.
-fn both(one: &Option<String>, other: &Option<String>) -> bool {
+fn both(one: Option<&str>, other: Option<&str>) -> bool {
     one.is_some() && one == other
 }
 

@@ -80,7 +80,7 @@ pub struct Finding {
     pub hint: Option<String>,
     /// What it is about.
     #[serde(skip)]
-    pub subject: Subject,
+    pub subject: Box<Subject>,
 }
 
 /// What a finding is about, which tells the findings that follow from another one (`consequences.rs`).
@@ -115,7 +115,7 @@ impl Finding {
             span: span.into(),
             message: message.into(),
             hint: None,
-            subject: Subject::default(),
+            subject: Box::default(),
         }
     }
 

@@ -29,6 +29,9 @@ pub fn normalise(path: &str) -> Result<String, PathError> {
 }
 
 /// Resolves a path that a file in `folder` contains, relative to that folder.
+///
+/// # Errors
+/// The path is absolute, Windows-like, empty, or leaves the package.
 pub fn resolve(folder: &str, path: &str) -> Result<String, PathError> {
     if path.is_empty() || path.chars().any(char::is_control) {
         return Err(PathError::Name);

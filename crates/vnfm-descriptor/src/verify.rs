@@ -59,6 +59,9 @@ impl Archive {
 
 impl Archive {
     /// The hash of a file in hexadecimal.
+    ///
+    /// # Errors
+    /// The file is missing or damaged.
     pub fn hash(&self, path: &str, algorithm: Algorithm) -> Result<String, ReadError> {
         let mut hashing = Hashing::new(algorithm);
         self.copy(path, &mut hashing)?;

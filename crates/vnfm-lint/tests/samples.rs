@@ -1,7 +1,5 @@
 //! The sample packages have no findings, apart from those that their comments allow.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 use std::path::Path;
 use vnfm_descriptor::Limits;
 use vnfm_lint::lint;

@@ -263,23 +263,26 @@ async fn send_once(
             error => SendError::Answer(error.to_string()),
         })?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let body = match serde_json::from_str(&text) {
-        Ok(body) => body,
-        Err(error) if is_json_expected(call, status, &text) => {
-            return Err(SendError::Answer(format!(
-                "the response is not JSON: {error}"
-            )));
-        }
-        Err(_) => Value::Null,
-    };
     Ok(Reply {
         status,
         request_id,
-        body,
+        body: parse_body(call, status, &text)?,
         text,
         subject_token,
         is_exposed: false,
     })
+}
+
+/// The body as JSON; null if it need not be JSON and is not.
+fn parse_body(call: &Call, status: u16, text: &str) -> Result<Value, SendError> {
+    match serde_json::from_str(text) {
+        Ok(body) => Ok(body),
+        Err(error) if is_json_expected(call, status, text) => {
+            let detail = format!("the response is not JSON: {error}");
+            Err(SendError::Answer(detail))
+        }
+        Err(_) => Ok(Value::Null),
+    }
 }
 
 /// Whether a response must be JSON: a success with a body, unless the call accepts text.

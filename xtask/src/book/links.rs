@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_link_to_a_missing_file_is_dead() {
         let folder = tempfile::tempdir().unwrap();
-        let html = r##"<a href="two.html#x">a</a> <a href="three.html">b</a> <a href="https://x.y/z">c</a>"##;
+        let html = r#"<a href="two.html#x">a</a> <a href="three.html">b</a> <a href="https://x.y/z">c</a>"#;
         std::fs::write(folder.path().join("one.html"), html).unwrap();
         std::fs::write(folder.path().join("two.html"), "").unwrap();
         assert_eq!(dead(folder.path()).unwrap(), ["one.html: three.html"]);
