@@ -82,7 +82,9 @@ impl Imports {
                     .collect()
             })
             .collect();
-        circles.iter_mut().for_each(|circle| circle.sort());
+        for circle in &mut circles {
+            circle.sort();
+        }
         circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
         circles
     }

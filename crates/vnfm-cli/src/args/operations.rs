@@ -199,7 +199,7 @@ mod tests {
             let mut arguments = found.get_arguments();
             let hooks = arguments.find(|arg| arg.get_id() == "hooks").unwrap();
             let names = hooks.get_possible_values();
-            let names: Vec<_> = names.iter().map(|name| name.get_name()).collect();
+            let names: Vec<_> = names.iter().map(PossibleValue::get_name).collect();
             assert_eq!(names, expected, "{task}");
         }
         // The server decides about names that are not among them.
