@@ -13,7 +13,7 @@ pub(crate) fn rows(db: &Connection, query: &Query) -> Done<Vec<Row>> {
     let mut found = prepared.raw_query();
     let mut rows = Vec::new();
     while let Some(row) = found.next()? {
-        let values = (0..columns).map(|column| Ok(value_of(row.get_ref(column)?)?));
+        let values = (0..columns).map(|column| value_of(row.get_ref(column)?));
         rows.push(Row::new(values.collect::<Done<_>>()?));
     }
     Ok(rows)

@@ -15,13 +15,12 @@ const KEY_CHECK: &str = "key_check";
 /// returns the installation id. Call it only while the lock on the file proves that no other process has it open.
 pub(crate) fn prepare(db: &Connection, keys: &SecretKeys) -> Done<String> {
     transaction(db, |db| {
-        match check_text(db)? {
-            Some(sealed) => drop(keys.unseal(Some(&sealed))?),
-            None => {
-                let sealed = keys.seal(&serde_json::Value::from("vnfm").into())?;
-                let add = Query::new("INSERT INTO meta (key, value) VALUES ($1, $2)");
-                execute(db, &add.bind(KEY_CHECK).bind(sealed))?;
-            }
+        if let Some(sealed) = check_text(db)? {
+            keys.unseal(Some(&sealed))?;
+        } else {
+            let sealed = keys.seal(&serde_json::Value::from("vnfm").into())?;
+            let add = Query::new("INSERT INTO meta (key, value) VALUES ($1, $2)");
+            execute(db, &add.bind(KEY_CHECK).bind(sealed))?;
         }
         let id = installation(db)?;
         run(db, &lease::take_over(&format!("opened-{}", Uuid::new_v4())))?;

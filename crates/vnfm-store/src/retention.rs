@@ -135,7 +135,7 @@ async fn remove_all(
 }
 
 fn counted(db: &Connection, before: &Before) -> Done<Pruned> {
-    let rows = |sql: &'static str, before: &str| count(db, Query::new(sql).bind(before));
+    let rows = |sql: &'static str, before: &str| count(db, &Query::new(sql).bind(before));
     let outbox = "SELECT COUNT(*) FROM outbox WHERE at < $1";
     let audit = format!("SELECT COUNT(*) FROM audit WHERE {} < $1", entry_at());
     Ok(Pruned {
@@ -143,12 +143,12 @@ fn counted(db: &Connection, before: &Before) -> Done<Pruned> {
         journal: rows(CHECKPOINTS.count, &before.journal)? + rows(JOURNAL.count, &before.journal)?,
         log_lines: rows(LOG.count, &before.logs)?,
         notifications: rows(outbox, &before.outbox)?,
-        audit: count(db, Query::new(audit).bind(&before.audit))?,
+        audit: count(db, &Query::new(audit).bind(&before.audit))?,
     })
 }
 
-fn count(db: &Connection, query: Query) -> Done<u64> {
-    let rows: i64 = one(db, &query)?;
+fn count(db: &Connection, query: &Query) -> Done<u64> {
+    let rows: i64 = one(db, query)?;
     Ok(u64::try_from(rows).unwrap_or_default())
 }
 

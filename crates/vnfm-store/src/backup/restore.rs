@@ -134,11 +134,9 @@ fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, StoreErr
         database,
         &format!(".before-{}", at.strftime("%Y%m%dT%H%M%SZ")),
     );
-    if has_any {
-        if let Err(fault) = checkpoint(database) {
-            let error = fault.with_action("checkpoint its write-ahead log");
-            tracing::warn!(%error, "the previous database is kept without a checkpoint");
-        }
+    if has_any && let Err(fault) = checkpoint(database) {
+        let error = fault.with_action("checkpoint its write-ahead log");
+        tracing::warn!(%error, "the previous database is kept without a checkpoint");
     }
     // Even without a database: SQLite would apply the log of a lost one to the new one.
     for end in ["-wal", "-shm", "-acked"] {
