@@ -16,7 +16,7 @@ const KEY_CHECK: &str = "key_check";
 pub(crate) fn prepare(db: &Connection, keys: &SecretKeys) -> Done<String> {
     transaction(db, |db| {
         if let Some(sealed) = check_text(db)? {
-            drop(keys.unseal(Some(&sealed))?);
+            keys.unseal(Some(&sealed))?;
         } else {
             let sealed = keys.seal(&serde_json::Value::from("vnfm").into())?;
             let add = Query::new("INSERT INTO meta (key, value) VALUES ($1, $2)");

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, SecretJson, VimRecord, VimUse};
 use vnfm_core::query::Query;
-use vnfm_types::{PackageUsageState, Tombstone, Vim, VnfLcmOpOcc, VnfPkgInfo};
+use vnfm_types::{PackageUsageState, Tombstone, Vim, VnfPkgInfo};
 
 mod host_keys;
 mod list;
@@ -86,7 +86,7 @@ pub(crate) fn op_record(mut row: Row, keys: &SecretKeys) -> Done<OpRecord> {
     let sealed = |row: &mut Row| row.take::<Option<String>>();
     let mut record = OpRecord {
         tenant: row.take()?,
-        op: row.json::<VnfLcmOpOcc>()?,
+        op: row.json()?,
         request: keys.unseal(sealed(&mut row)?.as_deref())?,
         before: keys
             .unseal_some(sealed(&mut row)?.as_deref())?

@@ -148,6 +148,7 @@ impl TypedValueParser for HookName {
 mod tests {
     use super::{Named, VnfCommand, parse, with_operations};
     use crate::args::Vnf;
+    use clap::builder::PossibleValue;
     use clap::{Command, Subcommand as _};
     use vnfm::lcm::{OPERATIONS, Operation, heal};
 

@@ -171,7 +171,7 @@ fn every_statement_and_question_fits_the_schema_and_has_all_its_values() {
     }
 }
 
-/// Nothing may hold only because one thread writes: whoever else writes, the statement itself has the condition.
+/// Nothing may hold only because one thread writes: the statement itself has the condition.
 #[test]
 fn conditions_that_decide_races_are_in_the_statement() {
     let decides = |change: &Change, condition: &str| {
