@@ -116,10 +116,11 @@ impl Known {
 
     fn text(&self) -> String {
         let listed = |fields: &Fields| {
-            fields
-                .iter()
-                .map(|name| format!(" {name}"))
-                .collect::<String>()
+            let mut list = String::new();
+            for name in fields {
+                write!(list, " {name}").unwrap();
+            }
+            list
         };
         let mut text = String::new();
         for (name, fields) in &self.structures {

@@ -199,20 +199,10 @@ impl Case {
             Command::Vnf(VnfCommand::Typed(Vnf::Abandon { vnf, reason, force })) => {
                 engine.abandon(TENANT, &vnf, force, act(Some(reason))).await
             }
-            Command::Vim(Vim::Register { name, id, .. }) => {
-                let connection = VimConnectionInfo {
-                    vim_type: OPENSTACK.into(),
-                    ..VimConnectionInfo::default()
-                };
-                let connection = SecretConnection(connection);
-                let vim = VimChange {
-                    id,
-                    name: Some(name),
-                    connection,
-                    ..VimChange::default()
-                };
-                engine.register_vim(TENANT, vim).await.map(drop)
-            }
+            Command::Vim(Vim::Register { name, id, .. }) => engine
+                .register_vim(TENANT, openstack(id, name))
+                .await
+                .map(drop),
             Command::Vnf(VnfCommand::Typed(Vnf::Terminate(Termination { vnf, skip, .. }))) => {
                 let skip = SkipHooks {
                     hooks: skip.hooks,
@@ -431,4 +421,18 @@ async fn abandon_deletes_an_instance_from_every_state() {
         }
     }
     assert!(cases >= 150, "only {cases} cases");
+}
+
+/// An OpenStack VIM to register.
+fn openstack(id: Option<String>, name: String) -> VimChange {
+    let connection = VimConnectionInfo {
+        vim_type: OPENSTACK.into(),
+        ..VimConnectionInfo::default()
+    };
+    VimChange {
+        id,
+        name: Some(name),
+        connection: SecretConnection(connection),
+        ..VimChange::default()
+    }
 }
