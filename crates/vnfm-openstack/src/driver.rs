@@ -167,7 +167,7 @@ impl InfraDriver for OpenStack {
             missing => missing,
         };
         let stack = if let Updated::Complete(stack) = existing {
-            stack
+            *stack
         } else {
             if change.current.is_some() {
                 let text = "the stack no longer exists: recreating it";

@@ -87,9 +87,8 @@ impl Stack {
 
     /// The fingerprint of the deployment that it was last sent; `None` if an older version sent it.
     pub(crate) fn deployment(&self) -> Option<&str> {
-        let tags = self.tags().into_iter();
-        tags.filter_map(|tag| tag.strip_prefix(DEPLOYMENT_TAG))
-            .next()
+        let mut tags = self.tags().into_iter();
+        tags.find_map(|tag| tag.strip_prefix(DEPLOYMENT_TAG))
     }
 
     /// Whether its creation continues past the time limit at which Heat gives up.

@@ -69,7 +69,7 @@ struct Update<'a> {
 /// How an update of a stack ended.
 pub(crate) enum Updated {
     /// The stack is as the target says.
-    Complete(Stack),
+    Complete(Box<Stack>),
     /// There is no stack to update.
     Missing,
     /// The stack was made of another deployment, and no template was given.
@@ -230,7 +230,7 @@ impl Update<'_> {
             .filter(|one| is_target(one) || missing.contains(one.id()))
             .collect();
         if old.is_empty() && stack.phase() == Phase::Complete && !self.is_outdated(&stack) {
-            return Ok(Waited::Done(Updated::Complete(stack)));
+            return Ok(Waited::Done(Updated::Complete(Box::new(stack))));
         }
         if self.is_about_to_update(&stack) {
             return Ok(Waited::NotYet(format!(
@@ -346,18 +346,16 @@ impl Update<'_> {
             };
             return Err(PortError::new(code, &self.action, detail).on(&stack.name));
         }
-        match self.template.filter(|_| self.is_outdated(stack)) {
-            Some(template) => {
-                heat::update(self.cloud, self.cx.ownership, stack, template).await?;
-            }
-            None => {
-                let made_of = if self.is_outdated(stack) {
-                    stack.deployment()
-                } else {
-                    Some(self.fingerprint.as_str())
-                };
-                heat::update_existing(self.cloud, self.cx.ownership, stack, made_of).await?;
-            }
+        let (cloud, ownership) = (self.cloud, self.cx.ownership);
+        if let Some(template) = self.template.filter(|_| self.is_outdated(stack)) {
+            heat::update(cloud, ownership, stack, template).await?;
+        } else {
+            let made_of = if self.is_outdated(stack) {
+                stack.deployment()
+            } else {
+                Some(self.fingerprint.as_str())
+            };
+            heat::update_existing(cloud, ownership, stack, made_of).await?;
         }
         self.updates += 1;
         self.last_change = None;
