@@ -346,15 +346,16 @@ impl Update<'_> {
             };
             return Err(PortError::new(code, &self.action, detail).on(&stack.name));
         }
+        let (cloud, ownership) = (self.cloud, self.cx.ownership);
         if let Some(template) = self.template.filter(|_| self.is_outdated(stack)) {
-            heat::update(self.cloud, self.cx.ownership, stack, template).await?;
+            heat::update(cloud, ownership, stack, template).await?;
         } else {
             let made_of = if self.is_outdated(stack) {
                 stack.deployment()
             } else {
                 Some(self.fingerprint.as_str())
             };
-            heat::update_existing(self.cloud, self.cx.ownership, stack, made_of).await?;
+            heat::update_existing(cloud, ownership, stack, made_of).await?;
         }
         self.updates += 1;
         self.last_change = None;

@@ -297,7 +297,7 @@ async fn contract_detects_broken_infra_drivers() {
     for (flaw, rule) in [
         (Flaw::Repeats, "a_repeated_creation_creates_nothing_more"),
         (Flaw::WantsSomething, "a_release_of_nothing_succeeds"),
-        (Flaw::MakesEarly, "a_preparation_changes_nothing"),
+        (Flaw::MakesEarly, "a_preview_changes_nothing"),
         (
             Flaw::KeepsTheLogin,
             "a_changed_login_applies_to_the_next_call",

@@ -15,7 +15,7 @@ pub(crate) struct Repair {
 }
 
 impl Repair {
-    pub(crate) fn of<'a>(&'a self, what: &'a Allocation) -> Convergence<'a> {
+    pub(crate) fn change<'a>(&'a self, what: &'a Allocation) -> Convergence<'a> {
         Convergence::update(&self.current, what).replacing(self.replace.clone())
     }
 }
@@ -56,7 +56,7 @@ async fn only_the_requested_pods_are_replaced_and_heal_is_idempotent() {
     let repair = repair(&created, &[1]);
     let healed = world
         .driver
-        .converge(&world.cx(60), &repair.of(&what), &Value::Null)
+        .converge(&world.cx(60), &repair.change(&what), &Value::Null)
         .await
         .unwrap();
     let (before, after) = (ids(&created), ids(&healed));
@@ -79,7 +79,7 @@ async fn only_the_requested_pods_are_replaced_and_heal_is_idempotent() {
     // As after a crash: the record still names the deleted pod.
     let again = world
         .driver
-        .converge(&world.cx(60), &repair.of(&what), &Value::Null)
+        .converge(&world.cx(60), &repair.change(&what), &Value::Null)
         .await
         .unwrap();
     assert_eq!(again, healed);
@@ -120,7 +120,7 @@ async fn deleted_and_edited_objects_are_restored() {
         .driver
         .converge(
             &world.cx(60),
-            &repair(&created, &[]).of(&what),
+            &repair(&created, &[]).change(&what),
             &Value::Null,
         )
         .await
@@ -161,7 +161,7 @@ async fn a_missing_or_failed_bare_pod_is_recreated() {
         .driver
         .converge(
             &world.cx(60),
-            &repair(&created, &[]).of(&what),
+            &repair(&created, &[]).change(&what),
             &Value::Null,
         )
         .await
@@ -176,7 +176,7 @@ async fn a_missing_or_failed_bare_pod_is_recreated() {
         .driver
         .converge(
             &world.cx(60),
-            &repair(&created, &[]).of(&what),
+            &repair(&created, &[]).change(&what),
             &Value::Null,
         )
         .await
@@ -200,7 +200,7 @@ async fn a_deleted_namespace_is_recreated_with_its_objects() {
         .driver
         .converge(
             &world.cx(60),
-            &repair(&created, &[0]).of(&what),
+            &repair(&created, &[0]).change(&what),
             &Value::Null,
         )
         .await

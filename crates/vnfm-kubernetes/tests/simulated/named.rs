@@ -212,7 +212,7 @@ async fn an_interchangeable_pod_on_a_dead_node_is_force_deleted() {
     let (world, _, what, repair) = on_a_dead_node("Deployment").await;
     let healed = world
         .driver
-        .converge(&world.cx(30), &repair.of(&what), &Value::Null)
+        .converge(&world.cx(30), &repair.change(&what), &Value::Null)
         .await
         .unwrap();
     assert!(!ids(&healed).contains(&repair.replace.vnfcs[0]) && ids(&healed).len() == 2);
@@ -237,7 +237,7 @@ async fn a_pod_with_an_identity_is_kept_until_its_node_is_known_to_be_off() {
     let (world, cluster, what, repair) = on_a_dead_node("StatefulSet").await;
     let hangs = world
         .driver
-        .converge(&world.cx(30), &repair.of(&what), &Value::Null)
+        .converge(&world.cx(30), &repair.change(&what), &Value::Null)
         .await
         .unwrap_err();
     assert_eq!(
@@ -257,7 +257,7 @@ async fn a_pod_with_an_identity_is_kept_until_its_node_is_known_to_be_off() {
     assert!(cluster.merge("/api/v1/nodes/node-2", &taint));
     let healed = world
         .driver
-        .converge(&world.cx(30), &repair.of(&what), &Value::Null)
+        .converge(&world.cx(30), &repair.change(&what), &Value::Null)
         .await
         .unwrap();
     assert!(!ids(&healed).contains(&repair.replace.vnfcs[0]) && ids(&healed).len() == 2);
@@ -285,7 +285,7 @@ async fn claims_are_deleted_with_their_pods_on_request() {
         .driver
         .converge(
             &world.cx(20),
-            &repair(&created, &[0]).of(&what),
+            &repair(&created, &[0]).change(&what),
             &Value::Null,
         )
         .await
@@ -295,7 +295,7 @@ async fn claims_are_deleted_with_their_pods_on_request() {
     with_storage.replace.with_storage = true;
     let healed = world
         .driver
-        .converge(&world.cx(20), &with_storage.of(&what), &Value::Null)
+        .converge(&world.cx(20), &with_storage.change(&what), &Value::Null)
         .await
         .unwrap();
     assert_ne!(claim(), first);
@@ -318,12 +318,12 @@ async fn a_heal_with_lost_responses_replaces_each_pod_once() {
     );
     let late = world
         .driver
-        .converge(&world.cx(3), &repair.of(&what), &Value::Null)
+        .converge(&world.cx(3), &repair.change(&what), &Value::Null)
         .await;
     faults.clear();
     let healed = world
         .driver
-        .converge(&world.cx(20), &repair.of(&what), &Value::Null)
+        .converge(&world.cx(20), &repair.change(&what), &Value::Null)
         .await
         .unwrap();
     let stayed: Vec<String> = ids(&created).intersection(&ids(&healed)).cloned().collect();
