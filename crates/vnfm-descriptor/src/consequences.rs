@@ -194,14 +194,14 @@ mod tests {
     #[test]
     fn consequences_are_dropped_and_other_findings_stay() {
         let unknown = finding(codes::TYPE_UNKNOWN).hint("import the file");
-        let typo = finding(codes::TYPE_UNKNOWN).meant("B");
+        let typo = finding(codes::TYPE_UNKNOWN).suggest("B");
         let import = finding(codes::IMPORT);
         assert_eq!(
             remaining(&[&import, &unknown, &typo]),
             [codes::IMPORT, codes::TYPE_UNKNOWN]
         );
         assert_eq!(remaining(&[&unknown]), [codes::TYPE_UNKNOWN]);
-        let misspelt = finding(codes::PROPERTY_UNKNOWN).about("n").meant("name");
+        let misspelt = finding(codes::PROPERTY_UNKNOWN).about("n").suggest("name");
         let missing = |name| finding(codes::PROPERTY_MISSING).about(name).member("name");
         assert_eq!(
             remaining(&[&misspelt, &missing("n"), &missing("m")]),

@@ -157,14 +157,14 @@ impl Finding {
     #[must_use]
     pub fn did_you_mean<'a>(self, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         match crate::suggest::nearest(name, known) {
-            Some(near) => self.meant(near),
+            Some(near) => self.suggest(near),
             None => self,
         }
     }
 
     /// Sets the hint "did you mean …?" for a known name.
     #[must_use]
-    pub fn meant(mut self, name: &str) -> Self {
+    pub fn suggest(mut self, name: &str) -> Self {
         self.subject.meant = Some(name.to_owned());
         self.hint(format!("did you mean `{name}`?"))
     }

@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_file_whose_name_is_misspelt_in_the_manifest_is_reported_once() {
-        let misspelt = at(codes::MANIFEST, 1).about("a.sg").meant("a.sh");
+        let misspelt = at(codes::MANIFEST, 1).about("a.sg").suggest("a.sh");
         let unnamed = at(codes::FILE_UNNAMED, 0).about("a.sh");
         assert_eq!(remaining(&[&misspelt, &unnamed]), [codes::MANIFEST]);
     }

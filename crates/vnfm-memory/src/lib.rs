@@ -23,6 +23,7 @@ mod store;
 mod table;
 mod vim;
 mod vims;
+mod write;
 
 pub use packages::MemoryPackages;
 pub use store::MemoryStore;

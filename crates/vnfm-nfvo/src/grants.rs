@@ -361,12 +361,11 @@ pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     })
 }
 
-/// The body of a refusal; one that is not a JSON object, such as a proxy's page, becomes its `detail`.
+/// The members of a refusal; none if its body is not a JSON object, such as a proxy's page: it gives no reason then.
 pub(crate) fn problem_body(bytes: &[u8]) -> Value {
     match serde_json::from_slice(bytes) {
         Ok(Value::Object(members)) => Value::Object(members),
-        _ if bytes.is_empty() => json!({}),
-        _ => json!({"detail": String::from_utf8_lossy(bytes)}),
+        Ok(_) | Err(_) => json!({}),
     }
 }
 

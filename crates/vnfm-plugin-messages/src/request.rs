@@ -260,6 +260,17 @@ pub struct Instance {
 impl Instance {
     /// Checks that the deployment flavour has this VDU; passes if the host is too old to send the VDUs.
     ///
+    /// ```
+    /// use vnfm_plugin_sdk::HookRequest;
+    /// use vnfm_plugin_sdk::serde_json::from_value;
+    /// use vnfm_plugin_sdk::testkit::request;
+    ///
+    /// let built = request("instantiate_end").vdus(&["web", "db"]);
+    /// let request: HookRequest = from_value(built.json().clone()).unwrap();
+    /// assert!(request.instance.check_vdu("db").is_ok());
+    /// assert_eq!(request.instance.check_vdu("dbb").unwrap_err().code, "no-such-vdu");
+    /// ```
+    ///
     /// # Errors
     ///
     /// `no-such-vdu`, listing the VDUs.

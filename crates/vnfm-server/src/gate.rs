@@ -107,7 +107,7 @@ pub async fn accept(request: Request, next: Next) -> Response {
         .headers()
         .get("accept")
         .and_then(|value| value.to_str().ok());
-    let json = Matched::of(request.extensions()).map_or_else(
+    let json = Matched::from_extensions(request.extensions()).map_or_else(
         || request.uri().path().starts_with("/vnf"),
         Matched::is_json,
     );

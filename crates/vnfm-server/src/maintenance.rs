@@ -233,7 +233,7 @@ impl Maintenance {
         ) {
             return Ok(());
         }
-        let route = Matched::of(request.extensions()).and_then(Matched::route);
+        let route = Matched::from_extensions(request.extensions()).and_then(Matched::route);
         let effect = route.map_or(Effect::Adds, |route| route.effect);
         if let Some(recovery) = self.recovery().filter(|_| effect != Effect::EndsRecovery) {
             let detail = format!(

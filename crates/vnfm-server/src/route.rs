@@ -144,7 +144,7 @@ pub struct Matched {
 
 impl Matched {
     /// As [`identify`] found it; `None` if no path matches.
-    pub fn of(extensions: &Extensions) -> Option<&Self> {
+    pub fn from_extensions(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
 
@@ -184,7 +184,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Matched {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let matched = Self::of(&parts.extensions).cloned();
+        let matched = Self::from_extensions(&parts.extensions).cloned();
         matched.ok_or_else(|| Problem::bug(&"a route is not behind `route::identify`"))
     }
 }

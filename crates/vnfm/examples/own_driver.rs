@@ -15,45 +15,40 @@ use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange, types::VimConne
 #[derive(Clone, Default)]
 struct OwnCloud(Arc<tokio::sync::Mutex<BTreeSet<String>>>);
 
-type Answer<T> = Result<T, PortError>;
+type Done<T> = Result<T, PortError>;
 
 #[async_trait]
 impl InfraDriver for OwnCloud {
     fn vim_types(&self) -> &'static [&'static str] {
         &["EXAMPLE.OWN_CLOUD.V_1"]
     }
-    fn validate(&self, _: &VimConnectionInfo) -> Answer<()> {
+    fn validate(&self, _: &VimConnectionInfo) -> Done<()> {
         Ok(()) // report missing members of `accessInfo`, without calling the VIM
     }
-    fn validate_request(&self, _: &Allocation) -> Answer<()> {
+    fn validate_request(&self, _: &Allocation) -> Done<()> {
         Ok(()) // report unsupported parts of the VNFD
     }
-    async fn check(&self, _: &dyn Vim) -> Answer<VimReport> {
+    async fn check(&self, _: &dyn Vim) -> Done<VimReport> {
         Ok(VimReport::default()) // log in
     }
-    async fn preview(&self, _: &VimCall<'_>, _: &Convergence<'_>) -> Answer<Value> {
+    async fn preview(&self, _: &VimCall<'_>, _: &Convergence<'_>) -> Done<Value> {
         Ok(Value::Null) // images, quota: what `converge` gets as its third argument
     }
-    async fn converge(
-        &self,
-        cx: &VimCall<'_>,
-        change: &Convergence<'_>,
-        _: &Value,
-    ) -> Answer<Recorded> {
+    async fn converge(&self, cx: &VimCall<'_>, to: &Convergence<'_>, _: &Value) -> Done<Recorded> {
         let name = cx.ownership.instance_id.clone();
-        self.0.lock().await.insert(name); // idempotent; replace the VNFCs that `change` names
-        self.observe(cx, change.target, &Value::Null).await
+        self.0.lock().await.insert(name); // idempotent; replace the VNFCs that `to` names
+        self.observe(cx, to.target, &Value::Null).await
     }
-    async fn release(&self, cx: &VimCall<'_>, _: &Allocation, _: &Release) -> Answer<()> {
+    async fn release(&self, cx: &VimCall<'_>, _: &Allocation, _: &Release) -> Done<()> {
         self.0.lock().await.remove(&cx.ownership.instance_id); // succeeds if absent
         Ok(())
     }
-    async fn observe(&self, cx: &VimCall<'_>, _: &Allocation, _: &Value) -> Answer<Recorded> {
+    async fn observe(&self, cx: &VimCall<'_>, _: &Allocation, _: &Value) -> Done<Recorded> {
         let handle = json!(self.0.lock().await.get(&cx.ownership.instance_id));
         let rest = Recorded::default();
         Ok(Recorded { handle, ..rest })
     }
-    async fn owned(&self, _: &dyn Vim, _: &str) -> Answer<Vec<OwnedResource>> {
+    async fn owned(&self, _: &dyn Vim, _: &str) -> Done<Vec<OwnedResource>> {
         Ok(Vec::new()) // all resources with our tag: orphans are found by it
     }
 }

@@ -13,6 +13,7 @@ mod package;
 mod plugin;
 mod plugin_run;
 mod profile;
+mod secret_input;
 mod secrets;
 mod subscription;
 mod vendor;
@@ -27,7 +28,6 @@ use crate::output::{Output, cell, print, tell};
 use clap::CommandFactory as _;
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::io::Read as _;
 
 /// Runs a command.
 ///
@@ -79,13 +79,6 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Man { dir } => clap_mangen::generate_to(Cli::command(), &dir)
             .map_err(|error| local(format!("cannot write to `{}`: {error}", dir.display()))),
     }
-}
-
-/// Reads a secret from standard input, so that it does not appear in the process list.
-fn secret() -> Outcome<String> {
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).map_err(local)?;
-    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 /// Prints all entries, oldest first.

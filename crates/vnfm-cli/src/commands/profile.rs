@@ -58,11 +58,11 @@ fn read_profile(new: NewProfile) -> Outcome<Profile> {
     Ok(match user {
         Some(user) => Profile {
             user: Some(user),
-            password: Some(super::secret()?),
+            password: Some(super::secret_input::read_secret()?),
             ..profile
         },
         None if token => Profile {
-            token: Some(super::secret()?),
+            token: Some(super::secret_input::read_secret()?),
             ..profile
         },
         None => profile,

@@ -75,7 +75,7 @@ async fn create(client: &Client, output: Output, new: NewSubscription) -> Outcom
 
 /// An HTTP Basic login; the password is read from standard input.
 fn basic_login(user: &str) -> Outcome<Value> {
-    let login = json!({"userName": user, "password": super::secret()?});
+    let login = json!({"userName": user, "password": super::secret_input::read_secret()?});
     Ok(json!({"authType": ["BASIC"], "paramsBasic": login}))
 }
 

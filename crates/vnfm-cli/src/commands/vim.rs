@@ -211,7 +211,7 @@ fn changes(
         body["connection"] = serde_json::to_value(connection(source)?).map_err(local)?;
     }
     if password_stdin {
-        body["password"] = json!(super::secret()?);
+        body["password"] = json!(super::secret_input::read_secret()?);
     }
     if body.as_object().is_none_or(serde_json::Map::is_empty) {
         return Err(local(

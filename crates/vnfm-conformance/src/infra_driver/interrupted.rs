@@ -1,6 +1,6 @@
 //! Rules about calls that were interrupted: the process died, or the call was dropped.
 
-use super::TestBed;
+use super::test_bed::TestBed;
 use super::test_instance::{TestInstance, resources_on_vim, vnfcs};
 use serde_json::Value;
 use std::sync::Arc;

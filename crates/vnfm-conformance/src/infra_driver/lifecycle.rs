@@ -1,6 +1,6 @@
 //! Rules about creating, observing and releasing resources.
 
-use super::TestBed;
+use super::test_bed::TestBed;
 use super::test_instance::{NOTICE_TIMEOUT, TestInstance, resources_on_vim, vnfcs};
 use futures_util::future::{Either, select};
 use jiff::SignedDuration;

@@ -1,7 +1,7 @@
 //! Rules about replacing VNFCs, as a heal does.
 
-use super::TestBed;
 use super::interrupted::interruption_points;
+use super::test_bed::TestBed;
 use super::test_instance::{TestInstance, resources_on_vim, vnfcs};
 use std::collections::BTreeSet;
 use std::sync::Arc;

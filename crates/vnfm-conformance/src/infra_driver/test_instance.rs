@@ -1,6 +1,6 @@
 //! One instance on the VIM of a stand: its calls are counted, interrupted and recorded.
 
-use super::TestBed;
+use super::test_bed::TestBed;
 use async_trait::async_trait;
 use futures_util::future::{self, Either};
 use jiff::SignedDuration;

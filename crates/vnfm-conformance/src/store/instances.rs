@@ -1,9 +1,9 @@
 //! Rules about instances, their packages and their host keys.
 
 use super::records::{
-    TENANT, instance, instantiated, notification, op, package, seed, step, transition, vim,
+    TENANT, exists, instance, instantiated, not_found, notification, op, package, seed, step,
+    transition, vim, write,
 };
-use super::{exists, not_found, write};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{

@@ -1,7 +1,6 @@
 //! Rules about leases: which process drives an operation.
 
-use super::records::{TENANT, notification, op, seed, transition};
-use super::{not_found, write};
+use super::records::{TENANT, not_found, notification, op, seed, transition, write};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::sync::Arc;

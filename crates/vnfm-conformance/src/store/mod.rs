@@ -10,22 +10,7 @@ mod vims;
 mod visibility;
 
 use std::sync::Arc;
-use vnfm_core::ports::{Change, Store, StoreError};
-
-/// Writes `changes`, which must succeed.
-async fn write(store: &dyn Store, changes: Vec<Change>) {
-    store.write(None, changes).await.unwrap();
-}
-
-fn not_found(what: &'static str, id: &str) -> StoreError {
-    let id = id.to_owned();
-    StoreError::NotFound { what, id }
-}
-
-fn exists(what: &'static str, id: &str) -> StoreError {
-    let id = id.to_owned();
-    StoreError::Exists { what, id }
-}
+use vnfm_core::ports::Store;
 
 crate::rules! { Arc<dyn Store>:
     /// An instance is read back as it was written; ids are unique.

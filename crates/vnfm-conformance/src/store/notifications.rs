@@ -1,7 +1,9 @@
 //! Rules about notifications, subscriptions, audit entries, tombstones and quotas.
 
-use super::records::{TENANT, at, instance, lives, notification, op, package, seed, transition};
-use super::{exists, not_found, write};
+use super::records::{
+    TENANT, at, exists, instance, lives, not_found, notification, op, package, seed, transition,
+    write,
+};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use vnfm_core::Deployment;
 use vnfm_core::ports::{
     Change, DriverId, EventScope, HookState, InstanceRecord, JournalRow, OpControl, OpRecord,
-    OutboxRow, PackageRecord, ProcessHistory, SecretJson, StepStatus, Store, VimRecord, VimUse,
+    OutboxRow, PackageRecord, ProcessHistory, SecretJson, StepStatus, Store, StoreError, VimRecord,
+    VimUse,
 };
 use vnfm_types::{
     InstantiationState, LcmOperationState, LcmOperationType, PackageOnboardingState,
@@ -247,4 +248,19 @@ pub async fn instantiated(store: &dyn Store, id: &str) {
         .write(None, vec![Change::PutInstance(Box::new(record))])
         .await
         .unwrap();
+}
+
+/// Writes `changes`, which must succeed.
+pub(super) async fn write(store: &dyn Store, changes: Vec<Change>) {
+    store.write(None, changes).await.unwrap();
+}
+
+pub(super) fn not_found(what: &'static str, id: &str) -> StoreError {
+    let id = id.to_owned();
+    StoreError::NotFound { what, id }
+}
+
+pub(super) fn exists(what: &'static str, id: &str) -> StoreError {
+    let id = id.to_owned();
+    StoreError::Exists { what, id }
 }

@@ -1,7 +1,6 @@
 //! Rules about the VIM registry, and which instance lives on which VIM.
 
-use super::records::{TENANT, lives, retire, seed, vim, vim_of};
-use super::write;
+use super::records::{TENANT, lives, retire, seed, vim, vim_of, write};
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::ports::{Change, SecretJson, Store, StoreError, VimUse};

@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(retry(Some(7)), Ok(()));
         assert_eq!(retry(Some(3)), Err(Expired));
         assert_eq!(retry(None), Ok(()), "there is time for its own pause");
-        assert_eq!(world.now(), Timestamp::from_second(9).unwrap());
+        assert_eq!(world.now(), Timestamp::from_millisecond(8_280).unwrap());
         assert_eq!(world.reasons.lock().unwrap().len(), 2);
     }
 }

@@ -116,7 +116,7 @@ impl<'a> Types<'a> {
             };
             let suffix = format!(":{name}");
             let finding = match names().find(|known| known.ends_with(&suffix)) {
-                Some(prefixed) => finding.meant(prefixed),
+                Some(prefixed) => finding.suggest(prefixed),
                 None => finding.did_you_mean(name, names()),
             };
             sink.add(if finding.hint.is_none() {

@@ -145,7 +145,7 @@ async fn malformed_effects_are_an_error() {
                 "plugin.bad-answer",
                 "schemaVersion 9",
             ),
-            ("WRONG_VIM", "plugin.bad-answer", "no name"),
+            ("WRONG_VIM", "plugin.bad-answer", "missing field `vimType`"),
             ("WRONG_ERROR", "plugin.bad-answer", "its error is malformed"),
             ("WRONG_STATUS", "plugin.protocol", "77"),
             ("WRONG_NULL_POLL", "plugin.protocol", "poll"),

@@ -102,7 +102,7 @@ async fn authorize<S: Admission>(
     principal: &Principal,
     (context, request): (&audit_log::AuditContext, Request),
 ) -> Result<Request, Problem> {
-    let matched = Matched::of(request.extensions()).cloned();
+    let matched = Matched::from_extensions(request.extensions()).cloned();
     let needs = roles::needed(matched.as_ref());
     if !needs.met_by(principal) {
         let (method, path) = (request.method(), request.uri().path());

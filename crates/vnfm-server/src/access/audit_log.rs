@@ -41,7 +41,7 @@ impl AuditContext {
             from: peer.map(|peer| proxies.client(&parts.headers, peer)),
             operator: text(&parts.headers, "x-vnfm-operator"),
             reason: text(&parts.headers, "x-vnfm-reason"),
-            is_routed: Matched::of(&parts.extensions).is_some(),
+            is_routed: Matched::from_extensions(&parts.extensions).is_some(),
         }
     }
 

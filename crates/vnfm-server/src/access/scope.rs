@@ -38,7 +38,7 @@ pub(super) async fn check(
         return Ok(request);
     }
     // Without a route, it is a 404 or a 405.
-    let matched = Matched::of(request.extensions()).cloned();
+    let matched = Matched::from_extensions(request.extensions()).cloned();
     let Some((matched, route)) = matched.as_ref().and_then(|one| Some((one, one.route()?))) else {
         return Ok(request);
     };

@@ -220,7 +220,7 @@ async fn no_route_reads_or_changes_data_of_another_tenant() {
     }
 }
 
-/// Path, method in lower case and role of every route. Whoever needs no login of ours may read.
+/// Path, method in lower case and role of every route. Without a role: a caller without a login may read.
 pub(crate) fn needs() -> Vec<(String, String, RequiredRole)> {
     let routes = routes().into_iter().map(|route| {
         let needs = route.role.unwrap_or(RequiredRole::Role(Role::Read));

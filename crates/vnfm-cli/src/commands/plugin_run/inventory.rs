@@ -15,7 +15,6 @@
 //!   login.key: {file: id_ed25519}          # relative to this file
 //! ```
 
-use super::text;
 use crate::client::{Failure, Outcome, local};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -252,6 +251,12 @@ impl Machine {
             truncated: false,
         })
     }
+}
+
+/// Reads a text file named on the command line.
+pub(super) fn text(path: &Path) -> Outcome<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
 }
 
 #[cfg(test)]

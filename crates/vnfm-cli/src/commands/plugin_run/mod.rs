@@ -230,9 +230,3 @@ fn failure(error: &PortError, summary: &str, secrets: &Redactor) -> Failure {
         code,
     }
 }
-
-/// Reads a text file named on the command line.
-fn text(path: &Path) -> Outcome<String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
-}

@@ -1,7 +1,6 @@
 //! The request of the hook of `plugin run`: the members of a file, and what the server would add to them.
 
-use super::inventory::Inventory;
-use super::text;
+use super::inventory::{Inventory, text};
 use crate::args::Run;
 use crate::client::{Failure, Outcome, local};
 use serde_json::{Map, Value, json};
