@@ -5,8 +5,9 @@ use super::faults::{begin, ready_in, run_to_end};
 use super::grants::{REJECTED, later, nfvo_calls, record, respond_with};
 use super::setup::*;
 use super::stopping_store::stop_at;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
@@ -176,8 +177,9 @@ async fn cancel_while_waiting(
     let (world, engine, id, _) = ready_in(FakeWorld::with_nfvo(), Instantiate).await;
     respond_with(&world, std::iter::repeat_with(first).take(10_000));
     let op = begin(&engine, Instantiate, &id).await;
-    let cancels = async {
-        let visible = loop {
+    let mut driving = pin!(engine.drive(&op));
+    let waits = async {
+        loop {
             let progress = engine.progress(TENANT, &op).await.unwrap();
             if let Some(waiting) = progress.waiting {
                 assert_eq!(progress.step.as_deref(), Some("grant"));
@@ -185,21 +187,24 @@ async fn cancel_while_waiting(
                 break waiting.for_what;
             }
             engine.changed(&op).await;
-        };
-        assert!(visible.contains(what), "{visible}");
-        engine.cancel(TENANT, &op, mode).await.unwrap();
-        let calls_so_far = nfvo_calls(&world).len();
-        let pending = record(&engine, &op).await;
-        assert_eq!(
-            (pending.is_cancel_pending, pending.cancel_mode),
-            (true, Some(mode))
-        );
-        if let Some(then) = then {
-            respond_with(&world, [then]);
         }
-        calls_so_far
     };
-    let (driven, calls_so_far) = futures::future::join(engine.drive(&op), cancels).await;
+    let Either::Right((visible, _)) = select(driving.as_mut(), pin!(waits)).await else {
+        panic!("the operation ended without waiting");
+    };
+    assert!(visible.contains(what), "{visible}");
+    // The operation is not driven until its record is read: it may end at once.
+    engine.cancel(TENANT, &op, mode).await.unwrap();
+    let calls_so_far = nfvo_calls(&world).len();
+    let pending = record(&engine, &op).await;
+    assert_eq!(
+        (pending.is_cancel_pending, pending.cancel_mode),
+        (true, Some(mode))
+    );
+    if let Some(then) = then {
+        respond_with(&world, [then]);
+    }
+    let driven = driving.await;
     driven.unwrap();
     assert!(
         !world.calls().contains(&"check".to_owned()),

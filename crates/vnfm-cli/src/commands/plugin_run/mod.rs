@@ -24,7 +24,6 @@ use serde_json::Value;
 use state::RunState;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
