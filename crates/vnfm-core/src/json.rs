@@ -8,9 +8,12 @@ use serde_json::error::Category;
 use std::fmt;
 
 mod objects;
+mod path;
 mod write;
 
 pub use write::{to_json, to_json_or_log};
+
+use path::PathError;
 
 /// Maximum number of characters of a client's text in an error.
 const MAX_QUOTED_CHARS: usize = 256;
@@ -48,8 +51,8 @@ pub fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, JsonError> {
         });
     }
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| JsonError {
-        is_json: error.inner().is_data() && is_json(text),
+    let value = path::deserialize(&mut deserializer).map_err(|error| JsonError {
+        is_json: error.cause.is_data() && is_json(text),
         message: describe(&error),
     })?;
     deserializer.end().map_err(|error| JsonError {
@@ -68,7 +71,7 @@ pub fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, JsonError> {
 ///
 /// If the value does not match the type.
 pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, JsonError> {
-    let read = serde_path_to_error::deserialize(value).map_err(|error| JsonError {
+    let read = path::deserialize(value).map_err(|error| JsonError {
         is_json: true,
         message: describe(&error),
     })?;
@@ -101,14 +104,14 @@ fn is_json(text: &[u8]) -> bool {
 }
 
 /// Describes an error with the path of the member but without its value.
-fn describe(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
-    let inner = error.inner();
-    let detail = match inner.classify() {
-        Category::Data => without_value(&inner.to_string()),
+fn describe(error: &PathError) -> String {
+    let cause = &error.cause;
+    let detail = match cause.classify() {
+        Category::Data => without_value(&cause.to_string()),
         // Contains position and cause, but none of the text.
-        Category::Io | Category::Syntax | Category::Eof => inner.to_string(),
+        Category::Io | Category::Syntax | Category::Eof => cause.to_string(),
     };
-    match error.path().to_string().as_str() {
+    match error.path.as_str() {
         "." => format!("the body does not match the resource's data type: {detail}"),
         path => format!("`{}`: {detail}", cut(path)),
     }

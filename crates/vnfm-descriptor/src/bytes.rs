@@ -6,6 +6,7 @@
 //! The archive's directory is parsed once, any number of threads can read at the same time, and a package that is not
 //! being read holds no file open.
 
+use crate::hexadecimal::hexadecimal;
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -60,7 +61,7 @@ impl Bytes {
         let mut chunk = vec![0; CHUNK_SIZE];
         loop {
             match reader.read(&mut chunk)? {
-                0 => return Ok(hex::encode(hash.finalize())),
+                0 => return Ok(hexadecimal(&hash.finalize())),
                 count => hash.update(&chunk[..count]),
             }
         }

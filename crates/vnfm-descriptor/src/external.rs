@@ -6,6 +6,7 @@
 use crate::archive::{Algorithm, ReadError};
 use crate::codes;
 use crate::finding::{Finding, Span};
+use crate::hexadecimal::hexadecimal;
 use crate::meta::ManifestSource;
 use crate::sink::Sink;
 use serde::Serialize;
@@ -122,7 +123,7 @@ impl DownloadHasher {
     /// # Errors
     /// The actual hash, if the manifest states another one.
     pub fn finish(self) -> Result<(), String> {
-        let real = hex::encode(self.hash.finalize());
+        let real = hexadecimal(&self.hash.finalize());
         if real == self.expected {
             Ok(())
         } else {

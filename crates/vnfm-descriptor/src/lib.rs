@@ -23,6 +23,7 @@ pub mod codes;
 mod consequences;
 mod external;
 mod finding;
+mod hexadecimal;
 mod hot;
 mod limits;
 mod located;

@@ -4,6 +4,7 @@
 //! are recomputed.
 
 use crate::finding::Findings;
+use crate::hexadecimal::hexadecimal;
 use crate::model::Vnfd;
 use crate::package::Package;
 use sha2::{Digest as _, Sha256};
@@ -41,7 +42,7 @@ pub fn manifest_with(
     names.dedup();
     for name in names.into_iter().filter(|name| !excluded.contains(name)) {
         let hash = match replaced.get(name) {
-            Some(bytes) => hex::encode(Sha256::digest(bytes)),
+            Some(bytes) => hexadecimal(&Sha256::digest(bytes)),
             None => hash(package, name)?,
         };
         // Writing into a String cannot fail.

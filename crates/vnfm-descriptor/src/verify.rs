@@ -10,6 +10,7 @@
 use crate::archive::{Algorithm, Archive, Expected, ReadError, Zip};
 use crate::codes;
 use crate::finding::{Finding, Span};
+use crate::hexadecimal::hexadecimal;
 use crate::limits::Limits;
 use crate::sink::Sink;
 use sha2::digest::DynDigest;
@@ -79,7 +80,7 @@ impl Hashing {
 
     /// Ends hashing; returns the hash in hexadecimal.
     pub(crate) fn hash(self) -> String {
-        hex::encode(self.0.finalize())
+        hexadecimal(&self.0.finalize())
     }
 }
 
@@ -213,7 +214,7 @@ fn hash_inline(reader: FileVerifier<'_>, algorithm: Algorithm) -> Result<Hashed,
         hash.update(&chunk.bytes[..chunk.length]);
         chunk
     })?;
-    Ok((total, Some(hex::encode(hash.finalize()))))
+    Ok((total, Some(hexadecimal(&hash.finalize()))))
 }
 
 /// Reads in this thread and hashes in another; in this thread alone if no other can be started.
@@ -252,7 +253,7 @@ fn hash(filled: &Receiver<Chunk>, used: &SyncSender<Chunk>, algorithm: Algorithm
         // The last chunks are not reused.
         let _ = used.try_send(chunk);
     }
-    hex::encode(hash.finalize())
+    hexadecimal(&hash.finalize())
 }
 
 #[cfg(test)]
@@ -318,7 +319,7 @@ mod tests {
             ] {
                 let mut hash = algorithm.hasher();
                 hash.update(&bytes(size));
-                let right = hex::encode(hash.finalize());
+                let right = hexadecimal(&hash.finalize());
                 let limits = Limits::default();
                 assert_eq!(
                     verified(&archive, algorithm, &right.to_uppercase(), &limits),

@@ -4,6 +4,7 @@
 //!
 //! Values that serde buffers before it knows the type (flattened members) are not checked; they hold only maps.
 
+use super::path;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess,
@@ -19,11 +20,9 @@ const LIST: &str = "it is a list instead of an object";
 pub(super) fn list_for_object<T: DeserializeOwned>(
     value: &Value,
 ) -> Option<(String, &'static str)> {
-    let read = serde_path_to_error::deserialize::<_, T>(Strict(value));
-    let error = read
-        .err()
-        .filter(|error| error.inner().to_string() == LIST)?;
-    Some((error.path().to_string(), LIST))
+    let read = path::deserialize::<_, T>(Strict(value));
+    let error = read.err().filter(|error| error.cause.to_string() == LIST)?;
+    Some((error.path, LIST))
 }
 
 /// Deserializes like serde, but accepts only objects for structs.

@@ -1,0 +1,45 @@
+//! The path of the member at which deserialization fails. It needs a crate of its own, so it is the feature `json-paths`:
+//! an embedder that reads no requests from text can do without.
+
+use serde::Deserialize;
+use serde::de::Deserializer;
+
+/// An error with the path of the member; `.` if the path is not known, or the error concerns the entire value.
+pub(super) struct PathError {
+    pub(super) path: String,
+    pub(super) cause: serde_json::Error,
+}
+
+/// Deserializes a value.
+///
+/// # Errors
+///
+/// If it does not match the type.
+#[cfg(feature = "json-paths")]
+pub(super) fn deserialize<'de, D, T>(deserializer: D) -> Result<T, PathError>
+where
+    D: Deserializer<'de, Error = serde_json::Error>,
+    T: Deserialize<'de>,
+{
+    serde_path_to_error::deserialize(deserializer).map_err(|error| PathError {
+        path: error.path().to_string(),
+        cause: error.into_inner(),
+    })
+}
+
+/// Deserializes a value.
+///
+/// # Errors
+///
+/// If it does not match the type.
+#[cfg(not(feature = "json-paths"))]
+pub(super) fn deserialize<'de, D, T>(deserializer: D) -> Result<T, PathError>
+where
+    D: Deserializer<'de, Error = serde_json::Error>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map_err(|cause| PathError {
+        path: ".".to_owned(),
+        cause,
+    })
+}
