@@ -3,6 +3,7 @@
 use super::inventory::{Inventory, text};
 use crate::args::Run;
 use crate::client::{Failure, Outcome, local};
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use uuid::Uuid;
 use vnfm::descriptor::{Hook, Package};
 use vnfm::ports::{Clock as _, HookRequest};
+use vnfm::types::LcmOperationType;
 use vnfm::{Redactor, SystemClock};
 
 /// Members of a request; any other in the file is rejected as a typo.
@@ -70,13 +72,20 @@ pub(super) fn build(
         request["undo"] = true.into();
     }
     inventory.insert_secrets(&mut request["additionalParams"], secrets)?;
-    serde_json::from_value(request).map_err(|error| Failure::Hinted {
+    let invalid = |error: serde_json::Error| Failure::Hinted {
         message: format!(
             "the request of hook `{}` is not valid: {error}",
             wanted.hook
         ),
         hint: "see schemas/plugin/hook-request.schema.json for its format".into(),
-    })
+    };
+    check_operation(&request["operation"]).map_err(invalid)?;
+    serde_json::from_value(request).map_err(invalid)
+}
+
+/// Refuses an operation that SOL003 does not define: no engine would send it.
+fn check_operation(operation: &Value) -> Result<(), serde_json::Error> {
+    LcmOperationType::deserialize(operation).map(drop)
 }
 
 /// The hook in the package's VNFD, from the first flavour that has it.
@@ -181,7 +190,14 @@ pub(super) fn read(path: &Path) -> Outcome<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::operation;
+    use super::{check_operation, operation};
+
+    #[test]
+    fn an_operation_that_sol003_does_not_define_is_refused() {
+        assert!(check_operation(&"SCALE_TO_LEVEL".into()).is_ok());
+        let error = check_operation(&"SCALE_UP".into()).unwrap_err();
+        assert!(error.to_string().contains("`SCALE_UP`"), "{error}");
+    }
 
     #[test]
     fn the_operation_is_derived_from_the_name_of_the_hook() {
