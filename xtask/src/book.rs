@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The mdBook of the cache, or the installed one of the same version; installs it if there is none.
+/// The mdBook of the cache, or the installed one of the same version; installs it if both are missing.
 fn provide() -> Result<PathBuf> {
     let root = paths::cache().join("tools");
     for program in [PathBuf::from("mdbook"), root.join("bin/mdbook")] {

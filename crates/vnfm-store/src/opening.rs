@@ -29,7 +29,7 @@ pub(crate) fn prepare(db: &Connection, keys: &SecretKeys) -> Done<String> {
     })
 }
 
-/// The installation's id, created if there is none.
+/// The id of the installation; created with the database.
 pub(crate) fn installation(db: &Connection) -> Done<String> {
     const ADD: &str = "
         INSERT INTO meta (key, value) VALUES ('installation_id', $1) ON CONFLICT (key) DO NOTHING";

@@ -10,12 +10,12 @@ use std::fmt;
 use std::path::PathBuf;
 use vnfm::lcm::{OPERATIONS, Operation};
 
-/// VNF instance commands.
+/// What `vnfmctl vnf` does: a command of its own, or any operation of the engine.
 #[derive(Debug)]
 pub enum VnfCommand {
     /// A command with options of its own.
     Typed(Vnf),
-    /// An operation without.
+    /// An operation whose only option is its request.
     Task(Named, Task),
 }
 

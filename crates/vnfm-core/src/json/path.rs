@@ -10,34 +10,18 @@ pub(super) struct PathError {
     pub(super) cause: serde_json::Error,
 }
 
-/// Deserializes a value.
-///
-/// # Errors
-///
-/// If it does not match the type.
-#[cfg(feature = "json-paths")]
+/// Deserializes a value; an error has the path of the member at which it failed.
 pub(super) fn deserialize<'de, D, T>(deserializer: D) -> Result<T, PathError>
 where
     D: Deserializer<'de, Error = serde_json::Error>,
     T: Deserialize<'de>,
 {
-    serde_path_to_error::deserialize(deserializer).map_err(|error| PathError {
+    #[cfg(feature = "json-paths")]
+    return serde_path_to_error::deserialize(deserializer).map_err(|error| PathError {
         path: error.path().to_string(),
         cause: error.into_inner(),
-    })
-}
-
-/// Deserializes a value.
-///
-/// # Errors
-///
-/// If it does not match the type.
-#[cfg(not(feature = "json-paths"))]
-pub(super) fn deserialize<'de, D, T>(deserializer: D) -> Result<T, PathError>
-where
-    D: Deserializer<'de, Error = serde_json::Error>,
-    T: Deserialize<'de>,
-{
+    });
+    #[cfg(not(feature = "json-paths"))]
     T::deserialize(deserializer).map_err(|cause| PathError {
         path: ".".to_owned(),
         cause,

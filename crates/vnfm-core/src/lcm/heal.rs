@@ -42,7 +42,7 @@ use vnfm_types::{
     PlacementConstraint, ResourceDefinition, VnfcResourceInfo,
 };
 
-/// Its row.
+/// Row of the operation in [`OPERATIONS`](super::OPERATIONS).
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Heal,
     task: Some("heal"),

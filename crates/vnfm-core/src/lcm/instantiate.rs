@@ -47,7 +47,7 @@ use vnfm_types::{
     LcmOperationState, LcmOperationType, ResourceType, VimConnectionInfo, VnfExtCpInfo,
 };
 
-/// Its row.
+/// Row of the operation in [`OPERATIONS`](super::OPERATIONS).
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Instantiate,
     task: Some("instantiate"),

@@ -68,7 +68,7 @@ pub const OPERATIONS: &[&Operation] = &[
     &terminate::OPERATION,
 ];
 
-/// The product's operation of this type; `None` if it is not implemented.
+/// The operation of this type; `None` if [`OPERATIONS`] has no such row.
 pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {
     let mut all = OPERATIONS.iter().copied();
     all.find(|operation| operation.kind == kind)

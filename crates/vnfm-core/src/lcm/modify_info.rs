@@ -36,7 +36,7 @@ use vnfm_types::{
     VnfInfoModifications,
 };
 
-/// Its row.
+/// Row of the operation in [`OPERATIONS`](super::OPERATIONS).
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::ModifyInfo,
     task: None,

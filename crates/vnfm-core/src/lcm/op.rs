@@ -25,7 +25,7 @@ use vnfm_types::v1::ApiVersion;
 /// One operation that is being driven.
 pub struct Op {
     pub(crate) engine: Engine,
-    /// Its row.
+    /// The row of the operation in [`Engine::operations`].
     pub operation: &'static Operation,
     /// The occurrence with its request and target.
     pub record: Arc<OpRecord>,

@@ -199,7 +199,7 @@ pub struct Begin<'a> {
     pub operation: &'static Operation,
     /// The request, as [`Operation::body`] defines it.
     pub body: Value,
-    /// Hooks to skip.
+    /// Hooks to skip, with the reason for the audit log; `None`: none.
     pub skip: Option<SkipHooks>,
     /// Condition on the instance; `None`: unconditional.
     pub expected: Option<Expected<'a>>,

@@ -35,7 +35,7 @@ pub struct Step {
     pub name: &'static str,
     /// State of the operation while the step runs.
     pub state: LcmOperationState,
-    /// What it does.
+    /// Whether it asks the NFVO, runs a hook, or works on the VNF itself.
     pub kind: StepKind,
 }
 

@@ -322,7 +322,7 @@ impl<'a> Convergence<'a> {
         Self { replace, ..self }
     }
 
-    /// The recorded handle; null if there is none.
+    /// The recorded handle; null if nothing was recorded.
     pub fn handle(&self) -> &'a Value {
         self.current.map_or(&Value::Null, |current| &current.handle)
     }
