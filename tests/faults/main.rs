@@ -83,7 +83,7 @@ struct Arguments {
     json: Option<PathBuf>,
     /// Only administrative tasks and missing files
     #[arg(long)]
-    beside: bool,
+    administrative: bool,
     /// Run the operation given on standard input, until killed
     #[arg(long, hide = true)]
     drive: bool,
@@ -120,7 +120,7 @@ fn run() -> Result<bool> {
         workers: arguments.workers.max(1),
         piece: arguments.piece,
     };
-    let report = if arguments.beside {
+    let report = if arguments.administrative {
         admin_faults::run(&choice)?
     } else {
         single(&arguments, &choice)?

@@ -36,7 +36,7 @@ fn operations_recover_from_every_single_fault() {
 
 #[test]
 fn administrative_tasks_recover_from_a_kill_at_any_point() {
-    let report = machine(&["--beside", "--share", "4"]);
+    let report = machine(&["--administrative", "--share", "4"]);
     let cases = report["cases"].as_u64().unwrap();
     assert!(
         cases >= 26,

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     only: Option<String>,
     /// Test only faults outside operations, and deleted files of the data folder.
     #[arg(long)]
-    beside: bool,
+    administrative: bool,
     /// Use SIGKILL in every crash case instead of in a tenth of them.
     #[arg(long)]
     all: bool,
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(piece) = arguments.piece {
         machine.args(["--piece", &piece.to_string()]);
     }
-    for (flag, wanted) in [("--all", arguments.all), ("--beside", arguments.beside)] {
+    for (flag, wanted) in [("--all", arguments.all), ("--administrative", arguments.administrative)] {
         if wanted {
             machine.arg(flag);
         }

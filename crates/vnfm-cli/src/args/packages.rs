@@ -180,8 +180,8 @@ pub struct Sign {
     #[arg(long)]
     pub pss: bool,
     /// Put the certificates into a separate file instead of into the signature
-    #[arg(long)]
-    pub cert_beside: bool,
+    #[arg(long, alias = "cert-beside")]
+    pub separate_cert: bool,
     /// Archive to write [default: the package's name with `-signed.csar`, or `-signed.zip` for option 2]
     #[arg(long)]
     pub out: Option<PathBuf>,

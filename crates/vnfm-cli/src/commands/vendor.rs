@@ -274,7 +274,7 @@ pub(super) fn sign(output: Output, wanted: &Sign) -> Outcome<()> {
     let seal = Seal {
         key: &key,
         chain: &chain,
-        inside: !wanted.cert_beside,
+        inside: !wanted.separate_cert,
     };
     let packed = pack(&wanted.package)?;
     let Opened {

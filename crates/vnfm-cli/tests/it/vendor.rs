@@ -117,7 +117,7 @@ async fn a_package_is_signed_and_verified_with_both_options() {
         .await;
     workspace
         .done(&format!(
-            "sign @web {who} --pss --cert-beside --out @separate.csar"
+            "sign @web {who} --pss --separate-cert --out @separate.csar"
         ))
         .await;
     workspace.done("build @web --out @web.csar").await;
@@ -187,7 +187,7 @@ async fn openssl_verifies_our_signatures() {
     workspace.done("build @web --out @web.csar").await;
     workspace
         .done(&format!(
-            "sign @web.csar {who} --option 2 --cert-beside --out @whole.zip"
+            "sign @web.csar {who} --option 2 --separate-cert --out @whole.zip"
         ))
         .await;
     let outer = vnfm_descriptor::SignedArchive::find(
