@@ -62,10 +62,10 @@ pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result
 }
 
 /// Replaces an operation; its state must be the expected one. Once it is not driven any more, its lease and cancel request
-/// end; when it is final, its instance is free, and it retains where that lives.
+/// end; when it is final, its instance is free, and the operation keeps where that lives but no deployments.
 pub(crate) fn put(
     state: &mut State,
-    record: Arc<OpRecord>,
+    mut record: Arc<OpRecord>,
     from: LcmOperationState,
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -81,6 +81,8 @@ pub(crate) fn put(
     let (start, next) = (known.record.op.start_time, record.op.operation_state);
     let instance_id = record.op.vnf_instance_id.clone();
     let homes = if next.is_final() {
+        let ended = Arc::make_mut(&mut record);
+        (ended.before, ended.target) = (None, None);
         vims::homes(state, &instance_id)
     } else {
         Vec::new()

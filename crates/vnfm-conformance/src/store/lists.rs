@@ -287,12 +287,13 @@ pub(super) async fn results_match_the_filter(store: Shared) {
 
 pub(super) async fn lists_come_in_pages_in_order_of_id(store: Shared) {
     seed(&*store, &["i3", "i1", "i2"]).await;
-    for (op_id, instance_id) in [("o2", "i1"), ("o1", "i2"), ("o3", "i1")] {
+    for (op_id, instance_id, state) in [
+        ("o2", "i1", Completed),
+        ("o1", "i2", Completed),
+        ("o3", "i1", FailedTemp),
+    ] {
         let record = op(op_id, instance_id);
-        let changes = vec![
-            Change::AddOp(record.clone()),
-            transition(&record, Completed),
-        ];
+        let changes = vec![Change::AddOp(record.clone()), transition(&record, state)];
         store.write(None, changes).await.unwrap();
     }
     let page = Query {
@@ -330,7 +331,7 @@ pub(super) async fn lists_come_in_pages_in_order_of_id(store: Shared) {
     assert_eq!(complete.deployment, Some(deployment("hunter2")));
     let listed = store.instances(TENANT, &all).await.unwrap();
     assert!(listed.iter().all(|record| record.deployment.is_none()));
-    let complete = store.op(TENANT, "o2").await.unwrap();
+    let complete = store.op(TENANT, "o3").await.unwrap();
     assert_eq!(complete.before, Some(deployment("before")));
     assert_eq!(complete.target, Some(deployment("target")));
     let listed = store.ops(TENANT, &all).await.unwrap();

@@ -35,6 +35,8 @@ crate::rules! { Arc<dyn Store>:
     ops::an_orderly_exit_is_recorded;
     /// A final state frees the instance in the same write.
     ops::an_ended_operation_frees_its_instance;
+    /// An operation keeps its deployments until it is final: a retry or a rollback needs them.
+    ops::an_ended_operation_keeps_no_deployment;
     /// A list of changes is written completely or not at all.
     instances::a_list_of_changes_is_written_completely_or_not_at_all;
     /// Journal rows keep the order of their first write, and their outputs.

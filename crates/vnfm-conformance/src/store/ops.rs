@@ -8,7 +8,7 @@ use vnfm_core::ports::{
     Change, JournalRow, OpenStep, ProcessHistory, SecretJson, StepStatus, Store, StoreError,
 };
 use vnfm_core::query::Query;
-use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing, RollingBack};
+use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, RollingBack};
 use vnfm_types::LogLine;
 
 type Shared = Arc<dyn Store>;
@@ -157,6 +157,25 @@ pub(super) async fn an_ended_operation_frees_its_instance(store: Shared) {
             id: "i9".into()
         })
     );
+}
+
+pub(super) async fn an_ended_operation_keeps_no_deployment(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let record = op("o1", "i1");
+    let begin = vec![Change::AddOp(record.clone())];
+    store.write(None, begin).await.unwrap();
+    let deployments = async || {
+        let now = store.op(TENANT, "o1").await.unwrap();
+        (now.before.is_some(), now.target.is_some())
+    };
+    let waits = transition(&record, FailedTemp);
+    store.write(None, vec![waits]).await.unwrap();
+    assert_eq!(deployments().await, (true, true), "a retry needs them");
+    let mut record = record;
+    record.op.operation_state = FailedTemp;
+    let ends = transition(&record, Failed);
+    store.write(None, vec![ends]).await.unwrap();
+    assert_eq!(deployments().await, (false, false));
 }
 
 pub(super) async fn the_journal_keeps_its_order_and_its_outputs(store: Shared) {

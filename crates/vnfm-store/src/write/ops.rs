@@ -48,14 +48,17 @@ pub(super) fn add(record: &OpRecord, keys: &SecretKeys) -> Done<Vec<Statement>> 
 }
 
 /// Updates an operation if its state is still `from`. In a state that is not driven, its lease and cancel request end; in
-/// a final state, its instance becomes free and it records the VIMs that the instance uses.
+/// a final state, its instance becomes free, the VIMs that the instance uses are recorded, and the operation's deployments,
+/// which nothing needs any more, are deleted.
 pub(super) fn put(
     record: &OpRecord,
     from: LcmOperationState,
     keys: &SecretKeys,
 ) -> Done<Vec<Statement>> {
     const PUT: &str = "
-        UPDATE ops SET state = $4, driven = $5, ended = $6, op = $7, request = $8, point_of_no_return = $9, target = $10,
+        UPDATE ops SET state = $4, driven = $5, ended = $6, op = $7, request = $8, point_of_no_return = $9,
+            before = CASE WHEN $6 = 0 THEN before END,
+            target = CASE WHEN $6 = 0 THEN $10 END,
             owner = CASE WHEN $5 = 1 THEN owner END,
             lease_until = CASE WHEN $5 = 1 THEN lease_until ELSE 0 END,
             cancel = CASE WHEN $5 = 1 THEN cancel END
