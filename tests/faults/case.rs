@@ -321,7 +321,8 @@ impl Ending<'_> {
         };
         // Only an error in STARTING rolls back without a request: no step of PROCESSING has begun.
         let begun = engine.store().journal(&record.op.id).await?;
-        let steps = find(OPERATIONS, record.op.operation).map_or(&[][..], |operation| operation.steps);
+        let steps =
+            find(OPERATIONS, record.op.operation).map_or(&[][..], |operation| operation.steps);
         let mut steps = steps
             .iter()
             .filter(|step| step.state == LcmOperationState::Processing);

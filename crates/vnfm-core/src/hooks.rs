@@ -4,14 +4,14 @@
 //! that declares `undo` is undone on rollback, by a second call with that flag.
 
 mod bounds;
-mod call;
 mod host;
 mod mgmt_driver;
 mod parameters;
 mod pinning;
 
-pub(crate) use call::{run, state, undo};
-pub(crate) use mgmt_driver::{can_undo, driver_of};
+pub(crate) use bounds::{CheckpointSizes, check_effects};
+pub(crate) use host::{Host, Pending};
+pub(crate) use mgmt_driver::{UNDECLARED, can_undo, check_implements, driver_of, plugin_of};
 pub(crate) use parameters::{ParameterCheck, check_parameters, merge_params};
 
 use crate::ports::Code;

@@ -19,29 +19,29 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 use vnfm_descriptor::Package;
 
-pub(super) struct Host {
-    pub(super) context: Context,
-    pub(super) live: Arc<RunningOp>,
-    pub(super) fence: Fence,
-    pub(super) tenant: String,
-    pub(super) instance_id: String,
-    pub(super) step: String,
-    pub(super) package: Arc<Package>,
-    pub(super) vim: VimHandle,
-    pub(super) infra: Arc<dyn InfraDriver>,
-    pub(super) pending: Pending,
-    pub(super) checkpoints: CheckpointSizes,
+pub(crate) struct Host {
+    pub(crate) context: Context,
+    pub(crate) live: Arc<RunningOp>,
+    pub(crate) fence: Fence,
+    pub(crate) tenant: String,
+    pub(crate) instance_id: String,
+    pub(crate) step: String,
+    pub(crate) package: Arc<Package>,
+    pub(crate) vim: VimHandle,
+    pub(crate) infra: Arc<dyn InfraDriver>,
+    pub(crate) pending: Pending,
+    pub(crate) checkpoints: CheckpointSizes,
     /// The step's span: a plugin may call from any thread.
-    pub(super) span: Span,
+    pub(crate) span: Span,
 }
 
 /// Open calls to hosts; those dropped together with their hook stay, so that the hook's error can name them.
 #[derive(Clone, Default)]
-pub(super) struct Pending(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Pending(Arc<Mutex<Vec<String>>>);
 
 impl Pending {
     /// Describes the calls without a response.
-    pub(super) fn describe(&self) -> Option<String> {
+    pub(crate) fn describe(&self) -> Option<String> {
         let calls = self.calls();
         (!calls.is_empty()).then(|| format!("no response by then: {}", calls.join(", ")))
     }

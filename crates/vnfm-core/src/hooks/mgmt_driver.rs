@@ -40,14 +40,14 @@ pub(crate) fn driver_of(
 }
 
 /// The plugin that the hook's artifact names.
-pub(super) fn plugin_of(hook: &Hook) -> Option<&str> {
+pub(crate) fn plugin_of(hook: &Hook) -> Option<&str> {
     hook.artifact
         .as_ref()
         .and_then(|artifact| artifact.plugin())
 }
 
 /// Refuses a driver that does not declare the hook.
-pub(super) fn check_implements(
+pub(crate) fn check_implements(
     driver: Arc<dyn MgmtDriver>,
     hook: &Hook,
 ) -> Result<Arc<dyn MgmtDriver>, PortError> {
@@ -75,7 +75,7 @@ pub(crate) fn can_undo(driver: &dyn MgmtDriver, name: &str) -> bool {
         .is_some_and(|hook| hook.undo)
 }
 
-pub(super) const UNDECLARED: Code = Code {
+pub(crate) const UNDECLARED: Code = Code {
     name: "hook.undeclared",
     kind: ErrorKind::Refused,
     means: "the VNFD names a hook that its MgmtDriver does not implement",

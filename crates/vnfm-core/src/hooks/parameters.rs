@@ -3,7 +3,6 @@
 use super::mgmt_driver::driver_of;
 use crate::context::Context;
 use crate::deployment::Deployment;
-use crate::lcm::Operation;
 use crate::ports::{Code, ErrorKind, PortError};
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -17,8 +16,8 @@ pub(crate) struct ParameterCheck<'a> {
     pub(crate) package: &'a Package,
     /// `flavourId` of the instance.
     pub(crate) flavour: &'a str,
-    /// The operation that is requested.
-    pub(crate) operation: &'static Operation,
+    /// The requested operation's name in the VNFD's interface.
+    pub(crate) interface_operation: &'a str,
     /// Parameters for the hooks, merged.
     pub(crate) params: &'a KeyValuePairs,
     /// Names of hooks that will be skipped.
@@ -44,10 +43,10 @@ pub(crate) fn check_parameters(
         return Ok(redacted);
     };
     let params = Value::Object(check.params.clone());
-    if let Some(schema) = flavour.additional_params_schema(check.operation.interface_operation) {
+    if let Some(schema) = flavour.additional_params_schema(check.interface_operation) {
         check_schema(context, schema, &params, "the VNFD's interface")?;
     }
-    let interface_operation = check.operation.interface_operation;
+    let interface_operation = check.interface_operation;
     for hook in flavour.hooks() {
         let own = is_hook_of(interface_operation, &hook.operation);
         let is_new = check.deployed.is_none();

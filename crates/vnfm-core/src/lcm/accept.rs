@@ -151,7 +151,7 @@ async fn redacted(
     let check = hooks::ParameterCheck {
         package: &package,
         flavour: &wanted.flavour_id,
-        operation,
+        interface_operation: operation.interface_operation,
         params: &params.unwrap_or_default(),
         skipped,
         deployed,

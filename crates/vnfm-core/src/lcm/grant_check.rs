@@ -108,7 +108,7 @@ impl GrantReader<'_> {
             let requested = hooks::ParameterCheck {
                 package: self.op.package()?,
                 flavour: &target.flavour_id,
-                operation: self.op.operation,
+                interface_operation: self.op.operation.interface_operation,
                 params: &target.additional_params,
                 skipped: &[],
                 deployed: None,

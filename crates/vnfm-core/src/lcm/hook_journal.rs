@@ -1,9 +1,9 @@
 //! What the journal stores about a hook ([`HookState`]): the driver that serves it, and whether it can undo the hook.
 
+use super::hook_call;
 use super::op::Op;
 use super::step::Step;
 use crate::deployment::{Deployment, PLUGINS_MEMBER};
-use crate::hooks;
 use crate::ports::{HookState, StepStatus};
 use serde_json::json;
 use vnfm_types::KeyValuePairs;
@@ -14,7 +14,7 @@ pub(super) fn begun(op: &Op, step: &Step) -> Option<HookState> {
         return None;
     }
     let before = op.rows.get(step.name).and_then(|row| row.hook.clone());
-    let now = hooks::state(op, step.name);
+    let now = hook_call::state(op, step.name);
     let could_undo = before.as_ref().is_some_and(|before| before.can_undo);
     now.map(|now| HookState {
         can_undo: now.can_undo || could_undo,

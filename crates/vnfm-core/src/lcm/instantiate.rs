@@ -28,7 +28,7 @@ use super::operation::{
     Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
-use super::{GrantNeeds, Op, changes, check_budget, grant, grant_request, hook_journal};
+use super::{GrantNeeds, Op, changes, check_budget, grant, grant_request, hook_journal, hook_vims};
 use crate::deployment::{Deployment, max_scale_levels};
 use crate::json::to_json;
 use crate::ports::Vim as _;
@@ -246,7 +246,7 @@ async fn register_vims(op: &Op) -> Output<Registered> {
     let mut registered = Registered::default();
     let effects = op.hook_effects()?.into_iter();
     for new in effects.flat_map(|effects| effects.register_vims) {
-        let redacted = Box::pin(vims::register_for(op, new)).await?;
+        let redacted = Box::pin(hook_vims::register_for(op, new)).await?;
         registered
             .0
             .insert(redacted.vim_id.clone().unwrap_or_default(), redacted);
@@ -255,7 +255,7 @@ async fn register_vims(op: &Op) -> Output<Registered> {
 }
 
 async fn unregister_vims(op: &Op) -> Output<()> {
-    vims::unregister_all_of(op).await
+    hook_vims::unregister_all_of(op).await
 }
 
 /// The instance with its resources on completion or failure; otherwise it stays NOT_INSTANTIATED.

@@ -1,9 +1,9 @@
 //! Runs or undoes the work of a step: asks the NFVO, calls a hook, or calls the function in the operation's table.
 
 use super::grant;
+use super::hook_call;
 use super::op::Op;
 use super::step::{Direction, Step, StepKind, Undo, journaled, silent, versioned};
-use crate::hooks;
 use crate::ports::PortError;
 use futures_util::future::{BoxFuture, ready};
 use serde_json::Value;
@@ -18,11 +18,11 @@ pub(super) fn perform<'a>(
     match (step.kind, direction) {
         (StepKind::Grant, Direction::Forward) => journaled(grant::ask(op)),
         (StepKind::Hook(inventory), Direction::Forward) => Box::pin(async move {
-            let effects = hooks::run(op, name, &inventory(op)?).await?;
+            let effects = hook_call::run(op, name, &inventory(op)?).await?;
             versioned(name, 1, &effects)
         }),
         (StepKind::Hook(inventory), Direction::Backward) => {
-            silent(async move { hooks::undo(op, name, &inventory(op)?).await })
+            silent(async move { hook_call::undo(op, name, &inventory(op)?).await })
         }
         (StepKind::Work { run, .. }, Direction::Forward) => run(op),
         (StepKind::Work { undo, .. }, Direction::Backward) => match undo {

@@ -1,9 +1,8 @@
 //! VIMs that the hooks of an instance created: registered as an effect of the operation, unregistered by its undo.
 
-use super::connections::as_port_error;
-use super::tested::Candidate;
-use crate::lcm::Op;
+use super::op::Op;
 use crate::ports::{Change, NewVim, PortError, StoreError};
+use crate::vims::{Candidate, as_port_error};
 use uuid::Uuid;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 

@@ -1,10 +1,10 @@
 //! One call of a hook: its driver, its request, and the host services that it may use.
 
-use super::bounds::{self, CheckpointSizes};
-use super::host::{Host, Pending};
-use super::mgmt_driver::{UNDECLARED, can_undo, check_implements, driver_of, plugin_of};
-use super::parameters::merge_params;
-use crate::lcm::Op;
+use super::op::Op;
+use crate::hooks::{
+    CheckpointSizes, Host, Pending, UNDECLARED, can_undo, check_effects, check_implements,
+    driver_of, merge_params, plugin_of,
+};
 use crate::ports::{
     DriverId, Effects, HookArtifact, HookDependent, HookDriverRef, HookInstance, HookRequest,
     HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord,
@@ -168,7 +168,7 @@ async fn call(
             Some(calls) => error.with_detail(&op.live.redact(&calls)),
             None => error,
         })?;
-    bounds::check_effects(effects)
+    check_effects(effects)
 }
 
 async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequest, PortError> {
