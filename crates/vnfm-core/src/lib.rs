@@ -7,6 +7,7 @@
 //! equivalent to a crash; [`Engine::resume_all`] continues.
 
 mod abandon;
+mod context;
 mod deployment;
 mod drivers;
 mod engine;
@@ -16,6 +17,7 @@ mod hooks;
 mod instances;
 pub mod json;
 pub mod lcm;
+mod limits;
 mod notify;
 mod orphans;
 mod overrides;
@@ -34,10 +36,12 @@ mod subscriptions;
 mod vim_limiter;
 mod vims;
 
+pub use context::Context;
 pub use deployment::Deployment;
 pub use drivers::Drivers;
-pub use engine::{Engine, EngineParts, Limits};
+pub use engine::{Engine, EngineParts, VimChange};
 pub use json::{to_json, to_json_or_log};
+pub use limits::Limits;
 pub use notify::{DeliveryTimeouts, Notifier};
 pub use overrides::{Override, SkipHooks};
 pub use patch::merge_patch;
@@ -47,7 +51,6 @@ pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
 pub use refusal::{Refusal, Why};
 pub use static_plugins::{NoHostServices, StaticPlugins};
 pub use subscriptions::SubscribeOutcome;
-pub use vims::VimChange;
 
 /// All error codes of this crate, for `docs/errors.md`.
 pub fn codes() -> Vec<&'static ports::Code> {
@@ -56,7 +59,7 @@ pub fn codes() -> Vec<&'static ports::Code> {
     codes.extend(hooks::CODES);
     codes.extend(drivers::CODES);
     codes.extend(static_plugins::CODES);
-    codes.extend(vims::CODES);
+    codes.extend(engine::CODES);
     codes.push(&ports::NO_POLICIES);
     codes.extend(abandon::CODES);
     codes

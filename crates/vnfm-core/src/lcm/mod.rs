@@ -21,6 +21,7 @@
 //! | `changes` | `resourceChanges` from inventories |
 
 mod accept;
+mod approved;
 mod attempt;
 mod changes;
 pub(crate) mod crash_suspects;
@@ -30,13 +31,18 @@ pub mod grant;
 mod grant_check;
 mod grant_request;
 pub mod heal;
-pub(crate) mod hook_journal;
+mod hook_call;
+mod hook_journal;
+mod hook_vims;
 pub mod instantiate;
+mod journal;
+mod load;
 pub mod modify_info;
 mod notification;
 mod op;
 mod operation;
 mod operation_control;
+mod perform;
 mod problem;
 pub mod runner;
 mod state_log;
@@ -45,20 +51,18 @@ pub mod terminate;
 mod transition;
 mod vim_slot;
 
-pub(crate) use accept::check_unchanged;
-pub use grant_request::GrantNeeds;
+pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
 pub use op::Op;
-pub(crate) use op::{PACKAGE, check_budget};
+pub(crate) use op::check_budget;
 pub use operation::{
-    Begin, Body, Completion, Expected, GrantDecides, GrantRule, Operation, Requested, Requires,
-    Target, TargetFn,
+    Begin, Body, Completion, Expected, GrantDecides, GrantNeeds, GrantRule, Operation, Requested,
+    Requires, Target, TargetFn, find,
 };
-pub(crate) use runner::without_access_info;
+pub(crate) use operation_control::Control;
 pub use step::{InventoryFn, Output, Step, StepFn, StepKind, StepOutput, Undo, journaled, silent};
 pub(crate) use transition::Transition;
 
-use crate::ports::{Code, PLAN_TOO_LARGE};
-use vnfm_types::LcmOperationType;
+use crate::ports::{Code, PACKAGE, PLAN_TOO_LARGE};
 
 /// The operations of the product. One added here is covered by the generic tests and the fault machine.
 pub const OPERATIONS: &[&Operation] = &[
@@ -68,21 +72,16 @@ pub const OPERATIONS: &[&Operation] = &[
     &terminate::OPERATION,
 ];
 
-/// The operation of this type; `None` if [`OPERATIONS`] has no such row.
-pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {
-    let mut all = OPERATIONS.iter().copied();
-    all.find(|operation| operation.kind == kind)
-}
-
 pub(crate) fn codes() -> Vec<&'static Code> {
-    let own: [&Code; 7] = [
+    let own: [&Code; 8] = [
         &PLAN_TOO_LARGE,
         &runner::CANCELLED,
         &runner::TOO_LATE,
         &runner::PANICKED,
         &crash_suspects::DIED,
+        &crash_suspects::HOOK_DIED,
         &op::JOURNAL,
-        &op::PACKAGE,
+        &PACKAGE,
     ];
     own.into_iter()
         .chain(grant::CODES)
