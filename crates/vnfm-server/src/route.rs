@@ -17,9 +17,8 @@ use axum::response::Response;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use vnfm_core::lcm::Operation;
+use vnfm_core::lcm::{Operation, Requires};
 use vnfm_core::ports::QuotaResource;
-use vnfm_types::LcmOperationType;
 use vnfm_types::v1::ApiVersion;
 
 /// A method at a path.
@@ -86,10 +85,11 @@ pub enum Media {
 }
 
 impl Route {
-    /// Whether it instantiates: its body is checked by what it would create.
+    /// Whether its request decides where the VNF goes: the instance has no resources yet. The body is checked by what it
+    /// would create.
     pub fn instantiates(&self) -> bool {
         self.begins
-            .is_some_and(|operation| operation.kind == LcmOperationType::Instantiate)
+            .is_some_and(|operation| operation.requires == Requires::NotInstantiated)
     }
 
     /// The last segment of its path: the task.

@@ -36,6 +36,7 @@ pub(super) const OPERATION: Operation = Operation {
     body: Body::new::<RevertRequest>("RevertToVnfSnapshotRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
+    frees_space: false,
     skippable_hooks: true,
     checks_parameters: true,
     grant: Some(GrantRule {

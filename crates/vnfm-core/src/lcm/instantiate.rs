@@ -55,6 +55,7 @@ pub const OPERATION: Operation = Operation {
     body: Body::new::<InstantiateVnfRequest>("InstantiateVnfRequest"),
     requires: Requires::NotInstantiated,
     uses_vim: true,
+    frees_space: false,
     skippable_hooks: false,
     checks_parameters: true,
     grant: Some(GrantRule {

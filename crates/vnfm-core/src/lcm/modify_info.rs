@@ -44,6 +44,7 @@ pub const OPERATION: Operation = Operation {
     body: Body::new::<VnfInfoModificationRequest>("VnfInfoModificationRequest"),
     requires: Requires::Nothing,
     uses_vim: false,
+    frees_space: false,
     skippable_hooks: false,
     checks_parameters: false,
     grant: None,

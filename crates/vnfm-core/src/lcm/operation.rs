@@ -42,6 +42,8 @@ pub struct Operation {
     pub requires: Requires,
     /// Whether it takes one of the slots at its VIM while it is driven.
     pub uses_vim: bool,
+    /// Whether it may begin while the server's disk is low: it ends something rather than adds something.
+    pub frees_space: bool,
     /// Whether a caller may skip its hooks (`X-Vnfm-Skip-Hooks`).
     pub skippable_hooks: bool,
     /// Whether `additionalParams` must match the schemas of its hooks when it is requested.

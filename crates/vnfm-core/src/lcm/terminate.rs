@@ -39,6 +39,7 @@ pub const OPERATION: Operation = Operation {
     body: Body::new::<TerminateVnfRequest>("TerminateVnfRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
+    frees_space: true,
     skippable_hooks: true,
     checks_parameters: false,
     grant: Some(GrantRule {

@@ -18,7 +18,6 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use std::borrow::Cow;
 use vnfm_core::lcm::Operation;
 use vnfm_core::ports::QuotaResource;
-use vnfm_types::LcmOperationType;
 
 /// A route and its handler.
 #[derive(Clone)]
@@ -183,31 +182,17 @@ fn begins(operation: &'static Operation) -> Row {
             on(MethodFilter::PATCH, vnf_instances::begin)
         }),
     };
+    let effect = if operation.frees_space {
+        Effect::Frees
+    } else {
+        Effect::Adds
+    };
     let route = Route {
-        effect: effect_of(operation.kind),
+        effect,
         begins: Some(operation),
         ..route
     };
     Row { route, handler }
-}
-
-/// Only what ends a VNF may begin while the disk is low.
-fn effect_of(kind: LcmOperationType) -> Effect {
-    use LcmOperationType as Kind;
-    match kind {
-        Kind::Terminate => Effect::Frees,
-        Kind::Instantiate
-        | Kind::Scale
-        | Kind::ScaleToLevel
-        | Kind::ChangeFlavour
-        | Kind::Heal
-        | Kind::Operate
-        | Kind::ChangeExtConn
-        | Kind::ChangeVnfpkg
-        | Kind::CreateSnapshot
-        | Kind::RevertToSnapshot
-        | Kind::ModifyInfo => Effect::Adds,
-    }
 }
 
 /// What all operations on an instance have in common.
@@ -303,6 +288,8 @@ mod tests {
             let route = routes.iter().find(begins).unwrap();
             assert_eq!(route.role, OPERATE, "{}", operation.kind);
             assert_eq!(route.media, Media::Json);
+            let frees = route.effect == Effect::Frees;
+            assert_eq!(frees, operation.frees_space, "effect of {}", operation.kind);
             match operation.task {
                 Some(task) => assert_eq!((&route.method, route.task()), (&Method::POST, task)),
                 None => assert_eq!(route.method, Method::PATCH),

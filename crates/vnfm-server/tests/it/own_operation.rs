@@ -21,6 +21,7 @@ const REHEARSE: Operation = Operation {
     body: Body::new::<Rehearsal>("RehearsalRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
+    frees_space: false,
     skippable_hooks: false,
     checks_parameters: false,
     grant: None,
