@@ -149,8 +149,8 @@ enum Login {
 }
 
 impl Login {
-    /// The token of the command line or `VNFM_TOKEN`, else the user of `VNFM_USER` with `VNFM_PASSWORD`, else the login of
-    /// the profile.
+    /// The token of the command line or `VNFM_TOKEN`, else the user of `VNFM_USER` with `VNFM_PASSWORD`, else
+    /// the login of the profile.
     fn resolve(cli: &Cli, profile: &Profile) -> Outcome<Option<Self>> {
         if let Some(token) = &cli.token {
             return Ok(Some(Self::Token(token.clone())));
@@ -184,8 +184,8 @@ impl Login {
 /// Used if neither the command line nor a profile names a server.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:9890";
 
-/// The profile to use. If `--server` names a server, the current profile is ignored: its login must not be sent to
-/// another server.
+/// The profile to use. If `--server` names a server, the current profile is ignored: its login must not
+/// be sent to another server.
 fn selected_profile(cli: &Cli) -> Outcome<Profile> {
     let all = match profile::file() {
         Some(_) if cli.server.is_some() && cli.profile.is_none() => return Ok(Profile::default()),

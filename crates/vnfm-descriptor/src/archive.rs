@@ -1,8 +1,8 @@
 //! The archive of a package: names, sizes and bytes; hostile entries are refused with their names.
 //!
-//! A folder is packed first (deterministically, so that its hash is stable); then the same code reads all three forms
-//! (folder, file, bytes). The actual bytes are counted while they are read: sizes that the archive states are never
-//! trusted.
+//! A folder is packed first (deterministically, so that its hash is stable); then the same code reads all
+//! three forms (folder, file, bytes). The actual bytes are counted while they are read: sizes that the
+//! archive states are never trusted.
 
 use crate::bytes::{Bytes, Reader};
 use crate::codes;

@@ -38,8 +38,8 @@ impl Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Relation {
-    /// Nothing: the codes suffice. A name that is similar to a known one is a typo, though, and never the consequence of a
-    /// missing file.
+    /// Nothing: the codes suffice. A name that is similar to a known one is a typo, though, and never the
+    /// consequence of a missing file.
     Any,
     /// The same name.
     SameName,

@@ -1,8 +1,7 @@
 //! SOL004's two text files: `TOSCA-Metadata/TOSCA.meta` and the manifest `*.mf`.
 //!
-//! Both consist of `Key: value` lines. Real packages differ in case, indentation, line endings and
-//! the `ETSI-` prefix; all variants are accepted. A signed manifest ends with a CMS signature, which
-//! `vnfm-signature` verifies.
+//! Both consist of `Key: value` lines. Real packages differ in case, indentation, line endings and the `ETSI-` prefix;
+//! all variants are accepted. A signed manifest ends with a CMS signature, which `vnfm-signature` verifies.
 
 use crate::archive::{Algorithm, Archive, Expected};
 use crate::codes;

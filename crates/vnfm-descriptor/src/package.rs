@@ -159,8 +159,8 @@ impl Package {
         Ok(hashing.hash())
     }
 
-    /// The size of a file in bytes, as the archive states it; `path` is one of [`Package::paths`] or the URI of an
-    /// external artifact.
+    /// The size of a file in bytes, as the archive states it; `path` is one of [`Package::paths`] or the
+    /// URI of an external artifact.
     ///
     /// # Errors
     /// There is no such file.

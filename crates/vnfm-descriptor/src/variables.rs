@@ -207,8 +207,8 @@ pub fn is_name(name: &str) -> bool {
     name_length(name) == name.len() && !name.is_empty()
 }
 
-/// Length in bytes and name of the placeholder at the start of `text`. `$$` has no name; a `$` that starts no
-/// placeholder has length 1.
+/// Length in bytes and name of the placeholder at the start of `text`. `$$` has no name; a `$` that starts
+/// no placeholder has length 1.
 fn placeholder(text: &str) -> (usize, Option<&str>) {
     let after = &text[1..];
     if after.starts_with('$') {

@@ -125,8 +125,8 @@ impl<'a> Catalog<'a> {
             .cloned())
     }
 
-    /// Every kind that can be listed and deleted, each group in its preferred version. Omits a group whose API server is
-    /// unavailable.
+    /// Every kind that can be listed and deleted, each group in its preferred version. Omits a group
+    /// whose API server is unavailable.
     ///
     /// # Errors
     ///

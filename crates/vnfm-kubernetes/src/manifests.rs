@@ -5,8 +5,8 @@
 //!              ├─ namespace   additionalParams.namespace > order file > the VIM's > vnf-<instance id>
 //!              └─ manifests   text ──> documents ── $variables as scalars ──> objects, in stages by `order`
 //! ```
-//! Every error names the file and the line. `$namespace` is always declared. A value never adds an object, a list or a
-//! member: see [`crate::template`].
+//! Every error names the file and the line. `$namespace` is always declared. A value never adds an object, a list
+//! or a member: see [`crate::template`].
 
 use crate::errors::{MANIFEST, VALUE, VARIABLE};
 use crate::identifiers::is_label;

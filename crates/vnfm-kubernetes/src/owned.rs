@@ -1,7 +1,7 @@
 //! Objects on a cluster that carry our labels, of every kind that can be listed and deleted; reads only their metadata.
 //!
-//! Not counted: objects with a controller, which are created and deleted by it, and Endpoints, which copy the labels of
-//! their Service.
+//! Not counted: objects with a controller, which are created and deleted by it, and Endpoints, which copy
+//! the labels of their Service.
 
 use crate::catalog::{Catalog, Kind, Target, api, core};
 use crate::client::Session;

@@ -1,8 +1,8 @@
 //! Every code explained: what is expected, a wrong example, the same example fixed, the clause.
 //!
-//! The texts are the files `explain/CODE.md`; `build.rs` reads them. `vnfmctl lint --explain CODE` prints one,
-//! `docs/lint.md` lists all. Our own conventions, such as the order file, have no clause; they name the sample that shows
-//! them.
+//! The texts are the files `explain/CODE.md`; `build.rs` reads them. `vnfmctl lint --explain CODE` prints
+//! one, `docs/lint.md` lists all. Our own conventions, such as the order file, have no clause; they name
+//! the sample that shows them.
 
 use serde::Serialize;
 

@@ -9,8 +9,8 @@
 //! | 408, 425, 429, 5xx, timeout, connection lost | the rest is requested again after a pause |
 //! | anything else | failed; redirects are not followed |
 //!
-//! [`Fetcher::resume`] also resumes in a new process if the file has a strong `ETag`, which is saved in a note next to the
-//! partial file.
+//! [`Fetcher::resume`] also resumes in a new process if the file has a strong `ETag`, which is saved in a note
+//! next to the partial file.
 //!
 //! The query of an address may be a credential, so it is never shown. The caller, who knows the hash, verifies the bytes.
 

@@ -1,5 +1,5 @@
-//! VNF packages at the NFVO (SOL003 10, `vnfpkgm/v2`): lookup, download, verification of the checksum; and the
-//! subscription to their changes.
+//! VNF packages at the NFVO (SOL003 10, `vnfpkgm/v2`): lookup, download, verification of the checksum; and
+//! the subscription to their changes.
 //!
 //! | request | purpose |
 //! |---|---|
@@ -267,8 +267,8 @@ impl PackageSource {
         verified.map_err(|cause| PortError::new(&HASH, action, cause).on(package.id.as_str()))
     }
 
-    /// Subscribes to onboarded and changed packages; returns the subscription's id. The NFVO logs in at `callback` as
-    /// `user` with `password`.
+    /// Subscribes to onboarded and changed packages; returns the subscription's id. The NFVO logs in at
+    /// `callback` as `user` with `password`.
     ///
     /// # Errors
     ///

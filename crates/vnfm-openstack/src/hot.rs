@@ -9,8 +9,8 @@
 //! | `Vdu.Compute`, as many as the level has | `<server>`: Server, `masterNode` or `workerNode-0` |
 //! | `additionalParams.ssh_public_key` | `vnfm_key_pair`: `KeyPair`, used by every server |
 //!
-//! The template is complete: it has no parameters, hence no secrets. Security groups and allowed address pairs are the
-//! network's defaults.
+//! The template is complete: it has no parameters, hence no secrets. Security groups and allowed address
+//! pairs are the network's defaults.
 
 use crate::blueprint::{
     Blueprint, PUBLIC_KEY_PARAM, Server, addresses, fingerprint, is_external, mac, package,

@@ -6,8 +6,8 @@
 //! | `remoteFiles: false` | types and `get_file` by URL, which the cloud itself would fetch from its own network |
 //! | `limits.objects`, `limits.servers` | more resources, more servers |
 //!
-//! A template generated from the VNFD can only exceed the limits: it has servers, ports, networks, volumes and a key
-//! pair.
+//! A template generated from the VNFD can only exceed the limits: it has servers, ports, networks,
+//! volumes and a key pair.
 
 use crate::blueprint::Blueprint;
 use crate::errors::POLICY;

@@ -266,8 +266,8 @@ impl Resolve for Checked {
     }
 }
 
-/// An error with its causes, since the outermost one says little. Query and credentials of its URL, which may be secret,
-/// are removed.
+/// An error with its causes, since the outermost one says little. Query and credentials of its URL, which
+/// may be secret, are removed.
 pub fn error_chain(error: &reqwest::Error) -> String {
     let mut texts = vec![error.to_string()];
     if let Some(url) = error.url() {

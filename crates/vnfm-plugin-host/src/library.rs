@@ -48,8 +48,8 @@ pub struct Inspection {
     pub sha256: String,
 }
 
-/// Inspects the library at `path` without creating a driver. Loading it runs its initialisers: inspect only libraries
-/// that you would run.
+/// Inspects the library at `path` without creating a driver. Loading it runs its initialisers: inspect only
+/// libraries that you would run.
 ///
 /// # Errors
 ///

@@ -48,8 +48,8 @@ pub struct Pin {
     pub file: String,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
-    /// True if another library of the same name and version was allowed later. Only operations that started with this
-    /// library still use it.
+    /// True if another library of the same name and version was allowed later. Only operations that started with
+    /// this library still use it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub superseded: bool,
 }

@@ -1,7 +1,7 @@
 //! Hostile responses: the call has its effect, but its response is built to harm the client.
 //!
-//! Each [`Hostility`] is derived from the true response, so that it works for every call of every service, present
-//! and future.
+//! Each [`Hostility`] is derived from the true response, so that it works for every call of
+//! every service, present and future.
 
 use std::time::Duration;
 

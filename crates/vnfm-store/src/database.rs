@@ -1,5 +1,5 @@
-//! An open database: the thread that writes, the threads that read, and what they share. Everything above is written as
-//! queries, statements and tasks.
+//! An open database: the thread that writes, the threads that read, and what they share. Everything above is written
+//! as queries, statements and tasks.
 
 use crate::executor;
 use crate::fault::Done;
@@ -92,8 +92,8 @@ impl Database {
             .map_err(|fault| fault.with_action(action))
     }
 
-    /// Like [`Self::all`], for rows with sealed columns. The keys are those of after the query: one that came meanwhile is
-    /// among them.
+    /// Like [`Self::all`], for rows with sealed columns. The keys are those of after the query: one that
+    /// came meanwhile is among them.
     pub(crate) async fn unsealed<T>(
         &self,
         action: &str,

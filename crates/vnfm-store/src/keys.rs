@@ -68,8 +68,8 @@ impl SecretKeys {
         })
     }
 
-    /// The keys of the file at `path`, if it exists, and those of `sealer` that the database refers to. A new database gets
-    /// its key from `sealer`.
+    /// The keys of the file at `path`, if it exists, and those of `sealer` that the database refers to. A new database
+    /// gets its key from `sealer`.
     ///
     /// # Errors
     ///

@@ -80,8 +80,8 @@ const LEFTOVERS: &[Leftover] = &[
     ),
 ];
 
-/// Removes the leftovers in `path` and returns their number; 0 for a missing folder. No other process may use the
-/// folder meanwhile.
+/// Removes the leftovers in `path` and returns their number; 0 for a missing folder. No other process
+/// may use the folder meanwhile.
 ///
 /// # Errors
 ///

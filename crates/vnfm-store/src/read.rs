@@ -1,6 +1,6 @@
-//! Queries, and how their rows become records. Sealed columns are unsealed last, with the keys as they are after the query;
-//! computed members (whether a package is in use, whether a cancel is pending) are computed here, from rows that cannot
-//! disagree.
+//! Queries, and how their rows become records. Sealed columns are unsealed last, with the keys as they are after
+//! the query; computed members (whether a package is in use, whether a cancel is pending) are computed here,
+//! from rows that cannot disagree.
 
 use crate::fault::Done;
 use crate::filter::{INSTANCES, OPS, PACKAGES};

@@ -1,13 +1,13 @@
-//! What the store sends to a database, as data: pure functions make it, an executor runs it, and tests read it without a
-//! database.
+//! What the store sends to a database, as data: pure functions make it, an executor runs it, and tests
+//! read it without a database.
 //!
 //! ```text
 //! Query      SQL, values                                                      ─► rows
 //! Statement  SQL, values, the rows that it must affect, the refusal if not    ─► done, or the refusal
 //! ```
-//! The statements of one transaction are serialisable: a condition that reads other rows holds until the commit. On SQLite
-//! the transaction excludes every other writer; PostgreSQL must run it as SERIALIZABLE. Nothing may hold only because
-//! one thread writes.
+//! The statements of one transaction are serialisable: a condition that reads other rows holds until the commit. On
+//! SQLite the transaction excludes every other writer; PostgreSQL must run it as SERIALIZABLE. Nothing may hold
+//! only because one thread writes.
 
 use crate::fault::Done;
 use serde::de::DeserializeOwned;

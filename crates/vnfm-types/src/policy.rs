@@ -12,8 +12,8 @@
 //! remoteFiles: false              # a Base HOT fetches nothing by URL
 //! impersonate: system:serviceaccount:tenants:{tenant}
 //! ```
-//! An absent member sets no limit. For a tenant that uses another tenant's shared VIM, absent members are those of
-//! [`VimPolicy::for_borrowers`].
+//! An absent member sets no limit. For a tenant that uses another tenant's shared VIM, absent
+//! members are those of [`VimPolicy::for_borrowers`].
 
 use serde::{Deserialize, Serialize};
 

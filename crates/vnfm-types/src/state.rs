@@ -1,7 +1,7 @@
 //! States of an operation occurrence (SOL003 5.6.2.2) and the table of legal transitions.
 //!
-//! An operation begins in STARTING, except `MODIFY_INFO`, which needs no grant and begins in PROCESSING
-//! ([`LcmOperationType::initial_state`]).
+//! An operation begins in STARTING, except `MODIFY_INFO`, which needs no grant
+//! and begins in PROCESSING ([`LcmOperationType::initial_state`]).
 //!
 //! ```text
 //! STARTING ──► PROCESSING ──► COMPLETED

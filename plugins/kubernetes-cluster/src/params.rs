@@ -63,8 +63,8 @@ pub struct Installation {
     pub cni_manifest: Option<String>,
     /// Folder of the package with image archives (`*.tar`) for every host.
     pub images_path: Option<String>,
-    /// Folder of the package with Debian archives, for hosts that lack Kubernetes and have no repository;
-    /// `Files/kubernetes/packages` if absent.
+    /// Folder of the package with Debian archives, for hosts that lack Kubernetes and have
+    /// no repository; `Files/kubernetes/packages` if absent.
     pub packages: Option<String>,
     /// Unknown members; they cause a warning and have no effect.
     #[serde(flatten)]

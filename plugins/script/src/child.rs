@@ -1,5 +1,5 @@
-//! The process of a script: collects its output, logs its standard error, and kills it if the operation is cancelled or
-//! the hook is dropped.
+//! The process of a script: collects its output, logs its standard error, and kills it if the operation is cancelled
+//! or the hook is dropped.
 //!
 //! Deadline and limits are those of the hook's process. A script cannot leave its process group, so whatever it leaves
 //! running ends with the hook.

@@ -14,8 +14,8 @@ pub trait TestBed: Send + Sync {
     /// The VIM's clock, simulated or real.
     fn clock(&self) -> Arc<dyn Clock>;
 
-    /// A valid login. Members of its `accessInfo` longer than seven characters count as secrets, except `username`, `project` and
-    /// `region`.
+    /// A valid login. Members of its `accessInfo` longer than seven characters count as secrets,
+    /// except `username`, `project` and `region`.
     fn login(&self) -> VimConnectionInfo;
 
     /// The same VIM with a login that it refuses; `None` if it accepts any login.

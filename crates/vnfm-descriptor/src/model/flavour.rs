@@ -49,11 +49,10 @@ pub struct Flavour {
     pub hooks: Vec<Hook>,
     /// JSON Schemas of `additionalParams` by operation, if the descriptor declares a data type for it.
     pub additional_params: BTreeMap<String, Value>,
-    /// `modifiable_attributes`: the extensions and metadata that the VNF's type declares, and
-    /// their defaults.
+    /// `modifiable_attributes`: the extensions and metadata that the VNF's type declares, and their defaults.
     pub modifiable_attributes: Option<Value>,
-    /// JSON Schemas of `extensions`, `metadata` and `vnfConfigurableProperties`, as far as the VNF's type
-    /// declares them.
+    /// JSON Schemas of `extensions`, `metadata` and `vnfConfigurableProperties`, as far as
+    /// the VNF's type declares them.
     pub modifiable_types: BTreeMap<String, Value>,
     /// `lcm_operations_configuration` as written.
     pub lcm_operations_configuration: Option<Value>,
@@ -357,8 +356,8 @@ impl Flavour {
         Ok(count)
     }
 
-    /// The number of resources of an instance at an instantiation level (`None`: the default one); see
-    /// [`Flavour::resources`].
+    /// The number of resources of an instance at an instantiation level (`None`:
+    /// the default one); see [`Flavour::resources`].
     ///
     /// # Errors
     /// The level does not exist, or a scaling aspect lacks the delta of a step.

@@ -1,5 +1,5 @@
-//! Configuration of LCM operations, monitoring, indicators, security group rules, supported interfaces
-//! and package changes.
+//! Configuration of LCM operations, monitoring, indicators, security group rules,
+//! supported interfaces and package changes.
 
 use super::seconds::seconds;
 use serde::Serialize;

@@ -30,8 +30,7 @@ pub struct Vdu {
     pub kind: VduKind,
     /// CPUs, memory, disks; absent if the Base HOT or the manifest defines them.
     pub compute: Option<VirtualCompute>,
-    /// A VIM's flavor by name: the `requested_additional_capability_name`, or the template's
-    /// metadata `flavor`.
+    /// A VIM's flavor by name: the `requested_additional_capability_name`, or the template's metadata `flavor`.
     pub requested_flavor: Option<String>,
     /// Accelerators and other requested features.
     pub requested_capabilities: Vec<RequestedCapability>,

@@ -5,9 +5,8 @@
 //! type: acme:Server      the `Server` of acme.yaml, which calls it `Server` itself
 //! type: other:Server     the one of other.yaml
 //! ```
-//! Most names are unique, so all types share one namespace and prefixes are removed. Only if several
-//! files declare the same name does a prefixed type keep its prefix, in its declaration and in every
-//! reference to it.
+//! Most names are unique, so all types share one namespace and prefixes are removed. Only if several files declare the
+//! same name does a prefixed type keep its prefix, in its declaration and in every reference to it.
 
 use super::documents::Document;
 use crate::yaml::{Node, Value};

@@ -1,5 +1,5 @@
-//! Test support: a cluster from its kubeconfig, a clock, a VIM, generated packages, and access to the cluster that
-//! bypasses the driver.
+//! Test support: a cluster from its kubeconfig, a clock, a VIM, generated packages, and access to the
+//! cluster that bypasses the driver.
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;

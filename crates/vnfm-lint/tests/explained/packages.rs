@@ -1,5 +1,5 @@
-//! The packages into which examples are inserted: a web server on virtual machines, the same in containers, an
-//! application (ASD).
+//! The packages into which examples are inserted: a web server on virtual machines, the same
+//! in containers, an application (ASD).
 
 /// SHA-256 of `test`, `test2` and `3`.
 pub(crate) const TEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";

@@ -1,7 +1,6 @@
 //! The API server's routes: paths, verbs and RBAC. `verbs.rs` serves them.
 //!
-//! Errors are `Status` bodies with the real server's messages; defaults and validation on
-//! create are in `admit.rs`.
+//! Errors are `Status` bodies with the real server's messages; defaults and validation on create are in `admit.rs`.
 
 use std::sync::Arc;
 

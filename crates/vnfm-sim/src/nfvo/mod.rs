@@ -1,5 +1,5 @@
-//! The simulated NFVO: grants (SOL003 9) by policy, VNF packages (SOL003 10), a sink for notifications, and a token
-//! endpoint.
+//! The simulated NFVO: grants (SOL003 9) by policy, VNF packages (SOL003 10), a sink for
+//! notifications, and a token endpoint.
 //!
 //! | request | response |
 //! |---|---|
@@ -10,11 +10,10 @@
 //! | `GET`, `POST /notifications` | 204; notifications are stored |
 //! | `POST /token` | OAuth 2.0 client credentials (RFC 6749 4.4) |
 //!
-//! It is served over plain HTTP and over mutual TLS. Inject 503, missing responses and cut connections as
-//! faults (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`,
-//! `nfvo.packages`, `nfvo.package`, `nfvo.package_content`, `nfvo.subscribe`, `nfvo.subscriptions`, `nfvo.subscription`,
-//! `nfvo.unsubscribe`).
-//! A request that breaks a rule of the standard is a violation.
+//! It is served over plain HTTP and over mutual TLS. Inject 503, missing responses and cut connections as faults
+//! (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`, `nfvo.packages`,
+//! `nfvo.package`, `nfvo.package_content`, `nfvo.subscribe`, `nfvo.subscriptions`, `nfvo.subscription`,
+//! `nfvo.unsubscribe`). A request that breaks a rule of the standard is a violation.
 
 mod decide;
 mod packages;

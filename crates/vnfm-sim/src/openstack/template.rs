@@ -1,7 +1,7 @@
 //! HOT: parses templates, fills in parameters, orders resources.
 //!
-//! [`check`] finds the errors that Heat reports synchronously, before anything is created: an unknown type, a missing
-//! parameter, a missing flavor.
+//! [`check`] finds the errors that Heat reports synchronously, before anything is created: an unknown type, a
+//! missing parameter, a missing flavor.
 
 use std::collections::{BTreeMap, BTreeSet};
 

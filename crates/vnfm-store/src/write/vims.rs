@@ -188,8 +188,8 @@ pub(super) fn lived(instance_id: &str) -> Statement {
     Statement::new(LIVED).bind(instance_id)
 }
 
-/// Marks the VIMs that an instance registered as leaving; refused if another instance, of any tenant, uses one of them or
-/// the cluster behind it.
+/// Marks the VIMs that an instance registered as leaving; refused if another instance, of any tenant, uses one of them
+/// or the cluster behind it.
 pub(super) fn mark_leaving(tenant: &str, instance_id: &str, op_id: &str) -> Vec<Statement> {
     const RETIRE: &str = "
         INSERT INTO retiring (op_id, tenant, vim_id, identity)

@@ -1,7 +1,7 @@
 //! The state that `plugin run` saves between runs: checkpoints by hook, host keys, files on simulated hosts.
 //!
-//! One file, `state.json`, readable only by its owner: checkpoints may contain secrets. Without a folder the state lasts
-//! for one run.
+//! One file, `state.json`, readable only by its owner: checkpoints may contain secrets. Without a folder the
+//! state lasts for one run.
 
 use crate::client::{Outcome, local};
 use serde::{Deserialize, Serialize};
