@@ -25,7 +25,7 @@ impl Output {
         self.0 == Format::Table
     }
 
-    /// Prints a list.
+    /// Prints a table with these columns, or JSON or YAML with all members.
     ///
     /// # Errors
     ///

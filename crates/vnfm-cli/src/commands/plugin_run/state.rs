@@ -15,12 +15,12 @@ use vnfm::ports::{Code, ErrorKind, PortError, SshTarget};
 
 const FILE: &str = "state.json";
 
-/// The contents of `state.json`.
+/// The contents of `state.json`; unknown members are an error.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct State {
     hooks: BTreeMap<String, Hook>,
-    /// By server id.
+    /// Pinned public keys by server id.
     host_keys: BTreeMap<String, String>,
     /// By host, then path, in base64.
     files: BTreeMap<String, BTreeMap<String, String>>,
@@ -119,7 +119,7 @@ impl RunState {
     ///
     /// # Errors
     ///
-    /// See [`RunState::save_checkpoint`].
+    /// Those of [`RunState::save_checkpoint`]: the file cannot be written.
     pub(super) fn put(&self, host: &str, path: String, content: String) -> Result<(), PortError> {
         self.change(|state| {
             state
