@@ -262,7 +262,7 @@ impl TestHost {
     ///
     /// # Errors
     ///
-    /// As [`TestHost::run`].
+    /// Those of [`TestHost::run`]: the error of the driver, or `crashed`.
     pub async fn run_async<D: MgmtDriver>(
         &self,
         request: TestRequest,

@@ -252,7 +252,7 @@ impl<D: MgmtDriver> Trial<D> {
     ///
     /// # Errors
     ///
-    /// As [`Trial::run`].
+    /// Those of [`Trial::run`]: all violations, not only the first.
     pub async fn run_async(self) -> Result<TrialReport, Violations> {
         let mut violations = Vec::new();
         let (expected, calls) = self
