@@ -144,7 +144,7 @@ fn broken(path: &str, reason: &dyn std::fmt::Display) -> Finding {
 /// A buffer with bytes of a file.
 struct Chunk {
     bytes: Vec<u8>,
-    /// Number of valid bytes.
+    /// Number of bytes that are valid.
     length: usize,
 }
 
