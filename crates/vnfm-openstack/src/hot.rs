@@ -25,7 +25,7 @@ use vnfm_descriptor::{AffinityRule, Cp, VirtualLink};
 const VERSION: &str = "2018-08-31";
 const KEY_PAIR: &str = "vnfm_key_pair";
 
-/// Collects the template's resources.
+/// Collects the resources of the template.
 struct TemplateBuilder<'a> {
     blueprint: &'a Blueprint<'a>,
     resolved: &'a Resolved,

@@ -118,7 +118,7 @@ fn is_remote(name: &str) -> bool {
 struct TemplateScan {
     /// Types of resources; `None` for one that a function computes.
     types: Vec<(Option<String>, String)>,
-    /// Files given as URLs.
+    /// Files that the template names by URL.
     remote: Vec<(String, String)>,
     resources: u64,
 }

@@ -74,7 +74,7 @@ impl Engine {
         (start_time(pid)? == since).then_some(pid)
     }
 
-    /// Sends SIGKILL.
+    /// Kills the process with SIGKILL, as a crash does.
     fn kill(&self) {
         let pid = self.pid().unwrap().to_string();
         assert!(
