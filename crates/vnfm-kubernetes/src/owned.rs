@@ -100,7 +100,7 @@ async fn list(
 ///
 /// # Errors
 ///
-/// The call failed.
+/// The pods could not be listed.
 pub(crate) async fn pods(
     session: &Session<'_>,
     namespace: &str,
@@ -124,7 +124,7 @@ pub(crate) async fn pods(
 ///
 /// # Errors
 ///
-/// A call failed.
+/// A list of objects could not be read.
 pub(crate) async fn owned(
     session: &Session<'_>,
     installation: &str,

@@ -24,7 +24,7 @@ pub(crate) type VduPod = (String, DynamicObject);
 ///
 /// # Errors
 ///
-/// A call failed.
+/// The Services of a namespace could not be listed.
 pub(crate) async fn external_cps(
     cx: &VimCall<'_>,
     session: &Session<'_>,
