@@ -67,7 +67,7 @@ const REFUSES: Code = Code::new(
     "the file server rejected the request",
     "check the address and the login",
 );
-/// The response violates HTTP.
+/// The response is not valid HTTP.
 const MALFORMED: Code = Code::new(
     "download.malformed",
     Refused,
@@ -118,7 +118,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// A file at `url`.
+    /// A file at `url`, fetched without a `Version` header.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl Fetcher {
     ///
     /// # Errors
     ///
-    /// See [`Fetcher::fetch`].
+    /// Those of [`Fetcher::fetch`]; then there is no file at `to`.
     pub async fn resume(&self, from: &Origin, max_bytes: u64, to: &Path) -> Result<u64, PortError> {
         let fetched = match PartialFile::resume(to, max_bytes, from).await {
             Ok(part) => self.download(from, part).await,
@@ -313,7 +313,7 @@ impl Fetcher {
 enum DownloadError {
     /// The rest is requested again.
     Temporary(PortError),
-    /// The download fails.
+    /// The download fails; another request would not help.
     Permanent(PortError),
 }
 
