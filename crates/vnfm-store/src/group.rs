@@ -236,7 +236,7 @@ impl Writer {
             .unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
-    /// Notes what is committed.
+    /// Notes what is committed, without an fsync.
     fn note(&mut self) {
         if let Some(acknowledged) = &mut self.acknowledged {
             acknowledged.note();

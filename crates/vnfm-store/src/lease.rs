@@ -88,7 +88,7 @@ pub(crate) fn held(fence: &Fence) -> Statement {
         .held_or(lost(fence))
 }
 
-/// A stored cancel mode.
+/// Parses a cancel mode that the database stores.
 pub(crate) fn cancel_mode(stored: Option<&str>) -> Done<Option<CancelMode>> {
     match stored {
         None => Ok(None),

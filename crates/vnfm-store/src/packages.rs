@@ -56,15 +56,15 @@ pub const CODES: &[&Code] = &[&ABSENT, &UNREADABLE, &DAMAGED];
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackageFailure {
-    /// The package is invalid.
+    /// The package has findings that are errors.
     #[error("the package was rejected:\n{0}")]
     Refused(Findings),
-    /// The disk failed.
+    /// The package cannot be written to or read from the disk.
     #[error(transparent)]
     Disk(#[from] PortError),
 }
 
-/// A folder of packages.
+/// A folder of package archives, and a cache of those that were read.
 #[derive(Debug)]
 pub struct PackageDir {
     folder: PathBuf,
@@ -117,7 +117,7 @@ impl PackageDir {
         removed.map_err(|error| unreadable("clean the folder", &self.folder, &error))
     }
 
-    /// Limits for reading packages.
+    /// Limits for reading packages, as the server configures them.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -190,7 +190,7 @@ impl PackageDir {
     ///
     /// # Errors
     ///
-    /// See [`PackageDir::store`].
+    /// Those of [`PackageDir::store`]: the findings, or `Unavailable`.
     pub async fn store_hashed(
         &self,
         vnf_pkg_id: &str,
@@ -248,7 +248,7 @@ impl PackageDir {
     ///
     /// # Errors
     ///
-    /// See [`PackageDir::store`].
+    /// Those of [`PackageDir::store`]: the findings, or `Unavailable`.
     pub async fn store_copy(
         &self,
         vnf_pkg_id: &str,

@@ -27,12 +27,12 @@ mod admin;
 mod port;
 pub use admin::StoreBackups;
 
-/// The store on SQLite.
+/// The store on SQLite, in a file or in memory.
 pub struct SqliteStore {
     // Fields are dropped in order: this one first, the lock last.
     database: Database,
     kept_addresses: KeptAddresses,
-    /// Set once by [`Self::set_quotas`].
+    /// The quotas of [`Self::set_quotas`], which sets them once.
     quotas: OnceLock<Quotas>,
     file: Option<FileState>,
 }

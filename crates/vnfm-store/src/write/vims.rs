@@ -14,7 +14,7 @@ use vnfm_core::ports::{StoreError, VimRecord, VimUse};
 
 const KIND: &str = "VIM";
 
-/// Adds a VIM.
+/// Adds a VIM; refused if its id or name exists.
 pub(super) fn add(record: &VimRecord, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const ADD: &str = "
         INSERT INTO vims (tenant, id, version, name, registered_by, identity, vim, access_info, shared)
@@ -49,7 +49,7 @@ pub(super) fn put(record: &VimRecord, keys: &SecretKeys) -> Done<Vec<Statement>>
     Ok(vec![put, kept_addresses::changed(record)])
 }
 
-/// Binds `$1` to `$9`.
+/// Binds the columns as `$1` to `$9`.
 fn with_columns(statement: Statement, record: &VimRecord, keys: &SecretKeys) -> Done<Statement> {
     Ok(statement
         .bind(&record.tenant)
