@@ -12,9 +12,9 @@ include!(concat!(env!("OUT_DIR"), "/codes.rs"));
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// One of [`codes`].
+    /// The code that is explained, one of [`codes`].
     pub code: &'static str,
-    /// The section of `docs/lint.md`.
+    /// The section of `docs/lint.md` that lists it.
     #[serde(skip)]
     pub group: &'static str,
     /// One sentence on what is wrong.
@@ -24,7 +24,7 @@ pub struct Explanation {
     pub expected: &'static str,
     /// A wrong example: a few lines, with remarks in parentheses.
     pub wrong: &'static str,
-    /// The same example, fixed.
+    /// The same example with the mistake fixed.
     pub right: &'static str,
     /// The clause of the standard, or `ours: …` for our own conventions.
     pub clause: &'static str,

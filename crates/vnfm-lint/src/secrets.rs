@@ -97,7 +97,7 @@ pub(crate) fn lines(path: &str, text: &str, sink: &mut Sink) {
     }
 }
 
-/// Kubeconfigs, Kubernetes Secrets, passwords.
+/// Checks a document for kubeconfigs, Kubernetes Secrets and passwords.
 pub(crate) fn document(node: &Node, sink: &mut Sink) {
     let kind = node.get("kind").and_then(Node::as_str);
     if kind == Some("Config") {
