@@ -17,7 +17,7 @@ const READABLE: u32 = 0o644;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lock {
-    /// Format version: 1.
+    /// Version of the file's format: 1.
     pub schema_version: u32,
     /// Libraries that may be loaded; several versions of a plugin may be listed.
     pub plugins: Vec<Pin>,
@@ -40,7 +40,7 @@ impl Default for Lock {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pin {
-    /// Name of the plugin.
+    /// Name of the plugin, as it declares it.
     pub name: String,
     /// Version of the plugin, as its declaration has it.
     pub version: String,

@@ -220,7 +220,7 @@ fn create_driver(plugin: &'static Plugin, host: Host, config: &[u8]) -> Result<D
     Err((status, error))
 }
 
-/// Wakes the polling thread.
+/// A waker that unparks the polling thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
