@@ -57,9 +57,9 @@ pub enum ScaleError {
         vdu: String,
         /// The resulting number of instances.
         count: u32,
-        /// `min_number_of_instances` of its `vdu_profile`.
+        /// `min_number_of_instances` in the VDU's `vdu_profile`.
         min: u32,
-        /// `max_number_of_instances` of its `vdu_profile`.
+        /// `max_number_of_instances` in the VDU's `vdu_profile`.
         max: u32,
     },
     /// The levels match no instantiation level, and the descriptor allows no others.

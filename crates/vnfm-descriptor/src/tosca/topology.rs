@@ -42,7 +42,7 @@ pub struct Topology<'a> {
 
 /// A node template, with its functions evaluated.
 pub struct Template<'a> {
-    /// Its key in `node_templates`.
+    /// Its key in the map `node_templates`.
     pub name: String,
     /// Name of its node type.
     pub kind: String,
