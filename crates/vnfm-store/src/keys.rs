@@ -209,7 +209,7 @@ impl SecretKeys {
         self.seal_bytes(&clear).map(Some)
     }
 
-    /// Unseals what [`SecretKeys::seal_some`] sealed.
+    /// Unseals what [`SecretKeys::seal_some`] sealed; absent stays absent.
     pub(crate) fn unseal_some<T: DeserializeOwned>(&self, stored: Option<&str>) -> Done<Option<T>> {
         let Some(stored) = stored else {
             return Ok(None);
