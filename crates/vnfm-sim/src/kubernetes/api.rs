@@ -20,7 +20,7 @@ pub(crate) struct Api(pub(crate) Arc<Cluster>);
 
 pub(super) type Answer = Result<Reply, Reply>;
 
-/// A parsed API path.
+/// What the path of a request refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
     group: String,

@@ -36,7 +36,7 @@ use crate::ledger::Ledger;
 
 /// The only user (and OAuth 2.0 client) that may log in.
 pub const CLIENT: &str = "vnfm";
-/// Password of [`CLIENT`].
+/// Password of the client [`CLIENT`].
 pub const PASSWORD: &str = "planted-nfvo-password-2c77";
 
 /// How the NFVO decides on grants and what it requires from callers.
@@ -65,7 +65,7 @@ pub struct Policy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequiredLogin {
-    /// No authentication.
+    /// No authentication: every caller is accepted.
     #[default]
     None,
     /// HTTP Basic with [`CLIENT`] and [`PASSWORD`].
@@ -95,7 +95,7 @@ struct State {
     catalog: packages::PackageCatalog,
 }
 
-/// A running NFVO.
+/// A running NFVO: grants, packages and notifications.
 pub struct Nfvo {
     state: Mutex<State>,
     books: Arc<Ledger>,
@@ -163,7 +163,7 @@ impl Nfvo {
         self.state().policy = policy;
     }
 
-    /// Revokes every token.
+    /// Revokes every token; calls then fail with 401.
     pub fn revoke_tokens(&self) {
         self.state().tokens.clear();
     }
@@ -365,7 +365,7 @@ impl Service for NfvoService {
     }
 }
 
-/// `OPERATION INSTANCE_ID`
+/// Subject of a grant request: `OPERATION INSTANCE_ID`.
 fn subject(request: &Value) -> String {
     let word = |name: &str| request[name].as_str().unwrap_or_default();
     format!("{} {}", word("operation"), word("vnfInstanceId"))
