@@ -8,7 +8,7 @@ use vnfm_types::VimConnectionInfo;
 /// A driver, its VIM, and direct access to the VIM.
 #[async_trait]
 pub trait TestBed: Send + Sync {
-    /// The driver under test.
+    /// The driver that the rules test.
     fn driver(&self) -> &dyn InfraDriver;
 
     /// The VIM's clock, simulated or real.
@@ -40,5 +40,5 @@ pub trait TestBed: Send + Sync {
     }
 }
 
-/// Default of [`TestBed::places`].
+/// Default of [`TestBed::places`]: points at which a call is interrupted.
 pub const PLACES: usize = 12;
