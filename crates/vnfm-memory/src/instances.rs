@@ -1,4 +1,4 @@
-//! VNF instances.
+//! VNF instances: add, change and remove them.
 
 use crate::state::{InstanceRow, State, absent, in_use};
 use crate::vims;
