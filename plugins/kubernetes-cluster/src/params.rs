@@ -50,9 +50,9 @@ pub struct Installation {
     pub script_path: Option<String>,
     /// Name of the VIM; `kubernetes_vim_<instance id>` if absent.
     pub vim_name: Option<String>,
-    /// The control-plane node.
+    /// The node that runs the control plane.
     pub master_node: MasterNode,
-    /// The workers.
+    /// The nodes that run workloads.
     pub worker_node: WorkerNode,
     /// HTTP proxies that the hosts use.
     #[serde(default)]
@@ -71,7 +71,7 @@ pub struct Installation {
     pub other: Object,
 }
 
-/// The control-plane node.
+/// The node that runs the control plane, and how to log in.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("anyOf" = [{"required": ["password"]}, {"required": ["private_key"]}]))]
 pub struct MasterNode {
@@ -102,7 +102,7 @@ pub struct MasterNode {
     pub other: Object,
 }
 
-/// The workers.
+/// The nodes that run workloads, and how to log in.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("anyOf" = [{"required": ["password"]}, {"required": ["private_key"]}]))]
 pub struct WorkerNode {
