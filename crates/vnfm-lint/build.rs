@@ -1,5 +1,5 @@
-//! Reads `explain/CODE.md` into the constants of `codes` and the table `EXPLANATIONS`, so that a new code is its rule and
-//! its file.
+//! Reads `explain/CODE.md` into the constants of `codes` and the table `EXPLANATIONS`, so that a new code is
+//! its rule and its file.
 //!
 //! ````text
 //! ---

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of vnfmctl, as clap types; doc comments are the help text.
 
 mod operations;
 mod packages;
@@ -42,10 +42,10 @@ pub struct Cli {
     /// CA certificate that signed the server's certificate, PEM
     #[arg(long, global = true, help_heading = GLOBAL, env = "VNFM_CA", value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Output format
+    /// Output format; `json` and `yaml` are for scripts
     #[arg(short, long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Format::Table)]
     pub output: Format,
-    /// Command to run
+    /// What to do, on which kind of resource
     #[command(subcommand)]
     pub command: Command,
 }
@@ -66,10 +66,10 @@ Exit codes:
   7  the hook of `plugin run` failed and may succeed when run again
   8  the plugin is broken: it panicked, crashed or returned an invalid result";
 
-/// Output format.
+/// Output format, for people or scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// Human-readable
+    /// Tables and text for people
     #[value(alias = "text")]
     Table,
     /// JSON, as sent by the server
@@ -80,7 +80,7 @@ pub enum Format {
     Sarif,
 }
 
-/// The subcommands.
+/// The subcommands: one per kind of resource, or a task of its own.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check packages for errors and warnings (works offline)
@@ -88,22 +88,22 @@ pub enum Command {
     /// Scaffold a new VNF package
     #[command(subcommand)]
     New(New),
-    /// VNF packages
+    /// Onboard, inspect, sign and download VNF packages
     #[command(subcommand)]
     Package(Package),
     /// VIMs: OpenStack clouds and Kubernetes clusters
     #[command(subcommand)]
     Vim(Vim),
-    /// VNF instances
+    /// Create, deploy, change and terminate VNF instances
     #[command(subcommand)]
     Vnf(VnfCommand),
-    /// Operation occurrences
+    /// Follow operations; retry, roll back or cancel them
     #[command(subcommand)]
     Op(Op),
-    /// Subscriptions to lifecycle notifications
+    /// Subscribe callbacks to lifecycle notifications
     #[command(subcommand)]
     Subscription(Subscription),
-    /// MgmtDriver plugins
+    /// Allow, inspect, run and scaffold MgmtDriver plugins
     #[command(subcommand)]
     Plugin(Plugin),
     /// Saved servers and logins, in a file that only you can read
@@ -151,7 +151,7 @@ pub enum Command {
     Recovery(Recovery),
     /// Print a shell completion script
     Completion {
-        /// Shell to complete for
+        /// Shell that the script is for
         shell: Shell,
     },
     /// Write the manual pages of all commands, for packages
@@ -162,18 +162,18 @@ pub enum Command {
     },
 }
 
-/// VIM commands.
+/// Commands for registered VIMs, and for new ones.
 #[derive(Debug, Subcommand)]
 pub enum Vim {
     /// Register a VIM, after logging in to verify the connection
     Register {
-        /// Unique name
+        /// Display name, unique among the tenant's VIMs
         #[arg(long)]
         name: String,
         /// Register under this UUID, to replace a deleted VIM that instances still reference
         #[arg(long, conflicts_with = "from_vnf")]
         id: Option<String>,
-        /// Connection file
+        /// Connection file with endpoint and login
         #[command(flatten)]
         source: VimSource,
         /// Register the Kubernetes cluster created by this VNF instance
@@ -188,15 +188,15 @@ pub enum Vim {
     },
     /// Change a VIM, after logging in; running operations use the change from their next call on
     Update {
-        /// ID or name
+        /// ID or name of the VIM
         vim: String,
-        /// Connection file
+        /// Connection file with endpoint and login
         #[command(flatten)]
         source: VimSource,
         /// Read a new password from standard input
         #[arg(long, conflicts_with = "config_file")]
         password_stdin: bool,
-        /// New name
+        /// New name, unique among the tenant's VIMs
         #[arg(long)]
         name: Option<String>,
         /// Whether it is available to all tenants
@@ -208,19 +208,19 @@ pub enum Vim {
     },
     /// Log in to a VIM and report what was found
     Check {
-        /// ID or name
+        /// ID or name of the VIM
         vim: String,
     },
-    /// List all VIMs
+    /// List all VIMs that your tenant may use
     List,
     /// Show one VIM, without secrets
     Show {
-        /// ID or name
+        /// ID or name of the VIM
         vim: String,
     },
     /// Remove a VIM from the registry
     Delete {
-        /// ID or name
+        /// ID or name of the VIM
         vim: String,
         /// Delete even if instances use it; they keep referencing its ID
         #[arg(long, requires = "reason")]
@@ -242,21 +242,21 @@ pub struct VimSource {
     pub cloud: Option<String>,
 }
 
-/// Subscription commands.
+/// Commands for subscriptions to lifecycle notifications.
 #[derive(Debug, Subcommand)]
 pub enum Subscription {
     /// Subscribe a callback URL (it is probed immediately and must respond)
     Create(NewSubscription),
-    /// List all subscriptions
+    /// List all subscriptions of your tenant
     List(ListOptions),
-    /// Show one subscription
+    /// Show one subscription, without its login
     Show {
-        /// ID
+        /// ID, as `subscription list` shows it
         subscription: String,
     },
-    /// Delete a subscription
+    /// Delete a subscription; its callback receives nothing more
     Delete {
-        /// ID
+        /// ID, as `subscription list` shows it
         subscription: String,
     },
 }
@@ -301,29 +301,29 @@ pub struct ListOptions {
     pub fields: Option<String>,
 }
 
-/// Operation occurrence commands.
+/// Commands for operations, running or finished.
 #[derive(Debug, Subcommand)]
 pub enum Op {
-    /// List all operations
+    /// List all operations, the newest first
     List(ListOptions),
-    /// Show one operation
+    /// Show one operation: state, changes and error
     Show {
-        /// ID
+        /// ID, as `op list` shows it
         op: String,
     },
     /// Watch until the operation finishes
     Watch {
-        /// ID
+        /// ID, as `op list` shows it
         op: String,
     },
     /// Explain what an operation is doing or waiting for, and what retry, rollback, fail and cancel would do
     Explain {
-        /// ID
+        /// ID, as `op list` shows it
         op: String,
     },
     /// Show the operation's log: output of hooks, hosts and VIMs
     Log {
-        /// ID
+        /// ID, as `op list` shows it
         op: String,
         /// Keep printing until the operation finishes
         #[arg(long)]
@@ -335,15 +335,15 @@ pub enum Op {
     Rollback(Restart),
     /// Mark the operation FAILED: it can no longer be retried or rolled back
     Fail {
-        /// ID
+        /// ID, as `op list` shows it
         op: String,
         /// Reason, recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Cancel the operation
+    /// Cancel the operation, after the current step by default
     Cancel {
-        /// ID
+        /// ID, as `op list` shows it
         op: String,
         /// Cancel immediately instead of after the current step
         #[arg(long)]
@@ -357,7 +357,7 @@ pub enum Op {
 /// An operation to resume or roll back.
 #[derive(Debug, Args)]
 pub struct Restart {
-    /// ID
+    /// ID, as `op list` shows it
     pub op: String,
     /// Watch until the operation finishes
     #[arg(long)]

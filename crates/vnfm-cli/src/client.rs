@@ -9,7 +9,7 @@ use serde_json::Value;
 use vnfm::ports::PortError;
 use vnfm_types::ProblemDetails;
 
-/// Why a command failed.
+/// Why a command failed; determines the exit code.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -19,9 +19,9 @@ pub enum Failure {
     /// A local error with a hint.
     #[error("{message}")]
     Hinted {
-        /// What went wrong.
+        /// What went wrong, and on what.
         message: String,
-        /// What to do next.
+        /// What the user can do next.
         hint: String,
     },
     /// `lint` found errors or warnings.
@@ -37,7 +37,7 @@ pub enum Failure {
     Hook {
         /// Error code, number of calls and cause.
         message: String,
-        /// What to do next.
+        /// What the user can do next.
         hint: String,
         /// Exit code: 7 if the hook may succeed later, 8 if the plugin is broken, else 1.
         code: u8,
@@ -53,7 +53,7 @@ pub enum Failure {
     /// The server rejected the request (4xx).
     #[error("{}", .0.detail)]
     Refused(Box<ProblemDetails>),
-    /// The server failed (5xx).
+    /// The server failed to handle the request (5xx).
     #[error("the server failed with status {}: {}", .0.status, .0.detail)]
     Server(Box<ProblemDetails>),
     /// The server cannot be reached, or the connection broke.
@@ -61,7 +61,7 @@ pub enum Failure {
     Unreachable {
         /// Base URL of the server.
         url: String,
-        /// The network error.
+        /// The innermost error of the network stack.
         cause: String,
     },
 }
@@ -86,7 +86,7 @@ impl Failure {
         }
     }
 
-    /// What to do next.
+    /// What the user can do next, if anything is known.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Refused(problem) | Self::Server(problem) => problem.next.clone(),
@@ -142,15 +142,15 @@ pub struct Client {
     login: Option<Login>,
 }
 
-/// Credentials for the server.
+/// Credentials for the server; sent with every request.
 enum Login {
     Token(String),
     User { name: String, password: String },
 }
 
 impl Login {
-    /// The token of the command line or `VNFM_TOKEN`, else the user of `VNFM_USER` with `VNFM_PASSWORD`, else the login of
-    /// the profile.
+    /// The token of the command line or `VNFM_TOKEN`, else the user of `VNFM_USER` with `VNFM_PASSWORD`, else
+    /// the login of the profile.
     fn resolve(cli: &Cli, profile: &Profile) -> Outcome<Option<Self>> {
         if let Some(token) = &cli.token {
             return Ok(Some(Self::Token(token.clone())));
@@ -184,8 +184,8 @@ impl Login {
 /// Used if neither the command line nor a profile names a server.
 const DEFAULT_SERVER: &str = "http://127.0.0.1:9890";
 
-/// The profile to use. If `--server` names a server, the current profile is ignored: its login must not be sent to
-/// another server.
+/// The profile to use. If `--server` names a server, the current profile is ignored: its login must not
+/// be sent to another server.
 fn selected_profile(cli: &Cli) -> Outcome<Profile> {
     let all = match profile::file() {
         Some(_) if cli.server.is_some() && cli.profile.is_none() => return Ok(Profile::default()),
@@ -236,7 +236,7 @@ impl Client {
         })
     }
 
-    /// A request for `path`.
+    /// A request for `path` on the server, with the login.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.server));
         match &self.login {
@@ -250,7 +250,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Failure`].
+    /// `Refused` with a 4xx status, `Server` with any other failure, `Unreachable` without a response.
     pub async fn send(&self, request: RequestBuilder) -> Outcome<Response> {
         let response = request.send().await.map_err(|error| Failure::Unreachable {
             url: self.server.clone(),
@@ -272,11 +272,11 @@ impl Client {
         })
     }
 
-    /// The JSON at `path`.
+    /// Reads the JSON resource at `path`.
     ///
     /// # Errors
     ///
-    /// See [`Failure`].
+    /// Those of [`Client::send`]; `Local` if the body is not the expected JSON.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Outcome<T> {
         self.json(self.request(Method::GET, path)).await
     }
@@ -285,7 +285,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Failure`].
+    /// Those of [`Client::send`]; `Local` if the body is not the expected JSON.
     pub async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Outcome<T> {
         read(self.send(request).await?).await
     }
@@ -294,7 +294,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Failure`].
+    /// Those of [`Client::list`], for every page.
     pub async fn listing(
         &self,
         path: &str,
@@ -318,7 +318,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Failure`].
+    /// Those of [`Client::send`]; `Local` if a page is not a JSON array.
     pub async fn list(&self, path: &str) -> Outcome<Vec<Value>> {
         let mut all = Vec::new();
         let mut next = Some(path.to_owned());
@@ -342,7 +342,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Failure`].
+    /// Those of [`Client::send`]; `Local` if the response names no operation.
     pub async fn task(&self, request: RequestBuilder) -> Outcome<String> {
         let response = self.send(request).await?;
         let location = response
@@ -450,7 +450,7 @@ fn user_with_id(passwd: &str, uid: &str) -> Option<String> {
 ///
 /// # Errors
 ///
-/// See [`Failure`].
+/// `Local` if the body is not the expected JSON, `Unreachable` if the connection breaks.
 pub async fn read<T: DeserializeOwned>(response: Response) -> Outcome<T> {
     let url = response.url().to_string();
     let body = response

@@ -1,5 +1,5 @@
-//! Results as tables for people, and as JSON or YAML for scripts. Data goes to standard output, messages to standard
-//! error.
+//! Results as tables for people, and as JSON or YAML for scripts. Data goes to standard
+//! output, messages to standard error.
 //!
 //! Nothing else in this program writes to a terminal. Control and bidi characters in foreign text are escaped: by
 //! [`plain`] for people, and by the rules of JSON for scripts.
@@ -25,7 +25,7 @@ impl Output {
         self.0 == Format::Table
     }
 
-    /// Prints a list.
+    /// Prints a table with these columns, or JSON or YAML with all members.
     ///
     /// # Errors
     ///

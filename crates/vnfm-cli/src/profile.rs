@@ -20,30 +20,30 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Profile {
-    /// URL of the server.
+    /// URL of the server, without a path.
     pub server: String,
     /// CA certificate of the server, PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// A bearer token.
+    /// Bearer token to send, in clear text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// User for HTTP Basic, instead of a token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Password of `user`.
+    /// Password of `user`, in clear text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
 }
 
-/// The profiles file.
+/// The profiles file, readable only by its owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Profiles {
     /// Name of the profile that is used by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
-    /// Profiles by name.
+    /// The saved profiles by name.
     pub profiles: BTreeMap<String, Profile>,
 }
 

@@ -57,11 +57,11 @@ impl<S> Rule<S> {
             .join(" ")
     }
 
-    /// Tests the rule.
+    /// Tests the rule on one subject.
     ///
     /// # Errors
     ///
-    /// What was observed instead.
+    /// A sentence with what was observed instead.
     pub async fn holds(&self, with: S) -> Result<(), String> {
         let tried = AssertUnwindSafe((self.tried)(with)).catch_unwind().await;
         tried.map_err(|panic| match panic.downcast::<String>() {
@@ -106,7 +106,7 @@ impl std::error::Error for Broken {}
 ///
 /// # Errors
 ///
-/// All violated rules.
+/// All violated rules, not only the first.
 pub async fn check<S, F>(rules: &[Rule<S>], fresh: impl Fn() -> F) -> Result<(), Broken>
 where
     F: Future<Output = S>,

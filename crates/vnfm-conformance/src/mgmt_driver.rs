@@ -15,7 +15,7 @@ use vnfm_core::ports::{
 /// `MgmtDriver`s, a hook of one of them, and its hosts.
 #[async_trait]
 pub trait TestBed: Send + Sync {
-    /// The drivers under test.
+    /// The drivers that the rules test.
     fn drivers(&self) -> &dyn MgmtDrivers;
 
     /// How a VNFD names the driver to test: `implementation`, and the plugin of its artifact.

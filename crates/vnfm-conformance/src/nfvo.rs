@@ -8,7 +8,7 @@ use vnfm_types::{Grant, GrantRequest};
 /// An NFVO, and requests for it.
 #[async_trait]
 pub trait TestBed: Send + Sync {
-    /// The NFVO under test.
+    /// The NFVO that the rules test.
     fn nfvo(&self) -> &dyn Nfvo;
 
     /// A request that it grants, for another operation each time.

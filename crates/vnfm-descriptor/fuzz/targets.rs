@@ -25,7 +25,7 @@ pub(crate) fn manifest(bytes: &[u8]) {
     drop(Package::from_bytes(archive_of(&files), &Limits::default()));
 }
 
-/// A package.
+/// Opens the bytes as a package.
 pub(crate) fn archive(bytes: &[u8]) {
     drop(Package::from_bytes(bytes.to_vec(), &Limits::default()));
 }
@@ -37,7 +37,7 @@ pub(crate) fn chart(bytes: &[u8]) {
     drop(package.chart("web.tgz"));
 }
 
-/// A valid descriptor.
+/// A valid descriptor for packages whose other file is fuzzed.
 const VNFD: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [etsi_nfv_sol001_vnfd_types.yaml]
 node_types: {N: {derived_from: tosca.nodes.nfv.VNF}}

@@ -1,8 +1,8 @@
 //! The archive of a package: names, sizes and bytes; hostile entries are refused with their names.
 //!
-//! A folder is packed first (deterministically, so that its hash is stable); then the same code reads all three forms
-//! (folder, file, bytes). The actual bytes are counted while they are read: sizes that the archive states are never
-//! trusted.
+//! A folder is packed first (deterministically, so that its hash is stable); then the same code reads all
+//! three forms (folder, file, bytes). The actual bytes are counted while they are read: sizes that the
+//! archive states are never trusted.
 
 use crate::bytes::{Bytes, Reader};
 use crate::codes;
@@ -25,7 +25,7 @@ pub enum ReadError {
     /// The path cannot name a file in a package.
     #[error("cannot read `{path}` from the package: {source}")]
     Path {
-        /// The requested path.
+        /// The path that was requested.
         path: String,
         /// Why it is not a valid path.
         source: PathError,
@@ -33,27 +33,27 @@ pub enum ReadError {
     /// The package does not have the file.
     #[error("the package has no file `{path}`")]
     NotFound {
-        /// The requested path.
+        /// The path that was requested.
         path: String,
     },
     /// The file is too large.
     #[error("`{path}` has more than {limit} bytes")]
     TooLarge {
-        /// The requested path.
+        /// The path that was requested.
         path: String,
-        /// The limit in bytes.
+        /// The limit in bytes, from `Limits`.
         limit: u64,
     },
     /// It is an external artifact that was not downloaded.
     #[error("the external artifact `{uri}` was not downloaded")]
     NotFetched {
-        /// The artifact's URI.
+        /// The URI that the package names.
         uri: String,
     },
-    /// Reading failed.
+    /// Reading failed with an I/O error.
     #[error("cannot read `{path}` from the package: {reason}")]
     Io {
-        /// The requested path.
+        /// The path that was requested.
         path: String,
         /// The message of the I/O error.
         reason: String,
@@ -70,13 +70,13 @@ pub(crate) struct Expected {
 /// A hash algorithm of manifests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
-    /// 28 bytes.
+    /// SHA-224: the hash has 28 bytes.
     Sha224,
-    /// 32 bytes.
+    /// SHA-256: the hash has 32 bytes.
     Sha256,
-    /// 48 bytes.
+    /// SHA-384: the hash has 48 bytes.
     Sha384,
-    /// 64 bytes.
+    /// SHA-512: the hash has 64 bytes.
     Sha512,
 }
 

@@ -37,7 +37,7 @@ impl Bytes {
         }
     }
 
-    /// Size in bytes.
+    /// Size of the content in bytes.
     pub(crate) fn len(&self) -> io::Result<u64> {
         match self {
             Bytes::Memory(bytes) => Ok(bytes.len() as u64),

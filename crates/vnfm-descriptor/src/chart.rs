@@ -13,15 +13,15 @@ use std::io::{self, Read};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Chart {
-    /// `v1` or `v2`.
+    /// `apiVersion`: `v1` for Helm 2, `v2` for Helm 3.
     pub api_version: String,
-    /// `name`.
+    /// `name` of the chart, which is not the release name.
     pub name: String,
-    /// `version`.
+    /// `version` of the chart, as written.
     pub version: String,
     /// `appVersion`: the version of the application.
     pub app_version: Option<String>,
-    /// `description`.
+    /// `description`: one sentence for people.
     pub description: Option<String>,
     /// Whether it is a library chart, which deploys nothing itself.
     pub library: bool,

@@ -1,5 +1,5 @@
-//! The codes of what onboarding reports. `vnfm-lint` has more, and explains all: each has a file
-//! `crates/vnfm-lint/explain/CODE.md`.
+//! The codes of what onboarding reports. `vnfm-lint` has more, and explains all:
+//! each has a file `crates/vnfm-lint/explain/CODE.md`.
 
 macro_rules! codes {
     ($($name:ident = $code:literal;)*) => {

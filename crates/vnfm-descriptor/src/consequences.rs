@@ -38,10 +38,10 @@ impl Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Relation {
-    /// Nothing: the codes suffice. A name that is similar to a known one is a typo, though, and never the consequence of a
-    /// missing file.
+    /// Nothing: the codes suffice. A name that is similar to a known one is a typo, though, and never the
+    /// consequence of a missing file.
     Any,
-    /// The same name.
+    /// Both are about the same name.
     SameName,
     /// The same node template: the name up to its first dot, `port` for `port.virtual_binding`.
     SameTemplate,
@@ -49,7 +49,7 @@ pub enum Relation {
     Meant,
     /// The cause probably meant the member that the consequence misses in the same name.
     MeantMember,
-    /// The same position.
+    /// Both have the same position in the file.
     SamePosition,
     /// Calls of the same function on the same line.
     SameCall,

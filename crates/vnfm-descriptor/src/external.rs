@@ -24,7 +24,7 @@ pub struct External {
     pub uri: String,
     /// `SHA-224`, `SHA-256`, `SHA-384` or `SHA-512`.
     pub algorithm: &'static str,
-    /// Lower-case hexadecimal.
+    /// The hash, in lower-case hexadecimal digits.
     pub hash: String,
 }
 
@@ -113,7 +113,7 @@ impl External {
 }
 
 impl DownloadHasher {
-    /// Hashes the next bytes.
+    /// Adds the next bytes of the file to the hash.
     pub fn update(&mut self, bytes: &[u8]) {
         self.hash.update(bytes);
     }

@@ -59,7 +59,7 @@ impl fmt::Display for Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The package is refused.
+    /// The package cannot be onboarded until this is fixed.
     Error,
     /// The package is accepted; its vendor should check this.
     Warning,
@@ -74,11 +74,11 @@ pub struct Finding {
     pub severity: Severity,
     /// Its position; absent if it concerns the entire package.
     pub span: Option<Span>,
-    /// What is wrong.
+    /// What is wrong, in one sentence.
     pub message: String,
-    /// How to fix it.
+    /// How to fix it, if that is known.
     pub hint: Option<String>,
-    /// What it is about.
+    /// What it is about; decides whether it is a consequence of another finding.
     #[serde(skip)]
     pub subject: Box<Subject>,
 }

@@ -57,7 +57,7 @@ pub struct BaseHot {
 /// A parameter that a template declares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HotParameter {
-    /// Its key in `parameters`.
+    /// Key of the parameter in `parameters`.
     pub name: String,
     /// `string`, `number`, `json`, `comma_delimited_list`, `boolean`.
     #[serde(rename = "type")]
@@ -86,35 +86,35 @@ pub struct HotBinding {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum HotExpression {
-    /// `vdu.<name>.flavor`.
+    /// `vdu.<name>.flavor`: the VIM's flavor for a VDU.
     VduFlavor(String),
-    /// `vdu.<name>.image`.
+    /// `vdu.<name>.image`: the VIM's image for a VDU.
     VduImage(String),
-    /// `vdu.<name>.count`.
+    /// `vdu.<name>.count`: the number of instances of a VDU.
     VduCount(String),
-    /// `vdu.<name>.zone`.
+    /// `vdu.<name>.zone`: the availability zone of a VDU.
     VduZone(String),
-    /// `extCp.<cpdId>.network`.
+    /// `extCp.<cpdId>.network`: the network of an external connection point.
     ExtCpNetwork(String),
-    /// `extCp.<cpdId>.subnet`.
+    /// `extCp.<cpdId>.subnet`: the subnet of an external connection point.
     ExtCpSubnet(String),
-    /// `extCp.<cpdId>.address`.
+    /// `extCp.<cpdId>.address`: the address of an external connection point.
     ExtCpAddress(String),
-    /// `virtualLink.<name>.cidr`.
+    /// `virtualLink.<name>.cidr`: the address range of an internal virtual link.
     VirtualLinkCidr(String),
-    /// `storage.<name>.size`, GiB.
+    /// `storage.<name>.size`: the size of a volume in GiB.
     StorageSize(String),
-    /// `additionalParams.<key>.<key>…`.
+    /// `additionalParams.<key>.<key>…`: a member of the request's parameters.
     AdditionalParam(Vec<String>),
-    /// `instance.id`.
+    /// `instance.id`: the UUID of the VNF instance.
     InstanceId,
-    /// `instance.name`.
+    /// `instance.name`: the display name of the VNF instance.
     InstanceName,
-    /// `instance.flavour`.
+    /// `instance.flavour`: the deployment flavour of the instance.
     FlavourId,
     /// `nfv`: Tacker's layout, `{VDU: {<vdu>: {flavor, image}}, CP: {<cp>: {network}}}`.
     Nfv,
-    /// A literal value.
+    /// A literal value that is passed unchanged.
     Literal(Value),
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct Located {
     /// The content; scalars are read by YAML 1.2's core schema.
     pub value: Json,
-    /// By JSON pointer.
+    /// Positions of the values, by JSON pointer.
     positions: BTreeMap<String, Position>,
 }
 

@@ -1,7 +1,7 @@
 //! Writes SOL004's two text files: `TOSCA.meta`, and a manifest that names every file with its hash.
 //!
-//! Content that only the vendor knows stays: metadata, non-MANO artifact sets, signatures of individual files. Hashes
-//! are recomputed.
+//! Content that only the vendor knows stays: metadata, non-MANO artifact sets, signatures of
+//! individual files. Hashes are recomputed.
 
 use crate::finding::Findings;
 use crate::hexadecimal::hexadecimal;
@@ -14,9 +14,9 @@ use std::fmt::Write as _;
 /// Keys that describe one file of the manifest.
 const FILE_KEYS: &[&str] = &["source", "algorithm", "hash", "signature", "certificate"];
 
-/// Rewrites the manifest `text` with the SHA-256 of every file of the package, without a signature. The contents of
-/// `replaced` count instead of those in the package; the files in `excluded` are not listed: the manifest itself,
-/// signatures, certificates.
+/// Rewrites the manifest `text` with the SHA-256 of every file of the package, without a signature. The
+/// contents of `replaced` count instead of those in the package; the files in `excluded` are not listed:
+/// the manifest itself, signatures, certificates.
 ///
 /// # Errors
 /// A file cannot be read.

@@ -1,8 +1,7 @@
 //! SOL004's two text files: `TOSCA-Metadata/TOSCA.meta` and the manifest `*.mf`.
 //!
-//! Both consist of `Key: value` lines. Real packages differ in case, indentation, line endings and
-//! the `ETSI-` prefix; all variants are accepted. A signed manifest ends with a CMS signature, which
-//! `vnfm-signature` verifies.
+//! Both consist of `Key: value` lines. Real packages differ in case, indentation, line endings and the `ETSI-` prefix;
+//! all variants are accepted. A signed manifest ends with a CMS signature, which `vnfm-signature` verifies.
 
 use crate::archive::{Algorithm, Archive, Expected};
 use crate::codes;
@@ -16,9 +15,9 @@ use std::collections::BTreeMap;
 /// The content of `TOSCA.meta` and the manifest.
 #[derive(Debug)]
 pub struct Meta {
-    /// Path of the descriptor.
+    /// Path of the descriptor in the package.
     pub entry: String,
-    /// The SOL004 manifest.
+    /// The SOL004 manifest, if the package has one.
     pub manifest: Option<Manifest>,
     /// The external artifacts that the manifest names.
     pub(crate) externals: Vec<External>,
@@ -32,7 +31,7 @@ pub struct Meta {
 pub struct Manifest {
     /// The manifest's own path in the package.
     pub path: String,
-    /// The entries below `metadata:`.
+    /// Names and values below `metadata:`.
     pub metadata: BTreeMap<String, String>,
     /// The files and external artifacts that it names, in its order.
     pub sources: Vec<ManifestSource>,
@@ -48,7 +47,7 @@ pub struct ManifestSource {
     pub source: String,
     /// `SHA-224`, `SHA-256`, `SHA-384` or `SHA-512`.
     pub algorithm: Option<String>,
-    /// Hexadecimal.
+    /// The hash as hexadecimal digits.
     pub hash: Option<String>,
     /// Path of the file's own signature, if it has one.
     pub signature: Option<String>,

@@ -40,19 +40,19 @@ pub struct OrderFile {
     pub manifests: Vec<Manifest>,
 }
 
-/// A declared variable.
+/// A variable that the order file declares for its manifests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Variable {
     /// The value if the request gives none; without a default, the request must give one.
     pub default: Option<Value>,
-    /// A text for users.
+    /// What the variable is for, for people.
     pub description: Option<String>,
 }
 
 /// A manifest of the package.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Manifest {
-    /// Path in the package.
+    /// Path of the manifest in the package.
     pub path: String,
     /// Manifests of a higher order wait until those of lower ones are ready.
     pub order: i64,

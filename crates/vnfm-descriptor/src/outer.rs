@@ -76,7 +76,7 @@ impl SignedArchive {
         self.certificate.as_deref()
     }
 
-    /// Reads the signature.
+    /// Reads the CMS signature that lies next to the package.
     ///
     /// # Errors
     /// It cannot be read, or has more than 1 MiB.
@@ -87,7 +87,7 @@ impl SignedArchive {
     /// Reads the certificate file, if there is one.
     ///
     /// # Errors
-    /// As [`SignedArchive::signature`].
+    /// Those of [`SignedArchive::signature`]: it cannot be read, or has more than 1 MiB.
     pub fn certificate(&self) -> Result<Option<Vec<u8>>, ReadError> {
         self.certificate
             .as_ref()

@@ -61,8 +61,8 @@ pub fn pack_to(
     zip.finish()
 }
 
-/// Writes the outer archive of option 2 (SOL004 5.1): `NAME.csar`, `NAME.cms` and, if there is a certificate,
-/// `NAME.cert`.
+/// Writes the outer archive of option 2 (SOL004 5.1): `NAME.csar`, `NAME.cms` and, if
+/// there is a certificate, `NAME.cert`.
 ///
 /// # Errors
 /// The package cannot be read, or `to` cannot be written.

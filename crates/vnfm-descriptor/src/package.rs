@@ -27,7 +27,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A package without errors.
+/// A package that was read without errors.
 #[derive(Debug)]
 pub struct Package {
     archive: Archive,
@@ -58,7 +58,7 @@ impl Package {
     /// has just written the file: saves reading the bytes twice. The hash is not checked.
     ///
     /// # Errors
-    /// As [`Package::open`].
+    /// Those of [`Package::open`], as a list of findings.
     pub fn open_hashed(path: &Path, sha256: String, limits: &Limits) -> Result<Self, Findings> {
         Package::open_with_hash(path, Some(sha256), limits)
     }
@@ -159,8 +159,8 @@ impl Package {
         Ok(hashing.hash())
     }
 
-    /// The size of a file in bytes, as the archive states it; `path` is one of [`Package::paths`] or the URI of an
-    /// external artifact.
+    /// The size of a file in bytes, as the archive states it; `path` is one of [`Package::paths`] or the
+    /// URI of an external artifact.
     ///
     /// # Errors
     /// There is no such file.
@@ -289,11 +289,11 @@ fn examine_and_hash(archive: &Archive, limits: &Limits, sink: &mut Sink) -> (Par
 /// The parts of a package that could be read, despite errors in it.
 #[derive(Default)]
 pub struct Parts {
-    /// The package's own files.
+    /// The package's own files: `TOSCA.meta` and manifest.
     pub meta: Option<Meta>,
     /// The descriptor; for an ASD, one derived from it.
     pub vnfd: Option<Vnfd>,
-    /// The application service descriptor.
+    /// The application service descriptor, if the package has one instead of a VNFD.
     pub asd: Option<Asd>,
     /// The order file of a CNF.
     pub order: Option<OrderFile>,

@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization as _;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
-    /// Starts with `/`.
+    /// It starts with `/`; paths are relative to the package.
     #[error("the path is absolute")]
     Absolute,
     /// Contains a drive letter or `\`.

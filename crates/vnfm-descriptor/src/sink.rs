@@ -10,7 +10,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Adds a finding.
+    /// Adds a finding to those collected so far.
     pub fn add(&mut self, finding: Finding) {
         self.findings.push(finding);
     }

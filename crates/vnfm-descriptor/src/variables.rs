@@ -23,7 +23,7 @@ pub type Variables = BTreeMap<String, Option<Value>>;
     "variable `{name}`, used on line {line}, has no value: set it in the request, or set a default in the order file"
 )]
 pub struct MissingVariable {
-    /// The variable's name.
+    /// Name of the variable, without `$`.
     pub name: String,
     /// Line of its first use, from 1.
     pub line: usize,
@@ -40,7 +40,7 @@ pub struct Marked {
 /// The placeholder of a mark, and its line, from 1.
 #[derive(Debug, Clone)]
 struct Mark {
-    /// `None` for `$$`.
+    /// Name of the variable; `None` for the escape `$$`.
     name: Option<String>,
     line: usize,
 }
@@ -207,8 +207,8 @@ pub fn is_name(name: &str) -> bool {
     name_length(name) == name.len() && !name.is_empty()
 }
 
-/// Length in bytes and name of the placeholder at the start of `text`. `$$` has no name; a `$` that starts no
-/// placeholder has length 1.
+/// Length in bytes and name of the placeholder at the start of `text`. `$$` has no name; a `$` that starts
+/// no placeholder has length 1.
 fn placeholder(text: &str) -> (usize, Option<&str>) {
     let after = &text[1..];
     if after.starts_with('$') {

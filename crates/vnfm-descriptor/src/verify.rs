@@ -4,8 +4,8 @@
 //! this thread: unpack, count  ── full chunks ──►  second thread: hash     (large files)
 //!                             ◄── used chunks ──
 //! ```
-//! Memory is limited to a few chunks, however large the file. Reading stops at the limits, so a zip bomb is
-//! not unpacked.
+//! Memory is limited to a few chunks, however large the file. Reading stops at the limits, so a
+//! zip bomb is not unpacked.
 
 use crate::archive::{Algorithm, Archive, Expected, ReadError, Zip};
 use crate::codes;
@@ -144,7 +144,7 @@ fn broken(path: &str, reason: &dyn std::fmt::Display) -> Finding {
 /// A buffer with bytes of a file.
 struct Chunk {
     bytes: Vec<u8>,
-    /// Number of valid bytes.
+    /// Number of bytes that are valid.
     length: usize,
 }
 

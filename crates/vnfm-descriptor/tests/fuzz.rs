@@ -1,8 +1,8 @@
 //! Mutated packages: no change of a byte, line or token makes a reader panic or take long.
 //!
 //! The corpus is `vnfd-samples/broken`, whose packages already have one mistake each. A run is short and
-//! deterministic; `VNFM_FUZZ_SECONDS=600 VNFM_FUZZ_SEED=7` sets the duration and the seed. `fuzz/README.md`
-//! describes the libFuzzer targets.
+//! deterministic; `VNFM_FUZZ_SECONDS=600 VNFM_FUZZ_SEED=7` sets the duration and the seed.
+//! `fuzz/README.md` describes the libFuzzer targets.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

@@ -128,7 +128,7 @@ pub(crate) async fn namespace_state(
 ///
 /// # Errors
 ///
-/// The call failed.
+/// The call failed; a missing object is not an error.
 pub(crate) async fn find(
     session: &Session<'_>,
     target: &Target,
@@ -149,7 +149,7 @@ pub(crate) async fn find(
 ///
 /// # Errors
 ///
-/// The call failed.
+/// The API server rejected the patch, or the call failed.
 pub(crate) async fn merge(
     session: &Session<'_>,
     target: &Target,
@@ -173,7 +173,7 @@ pub(crate) async fn merge(
 ///
 /// # Errors
 ///
-/// The call failed.
+/// The call failed; a missing object is not an error.
 pub(crate) async fn find_metadata(
     session: &Session<'_>,
     target: &Target,

@@ -108,7 +108,7 @@ impl<'a> Catalog<'a> {
     ///
     /// # Errors
     ///
-    /// A call failed.
+    /// The list of the group's kinds could not be read.
     pub(crate) async fn find(
         &self,
         api_version: &str,
@@ -125,12 +125,12 @@ impl<'a> Catalog<'a> {
             .cloned())
     }
 
-    /// Every kind that can be listed and deleted, each group in its preferred version. Omits a group whose API server is
-    /// unavailable.
+    /// Every kind that can be listed and deleted, each group in its preferred version. Omits a group
+    /// whose API server is unavailable.
     ///
     /// # Errors
     ///
-    /// A call failed.
+    /// The list of a group's kinds could not be read.
     pub(crate) async fn all(&self) -> Result<Vec<Kind>, PortError> {
         let action = "list the kinds that the cluster serves";
         let groups = self

@@ -148,7 +148,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     ///
-    /// As [`errors::port_error`] classifies them.
+    /// The API server's error, as [`errors::port_error`] classifies it.
     pub(crate) async fn call<T, F, Fut>(&self, action: &str, run: F) -> Result<T, PortError>
     where
         F: Fn(Client) -> Fut,
@@ -163,7 +163,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     ///
-    /// As [`errors::port_error`] classifies them.
+    /// Any other error, as [`errors::port_error`] classifies it.
     pub(crate) async fn find<T, F, Fut>(&self, action: &str, run: F) -> Result<Option<T>, PortError>
     where
         F: Fn(Client) -> Fut,

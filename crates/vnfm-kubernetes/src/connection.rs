@@ -51,15 +51,15 @@ pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(45);
 /// Which authorities may issue the API server's certificate.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// The system's authorities.
+    /// The authorities that the machine trusts.
     System,
-    /// These certificates, as DER.
+    /// Only these CA certificates, as DER.
     Authorities(Vec<Vec<u8>>),
-    /// Any certificate is accepted.
+    /// Any certificate is accepted; the server is not verified.
     Unverified,
 }
 
-/// The credential.
+/// The credential that each call presents.
 enum Login {
     Token(Secret),
     Certificate {
@@ -80,7 +80,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Parses connection data.
+    /// Parses the connection data of a VIM's record.
     ///
     /// # Errors
     ///

@@ -26,7 +26,7 @@ use vnfm_core::ports::{PortError, VimCall};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Handle {
-    /// The VNF's namespace.
+    /// Name of the VNF's namespace.
     pub(crate) namespace: String,
     /// In the order of creation.
     pub(crate) objects: Vec<CreatedObject>,

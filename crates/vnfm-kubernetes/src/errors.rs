@@ -35,35 +35,35 @@ pub const ANSWER: Code = Code {
     means: "the API server's response exceeds the size limit; it was discarded",
     next: "check that the endpoint is the cluster's API server, then retry",
 };
-/// No response.
+/// No response: the connection failed or timed out.
 pub const UNREACHABLE: Code = Code {
     name: "kubernetes.unreachable",
     kind: ErrorKind::Unavailable,
     means: "the API server does not respond",
     next: "check that the cluster runs and that this server can reach its endpoint",
 };
-/// TLS failed.
+/// The TLS handshake failed on the certificate.
 pub const CERTIFICATE: Code = Code {
     name: "kubernetes.certificate",
     kind: ErrorKind::Refused,
     means: "the API server's certificate was not issued by a CA in `ssl_ca_cert`",
     next: "compare `ssl_ca_cert` with the cluster's own CA certificate, and the endpoint with the names in its certificate",
 };
-/// 401.
+/// Status 401: the credential is not known.
 pub const LOGIN_REFUSED: Code = Code {
     name: "kubernetes.login-refused",
     kind: ErrorKind::Refused,
     means: "the API server does not know the token or the client certificate, or it has expired",
     next: "set a valid credential with `vnfmctl vim update`",
 };
-/// 403.
+/// Status 403: the account lacks a permission.
 pub const FORBIDDEN: Code = Code {
     name: "kubernetes.forbidden",
     kind: ErrorKind::Refused,
     means: "the account lacks a permission",
     next: "grant the account the named permission by a Role or ClusterRole",
 };
-/// 403 by a `ResourceQuota`.
+/// Status 403 with a quota as the reason.
 pub const QUOTA: Code = Code {
     name: "kubernetes.quota",
     kind: ErrorKind::Refused,
@@ -77,14 +77,14 @@ pub const DENIED: Code = Code {
     means: "an admission webhook or policy of the cluster denied the request",
     next: "ask the owner of the named webhook or policy to allow the object, or correct the manifest, then retry",
 };
-/// 400, 422.
+/// Statuses 400 and 422: the object is invalid.
 pub const REJECTED: Code = Code {
     name: "kubernetes.rejected",
     kind: ErrorKind::Refused,
     means: "the API server rejected the object",
     next: "correct the manifest in the package, or the variables in the request",
 };
-/// 429, 5xx.
+/// Statuses 429 and 5xx: overloaded or failing.
 pub const SERVER: Code = Code {
     name: "kubernetes.server-error",
     kind: ErrorKind::Unavailable,

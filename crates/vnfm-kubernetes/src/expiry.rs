@@ -1,5 +1,5 @@
-//! When a credential expires: a token by its `exp` claim, a certificate by its `notAfter`. Nothing is verified here; the
-//! API server does that.
+//! When a credential expires: a token by its `exp` claim, a certificate by its `notAfter`. Nothing is verified here;
+//! the API server does that.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -62,7 +62,7 @@ pub(crate) async fn delete_replaced(
 ///
 /// # Errors
 ///
-/// As [`delete_replaced`].
+/// Those of [`delete_replaced`], which waits in the same way.
 pub(crate) async fn wait_for_surplus(
     cx: &VimCall<'_>,
     session: &Session<'_>,

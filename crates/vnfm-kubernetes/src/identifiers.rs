@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// Longest name of an object.
 const MAX_NAME_LEN: usize = 253;
-/// Longest RFC 1123 label.
+/// Longest label that RFC 1123 permits.
 const MAX_LABEL_LEN: usize = 63;
 
 /// Percent-encodes a name as one path segment.

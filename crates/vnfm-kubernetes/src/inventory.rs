@@ -32,7 +32,7 @@ const MAX_OWNERS: usize = 5;
 ///
 /// # Errors
 ///
-/// A call failed.
+/// A list of objects could not be read.
 pub(crate) async fn inventory(
     cx: &VimCall<'_>,
     session: &Session<'_>,

@@ -5,8 +5,8 @@
 //!              ├─ namespace   additionalParams.namespace > order file > the VIM's > vnf-<instance id>
 //!              └─ manifests   text ──> documents ── $variables as scalars ──> objects, in stages by `order`
 //! ```
-//! Every error names the file and the line. `$namespace` is always declared. A value never adds an object, a list or a
-//! member: see [`crate::template`].
+//! Every error names the file and the line. `$namespace` is always declared. A value never adds an object, a list
+//! or a member: see [`crate::template`].
 
 use crate::errors::{MANIFEST, VALUE, VARIABLE};
 use crate::identifiers::is_label;
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     pub(crate) stages: Vec<Vec<Item>>,
 }
 
-/// One object.
+/// One object of a manifest, with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Item {
     pub(crate) api_version: String,
@@ -41,9 +41,9 @@ pub(crate) struct Item {
     pub(crate) name: String,
     /// As in the manifest; `None` if it names none.
     pub(crate) namespace: Option<String>,
-    /// The complete manifest.
+    /// The complete manifest, after variables were replaced.
     pub(crate) object: Value,
-    /// `file:line` of its document.
+    /// `file:line` where its document begins.
     pub(crate) location: String,
 }
 
@@ -89,7 +89,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Every object, in order.
+    /// Every object, in the order of deployment.
     pub(crate) fn items(&self) -> impl Iterator<Item = &Item> {
         self.stages.iter().flatten()
     }

@@ -1,7 +1,7 @@
 //! Objects on a cluster that carry our labels, of every kind that can be listed and deleted; reads only their metadata.
 //!
-//! Not counted: objects with a controller, which are created and deleted by it, and Endpoints, which copy the labels of
-//! their Service.
+//! Not counted: objects with a controller, which are created and deleted by it, and Endpoints, which copy
+//! the labels of their Service.
 
 use crate::catalog::{Catalog, Kind, Target, api, core};
 use crate::client::Session;
@@ -100,7 +100,7 @@ async fn list(
 ///
 /// # Errors
 ///
-/// The call failed.
+/// The pods could not be listed.
 pub(crate) async fn pods(
     session: &Session<'_>,
     namespace: &str,
@@ -124,7 +124,7 @@ pub(crate) async fn pods(
 ///
 /// # Errors
 ///
-/// A call failed.
+/// A list of objects could not be read.
 pub(crate) async fn owned(
     session: &Session<'_>,
     installation: &str,

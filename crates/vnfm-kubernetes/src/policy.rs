@@ -135,7 +135,7 @@ pub(crate) fn permit(plan: &Plan, named: bool, policy: &VimPolicy) -> Result<(),
 ///
 /// # Errors
 ///
-/// As [`permit`].
+/// Those of [`permit`]; also cluster-scoped objects that the policy forbids.
 pub(crate) fn permit_resolved(
     plan: &Plan,
     stages: &[Vec<ResolvedObject>],

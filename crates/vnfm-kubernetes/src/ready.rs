@@ -171,7 +171,7 @@ fn replica_set(object: &Value) -> Readiness {
     }
 }
 
-/// After `spec.replicas` was reduced.
+/// For workloads whose `spec.replicas` was reduced.
 fn too_many(total: u64, wanted: u64) -> Readiness {
     NotYet(format!("{total} replicas exist, {wanted} are desired"))
 }

@@ -15,7 +15,7 @@ pub(crate) struct ResolvedObject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamespaceState {
     Absent,
-    /// Created by this instance.
+    /// This instance created the namespace and deletes it.
     Ours,
     /// Existed before, or we may not read it.
     Shared,

@@ -1,9 +1,9 @@
 //! The Services of the VNF as SOL003's external connection points.
 //!
-//! A `VirtualCp` of the VNFD represents our Service of the same name or, if there is none, our Services that select the
-//! pods of its target VDU. The address is the load balancer's if there is one, else the cluster IP; type, ports and other
-//! addresses are in the metadata. SOL003 V3.7.1 has no virtual CP: the external CP is associated with the first VNFC CP
-//! behind it.
+//! A `VirtualCp` of the VNFD represents our Service of the same name or, if there is none, our Services that select
+//! the pods of its target VDU. The address is the load balancer's if there is one, else the cluster IP; type, ports
+//! and other addresses are in the metadata. SOL003 V3.7.1 has no virtual CP: the external CP is associated with the
+//! first VNFC CP behind it.
 
 use crate::catalog::{api, core};
 use crate::client::Session;
@@ -24,7 +24,7 @@ pub(crate) type VduPod = (String, DynamicObject);
 ///
 /// # Errors
 ///
-/// A call failed.
+/// The Services of a namespace could not be listed.
 pub(crate) async fn external_cps(
     cx: &VimCall<'_>,
     session: &Session<'_>,

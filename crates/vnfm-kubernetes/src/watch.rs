@@ -156,7 +156,7 @@ pub(crate) enum Verdict<T> {
 /// How a wait without an error ended.
 pub(crate) enum WaitEnd<T> {
     Done(T),
-    /// The deadline passed.
+    /// The deadline passed before a verdict.
     Expired {
         cache: ObjectCache,
         reason: String,
@@ -344,7 +344,7 @@ fn typed_json(resource: Option<&ApiResource>, mut object: DynamicObject) -> Valu
     value
 }
 
-/// `metadata.uid`; empty if absent.
+/// `metadata.uid` of an object; empty if absent.
 pub(crate) fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }

@@ -1,8 +1,8 @@
 //! Every code explained: what is expected, a wrong example, the same example fixed, the clause.
 //!
-//! The texts are the files `explain/CODE.md`; `build.rs` reads them. `vnfmctl lint --explain CODE` prints one,
-//! `docs/lint.md` lists all. Our own conventions, such as the order file, have no clause; they name the sample that shows
-//! them.
+//! The texts are the files `explain/CODE.md`; `build.rs` reads them. `vnfmctl lint --explain CODE` prints
+//! one, `docs/lint.md` lists all. Our own conventions, such as the order file, have no clause; they name
+//! the sample that shows them.
 
 use serde::Serialize;
 
@@ -12,9 +12,9 @@ include!(concat!(env!("OUT_DIR"), "/codes.rs"));
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// One of [`codes`].
+    /// The code that is explained, one of [`codes`].
     pub code: &'static str,
-    /// The section of `docs/lint.md`.
+    /// The section of `docs/lint.md` that lists it.
     #[serde(skip)]
     pub group: &'static str,
     /// One sentence on what is wrong.
@@ -24,7 +24,7 @@ pub struct Explanation {
     pub expected: &'static str,
     /// A wrong example: a few lines, with remarks in parentheses.
     pub wrong: &'static str,
-    /// The same example, fixed.
+    /// The same example with the mistake fixed.
     pub right: &'static str,
     /// The clause of the standard, or `ours: …` for our own conventions.
     pub clause: &'static str,

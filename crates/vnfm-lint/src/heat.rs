@@ -39,7 +39,7 @@ const RESOURCE: &[&str] = &[
     "external_id",
     "condition",
 ];
-/// Parameters that Heat provides.
+/// Parameters that Heat provides in every template.
 const PSEUDO: &[&str] = &["OS::stack_id", "OS::stack_name", "OS::project_id"];
 
 /// Checks every Heat template below `BaseHOT/`.

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 pub(crate) struct Kind {
     pub(crate) api: &'static str,
     pub(crate) name: &'static str,
-    /// Its fields besides [`COMMON`].
+    /// Its top-level fields in addition to [`COMMON`].
     pub(crate) top: Vec<&'static str>,
     /// The fields of its `spec`; `None` allows any.
     pub(crate) spec: Option<Vec<&'static str>>,

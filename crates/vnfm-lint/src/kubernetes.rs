@@ -1,8 +1,7 @@
 //! Kubernetes: the order file with its variables, and every manifest of the package.
 //!
-//! A manifest is parsed as written. If that is not YAML, it is parsed again with a word in place of each
-//! variable. A variable stands for a scalar only: a manifest that becomes YAML only by its values is
-//! refused.
+//! A manifest is parsed as written. If that is not YAML, it is parsed again with a word in place of each variable. A
+//! variable stands for a scalar only: a manifest that becomes YAML only by its values is refused.
 
 use crate::explain::codes;
 use crate::kinds::{COMMON, CONTAINER, KINDS, Kind, METADATA, POD, REMOVED, TEMPLATE, group};

@@ -1,8 +1,7 @@
 //! Secrets that were left in a package: private keys, kubeconfigs, passwords, tokens.
 //!
-//! A finding states the position but never the secret; its line is not shown either
-//! ([`crate::Report::line`]). Placeholders that a request fills (`{get_input: …}`, `$name`, `@NAME@`,
-//! `<name>`) are not secrets.
+//! A finding states the position but never the secret; its line is not shown either ([`crate::Report::line`]).
+//! Placeholders that a request fills (`{get_input: …}`, `$name`, `@NAME@`, `<name>`) are not secrets.
 
 use crate::explain::codes;
 use crate::source::{MAX_TEXT_BYTES, Source};
@@ -98,7 +97,7 @@ pub(crate) fn lines(path: &str, text: &str, sink: &mut Sink) {
     }
 }
 
-/// Kubeconfigs, Kubernetes Secrets, passwords.
+/// Checks a document for kubeconfigs, Kubernetes Secrets and passwords.
 pub(crate) fn document(node: &Node, sink: &mut Sink) {
     let kind = node.get("kind").and_then(Node::as_str);
     if kind == Some("Config") {

@@ -1,8 +1,7 @@
 //! A single YAML file: a descriptor with the files that it imports, a Heat template, a manifest.
 //!
-//! If the file is in a package (a folder above it contains `TOSCA-Metadata`), the package is linted and
-//! the findings of other files are removed. Otherwise the package is unknown, so the codes that need
-//! one are skipped.
+//! If the file is in a package (a folder above it contains `TOSCA-Metadata`), the package is linted and the findings of
+//! other files are removed. Otherwise the package is unknown, so the codes that need one are skipped.
 
 use crate::consequences::CONSEQUENCES;
 use crate::explain::codes;
@@ -84,8 +83,7 @@ pub(crate) fn lint(path: &Path, limits: &Limits) -> Report {
     }
 }
 
-/// Lints the package made of a descriptor and its imports; keeps the findings in `name` that a
-/// file alone can have.
+/// Lints the package made of a descriptor and its imports; keeps the findings in `name` that a file alone can have.
 fn lint_descriptor(archive: &Archive, name: &str, has_topology: bool, limits: &Limits) -> Report {
     let mut report = package::lint_archive(archive, limits, Sink::default());
     report.findings.retain(|finding| {

@@ -141,7 +141,7 @@ fn read(
     }
 }
 
-/// `CODE[,CODE] reason`.
+/// Parses the text after the marker: `CODE[,CODE] reason`.
 fn parse_allow(
     rest: &str,
     span: &Span,

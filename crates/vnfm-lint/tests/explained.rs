@@ -47,7 +47,7 @@ const NAMED: &str = "*";
 const SAMPLE: char = '@';
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples");
 
-/// Abbreviations in the explanations.
+/// Abbreviations that the explanations may use.
 const ABBREVIATIONS: &[(&str, &str)] = &[
     ("9f86d0…", TEST),
     ("60303a…", TEST_2),

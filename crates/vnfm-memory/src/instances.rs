@@ -1,4 +1,4 @@
-//! VNF instances.
+//! VNF instances: add, change and remove them.
 
 use crate::state::{InstanceRow, State, absent, in_use};
 use crate::vims;
@@ -104,8 +104,8 @@ pub(crate) fn remove(state: &mut State, tenant: &str, id: &str) -> Result<(), St
     Ok(())
 }
 
-/// Removes an instance in any state, once its operation has ended; with `force` even if others live on a VIM that it
-/// registered.
+/// Removes an instance in any state, once its operation has ended; with `force` even if others live on
+/// a VIM that it registered.
 pub(crate) fn abandon(
     state: &mut State,
     tenant: &str,

@@ -18,8 +18,8 @@ pub(crate) const ABSENT: Code = Code {
 pub struct MemoryPackages(RwLock<BTreeMap<(String, String), Arc<Package>>>);
 
 impl MemoryPackages {
-    /// Onboards a package with the id `vnf_pkg_id`, and adds its record to `store`: onboarded and enabled. Read a package with
-    /// [`Package::from_bytes`] or [`Package::open`].
+    /// Onboards a package with the id `vnf_pkg_id`, and adds its record to `store`: onboarded and enabled. Read a
+    /// package with [`Package::from_bytes`] or [`Package::open`].
     ///
     /// # Errors
     ///

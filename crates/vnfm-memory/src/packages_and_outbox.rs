@@ -9,7 +9,7 @@ use vnfm_types::{AuditEntry, PackageUsageState, Tombstone};
 
 const PACKAGE: &str = "VNF package";
 const SUBSCRIPTION: &str = "subscription";
-/// Names of the counters.
+/// Names of the counters that number entries.
 pub(crate) const OUTBOX: &str = "outbox";
 const AUDIT: &str = "audit";
 

@@ -11,9 +11,9 @@ use vnfm_core::ports::{
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
-/// (tenant, id)
+/// Key of a tenant's record: (tenant, id).
 pub(crate) type Owned = (String, String);
-/// (operation, step, key)
+/// Key of three parts, such as (operation, step, key).
 pub(crate) type Three = (String, String, String);
 /// Tenant and namespace of a use.
 pub(crate) type Whose = (String, Option<String>);
@@ -39,7 +39,7 @@ pub(crate) struct OpRow {
     pub(crate) lived: Vec<InstanceLocation>,
 }
 
-/// All tables.
+/// All tables of the store, behind one lock.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) packages: Table<String, PackageRecord>,

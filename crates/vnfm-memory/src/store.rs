@@ -74,8 +74,8 @@ impl MemoryStore {
         removed
     }
 
-    /// A panic elsewhere leaves consistent data: an incomplete list of changes was not committed, and the next write rolls it
-    /// back.
+    /// A panic elsewhere leaves consistent data: an incomplete list of changes was not committed, and the
+    /// next write rolls it back.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

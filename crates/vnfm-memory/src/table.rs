@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The old value of each changed key, in order.
 pub(crate) type Before<K, V> = Vec<(K, Option<Arc<V>>)>;
 
-/// Rows by key.
+/// Rows by key, and the old values of changed ones.
 pub(crate) struct Table<K, V> {
     rows: BTreeMap<K, Arc<V>>,
     before: Before<K, V>,
@@ -75,7 +75,7 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         true
     }
 
-    /// Removes all matching rows.
+    /// Removes all rows for which `is_so` holds.
     pub(crate) fn remove_if(&mut self, is_so: impl Fn(&K, &V) -> bool) {
         let removed = self.rows.extract_if(.., |key, row| is_so(key, row));
         self.before

@@ -1,5 +1,5 @@
-//! The VIM registry, and which instance lives on which VIM. A cluster is the same under every registration, if its
-//! `identity` is known.
+//! The VIM registry, and which instance lives on which VIM. A cluster is the same under every registration,
+//! if its `identity` is known.
 
 use crate::state::{OpRow, State, absent, in_use};
 use std::collections::BTreeMap;

@@ -55,8 +55,8 @@ pub struct Callbacks {
 }
 
 impl Callbacks {
-    /// A client for callbacks in these networks; a call takes at most `time`. The certificate of `tls` is presented only
-    /// to subscribers with `TLS_CERT`.
+    /// A client for callbacks in these networks; a call takes at most `time`. The certificate of `tls` is presented
+    /// only to subscribers with `TLS_CERT`.
     ///
     /// # Errors
     ///

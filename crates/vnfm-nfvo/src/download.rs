@@ -9,8 +9,8 @@
 //! | 408, 425, 429, 5xx, timeout, connection lost | the rest is requested again after a pause |
 //! | anything else | failed; redirects are not followed |
 //!
-//! [`Fetcher::resume`] also resumes in a new process if the file has a strong `ETag`, which is saved in a note next to the
-//! partial file.
+//! [`Fetcher::resume`] also resumes in a new process if the file has a strong `ETag`, which is saved in a note
+//! next to the partial file.
 //!
 //! The query of an address may be a credential, so it is never shown. The caller, who knows the hash, verifies the bytes.
 
@@ -67,7 +67,7 @@ const REFUSES: Code = Code::new(
     "the file server rejected the request",
     "check the address and the login",
 );
-/// The response violates HTTP.
+/// The response is not valid HTTP.
 const MALFORMED: Code = Code::new(
     "download.malformed",
     Refused,
@@ -118,7 +118,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// A file at `url`.
+    /// A file at `url`, fetched without a `Version` header.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl Fetcher {
     ///
     /// # Errors
     ///
-    /// See [`Fetcher::fetch`].
+    /// Those of [`Fetcher::fetch`]; then there is no file at `to`.
     pub async fn resume(&self, from: &Origin, max_bytes: u64, to: &Path) -> Result<u64, PortError> {
         let fetched = match PartialFile::resume(to, max_bytes, from).await {
             Ok(part) => self.download(from, part).await,
@@ -313,7 +313,7 @@ impl Fetcher {
 enum DownloadError {
     /// The rest is requested again.
     Temporary(PortError),
-    /// The download fails.
+    /// The download fails; another request would not help.
     Permanent(PortError),
 }
 

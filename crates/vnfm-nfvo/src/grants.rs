@@ -92,7 +92,7 @@ pub(crate) const CODES: &[&Code] = &[
 pub struct NfvoAddress {
     /// Base URL of the NFVO: the part before `/grant/v1` and `/vnfpkgm/v2`.
     pub endpoint: String,
-    /// Login at the NFVO.
+    /// How to log in at the NFVO.
     pub login: Login,
     /// Trusted CA certificates, and our client certificate.
     pub tls: Tls,
@@ -100,7 +100,7 @@ pub struct NfvoAddress {
     pub proxy: Option<String>,
     /// Base URL of this server as seen by the NFVO, prepended to links.
     pub root: String,
-    /// Timeout of a call.
+    /// Timeout of one call, including its response.
     pub time: Duration,
 }
 

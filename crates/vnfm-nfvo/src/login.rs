@@ -19,17 +19,17 @@ use vnfm_outbound::{
 };
 use vnfm_types::Secret;
 
-/// How to log in.
+/// How to log in at a neighbour.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Login {
-    /// Without credentials.
+    /// No credentials are sent at all.
     #[default]
     None,
     /// HTTP Basic, in every request.
     Basic {
-        /// The user name.
+        /// Name of the user there.
         user: String,
-        /// The user's password.
+        /// Password of that user; `Debug` does not print it.
         password: Secret,
     },
     /// A bearer token of a token endpoint.
@@ -43,7 +43,7 @@ pub struct ClientCredentials {
     pub token_endpoint: String,
     /// The client's identifier at the token endpoint.
     pub client_id: String,
-    /// The client's secret.
+    /// Secret of the client; `Debug` does not print it.
     pub client_password: Secret,
 }
 

@@ -1,5 +1,5 @@
-//! VNF packages at the NFVO (SOL003 10, `vnfpkgm/v2`): lookup, download, verification of the checksum; and the
-//! subscription to their changes.
+//! VNF packages at the NFVO (SOL003 10, `vnfpkgm/v2`): lookup, download, verification of the checksum; and
+//! the subscription to their changes.
 //!
 //! | request | purpose |
 //! |---|---|
@@ -171,7 +171,7 @@ pub struct PackageSource {
     fetcher: Fetcher,
     logins: Arc<Logins>,
     login: Login,
-    /// Base URL, including `/vnfpkgm/v2`.
+    /// Base URL of the packages, including `/vnfpkgm/v2`.
     root: String,
 }
 
@@ -232,7 +232,7 @@ impl PackageSource {
     ///
     /// # Errors
     ///
-    /// See [`PackageSource::find_by_vnfd`].
+    /// Those of [`PackageSource::find_by_vnfd`]; an unknown id is `None`.
     pub async fn package(&self, id: &str) -> Result<Option<OfferedPackage>, PortError> {
         let action = format!("read the VNF package `{id}` of the NFVO");
         let url = self.package_url(id, &[], &action)?;
@@ -267,12 +267,12 @@ impl PackageSource {
         verified.map_err(|cause| PortError::new(&HASH, action, cause).on(package.id.as_str()))
     }
 
-    /// Subscribes to onboarded and changed packages; returns the subscription's id. The NFVO logs in at `callback` as
-    /// `user` with `password`.
+    /// Subscribes to onboarded and changed packages; returns the subscription's id. The NFVO logs in at
+    /// `callback` as `user` with `password`.
     ///
     /// # Errors
     ///
-    /// See [`PackageSource::find_by_vnfd`].
+    /// Those of [`PackageSource::find_by_vnfd`], and a callback that the NFVO rejects.
     pub async fn subscribe(
         &self,
         callback: &str,
@@ -310,7 +310,7 @@ impl PackageSource {
     ///
     /// # Errors
     ///
-    /// See [`PackageSource::find_by_vnfd`].
+    /// Those of [`PackageSource::find_by_vnfd`]; an unknown subscription is `false`.
     pub async fn is_subscribed(&self, id: &str) -> Result<bool, PortError> {
         let action = "read our subscription at the NFVO".to_owned();
         let mut url = self.url("subscriptions", &action)?;
@@ -324,7 +324,7 @@ impl PackageSource {
     ///
     /// # Errors
     ///
-    /// See [`PackageSource::find_by_vnfd`].
+    /// Those of [`PackageSource::find_by_vnfd`], for each subscription.
     pub async fn unsubscribe(&self, callback: &str) -> Result<(), PortError> {
         let action = "find our subscriptions at the NFVO".to_owned();
         let mut url = self.url("subscriptions", &action)?;

@@ -24,7 +24,7 @@ use vnfm_types::{Secret, VimConnectionInfo};
 const CALL_TIMEOUT: SignedDuration = SignedDuration::from_secs(20);
 /// Records store this as the type of a key in Barbican.
 const KEY_TYPE: &str = "barbican_key";
-/// The name in errors.
+/// The service's name in error messages.
 const NAME: &str = "Barbican";
 /// Entries per page of a list; Barbican returns at most 100.
 const PAGE: usize = 100;

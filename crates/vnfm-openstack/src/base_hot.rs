@@ -307,8 +307,8 @@ impl Sources<'_> {
     }
 }
 
-/// Checks that the path of every `get_param: [nfv, VDU, x, flavor]` exists; Heat would report it only in the middle of
-/// a create.
+/// Checks that the path of every `get_param: [nfv, VDU, x, flavor]` exists; Heat would report it only in
+/// the middle of a create.
 fn paths_exist(
     template: &Value,
     parameters: &Map<String, Value>,
@@ -391,8 +391,8 @@ fn hide(template: &mut Value, hot: &BaseHot) {
     }
 }
 
-/// Heat's `files`: nested templates under the names that the descriptor gives them, and the files that `get_file`
-/// names.
+/// Heat's `files`: nested templates under the names that the descriptor gives them, and
+/// the files that `get_file` names.
 fn files(
     blueprint: &Blueprint<'_>,
     hot: &BaseHot,

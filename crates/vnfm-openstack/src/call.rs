@@ -22,7 +22,7 @@ use vnfm_types::Secret;
 const CALL_TIMEOUT: SignedDuration = SignedDuration::from_secs(70);
 /// Timeout of an image upload.
 const UPLOAD_TIMEOUT: SignedDuration = SignedDuration::from_mins(60);
-/// Attempts per call.
+/// Attempts per call, including the first.
 const MAX_ATTEMPTS: u32 = 5;
 /// The first pause between attempts; each further one is twice as long.
 const FIRST_BACKOFF: Duration = Duration::from_millis(200);
@@ -116,7 +116,7 @@ impl Call {
         self
     }
 
-    /// Nova's API version.
+    /// Sets the version of Nova's API, such as `2.90`.
     pub(crate) fn microversion(mut self, version: &'static str) -> Self {
         self.microversion = Some(version);
         self

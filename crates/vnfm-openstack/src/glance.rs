@@ -15,10 +15,10 @@
 //! release   each with our tag: other users? ─┬─ yes ─ remove our tag
 //!                                            └─ no ── delete the image
 //! ```
-//! The tag of the last user disappears with the image, so an interrupted release finds the image again. An installation
-//! is one process, and within it [`ImageLocks`] serialises changes to the images of one package in one project, so that
-//! concurrent instances see each other's images. Images of earlier releases have no package tag; they are released the
-//! same way.
+//! The tag of the last user disappears with the image, so an interrupted release finds the image again. An
+//! installation is one process, and within it [`ImageLocks`] serialises changes to the images of one package in one
+//! project, so that concurrent instances see each other's images. Images of earlier releases have no package tag; they
+//! are released the same way.
 
 use crate::call::{Call, encoded};
 use crate::heat::{installation_tag, member, stack_name};
@@ -127,8 +127,8 @@ pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<I
     .await
 }
 
-/// Makes the instance a user of the package's image, uploading it if necessary; returns its id. The caller holds the
-/// lock.
+/// Makes the instance a user of the package's image, uploading it if necessary; returns its id.
+/// The caller holds the lock.
 pub(crate) async fn use_image(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
@@ -185,8 +185,8 @@ pub(crate) async fn release_images(
     Ok(())
 }
 
-/// Tags an image; false if it no longer exists (404) or has as many tags as Glance allows (413: 128 unless
-/// `image_tag_quota` says otherwise).
+/// Tags an image; false if it no longer exists (404) or has as many tags as Glance allows (413:
+/// 128 unless `image_tag_quota` says otherwise).
 async fn tag(cloud: &Cloud<'_>, image: &Image, tag: &str) -> Result<bool, PortError> {
     if image.tags.iter().any(|one| one == tag) {
         return Ok(true);

@@ -40,7 +40,7 @@ pub(crate) struct Stack {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The last action succeeded.
+    /// The last action on the stack succeeded.
     Complete,
     /// Heat is working on it.
     InProgress,
@@ -228,7 +228,7 @@ const DEPLOYMENT_TAG: &str = "vnfm-deployment-";
 pub(crate) struct StackTemplate {
     pub(crate) template: Value,
     pub(crate) files: serde_json::Map<String, Value>,
-    /// May contain secrets.
+    /// Values of the template's parameters; may contain secrets.
     pub(crate) parameters: serde_json::Map<String, Value>,
     /// Of the deployment that it was made of.
     pub(crate) fingerprint: String,
@@ -405,7 +405,7 @@ pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<S
     Ok(found)
 }
 
-/// Checks that Heat responds.
+/// Checks that Heat responds, and that the login works there.
 pub(crate) async fn ping(cloud: &Cloud<'_>) -> Result<(), PortError> {
     let call = Call::get(
         "/stacks?limit=1",

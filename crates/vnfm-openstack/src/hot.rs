@@ -9,8 +9,8 @@
 //! | `Vdu.Compute`, as many as the level has | `<server>`: Server, `masterNode` or `workerNode-0` |
 //! | `additionalParams.ssh_public_key` | `vnfm_key_pair`: `KeyPair`, used by every server |
 //!
-//! The template is complete: it has no parameters, hence no secrets. Security groups and allowed address pairs are the
-//! network's defaults.
+//! The template is complete: it has no parameters, hence no secrets. Security groups and allowed address
+//! pairs are the network's defaults.
 
 use crate::blueprint::{
     Blueprint, PUBLIC_KEY_PARAM, Server, addresses, fingerprint, is_external, mac, package,
@@ -25,7 +25,7 @@ use vnfm_descriptor::{AffinityRule, Cp, VirtualLink};
 const VERSION: &str = "2018-08-31";
 const KEY_PAIR: &str = "vnfm_key_pair";
 
-/// Collects the template's resources.
+/// Collects the resources of the template.
 struct TemplateBuilder<'a> {
     blueprint: &'a Blueprint<'a>,
     resolved: &'a Resolved,

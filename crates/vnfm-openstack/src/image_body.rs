@@ -21,7 +21,7 @@ const MAX_QUEUED_PIECES: usize = 4;
 pub(crate) struct Image {
     pub(crate) package: Arc<Package>,
     pub(crate) path: String,
-    /// In bytes.
+    /// Size of the image in bytes.
     pub(crate) size: u64,
 }
 

@@ -1,5 +1,5 @@
-//! `InfraDriver` for OpenStack: Keystone, Heat, Nova, Neutron, Glance; and Barbican, a store for the keys that seal
-//! secrets.
+//! `InfraDriver` for OpenStack: Keystone, Heat, Nova, Neutron, Glance; and Barbican, a store for
+//! the keys that seal secrets.
 //!
 //! ```text
 //! driver ─┬─ blueprint ─────── the instance: VNFD and deployment, read once per call

@@ -73,11 +73,11 @@ pub(crate) struct Flavor {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) vcpus: u64,
-    /// MiB.
+    /// Memory of a server, in MiB.
     pub(crate) ram: u64,
-    /// GiB.
+    /// Size of the root disk, in GiB.
     pub(crate) disk: u64,
-    /// GiB.
+    /// Size of the ephemeral disk, in GiB.
     #[serde(rename = "OS-FLV-EXT-DATA:ephemeral", default)]
     pub(crate) ephemeral: u64,
     #[serde(rename = "OS-FLV-DISABLED:disabled", default)]

@@ -6,8 +6,8 @@
 //! | `remoteFiles: false` | types and `get_file` by URL, which the cloud itself would fetch from its own network |
 //! | `limits.objects`, `limits.servers` | more resources, more servers |
 //!
-//! A template generated from the VNFD can only exceed the limits: it has servers, ports, networks, volumes and a key
-//! pair.
+//! A template generated from the VNFD can only exceed the limits: it has servers, ports, networks,
+//! volumes and a key pair.
 
 use crate::blueprint::Blueprint;
 use crate::errors::POLICY;
@@ -118,7 +118,7 @@ fn is_remote(name: &str) -> bool {
 struct TemplateScan {
     /// Types of resources; `None` for one that a function computes.
     types: Vec<(Option<String>, String)>,
-    /// Files given as URLs.
+    /// Files that the template names by URL.
     remote: Vec<(String, String)>,
     resources: u64,
 }

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use vnfm_core::ports::{Convergence, PortError};
 use vnfm_descriptor::{Flavour, SwImage, Vdu};
 
-/// Looks up what the target of `change` needs. Images and flavors that the instance has stay, unless a grant prescribes
-/// others.
+/// Looks up what the target of `change` needs. Images and flavors that the instance has stay,
+/// unless a grant prescribes others.
 pub(crate) async fn prepare(
     cloud: &Cloud<'_>,
     blueprint: &Blueprint<'_>,

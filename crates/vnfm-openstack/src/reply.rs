@@ -9,7 +9,7 @@ pub(crate) struct Reply {
     pub(crate) request_id: Option<String>,
     /// The body as JSON; null if it is not JSON.
     pub(crate) body: Value,
-    /// The body as received.
+    /// The body as it was received.
     pub(crate) text: String,
     /// `X-Subject-Token`, which only Keystone sends.
     pub(crate) subject_token: Option<Secret>,

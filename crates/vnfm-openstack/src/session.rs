@@ -56,7 +56,7 @@ pub(crate) struct Session {
     renew_at: Timestamp,
     /// When the token expires, according to Keystone.
     pub(crate) expires_at: Option<Timestamp>,
-    /// The project's id.
+    /// Id of the project that the token is for.
     pub(crate) project: String,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Cloud<'a> {
     pub(crate) clock: &'a dyn Clock,
     /// Receives reasons for waiting; absent if no operation is calling.
     pub(crate) watcher: Option<&'a dyn Watcher>,
-    /// Calls fail after it.
+    /// After this time, no call is made.
     pub(crate) deadline: Timestamp,
 }
 

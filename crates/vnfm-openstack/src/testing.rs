@@ -23,7 +23,7 @@ pub(crate) fn package_of(files: &[(&str, &str)]) -> Package {
     open(folder.path())
 }
 
-/// A package from `vnfd-samples`.
+/// A package from the folder `vnfd-samples`.
 pub(crate) fn sample(name: &str) -> Package {
     let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
     open(&samples.join(name))

@@ -51,8 +51,8 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Tolerates only refused logins. For attempts that change the cloud: they count their own retries, and must observe
-    /// before they act.
+    /// Tolerates only refused logins. For attempts that change the cloud: they count their own retries, and
+    /// must observe before they act.
     pub(crate) fn for_login(cx: &'a VimCall<'a>, action: &'a str) -> Self {
         Self {
             tolerates_outages: false,

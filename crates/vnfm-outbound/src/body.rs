@@ -13,7 +13,7 @@ pub enum ReadError {
     TooLarge(u64),
     /// Its JSON has more values than this limit.
     TooManyValues(u64),
-    /// It exceeded the timeout.
+    /// It did not arrive within the timeout.
     TooSlow,
     /// The connection broke or timed out.
     Lost(reqwest::Error),

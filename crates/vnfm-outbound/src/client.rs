@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Timeout for connecting.
+/// Longest time that connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an idle connection is kept open.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -81,14 +81,14 @@ impl Policy {
         }
     }
 
-    /// Sets the stall timeout.
+    /// Sets how long a response may pause before it fails.
     #[must_use]
     pub fn with_stall_timeout(self, stalled: Duration) -> Self {
         Self { stalled, ..self }
     }
 }
 
-/// TLS settings.
+/// What to trust, and how to identify ourselves, over TLS.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tls {
     /// CA certificates, PEM; if empty, those of the machine.
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Tls {
 pub struct Trust {
     /// CA certificates; if empty, those of the machine.
     pub authorities: Vec<Certificate>,
-    /// Accept any certificate.
+    /// Accept any certificate; anyone on the path can then read the login.
     pub skip_verification: bool,
     /// Accept a certificate for any host name.
     pub skip_hostname: bool,
@@ -161,7 +161,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// See [`Client::new`].
+    /// Those of [`Client::new`], except for the client certificate.
     pub fn trusting(
         to: Destinations,
         policy: Policy,
@@ -208,7 +208,7 @@ impl Client {
         Ok(Self { http, to, policy })
     }
 
-    /// A request to `url`.
+    /// A request to `url`, whose host is checked first.
     ///
     /// # Errors
     ///
@@ -266,8 +266,8 @@ impl Resolve for Checked {
     }
 }
 
-/// An error with its causes, since the outermost one says little. Query and credentials of its URL, which may be secret,
-/// are removed.
+/// An error with its causes, since the outermost one says little. Query and credentials of its URL, which
+/// may be secret, are removed.
 pub fn error_chain(error: &reqwest::Error) -> String {
     let mut texts = vec![error.to_string()];
     if let Some(url) = error.url() {

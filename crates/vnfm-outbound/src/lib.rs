@@ -1,5 +1,5 @@
-//! Outbound HTTP. All calls to VIMs, targets of hooks, subscribers, token endpoints, the NFVO and file servers go through
-//! this crate.
+//! Outbound HTTP. All calls to VIMs, targets of hooks, subscribers, token endpoints, the NFVO and file
+//! servers go through this crate.
 //!
 //! ```text
 //! Destinations ── allowed addresses: configured networks; own and metadata addresses rejected;

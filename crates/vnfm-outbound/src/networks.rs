@@ -27,7 +27,7 @@ impl Networks {
     ///
     /// # Errors
     ///
-    /// Names the invalid text.
+    /// Names the text that is not a network.
     pub fn parse(texts: &[String]) -> Result<Self, String> {
         let with_default = texts.iter().any(|text| text == DEFAULT);
         let named = texts
@@ -44,7 +44,7 @@ impl Networks {
     ///
     /// # Errors
     ///
-    /// Names the invalid text.
+    /// Names the text that is not a network.
     pub fn listed(texts: &[String]) -> Result<Self, String> {
         let named = texts
             .iter()

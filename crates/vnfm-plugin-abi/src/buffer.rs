@@ -8,7 +8,7 @@ use std::borrow::Cow;
 pub struct Slice {
     /// First byte; may be null if `len` is 0.
     pub ptr: *const u8,
-    /// Number of bytes.
+    /// Number of bytes at `ptr`.
     pub len: usize,
 }
 
@@ -51,7 +51,7 @@ impl Slice {
     ///
     /// # Safety
     ///
-    /// As [`Slice::as_bytes`].
+    /// Those of [`Slice::as_bytes`]: the bytes stay readable for `'a`.
     pub unsafe fn as_text<'a>(self) -> Cow<'a, str> {
         // SAFETY: guaranteed by the caller.
         String::from_utf8_lossy(unsafe { self.as_bytes() })
@@ -64,7 +64,7 @@ impl Slice {
 pub struct Buf {
     /// First byte; null if empty.
     pub ptr: *mut u8,
-    /// Number of bytes.
+    /// Number of bytes at `ptr`.
     pub len: usize,
     /// Allocated size; only for `free`.
     pub cap: usize,
@@ -84,7 +84,7 @@ impl Buf {
         free: None,
     };
 
-    /// The bytes.
+    /// The bytes, without copying them.
     pub fn as_bytes(&self) -> &[u8] {
         // SAFETY: the bytes live until `free`, which runs in `drop`.
         unsafe {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Driver {
     /// The plugin's object; opaque to the host.
     pub this: *const c_void,
-    /// Its functions.
+    /// The functions to call it with.
     pub vtable: *const DriverVtable,
 }
 

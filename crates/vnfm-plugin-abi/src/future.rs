@@ -20,7 +20,7 @@ pub type BoxAnswer = Pin<Box<dyn Future<Output = Answer> + Send>>;
 pub struct FfiContext {
     /// The poller's object; opaque to the future.
     pub waker: *const c_void,
-    /// Its functions.
+    /// The functions to call it with.
     pub vtable: *const WakerVtable,
 }
 
@@ -32,7 +32,7 @@ pub struct WakerVtable {
     pub clone: unsafe extern "C" fn(waker: *const c_void) -> *const c_void,
     /// Requests another poll; keeps the waker.
     pub wake_by_ref: unsafe extern "C" fn(waker: *const c_void),
-    /// Drops a cloned waker.
+    /// Drops a waker that `clone` returned.
     pub drop: unsafe extern "C" fn(waker: *const c_void),
 }
 
@@ -59,7 +59,7 @@ unsafe impl Send for FfiFuture {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FfiError {
-    /// It returned this error.
+    /// It returned this error, as JSON.
     Answer(Vec<u8>),
     /// It panicked with this message.
     Panicked(String),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct Host {
     /// The host's object; opaque to the plugin.
     pub context: *const c_void,
-    /// Its functions.
+    /// The functions to call it with.
     pub vtable: *const HostVtable,
 }
 
@@ -25,7 +25,7 @@ pub struct HostVtable {
     pub size: usize,
     /// Adds an owner, and returns its context.
     pub clone: unsafe extern "C" fn(context: *const c_void) -> *const c_void,
-    /// Removes an owner.
+    /// Removes one owner, which `clone` added.
     pub drop: unsafe extern "C" fn(context: *const c_void),
     /// Writes a line to the host's log; `level` is one of the `LOG_…` constants.
     pub log: unsafe extern "C" fn(context: *const c_void, level: u32, text: Slice),

@@ -12,7 +12,7 @@ pub type CreateFn =
 #[repr(C)]
 #[derive(Debug)]
 pub struct Plugin {
-    /// Must be [`crate::MAGIC`].
+    /// Must be [`crate::MAGIC`]; anything else is not a plugin.
     pub magic: u64,
     /// [`crate::ABI_MAJOR`] of the header that it was built with.
     pub abi_major: u32,

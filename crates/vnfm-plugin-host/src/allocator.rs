@@ -1,6 +1,6 @@
-//! Makes glibc return freed memory to the system. By default it keeps freed memory in per-thread arenas and raises its
-//! mmap threshold with each large allocation: after a burst of logins, at 19 MiB each, a server would hold hundreds of
-//! MiB indefinitely.
+//! Makes glibc return freed memory to the system. By default it keeps freed memory in per-thread arenas and
+//! raises its mmap threshold with each large allocation: after a burst of logins, at 19 MiB each, a server would
+//! hold hundreds of MiB indefinitely.
 #![cfg_attr(
     target_env = "gnu",
     expect(unsafe_code, reason = "`mallopt` has no safe wrapper")

@@ -1,4 +1,4 @@
-//! The plugin configuration.
+//! The configuration of plugins: which may run, how, and with what limits.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The plugin configuration.
+/// Which plugins run, how they are isolated, and their own configurations.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Config {
@@ -52,12 +52,12 @@ impl Default for Scripts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AllowedScripts {
-    /// No package.
+    /// No package may run scripts.
     None,
     /// Packages whose SHA-256 an administrator pinned with `vnfmctl plugin allow --package`.
     #[default]
     Pinned,
-    /// Every onboarded package.
+    /// Every onboarded package may run scripts.
     All,
 }
 
@@ -160,13 +160,13 @@ impl Default for Users {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProcessLimits {
-    /// Address space, in MiB.
+    /// Limit of the process's address space, in MiB.
     pub memory_mib: u64,
     /// CPU time of all threads, in seconds.
     pub cpu_seconds: u64,
     /// Number of processes and threads.
     pub processes: u64,
-    /// Number of open files.
+    /// Limit of open files per process.
     pub open_files: u64,
     /// Size of a single file, in MiB.
     pub file_mib: u64,

@@ -273,7 +273,7 @@ pub(crate) fn protocol(action: &str, detail: &str) -> PortError {
     PortError::new(&PROTOCOL, action, detail)
 }
 
-/// Parses a hook's effects.
+/// Parses the effects that a hook returned.
 ///
 /// Members that only a newer host supports are ignored, with a warning in the operation's log.
 ///

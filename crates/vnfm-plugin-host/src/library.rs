@@ -44,12 +44,12 @@ pub struct Inspection {
     pub abi: String,
     /// Newest glibc version that it needs.
     pub glibc: Option<String>,
-    /// SHA-256 of the file.
+    /// SHA-256 of the file that was checked.
     pub sha256: String,
 }
 
-/// Inspects the library at `path` without creating a driver. Loading it runs its initialisers: inspect only libraries
-/// that you would run.
+/// Inspects the library at `path` without creating a driver. Loading it runs its initialisers: inspect only
+/// libraries that you would run.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub fn file_sha256(path: &Path) -> Result<String, PortError> {
 ///
 /// # Errors
 ///
-/// As [`inspect`].
+/// Those of [`inspect`]: why it cannot be loaded.
 pub(crate) fn inspect_checked(
     libraries: &Libraries,
     checked: &Checked,
@@ -148,7 +148,7 @@ impl Libraries {
     ///
     /// # Errors
     ///
-    /// `Refused`, with the reason.
+    /// `Refused`, with the reason that the loader gave.
     pub(crate) fn open(&self, checked: &Checked) -> Result<&'static Plugin, PortError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(outcome) = opened.get(&checked.sha256) {
@@ -167,7 +167,7 @@ impl Libraries {
 ///
 /// # Errors
 ///
-/// `Refused`, with the reason.
+/// `Refused`, with the reason that the loader gave.
 pub(crate) fn open_copy(
     copy: OwnedFd,
     display_path: &str,
@@ -191,7 +191,7 @@ pub(crate) fn facts(checked: &Checked) -> Result<Facts, PortError> {
     Ok(facts)
 }
 
-/// The action, for errors.
+/// What we are doing, for error messages.
 pub(crate) fn load_action(checked: &Checked) -> String {
     format!("load plugin library `{}`", checked.path.display())
 }
@@ -328,7 +328,7 @@ pub(crate) fn check(plugin: &Plugin, action: &str) -> Result<(), PortError> {
     Ok(())
 }
 
-/// Reads the plugin's declaration.
+/// Reads the declaration that the plugin returns.
 ///
 /// # Errors
 ///

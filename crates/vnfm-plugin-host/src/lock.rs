@@ -17,7 +17,7 @@ const READABLE: u32 = 0o644;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lock {
-    /// Format version: 1.
+    /// Version of the file's format: 1.
     pub schema_version: u32,
     /// Libraries that may be loaded; several versions of a plugin may be listed.
     pub plugins: Vec<Pin>,
@@ -40,7 +40,7 @@ impl Default for Lock {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pin {
-    /// Name of the plugin.
+    /// Name of the plugin, as it declares it.
     pub name: String,
     /// Version of the plugin, as its declaration has it.
     pub version: String,
@@ -48,8 +48,8 @@ pub struct Pin {
     pub file: String,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
-    /// True if another library of the same name and version was allowed later. Only operations that started with this
-    /// library still use it.
+    /// True if another library of the same name and version was allowed later. Only operations that started with
+    /// this library still use it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub superseded: bool,
 }

@@ -41,7 +41,7 @@ struct State {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PluginStatus {
-    /// The entry in `plugins.lock`.
+    /// Its declaration, or the reason that it cannot be used.
     pub pin: Pin,
     /// The plugin's declaration, or why it cannot be used.
     pub outcome: Result<Declaration, PortError>,
@@ -173,7 +173,7 @@ impl PluginHost {
         self.threads.left_behind()
     }
 
-    /// The plugin folder.
+    /// The folder with the libraries and `plugins.lock`.
     pub fn dir(&self) -> &Path {
         &self.config.dir
     }

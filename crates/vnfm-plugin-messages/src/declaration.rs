@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 pub struct Declaration {
     /// Unique together with the version.
     pub name: String,
-    /// Version, `MAJOR.MINOR.PATCH`.
+    /// Version of the plugin: `MAJOR.MINOR.PATCH`, in decimal numbers.
     pub version: String,
     /// The hooks that it implements, by name; no other is ever called.
     pub hooks: BTreeMap<String, HookDeclaration>,

@@ -27,7 +27,7 @@ use serde_json::Value;
 pub struct Effects {
     /// Version of the message format: 1.
     pub schema_version: u32,
-    /// VIMs to register.
+    /// VIMs to register, in the tenant of the instance.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub register_vims: Vec<NewVim>,
     /// VIMs of this instance to unregister, by name.
@@ -61,7 +61,7 @@ impl Effects {
         "message",
     ];
 
-    /// No changes.
+    /// The result of a hook that changes nothing in the engine.
     ///
     /// ```
     /// use vnfm_plugin_sdk::{Effects, NewVim};

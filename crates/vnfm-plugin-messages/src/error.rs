@@ -4,8 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The error of a hook: text for the operator, and whether the engine may retry. It dereferences to [`Failure`],
-/// which has the members.
+/// The error of a hook: text for the operator, and whether the engine may retry. It dereferences to
+/// [`Failure`], which has the members.
 ///
 /// Its texts are shown and logged: put no secrets into them.
 ///

@@ -28,12 +28,12 @@ use std::time::Duration;
 pub struct HttpRequest {
     /// Request method, such as `GET`.
     pub method: String,
-    /// Absolute URL.
+    /// Absolute URL, with scheme and host.
     pub url: String,
     /// Header fields; their values are often tokens.
     #[serde(default)]
     pub headers: BTreeMap<String, Secret>,
-    /// Request body.
+    /// Request body; absent: no body is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Secret>,
     /// PEM certificates of the only authorities to trust; absent: those of the system.
@@ -57,13 +57,13 @@ impl HttpRequest {
         }
     }
 
-    /// Adds a header field.
+    /// Adds a header field; a field of the same name is replaced.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Secret>) -> Self {
         self.headers.insert(name.into(), value.into());
         self
     }
 
-    /// Sets the request body.
+    /// Sets the request body; no `content-type` is set for it.
     pub fn body(mut self, body: impl Into<Secret>) -> Self {
         self.body = Some(body.into());
         self
@@ -87,12 +87,12 @@ impl HttpRequest {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HttpResponse {
-    /// HTTP status code.
+    /// HTTP status code of any class, such as 404.
     pub status: u16,
     /// Header fields, names in lower case.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
-    /// Response body as text.
+    /// Response body, decoded as text.
     #[serde(default)]
     pub body: String,
 }

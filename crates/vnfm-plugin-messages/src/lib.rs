@@ -1,5 +1,5 @@
-//! The JSON messages between vnfm and a plugin (`MgmtDriver`), as the engine, the plugin host and the SDK all use them:
-//! camelCase, [`SCHEMA_VERSION`] 1.
+//! The JSON messages between vnfm and a plugin (`MgmtDriver`), as the engine, the plugin host and the SDK all
+//! use them: camelCase, [`SCHEMA_VERSION`] 1.
 //!
 //! ```text
 //! engine ── HookRequest ──────────────────────────────> plugin
@@ -7,9 +7,9 @@
 //!        ── its response, or a ServiceError ──────────>
 //!        <───────────────── Effects, or a DriverError ──
 //! ```
-//! Before that, the plugin describes itself by a [`Declaration`]. How the bytes cross the border is `vnfm-plugin-abi`'s
-//! business. Authors of plugins use `vnfm-plugin-sdk`, which exports these types; the feature `schemars` gives them JSON
-//! Schemas.
+//! Before that, the plugin describes itself by a [`Declaration`]. How the bytes cross the border is
+//! `vnfm-plugin-abi`'s business. Authors of plugins use `vnfm-plugin-sdk`, which exports these types; the feature
+//! `schemars` gives them JSON Schemas.
 
 pub mod declaration;
 pub mod effects;
@@ -38,7 +38,7 @@ pub use ssh::{Output, SshTarget};
 /// ```
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
-/// `schemaVersion` of these messages.
+/// `schemaVersion` of these messages; a change of it breaks plugins.
 ///
 /// ```
 /// assert_eq!(vnfm_plugin_sdk::Effects::none().schema_version, vnfm_plugin_sdk::SCHEMA_VERSION);

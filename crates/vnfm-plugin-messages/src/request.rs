@@ -68,9 +68,9 @@ pub struct HookRequest<P = Value, I = Inventory, V = Vnfc> {
     /// True during a rollback: undo what the hook did. Only set for hooks that declare an undo handler.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undo: bool,
-    /// The VNF instance.
+    /// The VNF instance that the operation changes.
     pub instance: Instance,
-    /// Resources of the instance.
+    /// Resources of the instance at the time of the hook.
     #[serde(default)]
     pub inventory: I,
     /// `additionalParams` of the operation's request; secrets are in plain text.
@@ -232,18 +232,18 @@ impl<P> HookRequest<P> {
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Instance {
-    /// `VnfInstance.id`.
+    /// `id` of the `VnfInstance`, a UUID.
     pub id: String,
     /// `vnfInstanceName`: a display name, not unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
     /// `vnfdId`: the VNFD that the instance was created from.
     pub vnfd_id: String,
-    /// `vnfProvider` of the VNFD.
+    /// `vnfProvider`: who provides the VNF, from the VNFD.
     pub vnf_provider: String,
-    /// `vnfProductName` of the VNFD.
+    /// `vnfProductName`: the product, from the VNFD.
     pub vnf_product_name: String,
-    /// `vnfSoftwareVersion` of the VNFD.
+    /// `vnfSoftwareVersion`: version of the VNF's software, from the VNFD.
     pub vnf_software_version: String,
     /// `vnfdVersion`: version of the VNFD itself.
     pub vnfd_version: String,
@@ -273,7 +273,7 @@ impl Instance {
     ///
     /// # Errors
     ///
-    /// `no-such-vdu`, listing the VDUs.
+    /// `no-such-vdu`, listing the VDUs that exist.
     pub fn check_vdu(&self, vdu: &str) -> Result<(), DriverError> {
         if self.vdus.is_empty() || self.vdus.iter().any(|known| known == vdu) {
             return Ok(());
@@ -309,13 +309,13 @@ impl Instance {
 pub struct Inventory {
     /// VNFCs: one per server or pod.
     pub vnfc_resource_info: Vec<Vnfc>,
-    /// External connection points (`VnfExtCpInfo`).
+    /// External connection points, each a `VnfExtCpInfo` of SOL003.
     pub ext_cp_info: Vec<Value>,
-    /// External virtual links (`ExtVirtualLinkInfo`).
+    /// External virtual links, each an `ExtVirtualLinkInfo` of SOL003.
     pub ext_virtual_link_info: Vec<Value>,
-    /// Internal virtual links (`VnfVirtualLinkResourceInfo`).
+    /// Internal virtual links, each a `VnfVirtualLinkResourceInfo` of SOL003.
     pub vnf_virtual_link_resource_info: Vec<Value>,
-    /// Volumes (`VirtualStorageResourceInfo`).
+    /// Volumes, each a `VirtualStorageResourceInfo` of SOL003.
     pub virtual_storage_resource_info: Vec<Value>,
     /// Members sent by a newer host that this SDK does not know.
     #[serde(flatten)]
@@ -372,7 +372,7 @@ pub struct Vnfc {
     pub more: Object,
 }
 
-/// `computeResource` of a [`Vnfc`].
+/// `computeResource` of a [`Vnfc`]: its server or pod on the VIM.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -394,11 +394,11 @@ pub struct ComputeResource {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct VnfcCp {
-    /// Identifier within the instance.
+    /// Identifier, unique within the VNF instance.
     pub id: String,
     /// Name of the CP in the VNFD.
     pub cpd_id: String,
-    /// Addresses, as `CpProtocolInfo`.
+    /// Addresses of the connection point, each a `CpProtocolInfo` of SOL003.
     #[serde(default)]
     pub cp_protocol_info: Vec<Value>,
     /// Further entries from the VIM's driver.
@@ -441,7 +441,7 @@ impl Vnfc {
     ///
     /// # Errors
     ///
-    /// As [`Vnfc::address`].
+    /// Those of [`Vnfc::address`]: `no-address` if the VNFC has none on `cp`.
     pub fn ssh(&self, cp: &str, username: &str) -> Result<SshTarget, DriverError> {
         Ok(SshTarget::new(self.server_id(), self.address(cp)?, username).named(self.name()))
     }
@@ -518,7 +518,7 @@ impl RegisteredVim {
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Dependent {
-    /// `VnfInstance.id`.
+    /// `id` of the `VnfInstance`, a UUID.
     pub id: String,
     /// `vnfInstanceName`: a display name, not unique.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -535,7 +535,7 @@ impl Dependent {
     }
 }
 
-/// Parameters of a heal.
+/// What a heal request asked for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(JsonSchema))]
 #[cfg_attr(

@@ -25,12 +25,12 @@ use serde::{Deserialize, Serialize};
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps `text`.
+    /// Wraps a text that must not be printed.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The plain text.
+    /// The plain text, for the one call that needs it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

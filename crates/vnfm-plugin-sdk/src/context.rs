@@ -221,8 +221,8 @@ impl HookContext {
         }
     }
 
-    /// Stores `value` so that it survives crashes and retries. It is encrypted at rest and may contain secrets. Most
-    /// hooks use [`HookContext::step`] instead.
+    /// Stores `value` so that it survives crashes and retries. It is encrypted at rest and may contain secrets.
+    /// Most hooks use [`HookContext::step`] instead.
     ///
     /// ```
     /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
@@ -376,7 +376,7 @@ impl HookContext {
     ///
     /// # Errors
     ///
-    /// [`DriverError::cancelled`].
+    /// [`DriverError::cancelled`] if the operation is being cancelled.
     pub async fn check_cancelled(&self) -> Result<(), DriverError> {
         if self.cancelled().await {
             Err(DriverError::cancelled())
@@ -435,7 +435,7 @@ type Results<F> = stream::Collect<
     Vec<<F as Future>::Output>,
 >;
 
-/// The future of [`join_all_limited`].
+/// The future of [`join_all_limited`]: the results, in the order of the inputs.
 ///
 /// ```
 /// use vnfm_plugin_sdk::testkit::block_on;

@@ -19,7 +19,7 @@ pub struct Meaning {
     pub code: &'static str,
     /// What the code means, in a phrase.
     pub means: &'static str,
-    /// What to do next.
+    /// What the operator can do next.
     pub next: &'static str,
 }
 

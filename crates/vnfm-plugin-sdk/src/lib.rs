@@ -55,8 +55,8 @@
 //! | work on many hosts concurrently | [`join_all_limited`] |
 //! | test without a VNFM | [`testkit`] |
 //!
-//! A plugin needs no async runtime: the host polls its futures. Blocking code occupies a thread of the host, so
-//! wait only through [`HookContext`].
+//! A plugin needs no async runtime: the host polls its futures. Blocking code occupies a thread of the host,
+//! so wait only through [`HookContext`].
 
 pub mod context;
 pub mod driver;

@@ -1,5 +1,5 @@
-//! Every public item of the SDK and its messages is used in an example of its documentation. The doc tests compile and run those
-//! examples.
+//! Every public item of the SDK and its messages is used in an example of its documentation. The doc tests
+//! compile and run those examples.
 #![expect(
     clippy::unwrap_used,
     reason = "helpers of tests may panic as tests may"

@@ -16,7 +16,7 @@ use const_oid::ObjectIdentifier;
 use const_oid::db::{DB, rfc5912};
 use der::{Decode as _, Encode as _, Sequence};
 
-/// A supported hash.
+/// A hash function that signatures may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hash {
     Sha256,
@@ -60,7 +60,7 @@ impl Hash {
     }
 }
 
-/// A signature scheme.
+/// A signature scheme: key type and padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Pkcs1,

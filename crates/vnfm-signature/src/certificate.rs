@@ -9,7 +9,7 @@ use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, SubjectKeyIdentifier};
 /// Maximum size of a certificate file in bytes.
 const MAX_FILE_LEN: usize = 1 << 20;
 
-/// A certificate (RFC 5280).
+/// A certificate (RFC 5280), parsed but not verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     der: Vec<u8>,
@@ -65,7 +65,7 @@ impl Certificate {
         })
     }
 
-    /// The certificate as DER.
+    /// The certificate in its DER encoding.
     pub fn der(&self) -> &[u8] {
         &self.der
     }

@@ -73,7 +73,7 @@ pub enum Fault {
     /// There is no chain from the certificate to a trusted authority.
     #[error("the certificate `{subject}` is not trusted: {why}")]
     Untrusted {
-        /// Subject of the certificate.
+        /// Subject of the certificate that was checked.
         subject: String,
         /// The reason, without a full stop.
         why: String,

@@ -16,7 +16,7 @@ use std::fmt;
 use std::io::{self, Write};
 use vnfm_descriptor::{ManifestSource, Package, ReadError, SignedArchive, normalise};
 
-/// A verified signature.
+/// A file with a valid signature, and who signed it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SignedFile {
@@ -30,7 +30,7 @@ pub struct SignedFile {
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// The valid signatures.
+    /// The files whose signatures are valid.
     pub signed: Vec<SignedFile>,
     /// The faults, each with its file.
     pub faults: Vec<(String, Fault)>,
@@ -80,7 +80,7 @@ impl Report {
     }
 }
 
-/// One line per fault.
+/// Prints one line for each fault.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (file, fault)) in self.faults.iter().enumerate() {
@@ -183,7 +183,7 @@ pub fn check_outer(
     Ok(report)
 }
 
-/// Writes to both.
+/// Writes everything to both writers.
 struct Tee<'a>(&'a mut dyn Write, &'a mut dyn Write);
 
 impl Write for Tee<'_> {

@@ -15,7 +15,7 @@ use vnfm_descriptor::{Package, manifest_with, repack, wrap};
 /// The signer, and where the certificates are written.
 #[derive(Debug, Clone, Copy)]
 pub struct Seal<'a> {
-    /// The private key.
+    /// The private key that signs.
     pub key: &'a Key,
     /// The signer's certificate first, then the chain to an authority.
     pub chain: &'a [Certificate],
@@ -60,7 +60,7 @@ impl Seal<'_> {
     /// Writes the outer archive of option 2: `name` is the base name of its files, `package` the archive to sign.
     ///
     /// # Errors
-    /// As [`Seal::package`].
+    /// A file cannot be read or written, or the key does not belong to the certificate.
     pub fn outer(
         &self,
         (name, package): (&str, &Path),

@@ -21,7 +21,7 @@ use std::io::{self, Write};
 
 const LABELS: &[&str] = &["CMS", "PKCS7", "PKCS #7 SIGNED DATA"];
 
-/// A parsed signature.
+/// A parsed CMS signature, not yet verified.
 #[derive(Debug, Clone)]
 pub struct Signature {
     signers: Vec<SignerInfo>,
@@ -110,7 +110,7 @@ impl Signature {
     /// Verifies the signature of content in memory.
     ///
     /// # Errors
-    /// As [`Verifier::finish`].
+    /// Those of [`Verifier::finish`], such as changed content.
     pub fn verify(&self, content: &[u8], extra: &[Certificate]) -> Result<Vec<Signer>, Fault> {
         let mut verifier = self.verifier()?;
         verifier.update(content);

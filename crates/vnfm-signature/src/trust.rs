@@ -62,7 +62,7 @@ impl Trust {
     /// Checks that a signer is trusted at the time `at`, in seconds since 1970.
     ///
     /// # Errors
-    /// [`Fault::Untrusted`] with the reason.
+    /// [`Fault::Untrusted`] with the reason, such as a revoked certificate.
     pub fn check(&self, signer: &Signer, at: u64) -> Result<(), Fault> {
         let own = &signer.certificate;
         let untrusted = |why: String| Fault::Untrusted {

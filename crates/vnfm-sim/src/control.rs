@@ -53,7 +53,7 @@ enum Action {
         password: Option<String>,
         authorized_key: Option<String>,
     },
-    /// Revokes every Keystone token.
+    /// Revokes every Keystone token; calls then fail with 401.
     RevokeTokens,
     /// Sets the quota `instances`, `network` or `port`.
     SetQuota { quota: String, value: i64 },

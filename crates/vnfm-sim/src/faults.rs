@@ -15,18 +15,18 @@ use tokio::sync::watch;
 
 use crate::hostile::Hostility;
 
-/// How a call fails.
+/// How a call fails, and whether it has its effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Fault {
     /// The response has this HTTP status; the call has no effect.
     Status {
-        /// The HTTP status.
+        /// HTTP status of the response.
         status: u16,
     },
     /// The call is served after a delay.
     Delay {
-        /// In milliseconds.
+        /// Delay before the response, in milliseconds.
         delay_ms: u64,
     },
     /// The connection is cut without a response.
@@ -36,25 +36,25 @@ pub enum Fault {
     },
     /// The connection is cut in the middle of the response body.
     CutAfter {
-        /// Length in bytes.
+        /// Length of what is sent, in bytes.
         cut_after: usize,
     },
     /// The call has its effect, but the response has this HTTP status.
     ErrorAfterEffect {
-        /// The HTTP status.
+        /// HTTP status of the response.
         error_after_effect: u16,
     },
     /// A command on a host fails without any effect.
     Exit {
         /// Exit code of the command.
         exit: i32,
-        /// Text on standard error.
+        /// Text that is written to standard error.
         #[serde(default)]
         stderr: String,
     },
     /// A command on a host writes garbage and a last line of text, then exits.
     Flood {
-        /// Length in bytes.
+        /// Length of the garbage, in bytes.
         flood: usize,
         /// Exit code of the command.
         exit: i32,
@@ -66,12 +66,12 @@ pub enum Fault {
     },
     /// The call has no effect and no response.
     Hang {
-        /// Set to `true`.
+        /// Set to `true`; it only names the variant.
         hang: bool,
     },
     /// The call has its effect, but no response.
     HangAfterEffect {
-        /// Set to `true`.
+        /// Set to `true`; it only names the variant.
         hang_after_effect: bool,
     },
 }
@@ -80,9 +80,9 @@ pub enum Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
-    /// Before any effect.
+    /// Before the call has any effect.
     Before,
-    /// After the entire effect.
+    /// After the call has its entire effect.
     After,
 }
 
@@ -101,7 +101,7 @@ pub struct Rule {
     /// How many consecutive matching calls fail.
     #[serde(default = "once")]
     pub times: u32,
-    /// How these calls fail.
+    /// How the matching calls fail.
     pub fault: Fault,
 }
 
@@ -160,17 +160,17 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Starts without rules.
+    /// A list without rules: no call fails.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// Adds a rule.
+    /// Adds a rule, which later calls are matched against.
     pub fn add(&self, rule: Rule) {
         self.armed().push((rule, 0));
     }
 
-    /// Deletes all rules.
+    /// Deletes all rules; calls succeed again.
     pub fn clear(&self) {
         self.armed().clear();
         self.forgotten.send_modify(|times| *times += 1);

@@ -1,7 +1,7 @@
 //! Hostile responses: the call has its effect, but its response is built to harm the client.
 //!
-//! Each [`Hostility`] is derived from the true response, so that it works for every call of every service, present
-//! and future.
+//! Each [`Hostility`] is derived from the true response, so that it works for every call of
+//! every service, present and future.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub enum Hostility {
     Dripping,
     /// 256 MiB of JSON with a `Content-Length`.
     Huge,
-    /// 100 000 nested arrays.
+    /// 100 000 nested arrays, deeper than a parser should follow.
     Deep,
     /// Arrays in place of objects and vice versa.
     Shape,
@@ -34,7 +34,7 @@ pub enum Hostility {
     Types,
     /// An empty body with the original status.
     Empty,
-    /// An HTML page.
+    /// An HTML page instead of JSON.
     Html,
     /// JSON with strings that are not UTF-8.
     NotUtf8,
@@ -58,7 +58,7 @@ const HUGE_CHUNKS: usize = 4096;
 const DRIP_INTERVAL: Duration = Duration::from_millis(100);
 /// Number of entries in [`Hostility::Million`].
 const MILLION_ENTRIES: usize = 1_000_000;
-/// Nesting depth of [`Hostility::Deep`].
+/// Nesting depth of [`Hostility::Deep`], in arrays.
 const NESTING_DEPTH: usize = 100_000;
 
 impl Hostility {

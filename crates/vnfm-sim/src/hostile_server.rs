@@ -22,7 +22,7 @@ pub enum HostileResponse {
     Huge,
     /// 200 with a JSON array of this many empty arrays.
     Values(usize),
-    /// 302 with this `Location`.
+    /// Status 302 with this `Location`.
     Redirect(String),
     /// This status with this body.
     Plain(u16, String),
@@ -37,7 +37,7 @@ pub struct HostileServer {
     task: JoinHandle<()>,
 }
 
-/// Chunk size in bytes.
+/// Size of a chunk in bytes.
 const CHUNK_LEN: usize = 64 << 10;
 /// Pause between two bytes of [`HostileResponse::Dripping`].
 const DRIP_INTERVAL: Duration = Duration::from_millis(20);

@@ -104,7 +104,7 @@ impl Reply {
         }
     }
 
-    /// Adds a header.
+    /// Adds a header to the response.
     pub(crate) fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self

@@ -16,9 +16,9 @@ use serde_json::Value;
 pub struct Entry {
     /// `stack`, `server`, `port`, `host`, `cluster`, `object:pods` …
     pub kind: String,
-    /// Unique within its kind.
+    /// Identifier, unique among the entries of its kind.
     pub id: String,
-    /// Display name, not unique.
+    /// Display name; several entries may share it.
     pub name: String,
     /// Whether the world started with it, or with the object that it belongs to.
     pub seeded: bool,
@@ -31,7 +31,7 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
-    /// Sequence number, from 1.
+    /// Number of the call, counted from 1.
     pub n: u64,
     /// When the request arrived (RFC 3339); equal to `at` if unknown.
     pub since: String,
@@ -194,7 +194,7 @@ impl Ledger {
             .collect()
     }
 
-    /// All calls, oldest first.
+    /// All calls so far, the oldest first.
     pub fn calls(&self) -> Vec<Call> {
         self.records().calls.clone()
     }

@@ -20,10 +20,10 @@ use crate::ledger::Ledger;
 use crate::nfvo::Nfvo;
 use crate::openstack::{Cloud, CloudOptions, PASSWORD};
 
-/// Settings of a world.
+/// What a world starts with.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Delays of the cloud.
+    /// How long the cloud takes for each kind of request.
     pub cloud: CloudOptions,
     /// Time that a pod takes to start.
     pub pod_start: Duration,
@@ -42,15 +42,15 @@ pub struct Options {
 pub struct Endpoints {
     /// Base URL of the control API.
     pub control: String,
-    /// Keystone's URL, with `/v3`.
+    /// URL of Keystone, including `/v3`.
     pub auth_url: String,
-    /// Heat's URL, without version.
+    /// URL of Heat, without a version.
     pub heat: String,
-    /// Nova's URL, without version.
+    /// URL of Nova, without a version.
     pub nova: String,
-    /// Neutron's URL, without version.
+    /// URL of Neutron, without a version.
     pub neutron: String,
-    /// Glance's URL, without version.
+    /// URL of Glance, without a version.
     pub glance: String,
     /// The NFVO's base URL, to which `/grant/v1`, `/notifications` and `/token` are appended.
     pub nfvo: String,
@@ -62,13 +62,13 @@ pub struct Endpoints {
     pub ssh_port: u16,
     /// Login name on every simulated host.
     pub ssh_user: String,
-    /// Password of `ssh_user`.
+    /// Password of the user `ssh_user`.
     pub ssh_password: String,
     /// Name of the network for external connection points; OpenStack accepts it as an id.
     pub network: String,
     /// The OpenStack user for tenants; its project has the same name.
     pub user: String,
-    /// Password of `user`.
+    /// Password of the user `user`.
     pub password: String,
     /// A `clouds.yaml` with the clouds `nfv` and `admin`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ pub struct World {
 }
 
 impl World {
-    /// Starts all services.
+    /// Starts all services on loopback addresses.
     ///
     /// # Errors
     ///
@@ -192,22 +192,22 @@ impl World {
         &self.books
     }
 
-    /// The fault rules.
+    /// The rules for faults, which apply to every service.
     pub fn faults(&self) -> &Arc<Faults> {
         &self.faults
     }
 
-    /// The simulated OpenStack.
+    /// The simulated OpenStack of this world.
     pub fn cloud(&self) -> &Arc<Cloud> {
         &self.cloud
     }
 
-    /// The simulated NFVO.
+    /// The simulated NFVO of this world.
     pub fn nfvo(&self) -> &Arc<Nfvo> {
         &self.nfvo
     }
 
-    /// The simulated machines.
+    /// The simulated machines of this world.
     pub fn hosts(&self) -> &Arc<Hosts> {
         &self.hosts
     }

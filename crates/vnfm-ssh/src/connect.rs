@@ -24,9 +24,9 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Rounds of prompts that keyboard-interactive may have.
 const MAX_PROMPT_ROUNDS: usize = 5;
 
-/// A logged-in connection.
+/// A connection whose login succeeded.
 pub(crate) struct Connection {
-    /// The library's handle.
+    /// The handle of the SSH library.
     pub(crate) handle: Handle<HostKeyChecker>,
     /// How many commands run on it.
     users: AtomicUsize,
@@ -57,7 +57,7 @@ impl Connection {
 pub(crate) struct InUse(Arc<Connection>);
 
 impl InUse {
-    /// The connection.
+    /// The connection that is logged in.
     pub(crate) fn connection(&self) -> &Connection {
         &self.0
     }

@@ -10,7 +10,7 @@ pub(crate) const ADDRESS: Code = Code {
     means: "the host has an address that this server must not connect to",
     next: "name the address in `hooks.networks` of the server's configuration if hooks are to reach it, then retry",
 };
-/// No SSH server responds.
+/// No SSH server responds at the address.
 pub(crate) const UNREACHABLE: Code = Code {
     name: "ssh.unreachable",
     kind: ErrorKind::Unavailable,
@@ -38,7 +38,7 @@ pub(crate) const HOST_KEY_CHANGED: Code = Code {
     means: "the host presents a different key than the pinned one",
     next: "if the server was rebuilt on purpose, remove its pinned key (`vnfmctl hostkey list`, `vnfmctl hostkey forget ID`) and retry; otherwise another host responds at its address: find out which",
 };
-/// The connection broke.
+/// The connection broke during a command or transfer.
 pub(crate) const LOST: Code = Code {
     name: "ssh.connection-lost",
     kind: ErrorKind::Unavailable,

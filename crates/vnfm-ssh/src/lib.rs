@@ -155,7 +155,7 @@ impl Ssh {
     ///
     /// # Errors
     ///
-    /// As [`Ssh::run`].
+    /// Those of [`Ssh::run`], as far as connecting and logging in can fail.
     pub async fn check(&self, target: &SshTarget, limit: Duration) -> Result<(), PortError> {
         match timeout(limit, self.pool.connection(target)).await {
             Ok(connected) => connected.map(drop),

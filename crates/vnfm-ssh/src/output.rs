@@ -24,7 +24,7 @@ impl BoundedOutput {
         self.omitted += surplus;
     }
 
-    /// Whether bytes were omitted.
+    /// Whether bytes in the middle were omitted.
     pub(crate) fn is_truncated(&self) -> bool {
         self.omitted > 0
     }

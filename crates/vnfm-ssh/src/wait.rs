@@ -10,7 +10,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 /// The reports of one wait.
 pub(crate) struct Reports<'a> {
     watcher: &'a dyn Watcher,
-    /// `SSH login at USER@ADDRESS:PORT`.
+    /// What is waited for: `SSH login at USER@ADDRESS:PORT`.
     login: String,
     limit_seconds: u32,
     begun: Instant,

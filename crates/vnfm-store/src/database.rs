@@ -1,5 +1,5 @@
-//! An open database: the thread that writes, the threads that read, and what they share. Everything above is written as
-//! queries, statements and tasks.
+//! An open database: the thread that writes, the threads that read, and what they share. Everything above is written
+//! as queries, statements and tasks.
 
 use crate::executor;
 use crate::fault::Done;
@@ -15,7 +15,7 @@ use std::sync::{Arc, RwLock};
 use tokio::sync::{Mutex, MutexGuard, watch};
 use vnfm_core::ports::StoreError;
 
-/// An open database.
+/// An open database with its threads: one writes, several read.
 pub(crate) struct Database {
     // Dropped in order: the writer first.
     group: Group,
@@ -35,7 +35,7 @@ pub(crate) struct Prepared {
 }
 
 impl Database {
-    /// Starts the threads.
+    /// Starts the writing thread and the reading threads.
     pub(crate) fn start(prepared: Prepared) -> Done<Self> {
         let shared = Arc::new(Shared {
             keys: RwLock::new(Arc::new(prepared.keys)),
@@ -53,12 +53,12 @@ impl Database {
         })
     }
 
-    /// See [`Group::execute`].
+    /// Commits the changes of `work` with others that wait, by [`Group::execute`].
     pub(crate) async fn execute(&self, work: Work) -> Result<Answer, StoreError> {
         self.group.execute(work).await
     }
 
-    /// See [`Group::task`].
+    /// Runs `task` alone on the writing thread, by [`Group::task`].
     pub(crate) async fn task<T: Send + 'static>(
         &self,
         action: &'static str,
@@ -92,8 +92,8 @@ impl Database {
             .map_err(|fault| fault.with_action(action))
     }
 
-    /// Like [`Self::all`], for rows with sealed columns. The keys are those of after the query: one that came meanwhile is
-    /// among them.
+    /// Like [`Self::all`], for rows with sealed columns. The keys are those of after the query: one that
+    /// came meanwhile is among them.
     pub(crate) async fn unsealed<T>(
         &self,
         action: &str,
@@ -108,12 +108,12 @@ impl Database {
             .map_err(|fault| fault.with_action(action))
     }
 
-    /// The current keys.
+    /// The current keys; a rotation replaces them.
     pub(crate) fn keys(&self) -> Arc<SecretKeys> {
         self.shared.keys()
     }
 
-    /// Serialises changes of keys.
+    /// Waits until no other change of keys is in progress.
     pub(crate) async fn lock_rotation(&self) -> MutexGuard<'_, ()> {
         self.rotation.lock().await
     }

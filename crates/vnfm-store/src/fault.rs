@@ -11,7 +11,7 @@ pub(crate) type Done<T> = Result<T, Fault>;
 pub(crate) enum Fault {
     /// Already an error of the port.
     Port(StoreError),
-    /// An error of SQLite.
+    /// An error that SQLite reported.
     Sql(rusqlite::Error),
     /// A row whose JSON cannot be parsed.
     Json(serde_json::Error),

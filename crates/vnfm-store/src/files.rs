@@ -30,8 +30,8 @@ const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-acked"];
 ///
 /// # Errors
 ///
-/// `Broken` if the database was lost, with the evidence and a hint; `Unavailable` if the folder cannot be read or
-/// written.
+/// `Broken` if the database was lost, with the evidence and a hint; `Unavailable` if the folder
+/// cannot be read or written.
 pub fn check_files(data: &Path) -> Result<(), StoreError> {
     let database = data.join(DATABASE);
     refuse_lost(&database)?;
@@ -167,8 +167,8 @@ impl OpenFiles {
     }
 }
 
-/// Removes leftovers of killed processes next to the database, retired keys first. A failure only logs a warning: it must
-/// not prevent a start.
+/// Removes leftovers of killed processes next to the database, retired keys first. A failure only logs a warning: it
+/// must not prevent a start.
 pub(crate) fn remove_leftovers(path: &Path, keys: &SecretKeys) {
     let folders = [keys.folder(), path.parent()];
     for folder in folders.into_iter().flatten() {
@@ -183,8 +183,8 @@ pub(crate) fn remove_leftovers(path: &Path, keys: &SecretKeys) {
     }
 }
 
-/// Checkpoints the write-ahead log into the database and truncates it. Returns false if a reader blocks that; the log
-/// stays.
+/// Checkpoints the write-ahead log into the database and truncates it. Returns false if a reader
+/// blocks that; the log stays.
 pub(crate) async fn checkpoint_log(database: &Database) -> Result<bool, StoreError> {
     let checkpoint = |writer: &mut Writer| {
         writer.note_durably();

@@ -60,7 +60,7 @@ pub(crate) const SUBSCRIPTIONS: Table = Table {
     columns: &[("id", "id"), ("callbackUri", "callback")],
 };
 
-/// A value to bind.
+/// A value that a condition binds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Bound {
     Text(String),

@@ -45,8 +45,8 @@ pub(crate) struct Writer {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// The first connection to a database. Fields are dropped in order: if the open fails, what was written is noted before
-/// the connection closes.
+/// The first connection to a database. Fields are dropped in order: if the open fails, what was written is
+/// noted before the connection closes.
 pub(crate) struct Opened {
     pub(crate) acknowledged: Option<Acknowledged>,
     pub(crate) db: Connection,
@@ -236,7 +236,7 @@ impl Writer {
             .unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
-    /// Notes what is committed.
+    /// Notes what is committed, without an fsync.
     fn note(&mut self) {
         if let Some(acknowledged) = &mut self.acknowledged {
             acknowledged.note();
@@ -301,8 +301,8 @@ fn answer_all(writer: &mut Writer, jobs: &mut Vec<Job>) {
     }
 }
 
-/// Takes all queued jobs; while there are fewer than `recent_writers`, also waits a moment for more. Ends at a task, which
-/// it returns.
+/// Takes all queued jobs; while there are fewer than `recent_writers`, also waits a moment for more. Ends at
+/// a task, which it returns.
 fn gather(queue: &Receiver<Message>, jobs: &mut Vec<Job>, recent_writers: usize) -> Option<Task> {
     let until = Instant::now() + GATHER_TIMEOUT;
     while jobs.len() < MAX_BATCH {
@@ -393,8 +393,8 @@ fn in_own_transaction(db: &Connection, keys: &SecretKeys, work: &Work) -> Perfor
 /// The result of a job, or the fault and the action that failed.
 type Performed = Result<Answer, (Fault, &'static str)>;
 
-/// Performs a job in the current transaction. Secrets are sealed here, so that none is sealed with a key that a rotation
-/// has already replaced.
+/// Performs a job in the current transaction. Secrets are sealed here, so that none is sealed with a key that
+/// a rotation has already replaced.
 fn perform(db: &Connection, keys: &SecretKeys, work: &Work) -> Performed {
     match work {
         Work::Write { fence, changes } => {

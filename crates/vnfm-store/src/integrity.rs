@@ -26,7 +26,7 @@ const MAX_FINDINGS: usize = 5;
 enum CheckState {
     Running,
     Intact,
-    /// Interrupted before its end.
+    /// The check was interrupted before its end.
     Stopped,
     Damaged(String),
     Failed(String),

@@ -17,13 +17,13 @@ use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 /// An address that remains allowed for a VIM.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UncheckedAddress {
-    /// The VIM's tenant.
+    /// The tenant that owns the VIM.
     pub tenant: String,
     /// The VIM's id in the registry; empty for a connection in a request.
     pub vim_id: String,
-    /// `interfaceInfo.endpoint`.
+    /// `interfaceInfo.endpoint` of the connection at that time.
     pub endpoint: String,
-    /// `extra.proxy`; empty if absent.
+    /// `extra.proxy` at that time; empty if absent.
     pub proxy: String,
 }
 

@@ -6,8 +6,7 @@
 //! an old one: no secret is sealed with it any more ─ its record is deleted
 //! ```
 //! So no text is ever sealed with a key that the database does not know. An old key is not deleted at the provider: a
-//! backup, or a database restored from one, may need it. [`unused_keys`] lists those that this database
-//! does not need.
+//! backup, or a database restored from one, may need it. [`unused_keys`] lists those that this database does not need.
 
 use crate::database::Database;
 use crate::executor::{all, execute, transaction};
@@ -20,8 +19,8 @@ use std::sync::Arc;
 use vnfm_core::ports::{ErrorKind, KeyLocation, SecretSealer, StoreError};
 use vnfm_types::Secret;
 
-/// `keys` together with those that the database records, the sealing key first. A new database gets its first key from
-/// the key provider.
+/// `keys` together with those that the database records, the sealing key first. A new database gets its first
+/// key from the key provider.
 pub(crate) async fn complete(db: &mut Connection, keys: SecretKeys) -> Done<SecretKeys> {
     let recorded = recorded(db)?;
     if recorded.is_empty() && keys.sealing_location().is_none() && !opening::is_used(db)? {
@@ -141,8 +140,8 @@ pub(crate) fn location(database: &Database) -> KeyLocation {
         .unwrap_or(KeyLocation::File)
 }
 
-/// The ids of keys at the provider that have this installation's name and that this database does not need; empty
-/// without a provider.
+/// The ids of keys at the provider that have this installation's name and that this database does not
+/// need; empty without a provider.
 pub(crate) async fn unused_keys(database: &Database) -> Result<Vec<String>, StoreError> {
     let Some(sealer) = database.keys().sealer().cloned() else {
         return Ok(Vec::new());

@@ -68,12 +68,12 @@ impl SecretKeys {
         })
     }
 
-    /// The keys of the file at `path`, if it exists, and those of `sealer` that the database refers to. A new database gets
-    /// its key from `sealer`.
+    /// The keys of the file at `path`, if it exists, and those of `sealer` that the database refers to. A new database
+    /// gets its key from `sealer`.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Those of [`Self::open`], and those of `sealer`.
     pub fn with(path: &Path, sealer: Arc<dyn SecretSealer>) -> Result<Self, StoreError> {
         let keys = if path.exists() {
             read(path)?
@@ -209,7 +209,7 @@ impl SecretKeys {
         self.seal_bytes(&clear).map(Some)
     }
 
-    /// Reverses [`SecretKeys::seal_some`].
+    /// Unseals what [`SecretKeys::seal_some`] sealed; absent stays absent.
     pub(crate) fn unseal_some<T: DeserializeOwned>(&self, stored: Option<&str>) -> Done<Option<T>> {
         let Some(stored) = stored else {
             return Ok(None);
@@ -217,7 +217,7 @@ impl SecretKeys {
         Ok(Some(serde_json::from_slice(&self.unseal_bytes(stored)?)?))
     }
 
-    /// Reverses [`SecretKeys::seal`].
+    /// Unseals what [`SecretKeys::seal`] sealed; absent counts as empty.
     pub(crate) fn unseal(&self, stored: Option<&str>) -> Done<SecretJson> {
         match stored {
             None => Ok(SecretJson::default()),
@@ -285,7 +285,7 @@ impl Key {
         }
     }
 
-    /// Parses a Fernet key.
+    /// Parses a Fernet key: 32 bytes in URL-safe base64.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let fernet = Fernet::new(text)?;
         let fingerprint = hex::encode(&Sha256::digest(text.as_bytes())[..4]);

@@ -79,8 +79,8 @@ pub(crate) fn release(fence: &Fence) -> Statement {
     Statement::new(RELEASE).bind(&fence.op_id).bind(fence.epoch)
 }
 
-/// The first statement of a transaction under a fence: the operation still has its epoch, and nobody claims it before the
-/// commit.
+/// The first statement of a transaction under a fence: the operation still has its epoch, and nobody
+/// claims it before the commit.
 pub(crate) fn held(fence: &Fence) -> Statement {
     Statement::new("SELECT epoch FROM ops WHERE id = $1 AND epoch = $2")
         .bind(&fence.op_id)
@@ -88,7 +88,7 @@ pub(crate) fn held(fence: &Fence) -> Statement {
         .held_or(lost(fence))
 }
 
-/// A stored cancel mode.
+/// Parses a cancel mode that the database stores.
 pub(crate) fn cancel_mode(stored: Option<&str>) -> Done<Option<CancelMode>> {
     match stored {
         None => Ok(None),

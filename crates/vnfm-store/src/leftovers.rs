@@ -11,9 +11,9 @@ use std::path::Path;
 pub enum Folder {
     /// The data folder: database, keys.
     Data,
-    /// Package archives.
+    /// The folder of package archives.
     Packages,
-    /// Plugin libraries.
+    /// The folder of plugin libraries.
     Plugins,
 }
 
@@ -21,7 +21,7 @@ pub enum Folder {
 struct Leftover {
     folder: Folder,
     begins: &'static str,
-    /// Contained after the prefix.
+    /// What the rest of the name must contain.
     has: &'static str,
     what: &'static str,
 }
@@ -80,8 +80,8 @@ const LEFTOVERS: &[Leftover] = &[
     ),
 ];
 
-/// Removes the leftovers in `path` and returns their number; 0 for a missing folder. No other process may use the
-/// folder meanwhile.
+/// Removes the leftovers in `path` and returns their number; 0 for a missing folder. No other process
+/// may use the folder meanwhile.
 ///
 /// # Errors
 ///

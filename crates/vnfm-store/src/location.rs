@@ -31,7 +31,7 @@ impl Location {
         matches!(self, Self::File(_))
     }
 
-    /// Opens a connection.
+    /// Opens a connection with the settings that every one needs.
     pub(crate) fn open(&self, access: Access) -> Done<Connection> {
         match self {
             Self::File(path) => open_file(path, access),

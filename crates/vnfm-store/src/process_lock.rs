@@ -26,7 +26,7 @@ struct LockedDatabase {
     inode: Inode,
 }
 
-/// Device and number.
+/// Device and inode number, which identify a file under all its names.
 type Inode = (u64, u64);
 
 /// The databases that this process has open. Closing any handle of a file drops all POSIX locks of the process on it, so

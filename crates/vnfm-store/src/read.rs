@@ -1,6 +1,6 @@
-//! Queries, and how their rows become records. Sealed columns are unsealed last, with the keys as they are after the query;
-//! computed members (whether a package is in use, whether a cancel is pending) are computed here, from rows that cannot
-//! disagree.
+//! Queries, and how their rows become records. Sealed columns are unsealed last, with the keys as they are after
+//! the query; computed members (whether a package is in use, whether a cancel is pending) are computed here,
+//! from rows that cannot disagree.
 
 use crate::fault::Done;
 use crate::filter::{INSTANCES, OPS, PACKAGES};
@@ -26,7 +26,7 @@ pub(crate) use logs::{audit, audit_entry, events, log, log_line, outbox, outbox_
 pub(crate) use steps::{journal, journal_row, left_in_order, open_step, open_steps};
 pub(crate) use subscriptions::{subscribers, subscription, subscription_record, subscriptions};
 
-/// One instance.
+/// One instance of the tenant, by id.
 pub(crate) fn instance(tenant: &str, id: &str) -> Sql {
     const ONE: &str = "
         SELECT tenant, version, vnf_pkg_id, active_op, vnf, deployment, handle, created_at, changed_ms
@@ -63,7 +63,7 @@ pub(crate) fn instance_record(mut row: Row, keys: &SecretKeys) -> Done<InstanceR
     })
 }
 
-/// One operation.
+/// One operation of the tenant, by id.
 pub(crate) fn op(tenant: &str, id: &str) -> Sql {
     const ONE: &str = "
         SELECT tenant, op, request, before, target, control, point_of_no_return, cancel, epoch
@@ -155,7 +155,7 @@ pub(crate) fn uses(tenant: &str, vim_id: &str) -> Sql {
     Sql::new(USES).bind(tenant).bind(vim_id)
 }
 
-/// A row of [`uses`].
+/// Converts a row of [`uses`] to a record.
 pub(crate) fn vim_use(mut row: Row) -> Done<VimUse> {
     Ok(VimUse {
         tenant: row.take()?,
@@ -166,7 +166,7 @@ pub(crate) fn vim_use(mut row: Row) -> Done<VimUse> {
     })
 }
 
-/// One package's record.
+/// One package of the tenant, by id.
 pub(crate) fn package(tenant: &str, id: &str) -> Sql {
     const ONE: &str = "
         SELECT tenant, info, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used, fetching
@@ -219,7 +219,7 @@ pub(crate) fn tombstones(tenant: &str) -> Sql {
     Sql::new("SELECT tombstone FROM tombstones WHERE tenant = $1 ORDER BY instance_id").bind(tenant)
 }
 
-/// A row of [`tombstones`].
+/// Converts a row of [`tombstones`] to a record.
 pub(crate) fn tombstone(mut row: Row) -> Done<Tombstone> {
     row.json()
 }

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 use vnfm_core::ports::{Recovery, StoreError};
 
-/// Its key in `meta`.
+/// Key of the mark in the table `meta`.
 const MARK: &str = "recovery";
 
 pub(crate) async fn read(database: &Database) -> Result<Option<Recovery>, StoreError> {

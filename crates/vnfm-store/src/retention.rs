@@ -8,9 +8,9 @@
 //! | notifications | `outbox` | |
 //! | audit entries | `audit` | |
 //!
-//! Age counts from the start of an operation, or from when a notification or entry was written. Rows are removed in small
-//! transactions, so that other writes get their turn. The file does not shrink: freed pages are reused, and a backup is
-//! compact.
+//! Age counts from the start of an operation, or from when a notification or entry was written. Rows are removed
+//! in small transactions, so that other writes get their turn. The file does not shrink: freed pages are reused,
+//! and a backup is compact.
 
 use crate::database::Database;
 use crate::dialect;

@@ -179,8 +179,8 @@ fn reseal(db: &Connection, keys: &SecretKeys, sealed: &Sealed) -> Done<u64> {
     })
 }
 
-/// Removes all keys but the first from the key file and from the database's records; nothing is sealed with them any
-/// more.
+/// Removes all keys but the first from the key file and from the database's records; nothing is
+/// sealed with them any more.
 async fn drop_other_keys(database: &Database) -> Result<(), StoreError> {
     let keys = database.keys();
     keys.save(1)?;

@@ -82,8 +82,8 @@ pub(crate) fn newest() -> i64 {
     MIGRATIONS.last().map_or(0, |migration| migration.number)
 }
 
-/// The table of versions, and a view with the database's time in milliseconds since 1970, which PostgreSQL would define
-/// differently.
+/// The table of versions, and a view with the database's time in milliseconds since 1970,
+/// which PostgreSQL would define differently.
 const GROUND: &str = "
     CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY, applied_at TEXT NOT NULL);
     CREATE VIEW IF NOT EXISTS clock AS SELECT CAST(unixepoch('subsec') * 1000 AS BIGINT) AS now_ms";

@@ -1,8 +1,8 @@
 //! The store on a database file; the ports that it implements are in `sqlite/port.rs` and `sqlite/admin.rs`.
 //!
-//! There is one writer at a time, so write transactions never conflict: the thread of `group`. Other threads read from
-//! snapshots without waiting for it. Only one process opens the file (`process_lock`), so the leases that it finds belong
-//! to dead processes.
+//! There is one writer at a time, so write transactions never conflict: the thread of `group`. Other threads read
+//! from snapshots without waiting for it. Only one process opens the file (`process_lock`), so the leases that it
+//! finds belong to dead processes.
 
 use crate::database::{Database, Prepared};
 use crate::fault::{Done, Fault};
@@ -27,12 +27,12 @@ mod admin;
 mod port;
 pub use admin::StoreBackups;
 
-/// The store on SQLite.
+/// The store on SQLite, in a file or in memory.
 pub struct SqliteStore {
     // Fields are dropped in order: this one first, the lock last.
     database: Database,
     kept_addresses: KeptAddresses,
-    /// Set once by [`Self::set_quotas`].
+    /// The quotas of [`Self::set_quotas`], which sets them once.
     quotas: OnceLock<Quotas>,
     file: Option<FileState>,
 }
@@ -246,8 +246,8 @@ mod tests {
         assert!(!folder.path().join("vnfm.db-wal").exists());
     }
 
-    /// Without that lock, another process that reads the database takes the log's index for a leftover and truncates it
-    /// under us.
+    /// Without that lock, another process that reads the database takes the log's index for a leftover
+    /// and truncates it under us.
     #[tokio::test]
     async fn the_index_of_the_log_stays_locked_after_each_write() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,13 +1,13 @@
-//! What the store sends to a database, as data: pure functions make it, an executor runs it, and tests read it without a
-//! database.
+//! What the store sends to a database, as data: pure functions make it, an executor runs it, and tests
+//! read it without a database.
 //!
 //! ```text
 //! Query      SQL, values                                                      ─► rows
 //! Statement  SQL, values, the rows that it must affect, the refusal if not    ─► done, or the refusal
 //! ```
-//! The statements of one transaction are serialisable: a condition that reads other rows holds until the commit. On SQLite
-//! the transaction excludes every other writer; PostgreSQL must run it as SERIALIZABLE. Nothing may hold only because
-//! one thread writes.
+//! The statements of one transaction are serialisable: a condition that reads other rows holds until the commit. On
+//! SQLite the transaction excludes every other writer; PostgreSQL must run it as SERIALIZABLE. Nothing may hold
+//! only because one thread writes.
 
 use crate::fault::Done;
 use serde::de::DeserializeOwned;
@@ -43,9 +43,9 @@ pub(crate) struct Statement {
 
 /// What a statement must affect.
 pub(crate) enum Expect {
-    /// Any number of rows.
+    /// Any number of rows, also none.
     Anything,
-    /// At least one row.
+    /// At least one row, else the refusal.
     Rows(Refusal),
     /// At least one row, which nobody else changes before the commit. A database whose transactions do not exclude each
     /// other must lock it (`FOR UPDATE`).
@@ -79,13 +79,13 @@ impl Query {
         }
     }
 
-    /// Adds the next value.
+    /// Binds the next placeholder, from `$1` on.
     pub(crate) fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self
     }
 
-    /// Adds the next values.
+    /// Binds the next placeholders, in this order.
     pub(crate) fn bind_all(mut self, values: impl IntoIterator<Item = Value>) -> Self {
         self.values.extend(values);
         self
@@ -112,7 +112,7 @@ impl Statement {
         }
     }
 
-    /// Adds the next value.
+    /// Binds the next placeholder, from `$1` on.
     pub(crate) fn bind(mut self, value: impl Into<Value>) -> Self {
         self.query = self.query.bind(value);
         self
@@ -236,7 +236,7 @@ impl From<&Option<String>> for Value {
     }
 }
 
-/// Parses stored JSON.
+/// Parses JSON that the database stores.
 pub(crate) fn json<T: DeserializeOwned>(stored: &str) -> Done<T> {
     Ok(serde_json::from_str(stored)?)
 }

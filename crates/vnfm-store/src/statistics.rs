@@ -11,7 +11,7 @@ use vnfm_core::ports::{PackageRecord, Statistics, StoreError, VimExpiry};
 use vnfm_types::PackageOnboardingState::{Processing, Uploading};
 use vnfm_types::Vim;
 
-/// Reads the statistics.
+/// Reads the numbers and expiry dates for the metrics.
 pub(crate) async fn count(database: &Database) -> Result<Statistics, StoreError> {
     database.read("count what there is", counted).await
 }

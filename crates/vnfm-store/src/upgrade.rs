@@ -1,6 +1,6 @@
-//! Converts rows that a version before migration 16 wrote: the request that instantiated a VNF becomes its deployment,
-//! and data inside requests, outputs and checkpoints moves to columns of its own. It needs the keys, so it cannot be
-//! plain SQL.
+//! Converts rows that a version before migration 16 wrote: the request that instantiated a VNF becomes its
+//! deployment, and data inside requests, outputs and checkpoints moves to columns of its own. It needs the keys, so
+//! it cannot be plain SQL.
 //!
 //! | before | after |
 //! |---|---|

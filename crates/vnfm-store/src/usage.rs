@@ -115,7 +115,7 @@ pub(crate) fn reserve(
     vec![reserve.bind(amount)]
 }
 
-/// Removes a reservation.
+/// Removes a reservation; nothing happens if there is none.
 pub(crate) fn release(id: &str) -> Vec<Statement> {
     vec![Statement::new("DELETE FROM reservations WHERE id = $1").bind(id)]
 }

@@ -53,7 +53,7 @@ impl VimCache {
         }
     }
 
-    /// Clears the cache.
+    /// Clears the cache; reads in progress do not fill it again.
     pub(crate) fn forget(&self) {
         let mut state = self.state();
         state.changes += 1;

@@ -33,8 +33,8 @@ struct Mark {
     page: Option<Page>,
 }
 
-/// A page as an acknowledged transaction wrote it. A database with that page contains the transaction, even without the
-/// log.
+/// A page as an acknowledged transaction wrote it. A database with that page contains the
+/// transaction, even without the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Page {
     number: u32,
@@ -83,8 +83,8 @@ impl Acknowledged {
         ))
     }
 
-    /// Notes what the log's index shows as committed; the caller excludes writers. A failure only logs a warning: an older
-    /// note is still true.
+    /// Notes what the log's index shows as committed; the caller excludes writers. A failure only logs a warning: an
+    /// older note is still true.
     pub(crate) fn note(&mut self) {
         let Ok(mark) = committed(&self.index, self.log.as_ref()) else {
             return;

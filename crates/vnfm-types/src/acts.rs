@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct AuditEntry {
     /// Sequence number, rising; assigned by the store.
     pub seq: u64,
-    /// When it happened, UTC.
+    /// When it happened, UTC; RFC 3339 in JSON.
     pub at: Timestamp,
     /// Who did it, as the client claims.
     pub who: String,

@@ -8,7 +8,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `GrantRequest` (9.5.2.2).
+/// `GrantRequest` (9.5.2.2): what we send to the NFVO before an operation changes resources.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantRequest {
@@ -28,13 +28,13 @@ pub struct GrantRequest {
     /// Level of an instantiation; absent in other operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instantiation_level_id: Option<String>,
-    /// Resources to be created.
+    /// Resources that the operation would create.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add_resources: Vec<ResourceDefinition>,
-    /// Resources to be deleted.
+    /// Resources that the operation would delete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove_resources: Vec<ResourceDefinition>,
-    /// Resources to be modified.
+    /// Existing resources that the operation would modify.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub update_resources: Vec<ResourceDefinition>,
     /// Affinity and anti-affinity rules among the resources.
@@ -45,7 +45,7 @@ pub struct GrantRequest {
     pub links: Option<GrantRequestLinks>,
 }
 
-/// `_links` of [`GrantRequest`].
+/// `_links` of [`GrantRequest`]: what the NFVO can read for details.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantRequestLinks {
@@ -55,27 +55,27 @@ pub struct GrantRequestLinks {
     pub vnf_instance: Link,
 }
 
-/// `type` of [`ResourceDefinition`].
+/// `type` of [`ResourceDefinition`], in the spelling of SOL003.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ResourceType {
     /// A server or a pod.
     Compute,
-    /// An internal virtual link.
+    /// An internal virtual link: a network of the VNF itself.
     Vl,
-    /// A volume.
+    /// A volume; ephemeral disks belong to their server.
     Storage,
     /// A port on an external link.
     Linkport,
 }
 
-/// `ResourceDefinition` (9.5.3).
+/// `ResourceDefinition` (9.5.3): one resource to be created, deleted or modified.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceDefinition {
-    /// Identifier within the request.
+    /// Identifier that is unique within the request; the grant refers to it.
     pub id: String,
-    /// The kind of resource.
+    /// The kind of resource; the template below says which one.
     #[serde(rename = "type")]
     pub type_: ResourceType,
     /// The VDU that it belongs to, if any.
@@ -88,7 +88,7 @@ pub struct ResourceDefinition {
     pub resource: Option<ResourceHandle>,
 }
 
-/// `affinityOrAntiAffinity` of [`PlacementConstraint`].
+/// `affinityOrAntiAffinity` of [`PlacementConstraint`]: together or apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AffinityKind {
@@ -98,7 +98,7 @@ pub enum AffinityKind {
     AntiAffinity,
 }
 
-/// `PlacementConstraint` (9.5.3).
+/// `PlacementConstraint` (9.5.3): resources to be placed together or apart.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementConstraint {
@@ -106,11 +106,11 @@ pub struct PlacementConstraint {
     pub affinity_or_anti_affinity: AffinityKind,
     /// `NFVI_POP`, `ZONE`, `ZONE_GROUP` or `NFVI_NODE`.
     pub scope: String,
-    /// At least two resources.
+    /// The resources that the constraint relates; at least two.
     pub resource: Vec<ConstraintResourceRef>,
 }
 
-/// `ConstraintResourceRef` (9.5.3).
+/// `ConstraintResourceRef` (9.5.3): names an existing or a requested resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConstraintResourceRef {
@@ -123,7 +123,7 @@ pub struct ConstraintResourceRef {
     pub vim_connection_id: Option<String>,
 }
 
-/// `idType` of [`ConstraintResourceRef`].
+/// `idType` of [`ConstraintResourceRef`]: in which list `resourceId` is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ConstraintIdType {
@@ -137,7 +137,7 @@ pub enum ConstraintIdType {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
-    /// Assigned by the NFVO.
+    /// Identifier of the grant, assigned by the NFVO.
     pub id: String,
     /// `id` of the VNF instance.
     pub vnf_instance_id: String,
@@ -149,7 +149,7 @@ pub struct Grant {
     /// Zones that the resources refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneInfo>,
-    /// Groups of interchangeable zones.
+    /// Groups of zones that the NFVO considers interchangeable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zone_groups: Vec<ZoneGroupInfo>,
     /// Resources that may be created.
@@ -178,16 +178,16 @@ pub struct Grant {
     pub links: Option<GrantLinks>,
 }
 
-/// `_links` of [`Grant`].
+/// `_links` of [`Grant`]: the NFVO's URI of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantLinks {
-    /// URI of the grant.
+    /// URI of the grant at the NFVO.
     #[serde(rename = "self")]
     pub this: Link,
 }
 
-/// `GrantInfo` (9.5.3).
+/// `GrantInfo` (9.5.3): the approval of one requested resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrantInfo {
@@ -210,11 +210,11 @@ pub struct GrantInfo {
     pub resource_group_id: Option<String>,
 }
 
-/// `ZoneInfo` (9.5.3).
+/// `ZoneInfo` (9.5.3): a resource zone that grants refer to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneInfo {
-    /// Unique within the grant.
+    /// Identifier of this entry, unique within the grant.
     pub id: String,
     /// Name of the zone on the VIM.
     pub zone_id: String,
@@ -223,16 +223,16 @@ pub struct ZoneInfo {
     pub vim_connection_id: Option<String>,
 }
 
-/// `ZoneGroupInfo` (9.5.3).
+/// `ZoneGroupInfo` (9.5.3): zones of which any may be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneGroupInfo {
-    /// Ids of interchangeable [`ZoneInfo`]s.
+    /// Ids of the [`ZoneInfo`]s that are interchangeable.
     #[serde(default)]
     pub zone_id: Vec<String>,
 }
 
-/// `vimAssets` of [`Grant`].
+/// `vimAssets` of [`Grant`]: flavors and images that exist on the VIM.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VimAssets {
@@ -244,7 +244,7 @@ pub struct VimAssets {
     pub software_images: Vec<VimSoftwareImage>,
 }
 
-/// `VimComputeResourceFlavour` (9.5.3).
+/// `VimComputeResourceFlavour` (9.5.3): the flavor to use for a VDU.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VimComputeResourceFlavour {
@@ -257,7 +257,7 @@ pub struct VimComputeResourceFlavour {
     pub vim_flavour_id: String,
 }
 
-/// `VimSoftwareImage` (9.5.3).
+/// `VimSoftwareImage` (9.5.3): the image to use for a VDU or a storage.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VimSoftwareImage {
@@ -270,7 +270,7 @@ pub struct VimSoftwareImage {
     pub vim_software_image_id: String,
 }
 
-/// `ExtManagedVirtualLinkData` (4.4.1.12).
+/// `ExtManagedVirtualLinkData` (4.4.1.12): an existing network to use as an internal virtual link.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtManagedVirtualLinkData {

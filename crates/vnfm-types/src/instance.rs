@@ -4,7 +4,7 @@ use crate::{KeyValuePairs, Link, VimConnectionInfo};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `instantiationState` of a [`VnfInstance`].
+/// `instantiationState` of a [`VnfInstance`]: whether it has resources.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum InstantiationState {
@@ -15,7 +15,7 @@ pub enum InstantiationState {
     Instantiated,
 }
 
-/// `VnfOperationalStateType` (5.5.4.3).
+/// `VnfOperationalStateType` (5.5.4.3): whether the VNFCs are started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum VnfOperationalState {
@@ -32,13 +32,13 @@ pub enum VnfOperationalState {
 pub struct VnfInstance {
     /// Unique within this VNFM; a UUID.
     pub id: String,
-    /// Instance name, for people.
+    /// Display name of the instance; need not be unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
-    /// Free description, for people.
+    /// Free text from the client, not interpreted by the VNFM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_description: Option<String>,
-    /// `descriptor_id` of the VNFD.
+    /// `descriptor_id` of the VNFD from which it was created.
     pub vnfd_id: String,
     /// Provider, copied from the VNFD.
     pub vnf_provider: String,
@@ -46,9 +46,9 @@ pub struct VnfInstance {
     pub vnf_product_name: String,
     /// Software version, copied from the VNFD.
     pub vnf_software_version: String,
-    /// Version of the VNFD.
+    /// `descriptor_version` of the VNFD: its own version, not that of the software.
     pub vnfd_version: String,
-    /// Values of configurable properties.
+    /// Values of the configurable properties that the VNFD declares.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub vnf_configurable_properties: KeyValuePairs,
     /// VIMs by key; without `accessInfo` when served.
@@ -62,7 +62,7 @@ pub struct VnfInstance {
     /// Metadata of clients and hooks, in free form.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
-    /// Values of modifiable extensions.
+    /// Values of the modifiable extensions that the VNFD declares.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub extensions: KeyValuePairs,
     /// Related resources and the tasks that are possible now; filled in when served.
@@ -74,7 +74,7 @@ pub struct VnfInstance {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfInstanceLinks {
-    /// URI of this instance.
+    /// URI of this instance in the API.
     #[serde(rename = "self")]
     pub this: Link,
     /// Tasks that are possible now, by name, such as `heal`.
@@ -82,13 +82,13 @@ pub struct VnfInstanceLinks {
     pub tasks: BTreeMap<String, Link>,
 }
 
-/// `instantiatedVnfInfo` of [`VnfInstance`].
+/// `instantiatedVnfInfo` of [`VnfInstance`]: flavour, scale levels and resources.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstantiatedVnfInfo {
     /// Current deployment flavour of the instance.
     pub flavour_id: String,
-    /// Whether the VNFCs run.
+    /// `STARTED` if the VNFCs run or should run.
     pub vnf_state: VnfOperationalState,
     /// Scale level of each aspect; present if the VNF can be scaled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -96,7 +96,7 @@ pub struct InstantiatedVnfInfo {
     /// Highest scale level of each aspect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub max_scale_levels: Vec<ScaleInfo>,
-    /// External connection points (mandatory).
+    /// External connection points; the standard requires the member, even if empty.
     #[serde(default)]
     pub ext_cp_info: Vec<VnfExtCpInfo>,
     /// External virtual links with our ports.
@@ -122,13 +122,13 @@ pub struct InstantiatedVnfInfo {
     pub metadata: KeyValuePairs,
 }
 
-/// `ScaleInfo` (5.5.3.4).
+/// `ScaleInfo` (5.5.3.4): the level of one scaling aspect.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScaleInfo {
     /// Name of the aspect in the VNFD.
     pub aspect_id: String,
-    /// Current level, from 0.
+    /// Scale level, from 0: the number of scaling steps above the smallest size.
     pub scale_level: u32,
 }
 
@@ -149,7 +149,7 @@ pub struct ResourceHandle {
     pub vim_level_resource_type: Option<String>,
 }
 
-/// `VnfcResourceInfo` (5.5.3.5): one VNFC.
+/// `VnfcResourceInfo` (5.5.3.5): one VNFC, with its server or pod.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfcResourceInfo {
@@ -173,11 +173,11 @@ pub struct VnfcResourceInfo {
     pub metadata: KeyValuePairs,
 }
 
-/// `vnfcCpInfo` of [`VnfcResourceInfo`].
+/// `vnfcCpInfo` of [`VnfcResourceInfo`]: one connection point of a VNFC.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfcCpInfo {
-    /// Identifier within the instance.
+    /// Identifier, unique within the VNF instance.
     pub id: String,
     /// Name of the `VduCp` node in the VNFD.
     pub cpd_id: String,
@@ -195,18 +195,18 @@ pub struct VnfcCpInfo {
     pub metadata: KeyValuePairs,
 }
 
-/// `CpProtocolInfo` (5.5.3.9b).
+/// `CpProtocolInfo` (5.5.3.9b): the addresses of a connection point.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CpProtocolInfo {
-    /// Always `IP_OVER_ETHERNET`.
+    /// Always `IP_OVER_ETHERNET`, the only protocol that SOL003 defines.
     pub layer_protocol: String,
     /// MAC and IP addresses, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_over_ethernet: Option<IpOverEthernetAddressInfo>,
 }
 
-/// `IpOverEthernetAddressInfo` (5.5.3.10).
+/// `IpOverEthernetAddressInfo` (5.5.3.10): MAC and IP addresses.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IpOverEthernetAddressInfo {
@@ -221,14 +221,14 @@ pub struct IpOverEthernetAddressInfo {
     pub ip_addresses: Vec<IpAddressesInfo>,
 }
 
-/// `ipAddresses` of [`IpOverEthernetAddressInfo`].
+/// `ipAddresses` of [`IpOverEthernetAddressInfo`]: addresses of one type.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IpAddressesInfo {
-    /// `IPV4` or `IPV6`.
+    /// `IPV4` or `IPV6`, for all addresses of the entry.
     #[serde(rename = "type")]
     pub type_: String,
-    /// The IP addresses themselves.
+    /// IP addresses in text form, without a prefix length.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
     /// Whether the VIM chose the addresses.
@@ -243,13 +243,13 @@ pub struct IpAddressesInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfExtCpInfo {
-    /// Identifier within the instance.
+    /// Identifier, unique within the VNF instance.
     pub id: String,
     /// Name of the CPD in the VNFD.
     pub cpd_id: String,
     /// Key of its configuration in the request.
     pub cp_config_id: String,
-    /// Addresses (mandatory).
+    /// Addresses of the connection point; mandatory in SOL003.
     #[serde(default)]
     pub cp_protocol_info: Vec<CpProtocolInfo>,
     /// `id` of the external link port it is attached to.
@@ -263,7 +263,7 @@ pub struct VnfExtCpInfo {
     pub associated_vnfc_cp_id: Option<String>,
 }
 
-/// `ExtVirtualLinkInfo` (5.5.3.2).
+/// `ExtVirtualLinkInfo` (5.5.3.2): an external network and our ports on it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtVirtualLinkInfo {
@@ -294,7 +294,7 @@ pub struct ExtManagedVirtualLinkInfo {
     pub vnf_link_ports: Vec<VnfLinkPortInfo>,
 }
 
-/// `ExtLinkPortInfo` (5.5.3.8).
+/// `ExtLinkPortInfo` (5.5.3.8): a port of ours on an external virtual link.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtLinkPortInfo {
@@ -311,7 +311,7 @@ pub struct ExtLinkPortInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfVirtualLinkResourceInfo {
-    /// Identifier within the instance.
+    /// Identifier, unique within the VNF instance.
     pub id: String,
     /// Name of the `VnfVirtualLink` node.
     pub vnf_virtual_link_desc_id: String,
@@ -328,27 +328,27 @@ pub struct VnfVirtualLinkResourceInfo {
     pub metadata: KeyValuePairs,
 }
 
-/// `VnfLinkPortInfo` (5.5.3.11).
+/// `VnfLinkPortInfo` (5.5.3.11): a port on an internal virtual link.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfLinkPortInfo {
-    /// Identifier within the instance.
+    /// Identifier, unique within the VNF instance.
     pub id: String,
     /// Handle of the port on the VIM.
     pub resource_handle: ResourceHandle,
     /// `id` of the CP on the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cp_instance_id: Option<String>,
-    /// `VNFC_CP` or `EXT_CP`.
+    /// `VNFC_CP` or `EXT_CP`: the kind of connection point that the port serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cp_instance_type: Option<String>,
 }
 
-/// `VirtualStorageResourceInfo` (5.5.3.7): a volume.
+/// `VirtualStorageResourceInfo` (5.5.3.7): a volume of a VNFC.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VirtualStorageResourceInfo {
-    /// Identifier within the instance.
+    /// Identifier, unique within the VNF instance.
     pub id: String,
     /// Name of the storage node in the VNFD.
     pub virtual_storage_desc_id: String,
@@ -366,7 +366,7 @@ pub struct VirtualStorageResourceInfo {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtVirtualLinkData {
-    /// Assigned by the client.
+    /// Identifier of the link, assigned by the client.
     pub id: String,
     /// Key of the VIM in `vimConnectionInfo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -384,7 +384,7 @@ pub struct ExtVirtualLinkData {
     pub ext_link_ports: Vec<ExtLinkPortData>,
 }
 
-/// `ExtLinkPortData` (4.4.1.15).
+/// `ExtLinkPortData` (4.4.1.15): an existing port to use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtLinkPortData {
@@ -394,7 +394,7 @@ pub struct ExtLinkPortData {
     pub resource_handle: ResourceHandle,
 }
 
-/// `VnfExtCpData` (4.4.1.10).
+/// `VnfExtCpData` (4.4.1.10): how one external connection point of the VNFD is connected.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfExtCpData {
@@ -405,7 +405,7 @@ pub struct VnfExtCpData {
     pub cp_config: BTreeMap<String, Option<VnfExtCpConfig>>,
 }
 
-/// `VnfExtCpConfig` (4.4.1.10a).
+/// `VnfExtCpConfig` (4.4.1.10a): port or addresses of one connection point instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfExtCpConfig {
@@ -423,18 +423,18 @@ pub struct VnfExtCpConfig {
     pub cp_protocol_data: Vec<CpProtocolData>,
 }
 
-/// `CpProtocolData` (4.4.1.10b).
+/// `CpProtocolData` (4.4.1.10b): addresses that a connection point shall get.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CpProtocolData {
-    /// Always `IP_OVER_ETHERNET`.
+    /// Always `IP_OVER_ETHERNET`, the only protocol that SOL003 defines.
     pub layer_protocol: String,
     /// MAC and IP addresses to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_over_ethernet: Option<IpOverEthernetAddressData>,
 }
 
-/// `IpOverEthernetAddressData` (4.4.1.10c).
+/// `IpOverEthernetAddressData` (4.4.1.10c): MAC and IP addresses to assign.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IpOverEthernetAddressData {
@@ -450,16 +450,16 @@ pub struct IpOverEthernetAddressData {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IpAddressesData {
-    /// `IPV4` or `IPV6`.
+    /// `IPV4` or `IPV6`, for all addresses of the entry.
     #[serde(rename = "type")]
     pub type_: String,
-    /// Fixed addresses to use.
+    /// Fixed IP addresses to use, in text form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fixed_addresses: Vec<String>,
     /// Number of addresses for the VIM to choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_dynamic_addresses: Option<u32>,
-    /// `{minAddress, maxAddress}`.
+    /// `{minAddress, maxAddress}`: the range to choose an address from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_range: Option<serde_json::Value>,
     /// Id of the subnet on the VIM.

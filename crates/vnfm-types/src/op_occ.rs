@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ChangeType {
-    /// Created by the operation.
+    /// The operation created the resource.
     Added,
-    /// Deleted by the operation.
+    /// The operation deleted the resource.
     Removed,
     /// Changed or replaced by the operation.
     Modified,
@@ -32,12 +32,12 @@ pub enum ChangeType {
 pub struct VnfLcmOpOcc {
     /// Unique within this VNFM; a UUID.
     pub id: String,
-    /// Current state, see [`LcmOperationState`].
+    /// Current state; [`LcmOperationState`] shows the transitions.
     pub operation_state: LcmOperationState,
     /// When it entered that state.
     #[serde(serialize_with = "crate::time::micros")]
     pub state_entered_time: Timestamp,
-    /// When it was accepted.
+    /// When the request was accepted, UTC.
     #[serde(serialize_with = "crate::time::micros")]
     pub start_time: Timestamp,
     /// `id` of the VNF instance.
@@ -49,7 +49,7 @@ pub struct VnfLcmOpOcc {
     pub operation: LcmOperationType,
     /// True if the VNFM began it by itself.
     pub is_automatic_invocation: bool,
-    /// The request, without secrets.
+    /// The body of the request, without its secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_params: Option<serde_json::Value>,
     /// True from the acceptance of a cancel to its effect.
@@ -78,12 +78,12 @@ pub struct VnfLcmOpOcc {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfLcmOpOccLinks {
-    /// URI of this occurrence.
+    /// URI of this occurrence in the API.
     #[serde(rename = "self")]
     pub this: Link,
     /// URI of the VNF instance.
     pub vnf_instance: Link,
-    /// URI of the grant.
+    /// URI of the grant at the NFVO, if one was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<Link>,
     /// Present while it can be cancelled.
@@ -116,7 +116,7 @@ pub struct VnfInfoModifications {
     /// New or changed metadata members.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
-    /// New or changed extensions.
+    /// Extensions that the operation set or changed.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub extensions: KeyValuePairs,
     /// New or changed VIM connections, without `accessInfo`.
@@ -124,7 +124,7 @@ pub struct VnfInfoModifications {
     pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
 }
 
-/// `resourceChanges` of [`VnfLcmOpOcc`].
+/// `resourceChanges` of [`VnfLcmOpOcc`]: what the operation did on the VIM.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceChanges {
@@ -142,7 +142,7 @@ pub struct ResourceChanges {
     pub affected_virtual_storages: Vec<AffectedVirtualStorage>,
 }
 
-/// `AffectedVnfc` (5.5.3.13).
+/// `AffectedVnfc` (5.5.3.13): a VNFC that the operation changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AffectedVnfc {
@@ -150,7 +150,7 @@ pub struct AffectedVnfc {
     pub id: String,
     /// Name of the VDU in the VNFD.
     pub vdu_id: String,
-    /// Added, removed or modified.
+    /// Whether the VNFC was added, removed or modified.
     pub change_type: ChangeType,
     /// Handle of the server or pod.
     pub compute_resource: ResourceHandle,
@@ -168,7 +168,7 @@ pub struct AffectedVnfc {
     pub metadata: KeyValuePairs,
 }
 
-/// `AffectedVirtualLink` (5.5.3.14).
+/// `AffectedVirtualLink` (5.5.3.14): an internal network that the operation changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AffectedVirtualLink {
@@ -185,7 +185,7 @@ pub struct AffectedVirtualLink {
     pub vnf_link_port_ids: Vec<String>,
 }
 
-/// `AffectedExtLinkPort` (5.5.3.14a).
+/// `AffectedExtLinkPort` (5.5.3.14a): an external port that the operation changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AffectedExtLinkPort {
@@ -199,7 +199,7 @@ pub struct AffectedExtLinkPort {
     pub resource_handle: ResourceHandle,
 }
 
-/// `AffectedVirtualStorage` (5.5.3.15).
+/// `AffectedVirtualStorage` (5.5.3.15): a volume that the operation changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AffectedVirtualStorage {
@@ -207,7 +207,7 @@ pub struct AffectedVirtualStorage {
     pub id: String,
     /// Name of the storage node in the VNFD.
     pub virtual_storage_desc_id: String,
-    /// Added, removed or modified.
+    /// Whether the volume was added, removed or modified.
     pub change_type: ChangeType,
     /// Handle of the volume on the VIM.
     pub storage_resource: ResourceHandle,

@@ -15,23 +15,23 @@ pub enum PackageSecurityOption {
     Option2,
 }
 
-/// `PackageOnboardingStateType`.
+/// `PackageOnboardingStateType`: how far the onboarding of a package is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PackageOnboardingState {
     /// The record exists, but no content was uploaded.
     Created,
-    /// Content is being received.
+    /// Content is being received or downloaded.
     Uploading,
     /// Content is being parsed and verified.
     Processing,
     /// The package can be used.
     Onboarded,
-    /// Rejected; see `onboardingFailureDetails`.
+    /// The content was rejected; see `onboardingFailureDetails`.
     Error,
 }
 
-/// `PackageOperationalStateType`.
+/// `PackageOperationalStateType`: set by clients to stop new instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PackageOperationalState {
@@ -64,7 +64,7 @@ impl PackageOperationalState {
     }
 }
 
-/// `PackageUsageStateType`.
+/// `PackageUsageStateType`: a package in use cannot be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum PackageUsageState {
@@ -74,12 +74,12 @@ pub enum PackageUsageState {
     NotInUse,
 }
 
-/// `Checksum` (SOL003 10.5.3.3).
+/// `Checksum` (SOL003 10.5.3.3): the hash of a file or package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checksum {
     /// Name of the hash function, such as `SHA-256`.
     pub algorithm: String,
-    /// In lower-case hexadecimal digits.
+    /// The hash in lower-case hexadecimal digits.
     pub hash: String,
 }
 
@@ -122,7 +122,7 @@ pub struct VnfPkgInfo {
     /// Files other than descriptor, manifest, signatures and images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub additional_artifacts: Vec<VnfPackageArtifactInfo>,
-    /// Progress of onboarding.
+    /// How far onboarding is; only `ONBOARDED` packages can be used.
     pub onboarding_state: PackageOnboardingState,
     /// Whether new instances may be created from it.
     pub operational_state: PackageOperationalState,
@@ -145,17 +145,17 @@ pub struct VnfPkgInfo {
     pub links: Option<VnfPkgInfoLinks>,
 }
 
-/// `VnfPackageSoftwareImageInfo` (SOL005 9.5.3.2).
+/// `VnfPackageSoftwareImageInfo` (SOL005 9.5.3.2): an image that the VNFD declares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfPackageSoftwareImageInfo {
     /// The VNFD node that uses it, or its tag.
     pub id: String,
-    /// Name of the image.
+    /// Name of the image, from the VNFD.
     pub name: String,
-    /// Who publishes the image.
+    /// Who publishes the image, from the VNFD.
     pub provider: String,
-    /// Version of the image.
+    /// Version of the image, from the VNFD.
     pub version: String,
     /// Checksum of the image file.
     pub checksum: Checksum,
@@ -182,7 +182,7 @@ pub struct VnfPackageSoftwareImageInfo {
     pub image_uri: Option<String>,
 }
 
-/// `VnfPackageArtifactInfo` (SOL005 9.5.3.3).
+/// `VnfPackageArtifactInfo` (SOL005 9.5.3.3): a file of the package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfPackageArtifactInfo {
@@ -261,7 +261,7 @@ pub struct UploadVnfPackageFromUriRequest {
     /// User name as in V2.4.1.
     #[serde(default)]
     pub user_name: Option<String>,
-    /// Password as in V2.4.1.
+    /// Password as in V2.4.1, next to `userName`.
     #[serde(default)]
     pub password: Option<Secret>,
 }
@@ -282,7 +282,7 @@ pub enum UploadAuthType {
 pub struct UploadBasic {
     /// User name of the VNFM.
     pub user_name: String,
-    /// Password of that user.
+    /// Password of that user; `Debug` does not print it.
     pub password: Secret,
 }
 
@@ -292,17 +292,17 @@ pub struct UploadBasic {
 pub struct UploadClientCredentials {
     /// Client id of the VNFM.
     pub client_id: String,
-    /// Secret of that client.
+    /// Client secret of that client; `Debug` does not print it.
     pub client_password: Secret,
     /// URI of the token endpoint.
     pub token_endpoint: String,
 }
 
-/// `_links` of [`VnfPkgInfo`].
+/// `_links` of [`VnfPkgInfo`]: where the package and its parts are read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VnfPkgInfoLinks {
-    /// URI of this package.
+    /// URI of this package in the API.
     #[serde(rename = "self")]
     pub this: Link,
     /// URI of the VNFD; 409 until the package is onboarded.

@@ -12,8 +12,8 @@
 //! remoteFiles: false              # a Base HOT fetches nothing by URL
 //! impersonate: system:serviceaccount:tenants:{tenant}
 //! ```
-//! An absent member sets no limit. For a tenant that uses another tenant's shared VIM, absent members are those of
-//! [`VimPolicy::for_borrowers`].
+//! An absent member sets no limit. For a tenant that uses another tenant's shared VIM, absent
+//! members are those of [`VimPolicy::for_borrowers`].
 
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,7 @@ pub struct VimPolicy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Selection {
-    /// Allowed entries; absent: everything.
+    /// Allowed entries; if absent, everything is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Vec<String>>,
     /// Entries that are never allowed.
@@ -81,7 +81,7 @@ pub struct InstanceLimits {
     /// Maximum pods, by the replicas of the workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<u64>,
-    /// Maximum OpenStack servers.
+    /// Maximum number of OpenStack servers per instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<u64>,
 }
@@ -90,9 +90,9 @@ pub struct InstanceLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PodSecurity {
-    /// Any privileges.
+    /// The unrestricted level: any privileges are allowed.
     Privileged,
-    /// No known privilege escalations.
+    /// The level that prevents known privilege escalations.
     Baseline,
 }
 

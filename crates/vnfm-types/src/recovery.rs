@@ -28,7 +28,7 @@ pub struct ComparedInstance {
     pub vnf_instance_name: Option<String>,
     /// State according to the database.
     pub instantiation_state: InstantiationState,
-    /// Result of the comparison.
+    /// What the comparison with the VIMs found.
     pub found: ComparisonResult,
 }
 

@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// `CreateVnfRequest` (5.5.2.3).
+/// `CreateVnfRequest` (5.5.2.3): creates a record, but no resources.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateVnfRequest {
     /// `descriptor_id` of an onboarded VNFD.
     pub vnfd_id: String,
-    /// Instance name, for people.
+    /// Display name of the instance; need not be unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_name: Option<String>,
-    /// Description, for people.
+    /// Free text for people, not interpreted by the VNFM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_description: Option<String>,
     /// Initial metadata, in free form.
@@ -77,7 +77,7 @@ pub enum TerminationType {
     Graceful,
 }
 
-/// `TerminateVnfRequest` (5.5.2.8).
+/// `TerminateVnfRequest` (5.5.2.8): how to delete the resources of an instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TerminateVnfRequest {

@@ -10,7 +10,7 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a secret text.
+    /// Wraps a text that must not be printed.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -88,7 +88,7 @@ static NOTHING: Type = Type {
     attributes: &[],
 };
 
-/// A structured data type.
+/// A structured data type of the standard.
 #[derive(Debug)]
 pub struct Type {
     /// Name in the standard; for an anonymous structure, that of the attribute.
@@ -186,12 +186,12 @@ impl Attribute {
     }
 }
 
-/// Multiplicity of an attribute.
+/// Multiplicity of an attribute, as its JSON form shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Many {
-    /// A single value.
+    /// A single value, not in an array.
     One,
-    /// A list of values.
+    /// A JSON array of values, in order.
     List,
     /// A map of values by key.
     Map,
@@ -202,21 +202,21 @@ pub enum Many {
 pub enum Shape {
     /// Strings, including identifiers and enumeration members.
     Text,
-    /// A JSON number.
+    /// A JSON number; compared by value, not as text.
     Number,
-    /// A boolean.
+    /// A boolean: `true` or `false` in JSON.
     Truth,
-    /// A timestamp, RFC 3339.
+    /// A timestamp as text, RFC 3339.
     Time,
     /// The key of an entry, if a stored map is shown as a list.
     Key,
-    /// A nested structure.
+    /// A nested structure with attributes of its own.
     Structure(&'static Type),
-    /// Any JSON (`KeyValuePairs`).
+    /// Any JSON (`KeyValuePairs`), whose members no type describes.
     Free,
     /// `_links`: added when the resource is served.
     Links,
-    /// A secret; never shown.
+    /// A secret, which is never part of a response.
     Hidden,
 }
 

@@ -1,7 +1,7 @@
 //! States of an operation occurrence (SOL003 5.6.2.2) and the table of legal transitions.
 //!
-//! An operation begins in STARTING, except `MODIFY_INFO`, which needs no grant and begins in PROCESSING
-//! ([`LcmOperationType::initial_state`]).
+//! An operation begins in STARTING, except `MODIFY_INFO`, which needs no grant
+//! and begins in PROCESSING ([`LcmOperationType::initial_state`]).
 //!
 //! ```text
 //! STARTING ──► PROCESSING ──► COMPLETED
@@ -16,13 +16,13 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// `LcmOperationStateType`.
+/// `LcmOperationStateType`: the states of the diagram above.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum LcmOperationState {
     /// Preparation: queries the VIM and the NFVO; nothing is changed.
     Starting,
-    /// Resources are being changed.
+    /// Steps change resources or call hooks.
     Processing,
     /// Done: resources and record agree.
     Completed,
@@ -95,33 +95,33 @@ impl fmt::Display for LcmOperationState {
     }
 }
 
-/// `LcmOperationType` (SOL003 5.5.4.5).
+/// `LcmOperationType` (SOL003 5.5.4.5); each operation is named after the task in its URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum LcmOperationType {
-    /// `instantiate`
+    /// `instantiate`: creates the resources of an instance.
     Instantiate,
-    /// `scale`
+    /// `scale`: changes the level of one aspect.
     Scale,
-    /// `scale_to_level`
+    /// `scale_to_level`: changes the levels of several aspects.
     ScaleToLevel,
-    /// `change_flavour`
+    /// `change_flavour`: changes to another deployment flavour.
     ChangeFlavour,
-    /// `terminate`
+    /// `terminate`: deletes the resources of an instance.
     Terminate,
-    /// `heal`
+    /// `heal`: repairs or replaces VNFCs.
     Heal,
-    /// `operate`
+    /// `operate`: starts or stops VNFCs.
     Operate,
-    /// `change_ext_conn`
+    /// `change_ext_conn`: changes the external connectivity.
     ChangeExtConn,
     /// PATCH of the VNF instance.
     ModifyInfo,
-    /// `create_snapshot`
+    /// `create_snapshot`: stores the state of an instance.
     CreateSnapshot,
-    /// `revert_to_snapshot`
+    /// `revert_to_snapshot`: restores a stored state.
     RevertToSnapshot,
-    /// `change_vnfpkg`
+    /// `change_vnfpkg`: changes to another VNF package.
     ChangeVnfpkg,
 }
 
@@ -160,7 +160,7 @@ impl fmt::Display for LcmOperationType {
     }
 }
 
-/// `CancelModeType` (SOL003 5.5.4.6).
+/// `CancelModeType` (SOL003 5.5.4.6): what happens to the running step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum CancelMode {

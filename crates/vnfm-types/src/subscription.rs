@@ -3,7 +3,7 @@
 use crate::{LcmOperationState, LcmOperationType, Link, Secret};
 use serde::{Deserialize, Serialize};
 
-/// `notificationType` of lifecycle notifications.
+/// `notificationType` of lifecycle notifications: the type names of SOL003.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LifecycleNotification {
     /// An operation entered a state.
@@ -25,7 +25,7 @@ pub enum LcmOpOccNotificationVerbosity {
     Short,
 }
 
-/// `LccnSubscriptionRequest` (5.5.2.15).
+/// `LccnSubscriptionRequest` (5.5.2.15): which notifications go to which URI.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LccnSubscriptionRequest {
@@ -60,10 +60,10 @@ pub struct LccnSubscription {
     pub links: Option<LccnSubscriptionLinks>,
 }
 
-/// `_links` of [`LccnSubscription`].
+/// `_links` of [`LccnSubscription`]: its own URI.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LccnSubscriptionLinks {
-    /// URI of this subscription.
+    /// URI of this subscription in the API.
     #[serde(rename = "self")]
     pub this: Link,
 }
@@ -72,7 +72,7 @@ pub struct LccnSubscriptionLinks {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct LifecycleChangeNotificationsFilter {
-    /// Matches the VNF instance.
+    /// Matches the instance that the notification is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnf_instance_subscription_filter: Option<VnfInstanceSubscriptionFilter>,
     /// Matches the type of the notification.
@@ -86,20 +86,20 @@ pub struct LifecycleChangeNotificationsFilter {
     pub operation_states: Vec<LcmOperationState>,
 }
 
-/// `VnfInstanceSubscriptionFilter` (4.4.1.5).
+/// `VnfInstanceSubscriptionFilter` (4.4.1.5): which instances a subscription covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct VnfInstanceSubscriptionFilter {
-    /// `vnfdId` of the instance.
+    /// Matches the `vnfdId` of the instance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vnfd_ids: Vec<String>,
     /// Provider, product and versions of the instance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vnf_products_from_providers: Vec<VnfProductsFromProvider>,
-    /// `id` of the instance.
+    /// Matches the `id` of the instance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vnf_instance_ids: Vec<String>,
-    /// `vnfInstanceName` of the instance.
+    /// Matches the `vnfInstanceName` of the instance.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vnf_instance_names: Vec<String>,
 }
@@ -108,9 +108,9 @@ pub struct VnfInstanceSubscriptionFilter {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VnfProductsFromProvider {
-    /// `vnfProvider` of the VNFD.
+    /// Matches the `vnfProvider` of the VNFD.
     pub vnf_provider: String,
-    /// Products of this provider.
+    /// Products of this provider; empty: all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vnf_products: Vec<VnfProduct>,
 }
@@ -119,9 +119,9 @@ pub struct VnfProductsFromProvider {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VnfProduct {
-    /// `vnfProductName` of the VNFD.
+    /// Matches the `vnfProductName` of the VNFD.
     pub vnf_product_name: String,
-    /// Versions of this product.
+    /// Versions of this product; empty: all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<VnfVersions>,
 }
@@ -130,7 +130,7 @@ pub struct VnfProduct {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct VnfVersions {
-    /// `vnfSoftwareVersion` of the VNFD.
+    /// Matches the `vnfSoftwareVersion` of the VNFD.
     pub vnf_software_version: String,
     /// Versions of the VNFD itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -143,10 +143,10 @@ pub struct VnfVersions {
 pub struct SubscriptionAuthentication {
     /// Login methods that the subscriber accepts.
     pub auth_type: Vec<AuthType>,
-    /// Required for [`AuthType::Basic`].
+    /// User and password; required for [`AuthType::Basic`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params_basic: Option<ParamsBasic>,
-    /// Required for [`AuthType::Oauth2ClientCredentials`].
+    /// Client and token endpoint; required for [`AuthType::Oauth2ClientCredentials`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params_oauth2_client_credentials: Option<ParamsOauth2ClientCredentials>,
 }
@@ -160,27 +160,27 @@ pub enum AuthType {
     /// Bearer token from a token endpoint.
     #[serde(rename = "OAUTH2_CLIENT_CREDENTIALS")]
     Oauth2ClientCredentials,
-    /// Our TLS client certificate.
+    /// The TLS client certificate of the VNFM.
     TlsCert,
 }
 
-/// `paramsBasic`.
+/// `paramsBasic`: user and password for HTTP basic authentication.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ParamsBasic {
     /// User name of the VNFM.
     pub user_name: String,
-    /// Password of that user.
+    /// Password of that user; no response contains it.
     pub password: Secret,
 }
 
-/// `paramsOauth2ClientCredentials`.
+/// `paramsOauth2ClientCredentials`: the client and where it gets its tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ParamsOauth2ClientCredentials {
     /// Client id of the VNFM.
     pub client_id: String,
-    /// Secret of that client.
+    /// Client secret of that client; no response contains it.
     pub client_password: Secret,
     /// URI of the token endpoint.
     pub token_endpoint: String,

@@ -1,4 +1,4 @@
-//! Serialization of timestamps.
+//! Timestamps in JSON: RFC 3339 in UTC, with at most six fractional digits.
 
 use jiff::Timestamp;
 use serde::{Serialize as _, Serializer};

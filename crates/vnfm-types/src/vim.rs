@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Registered vimType of OpenStack.
+/// The vimType of OpenStack in the registry of ETSI NFV.
 pub const OPENSTACK: &str = "ETSINFV.OPENSTACK_KEYSTONE.V_3";
-/// Registered vimType of Kubernetes.
+/// The vimType of Kubernetes in the registry of ETSI NFV.
 pub const KUBERNETES: &str = "ETSINFV.KUBERNETES.V_1";
-/// Registered vimType of Helm.
+/// The vimType of Helm in the registry of ETSI NFV.
 pub const HELM: &str = "ETSINFV.HELM.V_3";
 
 /// `VimConnectionInfo`. In a request, `vimId` alone names a registered VIM.
@@ -20,7 +20,7 @@ pub const HELM: &str = "ETSINFV.HELM.V_3";
 /// ssl_ca_cert}`, `accessInfo {bearer_token | client_certificate + client_key}`,
 /// `extra {namespace, ssl_ca_cert_hash}`; `certificate_key` is a secret and belongs in `accessInfo`.
 ///
-/// `Debug` hides `accessInfo`.
+/// `Debug` prints neither `accessInfo` nor `extra`.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VimConnectionInfo {
@@ -57,7 +57,7 @@ impl fmt::Debug for VimConnectionInfo {
 pub struct Vim {
     /// A UUID; `UUIDv5(instance id, name)` if a hook registered it.
     pub id: String,
-    /// Unique per tenant.
+    /// Display name, unique per tenant.
     pub name: String,
     /// Its type in the registered spelling.
     pub vim_type: String,
@@ -92,7 +92,7 @@ pub struct Vim {
         skip_serializing_if = "Option::is_none"
     )]
     pub secret_uuid: Option<String>,
-    /// Time of registration, UTC.
+    /// Time at which it was registered, UTC.
     pub created_at: Timestamp,
     /// Time of the last change, UTC.
     pub updated_at: Timestamp,

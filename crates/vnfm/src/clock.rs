@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use std::time::Duration;
 use vnfm_core::ports::Clock;
 
-/// The system clock.
+/// The system clock, and timers of tokio.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -65,8 +65,8 @@
 //! # Guarantees
 //!
 //! * **The runtime is yours.** The engine starts no task or thread. An accepted operation is driven where
-//!   [`Engine::drive`] is awaited; dropping that future is equivalent to a crash, and [`Engine::resume_all`] continues from
-//!   the journal.
+//!   [`Engine::drive`] is awaited; dropping that future is equivalent to a crash, and
+//!   [`Engine::resume_all`] continues from the journal.
 //! * **So is the process.** The engine sets no global state, subscriber, panic hook, signal handler or TLS default, and does
 //!   not read environment or working directory. Two engines in one process share nothing. With `openstack`, `kubernetes`
 //!   or `hosts`, install a rustls provider (`aws_lc_rs`) first.

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use vnfm_plugin_sdk::prelude::*;
 
-/// The plugin's configuration.
+/// The configuration, which decides how `create` fails.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Config {
-    /// `refuse`, `panic` or `abort`.
+    /// `refuse`, `panic` or `abort`; it succeeds if absent.
     create: Option<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct Pipe {
     path: String,
 }
 
-/// The parameters of `instantiate_start`.
+/// The parameters of `instantiate_start`, which fails as they say.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct Wrong {
     /// How it misbehaves; it panics if absent. [`worse`] lists further ways.
@@ -37,7 +37,7 @@ pub struct Wrong {
     path: Option<String>,
 }
 
-/// The driver.
+/// A driver whose hooks misbehave on request.
 pub struct Misbehaving;
 
 impl MgmtDriver for Misbehaving {

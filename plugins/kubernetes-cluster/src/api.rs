@@ -12,7 +12,7 @@ use vnfm_plugin_sdk::{ErrorKind, HttpRequest};
 /// How often in a row a call may fail, and the interval between attempts.
 const MAX_FAILURES: u32 = 40;
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout of one call.
+/// Timeout of one call to the API server.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// The standard taint of a node that is off; lets controllers delete its pods and detach its volumes.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -64,7 +64,7 @@ impl Response {
 /// The result of an eviction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Eviction {
-    /// The pod is terminating.
+    /// The API server accepted it: the pod is terminating.
     Accepted,
     /// The pod does not exist.
     Missing,
@@ -136,7 +136,7 @@ impl ClusterNode {
 pub(crate) struct Pod(Value);
 
 impl Pod {
-    /// `NAMESPACE/NAME`.
+    /// Name in messages: `NAMESPACE/NAME`.
     pub(crate) fn name(&self) -> String {
         let at = |name: &str| {
             self.0["metadata"][name]
@@ -272,7 +272,7 @@ impl Api<'_> {
         Ok(self.list(&path).await?.into_iter().map(Pod).collect())
     }
 
-    /// Makes the node unschedulable.
+    /// Makes the node unschedulable; its pods keep running.
     pub(crate) async fn cordon(&self, node: &ClusterNode) -> Result<(), DriverError> {
         if !node.takes_pods() {
             return Ok(());

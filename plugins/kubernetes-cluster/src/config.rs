@@ -1,5 +1,5 @@
-//! The files for the hosts: kubeadm's configuration, proxies, the service account. Secrets are only in these files, never
-//! on a command line.
+//! The files for the hosts: kubeadm's configuration, proxies, the service account. Secrets are only in these files,
+//! never on a command line.
 
 use crate::plan::{API_PORT, Node, Plan};
 use base64::Engine as _;

@@ -28,7 +28,7 @@ const TERMINATING: &str = "it is terminating";
 /// Maximum number of pods that an error names.
 const MAX_NAMED: usize = 8;
 
-/// How nodes are drained.
+/// How long and how forcefully nodes are drained.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DrainOptions {
     timeout: Duration,
@@ -59,7 +59,7 @@ type Remaining = Vec<(Pod, String)>;
 /// How the pods are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// By evictions.
+    /// By evictions, which respect disruption budgets.
     Evicting,
     /// By the cluster's garbage collection, because the node is off.
     NodeOff,

@@ -40,8 +40,8 @@ const MAX_INTERVAL: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 ///
-/// `cluster-loss` for the control plane, unless accepted; if a node cannot be drained, in which case all nodes are
-/// uncordoned again.
+/// `cluster-loss` for the control plane, unless accepted; if a node cannot be drained, in which case
+/// all nodes are uncordoned again.
 pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
     let mut plan = plan(cx, request).await?;
     let heal_target = heal_target(request)?;

@@ -345,9 +345,9 @@ impl<'a> Installer<'a> {
 enum EarlierAttempt {
     /// Not started, or reset; with the facts about the host.
     NotStarted(Facts),
-    /// Complete before this attempt.
+    /// It was complete before this attempt.
     AlreadyDone,
-    /// Completed while we waited.
+    /// It completed while we waited for it.
     JustFinished,
 }
 

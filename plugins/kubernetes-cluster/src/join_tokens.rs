@@ -30,8 +30,8 @@ impl Installer<'_> {
         control_plane(master, tokens).await
     }
 
-    /// Creates a bootstrap token. It is stored before it becomes valid, so that a later attempt deletes it even after a
-    /// crash.
+    /// Creates a bootstrap token. It is stored before it becomes valid, so that a later attempt deletes
+    /// it even after a crash.
     pub(crate) async fn add_token(
         &self,
         master: &Machine<'_>,
@@ -91,8 +91,8 @@ pub(crate) fn token_secret_name(token: &Secret) -> Option<String> {
     Some(format!("bootstrap-token-{id}"))
 }
 
-/// Deletes secrets in `kube-system`. A missing secret is fine: tokens expire, and a control plane that was reset never
-/// had the earlier ones.
+/// Deletes secrets in `kube-system`. A missing secret is fine: tokens expire, and a control plane that was reset
+/// never had the earlier ones.
 pub(crate) async fn delete_secrets(
     master: &Machine<'_>,
     names: &[String],

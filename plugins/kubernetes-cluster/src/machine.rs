@@ -30,13 +30,13 @@ const MAX_UNREACHABLE: u32 = 30;
 /// The pause before such a host is tried again.
 const UNREACHABLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// State of a step.
+/// State of a step on a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepState {
     /// It was never started, or the host was rebooted since.
     Absent,
     Running,
-    /// It was killed.
+    /// It was killed, and left no exit code.
     Lost,
     /// It exited with this code.
     Done(i32),
@@ -60,7 +60,7 @@ impl Facts {
         self.0.get(name).map_or("", String::as_str)
     }
 
-    /// Whether `name` is `yes`.
+    /// Whether the fact `name` has the value `yes`.
     pub(crate) fn is(&self, name: &str) -> bool {
         self.value(name) == "yes"
     }

@@ -50,9 +50,9 @@ pub struct Installation {
     pub script_path: Option<String>,
     /// Name of the VIM; `kubernetes_vim_<instance id>` if absent.
     pub vim_name: Option<String>,
-    /// The control-plane node.
+    /// The node that runs the control plane.
     pub master_node: MasterNode,
-    /// The workers.
+    /// The nodes that run workloads.
     pub worker_node: WorkerNode,
     /// HTTP proxies that the hosts use.
     #[serde(default)]
@@ -63,15 +63,15 @@ pub struct Installation {
     pub cni_manifest: Option<String>,
     /// Folder of the package with image archives (`*.tar`) for every host.
     pub images_path: Option<String>,
-    /// Folder of the package with Debian archives, for hosts that lack Kubernetes and have no repository;
-    /// `Files/kubernetes/packages` if absent.
+    /// Folder of the package with Debian archives, for hosts that lack Kubernetes and have
+    /// no repository; `Files/kubernetes/packages` if absent.
     pub packages: Option<String>,
     /// Unknown members; they cause a warning and have no effect.
     #[serde(flatten)]
     pub other: Object,
 }
 
-/// The control-plane node.
+/// The node that runs the control plane, and how to log in.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("anyOf" = [{"required": ["password"]}, {"required": ["private_key"]}]))]
 pub struct MasterNode {
@@ -102,7 +102,7 @@ pub struct MasterNode {
     pub other: Object,
 }
 
-/// The workers.
+/// The nodes that run workloads, and how to log in.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("anyOf" = [{"required": ["password"]}, {"required": ["private_key"]}]))]
 pub struct WorkerNode {

@@ -15,13 +15,13 @@ const IGNORED_PARAMETERS: &[&str] = &["aspect_id"];
 /// A server and its node.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
-    /// Id of its VNFC.
+    /// Id of the server's VNFC.
     pub(crate) vnfc: String,
-    /// Id of its VDU.
+    /// Id of the VNFC's VDU.
     pub(crate) vdu: String,
     /// Name of its node in the cluster.
     pub(crate) name: String,
-    /// How to log in.
+    /// How to log in to the server.
     pub(crate) ssh: SshTarget,
     /// Address of its node in the cluster.
     pub(crate) address: String,
@@ -39,7 +39,7 @@ impl Node {
     }
 }
 
-/// The target cluster.
+/// The cluster to install, derived from request and inventory.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) instance: String,
@@ -53,7 +53,7 @@ pub(crate) struct Plan {
     /// Address of the API server for outside clients.
     pub(crate) external_address: String,
     pub(crate) proxy: Proxy,
-    /// Paths in the package.
+    /// Paths in the package: this manifest, `images` and `packages`.
     pub(crate) cni: Option<String>,
     pub(crate) images: Vec<String>,
     pub(crate) packages: Vec<String>,

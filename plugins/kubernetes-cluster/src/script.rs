@@ -107,7 +107,7 @@ pub(crate) async fn install(
 ///
 /// # Errors
 ///
-/// As [`install`].
+/// Those of [`install`], for the one worker.
 pub(crate) async fn join(
     worker: &Machine<'_>,
     path: &str,

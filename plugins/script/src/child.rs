@@ -1,5 +1,5 @@
-//! The process of a script: collects its output, logs its standard error, and kills it if the operation is cancelled or
-//! the hook is dropped.
+//! The process of a script: collects its output, logs its standard error, and kills it if the operation is cancelled
+//! or the hook is dropped.
 //!
 //! Deadline and limits are those of the hook's process. A script cannot leave its process group, so whatever it leaves
 //! running ends with the hook.
@@ -30,7 +30,7 @@ const GRACE_INTERVALS: u32 = 10;
 /// How long to read the output of a script that has ended: processes it left running may hold the pipe open.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A running script.
+/// A script that is running, and its output so far.
 pub(crate) struct Child {
     cx: HookContext,
     process: Process,
@@ -67,7 +67,7 @@ impl<T: Default + Send + 'static> OutputReader<T> {
     }
 }
 
-/// How a script ended.
+/// How a script ended, and what it wrote.
 pub(crate) struct End {
     pub(crate) status: ExitStatus,
     pub(crate) output: Vec<u8>,
@@ -98,7 +98,7 @@ impl Process {
 }
 
 impl Child {
-    /// Starts the script.
+    /// Starts the script in a process of its own.
     pub(crate) fn spawn(command: &mut Command, cx: &HookContext) -> io::Result<Self> {
         let command = command
             .stdout(Stdio::piped())
@@ -143,7 +143,7 @@ impl Child {
         })
     }
 
-    /// Waits for its end.
+    /// Waits until the script has ended.
     ///
     /// # Errors
     ///

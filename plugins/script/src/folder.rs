@@ -72,7 +72,7 @@ impl Folder {
         std::fs::write(path, content)
     }
 
-    /// Unpacks the package's files.
+    /// Writes the files of the package below the folder.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl Folder {
     }
 }
 
-/// The response of `artifact.list`.
+/// The response of the host service `artifact.list`.
 #[derive(serde::Deserialize)]
 struct ArtifactList {
     paths: Vec<String>,

@@ -67,7 +67,7 @@ impl Default for Config {
     }
 }
 
-/// The driver.
+/// The driver that runs a package's script as its hook.
 #[derive(Debug)]
 pub struct Script {
     config: Config,

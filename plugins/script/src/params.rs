@@ -37,7 +37,7 @@ struct KnownParams {
 pub(crate) struct Login {
     /// The user to log in as.
     pub(crate) username: Option<String>,
-    /// The user's password.
+    /// Password of that user, if it logs in with one.
     pub(crate) password: Option<Secret>,
     /// The user's private key in PEM format.
     pub(crate) private_key: Option<Secret>,
@@ -51,7 +51,7 @@ pub(crate) struct Login {
     pub(crate) vdus: BTreeMap<String, Value>,
 }
 
-/// A jump host.
+/// A jump host, and how to log in to it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Jump {
@@ -62,7 +62,7 @@ pub(crate) struct Jump {
     /// TCP port of the SSH server; 22 if absent.
     #[serde(default)]
     pub(crate) port: Option<u16>,
-    /// The user's password.
+    /// Password of that user on the jump host.
     #[serde(default)]
     pub(crate) password: Option<Secret>,
     /// The user's private key in PEM format.

@@ -36,13 +36,13 @@ pub struct Welcome {
     ssh_cp: String,
     /// The user to log in as.
     username: String,
-    /// The user's password.
+    /// Password of that user on the server.
     password: Secret,
-    /// Content of the file.
+    /// Content of the file to write.
     text: String,
 }
 
-/// The driver.
+/// The driver that writes the file.
 #[derive(Debug)]
 pub struct Template {
     config: Config,

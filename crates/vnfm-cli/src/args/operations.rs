@@ -32,12 +32,12 @@ impl fmt::Debug for Named {
 /// An operation on an instance.
 #[derive(Debug, Args)]
 pub struct Task {
-    /// ID or name
+    /// ID or name of the VNF instance
     pub vnf: String,
     /// Request body as JSON or YAML (default: an empty object)
     #[arg(long, value_name = "FILE")]
     pub request: Option<PathBuf>,
-    /// Hooks to skip
+    /// Hooks to skip, and why
     #[command(flatten)]
     pub skip: SkipHooks,
     /// Watch until the operation finishes

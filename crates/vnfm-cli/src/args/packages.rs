@@ -4,7 +4,7 @@ use super::ListOptions;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Packages to check.
+/// Packages to check, or a code to explain.
 #[derive(Debug, Args)]
 pub struct Lint {
     /// Folders, .csar or .zip files, or single YAML files
@@ -15,14 +15,14 @@ pub struct Lint {
     pub explain: Option<String>,
 }
 
-/// What can be scaffolded.
+/// What `vnfmctl new` can scaffold.
 #[derive(Debug, Subcommand)]
 pub enum New {
     /// Create a VNF package that lints clean and can be onboarded as it is
     Vnfd {
         /// Name of the VNF: lowercase letters, digits and `-`
         name: String,
-        /// Virtual machines or containers
+        /// What the VNF consists of: virtual machines or containers
         #[arg(long, value_enum, default_value_t = Kind::Vm)]
         kind: Kind,
         /// Have a plugin run this hook, such as `instantiate_end=web-page`; repeatable
@@ -37,18 +37,18 @@ pub enum New {
 /// What a VNF is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Virtual machines on OpenStack
+    /// Virtual machines, deployed on OpenStack
     Vm,
-    /// Containers on Kubernetes
+    /// Containers, deployed on Kubernetes from manifests
     Cnf,
 }
 
-/// VNF package commands.
+/// Commands for packages, on a server or local.
 #[derive(Debug, Subcommand)]
 pub enum Package {
     /// Upload a folder or .csar, or have the server fetch one, and wait until it is onboarded
     Onboard(Onboard),
-    /// List all packages
+    /// List all packages of your tenant
     List(ListOptions),
     /// Show a package and its contents: one on the server, or a local folder or archive
     Show {
@@ -57,12 +57,12 @@ pub enum Package {
     },
     /// Draw the topology of a local package as a Mermaid diagram
     Graph {
-        /// Folder or archive
+        /// Folder or archive of the package
         path: PathBuf,
     },
     /// Add what SOL004 requires to a folder: TOSCA.meta, and the manifest with the hash of each file
     Init {
-        /// Folder with a descriptor
+        /// Package folder that contains a descriptor
         folder: PathBuf,
         /// Descriptor, if there are several: a path in the folder
         #[arg(long)]
@@ -70,7 +70,7 @@ pub enum Package {
     },
     /// Pack a folder into a .csar, with fresh hashes in the manifest; reproducible byte for byte
     Build {
-        /// Folder
+        /// Package folder that contains a descriptor
         folder: PathBuf,
         /// Archive to write [default: the folder's name with `.csar`]
         #[arg(long)]
@@ -80,7 +80,7 @@ pub enum Package {
     Sign(Sign),
     /// Verify the signatures of a local package (works offline)
     Verify {
-        /// Folder or archive
+        /// Folder or archive of the package
         package: PathBuf,
         /// PEM file of trusted certificates; without it, only the signatures are checked, not who signed
         #[arg(long)]
@@ -108,10 +108,10 @@ pub enum Package {
     },
 }
 
-/// What to onboard.
+/// The package to onboard, and where it comes from.
 #[derive(Debug, Args)]
 pub struct Onboard {
-    /// Folder or archive
+    /// Folder or archive of the package
     #[arg(required_unless_present = "from_uri")]
     pub path: Option<PathBuf>,
     /// Have the server fetch the archive from this URI, which its `packages.external` must allow
@@ -130,12 +130,12 @@ pub struct Onboard {
     pub password_file: Option<PathBuf>,
 }
 
-/// What to download.
+/// The package, and which part of it to download.
 #[derive(Debug, Args)]
 pub struct Download {
     /// ID, vnfdId or product name
     pub package: String,
-    /// Part to download
+    /// Part of the package to download
     #[arg(long, value_enum, default_value_t = Part::Content)]
     pub part: Part,
     /// Download one artifact instead, by its path in the package
@@ -156,7 +156,7 @@ pub enum Part {
     Content,
     /// The descriptor's files, in an archive
     Vnfd,
-    /// The manifest
+    /// The manifest that lists the files and their hashes
     Manifest,
     /// Everything except descriptor, manifest, software images and signatures, in an archive
     Artifacts,
@@ -165,7 +165,7 @@ pub enum Part {
 /// How to sign a package.
 #[derive(Debug, Args)]
 pub struct Sign {
-    /// Folder or archive
+    /// Folder or archive of the package
     pub package: PathBuf,
     /// Private key, PEM or DER, not encrypted
     #[arg(long)]

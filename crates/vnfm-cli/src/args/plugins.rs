@@ -3,14 +3,14 @@
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Plugin commands.
+/// Commands for the plugins of a server, and for plugin authors.
 #[derive(Debug, Subcommand)]
 pub enum Plugin {
     /// List the plugins that the server may load, and why one is unusable
     List,
     /// Allow a plugin: copy its library to the server's plugin folder and pin its SHA-256
     Allow {
-        /// Plugin library, `lib….so`
+        /// Library of the plugin, such as `libweb_page.so`
         #[arg(required_unless_present = "package", conflicts_with = "package")]
         file: Option<PathBuf>,
         /// Allow the libraries and scripts that this package has for its hooks: an onboarded package by its ID, vnfdId or
@@ -23,7 +23,7 @@ pub enum Plugin {
     },
     /// Show a library's name, version, hooks and parameter schemas
     Inspect {
-        /// Plugin library, `lib….so`
+        /// Library of the plugin, such as `libweb_page.so`
         file: PathBuf,
     },
     /// Run one hook of a library without a VNFM, and trace its calls
@@ -35,7 +35,7 @@ pub enum Plugin {
 /// A hook to run, and its environment.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Plugin library, `lib….so`
+    /// Library of the plugin, such as `libweb_page.so`
     #[arg(value_name = "LIBRARY")]
     pub file: PathBuf,
     /// Hook to run, such as `instantiate_end`
@@ -72,7 +72,7 @@ pub struct Run {
     pub in_process: bool,
 }
 
-/// A plugin to scaffold.
+/// A plugin to scaffold, and where.
 #[derive(Debug, Args)]
 pub struct NewPlugin {
     /// Name of the plugin and its crate: lowercase letters, digits and `-`

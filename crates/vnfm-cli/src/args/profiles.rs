@@ -1,9 +1,9 @@
-//! `vnfmctl profile …`
+//! `vnfmctl profile …`: servers and logins that are saved on this machine.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// Profile commands.
+/// Commands for saved servers and logins.
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
     /// Create or update a profile; the first profile becomes the current one
@@ -12,12 +12,12 @@ pub enum ProfileCommand {
     List,
     /// Make a profile the current one
     Use {
-        /// Name
+        /// Name, as `profile list` shows it
         name: String,
     },
-    /// Delete a profile
+    /// Delete a profile and its login from this machine
     Delete {
-        /// Name
+        /// Name, as `profile list` shows it
         name: String,
     },
 }
@@ -25,9 +25,9 @@ pub enum ProfileCommand {
 /// A server and the login for it.
 #[derive(Debug, Args)]
 pub struct NewProfile {
-    /// Name
+    /// Name of the profile, new or existing
     pub name: String,
-    /// URL of the server
+    /// URL of the server, such as `https://vnfm.example:9890`
     // Not the global `--server`, which selects the server of this call.
     #[arg(id = "profile-server", long = "url", value_name = "URL")]
     pub server: String,

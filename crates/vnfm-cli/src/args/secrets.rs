@@ -11,7 +11,7 @@ pub enum Secrets {
     Rotate,
     /// Move the key to another key store and re-encrypt all secrets; resumes if interrupted
     Migrate {
-        /// Target key store
+        /// Key store that the key is moved to
         #[arg(long, value_enum)]
         to: KeyStore,
     },

@@ -1,38 +1,38 @@
-//! `vnfmctl vnf …`
+//! `vnfmctl vnf …`: instances, and the operations that have options of their own.
 
 use super::ListOptions;
 use clap::{ArgGroup, Args, Subcommand};
 use std::path::PathBuf;
 
-/// VNF instance commands.
+/// Commands for VNF instances, from creation to abandonment.
 #[derive(Debug, Subcommand)]
 pub enum Vnf {
     /// Create an instance from --vnfd or --package; nothing is deployed yet
     #[command(group = ArgGroup::new("source").args(["vnfd", "package"]).required(true))]
     Create {
-        /// VNFD, by its ID
+        /// ID of the VNFD (`vnfdId`) to create the instance from
         #[arg(long)]
         vnfd: Option<String>,
         /// Package, by ID or name
         #[arg(long)]
         package: Option<String>,
-        /// Name of the instance
+        /// Display name of the instance; need not be unique
         #[arg(long)]
         name: Option<String>,
-        /// Description of the instance
+        /// Free text that describes the instance
         #[arg(long)]
         description: Option<String>,
     },
-    /// List all instances
+    /// List all instances of your tenant
     List(ListOptions),
-    /// Show one instance
+    /// Show one instance with its VNFCs and addresses
     Show {
-        /// ID or name
+        /// ID or name of the VNF instance
         vnf: String,
     },
     /// Delete an instance that is not instantiated
     Delete {
-        /// ID or name
+        /// ID or name of the VNF instance
         vnf: String,
     },
     /// Deploy an instance on a VIM
@@ -45,7 +45,7 @@ pub enum Vnf {
     Terminate(Termination),
     /// Last resort: drop an instance in any state, without touching any VIM
     Abandon {
-        /// ID or name
+        /// ID or name of the VNF instance
         vnf: String,
         /// Reason, recorded in the audit log
         #[arg(long, value_name = "TEXT")]
@@ -56,10 +56,10 @@ pub enum Vnf {
     },
 }
 
-/// An instance to deploy.
+/// An instance to deploy, and its request.
 #[derive(Debug, Args)]
 pub struct Instantiation {
-    /// ID or name
+    /// ID or name of the VNF instance
     pub vnf: String,
     /// Request body: an `InstantiateVnfRequest` as JSON or YAML
     #[arg(long, value_name = "FILE")]
@@ -78,7 +78,7 @@ pub struct Instantiation {
 /// What to heal, and how.
 #[derive(Debug, Args)]
 pub struct Healing {
-    /// ID or name
+    /// ID or name of the VNF instance
     pub vnf: String,
     /// VNFC to heal, by ID or name as in `vnf show`; repeatable
     #[arg(long = "vnfc", value_name = "VNFC")]
@@ -86,13 +86,13 @@ pub struct Healing {
     /// Cause of the failure, passed on to hooks
     #[arg(long)]
     pub cause: Option<String>,
-    /// Replace volumes too
+    /// Replace the volumes of the VNFCs too
     #[arg(long)]
     pub all: bool,
     /// Set a member of additionalParams, overriding the one given at instantiation
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub params: Vec<String>,
-    /// Hooks to skip
+    /// Hooks to skip, and why
     #[command(flatten)]
     pub skip: SkipHooks,
     /// Watch until the operation finishes
@@ -100,15 +100,15 @@ pub struct Healing {
     pub watch: bool,
 }
 
-/// An instance to terminate.
+/// An instance to terminate, and how.
 #[derive(Debug, Args)]
 pub struct Termination {
-    /// ID or name
+    /// ID or name of the VNF instance
     pub vnf: String,
     /// Terminate gracefully, within SECONDS if given (default: forcefully)
     #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
     pub graceful: Option<Option<u32>>,
-    /// Hooks to skip
+    /// Hooks to skip, and why
     #[command(flatten)]
     pub skip: SkipHooks,
     /// Watch until the operation finishes
@@ -119,12 +119,12 @@ pub struct Termination {
 /// Changes to a VNF instance.
 #[derive(Debug, Args)]
 pub struct Modification {
-    /// ID or name
+    /// ID or name of the VNF instance
     pub vnf: String,
-    /// New name
+    /// New display name; need not be unique
     #[arg(long)]
     pub name: Option<String>,
-    /// New description
+    /// New description, as free text
     #[arg(long)]
     pub description: Option<String>,
     /// Set a member of the metadata; dots address nested members, JSON values are parsed

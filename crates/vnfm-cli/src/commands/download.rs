@@ -107,10 +107,10 @@ fn default_name(wanted: &Download, found: &Value) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A download in progress.
+/// A download in progress, which can be resumed after a broken connection.
 struct Transfer {
     file: File,
-    /// Bytes received so far.
+    /// Number of bytes received so far.
     received: u64,
     /// `ETag` of the version being received.
     tag: Option<HeaderValue>,

@@ -29,11 +29,11 @@ use clap::CommandFactory as _;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-/// Runs a command.
+/// Runs the command of a parsed command line.
 ///
 /// # Errors
 ///
-/// See [`crate::client::Failure`].
+/// Those of the command; [`crate::client::Failure`] determines the exit code.
 pub async fn run(cli: Cli) -> Outcome<()> {
     let output = Output(cli.output);
     let cli = match cli {

@@ -181,8 +181,8 @@ async fn set_state(client: &Client, output: Output, package: &str, state: &str) 
     output.done(&format!("package {id} is {state}"), &changed)
 }
 
-/// Deletes a package. The standard requires it to be DISABLED first: an unused one is disabled, and enabled again if it
-/// cannot be deleted.
+/// Deletes a package. The standard requires it to be DISABLED first: an unused one is disabled, and enabled again
+/// if it cannot be deleted.
 async fn delete(client: &Client, output: Output, package: &str) -> Outcome<()> {
     let found = find(client, package).await?;
     let id = found["id"].as_str().unwrap_or_default();

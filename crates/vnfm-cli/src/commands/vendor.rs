@@ -68,7 +68,7 @@ pub(super) struct Opened {
     pub(super) local: Local,
 }
 
-/// Seconds since the epoch.
+/// Seconds since 1970-01-01, which certificates are checked against.
 fn now() -> u64 {
     u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
 }

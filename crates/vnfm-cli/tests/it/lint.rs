@@ -93,7 +93,7 @@ async fn json_has_all_members_of_a_finding() {
 /// A JSON pointer into the log, and a check of the value there.
 type Fact = (&'static str, fn(&Value) -> bool);
 
-/// Requirements of SARIF 2.1.0.
+/// What SARIF 2.1.0 requires of the output.
 const SARIF: &[Fact] = &[
     ("/version", |value| value == "2.1.0"),
     ("/$schema", Value::is_string),

@@ -17,7 +17,7 @@ pub(crate) const VNF: &str = "5f1d0f0a-0000-4000-8000-000000000001";
 /// Id of an operation occurrence.
 pub(crate) const OP: &str = "5f1d0f0a-0000-4000-8000-000000000002";
 
-/// A recorded request.
+/// A request that the stub server received.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorded {
     /// Method and path, as in `GET /vnfm/v1/vims`.
@@ -34,7 +34,7 @@ pub(crate) struct Canned {
     body: Vec<u8>,
 }
 
-/// JSON with status 200.
+/// A response with status 200 and this JSON.
 pub(crate) fn ok(body: &Value) -> Canned {
     Canned {
         status: 200,
@@ -71,7 +71,7 @@ pub(crate) fn accepted() -> Canned {
     }
 }
 
-/// ProblemDetails without a hint.
+/// A response with ProblemDetails, but without a hint.
 pub(crate) fn problem(status: u16, detail: &str) -> Canned {
     let body = json!({"status": status, "detail": detail})
         .to_string()
@@ -83,7 +83,7 @@ pub(crate) fn problem(status: u16, detail: &str) -> Canned {
     }
 }
 
-/// ProblemDetails with a hint.
+/// A response with ProblemDetails and a hint.
 pub(crate) fn hinted(status: u16, detail: &str, next: &str) -> Canned {
     let body = json!({"status": status, "detail": detail, "next": next})
         .to_string()
@@ -165,7 +165,7 @@ impl Stub {
         &self.url
     }
 
-    /// All requests so far.
+    /// All requests so far, the oldest first.
     pub(crate) fn requests(&self) -> Vec<Recorded> {
         self.table.requests.lock().unwrap().clone()
     }
@@ -184,11 +184,11 @@ impl Stub {
 /// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// Exit code.
+    /// Exit code of the process.
     pub(crate) code: i32,
-    /// Standard output.
+    /// Everything written to standard output.
     pub(crate) data: String,
-    /// Standard error.
+    /// Everything written to standard error.
     pub(crate) messages: String,
 }
 

@@ -8,14 +8,14 @@ use vnfm_types::VimConnectionInfo;
 /// A driver, its VIM, and direct access to the VIM.
 #[async_trait]
 pub trait TestBed: Send + Sync {
-    /// The driver under test.
+    /// The driver that the rules test.
     fn driver(&self) -> &dyn InfraDriver;
 
     /// The VIM's clock, simulated or real.
     fn clock(&self) -> Arc<dyn Clock>;
 
-    /// A valid login. Members of its `accessInfo` longer than seven characters count as secrets, except `username`, `project` and
-    /// `region`.
+    /// A valid login. Members of its `accessInfo` longer than seven characters count as secrets,
+    /// except `username`, `project` and `region`.
     fn login(&self) -> VimConnectionInfo;
 
     /// The same VIM with a login that it refuses; `None` if it accepts any login.
@@ -40,5 +40,5 @@ pub trait TestBed: Send + Sync {
     }
 }
 
-/// Default of [`TestBed::places`].
+/// Default of [`TestBed::places`]: points at which a call is interrupted.
 pub const PLACES: usize = 12;

@@ -183,7 +183,7 @@ pub(super) async fn resources_on_vim(stand: &Arc<dyn TestBed>) -> BTreeSet<Strin
 /// A VIM connection that counts and interrupts calls.
 pub(super) struct CountingVim {
     login: Mutex<(VimConnectionInfo, u64)>,
-    /// Number of requested slots.
+    /// Number of slots that the driver requested.
     pub(super) turns: AtomicUsize,
     /// The first slot that is never granted.
     cut_at: AtomicUsize,

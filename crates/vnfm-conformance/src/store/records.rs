@@ -87,7 +87,7 @@ pub fn deployment(password: &str) -> Arc<Deployment> {
     })
 }
 
-/// An instantiation in STARTING.
+/// The record of an instantiation in STARTING.
 pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
     let op = VnfLcmOpOcc {
         id: id.into(),

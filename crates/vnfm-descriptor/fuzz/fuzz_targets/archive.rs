@@ -1,4 +1,4 @@
-//! libFuzzer on `archive`.
+//! libFuzzer on `archive`: any bytes opened as a package.
 #![no_main]
 
 #[path = "../targets.rs"]

@@ -1,4 +1,4 @@
-//! libFuzzer on `chart`.
+//! libFuzzer on `chart`, with any bytes as input.
 #![no_main]
 
 #[path = "../targets.rs"]

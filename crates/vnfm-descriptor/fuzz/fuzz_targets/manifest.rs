@@ -1,4 +1,4 @@
-//! libFuzzer on `manifest`.
+//! libFuzzer on `manifest`, with any bytes as input.
 #![no_main]
 
 #[path = "../targets.rs"]

@@ -1,4 +1,4 @@
-//! libFuzzer on `vnfd`.
+//! libFuzzer on `vnfd`, with any bytes as input.
 #![no_main]
 
 #[path = "../targets.rs"]

@@ -14,7 +14,7 @@ pub enum AsdDialect {
     Draft,
     /// The names of packages in the field: `descriptor_id`, `application_name`.
     Field,
-    /// O-RAN v02.00: `tosca.nodes.asd.Asd`, `asdInvariantId`.
+    /// The names of O-RAN v02.00: `tosca.nodes.asd.Asd`, `asdInvariantId`.
     ORan,
 }
 
@@ -25,19 +25,19 @@ pub enum AsdDialect {
 pub struct Asd {
     /// The dialect of the package.
     pub dialect: AsdDialect,
-    /// Identifier of the ASD.
+    /// Identifier of this version of the ASD.
     pub asd_id: String,
     /// Identifier shared by all versions of the ASD.
     pub asd_invariant_id: Option<String>,
-    /// Version of the ASD.
+    /// Version of the ASD itself, as written.
     pub asd_version: Option<String>,
     /// The version of the ASD's schema.
     pub asd_schema_version: Option<String>,
     /// The vendor of the application.
     pub asd_provider: String,
-    /// Name of the application.
+    /// Name of the application, as its vendor calls it.
     pub asd_application_name: String,
-    /// Version of the application.
+    /// Version of the application, as written.
     pub asd_application_version: String,
     /// Human-readable name of the application.
     pub asd_application_info_name: Option<String>,
@@ -69,7 +69,7 @@ impl Asd {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct DeploymentItem {
-    /// Identifier within the ASD.
+    /// Identifier of the item, unique within the ASD.
     pub deployment_item_id: String,
     /// Name of the artifact, or the reference to it.
     pub artifact: String,
@@ -98,7 +98,7 @@ impl DeploymentItem {
 pub struct AsdExtCpd {
     /// Identifier; some dialects have none.
     pub id: Option<String>,
-    /// Human-readable description.
+    /// Description of the connection point, for people.
     pub description: Option<String>,
     /// The kind of network that it connects to, such as `endUser`.
     pub virtual_link_requirement: Vec<String>,
@@ -157,9 +157,9 @@ pub struct ClusterLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RequiredPlugin {
-    /// Name, such as `Multus-CNI`.
+    /// Name of the plugin, such as `Multus-CNI`.
     pub name: String,
-    /// Version, as written.
+    /// Version of the plugin, as written.
     pub version: Option<String>,
 }
 

@@ -4,13 +4,13 @@ use super::resources::SwImage;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// `virtual_cpu_pinning`.
+/// `virtual_cpu_pinning`: how virtual CPUs are bound to physical ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CpuPinning {
-    /// `static` or `dynamic`.
+    /// `static` pins virtual CPUs, `dynamic` lets them float.
     pub policy: Option<String>,
-    /// `virtual_cpu_pinning_rule`, as written.
+    /// The entries of `virtual_cpu_pinning_rule`, as written.
     pub rules: Vec<String>,
 }
 
@@ -28,15 +28,15 @@ pub struct HugePages {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RequestedCapability {
-    /// Key in the descriptor.
+    /// Key of the requirement in the descriptor.
     pub key: String,
-    /// `requested_additional_capability_name`.
+    /// `requested_additional_capability_name`: the capability that the host must have.
     pub name: String,
     /// Whether the VDU requires it; otherwise it is preferred.
     pub support_mandatory: bool,
-    /// Minimum version.
+    /// Oldest version that suffices, as written.
     pub min_version: Option<String>,
-    /// Preferred version.
+    /// Version that works best, as written.
     pub preferred_version: Option<String>,
     /// Performance that it must provide, by parameter.
     pub target_performance_parameters: BTreeMap<String, String>,
@@ -48,17 +48,17 @@ pub struct RequestedCapability {
 pub struct Container {
     /// Name of the node template.
     pub name: String,
-    /// `properties.name`.
+    /// `properties.name`: the name of the container.
     pub display_name: String,
-    /// The container image.
+    /// The image that the container runs.
     pub image: Option<SwImage>,
     /// Requested CPU in thousandths of a core.
     pub requested_cpu_resources: Option<u32>,
     /// CPU limit in thousandths of a core.
     pub cpu_resource_limit: Option<u32>,
-    /// Requested memory in bytes.
+    /// Memory that the container requests, in bytes.
     pub requested_memory_bytes: Option<u64>,
-    /// Memory limit in bytes.
+    /// Most memory that the container may use, in bytes.
     pub memory_limit_bytes: Option<u64>,
     /// Requested ephemeral storage in bytes.
     pub requested_ephemeral_storage_bytes: Option<u64>,
@@ -68,7 +68,7 @@ pub struct Container {
     pub extended_resources: BTreeMap<String, u32>,
     /// Requested huge pages, by page size.
     pub huge_pages: Vec<HugePages>,
-    /// `cpu_pinning_requirements`.
+    /// `cpu_pinning_requirements`: how the container's CPUs are pinned.
     pub cpu_pinning: Option<CpuPinning>,
 }
 

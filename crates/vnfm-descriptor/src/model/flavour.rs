@@ -21,7 +21,7 @@ use std::time::Duration;
 pub struct Flavour {
     /// `flavour_id`, unique in the package.
     pub id: String,
-    /// `flavour_description`; empty if absent.
+    /// `flavour_description`, for people; empty if absent.
     pub description: String,
     /// The file that describes it, for error messages.
     pub file: String,
@@ -49,15 +49,14 @@ pub struct Flavour {
     pub hooks: Vec<Hook>,
     /// JSON Schemas of `additionalParams` by operation, if the descriptor declares a data type for it.
     pub additional_params: BTreeMap<String, Value>,
-    /// `modifiable_attributes`: the extensions and metadata that the VNF's type declares, and
-    /// their defaults.
+    /// `modifiable_attributes`: the extensions and metadata that the VNF's type declares, and their defaults.
     pub modifiable_attributes: Option<Value>,
-    /// JSON Schemas of `extensions`, `metadata` and `vnfConfigurableProperties`, as far as the VNF's type
-    /// declares them.
+    /// JSON Schemas of `extensions`, `metadata` and `vnfConfigurableProperties`, as far as
+    /// the VNF's type declares them.
     pub modifiable_types: BTreeMap<String, Value>,
-    /// `lcm_operations_configuration` as written.
+    /// `lcm_operations_configuration` as the descriptor has it.
     pub lcm_operations_configuration: Option<Value>,
-    /// `lcm_operations_configuration`, parsed.
+    /// `lcm_operations_configuration`, parsed into typed values.
     pub lcm: LcmConfiguration,
     /// Monitoring parameters of the VNF, its VDUs and its links.
     pub monitoring_parameters: Vec<MonitoringParameter>,
@@ -78,9 +77,9 @@ pub struct Flavour {
 /// A scaling aspect and its deltas.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScalingAspect {
-    /// Human-readable name.
+    /// Name of the aspect, for people.
     pub name: String,
-    /// Human-readable description.
+    /// Description of the aspect, for people.
     pub description: String,
     /// Highest scale level, at most 10 000.
     pub max_scale_level: u32,
@@ -93,18 +92,18 @@ pub struct ScalingAspect {
 /// An instantiation level of a flavour.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct InstantiationLevel {
-    /// Human-readable description.
+    /// Description of the level, for people.
     pub description: String,
     /// Scale level of each aspect.
     pub scale_info: BTreeMap<String, u32>,
-    /// `VduInstantiationLevels`: instances by VDU.
+    /// Number of instances by VDU, from the `VduInstantiationLevels` policies.
     pub number_of_instances: BTreeMap<String, u32>,
 }
 
 /// An affinity or anti-affinity rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AffinityRule {
-    /// The policy's name.
+    /// Name of the policy in the descriptor.
     pub name: String,
     /// Whether it is an anti-affinity rule.
     pub anti: bool,
@@ -126,7 +125,7 @@ pub struct Hook {
     pub artifact: Option<Artifact>,
     /// `inputs` of the assignment, with functions evaluated.
     pub inputs: Value,
-    /// `implementation.timeout`.
+    /// `implementation.timeout`, serialized in seconds; absent if the descriptor sets none.
     #[serde(
         rename = "timeoutSeconds",
         serialize_with = "seconds",
@@ -141,14 +140,14 @@ pub struct Hook {
 pub struct Artifact {
     /// Name in the node template.
     pub name: String,
-    /// Type, such as `tosca.artifacts.Implementation.SharedLibrary`.
+    /// Type of the artifact, such as `tosca.artifacts.Implementation.SharedLibrary`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Normalised path in the package; absent if the package does not contain the file.
     pub file: Option<String>,
     /// `properties`, such as `plugin: kubernetes-cluster`.
     pub properties: BTreeMap<String, Value>,
-    /// `description`.
+    /// `description` of the artifact, for people.
     pub description: Option<String>,
 }
 
@@ -182,7 +181,7 @@ pub enum LevelError {
     Vdu {
         /// The flavour's identifier, for the message.
         flavour: String,
-        /// The requested VDU.
+        /// The VDU that was requested.
         vdu: String,
     },
     /// The flavour has no such instantiation level.
@@ -190,7 +189,7 @@ pub enum LevelError {
     Level {
         /// The flavour's identifier, for the message.
         flavour: String,
-        /// The requested level.
+        /// The level that was requested.
         level: String,
         /// The levels that exist, for the message.
         known: String,
@@ -200,17 +199,17 @@ pub enum LevelError {
     Aspect {
         /// The flavour's identifier, for the message.
         flavour: String,
-        /// The requested aspect.
+        /// The scaling aspect that was requested.
         aspect: String,
     },
     /// The level is above the aspect's highest.
     #[error("the highest level of scaling aspect `{aspect}` is {max}, not {level}")]
     TooHigh {
-        /// The aspect.
+        /// The scaling aspect of the request.
         aspect: String,
-        /// The requested level.
+        /// The level that was requested.
         level: u32,
-        /// The highest level.
+        /// The highest level that the aspect has.
         max: u32,
     },
     /// The descriptor lacks the delta of a step.
@@ -218,9 +217,9 @@ pub enum LevelError {
         "scaling aspect `{aspect}` does not state how many instances step {step} adds to VDU `{vdu}`"
     )]
     Delta {
-        /// The aspect.
+        /// The scaling aspect of the step.
         aspect: String,
-        /// The VDU.
+        /// The VDU whose delta is missing.
         vdu: String,
         /// The step, counted from 1.
         step: u32,
@@ -357,8 +356,8 @@ impl Flavour {
         Ok(count)
     }
 
-    /// The number of resources of an instance at an instantiation level (`None`: the default one); see
-    /// [`Flavour::resources`].
+    /// The number of resources of an instance at an instantiation level (`None`:
+    /// the default one); see [`Flavour::resources`].
     ///
     /// # Errors
     /// The level does not exist, or a scaling aspect lacks the delta of a step.

@@ -1,5 +1,5 @@
-//! Configuration of LCM operations, monitoring, indicators, security group rules, supported interfaces
-//! and package changes.
+//! Configuration of LCM operations, monitoring, indicators, security group rules,
+//! supported interfaces and package changes.
 
 use super::seconds::seconds;
 use serde::Serialize;
@@ -36,11 +36,11 @@ pub struct LcmConfiguration {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Monitored {
-    /// The entire VNF.
+    /// The entire VNF, not a part of it.
     Vnf,
     /// Each VNFC of a VDU.
     Vdu(String),
-    /// An internal virtual link.
+    /// An internal virtual link, by its name.
     VirtualLink(String),
 }
 
@@ -50,14 +50,14 @@ pub enum Monitored {
 pub struct MonitoringParameter {
     /// Key of the parameter; its name if parameters are a list.
     pub id: String,
-    /// Human-readable name.
+    /// Name of the measurement, for people.
     pub name: String,
     /// The metric, such as `v_cpu_usage_mean_vnf`.
     pub performance_metric: String,
-    /// Interval between measurements.
+    /// Interval between measurements; absent if the descriptor states none.
     #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     pub collection_period: Option<Duration>,
-    /// The measured object.
+    /// What is measured: the VNF, a VDU or a link.
     pub of: Monitored,
 }
 
@@ -65,9 +65,9 @@ pub struct MonitoringParameter {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Indicator {
-    /// The policy's name.
+    /// Name of the policy in the descriptor.
     pub name: String,
-    /// `vnf`, `em` or `both_vnf_and_em`.
+    /// Who reports the indicator: `vnf`, `em` or `both_vnf_and_em`.
     pub source: String,
     /// Names of the policy's triggers.
     pub triggers: Vec<String>,
@@ -77,13 +77,13 @@ pub struct Indicator {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SecurityGroupRule {
-    /// The policy's name; `securityGroupRuleId`.
+    /// Name of the policy, which SOL003 calls `securityGroupRuleId`.
     pub name: String,
-    /// `ingress` or `egress`.
+    /// Direction of the traffic: `ingress` or `egress`.
     pub direction: String,
-    /// `ipv4` or `ipv6`.
+    /// Version of IP: `ipv4` or `ipv6`.
     pub ether_type: String,
-    /// `tcp`, `udp`, …
+    /// Transport protocol, such as `tcp`, `udp` or `icmp`.
     pub protocol: String,
     /// First port; 0 if absent.
     pub port_range_min: u32,
@@ -97,7 +97,7 @@ pub struct SecurityGroupRule {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SupportedInterface {
-    /// `vnf_indicator`, `vnf_configuration` or `vnf_lcm_coordination`.
+    /// Kind of the interface: `vnf_indicator`, `vnf_configuration` or `vnf_lcm_coordination`.
     pub interface: String,
     /// How to reach it, as written.
     pub details: Option<Value>,
@@ -109,7 +109,7 @@ pub struct SupportedInterface {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PackageChange {
-    /// The policy's name.
+    /// Name of the policy in the descriptor.
     pub name: String,
     /// The source and destination descriptors.
     pub selectors: Vec<ChangeSelector>,
@@ -124,18 +124,18 @@ pub struct PackageChange {
 /// A source descriptor and flavour, and a destination descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChangeSelector {
-    /// The VNF's current descriptor.
+    /// Descriptor that the VNF has before the change.
     pub source_descriptor_id: String,
     /// The descriptor after the change.
     pub destination_descriptor_id: String,
-    /// The VNF's current flavour.
+    /// Flavour that the VNF has before the change.
     pub source_flavour_id: String,
 }
 
 /// A component of the source descriptor and its counterpart in the destination descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ComponentMapping {
-    /// `vdu`, `cp`, `virtual_link`, …
+    /// Kind of the component, such as `vdu`, `cp` or `virtual_link`.
     pub component_type: String,
     /// Identifier in the source descriptor.
     pub source_id: String,

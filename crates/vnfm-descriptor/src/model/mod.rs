@@ -46,17 +46,17 @@ use std::collections::BTreeMap;
 pub struct Vnfd {
     /// The version of SOL001 that the package states; if absent, it was read as the newest.
     pub sol001_version: Option<String>,
-    /// `vnfdId` of SOL003.
+    /// `descriptor_id`, which SOL003 calls `vnfdId`.
     pub descriptor_id: String,
-    /// `vnfdVersion` of SOL003.
+    /// `descriptor_version`, which SOL003 calls `vnfdVersion`.
     pub descriptor_version: String,
     /// The vendor, `vnfProvider` of SOL003.
     pub provider: String,
-    /// `vnfProductName` of SOL003.
+    /// `product_name`, which SOL003 calls `vnfProductName`.
     pub product_name: String,
-    /// `vnfSoftwareVersion` of SOL003.
+    /// `software_version`, which SOL003 calls `vnfSoftwareVersion`.
     pub software_version: String,
-    /// Human-readable product name.
+    /// `product_info_name`: name of the product, for people.
     pub product_info_name: Option<String>,
     /// Human-readable description of the product.
     pub product_info_description: Option<String>,
@@ -64,7 +64,7 @@ pub struct Vnfd {
     pub vnfm_info: Vec<String>,
     /// The type of the VNF's node template.
     pub node_type: String,
-    /// Deployment flavours by `flavour_id`.
+    /// Deployment flavours of the VNF by `flavour_id`.
     pub flavours: BTreeMap<String, Flavour>,
 }
 

@@ -24,14 +24,13 @@ pub struct Vdu {
     pub name: String,
     /// `properties.name`; on a container platform the workload's `metadata.name`.
     pub display_name: String,
-    /// `properties.description`.
+    /// `properties.description`: what the VDU does, for people.
     pub description: String,
-    /// Server or containers.
+    /// Whether it is a server or a set of containers.
     pub kind: VduKind,
     /// CPUs, memory, disks; absent if the Base HOT or the manifest defines them.
     pub compute: Option<VirtualCompute>,
-    /// A VIM's flavor by name: the `requested_additional_capability_name`, or the template's
-    /// metadata `flavor`.
+    /// A VIM's flavor by name: the `requested_additional_capability_name`, or the template's metadata `flavor`.
     pub requested_flavor: Option<String>,
     /// Accelerators and other requested features.
     pub requested_capabilities: Vec<RequestedCapability>,
@@ -43,31 +42,31 @@ pub struct Vdu {
     pub image: Option<SwImage>,
     /// Names of its storages' node templates.
     pub storages: Vec<String>,
-    /// `vdu_profile.min_number_of_instances`.
+    /// `vdu_profile.min_number_of_instances`: fewest VNFCs that are allowed.
     pub min_number_of_instances: Option<u32>,
-    /// `vdu_profile.max_number_of_instances`.
+    /// `vdu_profile.max_number_of_instances`: most VNFCs that are allowed.
     pub max_number_of_instances: Option<u32>,
-    /// `boot_data` as written.
+    /// `boot_data` as the descriptor has it.
     pub boot_data: Option<Value>,
-    /// `nfvi_constraints` as written.
+    /// `nfvi_constraints` as the descriptor has it.
     pub nfvi_constraints: Option<Value>,
     /// The workload that implements it, if the descriptor states it.
     pub mcio: Option<Mcio>,
-    /// The node template's `metadata`.
+    /// The `metadata` of the node template, as written.
     pub metadata: BTreeMap<String, String>,
 }
 
 /// `mcio_identification_data`: the workload of a deployable unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mcio {
-    /// `metadata.name` of the workload.
+    /// `metadata.name` of the workload in its manifest.
     pub name: String,
-    /// `Deployment`, `StatefulSet`, …
+    /// Kind of the workload, such as `Deployment` or `StatefulSet`.
     #[serde(rename = "type")]
     pub kind: String,
 }
 
-/// The `virtual_compute` capability.
+/// The `virtual_compute` capability: CPU, memory and disks of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct VirtualCompute {
@@ -93,16 +92,16 @@ pub struct VirtualCompute {
 pub struct SwImage {
     /// Name; an image of this name on the VIM is used, or created from `artifact`.
     pub name: String,
-    /// Version, as written.
+    /// Version of the image, as written.
     pub version: Option<String>,
     /// The provider, if not the VNF's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// Checksum of the image's content.
     pub checksum: Option<Checksum>,
-    /// `bare`, `docker`, …
+    /// Format of the container, such as `bare` or `docker`.
     pub container_format: Option<String>,
-    /// `qcow2`, `raw`, …
+    /// Format of the disk, such as `qcow2` or `raw`.
     pub disk_format: Option<String>,
     /// Minimum disk in GiB, rounded up.
     pub min_disk_gib: Option<u64>,
@@ -116,23 +115,23 @@ pub struct SwImage {
     pub file: Option<String>,
 }
 
-/// `tosca.datatypes.nfv.ChecksumData`.
+/// `tosca.datatypes.nfv.ChecksumData`: the hash of an image file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checksum {
-    /// `sha-256`, `sha-512`, …
+    /// Name of the hash function, such as `sha-256` or `sha-512`.
     pub algorithm: String,
-    /// The hash in hexadecimal.
+    /// The hash, in hexadecimal digits.
     pub hash: String,
 }
 
 /// The kind of a storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum StorageKind {
-    /// A block storage volume.
+    /// A block device, such as a Cinder volume.
     Block,
-    /// An object store.
+    /// An object store, which holds named objects.
     Object,
-    /// A shared file system.
+    /// A shared file system that several VNFCs mount.
     File,
 }
 
@@ -181,13 +180,13 @@ pub struct Cp {
     pub external: bool,
     /// Order among the VDU's interfaces; gaps and repeats across VDUs are allowed.
     pub order: Option<u32>,
-    /// `ipv4`, `ipv6`, …
+    /// Protocols of the connection point, such as `ipv4` or `ipv6`.
     pub layer_protocols: Vec<String>,
-    /// `properties.description`.
+    /// `properties.description`: what the connection point serves, for people.
     pub description: Option<String>,
-    /// `vnic_type`.
+    /// `vnic_type`, such as `normal` or `direct`.
     pub vnic_type: Option<String>,
-    /// `trunk_mode`.
+    /// `trunk_mode`: whether the port is a trunk, such as for 802.1Q.
     pub trunk_mode: bool,
     /// `protocol` as written: the requested addresses.
     pub protocol: Option<Value>,
@@ -196,7 +195,7 @@ pub struct Cp {
 /// A connection point that the request connects to an external link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExternalCp {
-    /// `cpdId` of SOL003.
+    /// Name that requests use for it: `cpdId` of SOL003.
     pub cpd_id: String,
     /// The VNF's requirements that are mapped to it; empty if the NSD decides the target.
     pub requirements: Vec<String>,
@@ -220,9 +219,9 @@ pub enum ConnectivityKind {
 pub struct VirtualLink {
     /// Name of the node template; `vnfVirtualLinkDescId` of SOL003.
     pub name: String,
-    /// `properties.description`.
+    /// `properties.description`: what the link connects, for people.
     pub description: Option<String>,
-    /// `externally_managed`.
+    /// `externally_managed`: whether the request may or must supply the network.
     pub externally_managed: ConnectivityKind,
     /// `ipv4` or `ipv6`; absent if no subnet is described.
     pub ip_version: Option<String>,
@@ -232,19 +231,19 @@ pub struct VirtualLink {
     pub gateway: Option<String>,
     /// Whether DHCP is enabled; the VIM's default if absent.
     pub dhcp: Option<bool>,
-    /// Allocation pools for addresses.
+    /// Ranges from which addresses are allocated.
     pub pools: Vec<IpPool>,
-    /// `l2_protocol_data.network_type`.
+    /// `l2_protocol_data.network_type`, such as `flat`, `vlan` or `vxlan`.
     pub network_type: Option<String>,
-    /// `l2_protocol_data.mtu`.
+    /// `l2_protocol_data.mtu`: largest packet of the network, in bytes.
     pub mtu: Option<u32>,
-    /// `l2_protocol_data.segmentation_id`.
+    /// `l2_protocol_data.segmentation_id`: VLAN id or tunnel key, as written.
     pub segmentation_id: Option<String>,
-    /// `connectivity_type.layer_protocols`.
+    /// `connectivity_type.layer_protocols`: the protocols that the link carries.
     pub layer_protocols: Vec<String>,
-    /// `line`, `tree` or `mesh`.
+    /// `connectivity_type.flow_pattern`: `line`, `tree` or `mesh`.
     pub flow_pattern: Option<String>,
-    /// `vl_profile.qos`.
+    /// `vl_profile.qos`: the quality that the link must offer.
     pub qos: Option<Qos>,
     /// `max_bitrate_requirements.root`, in bits per second.
     pub max_bitrate: Option<u64>,
@@ -252,11 +251,11 @@ pub struct VirtualLink {
     pub min_bitrate: Option<u64>,
 }
 
-/// `tosca.datatypes.nfv.Qos`.
+/// `tosca.datatypes.nfv.Qos`: limits on latency, jitter and loss.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Qos {
-    /// Maximum latency.
+    /// Highest latency that is acceptable.
     #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     pub latency: Option<Duration>,
     /// Maximum variation of the packet delay.
@@ -271,6 +270,6 @@ pub struct Qos {
 pub struct IpPool {
     /// First address of the range.
     pub start: String,
-    /// Last address, inclusive.
+    /// Last address of the range, inclusive.
     pub end: String,
 }

@@ -17,9 +17,9 @@ pub type ScaleStatus = BTreeMap<String, u32>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ScaleDirection {
-    /// Add instances.
+    /// Scale out: add instances of VDUs.
     ScaleOut,
-    /// Remove instances.
+    /// Scale in: remove instances of VDUs.
     ScaleIn,
 }
 
@@ -35,31 +35,31 @@ pub enum ScaleError {
         "scaling aspect `{aspect}` by {steps} steps is not allowed: the descriptor allows one step at a time"
     )]
     Steps {
-        /// The scaling aspect.
+        /// The scaling aspect of the request.
         aspect: String,
-        /// Requested steps.
+        /// The number of steps in the request.
         steps: u32,
     },
     /// The aspect would fall below level 0.
     #[error("scaling aspect `{aspect}` is at level {level} and cannot be reduced by {steps}")]
     TooLow {
-        /// The aspect.
+        /// The scaling aspect of the request.
         aspect: String,
         /// The current level of the aspect.
         level: u32,
-        /// Requested steps.
+        /// The number of steps in the request.
         steps: u32,
     },
     /// A VDU's number of instances would be outside its profile.
     #[error("VDU `{vdu}` would have {count} instances; its profile allows {min} to {max}")]
     Profile {
-        /// The VDU.
+        /// The VDU whose profile would be violated.
         vdu: String,
         /// The resulting number of instances.
         count: u32,
-        /// `min_number_of_instances`.
+        /// `min_number_of_instances` in the VDU's `vdu_profile`.
         min: u32,
-        /// `max_number_of_instances`.
+        /// `max_number_of_instances` in the VDU's `vdu_profile`.
         max: u32,
     },
     /// The levels match no instantiation level, and the descriptor allows no others.

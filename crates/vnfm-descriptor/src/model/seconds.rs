@@ -1,4 +1,4 @@
-//! Durations in JSON.
+//! Durations in JSON: as a number of seconds.
 
 use std::time::Duration;
 

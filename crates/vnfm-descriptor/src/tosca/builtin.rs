@@ -29,7 +29,7 @@ pub(super) const VERSIONS_KEY: &str = "versions";
 /// Key of a property: its declarations in other versions, each with [`VERSIONS_KEY`].
 pub(super) const ELSEWHERE_KEY: &str = "elsewhere";
 
-/// An index into [`VERSIONS`].
+/// A version of the types: an index into [`VERSIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version(usize);
 
@@ -37,7 +37,7 @@ impl Version {
     /// The default for packages that state no version.
     pub(super) const NEWEST: Version = Version(VERSIONS.len() - 1);
 
-    /// Every version, oldest first.
+    /// All versions of the types, the oldest first.
     pub(super) fn all() -> impl Iterator<Item = Version> {
         (0..VERSIONS.len()).map(Version)
     }

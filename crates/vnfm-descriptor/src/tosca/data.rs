@@ -22,7 +22,7 @@ pub(super) type Properties<'a> = BTreeMap<&'a str, Property<'a>>;
 pub(super) type PropertyCache<'a> = RefCell<HashMap<Kind, HashMap<String, Rc<Properties<'a>>>>>;
 
 impl<'a> Types<'a> {
-    /// Cached result of [`Types::properties`].
+    /// The properties of a type and its parents; the result is cached.
     pub(super) fn declared(&self, kind: Kind, name: &str) -> Rc<Properties<'a>> {
         let known = self
             .property_cache

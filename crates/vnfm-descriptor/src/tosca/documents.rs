@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Document {
     /// Its path in the package.
     pub path: String,
-    /// Its content.
+    /// Content of the file, parsed.
     pub root: Node,
     /// Whether it is a copy of the standard's types, under any name.
     pub copy: bool,
@@ -28,7 +28,7 @@ pub struct Document {
 
 /// The files, and the versions of SOL001 that their imports state.
 pub(super) struct Loaded {
-    /// The entry first.
+    /// All files, with the entry first.
     pub(super) documents: Vec<Document>,
     pub(super) versions: Vec<StatedVersion>,
 }

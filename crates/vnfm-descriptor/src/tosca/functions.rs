@@ -70,8 +70,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Evaluates the functions in a node; `this` is the template that `SELF` refers to. A node without functions
-    /// is borrowed.
+    /// Evaluates the functions in a node; `this` is the template that `SELF` refers to. A
+    /// node without functions is borrowed.
     pub(super) fn evaluate<'n>(
         &mut self,
         node: &'n Node,

@@ -208,7 +208,7 @@ impl<'a> Builder<'a, '_> {
     }
 }
 
-/// An operation's `implementation`.
+/// The `implementation` of an operation, by name or in place.
 struct Implementation<'n> {
     name: String,
     node: &'n Node,

@@ -5,9 +5,8 @@
 //! type: acme:Server      the `Server` of acme.yaml, which calls it `Server` itself
 //! type: other:Server     the one of other.yaml
 //! ```
-//! Most names are unique, so all types share one namespace and prefixes are removed. Only if several
-//! files declare the same name does a prefixed type keep its prefix, in its declaration and in every
-//! reference to it.
+//! Most names are unique, so all types share one namespace and prefixes are removed. Only if several files declare the
+//! same name does a prefixed type keep its prefix, in its declaration and in every reference to it.
 
 use super::documents::Document;
 use crate::yaml::{Node, Value};
@@ -243,11 +242,11 @@ fn labels(imports: &[Vec<Import>], indices: &BTreeMap<&str, usize>) -> Vec<Optio
 enum Position {
     /// Keys of a file or of a declaration.
     Declared,
-    /// Keys of a topology.
+    /// Keys of a topology, such as `node_templates`.
     Topology,
     /// Names of node templates, groups or policies.
     Names,
-    /// Keys of a template.
+    /// Keys of a template, such as `type`.
     Assigned,
 }
 
@@ -273,7 +272,7 @@ struct Scope<'n> {
 }
 
 impl Scope<'_> {
-    /// Renames the declared types.
+    /// Renames the types that the document declares.
     fn declarations(&self, root: &mut Node) {
         let Value::Mapping(sections) = &mut root.value else {
             return;

@@ -1,5 +1,5 @@
-//! Reads scaling aspects, instantiation levels, initial deltas and placement rules, and checks that they
-//! are consistent.
+//! Reads scaling aspects, instantiation levels, initial deltas and placement rules, and
+//! checks that they are consistent.
 
 use super::builder::Builder;
 use super::topology::{Group, Policy, Topology};

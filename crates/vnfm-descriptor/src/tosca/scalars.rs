@@ -86,7 +86,7 @@ fn numbers<const N: usize>(text: &str, separator: char, digits: &[usize; N]) -> 
     Some(all)
 }
 
-/// A version: `major.minor[.fix[.qualifier]][-build]`.
+/// A value of TOSCA's type `version`: `major.minor[.fix[.qualifier]][-build]`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Version {
     numbers: [u64; 3],

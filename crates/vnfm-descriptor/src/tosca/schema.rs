@@ -63,8 +63,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The extensions and metadata that the type of a VNF's `modifiable_attributes` declares, with
-    /// their defaults.
+    /// The extensions and metadata that the type of a VNF's `modifiable_attributes` declares, with their defaults.
     pub(super) fn modifiable_defaults(&self, vnf: &str) -> Option<Value> {
         let property = self
             .types

@@ -11,7 +11,7 @@ use crate::sink::Sink;
 
 /// The files of a descriptor.
 pub struct Sources {
-    /// The entry first.
+    /// All files, with the entry first.
     documents: Vec<Document>,
     version: Option<Version>,
 }

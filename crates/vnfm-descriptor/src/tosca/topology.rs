@@ -24,9 +24,9 @@ const KEYS: &[&str] = &[
 
 /// The topology of one file.
 pub struct Topology<'a> {
-    /// Path of the file.
+    /// Path of the file in the package.
     pub path: &'a str,
-    /// Position of its content.
+    /// Position of the topology in the file.
     pub span: Span,
     /// The node templates, in the order of the file.
     pub templates: Vec<Template<'a>>,
@@ -40,11 +40,11 @@ pub struct Topology<'a> {
     pub substitution: Option<Cow<'a, Node>>,
 }
 
-/// A node template.
+/// A node template, with its functions evaluated.
 pub struct Template<'a> {
-    /// Its key.
+    /// Its key in the map `node_templates`.
     pub name: String,
-    /// Its type.
+    /// Name of its node type.
     pub kind: String,
     /// The position of its name.
     pub span: Span,
@@ -52,11 +52,11 @@ pub struct Template<'a> {
     pub node: Cow<'a, Node>,
 }
 
-/// A policy.
+/// A policy, with its functions evaluated.
 pub struct Policy<'a> {
-    /// Its key.
+    /// Its key in the list of policies.
     pub name: String,
-    /// Its type.
+    /// Name of its policy type.
     pub kind: String,
     /// The position of its name.
     pub span: Span,
@@ -66,7 +66,7 @@ pub struct Policy<'a> {
 
 /// A group of node templates.
 pub struct Group<'a> {
-    /// Its key.
+    /// Its key in the map of groups.
     pub name: String,
     /// The position of its name.
     pub span: Span,
@@ -195,7 +195,7 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// Finds a node template.
+    /// Finds a node template by its name.
     pub fn template(&self, name: &str) -> Option<&Template<'_>> {
         self.templates.get(*self.indices.get(name)?)
     }

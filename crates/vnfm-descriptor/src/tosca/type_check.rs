@@ -141,8 +141,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Warns that `versions` of SOL001 have this but the package's does not; nothing if the package states
-    /// no version.
+    /// Warns that `versions` of SOL001 have this but the package's does not; nothing if the package states no version.
     pub(super) fn other_version(&self, versions: &str, at: &Span, what: &str, sink: &mut Sink) {
         let Some(version) = self.version.map(Version::name) else {
             return;

@@ -51,7 +51,7 @@ pub(super) const SECTIONS: [(Kind, &str, &str); 8] = [
     (Kind::Policy, "policy_types", "policy type"),
 ];
 
-/// Types that TOSCA predefines.
+/// Types that TOSCA itself predefines, without a declaration.
 pub(super) const PRIMITIVES: &[&str] = &[
     "string",
     "integer",

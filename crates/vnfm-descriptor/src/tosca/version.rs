@@ -1,5 +1,4 @@
-//! The SOL001 version of a package: stated by its imports, else by the type files in the package, else
-//! by its manifest.
+//! The SOL001 version of a package: stated by its imports, else by the type files in the package, else by its manifest.
 //!
 //! ```text
 //! …/SOL001/raw/v2.6.1/etsi_nfv_sol001_vnfd_types.yaml      in the URL

@@ -6,9 +6,9 @@ use serde_json::{Map, Number, Value as Json};
 /// A value with its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// The value.
+    /// The value itself: scalar, list or mapping.
     pub value: Value,
-    /// Its position.
+    /// Its position in the file.
     pub span: Span,
 }
 
@@ -22,7 +22,7 @@ pub enum Value {
         /// Whether it is unquoted, so it may be a number, boolean or null.
         plain: bool,
     },
-    /// A list.
+    /// A list of values, in order.
     Sequence(Vec<Node>),
     /// Entries in the order of the file.
     Mapping(Vec<(Node, Node)>),

@@ -1,5 +1,5 @@
-//! Test support: a cluster from its kubeconfig, a clock, a VIM, generated packages, and access to the cluster that
-//! bypasses the driver.
+//! Test support: a cluster from its kubeconfig, a clock, a VIM, generated packages, and access to the
+//! cluster that bypasses the driver.
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -269,7 +269,7 @@ impl Vim for TestVim {
     }
 }
 
-/// Records the driver's messages.
+/// Records the messages that the driver reports.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) waits: Mutex<Vec<String>>,
@@ -420,7 +420,7 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
     Allocation::requested("package", Arc::new(package), request).expect("levels")
 }
 
-/// The sample VNF-B.
+/// The sample VNF-B as an allocation.
 pub(crate) fn sample() -> Allocation {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
     let package =

@@ -1,5 +1,5 @@
-//! The packages into which examples are inserted: a web server on virtual machines, the same in containers, an
-//! application (ASD).
+//! The packages into which examples are inserted: a web server on virtual machines, the same
+//! in containers, an application (ASD).
 
 /// SHA-256 of `test`, `test2` and `3`.
 pub(crate) const TEST: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
@@ -64,7 +64,7 @@ topology_template:
     # more policies
 ";
 
-/// All policies of `WEB`.
+/// All policies of the descriptor `WEB`.
 pub(crate) const POLICIES: &str = "  policies:
     - aspects:
         type: tosca.policies.nfv.ScalingAspects
@@ -115,7 +115,7 @@ pub(crate) const VDU: &str = "    web:
       capabilities: {virtual_compute: {properties: {virtual_cpu: {num_virtual_cpu: 1}, virtual_memory: {virtual_mem_size: 512 MiB}}}}
 ";
 
-/// The capabilities of `VDU`.
+/// The capabilities of the node template `VDU`.
 pub(crate) const CAPABILITIES: &str = "capabilities: {virtual_compute: {properties: {virtual_cpu: {num_virtual_cpu: 1}, virtual_memory: {virtual_mem_size: 512 MiB}}}}";
 
 /// A VDU with a single instance.
@@ -124,7 +124,7 @@ pub(crate) const DB: &str = "db:
       properties: {name: db, vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 1}, sw_image_data: {name: db}}
       capabilities: {virtual_compute: {properties: {virtual_cpu: {num_virtual_cpu: 1}, virtual_memory: {virtual_mem_size: 512 MiB}}}}";
 
-/// An internal virtual link.
+/// A node template for an internal virtual link.
 pub(crate) const NET: &str = "net:
       type: tosca.nodes.nfv.VnfVirtualLink
       properties:
@@ -142,7 +142,7 @@ vnfm_info: etsivnfm:v3.3.1
 §
 ";
 
-/// `TOSCA-Metadata/TOSCA.meta`.
+/// Content of `TOSCA-Metadata/TOSCA.meta` in the package.
 pub(crate) const META: &str = "TOSCA-Meta-File-Version: 1.0
 CSAR-Version: 1.1
 Created-By: Us
@@ -183,13 +183,13 @@ topology_template:
     # more nodes
 ";
 
-/// `Files/kubernetes/order.yaml`.
+/// Content of `Files/kubernetes/order.yaml` in the package.
 pub(crate) const ORDER: &str = "variables: {replicas: 1}
 manifests:
   - {path: Files/kubernetes/web.yaml, order: 1}
 ";
 
-/// `Files/kubernetes/web.yaml`.
+/// Content of `Files/kubernetes/web.yaml` in the package.
 pub(crate) const DEPLOYMENT: &str = "apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
@@ -202,7 +202,7 @@ spec:
       containers: [{name: httpd, image: 'localhost/busybox:1'}]
 ";
 
-/// `BaseHOT/simple/top.yaml`.
+/// Content of `BaseHOT/simple/top.yaml` in the package.
 pub(crate) const HOT: &str = "heat_template_version: 2018-08-31
 parameters:
   flavor: {type: string}
@@ -224,12 +224,12 @@ resources:
     properties: {flavor: {get_param: flavor}, networks: none}
 ";
 
-/// `Files/openstack/parameters.yaml`.
+/// Content of `Files/openstack/parameters.yaml` in the package.
 pub(crate) const PARAMETERS: &str = "parameters:
   flavor: vdu.web.flavor
 ";
 
-/// `vnfd.yaml` of an application.
+/// Content of `vnfd.yaml` for an application service descriptor.
 pub(crate) const ASD: &str = "tosca_definitions_version: tosca_simple_yaml_1_2
 imports: [asd_types.yaml]
 # more sections

@@ -207,7 +207,7 @@ impl PartialFile {
         self.size == Some(self.received)
     }
 
-    /// Bytes received so far.
+    /// Number of bytes received so far.
     pub(super) fn received(&self) -> u64 {
         self.received
     }

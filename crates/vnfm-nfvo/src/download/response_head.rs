@@ -6,7 +6,7 @@ use vnfm_outbound::{Response, StatusCode};
 /// The members of a response's head that matter to a download.
 pub(super) struct ResponseHead {
     pub(super) status: StatusCode,
-    /// `Content-Length`, in bytes.
+    /// `Content-Length`, in bytes; absent if the server omits it.
     pub(super) length: Option<u64>,
     /// `ETag`, if it is a strong one.
     pub(super) tag: Option<HeaderValue>,

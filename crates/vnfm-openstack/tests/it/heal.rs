@@ -22,7 +22,7 @@ pub(crate) async fn cloud_users(world: &World) -> (CloudUser, CloudUser) {
     )
 }
 
-/// Updates that Heat accepted.
+/// The number of updates that Heat accepted.
 pub(crate) fn updates(world: &World) -> usize {
     let calls = world.ledger().calls_named("heat.stack_update");
     calls.into_iter().filter(|call| call.status == 202).count()

@@ -1,5 +1,5 @@
-//! The driver against the simulated cloud: the scenarios shared with a real cloud, and faults that only a simulator can
-//! inject.
+//! The driver against the simulated cloud: the scenarios shared with a real cloud, and faults that
+//! only a simulator can inject.
 
 use crate::proxy::TlsProxy;
 use crate::scenarios;

@@ -1,8 +1,8 @@
 //! Heat's engine is killed during an operation and restarted. The stack stays in progress forever: the driver repeats an
 //! update, and deletes and recreates a creation past its time limit.
 //!
-//! The engine is that of `cargo xtask stack`, whose pid file is next to the clouds.yaml; it is restarted with its command
-//! line and environment.
+//! The engine is that of `cargo xtask stack`, whose pid file is next to the clouds.yaml; it is restarted with
+//! its command line and environment.
 
 use crate::cloud_user::CloudUser;
 use crate::heal_scenarios::{assert_replaced, nth};
@@ -74,7 +74,7 @@ impl Engine {
         (start_time(pid)? == since).then_some(pid)
     }
 
-    /// Sends SIGKILL.
+    /// Kills the process with SIGKILL, as a crash does.
     fn kill(&self) {
         let pid = self.pid().unwrap().to_string();
         assert!(

@@ -121,8 +121,8 @@ async fn an_externally_managed_link_is_used_and_reported() {
         .await;
 }
 
-/// Three servers that must run on different hypervisors, of which there are two: Heat gives up with a reason, and a
-/// retry recreates the stack.
+/// Three servers that must run on different hypervisors, of which there are two: Heat gives up with a reason, and
+/// a retry recreates the stack.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_stack_names_its_cause_and_is_recreated() {
     let Some(bed) = bed() else { return };

@@ -12,7 +12,7 @@ use super::system::done;
 use libc::{c_long, sock_filter};
 use std::io;
 
-/// Fail with EPERM.
+/// Forbidden system calls, which fail with EPERM.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -59,7 +59,7 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_syslog,
 ];
 
-/// Fail with ENOSYS.
+/// System calls that fail with ENOSYS, as if the kernel lacked them.
 const UNSUPPORTED: &[c_long] = &[
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
@@ -67,7 +67,7 @@ const UNSUPPORTED: &[c_long] = &[
     libc::SYS_io_uring_register,
 ];
 
-/// Succeed without effect.
+/// System calls that succeed without effect.
 const IGNORED: &[c_long] = &[libc::SYS_setsid, libc::SYS_setpgid];
 
 /// Filters the calls of this process and everything it starts; with `local`, only Unix sockets are allowed.

@@ -15,7 +15,7 @@ struct Ruleset {
     scoped: u64,
 }
 
-/// `struct landlock_path_beneath_attr`.
+/// The kernel's `struct landlock_path_beneath_attr`, which has no binding.
 #[repr(C, packed)]
 struct Beneath {
     allowed: u64,

@@ -45,8 +45,8 @@ use std::thread::Thread;
 use vnfm_core::ports::PortError;
 use vnfm_plugin_abi::{Buf, Driver, FfiError, Host, PANICKED, Plugin, READY_ERR, READY_OK, Slice};
 
-/// Runs one hook for the engine that started this process. A program calls it first thing in `main`, in the mode that
-/// [`crate::ProcessConfig`] selects.
+/// Runs one hook for the engine that started this process. A program calls it first thing in `main`, in
+/// the mode that [`crate::ProcessConfig`] selects.
 ///
 /// The program must not have started any other thread. The function returns only if no engine started the program.
 pub fn plugin_runner() -> ExitCode {
@@ -220,7 +220,7 @@ fn create_driver(plugin: &'static Plugin, host: Host, config: &[u8]) -> Result<D
     Err((status, error))
 }
 
-/// Wakes the polling thread.
+/// A waker that unparks the polling thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

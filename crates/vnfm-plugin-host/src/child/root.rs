@@ -170,7 +170,7 @@ fn mount_at(
     }
 }
 
-/// `struct mount_attr`.
+/// The kernel's `struct mount_attr`, for `mount_setattr`.
 #[repr(C)]
 struct Attributes {
     set: u64,

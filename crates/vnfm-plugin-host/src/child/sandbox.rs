@@ -215,7 +215,7 @@ fn cannot(what: &str) -> impl Fn(io::Error) -> Failure {
 /// The PID, IPC and network namespaces that the process created for its child.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spaces {
-    /// Created directly by root.
+    /// Root created them directly, without a user namespace.
     Root,
     /// Created in a user namespace.
     OfUsers,

@@ -43,7 +43,7 @@ impl Link {
         );
     }
 
-    /// Completes a pending call.
+    /// Completes the pending call with this id.
     pub(super) fn complete(&self, id: u32, answer: Answer) {
         if let Some(waiting) = lock(&self.waiting).remove(&id) {
             // Fails if the call was dropped.

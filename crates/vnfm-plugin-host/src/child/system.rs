@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 
 /// The socket to the engine.
 pub(super) const SOCKET: RawFd = 10;
-/// The plugin's library.
+/// Descriptor of the plugin's library in the child.
 pub(super) const LIBRARY: RawFd = 11;
 
 /// Converts the return value of a system call.

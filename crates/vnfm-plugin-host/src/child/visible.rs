@@ -12,7 +12,7 @@ pub(crate) struct Visible {
 /// What the process may do with a path and everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Read and execute.
+    /// Files below it may be read and executed.
     Read,
     /// Read and write, as a device.
     Device,

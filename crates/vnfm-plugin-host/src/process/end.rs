@@ -10,7 +10,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 use vnfm_core::ports::{Code, PortError};
 
-/// How the process ended.
+/// How the process of a hook ended.
 pub(crate) enum Ended {
     /// By itself or by a signal; `None` if the status is unknown.
     Exited(Option<ExitStatus>),

@@ -47,8 +47,8 @@ const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a process that closed its socket may take to end, with everything it started.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs the hook of `call` in a process, for at most `limit`. The process has ended when this returns; dropping the
-/// future ends it.
+/// Runs the hook of `call` in a process, for at most `limit`. The process has ended when this returns;
+/// dropping the future ends it.
 pub(super) async fn run(
     running: Running,
     call: &Frame,

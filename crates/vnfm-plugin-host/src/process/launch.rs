@@ -422,8 +422,8 @@ impl Process {
         Ok(unsafe { AsyncFd::register(ended) }?)
     }
 
-    /// Ends it with everything the hook started, and returns how the hook ended; `None` if that is unknown or was
-    /// returned before.
+    /// Ends it with everything the hook started, and returns how the hook ended; `None` if that is
+    /// unknown or was returned before.
     pub(crate) async fn end(&mut self) -> Option<ExitStatus> {
         self.terminate();
         let ended = self.watched().ok()?;

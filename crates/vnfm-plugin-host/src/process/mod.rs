@@ -66,7 +66,7 @@ pub(crate) fn inspect(starter: &Arc<Starter>, checked: &Checked) -> Result<Inspe
 ///
 /// # Errors
 ///
-/// `Refused` if it cannot.
+/// `Refused` if no process can be isolated on this machine.
 pub(crate) fn probe(starter: &Arc<Starter>) -> Result<Isolation, PortError> {
     Launcher::probe(starter)
 }

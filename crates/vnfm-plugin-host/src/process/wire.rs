@@ -24,9 +24,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// Everything the process needs to confine itself and open the library.
 pub(crate) const LOAD: u8 = 1;
-/// The plugin's configuration.
+/// To the process: the configuration to create the driver with.
 pub(crate) const CREATE: u8 = 2;
-/// A hook's request.
+/// To the process: the request of a hook to run.
 pub(crate) const CALL: u8 = 3;
 /// The response of a service.
 pub(crate) const ANSWER: u8 = 4;
@@ -36,7 +36,7 @@ pub(crate) const FAILED: u8 = 5;
 pub(crate) const DECLARED: u8 = 16;
 /// An error: its code and texts; or [`CREATE_REFUSED`] with the status of `create`.
 pub(crate) const REFUSED: u8 = 17;
-/// The driver was created.
+/// From the process: the driver was created.
 pub(crate) const READY: u8 = 18;
 /// The hook's request has arrived.
 pub(crate) const BEGUN: u8 = 19;
@@ -60,7 +60,7 @@ const MAX_LEN: u32 = 128 << 20;
 const MAX_LEN_FROM_HOOK: u32 = 32 << 20;
 const HEADER_LEN: usize = 1 + 4 + 2;
 
-/// One message.
+/// One message between the server and a hook process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -125,7 +125,7 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Frame> {
 ///
 /// # Errors
 ///
-/// As [`read`].
+/// Those of [`read`], with an async reader.
 pub(crate) async fn read_async(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Frame> {
     let mut length = [0; 4];
     from.read_exact(&mut length).await?;
@@ -135,7 +135,7 @@ pub(crate) async fn read_async(from: &mut (impl AsyncRead + Unpin)) -> io::Resul
     parse(&bytes, length)
 }
 
-/// Writes a message.
+/// Writes one message, its length first.
 ///
 /// # Errors
 ///

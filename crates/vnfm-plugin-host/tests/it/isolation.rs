@@ -67,8 +67,8 @@ fn users_in(namespace: &str) -> BTreeSet<String> {
     ids.filter_map(uid).collect()
 }
 
-/// One hook runs while others start and end: a free user ID may be reused, so two hooks that merely start together could
-/// get the same one.
+/// One hook runs while others start and end: a free user ID may be reused, so two hooks that merely start together
+/// could get the same one.
 #[tokio::test]
 async fn concurrent_hooks_have_different_processes_and_users() {
     let stage = Stage::new(|_| {});

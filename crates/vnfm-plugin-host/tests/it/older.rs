@@ -1,5 +1,5 @@
-//! A plugin built by another Rust version without the SDK works: the ABI is C, and each side has its own standard
-//! library.
+//! A plugin built by another Rust version without the SDK works: the ABI is C, and each side
+//! has its own standard library.
 
 use crate::world::{AMPLE, Folder, RUNNERS, Remembering, request};
 use std::path::{Path, PathBuf};

@@ -252,8 +252,8 @@ impl TestHost {
     ///
     /// # Errors
     ///
-    /// The error of the driver or the hook; `crashed` after [`TestHost::crash_before`] or
-    /// [`TestHost::crash_after`] took effect.
+    /// The error of the driver or the hook; `crashed` after
+    /// [`TestHost::crash_before`] or [`TestHost::crash_after`] took effect.
     pub fn run<D: MgmtDriver>(&self, request: TestRequest) -> Result<Effects, DriverError> {
         futures::executor::block_on(self.run_async::<D>(request))
     }
@@ -262,7 +262,7 @@ impl TestHost {
     ///
     /// # Errors
     ///
-    /// As [`TestHost::run`].
+    /// Those of [`TestHost::run`]: the error of the driver, or `crashed`.
     pub async fn run_async<D: MgmtDriver>(
         &self,
         request: TestRequest,

@@ -219,8 +219,8 @@ impl<D: MgmtDriver> Trial<D> {
         self
     }
 
-    /// Sets the state that must be the same after every run. The default is the effects, the files on the hosts and the
-    /// names of the checkpoints.
+    /// Sets the state that must be the same after every run. The default is the effects, the files on the hosts and
+    /// the names of the checkpoints.
     pub fn compare_by(
         mut self,
         state: impl Fn(&TestHost, &Effects) -> Value + Send + Sync + 'static,
@@ -252,7 +252,7 @@ impl<D: MgmtDriver> Trial<D> {
     ///
     /// # Errors
     ///
-    /// As [`Trial::run`].
+    /// Those of [`Trial::run`]: all violations, not only the first.
     pub async fn run_async(self) -> Result<TrialReport, Violations> {
         let mut violations = Vec::new();
         let (expected, calls) = self

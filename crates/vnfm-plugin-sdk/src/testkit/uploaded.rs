@@ -1,4 +1,4 @@
-//! Files on simulated hosts.
+//! The files that a driver uploaded to simulated hosts.
 
 /// A file that a driver uploaded to a simulated host.
 ///

@@ -115,7 +115,7 @@ fn cms(bytes: &[u8]) {
     }
 }
 
-/// Reproducible random numbers (xorshift64*).
+/// Reproducible random numbers (xorshift64*) below `bound`.
 fn dice(state: &mut u64, bound: usize) -> usize {
     *state ^= *state >> 12;
     *state ^= *state << 25;

@@ -130,7 +130,7 @@ pub(crate) fn run(folder: &Path, words: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Seconds since 1970.
+/// Seconds since 1970, by the real clock.
 #[expect(
     clippy::disallowed_methods,
     reason = "openssl dates certificates by the real clock"

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The installed Kubernetes version.
+/// The Kubernetes version that every host has installed.
 pub(crate) const VERSION: &str = "v1.36.2";
 /// Port of the API server.
 const PORT: u16 = 6443;
@@ -285,7 +285,7 @@ fn random_token() -> String {
     format!("{}.{}", &random[..6], &random[6..22])
 }
 
-/// A discovered control plane.
+/// A control plane that a joining host has found.
 struct ControlPlane {
     endpoint: String,
     plane: Arc<Cluster>,

@@ -11,7 +11,7 @@ use tokio::time::{Instant, interval};
 /// Poll interval of `kubectl wait`.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A parsed command line.
+/// A command line of kubectl, parsed.
 #[derive(Default)]
 struct CommandLine<'a> {
     words: Vec<&'a str>,
@@ -22,7 +22,7 @@ struct CommandLine<'a> {
     condition: &'a str,
     timeout: u64,
     all: bool,
-    /// `--ignore-not-found`
+    /// `--ignore-not-found`: a missing object is not an error.
     ignore_not_found: bool,
 }
 

@@ -38,12 +38,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A machine to boot.
+/// A machine to boot, and who may log in.
 #[derive(Debug, Clone)]
 pub struct HostSpec {
     /// The server's id in the VIM.
     pub server_id: String,
-    /// The host name.
+    /// The host name, as `hostname` prints it.
     pub name: String,
     /// The address that its sshd listens on.
     pub address: IpAddr,
@@ -54,7 +54,7 @@ pub struct HostSpec {
 /// An account that may log in and use `sudo` without a password.
 #[derive(Clone)]
 pub struct User {
-    /// Login name.
+    /// Name to log in with.
     pub name: String,
     /// Absent: no login by password.
     pub password: Option<String>,

@@ -35,7 +35,7 @@ pub(crate) const INSTALLED: &[&str] = &[
     "whoami",
 ];
 
-/// The shell's built-in commands.
+/// Commands that the shell itself implements.
 const BUILT_IN: &[&str] = &[
     "true", "false", ":", "echo", "test", "[", "command", "exit", "export", "cd", "set",
 ];

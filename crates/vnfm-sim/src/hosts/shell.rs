@@ -60,14 +60,14 @@ impl Output {
     }
 }
 
-/// Concatenates lines.
+/// Concatenates lines, each with its own end.
 pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> String {
     lines.into_iter().collect::<Vec<_>>().concat()
 }
 
 /// Standard input; the first program that reads takes all of it.
 pub(crate) enum Input {
-    /// Known in advance.
+    /// Input that is known in advance.
     Ready(Vec<u8>),
     /// Still arriving over a connection.
     Arriving(oneshot::Receiver<Vec<u8>>),

@@ -1,4 +1,4 @@
-//! Hosts, through their shell.
+//! Hosts, tested through their shell.
 
 use super::host::Host;
 use super::shell::{Input, Output, Shell};

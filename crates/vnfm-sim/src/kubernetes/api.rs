@@ -1,7 +1,6 @@
 //! The API server's routes: paths, verbs and RBAC. `verbs.rs` serves them.
 //!
-//! Errors are `Status` bodies with the real server's messages; defaults and validation on
-//! create are in `admit.rs`.
+//! Errors are `Status` bodies with the real server's messages; defaults and validation on create are in `admit.rs`.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ pub(crate) struct Api(pub(crate) Arc<Cluster>);
 
 pub(super) type Answer = Result<Reply, Reply>;
 
-/// A parsed API path.
+/// What the path of a request refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Target {
     group: String,

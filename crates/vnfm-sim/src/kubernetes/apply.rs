@@ -36,7 +36,7 @@ impl Owners {
         self.0.is_empty()
     }
 
-    /// `metadata.managedFields`.
+    /// The entries of `metadata.managedFields`, one per manager.
     pub(crate) fn managed_fields(&self, api_version: &str) -> Value {
         let show = |((manager, _), share): (&(String, bool), &ManagedFields)| {
             let operation = if share.applied { "Apply" } else { "Update" };
@@ -297,7 +297,7 @@ fn remove_item(list: &mut Value, field: &str, item: &str, rest: &[String]) {
     }
 }
 
-/// `.spec.template.spec.containers[name="web"].image`
+/// A path in the form `.spec.template.spec.containers[name="web"].image`.
 fn dotted(path: &[String]) -> String {
     let part = |part: &String| {
         if let Some(name) = part.strip_prefix("f:") {

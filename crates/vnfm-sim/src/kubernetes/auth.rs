@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::objects::{Key, Store};
 
-/// An authenticated caller.
+/// A caller whose credential is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) name: String,
@@ -26,7 +26,7 @@ struct Issued {
 }
 
 pub(crate) struct Tokens {
-    /// The administrator's token.
+    /// Bearer token of the cluster's administrator.
     pub(crate) admin: String,
     issued: BTreeMap<String, Issued>,
     /// All bootstrap tokens, including expired ones.
@@ -51,7 +51,7 @@ impl Tokens {
         }
     }
 
-    /// Every token ever issued.
+    /// Every token ever issued, valid or not.
     pub(crate) fn issued(&self) -> Vec<String> {
         self.issued.keys().chain(&self.bootstrap).cloned().collect()
     }

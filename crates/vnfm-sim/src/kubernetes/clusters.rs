@@ -17,7 +17,7 @@ use super::{Cluster, lock, run_controllers, seeds, tls};
 use crate::faults::Faults;
 use crate::ledger::{InventorySource, Ledger};
 
-/// A cluster to start.
+/// A cluster to start: its name and address.
 #[derive(Debug, Clone)]
 pub struct ClusterSpec {
     /// Unique name, as in the inventory.
@@ -37,7 +37,7 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Starts without clusters.
+    /// A registry in which no cluster runs.
     pub fn new(books: Arc<Ledger>, faults: Arc<Faults>) -> Self {
         Self {
             books,

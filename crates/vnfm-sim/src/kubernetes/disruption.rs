@@ -34,7 +34,7 @@ impl Cluster {
     }
 }
 
-/// A budget's computed status.
+/// The computed status of a `PodDisruptionBudget`.
 struct Budget {
     name: String,
     expected: usize,

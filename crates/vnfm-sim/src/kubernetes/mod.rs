@@ -55,7 +55,7 @@ pub use clusters::{ClusterSpec, Clusters};
 use controllers::Controllers;
 use objects::{Key, Store};
 
-/// A running cluster.
+/// A running cluster: API server, controllers and tokens.
 pub struct Cluster {
     name: String,
     address: SocketAddr,
@@ -80,7 +80,7 @@ impl Cluster {
         &self.name
     }
 
-    /// `https://ADDRESS:PORT`
+    /// URL of the API server: `https://ADDRESS:PORT`.
     pub fn server(&self) -> String {
         format!("https://{}", self.address)
     }
@@ -110,7 +110,7 @@ impl Cluster {
         serde_yaml::to_string(&config).unwrap_or_else(|error| format!("# not written: {error}\n"))
     }
 
-    /// The administrator's bearer token.
+    /// The administrator's bearer token, for a kubeconfig.
     pub fn admin_token(&self) -> String {
         self.tokens().admin.clone()
     }

@@ -78,7 +78,7 @@ impl Cluster {
     }
 }
 
-/// The node's `InternalIP`.
+/// The node's `InternalIP`; empty if it has none.
 pub(super) fn address(node: &Value) -> &str {
     node["status"]["addresses"][0]["address"]
         .as_str()

@@ -21,7 +21,7 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// `v1`, `apps/v1`.
+    /// Group and version in one: `v1`, `apps/v1`.
     pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.clone()
@@ -40,10 +40,10 @@ impl Kind {
     }
 }
 
-/// Identifies an object.
+/// Identifies an object in its cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// `pods`, `deployments.apps`.
+    /// Qualified name of the kind: `pods`, `deployments.apps`.
     pub(crate) kind: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -222,7 +222,7 @@ impl Store {
         }
     }
 
-    /// Removes an object immediately.
+    /// Removes an object immediately, and notifies the watches.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
         let before = self.objects.remove(key)?.body;
         self.version += 1;

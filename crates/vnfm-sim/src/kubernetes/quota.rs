@@ -1,5 +1,4 @@
-//! Object count quotas of namespaces. CPU and memory in a `ResourceQuota` are not
-//! enforced.
+//! Object count quotas of namespaces. CPU and memory in a `ResourceQuota` are not enforced.
 
 use serde_json::Value;
 

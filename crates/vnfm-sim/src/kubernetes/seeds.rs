@@ -89,8 +89,7 @@ fn workload(kind: &str, name: &str, mut spec: Value) -> Value {
     json!({ "apiVersion": "apps/v1", "kind": kind, "metadata": { "labels": labels, "generation": 1 }, "spec": spec, "status": {} })
 }
 
-/// Registers a node. One that exists keeps its labels, taints and cordon, as with the
-/// real kubelet.
+/// Registers a node. One that exists keeps its labels, taints and cordon, as with the real kubelet.
 pub(crate) fn node(store: &mut Store, (name, address): (&str, &str), control_plane: bool) {
     let number = store.list("nodes", "").count();
     let mut labels = json!({ "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" });

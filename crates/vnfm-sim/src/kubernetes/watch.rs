@@ -185,7 +185,7 @@ struct WatchState {
     ended: bool,
 }
 
-/// Serves `?watch=1`.
+/// Serves a list with `?watch=1`, as a stream of events.
 pub(crate) fn watch(
     cluster: &Arc<Cluster>,
     store: &Store,

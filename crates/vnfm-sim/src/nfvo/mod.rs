@@ -1,5 +1,5 @@
-//! The simulated NFVO: grants (SOL003 9) by policy, VNF packages (SOL003 10), a sink for notifications, and a token
-//! endpoint.
+//! The simulated NFVO: grants (SOL003 9) by policy, VNF packages (SOL003 10), a sink for
+//! notifications, and a token endpoint.
 //!
 //! | request | response |
 //! |---|---|
@@ -10,11 +10,10 @@
 //! | `GET`, `POST /notifications` | 204; notifications are stored |
 //! | `POST /token` | OAuth 2.0 client credentials (RFC 6749 4.4) |
 //!
-//! It is served over plain HTTP and over mutual TLS. Inject 503, missing responses and cut connections as
-//! faults (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`,
-//! `nfvo.packages`, `nfvo.package`, `nfvo.package_content`, `nfvo.subscribe`, `nfvo.subscriptions`, `nfvo.subscription`,
-//! `nfvo.unsubscribe`).
-//! A request that breaks a rule of the standard is a violation.
+//! It is served over plain HTTP and over mutual TLS. Inject 503, missing responses and cut connections as faults
+//! (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`, `nfvo.packages`,
+//! `nfvo.package`, `nfvo.package_content`, `nfvo.subscribe`, `nfvo.subscriptions`, `nfvo.subscription`,
+//! `nfvo.unsubscribe`). A request that breaks a rule of the standard is a violation.
 
 mod decide;
 mod packages;
@@ -37,7 +36,7 @@ use crate::ledger::Ledger;
 
 /// The only user (and OAuth 2.0 client) that may log in.
 pub const CLIENT: &str = "vnfm";
-/// Password of [`CLIENT`].
+/// Password of the client [`CLIENT`].
 pub const PASSWORD: &str = "planted-nfvo-password-2c77";
 
 /// How the NFVO decides on grants and what it requires from callers.
@@ -66,7 +65,7 @@ pub struct Policy {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RequiredLogin {
-    /// No authentication.
+    /// No authentication: every caller is accepted.
     #[default]
     None,
     /// HTTP Basic with [`CLIENT`] and [`PASSWORD`].
@@ -96,7 +95,7 @@ struct State {
     catalog: packages::PackageCatalog,
 }
 
-/// A running NFVO.
+/// A running NFVO: grants, packages and notifications.
 pub struct Nfvo {
     state: Mutex<State>,
     books: Arc<Ledger>,
@@ -164,7 +163,7 @@ impl Nfvo {
         self.state().policy = policy;
     }
 
-    /// Revokes every token.
+    /// Revokes every token; calls then fail with 401.
     pub fn revoke_tokens(&self) {
         self.state().tokens.clear();
     }
@@ -366,7 +365,7 @@ impl Service for NfvoService {
     }
 }
 
-/// `OPERATION INSTANCE_ID`
+/// Subject of a grant request: `OPERATION INSTANCE_ID`.
 fn subject(request: &Value) -> String {
     let word = |name: &str| request[name].as_str().unwrap_or_default();
     format!("{} {}", word("operation"), word("vnfInstanceId"))

@@ -52,7 +52,7 @@ impl PackageCatalog {
             .collect()
     }
 
-    /// Sent notifications, oldest first.
+    /// Sent notifications, the oldest first.
     pub(super) fn notifications(&self) -> &[Value] {
         &self.notifications
     }
@@ -162,7 +162,7 @@ impl Nfvo {
         }
     }
 
-    /// The routes below `/vnfpkgm/v2`.
+    /// Routes of the package API, below `/vnfpkgm/v2`.
     pub(super) fn package_routes<'a>(
         self: &'a Arc<Self>,
         request: &'a Request,

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 /// The certificates that a client needs.
 pub(super) struct Certificates {
-    /// CA certificate, PEM.
+    /// Certificate of the authority, in PEM form.
     pub(super) authority: String,
     /// Client certificate and key, PEM.
     pub(super) client: String,

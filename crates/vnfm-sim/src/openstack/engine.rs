@@ -49,7 +49,7 @@ impl Action {
     }
 }
 
-/// A request in progress.
+/// A request that the engine works on.
 #[derive(Clone)]
 pub(super) struct Run {
     root: String,
@@ -110,7 +110,7 @@ impl Cloud {
         tokio::spawn(async move { cloud.work(run, action).await });
     }
 
-    /// Cancels a running update.
+    /// Cancels the update of a stack, if one is running.
     pub(crate) fn cancel(&self, id: &str) {
         let mut state = self.state();
         let Some(stack) = state

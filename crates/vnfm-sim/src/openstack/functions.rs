@@ -6,7 +6,7 @@ use super::template::NOT_YET_CREATED;
 
 /// Resolves the references of functions.
 pub(crate) trait Scope {
-    /// A parameter's value.
+    /// Value of a parameter; `None` if undefined.
     fn parameter(&self, name: &str) -> Option<Value>;
     /// The physical id of a resource of the same stack.
     fn reference(&self, name: &str) -> Result<Value, String>;

@@ -191,7 +191,7 @@ fn no_image(id: &str) -> Reply {
     error(404, &format!("No image found with ID {id}"))
 }
 
-/// Glance's errors are HTML.
+/// An error as Glance sends it: an HTML page.
 fn error(status: u16, message: &str) -> Reply {
     let title = http::StatusCode::from_u16(status)
         .ok()

@@ -64,7 +64,7 @@ impl Default for CloudOptions {
     }
 }
 
-/// A running cloud.
+/// A running cloud: Keystone, Heat, Nova, Neutron, Glance and Barbican.
 pub struct Cloud {
     pub(crate) books: Arc<Ledger>,
     pub(crate) faults: Arc<Faults>,
@@ -247,7 +247,7 @@ impl Cloud {
             Some((password, authorized_key));
     }
 
-    /// Revokes every token.
+    /// Revokes every token; calls then fail with 401.
     pub fn revoke_tokens(&self) {
         self.state().tokens.clear();
     }

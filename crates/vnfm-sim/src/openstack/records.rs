@@ -52,7 +52,7 @@ pub(crate) struct Stack {
     pub(crate) generation: u64,
 }
 
-/// Why a resource failed.
+/// Why a resource failed, as its stack reports it.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
     pub(super) kind: String,

@@ -108,7 +108,7 @@ pub(crate) const KINDS: [&str; 12] = [
     "server_group",
 ];
 
-/// A random UUID.
+/// A random UUID, as OpenStack assigns them.
 pub(crate) fn new_id() -> String {
     Uuid::new_v4().to_string()
 }
@@ -197,7 +197,7 @@ impl State {
         id
     }
 
-    /// A body by id.
+    /// The body of the object with this id.
     pub(crate) fn object(&self, kind: &str, id: &str) -> Option<&Value> {
         self.objects.get(kind)?.get(id)
     }
@@ -230,7 +230,7 @@ impl State {
         }
     }
 
-    /// Removes a body.
+    /// Removes an object and returns its body.
     pub(crate) fn take(&mut self, kind: &str, id: &str) -> Option<Value> {
         self.objects.get_mut(kind)?.remove(id)
     }

@@ -1,7 +1,7 @@
 //! HOT: parses templates, fills in parameters, orders resources.
 //!
-//! [`check`] finds the errors that Heat reports synchronously, before anything is created: an unknown type, a missing
-//! parameter, a missing flavor.
+//! [`check`] finds the errors that Heat reports synchronously, before anything is created: an unknown type, a
+//! missing parameter, a missing flavor.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(crate) struct TemplateError {
     pub(crate) message: String,
 }
 
-/// A `StackValidationFailed` error.
+/// An error of the kind `StackValidationFailed`.
 pub(crate) fn invalid(message: impl Into<String>) -> TemplateError {
     TemplateError {
         kind: "StackValidationFailed",
@@ -26,7 +26,7 @@ pub(crate) fn invalid(message: impl Into<String>) -> TemplateError {
     }
 }
 
-/// A resource definition.
+/// The definition of one resource.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
     pub(crate) kind: String,
@@ -35,7 +35,7 @@ pub(crate) struct Definition {
     pub(crate) condition: Option<Value>,
 }
 
-/// A parsed template.
+/// A template that was parsed.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     pub(crate) parameters: Map<String, Value>,
@@ -74,7 +74,7 @@ pub(crate) fn document(value: &Value) -> Result<Value, String> {
 }
 
 impl Template {
-    /// Parses a template.
+    /// Parses a template that a client sent.
     pub(crate) fn parse(source: &Value) -> Result<Self, TemplateError> {
         let body =
             document(source).map_err(|error| invalid(format!("Template format error: {error}")))?;

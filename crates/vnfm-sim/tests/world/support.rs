@@ -7,7 +7,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use vnfm_sim::{Options, World};
 
-/// A world without delays.
+/// A world in which nothing takes time.
 pub(crate) async fn world() -> World {
     World::start(Options::default()).await.unwrap()
 }

@@ -1,4 +1,4 @@
-//! The client against OpenSSH.
+//! The client against a real OpenSSH server.
 
 use crate::sshd::Sshd;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 use vnfm_types::Secret;
 
-/// What a wait reported.
+/// The messages that a wait reported.
 #[derive(Default)]
 struct Seen(Mutex<Vec<String>>);
 

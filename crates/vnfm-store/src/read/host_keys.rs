@@ -1,4 +1,4 @@
-//! Pinned SSH host keys.
+//! The queries for pinned SSH host keys.
 
 use crate::fault::Done;
 use crate::statement::{Query, Row};

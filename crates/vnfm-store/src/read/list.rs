@@ -1,4 +1,4 @@
-//! Pages of lists.
+//! The queries for lists, page by page, with filter and visibility scope.
 
 use crate::fault::Done;
 use crate::filter::{Bound, Table, condition};

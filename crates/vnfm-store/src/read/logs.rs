@@ -13,7 +13,7 @@ pub(crate) fn log(op_id: &str, after: u64) -> Query {
     Query::new(LINES).bind(op_id).bind(after)
 }
 
-/// A row of [`log`].
+/// Converts a row of [`log`] to a line.
 pub(crate) fn log_line(mut row: Row) -> Done<LogLine> {
     Ok(LogLine {
         seq: row.count()?,
@@ -66,7 +66,7 @@ pub(crate) fn audit(tenant: &str, after: u64, max: usize) -> Query {
     Query::new(ROWS).bind(tenant).bind(after).bind(limit(max))
 }
 
-/// A row of [`audit`].
+/// Converts a row of [`audit`] to an entry.
 pub(crate) fn audit_entry(mut row: Row) -> Done<AuditEntry> {
     let seq = row.count()?;
     let entry: AuditEntry = row.json()?;

@@ -42,7 +42,7 @@ pub(crate) fn open_steps() -> Query {
     Query::new(OPEN)
 }
 
-/// A row of [`open_steps`].
+/// Converts a row of [`open_steps`] to a record.
 pub(crate) fn open_step(mut row: Row) -> Done<OpenStep> {
     Ok(OpenStep {
         tenant: row.take()?,

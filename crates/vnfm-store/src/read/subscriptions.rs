@@ -9,7 +9,7 @@ use crate::visibility::List;
 use vnfm_core::ports::SubscriptionRecord;
 use vnfm_core::query::Query;
 
-/// One subscription.
+/// One subscription of the tenant, by id.
 pub(crate) fn subscription(tenant: &str, id: &str) -> Sql {
     const ONE: &str = "
         SELECT tenant, subscription, authentication, root, sent, lost, sight

@@ -119,7 +119,7 @@ impl UnfinishedWork for SqliteStore {
 
 /// Backups of a database and its packages.
 pub struct StoreBackups {
-    /// The database.
+    /// The database to back up.
     pub store: Arc<SqliteStore>,
     /// The packages that it refers to.
     pub packages: Arc<PackageDir>,

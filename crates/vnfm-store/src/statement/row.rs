@@ -10,7 +10,7 @@ use vnfm_core::ports::StoreError;
 #[derive(Debug)]
 pub(crate) struct Row(std::vec::IntoIter<Value>);
 
-/// Read from one column.
+/// A type that can be read from one column.
 pub(crate) trait FromValue: Sized {
     /// `None` if the value has another type.
     fn from_value(value: Value) -> Option<Self>;
@@ -26,7 +26,7 @@ impl Row {
         Self(columns.into_iter())
     }
 
-    /// The next column.
+    /// Takes the next column, from left to right.
     pub(crate) fn take<T: FromValue>(&mut self) -> Done<T> {
         let value = self.0.next();
         value

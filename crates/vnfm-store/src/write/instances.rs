@@ -1,4 +1,4 @@
-//! VNF instances.
+//! The statements that change VNF instances.
 
 use crate::fault::Done;
 use crate::keys::SecretKeys;

@@ -152,9 +152,9 @@ pub(crate) fn describe(change: &Change) -> &'static str {
     }
 }
 
-/// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers. The counter
-/// outlives removed rows, so no number is used twice. Each row also has a number per tenant, the only one that tenants
-/// see.
+/// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers.
+/// The counter outlives removed rows, so no number is used twice. Each row also has a number per tenant, the
+/// only one that tenants see.
 fn outbox(row: &OutboxRow) -> Done<Vec<Statement>> {
     const NUMBER: &str = "
         INSERT INTO outbox_numbers (tenant, value)

@@ -124,8 +124,8 @@ pub(super) fn journal(row: &JournalRow, keys: &SecretKeys) -> Done<Vec<Statement
     Ok(vec![journal.or(absent(KIND, &row.op_id))])
 }
 
-/// Records that a process released an operation, or all of them, in an orderly shutdown; removes records older than 30
-/// days.
+/// Records that a process released an operation, or all of them, in an orderly shutdown; removes
+/// records older than 30 days.
 pub(super) fn left_in_order(process: &str, op_id: &str) -> Vec<Statement> {
     const LEFT: &str = "
         INSERT INTO left_in_order (process, op_id, at_ms) SELECT $1, $2, now_ms FROM clock WHERE 1 = 1

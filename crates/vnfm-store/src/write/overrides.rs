@@ -25,8 +25,8 @@ pub(super) fn audit(tenant: &str, entry: &AuditEntry) -> Done<Vec<Statement>> {
     Ok(vec![Statement::new(NEXT), size, add])
 }
 
-/// Takes an operation from the process that drives it, whose writes are refused from now on. While the lease is valid this
-/// needs `force`.
+/// Takes an operation from the process that drives it, whose writes are refused from now on. While the lease
+/// is valid this needs `force`.
 pub(super) fn revoke_lease((instance_id, op_id): (&str, &str), force: bool) -> Vec<Statement> {
     const FENCE: &str = "
         UPDATE ops SET epoch = epoch + 1, owner = NULL, lease_until = 0

@@ -10,7 +10,7 @@ use vnfm_core::ports::{PackageRecord, StoreError};
 const KIND: &str = "VNF package";
 const WITH_VNFD: &str = "VNF package with VNFD";
 
-/// Adds a package.
+/// Adds a package; refused if the tenant has one with the same VNFD.
 pub(super) fn add(record: &PackageRecord, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const ADD: &str = "
         INSERT INTO packages (id, tenant, vnfd_id, info, fetching) VALUES ($1, $2, $3, $4, $5)

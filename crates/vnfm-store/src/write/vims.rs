@@ -14,7 +14,7 @@ use vnfm_core::ports::{StoreError, VimRecord, VimUse};
 
 const KIND: &str = "VIM";
 
-/// Adds a VIM.
+/// Adds a VIM; refused if its id or name exists.
 pub(super) fn add(record: &VimRecord, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const ADD: &str = "
         INSERT INTO vims (tenant, id, version, name, registered_by, identity, vim, access_info, shared)
@@ -49,7 +49,7 @@ pub(super) fn put(record: &VimRecord, keys: &SecretKeys) -> Done<Vec<Statement>>
     Ok(vec![put, kept_addresses::changed(record)])
 }
 
-/// Binds `$1` to `$9`.
+/// Binds the columns as `$1` to `$9`.
 fn with_columns(statement: Statement, record: &VimRecord, keys: &SecretKeys) -> Done<Statement> {
     Ok(statement
         .bind(&record.tenant)
@@ -188,8 +188,8 @@ pub(super) fn lived(instance_id: &str) -> Statement {
     Statement::new(LIVED).bind(instance_id)
 }
 
-/// Marks the VIMs that an instance registered as leaving; refused if another instance, of any tenant, uses one of them or
-/// the cluster behind it.
+/// Marks the VIMs that an instance registered as leaving; refused if another instance, of any tenant, uses one of them
+/// or the cluster behind it.
 pub(super) fn mark_leaving(tenant: &str, instance_id: &str, op_id: &str) -> Vec<Statement> {
     const RETIRE: &str = "
         INSERT INTO retiring (op_id, tenant, vim_id, identity)

@@ -1,5 +1,5 @@
-//! The rules of the port (`docs/contracts/store.md`), on a file and in memory; a further kind of database is a further
-//! test here.
+//! The rules of the port (`docs/contracts/store.md`), on a file and in memory; a further kind of database
+//! is a further test here.
 
 use crate::records::Home;
 use std::sync::{Arc, Mutex};

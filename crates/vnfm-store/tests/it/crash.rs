@@ -253,8 +253,8 @@ async fn a_second_process_is_refused_even_without_the_lock_file() {
         .unwrap();
 }
 
-/// A process killed during a rotation or backup leaves files with keys or a copy of the database; the next start removes
-/// them.
+/// A process killed during a rotation or backup leaves files with keys or a copy of the database;
+/// the next start removes them.
 #[tokio::test(flavor = "multi_thread")]
 async fn leftovers_of_a_killed_rotation_or_backup_are_removed_at_the_next_start() {
     if let Some(folder) = std::env::var_os(CHILD) {

@@ -1,4 +1,4 @@
-//! Package files.
+//! Package files on the disk: stored, read, damaged and removed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -72,8 +72,8 @@ async fn rows_of(store: &SqliteStore, op_id: &str) -> (usize, usize, bool) {
     )
 }
 
-/// Three instances: `a` with three ended operations, `b` with one, `c` with one in FAILED_TEMP; and `d`,
-/// which was deleted.
+/// Three instances: `a` with three ended operations, `b` with one, `c` with one in FAILED_TEMP;
+/// and `d`, which was deleted.
 async fn history(store: &SqliteStore) {
     seed(store, &["a", "b", "c", "d"]).await;
     for days in [0, 100, 390] {

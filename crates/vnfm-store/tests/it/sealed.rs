@@ -1,5 +1,5 @@
-//! Secrets at rest: no file contains them in any encoding, only the right key opens them, and a rotation reseals them
-//! during other writes.
+//! Secrets at rest: no file contains them in any encoding, only the right key opens them, and a rotation
+//! reseals them during other writes.
 
 use crate::records::{Home, TENANT, deployment, instance, op, package, vim};
 use base64::Engine as _;

@@ -1,5 +1,5 @@
-//! Healing: workers are drained and replaced, hosts that are off cause no delay, and the control plane is not lost by
-//! accident.
+//! Healing: workers are drained and replaced, hosts that are off cause no delay, and the control plane
+//! is not lost by accident.
 
 use crate::engine_side::Kill;
 use crate::lab::{Lab, NEW, PASSWORD};

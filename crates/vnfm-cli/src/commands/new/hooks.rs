@@ -22,7 +22,7 @@ const OPERATIONS: &[&str] = &[
 /// A hook and the name of its plugin.
 pub(super) type Hook = (String, String);
 
-/// Parses `HOOK=PLUGIN`.
+/// Parses `HOOK=PLUGIN`, as in `instantiate_end=web-page`.
 pub(super) fn parse(text: &str) -> Outcome<Hook> {
     let Some((hook, plugin)) = text.split_once('=') else {
         return Err(Failure::Hinted {

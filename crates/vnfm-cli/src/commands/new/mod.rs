@@ -1,5 +1,5 @@
-//! `vnfmctl new vnfd NAME`: scaffolds a package that lints clean and can be onboarded as it is. `vnfmctl plugin new NAME`
-//! scaffolds a crate: `plugin.rs`.
+//! `vnfmctl new vnfd NAME`: scaffolds a package that lints clean and can be onboarded as it is.
+//! `vnfmctl plugin new NAME` scaffolds a crate: `plugin.rs`.
 
 mod hooks;
 mod plugin;

@@ -78,7 +78,7 @@ fn sdk(path: &Path) -> Outcome<PathBuf> {
     }
 }
 
-/// Converts `web-server` to `WebServer`.
+/// Converts a crate name such as `web-server` to `WebServer`.
 fn camel(name: &str) -> String {
     let capital = |word: &str| {
         let (first, rest) = word.split_at(word.len().min(1));

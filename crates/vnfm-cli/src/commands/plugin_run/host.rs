@@ -69,7 +69,7 @@ impl Host {
         self.cancelled.swap(true, Ordering::Relaxed)
     }
 
-    /// The calls in progress.
+    /// The calls that have begun but not returned.
     pub(super) fn unanswered(&self) -> Vec<String> {
         self.running().values().cloned().collect()
     }

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use vnfm::Redactor;
 use vnfm::ports::{CommandOutput, SshTarget};
 
-/// The parsed inventory file.
+/// The inventory file: hosts, and secrets that they refer to.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Inventory {
@@ -195,7 +195,7 @@ impl Inventory {
     }
 }
 
-/// Splits `ADDRESS:PORT`.
+/// Splits `ADDRESS:PORT`; brackets of an IPv6 address are removed.
 fn parse_endpoint(text: &str) -> Option<(String, u16)> {
     let (address, port) = text.rsplit_once(':')?;
     let address = address.trim_start_matches('[').trim_end_matches(']');

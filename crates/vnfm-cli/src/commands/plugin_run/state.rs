@@ -1,7 +1,7 @@
 //! The state that `plugin run` saves between runs: checkpoints by hook, host keys, files on simulated hosts.
 //!
-//! One file, `state.json`, readable only by its owner: checkpoints may contain secrets. Without a folder the state lasts
-//! for one run.
+//! One file, `state.json`, readable only by its owner: checkpoints may contain secrets. Without a folder the
+//! state lasts for one run.
 
 use crate::client::{Outcome, local};
 use serde::{Deserialize, Serialize};
@@ -15,12 +15,12 @@ use vnfm::ports::{Code, ErrorKind, PortError, SshTarget};
 
 const FILE: &str = "state.json";
 
-/// The contents of `state.json`.
+/// The contents of `state.json`; unknown members are an error.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct State {
     hooks: BTreeMap<String, Hook>,
-    /// By server id.
+    /// Pinned public keys by server id.
     host_keys: BTreeMap<String, String>,
     /// By host, then path, in base64.
     files: BTreeMap<String, BTreeMap<String, String>>,
@@ -119,7 +119,7 @@ impl RunState {
     ///
     /// # Errors
     ///
-    /// See [`RunState::save_checkpoint`].
+    /// Those of [`RunState::save_checkpoint`]: the file cannot be written.
     pub(super) fn put(&self, host: &str, path: String, content: String) -> Result<(), PortError> {
         self.change(|state| {
             state

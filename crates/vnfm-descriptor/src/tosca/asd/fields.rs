@@ -34,7 +34,7 @@ pub(super) fn same(one: &str, other: &str) -> bool {
     letters(one) == letters(other)
 }
 
-/// `nad_names` as `nadNames`.
+/// Converts a name in snake case to camel case: `nad_names` to `nadNames`.
 pub(super) fn camel(name: &str) -> String {
     let mut parts = name.split('_');
     let first = parts.next().unwrap_or_default().to_owned();

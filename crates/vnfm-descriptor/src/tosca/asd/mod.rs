@@ -175,8 +175,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// Deployment items are artifacts of the node template, or entries of its properties that refer to an
-    /// artifact.
+    /// Deployment items are artifacts of the node template, or entries of its properties that refer to an artifact.
     fn items(&mut self, template: &Node, properties: &Node) -> Vec<DeploymentItem> {
         let artifacts: Vec<(&str, &Node)> = template
             .get("artifacts")

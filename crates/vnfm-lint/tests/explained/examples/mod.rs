@@ -83,7 +83,7 @@ const CONSTRAINED: Edit = (
     "size:\n        type: PLACE\n        required: false\n        §",
 );
 
-/// Every example.
+/// Every example, in the order of the files.
 pub(crate) fn all() -> impl Iterator<Item = &'static Example> {
     [
         files::EXAMPLES,
