@@ -1,6 +1,6 @@
 //! Hooks: from the VNFD's `Vnflcm` interface to a call of a MgmtDriver, and the host services available to it.
 //!
-//! A hook is an ordinary journaled step. It returns the changes it wants as [`Effects`]; the engine applies them. A hook
+//! A hook is an ordinary journaled step. It returns the changes it wants as [`Effects`](crate::ports::Effects); the engine applies them. A hook
 //! that declares `undo` is undone on rollback, by a second call with that flag.
 
 mod bounds;

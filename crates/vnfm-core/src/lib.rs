@@ -1,5 +1,16 @@
 //! The LCM engine of vnfm: operations as journaled steps over ports.
 //!
+//! Its files stand on floors, and import only their own floor and those below:
+//!
+//! | floor | files |
+//! |---|---|
+//! | what adds to the engine | `instances`, `subscriptions`, `notify`, `plan`, `recovery`, `orphans`, `abandon`, … |
+//! | the facade | [`Engine`] |
+//! | operations | [`lcm`] |
+//! | what operations use | `hooks`, `vims`, `patch` |
+//! | what everything holds | [`Context`], drivers, running operations, refusals |
+//! | what the engine needs | [`ports`], [`query`], [`Deployment`], limits |
+//!
 //! Read in this order: [`lcm::instantiate`] (one operation from top to bottom), [`lcm::runner`] (how a step is run,
 //! retried, undone, resumed), [`ports`] (what the engine needs from its environment).
 //!

@@ -51,12 +51,12 @@ pub(crate) async fn ask(op: &Op) -> Output<Approved> {
         location,
     };
     let not_before = clock.now();
-    let times = (&clock, deadline);
     let mut poll = GrantPoll {
         op,
         nfvo: &*nfvo,
         request: &request,
-        times,
+        clock: &clock,
+        deadline,
         not_before,
     };
     let mut backoff = Backoff::new(&clock, op.watcher(), deadline, POLL_INTERVAL);
@@ -154,8 +154,9 @@ struct GrantPoll<'a> {
     op: &'a Op,
     nfvo: &'a dyn Nfvo,
     request: &'a GrantRequest,
-    /// Clock with the location to poll, and the deadline.
-    times: (&'a CancellableClock, Timestamp),
+    /// Has the location to poll.
+    clock: &'a CancellableClock,
+    deadline: Timestamp,
     /// The NFVO must not be called before this (`Retry-After`).
     not_before: Timestamp,
 }
@@ -163,7 +164,7 @@ struct GrantPoll<'a> {
 impl GrantPoll<'_> {
     /// Pauses the calls for as long as the NFVO asked, at most until the deadline.
     fn pause_calls(&mut self, pause: Option<Duration>) {
-        let (clock, deadline) = self.times;
+        let (clock, deadline) = (self.clock, self.deadline);
         if let Some(pause) = pause {
             let until = clock.now().saturating_add(pause).unwrap_or(deadline);
             self.not_before = until.min(deadline);
@@ -172,7 +173,7 @@ impl GrantPoll<'_> {
 
     /// One call to the NFVO, after the requested pause.
     async fn attempt(&mut self) -> Result<Waited<Grant>, PortError> {
-        let (clock, _) = self.times;
+        let clock = self.clock;
         let pause = self.not_before.duration_since(clock.now());
         if pause.is_positive() {
             clock.sleep(pause.unsigned_abs()).await;
@@ -205,7 +206,7 @@ impl GrantPoll<'_> {
     }
 
     async fn call_nfvo(&self) -> Result<GrantOutcome, PortError> {
-        let location = self.times.0.location.get();
+        let location = self.clock.location.get();
         let call = match &location {
             Some(location) => self.nfvo.poll_grant(location),
             None => self.nfvo.request_grant(self.request),
@@ -222,7 +223,7 @@ impl GrantPoll<'_> {
 
     /// Stores the location to poll, also for a process that takes over.
     async fn store_location(&self, location: Option<String>) -> Result<(), PortError> {
-        let known = &self.times.0.location;
+        let known = &self.clock.location;
         if known.get() == location {
             return Ok(());
         }

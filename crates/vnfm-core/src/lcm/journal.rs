@@ -92,7 +92,7 @@ pub(super) fn report_step(op: &Op, row: &JournalRow) {
     let (kind, took) = (op.record.op.operation, took.try_into().unwrap_or_default());
     op.context
         .observer
-        .step_ended(kind, (&row.step, row.status), took);
+        .step_ended(kind, &row.step, row.status, took);
 }
 
 /// Writes the end of the previous step and these changes in one transaction.

@@ -1,24 +1,31 @@
 //! Lifecycle operations: one file per operation and one shared runner.
 //!
+//! From top to bottom; a file imports those below it. `op`, `operation` and `step` are one unit: a row has functions of an
+//! [`Op`], an `Op` knows its row, and both know steps.
+//!
 //! | file | content |
 //! |---|---|
-//! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
-//! | `operation` | the row: all that others need to know about an operation |
 //! | `accept` | how a request becomes an operation |
+//! | [`runner`] | runs the steps, resumes, undoes |
 //! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
-//! | `transition` | the one writer of operation states |
-//! | `step` | one step: what it does, and how it is undone |
-//! | [`runner`] | runs the steps, writes the journal, resumes, undoes |
+//! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
 //! | `attempt` | one attempt at a step, bounded by its deadline |
-//! | [`grant`], `grant_request`, `grant_check` | asks the NFVO for a grant, and checks the grant |
-//! | `hook_journal` | what the journal stores about a hook: its driver, and whether it can be undone |
-//! | `crash_suspects` | steps during which the server died: run one at a time, with nothing else running |
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
+//! | `perform` | runs or undoes a step: asks for the grant, calls the hook, or works |
+//! | `transition` | the one writer of operation states |
+//! | `load` | an operation from its records, with the grant that it has |
+//! | `journal` | writes the journal: *started* before a side effect, *done* after it |
+//! | `crash_suspects` | steps during which the server died: run one at a time, with nothing else running |
+//! | [`grant`], `grant_request`, `grant_check`, `approved` | asks the NFVO for a grant, checks it, and applies it |
+//! | `hook_call`, `hook_journal` | calls a hook for an operation; what the journal stores about it |
+//! | `hook_vims` | registers the VIMs that a hook created |
 //! | `vim_slot` | limits concurrent operations per VIM |
-//! | `notification` | the notification that subscribers get about an operation |
 //! | `explain` | progress, reason for waiting, possible next actions |
 //! | `problem` | the error recorded in the occurrence |
-//! | `changes` | `resourceChanges` from inventories |
+//! | `op` | one operation while it is driven |
+//! | `operation` | the row: all that others need to know about an operation |
+//! | `step` | one step: what it does, and how it is undone |
+//! | `changes`, `notification`, `state_log` | `resourceChanges`, the notification and the log line about an operation |
 
 mod accept;
 mod approved;

@@ -5,7 +5,7 @@
 //! | acceptance: state, conditions, parameters, VIM, first transaction | `accept` |
 //! | dry run, progress, what a rollback undoes | `plan`, `explain` |
 //! | grant request, what the grant may decide | `grant_request`, `grant_check` |
-//! | hooks and their parameter schemas | `hooks` |
+//! | hooks and their parameter schemas | `hook_call`, `accept` |
 //! | slot at the VIM | `vim_slot` |
 //! | routes, links, command line | server and `vnfmctl` |
 

@@ -72,10 +72,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         let since =
             |from: Timestamp, to: Timestamp| to.duration_since(from).try_into().unwrap_or_default();
-        let times = (
-            since(self.requested_at, self.began),
-            since(self.began, self.clock.now()),
-        );
-        self.observer.vim_called(&self.vim, self.end, times);
+        let waited = since(self.requested_at, self.began);
+        let took = since(self.began, self.clock.now());
+        self.observer.vim_called(&self.vim, self.end, waited, took);
     }
 }
