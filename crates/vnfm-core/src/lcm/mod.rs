@@ -58,6 +58,7 @@ pub mod terminate;
 mod transition;
 mod vim_slot;
 
+pub use crate::context::Context;
 pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
 pub use op::Op;
 pub(crate) use op::check_budget;
