@@ -31,7 +31,7 @@ mod accept;
 mod approved;
 mod attempt;
 mod changes;
-pub(crate) mod crash_suspects;
+mod crash_suspects;
 mod descriptor_shortage;
 pub(crate) mod explain;
 pub mod grant;
