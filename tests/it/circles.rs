@@ -2,7 +2,8 @@
 //! does not reach all others.
 //!
 //! A circle of three files is accepted: a type, what builds it, and what they share. Larger ones are listed with the
-//! size that they may not exceed; the list only shrinks.
+//! size that they may not exceed; the list only shrinks. The files of the engine also stand on floors, and import nothing
+//! from a floor above ([architecture](../../docs/architecture.md)).
 
 use std::collections::BTreeMap;
 

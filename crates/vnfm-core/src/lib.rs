@@ -8,7 +8,7 @@
 //! | the facade | [`Engine`] |
 //! | operations | [`lcm`] |
 //! | what operations use | `hooks`, `vims`, `patch` |
-//! | what everything holds | [`Context`], drivers, running operations, refusals |
+//! | what everything holds | [`lcm::Context`], drivers, running operations, refusals |
 //! | what the engine needs | [`ports`], [`query`], [`Deployment`], limits |
 //!
 //! Read in this order: [`lcm::instantiate`] (one operation from top to bottom), [`lcm::runner`] (how a step is run,
@@ -47,7 +47,6 @@ mod subscriptions;
 mod vim_limiter;
 mod vims;
 
-pub use context::Context;
 pub use deployment::Deployment;
 pub use drivers::Drivers;
 pub use engine::{Engine, EngineParts, VimChange};

@@ -271,7 +271,7 @@ fn is_open(row: &JournalRow) -> bool {
     matches!(row.status, StepStatus::Started | StepStatus::Undoing) && row.ended_at.is_none()
 }
 
-pub(crate) const DIED: Code = Code {
+pub(super) const DIED: Code = Code {
     name: "op.server-died",
     kind: ErrorKind::Refused,
     means: "the server died repeatedly while this step ran, the last time with nothing else running; it is not started \
@@ -279,7 +279,7 @@ pub(crate) const DIED: Code = Code {
     next: "find out why it died in the logs of the server and the system (memory is the usual cause); fix what the step \
            works on, then retry; or roll back",
 };
-pub(crate) const HOOK_DIED: Code = Code {
+pub(super) const HOOK_DIED: Code = Code {
     name: "hook.server-died",
     kind: ErrorKind::Refused,
     means: "the server died repeatedly while this hook ran, the last time with nothing else running; it is not started \

@@ -21,7 +21,7 @@ use vnfm_descriptor::Hook;
 /// # Errors
 ///
 /// The hook's error, or what kept it from running.
-pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Effects, PortError> {
+pub(super) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Effects, PortError> {
     let Some(hook) = op.flavour()?.hook(name) else {
         return Ok(Effects::default());
     };
@@ -41,7 +41,7 @@ pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Ef
 /// # Errors
 ///
 /// The hook's error; or that its MgmtDriver, which declared an undo when the hook began, is no longer available.
-pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(), PortError> {
+pub(super) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(), PortError> {
     let row = op.rows.get(name);
     if !row
         .and_then(|row| row.hook.as_ref())
@@ -75,7 +75,7 @@ pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
 }
 
 /// The state of hook `name` for its next call; `None` if no driver serves it.
-pub(crate) fn state(op: &Op, name: &str) -> Option<HookState> {
+pub(super) fn state(op: &Op, name: &str) -> Option<HookState> {
     let hook = op.flavour().ok()?.hook(name)?;
     let driver = driver_for(op, hook).ok()?;
     Some(HookState {

@@ -8,7 +8,7 @@ use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 
 /// Registers a VIM that a hook of `op` created, or updates it if an interrupted attempt already did. Its id is
 /// UUIDv5(instance id, name). Returns it as the instance shows it.
-pub(crate) async fn register_for(
+pub(super) async fn register_for(
     op: &Op,
     new: NewVim,
 ) -> Result<Box<VimConnectionInfo>, PortError> {
@@ -54,18 +54,18 @@ pub(crate) async fn register_for(
 }
 
 /// The id of the VIM `name` that a hook of an instance registers.
-pub(crate) fn vim_id(instance_id: &str, name: &str) -> String {
+pub(super) fn vim_id(instance_id: &str, name: &str) -> String {
     let namespace = Uuid::parse_str(instance_id).unwrap_or(Uuid::NAMESPACE_OID);
     Uuid::new_v5(&namespace, name.as_bytes()).to_string()
 }
 
 /// Unregisters all VIMs that the instance of `op` registered.
-pub(crate) async fn unregister_all_of(op: &Op) -> Result<(), PortError> {
+pub(super) async fn unregister_all_of(op: &Op) -> Result<(), PortError> {
     unregister(op, |_| true).await
 }
 
 /// Unregisters the VIMs with these names that the instance of `op` registered.
-pub(crate) async fn unregister_of(op: &Op, names: &[String]) -> Result<(), PortError> {
+pub(super) async fn unregister_of(op: &Op, names: &[String]) -> Result<(), PortError> {
     unregister(op, |name| names.iter().any(|removed| removed == name)).await
 }
 

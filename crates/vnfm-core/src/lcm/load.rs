@@ -40,8 +40,6 @@ pub(super) async fn load(
         op_id: fence.op_id.clone(),
     };
     let deadline = context.now();
-
-    let unwritten = Vec::new();
     let mut op = Op {
         context: context.clone(),
         operation,
@@ -50,7 +48,7 @@ pub(super) async fn load(
         fence,
         live,
         rows,
-        unwritten,
+        unwritten: Vec::new(),
         deadline,
         package,
         ownership,

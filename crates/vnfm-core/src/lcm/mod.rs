@@ -31,7 +31,7 @@ mod accept;
 mod approved;
 mod attempt;
 mod changes;
-pub(crate) mod crash_suspects;
+mod crash_suspects;
 mod descriptor_shortage;
 pub(crate) mod explain;
 pub mod grant;
@@ -58,6 +58,7 @@ pub mod terminate;
 mod transition;
 mod vim_slot;
 
+pub use crate::context::Context;
 pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
 pub use op::Op;
 pub(crate) use op::check_budget;
