@@ -16,7 +16,6 @@ const MAX_FILES: usize = 3;
 const LARGER: &[(&str, usize)] = &[
     ("vnfm-core", 50),
     ("vnfm-descriptor", 17),
-    ("vnfm-server", 29),
     ("vnfm-sim", 18),
     ("xtask", 4),
 ];

@@ -2,7 +2,7 @@
 
 use clap::{Command, CommandFactory as _};
 use std::path::Path;
-use vnfm_server::config::Flags;
+use vnfm_server::program::Flags;
 
 #[test]
 fn every_command_has_a_manual_page_with_all_its_options() {
