@@ -4,9 +4,8 @@
 
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
-use vnfm_server::access::Role;
-use vnfm_server::access::roles::RequiredRole;
-use vnfm_server::routes::table;
+use vnfm_server::Role;
+use vnfm_server::reference::{self, RequiredRole};
 use vnfm_tests::rng::SeededRng;
 
 use crate::cases::Case;
@@ -34,7 +33,7 @@ struct Endpoint {
 fn endpoints() -> Result<Vec<Endpoint>> {
     let described = Document::read()?.requests();
     let mut all = Vec::new();
-    for route in table::documented(vnfm_core::lcm::OPERATIONS) {
+    for route in reference::routes(vnfm_core::lcm::OPERATIONS) {
         let (method, path) = (route.method.to_string(), route.path.into_owned());
         let needs = route.role.unwrap_or(RequiredRole::Role(Role::Read));
         let same = described

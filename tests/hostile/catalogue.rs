@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn operations_match_the_server_routes() {
         let operations: BTreeSet<_> = Document::read().unwrap().operations().into_iter().collect();
-        let routes = vnfm_server::routes::table::documented(vnfm_core::lcm::OPERATIONS);
+        let routes = vnfm_server::reference::routes(vnfm_core::lcm::OPERATIONS);
         let routes = routes.iter().filter_map(|route| {
             let instance = "/vnflcm/v2/vnf_instances/{vnfInstanceId}/";
             let name = route.path.strip_prefix(instance)?;

@@ -1,7 +1,7 @@
 //! The configuration: its schema and its page are made from the types; the page's example is right.
 
 use std::fmt::Write as _;
-use vnfm_server::config::{example_mistakes, members, schema};
+use vnfm_server::reference::{example_mistakes, members, schema};
 use vnfm_tests::sources::{assert_page_current, root};
 
 const PAGE: &str = "docs/configuration.md";

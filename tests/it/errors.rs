@@ -50,7 +50,7 @@ fn rendered() -> String {
         .unwrap();
     }
     page.push_str("\n## The facade\n\n| code | means | next |\n|---|---|---|\n");
-    for (name, means, next) in vnfm_server::problem::CODES {
+    for (name, means, next) in vnfm_server::reference::CODES {
         writeln!(page, "| `{name}` | {means} | {next} |").unwrap();
     }
     page.push_str("\n## Findings in packages\n\n| code | means |\n|---|---|\n");
@@ -172,7 +172,7 @@ fn error_codes_are_unique() {
 
 #[test]
 fn server_error_codes_are_documented() {
-    let known: BTreeSet<_> = vnfm_server::problem::CODES
+    let known: BTreeSet<_> = vnfm_server::reference::CODES
         .iter()
         .map(|row| row.0)
         .collect();

@@ -15,6 +15,7 @@ mod hostile;
 mod kinds;
 mod layering;
 mod lint;
+mod man;
 mod packages;
 mod policies;
 mod scenarios;

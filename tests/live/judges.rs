@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use vnfm_server::routes::table;
+use vnfm_server::reference;
 use vnfm_tests::live::{optional_neighbour, program, sol_data};
 use vnfm_tests::programs::{Server, until};
 use vnfm_tests::simulator::Simulator;
@@ -177,7 +177,7 @@ fn schemathesis_passes_with_the_official_openapi_documents() {
 fn unserved_paths(document: &Path, base: &str) -> Vec<String> {
     let document: Value = serde_json::from_slice(&std::fs::read(document).unwrap()).unwrap();
     let paths = document["paths"].as_object().unwrap().keys();
-    let routes = table::documented(vnfm_core::lcm::OPERATIONS);
+    let routes = reference::routes(vnfm_core::lcm::OPERATIONS);
     let is_served = |path: &str| {
         let path = format!("{base}{path}");
         routes.iter().any(|route| route.path == path)

@@ -211,7 +211,7 @@ impl Client {
             .no_proxy()
             .default_headers(HeaderMap::from_iter([version]));
         if let Some(file) = cli.ca.as_ref().or(profile.ca.as_ref()) {
-            let pem = std::fs::read(file)
+            let pem = crate::input::file(file)
                 .map_err(|error| local(format!("cannot read `{}`: {error}", file.display())))?;
             let authority = reqwest::Certificate::from_pem(&pem).map_err(|error| {
                 local(format!(

@@ -8,6 +8,7 @@
 //! | [`watch`] | live progress of an operation |
 //! | [`vimfile`] | clouds.yaml, kubeconfig and Tacker VIM files, converted to a VIM connection |
 //! | [`output`] | tables, JSON, YAML |
+//! | [`input`] | files and standard input, bounded |
 //! | [`excerpt`], [`sarif`] | lint findings, for people and for code scanners |
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -19,6 +20,7 @@ pub mod args;
 pub mod client;
 pub mod commands;
 pub mod excerpt;
+pub mod input;
 pub mod output;
 pub mod profile;
 pub mod sarif;

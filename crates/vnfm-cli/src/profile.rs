@@ -10,6 +10,7 @@
 //! `VNFM_PROFILE`, else the current one.
 
 use crate::client::{Failure, Outcome, local};
+use crate::input;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -60,7 +61,7 @@ impl Profiles {
                 file.display()
             ))
         };
-        let text = match std::fs::read_to_string(file) {
+        let text = match input::text(file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());
             }

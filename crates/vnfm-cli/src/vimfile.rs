@@ -7,6 +7,7 @@
 //! | Tacker VIM file, for both types | `auth_url`; `type: openstack` or `type: kubernetes` |
 
 use crate::client::{Outcome, local};
+use crate::input;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use vnfm_types::{KUBERNETES, OPENSTACK, VimConnectionInfo};
@@ -26,8 +27,7 @@ pub struct VimFile {
 /// If it cannot be read, has no known format, or lacks a member (the message names it).
 pub fn read(file: &Path, entry: Option<&str>) -> Outcome<VimFile> {
     let name = file.display();
-    let text =
-        std::fs::read_to_string(file).map_err(|e| local(format!("cannot read `{name}`: {e}")))?;
+    let text = input::text(file).map_err(|e| local(format!("cannot read `{name}`: {e}")))?;
     let text = text.trim_start_matches('\u{feff}');
     let value: Value = serde_yaml::from_str(text)
         .map_err(|e| local(format!("`{name}` is not valid YAML: {e}")))?;
@@ -381,7 +381,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 
 fn contents(folder: &Path, file: &str) -> Parsed<String> {
     let path = folder.join(file);
-    std::fs::read_to_string(&path).map_err(|e| format!("cannot read `{}`: {e}", path.display()))
+    input::text(&path).map_err(|e| format!("cannot read `{}`: {e}", path.display()))
 }
 
 const UNVERIFIED: &str =

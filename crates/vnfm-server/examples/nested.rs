@@ -15,11 +15,9 @@ use vnfm::memory::{MemoryPackages, MemoryStore};
 use vnfm::ports::{Change, PackageRecord, Store as _};
 use vnfm::{Engine, EngineParts, StaticPlugins, SystemClock};
 use vnfm_nfvo::{Callbacks, Networks, Tls};
-use vnfm_server::access::{Principal, Role, principal::Only};
-use vnfm_server::externals::Externals;
-use vnfm_server::signatures::{Packages, Signatures};
-use vnfm_server::state::AppState;
-use vnfm_server::{drive, onboarding::Onboarding, routes};
+use vnfm_server::{
+    AppState, Externals, Onboarding, Only, Packages, Principal, Role, Signatures, drive, router,
+};
 use vnfm_store::PackageDir;
 
 /// The application's own login, here just a header. It identifies the caller as a `Principal`.
@@ -70,17 +68,13 @@ async fn start() -> anyhow::Result<String> {
     let onboarding = Onboarding::new(store, uploads, hooks, trusted, 1 << 30);
     let timeout = Duration::from_secs(10);
     let callbacks = Callbacks::new(Networks::default(), timeout, &Tls::default(), clock.clone())?;
-    let mut state = AppState::embedded(engine.clone(), onboarding, Arc::new(callbacks))?;
-    state.public_url = Some("http://orchestrator.example.com/nfv".to_owned());
+    let state = AppState::embedded(engine.clone(), onboarding, Arc::new(callbacks))?
+        .with_public_url("http://orchestrator.example.com/nfv");
     let state = Arc::new(state);
     // Accepted operations are driven on this runtime.
-    tokio::spawn(drive::run(
-        engine,
-        clock,
-        state.wake.clone(),
-        std::future::pending(),
-    ));
-    let sol003 = routes::router(state).layer(from_fn(login));
+    let accepted = state.drive_queue();
+    tokio::spawn(drive(engine, clock, accepted, std::future::pending()));
+    let sol003 = router(state).layer(from_fn(login));
     let application = Router::new().nest("/nfv", sol003);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let instances = format!(

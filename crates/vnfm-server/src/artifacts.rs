@@ -15,7 +15,7 @@ use vnfm_descriptor::{Package, SwImage};
 
 /// The requested artifacts (SOL005 9.4.5a.3.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
+pub(crate) struct Selection {
     exclude_mano: bool,
     exclude_non_mano: bool,
     externals: bool,
@@ -26,7 +26,7 @@ pub struct Selection {
 }
 
 /// Query parameter: include signatures and certificates.
-pub const SIGNATURES: &str = "include_signatures";
+pub(crate) const SIGNATURES: &str = "include_signatures";
 const NO_MANO: &str = "exclude_all_mano_artifacts";
 const NO_NON_MANO: &str = "exclude_all_non_mano_artifacts";
 const EXTERNALS: &str = "include_external_artifacts";
@@ -38,7 +38,7 @@ impl Selection {
     /// # Errors
     ///
     /// 400 for an unknown parameter, a flag with a value, or contradictory parameters.
-    pub fn from_query(query: &BTreeMap<String, String>) -> HandlerResult<Self> {
+    pub(crate) fn from_query(query: &BTreeMap<String, String>) -> HandlerResult<Self> {
         crate::query::known(query, &[SIGNATURES, NO_MANO, NO_NON_MANO, EXTERNALS, SETS])?;
         let sets = query
             .get(SETS)
@@ -63,7 +63,7 @@ impl Selection {
 /// # Errors
 ///
 /// 400 if it has a value.
-pub fn flag(query: &BTreeMap<String, String>, name: &str) -> HandlerResult<bool> {
+pub(crate) fn flag(query: &BTreeMap<String, String>, name: &str) -> HandlerResult<bool> {
     match query.get(name).map(String::as_str) {
         None => Ok(false),
         Some("") => Ok(true),
@@ -76,10 +76,10 @@ pub fn flag(query: &BTreeMap<String, String>, name: &str) -> HandlerResult<bool>
 }
 
 /// Files for an archive: name in the archive to path or URI in the package.
-pub type Files = BTreeMap<String, String>;
+pub(crate) type Files = BTreeMap<String, String>;
 
 /// The files of the VNFD; with `signatures`, also the signatures and certificates.
-pub fn of_vnfd(package: &Package, signatures: bool) -> Files {
+pub(crate) fn of_vnfd(package: &Package, signatures: bool) -> Files {
     let entry = package.entry();
     let folder = entry.rsplit_once('/').map_or("", |(folder, _)| folder);
     let is_in_folder = |path: &str| match folder {
@@ -104,12 +104,12 @@ pub fn of_vnfd(package: &Package, signatures: bool) -> Files {
 }
 
 /// The manifest and the certificate of its signature.
-pub fn of_manifest(package: &Package) -> Files {
+pub(crate) fn of_manifest(package: &Package) -> Files {
     named(manifest_and_certificate(package))
 }
 
 /// One file, with its signature and certificate.
-pub fn of_file(package: &Package, path: &str) -> Files {
+pub(crate) fn of_file(package: &Package, path: &str) -> Files {
     let mut files = named(signatures_of(package, path));
     files.insert(name_of(path), path.to_owned());
     files
@@ -120,7 +120,7 @@ pub fn of_file(package: &Package, path: &str) -> Files {
 /// # Errors
 ///
 /// If the manifest cannot be read.
-pub fn selected(package: &Package, selection: &Selection) -> Result<Files, String> {
+pub(crate) fn selected(package: &Package, selection: &Selection) -> Result<Files, String> {
     let sets = sets(package)?;
     let is_requested = |path: &str| match sets.get(path) {
         None => !selection.exclude_mano,
@@ -154,7 +154,7 @@ pub fn selected(package: &Package, selection: &Selection) -> Result<Files, Strin
 }
 
 /// All files except VNFD, manifest, images and signatures.
-pub fn artifacts(package: &Package) -> impl Iterator<Item = &str> {
+pub(crate) fn artifacts(package: &Package) -> impl Iterator<Item = &str> {
     let mut others: BTreeSet<&str> = manifest_and_certificate(package).collect();
     let sources = package
         .manifest()
@@ -171,7 +171,7 @@ pub fn artifacts(package: &Package) -> impl Iterator<Item = &str> {
 }
 
 /// The images of all flavours, with the VDU, storage or container that uses each.
-pub fn images(package: &Package) -> impl Iterator<Item = (&str, &SwImage)> {
+pub(crate) fn images(package: &Package) -> impl Iterator<Item = (&str, &SwImage)> {
     package.vnfd().flavours.values().flat_map(|flavour| {
         let containers = flavour.containers.values();
         let of_containers =
@@ -213,7 +213,7 @@ fn signatures_of<'a>(package: &'a Package, path: &str) -> Vec<&'a str> {
 /// # Errors
 ///
 /// If the manifest cannot be read.
-pub fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
+pub(crate) fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
     let Some(manifest) = package.manifest() else {
         return Ok(BTreeMap::new());
     };

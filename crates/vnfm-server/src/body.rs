@@ -14,10 +14,10 @@ use vnfm_core::lcm;
 use vnfm_types::v1::{self, ApiVersion};
 
 /// Maximum size of a JSON body, in bytes.
-pub const LARGEST: usize = 1024 * 1024;
+pub(crate) const LARGEST: usize = 1024 * 1024;
 
 /// A JSON body, fully read.
-pub struct Json<T>(pub T);
+pub(crate) struct Json<T>(pub T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
     type Rejection = Problem;

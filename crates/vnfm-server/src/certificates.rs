@@ -5,7 +5,7 @@ use rustls::pki_types::pem::PemObject as _;
 use std::path::{Path, PathBuf};
 
 /// The expiry of each readable certificate, in seconds since 1970, with the name of its member.
-pub async fn expiries(certificates: &[(String, PathBuf)]) -> Vec<(String, i64)> {
+pub(crate) async fn expiries(certificates: &[(String, PathBuf)]) -> Vec<(String, i64)> {
     let certificates = certificates.to_vec();
     let reading = tokio::task::spawn_blocking(move || {
         let read = |(name, path): (String, PathBuf)| Some((name, earliest_expiry(&path)?));

@@ -18,7 +18,7 @@ use axum::response::{IntoResponse as _, Response};
 const BY_ROLE: &[&str] = &["access.forbidden", "access.no-role", "access.narrowed"];
 
 /// Adds the reason for rejecting a bearer token to `WWW-Authenticate`.
-pub async fn add_challenge(request: Request, next: Next) -> Response {
+pub(crate) async fn add_challenge(request: Request, next: Next) -> Response {
     let Some(is_well_formed) = bearer(request.headers()) else {
         return next.run(request).await;
     };

@@ -20,15 +20,17 @@ mod adapters;
 mod database;
 mod serving;
 
-use self::adapters::{Base, MAX_PACKAGE_BYTES, Rotation};
+use self::adapters::{Base, MAX_PACKAGE_BYTES};
 use self::serving::Serving;
-use crate::config::{self, Config, Differences};
+use crate::config::{Config, Differences};
 use crate::data;
 use crate::drive::{self, DriveQueue};
 use crate::maintenance::Maintenance;
 use crate::nfvo::Nfvo;
 use crate::onboarding;
+use crate::readiness::Readiness;
 use crate::routes;
+use crate::secrets::Rotation;
 use crate::state::{App, AppState};
 use crate::supervisor::Supervisor;
 use anyhow::Context as _;
@@ -70,7 +72,11 @@ impl Server {
         let base = Base::open(&config).await?;
         let (app, notifier, unfinished) = build_app(&config, &base, listener.local_addr()?).await?;
         for fetch in unfinished {
-            onboarding::resume(app.clone(), fetch);
+            onboarding::resume(
+                app.onboarding.clone(),
+                &app.instrumentation.supervisor,
+                fetch,
+            );
         }
         let stop = Arc::new(Notify::new());
         let every = config.retention.every_hours.unwrap_or(PRUNE_INTERVAL_HOURS);
@@ -98,7 +104,7 @@ impl Server {
 
     /// Base URL, with the address that the server listens on.
     pub fn url(&self) -> String {
-        let scheme = scheme(&self.config);
+        let scheme = self.config.scheme();
         format!("{scheme}://{}", self.serving.address)
     }
 
@@ -109,7 +115,7 @@ impl Server {
 
     /// Applies the settings that can change while the server runs: `limits`. The caller applies the log filter.
     pub fn reload(&mut self, new: Config) -> Differences {
-        let differences = config::differences(&self.config, &new);
+        let differences = self.config.differences(&new);
         let engine = &self.app.engine;
         engine.set_limits(adapters::engine_limits(&new));
         let max_bytes = new.limits.package_bytes.unwrap_or(MAX_PACKAGE_BYTES);
@@ -159,14 +165,6 @@ impl Server {
     }
 }
 
-fn scheme(config: &Config) -> &'static str {
-    if config.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    }
-}
-
 /// Builds the state of the handlers and the notifier, and lists the packages whose fetch was interrupted.
 async fn build_app(
     config: &Config,
@@ -174,9 +172,10 @@ async fn build_app(
     address: SocketAddr,
 ) -> anyhow::Result<(App, Notifier, Vec<onboarding::Fetch>)> {
     let access = adapters::access(config, &base.clock)?;
-    let (nfvo, supply) = adapters::nfvo(config, address, &base.clock)?;
+    let nfvo = adapters::nfvo(config, address, &base.clock)?;
     let operating = serving::operating(config)?;
-    let engine = adapters::engine(config, base, nfvo)?.observed_by(operating.metrics.clone());
+    let engine =
+        adapters::engine(config, base, nfvo.clone())?.observed_by(operating.metrics.clone());
     let maintenance = Arc::new(adapters::maintenance(config, base).await?);
     let onboarding = adapters::onboarding(config, base)?;
     let unfinished = adapters::unfinished(&onboarding, &base.database, &access).await?;
@@ -184,23 +183,28 @@ async fn build_app(
         .record_levels(base.database.unfinished.instances_without_levels().await?)
         .await?;
     let notifier = adapters::notifier(&config.notifications, base, &operating.metrics)?;
-    let app = Arc::new(AppState {
+    let app = AppState {
         engine,
-        onboarding,
+        onboarding: Arc::new(onboarding),
         wake: DriveQueue::default(),
         subscribers: notifier.subscribers.clone(),
         page_size: config.limits.page_size().into(),
         public_url: config.public_url.clone(),
         nfvo: config.nfvo.as_ref().map(Nfvo::root),
-        nfvo_packages: supply,
+        nfvo_packages: None,
         tls: config.tls.is_some(),
         access,
         plugins: Some(base.plugins.clone()),
         rotation: Arc::new(Rotation(base.database.keys.clone())),
+        readiness: Readiness::new(maintenance.clone(), base.plugins.clone()),
         maintenance: Some(maintenance),
         instrumentation: operating,
-    });
-    Ok((app, notifier, unfinished))
+    };
+    let app = match &nfvo {
+        Some(nfvo) => app.with_packages_of(nfvo),
+        None => app,
+    };
+    Ok((Arc::new(app), notifier, unfinished))
 }
 
 /// Tasks that run independently of requests.
@@ -239,7 +243,7 @@ impl BackgroundTasks {
         let pruning = prune(maintenance, self.prune_interval);
         let following = async {
             match &app.nfvo_packages {
-                Some(supply) => supply.follow(app).await,
+                Some(supply) => supply.follow().await,
                 None => std::future::pending().await,
             }
         };

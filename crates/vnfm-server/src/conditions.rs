@@ -16,7 +16,7 @@ use vnfm_core::ports::InstanceRecord;
 
 /// The conditions of a request on the resource's state.
 #[derive(Debug, Default)]
-pub struct Conditions {
+pub(crate) struct Conditions {
     /// `If-Match`; `None` if absent, empty for `*`.
     tags: Option<Vec<String>>,
     since: Option<Timestamp>,
@@ -28,7 +28,7 @@ impl Conditions {
     /// # Errors
     ///
     /// 400 if `If-Match` is not a list of tags.
-    pub fn from_headers(headers: &HeaderMap) -> HandlerResult<Self> {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> HandlerResult<Self> {
         let text = |name| {
             headers
                 .get(name)
@@ -48,7 +48,7 @@ impl Conditions {
     }
 
     /// Whether an instance meets the conditions.
-    pub fn are_met_by(&self, record: &InstanceRecord) -> bool {
+    pub(crate) fn are_met_by(&self, record: &InstanceRecord) -> bool {
         let tag = instance_tag(record);
         let matched = |tags: &Vec<String>| tags.is_empty() || tags.contains(&tag);
         let unchanged =
@@ -59,7 +59,7 @@ impl Conditions {
 
 /// Responds with 304 if `If-None-Match` has the tag of the response (RFC 9110 13.1.2). Applies to every response with
 /// a tag, so handlers need not check it.
-pub async fn unchanged(request: Request, next: Next) -> Response {
+pub(crate) async fn unchanged(request: Request, next: Next) -> Response {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let lines = request.headers().get_all(header::IF_NONE_MATCH).iter();
     let known: Vec<_> = lines
@@ -98,7 +98,7 @@ fn knows(lists: &[String], tag: &str) -> bool {
 
 impl Conditions {
     /// Whether a resource without a modification date meets the conditions, by its tag.
-    pub fn are_met_by_tag(&self, tag: &str) -> bool {
+    pub(crate) fn are_met_by_tag(&self, tag: &str) -> bool {
         let named = |tags: &Vec<String>| tags.is_empty() || tags.iter().any(|one| one == tag);
         self.tags.as_ref().is_none_or(named)
     }
@@ -140,12 +140,12 @@ fn changed(record: &InstanceRecord) -> Option<Timestamp> {
 }
 
 /// `ETag` and `Last-Modified` of an instance.
-pub fn of_instance(record: &InstanceRecord) -> HeaderMap {
+pub(crate) fn of_instance(record: &InstanceRecord) -> HeaderMap {
     headers(&instance_tag(record), changed(record))
 }
 
 /// A JSON response with a tag computed from its content.
-pub fn json_with_tag<T: Serialize>(resource: &T, changed: Option<Timestamp>) -> Response {
+pub(crate) fn json_with_tag<T: Serialize>(resource: &T, changed: Option<Timestamp>) -> Response {
     let text = match serde_json::to_vec(resource) {
         Ok(text) => text,
         Err(error) => return Problem::bug(&error).into_response(),
@@ -164,7 +164,7 @@ pub fn json_with_tag<T: Serialize>(resource: &T, changed: Option<Timestamp>) -> 
 /// # Errors
 ///
 /// 500 if it has no JSON form: a bug.
-pub fn tag<T: Serialize>(resource: &T) -> HandlerResult<String> {
+pub(crate) fn tag<T: Serialize>(resource: &T) -> HandlerResult<String> {
     let text = serde_json::to_vec(resource).map_err(|error| Problem::bug(&error))?;
     Ok(tag_of(&text))
 }

@@ -2,6 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `config/file.rs` | the members of the file |
 //! | `config/flags.rs` | command-line flags and commands |
 //! | `config/schema.rs` | the JSON Schema of the file, and the environment variable of each member |
 //! | `config/source.rs` | file and environment as one value, each mistake with its position |
@@ -11,6 +12,7 @@
 //! | `config/reload.rs` | which changes apply while the server runs |
 
 mod check;
+mod file;
 mod flags;
 mod limits;
 mod plugins;
@@ -18,21 +20,25 @@ mod reload;
 mod schema;
 mod source;
 
-pub use check::{Checked, check, example_mistakes};
+pub use check::{check, example_mistakes};
+pub(crate) use file::{Hooks, Monitoring, Notifications, Vims};
 pub use flags::{Command, Flags};
-pub use limits::Limits;
-pub use plugins::{Plugins, Process, RUNNER_MODE};
-pub use reload::{Differences, differences};
+pub(crate) use limits::Limits;
+pub(crate) use plugins::Plugins;
+pub use plugins::RUNNER_MODE;
+pub use reload::Differences;
 pub use schema::{Member, members, schema};
-pub use source::{Mistake, Variables, environment};
+pub use source::environment;
 
 use crate::access;
+use crate::logs::Log;
+use crate::maintenance::RetentionDays;
 use crate::nfvo::Nfvo;
 use crate::secrets::Secrets;
 use crate::signatures::Packages;
+use crate::tls::CertificatePair;
 use anyhow::{Context as _, bail};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use file::ConfigFile;
 use serde_json::Value;
 use source::Source;
 use std::net::SocketAddr;
@@ -40,196 +46,52 @@ use std::path::{Path, PathBuf};
 use vnfm_outbound::{Destinations, Networks};
 use vnfm_types::Secret;
 
-/// The configuration file of `vnfm-server`. Every member is optional.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, rename_all = "snake_case")]
-#[schemars(title = "vnfm-server configuration")]
-struct ConfigFile {
-    /// Address and port to listen on; an address other than loopback needs `tls`, and either `token_file` or a login
-    /// method under `access`. Default: `127.0.0.1:9890`.
-    #[schemars(extend("format" = "socket-address"))]
-    listen: Option<SocketAddr>,
-    /// Data folder: database, packages, plugins and the key file. Default for root: `/var/lib/vnfm`.
-    data: Option<PathBuf>,
-    /// Base URL of this server for clients, used in links; derived from each request if absent.
-    #[schemars(extend("format" = "http-url"))]
-    public_url: Option<String>,
-    /// Networks of the proxies whose `Forwarded` and `X-Forwarded-*` headers are trusted for this server's public URL.
-    #[schemars(with = "Vec<schema::Network>")]
-    trusted_proxies: Vec<String>,
-    /// File with the bearer token that every request must carry.
-    #[schemars(extend("format" = "file"))]
-    token_file: Option<PathBuf>,
-    /// The server's certificate.
-    tls: Option<Tls>,
-    /// Logging.
-    log: Log,
-    /// A separate address for health and metrics, and tracing.
-    monitoring: Monitoring,
-    /// Plugins.
-    plugins: Plugins,
-    /// Time and size limits.
-    limits: Limits,
-    /// How long finished operations, their logs and audit entries are retained.
-    retention: Retention,
-    /// Delivery of notifications to subscribers.
-    notifications: Notifications,
-    /// Addresses at which VIMs are allowed.
-    vims: Vims,
-    /// Addresses that hooks may reach.
-    hooks: Hooks,
-    /// Requirements on packages at onboarding.
-    packages: Packages,
-    /// The NFVO that grants operations and may supply packages; without it, a local policy grants.
-    nfvo: Option<Nfvo>,
-    /// Logins, roles and quotas; without it, the token is the only login, and on loopback none is needed.
-    access: Option<access::Settings>,
-    /// Location of the key that encrypts secrets.
-    secrets: Secrets,
-}
-
-/// Logging.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// Log filter, such as `info` or `vnfm_core=debug`; `VNFM_LOG` overrides it. Default: `info`.
-    #[schemars(extend("format" = "log-filter"))]
-    pub level: Option<String>,
-    /// Write log lines as JSON.
-    pub json: bool,
-}
-
-/// A separate address for health and metrics, and the trace collector.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Monitoring {
-    /// Address and port that serve only `/healthz`, `/readyz` and `/metrics`: without a login on loopback, otherwise over
-    /// TLS and with a login. The main address serves them as well.
-    #[schemars(extend("format" = "socket-address"))]
-    pub listen: Option<SocketAddr>,
-    /// URL of an OpenTelemetry collector that accepts OTLP over HTTP, such as `http://127.0.0.1:4318`; it receives a span
-    /// for each request, operation, step and call. No traces if absent.
-    #[schemars(extend("format" = "http-url"))]
-    pub traces: Option<String>,
-}
-
-/// A certificate and its key.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Tls {
-    /// Certificate chain, PEM.
-    #[schemars(extend("format" = "file"))]
-    pub cert: PathBuf,
-    /// Private key of the certificate, PEM.
-    #[schemars(extend("format" = "file"))]
-    pub key: PathBuf,
-}
-
-/// How long finished operations, their logs and audit entries are retained.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Retention {
-    /// Days to keep finished operation occurrences; the last one of an instance is always kept. Default: 365.
-    pub op_occ_days: Option<u32>,
-    /// Days to keep journals of finished operations. Default: 90.
-    pub journal_days: Option<u32>,
-    /// Days to keep logs of finished operations. Default: 30.
-    pub log_days: Option<u32>,
-    /// Days to keep notifications. Default: 30.
-    pub outbox_days: Option<u32>,
-    /// Days to keep audit entries. Default: 365.
-    pub audit_days: Option<u32>,
-    /// Hours between two prunings; 0 disables pruning. Default: 24.
-    pub every_hours: Option<u32>,
-}
-
-/// Delivery of notifications to subscribers.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Notifications {
-    /// Networks allowed for callbacks and token endpoints of subscribers, such as `10.0.0.0/8`. The entry `default` stands
-    /// for what an empty list allows: every address except this machine's own, link-local ones and metadata services.
-    #[schemars(with = "Vec<schema::Destination>")]
-    pub networks: Vec<String>,
-    /// Timeout in seconds for a subscriber's response. Default: 10.
-    pub answer_seconds: Option<u64>,
-    /// Hours after which an undelivered notification is dropped. Default: 24.
-    pub give_up_hours: Option<u64>,
-    /// Minutes after which a notification that the subscriber rejects (4xx except 408, 425, 429) is dropped. Default: 10.
-    pub refused_minutes: Option<u64>,
-    /// Client certificate for subscribers that require one (`TLS_CERT`).
-    pub certificate: Option<Tls>,
-    /// PEM file of the CAs for subscribers' certificates; the system's CAs if absent.
-    #[schemars(extend("format" = "file"))]
-    pub authorities_file: Option<PathBuf>,
-}
-
-/// Addresses at which VIMs are allowed.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Vims {
-    /// Networks allowed for VIMs, the services in their catalogs and their proxies, such as `10.0.0.0/8`. The entry `default`
-    /// stands for what an empty list allows: every address except this machine's own, link-local ones and metadata services.
-    /// With an empty list, a server on loopback without a login may reach every address.
-    #[schemars(with = "Vec<schema::Destination>")]
-    pub networks: Vec<String>,
-}
-
-/// Addresses that hooks may reach.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Hooks {
-    /// Networks that hooks may reach over SSH and HTTP, jump hosts included; same syntax and default as `vims.networks`.
-    #[schemars(with = "Vec<schema::Destination>")]
-    pub networks: Vec<String>,
-}
-
 /// The effective configuration: flags, environment, file and defaults combined.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Address to listen on.
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
     /// Data folder.
     pub data: PathBuf,
     /// Base URL of this server for clients; derived from each request if absent.
-    pub public_url: Option<String>,
+    pub(crate) public_url: Option<String>,
     /// The bearer token; the content of `token_file`.
-    pub token: Option<Secret>,
+    pub(crate) token: Option<Secret>,
     /// The server's certificate; plain HTTP without it.
-    pub tls: Option<Tls>,
+    pub(crate) tls: Option<CertificatePair>,
     /// Plugins and how their hooks run.
-    pub plugins: Plugins,
+    pub(crate) plugins: Plugins,
     /// Time and size limits.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// How long finished operations, their logs and audit entries are retained.
-    pub retention: Retention,
+    pub(crate) retention: RetentionDays,
     /// Delivery of notifications to subscribers.
-    pub notifications: Notifications,
+    pub(crate) notifications: Notifications,
     /// Addresses at which VIMs are allowed.
-    pub vims: Vims,
+    pub(crate) vims: Vims,
     /// Addresses that hooks may reach.
-    pub hooks: Hooks,
+    pub(crate) hooks: Hooks,
     /// Requirements on packages at onboarding.
-    pub packages: Packages,
+    pub(crate) packages: Packages,
     /// The NFVO that grants operations; without it, a local policy grants.
-    pub nfvo: Option<Nfvo>,
+    pub(crate) nfvo: Option<Nfvo>,
     /// Logins, roles and quotas; without it, the token is the only login, and on loopback none is needed.
-    pub access: Option<access::Settings>,
+    pub(crate) access: Option<access::Settings>,
     /// Location of the key that encrypts secrets.
-    pub secrets: Secrets,
+    pub(crate) secrets: Secrets,
     /// Logging.
     pub log: Log,
     /// A separate address for health and metrics, and the trace collector.
     pub monitoring: Monitoring,
     /// Networks of the proxies whose forwarding headers are trusted; none if empty.
-    pub trusted_proxies: Vec<String>,
+    pub(crate) trusted_proxies: Vec<String>,
     /// File and environment as one JSON value, for detecting changes at a reload.
     source: Value,
 }
 
 /// Why tenants or packages cause the server to call an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// VIMs, the services in their catalogs, and their proxies.
     Vims,
     /// Hosts and URLs that hooks use.
@@ -266,7 +128,7 @@ impl Config {
     /// Flags override the file; defaults fill the rest.
     fn combine(flags: Flags, file: ConfigFile) -> anyhow::Result<Self> {
         let tls = match (flags.tls_cert, flags.tls_key) {
-            (Some(cert), Some(key)) => Some(Tls { cert, key }),
+            (Some(cert), Some(key)) => Some(CertificatePair { cert, key }),
             (None, None) => file.tls,
             _ => bail!("--tls-cert and --tls-key must be given together"),
         };
@@ -309,7 +171,7 @@ impl Config {
     }
 
     /// Configured certificate files, with the names of their members.
-    pub fn certificates(&self) -> Vec<(String, PathBuf)> {
+    pub(crate) fn certificates(&self) -> Vec<(String, PathBuf)> {
         let (notifications, nfvo) = (&self.notifications, self.nfvo.as_ref());
         let barbican = self.secrets.barbican.as_ref();
         let pairs = [
@@ -348,6 +210,28 @@ impl Config {
             .collect()
     }
 
+    /// Settings for the plugin host: hooks can access neither the data folder nor the certificate's key.
+    pub fn plugin_host(&self) -> vnfm_plugin_host::Config {
+        let dir = self
+            .plugins
+            .dir
+            .clone()
+            .unwrap_or_else(|| self.data.join("plugins"));
+        let key = self.tls.as_ref().map(|tls| tls.key.clone());
+        self.plugins
+            .for_host(dir, [self.data.clone()].into_iter().chain(key).collect())
+    }
+
+    /// `https` if the server has a certificate.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
+    /// The members in which `new` differs.
+    pub(crate) fn differences(&self, new: &Self) -> Differences {
+        reload::differences(&self.source, &new.source)
+    }
+
     /// Applies the settings of `new` that can change while the server runs.
     pub(crate) fn apply_live(&mut self, new: Self) {
         self.limits = new.limits;
@@ -372,7 +256,7 @@ impl Config {
     /// # Errors
     ///
     /// Names the entry that is not a network.
-    pub fn destinations(&self, purpose: Purpose) -> anyhow::Result<Destinations> {
+    pub(crate) fn destinations(&self, purpose: Purpose) -> anyhow::Result<Destinations> {
         let (member, networks) = match purpose {
             Purpose::Vims => ("vims", &self.vims.networks),
             Purpose::Hooks => ("hooks", &self.hooks.networks),

@@ -29,7 +29,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const MAX_QUEUED_CHUNKS: usize = 4;
 
 /// The source of the bytes.
-pub enum Source {
+pub(crate) enum Source {
     /// A file on disk.
     File(File),
     /// A file in a package, or an external artifact of it by its URI.
@@ -42,7 +42,7 @@ pub enum Source {
 }
 
 /// Content that can be served in parts.
-pub struct Content {
+pub(crate) struct Content {
     /// The source of the bytes.
     pub source: Source,
     /// Total size in bytes.
@@ -67,7 +67,7 @@ impl Content {
     /// # Errors
     ///
     /// 500 if the content cannot be read.
-    pub async fn into_response(self, headers: &HeaderMap) -> HandlerResult {
+    pub(crate) async fn into_response(self, headers: &HeaderMap) -> HandlerResult {
         let tag = format!("\"{}\"", self.tag);
         let (status, range) = match requested_range(headers, self.size, &tag) {
             Requested::Unsatisfiable => return Ok(unsatisfiable(self.size)),

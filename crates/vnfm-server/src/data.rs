@@ -1,10 +1,13 @@
 //! The data folder: private to its owner, and repairable if files are lost.
 
+use crate::config::Config;
 use anyhow::Context as _;
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, lchown};
 use std::path::Path;
+use std::sync::Arc;
 use vnfm_core::ports::Clock;
+use vnfm_store::Restored;
 
 /// Files that only a data folder of this server has.
 const OURS: [&str; 3] = ["vnfm.db", "secrets.key", "vnfm.db.lock"];
@@ -18,7 +21,7 @@ const STICKY: u32 = 0o1000;
 /// # Errors
 ///
 /// If it cannot be created.
-pub fn make_private(dir: &Path) -> anyhow::Result<()> {
+pub(crate) fn make_private(dir: &Path) -> anyhow::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -34,7 +37,7 @@ pub fn make_private(dir: &Path) -> anyhow::Result<()> {
 ///
 /// If it cannot be created, or others can access it and this process cannot change that; the error has the command to
 /// run.
-pub fn claim(data: &Path) -> anyhow::Result<()> {
+pub(crate) fn claim(data: &Path) -> anyhow::Result<()> {
     make_private(data)?;
     let context = || format!("cannot access the data folder `{}`", data.display());
     let found = data.metadata().with_context(context)?;
@@ -68,13 +71,29 @@ pub fn claim(data: &Path) -> anyhow::Result<()> {
     );
 }
 
+/// Puts the database and packages of a backup into the data folder, and keeps a previous database beside it.
+///
+/// # Errors
+///
+/// If the backup or the folder cannot be used, or the keys of the backup cannot be read.
+pub async fn restore(
+    config: &Config,
+    backup: &Path,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Restored> {
+    let sealer = config.secrets.sealer(clock)?;
+    let restored = vnfm_store::restore_with(backup, &config.data, clock.now(), sealer).await?;
+    give_to_owner(&config.data)?;
+    Ok(restored)
+}
+
 /// Gives what this process wrote into the data folder to the folder's owner: `restore` by root must leave files that the
 /// server's user can open.
 ///
 /// # Errors
 ///
 /// If a file cannot be read or changed; the error names it.
-pub fn give_to_owner(data: &Path) -> anyhow::Result<()> {
+fn give_to_owner(data: &Path) -> anyhow::Result<()> {
     let owner = fs::metadata(data).with_context(|| format!("cannot read `{}`", data.display()))?;
     let own = rustix::process::geteuid().as_raw();
     if owner.uid() == own {

@@ -25,7 +25,7 @@ struct Accepted {
 
 impl DriveQueue {
     /// Starts driving an operation.
-    pub fn drive(&self, op_id: &str) {
+    pub(crate) fn drive(&self, op_id: &str) {
         self.ops()
             .push((op_id.to_owned(), Span::current().context()));
         self.0.added.notify_one();

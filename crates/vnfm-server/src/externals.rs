@@ -104,7 +104,7 @@ impl Externals {
     /// # Errors
     ///
     /// If the fetch fails; there is no file then.
-    pub async fn fetch(
+    pub(crate) async fn fetch(
         &self,
         external: &External,
         max_bytes: u64,

@@ -11,7 +11,7 @@ use vnfm_nfvo::Networks;
 
 /// The trusted proxies.
 #[derive(Debug, Clone, Default)]
-pub struct Proxies(Option<Networks>);
+pub(crate) struct Proxies(Option<Networks>);
 
 impl Proxies {
     /// The proxies in these networks; none if the list is empty.
@@ -19,13 +19,13 @@ impl Proxies {
     /// # Errors
     ///
     /// The entry that is not a network.
-    pub fn parse(networks: &[String]) -> Result<Self, String> {
+    pub(crate) fn parse(networks: &[String]) -> Result<Self, String> {
         let some = (!networks.is_empty()).then(|| Networks::listed(networks));
         some.transpose().map(Self)
     }
 
     /// Whether an address belongs to a trusted proxy.
-    pub fn has(&self, address: IpAddr) -> bool {
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.0
             .as_ref()
             .is_some_and(|networks| networks.allow(address, &[]))
@@ -33,7 +33,7 @@ impl Proxies {
 
     /// The base URL for the client as reported by the proxies; `None` if the request did not come from a trusted one,
     /// or there are no usable values.
-    pub fn public_url(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<String> {
+    pub(crate) fn public_url(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<String> {
         peer.filter(|peer| self.has(*peer))?;
         let report = self
             .forwarded(headers)
@@ -42,7 +42,7 @@ impl Proxies {
     }
 
     /// The client's address as seen by the outermost trusted proxy; otherwise `peer`.
-    pub fn client(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+    pub(crate) fn client(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
         if !self.has(peer) {
             return peer;
         }

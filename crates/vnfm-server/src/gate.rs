@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 /// Checks the `Version` header of the standard's interfaces (SOL013 9.3.2) and adds it to the response: 400 if it is
 /// missing or malformed, 406 if that version is not supported. `vnflcm/v1` has only one version, so clients may omit
 /// the header there. `api_versions` responds to any or no version.
-pub async fn version(request: Request, next: Next) -> Response {
+pub(crate) async fn version(request: Request, next: Next) -> Response {
     let Some((api, is_list)) = api_of(request.uri().path()) else {
         return next.run(request).await;
     };
@@ -52,7 +52,7 @@ pub async fn version(request: Request, next: Next) -> Response {
 }
 
 /// Adds the newest version to a response that was created before the version was checked.
-pub fn with_version(path: &str, response: Response) -> Response {
+pub(crate) fn with_version(path: &str, response: Response) -> Response {
     match api_of(path) {
         Some((api, _)) => add_newest_version(api, response),
         None => response,
@@ -102,7 +102,7 @@ fn supported<'a>(api: &Api, requested: Option<&'a str>) -> Supported<'a> {
 
 /// Checks `Accept` (SOL013 6.4): 406 for clients that do not accept JSON from our resources; resources with other
 /// media types check it themselves. An empty `Accept` counts as none.
-pub async fn accept(request: Request, next: Next) -> Response {
+pub(crate) async fn accept(request: Request, next: Next) -> Response {
     let accept = request
         .headers()
         .get("accept")
@@ -125,7 +125,7 @@ fn accepts_json(accept: &str) -> bool {
 }
 
 /// Whether `Accept` includes a media type; a missing or empty header includes all.
-pub fn accepts(accept: Option<&str>, kind: &str) -> bool {
+pub(crate) fn accepts(accept: Option<&str>, kind: &str) -> bool {
     let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else {
         return true;
     };
@@ -159,7 +159,7 @@ fn range(text: &str) -> (&str, bool) {
 }
 
 /// Turns plain-text errors of extractors into `ProblemDetails`.
-pub async fn problems(request: Request, next: Next) -> Response {
+pub(crate) async fn problems(request: Request, next: Next) -> Response {
     let is_patch = request.method() == Method::PATCH;
     let mut response = next.run(request).await;
     let status = response.status();
@@ -188,13 +188,13 @@ pub async fn problems(request: Request, next: Next) -> Response {
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// 404 for paths without a route.
-pub async fn unknown(request: Request) -> Response {
+pub(crate) async fn unknown(request: Request) -> Response {
     let detail = format!("no resource at `{}`", request.uri().path());
     Problem::not_found(detail).into_response()
 }
 
 /// 405 for methods that the resource does not support.
-pub async fn not_allowed(request: Request) -> Response {
+pub(crate) async fn not_allowed(request: Request) -> Response {
     let detail = format!(
         "`{}` does not support {}",
         request.uri().path(),
@@ -204,7 +204,7 @@ pub async fn not_allowed(request: Request) -> Response {
 }
 
 /// 500 for a handler that panicked.
-pub fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
+pub(crate) fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
     tracing::error!("a handler panicked");
     let detail = "internal error; see the server's log";
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", detail).into_response()

@@ -8,7 +8,7 @@ use vnfm_store::UncheckedAddress;
 
 /// A VIM at an address that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LegacyVim {
+pub(crate) struct LegacyVim {
     address: UncheckedAddress,
     host: String,
 }
@@ -38,7 +38,7 @@ impl fmt::Display for LegacyVim {
 }
 
 /// The VIMs whose endpoint or proxy is not allowed by `to`, without resolving names.
-pub fn disallowed(all: Vec<UncheckedAddress>, to: &Destinations) -> Vec<LegacyVim> {
+pub(crate) fn disallowed(all: Vec<UncheckedAddress>, to: &Destinations) -> Vec<LegacyVim> {
     let mut legacy: Vec<_> = all
         .into_iter()
         .filter_map(|address| {
@@ -79,7 +79,7 @@ pub(crate) async fn warn(all: Vec<UncheckedAddress>, to: Destinations) {
 }
 
 /// Notes of `check-config` about the database in the data folder; none if it cannot be read.
-pub fn in_database(config: &Config) -> Vec<String> {
+pub(crate) fn in_database(config: &Config) -> Vec<String> {
     let Ok(to) = config.destinations(Purpose::Vims) else {
         return Vec::new();
     };

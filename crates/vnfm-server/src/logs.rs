@@ -9,12 +9,13 @@
 //! ```
 //! An operation that another process takes over starts a new trace. Only a program calls [`begin`]: it sets globals.
 
-use crate::config::Config;
 use anyhow::Context as _;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 use tracing::{Metadata, Subscriber};
@@ -24,8 +25,19 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
 
-/// Applies the log filter of a configuration.
-pub type Logging = Box<dyn Fn(&Config) -> anyhow::Result<()>>;
+/// Logging.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// Log filter, such as `info` or `vnfm_core=debug`; `VNFM_LOG` overrides it. Default: `info`.
+    #[schemars(extend("format" = "log-filter"))]
+    pub level: Option<String>,
+    /// Write log lines as JSON.
+    pub json: bool,
+}
+
+/// Applies a changed log filter.
+pub type Logging = Box<dyn Fn(&Log) -> anyhow::Result<()>>;
 
 /// The exporter of spans, if configured.
 pub struct Traces(Option<SdkTracerProvider>);
@@ -33,24 +45,19 @@ pub struct Traces(Option<SdkTracerProvider>);
 /// Timeout for the collector's response.
 const COLLECTOR_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Starts logging and tracing as configured. Must be called outside a runtime.
+/// Starts logging as configured, and tracing to the collector at the URL `traces`. Must be called outside a runtime.
 ///
 /// # Errors
 ///
 /// If the log filter is invalid, or a log subscriber is already set.
-pub fn begin(config: &Config) -> anyhow::Result<(Logging, Traces)> {
-    let traces = config
-        .monitoring
-        .traces
-        .as_deref()
-        .map(sender)
-        .transpose()?;
+pub fn begin(log: &Log, traces: Option<&str>) -> anyhow::Result<(Logging, Traces)> {
+    let traces = traces.map(sender).transpose()?;
     let spans = traces.as_ref().map(spans);
-    let (level, handle) = reload::Layer::new(filter(config)?);
+    let (level, handle) = reload::Layer::new(filter(log)?);
     // Colours only for terminals, not for files or the journal.
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
-    let lines = if config.log.json {
+    let lines = if log.json {
         lines.json().boxed()
     } else {
         lines.boxed()
@@ -60,7 +67,7 @@ pub fn begin(config: &Config) -> anyhow::Result<(Logging, Traces)> {
         .with(spans)
         .try_init()
         .context("cannot start logging")?;
-    let logging = move |config: &Config| Ok(handle.reload(filter(config)?)?);
+    let logging = move |log: &Log| Ok(handle.reload(filter(log)?)?);
     Ok((Box::new(logging), Traces(traces)))
 }
 
@@ -76,10 +83,8 @@ impl Traces {
 }
 
 /// The log filter: `VNFM_LOG`, otherwise the configured one.
-fn filter(config: &Config) -> anyhow::Result<EnvFilter> {
-    let text = std::env::var("VNFM_LOG")
-        .ok()
-        .or_else(|| config.log.level.clone());
+fn filter(log: &Log) -> anyhow::Result<EnvFilter> {
+    let text = std::env::var("VNFM_LOG").ok().or_else(|| log.level.clone());
     let text = text.unwrap_or_else(|| "info".to_owned());
     EnvFilter::try_new(&text).with_context(|| format!("`{text}` is not a log filter"))
 }
@@ -120,10 +125,4 @@ where
         .with_location(false)
         .with_threads(false)
         .with_filter(filter_fn(ours))
-}
-/// Cuts a text after a number of characters: text from clients may be arbitrarily long.
-pub(crate) fn cut(text: &str, max_chars: usize) -> &str {
-    text.char_indices()
-        .nth(max_chars)
-        .map_or(text, |(end, _)| &text[..end])
 }

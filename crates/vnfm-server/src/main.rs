@@ -11,11 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use vnfm::SystemClock;
 use vnfm_core::ports::{Clock, PortError};
 use vnfm_plugin_host::{Isolation, PluginHost};
-use vnfm_server::access::users;
-use vnfm_server::compose::Server;
-use vnfm_server::config::{self, Command, Config, Differences, Flags, RUNNER_MODE};
-use vnfm_server::listener::Descriptors;
-use vnfm_server::logs::{self, Logging};
+use vnfm_server::program::{
+    self, Command, Config, Descriptors, Differences, Flags, Logging, RUNNER_MODE, Server,
+};
 use vnfm_types::Secret;
 
 fn main() -> ExitCode {
@@ -66,7 +64,8 @@ fn run() -> anyhow::Result<()> {
         return check_config(flags);
     }
     let config = Config::load(flags.clone())?;
-    let (logging, traces) = logs::begin(&config)?;
+    let (logging, traces) =
+        program::begin_logging(&config.log, config.monitoring.traces.as_deref())?;
     Descriptors::raise();
     // Half of the cores: the database has its own threads. docs/performance.md has the measurement.
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2);
@@ -77,7 +76,7 @@ fn run() -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?;
     let outcome = match command {
-        Some(Command::AcceptLoss) => vnfm_server::data::accept_loss(&config.data, &SystemClock),
+        Some(Command::AcceptLoss) => program::accept_loss(&config.data, &SystemClock),
         Some(Command::Restore { file }) => runtime.block_on(restore(&config, &file)),
         _ => runtime.block_on(serve(config, (flags, logging))),
     };
@@ -120,7 +119,7 @@ fn hash_password() -> anyhow::Result<()> {
     std::io::stdin()
         .read_line(&mut password)
         .context("cannot read the password")?;
-    let hash = users::hash_password(&Secret::new(password.trim_end_matches(['\r', '\n'])))?;
+    let hash = program::hash_password(&Secret::new(password.trim_end_matches(['\r', '\n'])))?;
     #[expect(clippy::print_stdout, reason = "output of the command")]
     {
         println!("{hash}");
@@ -130,10 +129,8 @@ fn hash_password() -> anyhow::Result<()> {
 
 /// `vnfm-server restore FILE`.
 async fn restore(config: &Config, file: &Path) -> anyhow::Result<()> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let sealer = config.secrets.sealer(&clock)?;
-    let restored = vnfm_store::restore_with(file, &config.data, clock.now(), sealer).await?;
-    vnfm_server::data::give_to_owner(&config.data)?;
+    let restored =
+        program::restore(config, file, &(Arc::new(SystemClock) as Arc<dyn Clock>)).await?;
     let previous = restored.before.map_or_else(String::new, |previous| {
         format!(
             "\nthe previous database is kept as `{}`",
@@ -157,7 +154,7 @@ async fn restore(config: &Config, file: &Path) -> anyhow::Result<()> {
 /// SIGHUP: reloads the configuration. If it is invalid, nothing changes.
 fn reload(server: &mut Server, flags: &Flags, logging: &Logging) {
     let loaded = Config::load(flags.clone()).and_then(|new| {
-        logging(&new)?;
+        logging(&new.log)?;
         Ok(new)
     });
     match loaded {
@@ -202,7 +199,7 @@ fn check_config(flags: Flags) -> anyhow::Result<()> {
     let hooks = isolation_note(flags.clone());
     let name = flags.config.as_ref().map(|path| path.display().to_string());
     Descriptors::raise();
-    let checked = config::check(flags, &config::environment())?;
+    let checked = program::check(flags, &program::environment())?;
     #[expect(clippy::print_stderr, reason = "output of the command")]
     {
         checked

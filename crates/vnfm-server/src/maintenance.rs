@@ -5,14 +5,14 @@
 //!                       └─ GET recovery (how the VIMs differ) ─ confirm ──► normal operation
 //! ```
 
-use crate::config;
-use crate::probes::Part;
 use crate::problem::{HandlerResult, Problem};
 use crate::route::{Effect, Matched};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,8 +29,47 @@ const MIN_FREE_BYTES: u64 = 128 * 1024 * 1024;
 /// Delay of the first pruning after the start.
 const FIRST_PRUNE_DELAY: Duration = Duration::from_mins(1);
 
+/// How long finished operations, their logs and audit entries are retained.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Retention")]
+pub(crate) struct RetentionDays {
+    /// Days to keep finished operation occurrences; the last one of an instance is always kept. Default: 365.
+    pub op_occ_days: Option<u32>,
+    /// Days to keep journals of finished operations. Default: 90.
+    pub journal_days: Option<u32>,
+    /// Days to keep logs of finished operations. Default: 30.
+    pub log_days: Option<u32>,
+    /// Days to keep notifications. Default: 30.
+    pub outbox_days: Option<u32>,
+    /// Days to keep audit entries. Default: 365.
+    pub audit_days: Option<u32>,
+    /// Hours between two prunings; 0 disables pruning. Default: 24.
+    pub every_hours: Option<u32>,
+}
+
+impl RetentionDays {
+    /// How long each kind of data is kept.
+    pub(crate) fn retention(&self) -> Retention {
+        let default = Retention::default();
+        let retention = |days: Option<u32>, default| {
+            days.map_or(default, |days| Duration::from_hours(24 * u64::from(days)))
+        };
+        Retention {
+            op_occs: retention(self.op_occ_days, default.op_occs),
+            journal: retention(self.journal_days, default.journal),
+            logs: retention(self.log_days, default.logs),
+            outbox: retention(self.outbox_days, default.outbox),
+            audit: retention(self.audit_days, default.audit),
+        }
+    }
+}
+
+/// A component of the server, and its error.
+pub(crate) type Part = (&'static str, Result<(), String>);
+
 /// The ports of the database that maintenance uses.
-pub struct MaintenancePorts {
+pub(crate) struct MaintenancePorts {
     /// Retention, statistics, health and recovery.
     pub admin: Arc<dyn StoreAdmin>,
     /// The keys that seal its secrets.
@@ -42,7 +81,7 @@ pub struct MaintenancePorts {
 }
 
 /// Maintenance of the database and its folder.
-pub struct Maintenance {
+pub(crate) struct Maintenance {
     ports: MaintenancePorts,
     data: PathBuf,
     retention: Retention,
@@ -59,7 +98,7 @@ impl Maintenance {
     /// # Errors
     ///
     /// If the database does not respond.
-    pub async fn new(
+    pub(crate) async fn new(
         ports: MaintenancePorts,
         data: &Path,
         (retention, min_free): (Retention, Option<u64>),
@@ -79,7 +118,7 @@ impl Maintenance {
     }
 
     /// The restore that is not confirmed yet.
-    pub fn recovery(&self) -> Option<&Recovery> {
+    pub(crate) fn recovery(&self) -> Option<&Recovery> {
         self.recovery
             .as_ref()
             .filter(|_| self.recovering.load(Ordering::SeqCst))
@@ -90,7 +129,7 @@ impl Maintenance {
     /// # Errors
     ///
     /// If the database cannot be written.
-    pub async fn confirm(&self) -> Result<(), StoreError> {
+    pub(crate) async fn confirm(&self) -> Result<(), StoreError> {
         self.ports.admin.end_recovery().await?;
         self.recovering.store(false, Ordering::SeqCst);
         self.confirmed.notify_waiters();
@@ -99,7 +138,7 @@ impl Maintenance {
     }
 
     /// Completes when the database is not in recovery.
-    pub async fn recovery_confirmed(&self) {
+    pub(crate) async fn recovery_confirmed(&self) {
         while self.recovering.load(Ordering::SeqCst) {
             self.confirmed.notified().await;
         }
@@ -110,7 +149,7 @@ impl Maintenance {
     /// # Errors
     ///
     /// If the disk cannot be written.
-    pub async fn backup(&self) -> HandlerResult<tokio::fs::File> {
+    pub(crate) async fn backup(&self) -> HandlerResult<tokio::fs::File> {
         let backups = &self.ports.backups;
         let backup = backups.unnamed_backup(&self.data, self.clock.now());
         Ok(tokio::fs::File::from_std(backup.await?))
@@ -122,7 +161,7 @@ impl Maintenance {
     /// # Errors
     ///
     /// If the database does not respond.
-    pub async fn prune(&self, dry_run: bool) -> Result<(Pruned, usize), StoreError> {
+    pub(crate) async fn prune(&self, dry_run: bool) -> Result<(Pruned, usize), StoreError> {
         let pruned = self
             .ports
             .admin
@@ -132,7 +171,7 @@ impl Maintenance {
     }
 
     /// Prunes at an interval; an interval of zero disables pruning.
-    pub async fn prune_every(&self, interval: Duration) {
+    pub(crate) async fn prune_every(&self, interval: Duration) {
         if interval.is_zero() {
             return;
         }
@@ -147,7 +186,7 @@ impl Maintenance {
     }
 
     /// Changes the minimum of free bytes.
-    pub fn set_min_free(&self, min_free: Option<u64>) {
+    pub(crate) fn set_min_free(&self, min_free: Option<u64>) {
         self.min_free
             .store(min_free.unwrap_or(MIN_FREE_BYTES), Ordering::SeqCst);
     }
@@ -157,12 +196,12 @@ impl Maintenance {
     /// # Errors
     ///
     /// If the database does not respond.
-    pub async fn statistics(&self) -> Result<Statistics, StoreError> {
+    pub(crate) async fn statistics(&self) -> Result<Statistics, StoreError> {
         self.ports.admin.statistics().await
     }
 
     /// The state of each component.
-    pub async fn health(&self) -> Vec<Part> {
+    pub(crate) async fn health(&self) -> Vec<Part> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let database = self.ports.admin.probe().await.map_err(|error| text(&error));
         let keys = match self.ports.keys.key_location() {
@@ -214,7 +253,7 @@ impl Maintenance {
 }
 
 /// Rejects changes during recovery, and new work if the disk is low.
-pub async fn guard(
+pub(crate) async fn guard(
     State(maintenance): State<Option<Arc<Maintenance>>>,
     request: Request,
     next: Next,
@@ -268,20 +307,5 @@ impl Maintenance {
                 "stop the server, check the disk, then restore a backup (`vnfm-server restore FILE`)",
             )
         })
-    }
-}
-
-/// The configured retention of each kind of data.
-pub fn retention(days: &config::Retention) -> Retention {
-    let default = Retention::default();
-    let retention = |days: Option<u32>, default| {
-        days.map_or(default, |days| Duration::from_hours(24 * u64::from(days)))
-    };
-    Retention {
-        op_occs: retention(days.op_occ_days, default.op_occs),
-        journal: retention(days.journal_days, default.journal),
-        logs: retention(days.log_days, default.logs),
-        outbox: retention(days.outbox_days, default.outbox),
-        audit: retention(days.audit_days, default.audit),
     }
 }

@@ -4,13 +4,10 @@
 //! Labels have few values: paths as in the router, ids of registered VIMs, names from tables. They contain no tenants,
 //! no instances and no text from requests.
 
-use crate::certificates;
-use crate::problem::{HandlerResult, Problem};
-use crate::state::App;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{Method, header};
+use axum::http::Method;
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use jiff::Timestamp;
 use prometheus::core::Collector;
 use prometheus::{
@@ -141,6 +138,17 @@ pub const NAMES: &[&str] = &[
     BUILD.0,
 ];
 
+/// What a scrape reads, in addition to what is counted as it happens.
+pub(crate) struct Snapshot {
+    pub(crate) at: Timestamp,
+    /// Operations that this process drives.
+    pub(crate) driven: usize,
+    /// Absent if the database belongs to an embedder.
+    pub(crate) statistics: Option<Statistics>,
+    /// The expiry of each certificate, in seconds since 1970, by the name of its configuration member.
+    pub(crate) certificates: Vec<(String, i64)>,
+}
+
 impl Metrics {
     /// All counters start at zero.
     ///
@@ -194,6 +202,26 @@ impl Metrics {
             Some(since) => drop(outbox.insert(subscription_id.to_owned(), since)),
             None => drop(outbox.remove(subscription_id)),
         }
+    }
+
+    /// All metrics in Prometheus' text format, with the state of the moment.
+    ///
+    /// # Errors
+    ///
+    /// If a metric has no text: a bug.
+    pub(crate) fn text(&self, now: &Snapshot) -> prometheus::Result<Vec<u8>> {
+        self.update_outbox(now.at);
+        self.driven
+            .set(i64::try_from(now.driven).unwrap_or(i64::MAX));
+        if let Some(statistics) = &now.statistics {
+            self.update(statistics);
+        }
+        for (name, second) in &now.certificates {
+            self.expires("certificate", name, *second);
+        }
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
     }
 
     /// Updates the outbox metrics.
@@ -322,7 +350,11 @@ impl Observer for Metrics {
 }
 
 /// Records the duration of a request.
-pub async fn count(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
+pub(crate) async fn count(
+    State(metrics): State<Arc<Metrics>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = match *request.method() {
@@ -344,29 +376,4 @@ pub async fn count(State(metrics): State<Arc<Metrics>>, request: Request, next: 
         .with_label_values(&labels)
         .observe(started.elapsed().as_secs_f64());
     response
-}
-
-/// `GET /metrics`, in Prometheus' text format.
-///
-/// # Errors
-///
-/// 503 if the database does not respond.
-pub async fn show(State(app): State<App>) -> HandlerResult {
-    let metrics = &app.instrumentation.metrics;
-    metrics.update_outbox(app.engine.now());
-    metrics
-        .driven
-        .set(i64::try_from(app.engine.driven()).unwrap_or(i64::MAX));
-    if let Some(maintenance) = &app.maintenance {
-        metrics.update(&maintenance.statistics().await?);
-    }
-    for (name, second) in certificates::expiries(&app.instrumentation.certificates).await {
-        metrics.expires("certificate", &name, second);
-    }
-    let mut text = Vec::new();
-    let encoder = TextEncoder::new();
-    encoder
-        .encode(&metrics.registry.gather(), &mut text)
-        .map_err(|error| Problem::bug(&error))?;
-    Ok(([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response())
 }

@@ -2,9 +2,8 @@
 //! read again at each request, so a renewed certificate, CA or password applies from the next request on, to grants
 //! and packages alike. If a file cannot be used, the connection stays unchanged, and the log has the reason.
 
-use crate::access::secret;
-use crate::config::Tls as CertificatePair;
-use crate::nfvo_packages::{NfvoPackageSource, NfvoPackages};
+use crate::password_file;
+use crate::tls::CertificatePair;
 use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -25,31 +24,48 @@ const RESPONSE_SECONDS: u64 = 30;
 pub struct Nfvo {
     /// Base URL of `/grant/v1` and `/vnfpkgm/v2`.
     #[schemars(extend("format" = "http-url"))]
-    pub endpoint: String,
+    pub(crate) endpoint: String,
     /// HTTP Basic credentials for every request.
-    pub basic: Option<Basic>,
+    pub(crate) basic: Option<Basic>,
     /// OAuth 2.0 client credentials for a token endpoint.
-    pub oauth2: Option<Oauth2>,
+    pub(crate) oauth2: Option<Oauth2>,
     /// Client certificate, if the NFVO requires one.
-    pub certificate: Option<CertificatePair>,
+    pub(crate) certificate: Option<CertificatePair>,
     /// PEM file of the CAs for the NFVO's certificate; the system's CAs if absent.
     #[schemars(extend("format" = "file"))]
-    pub authorities_file: Option<PathBuf>,
+    pub(crate) authorities_file: Option<PathBuf>,
     /// HTTP proxy for the connection; proxies in the environment are ignored.
     #[schemars(extend("format" = "http-url"))]
-    pub proxy: Option<String>,
+    pub(crate) proxy: Option<String>,
     /// Timeout in seconds for a grant, from the first request to the decision. Default: 600.
-    pub grant_seconds: Option<u64>,
+    pub(crate) grant_seconds: Option<u64>,
     /// Timeout in seconds for a response. Default: 30.
-    pub answer_seconds: Option<u64>,
+    pub(crate) answer_seconds: Option<u64>,
     /// Makes the NFVO a source of VNF packages: missing packages are fetched there.
-    pub packages: Option<NfvoPackages>,
+    pub(crate) packages: Option<NfvoPackages>,
+}
+
+/// `nfvo.packages` in the configuration: the NFVO is a source of VNF packages.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NfvoPackages {
+    /// Tenants that get the NFVO's packages. Default: only `default`.
+    pub tenants: Vec<String>,
+    /// Whether to subscribe to on-boarding, changes and deletion of packages. Default: true.
+    pub subscribe: Option<bool>,
+    /// Whether to fetch packages as soon as they are on-boarded there, not only on demand. Needs `subscribe`. Default:
+    /// true.
+    pub prefetch: Option<bool>,
+    /// Seconds that a request for a new instance waits for its package. Default: 60.
+    pub wait_seconds: Option<u64>,
+    /// Seconds between two checks of the subscription and of the packages' states. Default: 300.
+    pub look_seconds: Option<u64>,
 }
 
 /// User name and password file.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Basic {
+pub(crate) struct Basic {
     /// The user name.
     pub user: String,
     /// File with the password.
@@ -60,7 +76,7 @@ pub struct Basic {
 /// OAuth 2.0 client credentials.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Oauth2 {
+pub(crate) struct Oauth2 {
     /// URL of the token endpoint.
     #[schemars(extend("format" = "http-url"))]
     pub token_endpoint: String,
@@ -73,12 +89,12 @@ pub struct Oauth2 {
 
 impl Nfvo {
     /// The timeout for a response.
-    pub fn answer(&self) -> Duration {
+    pub(crate) fn answer(&self) -> Duration {
         Duration::from_secs(self.answer_seconds.unwrap_or(RESPONSE_SECONDS))
     }
 
     /// The endpoint without a trailing slash.
-    pub fn root(&self) -> String {
+    pub(crate) fn root(&self) -> String {
         self.endpoint.trim_end_matches('/').to_owned()
     }
 
@@ -109,12 +125,12 @@ impl Nfvo {
                 None,
             ) => Login::Basic {
                 user: user.clone(),
-                password: secret(password_file)?,
+                password: password_file::read(password_file)?,
             },
             (None, Some(oauth2)) => Login::Oauth2(ClientCredentials {
                 token_endpoint: oauth2.token_endpoint.clone(),
                 client_id: oauth2.client_id.clone(),
-                client_password: secret(&oauth2.client_password_file)?,
+                client_password: password_file::read(&oauth2.client_password_file)?,
             }),
             (None, None) => Login::None,
         };
@@ -159,15 +175,18 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The same NFVO as a source of packages, if configured; nothing is called yet.
-    pub fn supply(self: &Arc<Self>) -> Option<NfvoPackageSource> {
-        let packages = self.settings.packages.as_ref()?;
-        Some(NfvoPackageSource::new(
-            self.clone(),
-            packages,
-            &self.root,
-            self.clock.clone(),
-        ))
+    /// The settings of the NFVO as a source of packages; `None` if it is not one.
+    pub(crate) fn packages(&self) -> Option<&NfvoPackages> {
+        self.settings.packages.as_ref()
+    }
+
+    /// The base URL of this server for the NFVO.
+    pub(crate) fn root(&self) -> &str {
+        &self.root
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// The clients; recreated if a file has changed.
@@ -212,7 +231,7 @@ impl ports::Nfvo for Connection {
 /// # Errors
 ///
 /// If a file cannot be read.
-pub fn tls(
+pub(crate) fn tls(
     authorities: Option<&Path>,
     certificate: Option<&CertificatePair>,
 ) -> anyhow::Result<Tls> {

@@ -9,9 +9,9 @@
 //! ```
 //! | file | contents |
 //! |---|---|
-//! | here | configuration and fetching |
-//! | `supply/changes.rs` | changes of packages at the NFVO |
-//! | `supply/subscription.rs` | the subscription: created, checked, recreated |
+//! | here | fetching |
+//! | `nfvo_packages/changes.rs` | changes of packages at the NFVO |
+//! | `nfvo_packages/subscription.rs` | the subscription: created, checked, recreated |
 //!
 //! Notifications are only hints: the server acts on the NFVO's current state. Each VNFD of a tenant is fetched by one
 //! background task at a time; a request that waits too long gets 503, and the fetch continues.
@@ -19,24 +19,24 @@
 mod changes;
 mod subscription;
 
-pub use changes::Notification;
+pub(crate) use changes::Notification;
 
+use crate::access::quota::Quotas;
+use crate::maintenance::Maintenance;
 use crate::nfvo::Connection;
+use crate::onboarding::Onboarding;
 use crate::problem::{HandlerResult, Problem};
-use crate::state::{App, AppState};
 use axum::http::StatusCode;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use uuid::Uuid;
-use vnfm_core::Refusal;
-use vnfm_core::ports::{Clock, PackageRecord, PortError};
+use vnfm_core::ports::{Clock, PortError};
 use vnfm_core::query::Query;
+use vnfm_core::{Engine, Refusal};
 use vnfm_nfvo::OfferedPackage;
 use vnfm_types::{NfvoPackage, Secret};
 
@@ -47,29 +47,32 @@ const POLL_SECONDS: u64 = 300;
 /// The user name of the NFVO at this server.
 const USER: &str = "nfvo";
 
-/// `nfvo.packages` in the configuration: the NFVO is a source of VNF packages.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct NfvoPackages {
-    /// Tenants that get the NFVO's packages. Default: only `default`.
-    pub tenants: Vec<String>,
-    /// Whether to subscribe to on-boarding, changes and deletion of packages. Default: true.
-    pub subscribe: Option<bool>,
-    /// Whether to fetch packages as soon as they are on-boarded there, not only on demand. Needs `subscribe`. Default:
-    /// true.
-    pub prefetch: Option<bool>,
-    /// Seconds that a request for a new instance waits for its package. Default: 60.
-    pub wait_seconds: Option<u64>,
-    /// Seconds between two checks of the subscription and of the packages' states. Default: 300.
-    pub look_seconds: Option<u64>,
-}
-
 /// A fetch in progress, shared by the requests that wait for it.
 type SharedFetch = Shared<BoxFuture<'static, HandlerResult<()>>>;
+
+/// What fetched packages go through on their way into the database.
+#[derive(Clone)]
+pub struct PackageIntake {
+    pub(crate) engine: Engine,
+    pub(crate) onboarding: Arc<Onboarding>,
+    pub(crate) quotas: Arc<Quotas>,
+    /// Absent if the database belongs to an embedder.
+    pub(crate) maintenance: Option<Arc<Maintenance>>,
+}
+
+impl PackageIntake {
+    /// Whether a package with the VNFD is here, even if DISABLED.
+    async fn has(&self, tenant: &str, vnfd_id: &str) -> HandlerResult<bool> {
+        let query = Query::only("vnfdId", vnfd_id);
+        let found = self.engine.store().package_records(tenant, &query).await?;
+        Ok(!found.is_empty())
+    }
+}
 
 /// The NFVO as a source of packages.
 pub struct NfvoPackageSource {
     nfvo: Arc<Connection>,
+    intake: PackageIntake,
     clock: Arc<dyn Clock>,
     tenants: Vec<String>,
     subscribe: bool,
@@ -87,21 +90,18 @@ pub struct NfvoPackageSource {
 }
 
 impl NfvoPackageSource {
-    /// `root`: the base URL of this server for the NFVO.
-    pub(crate) fn new(
-        nfvo: Arc<Connection>,
-        config: &NfvoPackages,
-        root: &str,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
+    /// The packages of this NFVO, which go through `intake`; `None` if it is not configured as a source.
+    pub fn new(nfvo: &Arc<Connection>, intake: PackageIntake) -> Option<Arc<Self>> {
+        let (config, root) = (nfvo.packages()?, nfvo.root());
         let mut tenants = config.tenants.clone();
         if tenants.is_empty() {
             tenants.push("default".to_owned());
         }
         let subscribe = config.subscribe.unwrap_or(true);
-        Self {
-            nfvo,
-            clock,
+        Some(Arc::new(Self {
+            nfvo: nfvo.clone(),
+            intake,
+            clock: nfvo.clock().clone(),
             tenants,
             subscribe,
             prefetch: subscribe && config.prefetch.unwrap_or(true),
@@ -115,7 +115,7 @@ impl NfvoPackageSource {
             )),
             fetching: Mutex::default(),
             locks: Mutex::default(),
-        }
+        }))
     }
 
     /// Makes sure that the package of a VNFD is here, for a tenant that gets the NFVO's packages.
@@ -124,11 +124,15 @@ impl NfvoPackageSource {
     ///
     /// 422 if neither this server nor the NFVO has a usable one; 503 if the NFVO does not respond or the fetch takes
     /// longer than `wait_seconds`.
-    pub async fn provide(&self, app: &App, tenant: &str, vnfd_id: &str) -> HandlerResult<()> {
-        if !self.serves(tenant) || is_present(app, tenant, vnfd_id).await? {
+    pub(crate) async fn provide(
+        self: &Arc<Self>,
+        tenant: &str,
+        vnfd_id: &str,
+    ) -> HandlerResult<()> {
+        if !self.serves(tenant) || self.intake.has(tenant, vnfd_id).await? {
             return Ok(());
         }
-        let fetch = self.shared_fetch(app, tenant, vnfd_id);
+        let fetch = self.shared_fetch(tenant, vnfd_id);
         tokio::time::timeout(self.max_wait, fetch)
             .await
             .unwrap_or_else(|_| {
@@ -145,19 +149,16 @@ impl NfvoPackageSource {
     }
 
     /// The fetch in progress for the VNFD; starts one if there is none.
-    fn shared_fetch(&self, app: &App, tenant: &str, vnfd_id: &str) -> SharedFetch {
+    fn shared_fetch(self: &Arc<Self>, tenant: &str, vnfd_id: &str) -> SharedFetch {
         let key = (tenant.to_owned(), vnfd_id.to_owned());
         let mut all = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(&key) {
             return known.clone();
         }
-        let (app, fetched) = (app.clone(), key.clone());
+        let (source, fetched) = (self.clone(), key.clone());
         let task = tokio::spawn(async move {
-            let Some(supply) = app.nfvo_packages.clone() else {
-                return Ok(());
-            };
-            let outcome = supply.fetch(&app, &fetched.0, &fetched.1).await;
-            supply
+            let outcome = source.fetch(&fetched.0, &fetched.1).await;
+            source
                 .fetching
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -170,14 +171,14 @@ impl NfvoPackageSource {
         fetched
     }
 
-    async fn fetch(&self, app: &AppState, tenant: &str, vnfd_id: &str) -> HandlerResult<()> {
+    async fn fetch(&self, tenant: &str, vnfd_id: &str) -> HandlerResult<()> {
         let lock = {
             let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
             locks.retain(|_, lock| Arc::strong_count(lock) > 1);
             locks.entry(vnfd_id.to_owned()).or_default().clone()
         };
         let _lock = lock.lock().await;
-        let outcome = self.fetch_locked(app, tenant, vnfd_id).await;
+        let outcome = self.fetch_locked(tenant, vnfd_id).await;
         match &outcome {
             Ok(()) => tracing::info!(tenant, vnfd_id, "fetched a package from the NFVO"),
             Err(problem) => {
@@ -193,11 +194,11 @@ impl NfvoPackageSource {
         outcome
     }
 
-    async fn fetch_locked(&self, app: &AppState, tenant: &str, vnfd_id: &str) -> HandlerResult<()> {
-        if is_present(app, tenant, vnfd_id).await? {
+    async fn fetch_locked(&self, tenant: &str, vnfd_id: &str) -> HandlerResult<()> {
+        if self.intake.has(tenant, vnfd_id).await? {
             return Ok(());
         }
-        if let Some(maintenance) = &app.maintenance {
+        if let Some(maintenance) = &self.intake.maintenance {
             maintenance.check_disk()?;
         }
         let offered = self
@@ -208,27 +209,28 @@ impl NfvoPackageSource {
             .await
             .map_err(refused)?;
         offered.usable().map_err(refused)?;
-        let left = app.access.bytes_left(app.engine.store(), tenant).await?;
+        let PackageIntake {
+            engine,
+            onboarding,
+            quotas,
+            ..
+        } = &self.intake;
+        let left = quotas.bytes_left(engine.store(), tenant).await?;
         let nfvo = NfvoPackage {
             vnf_pkg_id: offered.id.clone(),
             operational_state: offered.operational_state,
         };
-        let (record, _guard) = app.onboarding.begin_from_nfvo(tenant, nfvo).await?;
+        let (record, _guard) = onboarding.begin_from_nfvo(tenant, nfvo).await?;
         let content = self
-            .content(app, &offered, app.onboarding.max_fetch_bytes(left))
+            .content(&offered, onboarding.max_fetch_bytes(left))
             .await;
-        app.onboarding.end_from_nfvo(record, content).await
+        onboarding.end_from_nfvo(record, content).await
     }
 
     /// The archive as a file: a local copy with the same hash, or fetched from the NFVO.
-    async fn content(
-        &self,
-        app: &AppState,
-        offered: &OfferedPackage,
-        max_bytes: u64,
-    ) -> HandlerResult<PathBuf> {
+    async fn content(&self, offered: &OfferedPackage, max_bytes: u64) -> HandlerResult<PathBuf> {
         if let Some(hash) = offered.sha256()
-            && let Some(file) = app.onboarding.copy_of(&hash).await
+            && let Some(file) = self.intake.onboarding.copy_of(&hash).await
         {
             tracing::info!(
                 vnf_pkg_id = offered.id,
@@ -236,7 +238,7 @@ impl NfvoPackageSource {
             );
             return Ok(file);
         }
-        let file = app.onboarding.incoming();
+        let file = self.intake.onboarding.incoming();
         self.nfvo
             .current()
             .packages
@@ -245,20 +247,6 @@ impl NfvoPackageSource {
             .map_err(refused)?;
         Ok(file)
     }
-}
-
-/// Whether a package with the VNFD is here, even if DISABLED.
-async fn is_present(app: &AppState, tenant: &str, vnfd_id: &str) -> HandlerResult<bool> {
-    Ok(!with_vnfd(app, tenant, vnfd_id).await?.is_empty())
-}
-
-async fn with_vnfd(
-    app: &AppState,
-    tenant: &str,
-    vnfd_id: &str,
-) -> HandlerResult<Vec<PackageRecord>> {
-    let query = Query::only("vnfdId", vnfd_id);
-    Ok(app.engine.store().package_records(tenant, &query).await?)
 }
 
 fn refused(error: PortError) -> Problem {

@@ -22,8 +22,8 @@ mod quota_reservation;
 mod read;
 mod update;
 
-pub use fetch::{Fetch, resume};
-pub use read::Accepts;
+pub(crate) use fetch::{Fetch, resume};
+pub(crate) use read::Accepts;
 
 use self::quota_reservation::QuotaReservation;
 use crate::externals::Externals;
@@ -98,7 +98,7 @@ impl Onboarding {
     }
 
     /// Changes the size limit of packages, in bytes.
-    pub fn set_max_bytes(&self, max_bytes: u64) {
+    pub(crate) fn set_max_bytes(&self, max_bytes: u64) {
         self.max_bytes.store(max_bytes, Ordering::SeqCst);
     }
 
@@ -107,7 +107,11 @@ impl Onboarding {
     /// # Errors
     ///
     /// 503 if the database does not respond.
-    pub async fn create(&self, tenant: &str, data: KeyValuePairs) -> HandlerResult<PackageRecord> {
+    pub(crate) async fn create(
+        &self,
+        tenant: &str,
+        data: KeyValuePairs,
+    ) -> HandlerResult<PackageRecord> {
         let record = PackageRecord {
             tenant: tenant.to_owned(),
             info: VnfPkgInfo {
@@ -145,7 +149,7 @@ impl Onboarding {
     /// # Errors
     ///
     /// 404; 409 if there is content already; 413; 503. Findings about the package itself are only in the record.
-    pub async fn upload(&self, tenant: &str, id: &str, body: Body) -> HandlerResult<()> {
+    pub(crate) async fn upload(&self, tenant: &str, id: &str, body: Body) -> HandlerResult<()> {
         let (mut record, _guard) = self.begin((tenant, id), SecretJson::default()).await?;
         let file = self.packages.incoming();
         let mut reservation = QuotaReservation::new(&self.store, tenant);
@@ -299,7 +303,7 @@ impl Onboarding {
     /// # Errors
     ///
     /// 404; 409 with the instances that use it, or because it is ENABLED.
-    pub async fn delete(&self, tenant: &str, id: &str) -> HandlerResult<()> {
+    pub(crate) async fn delete(&self, tenant: &str, id: &str) -> HandlerResult<()> {
         // Prevents it from being enabled meanwhile.
         let _writing = self.writing.lock().await;
         let info = self.store.package_record(tenant, id).await?.info;

@@ -7,7 +7,7 @@
 //! | `X-Vnfm-Reason` | the reason, in one line; required for overrides of the VNFM's behaviour |
 //! | `X-Vnfm-Skip-Hooks` | hooks that this operation skips, separated by commas |
 
-use crate::access::{self, Principal};
+use crate::access::Principal;
 use crate::problem::{HandlerResult, Problem};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -17,7 +17,7 @@ use vnfm_core::{Override, SkipHooks};
 
 /// The contents of the headers.
 #[derive(Debug, Clone)]
-pub struct OperatorHeaders {
+pub(crate) struct OperatorHeaders {
     /// Who acts, and why.
     pub act: Override,
     skipped: Vec<String>,
@@ -29,7 +29,7 @@ impl OperatorHeaders {
     /// # Errors
     ///
     /// 400 if there are hooks to skip, but the operation runs all of them; lists those of `all` that skip hooks.
-    pub fn skip(
+    pub(crate) fn skip(
         self,
         operation: &Operation,
         all: &[&'static Operation],
@@ -60,7 +60,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OperatorHeaders {
         let header = |name| text(&parts.headers, name);
         let anybody = Principal::anonymous();
         let principal = parts.extensions.get::<Principal>().unwrap_or(&anybody);
-        let who = access::who(principal, &header("x-vnfm-operator"));
+        let who = principal.acting_as(&header("x-vnfm-operator"));
         let hooks = header("x-vnfm-skip-hooks");
         let hooks = hooks
             .split(',')

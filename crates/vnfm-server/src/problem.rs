@@ -24,10 +24,10 @@ pub struct Problem(Box<ProblemDetails>);
 
 /// The code of a problem, as an extension of its response: some codes add response headers.
 #[derive(Debug, Clone)]
-pub struct ProblemCode(pub String);
+pub(crate) struct ProblemCode(pub String);
 
 /// The result of a handler.
-pub type HandlerResult<T = Response> = Result<T, Problem>;
+pub(crate) type HandlerResult<T = Response> = Result<T, Problem>;
 
 /// The URL of `docs/errors.md`; the code is its fragment.
 const ERRORS: &str = "https://vnfm.dev/errors#";

@@ -20,7 +20,7 @@ use vnfm_types::shape::Resource;
 /// # Errors
 ///
 /// 400 naming an unsupported parameter.
-pub fn known(query: &BTreeMap<String, String>, known: &[&str]) -> HandlerResult<()> {
+pub(crate) fn known(query: &BTreeMap<String, String>, known: &[&str]) -> HandlerResult<()> {
     query.keys().try_for_each(|name| is_known(name, known))
 }
 
@@ -42,7 +42,7 @@ fn is_known(name: &str, known: &[&str]) -> HandlerResult<()> {
 /// # Errors
 ///
 /// 400 for another parameter or value.
-pub fn force(query: &BTreeMap<String, String>) -> HandlerResult<bool> {
+pub(crate) fn force(query: &BTreeMap<String, String>) -> HandlerResult<bool> {
     known(query, &["force"])?;
     match query.get("force").map(String::as_str) {
         None | Some("false") => Ok(false),
@@ -70,7 +70,7 @@ const LIST_PARAMETERS: &[&str] = &[
 ];
 
 /// The query parameters of a request for a list.
-pub struct ListQuery {
+pub(crate) struct ListQuery {
     /// Filter for the store.
     pub filter: Filter,
     /// Filter on the links, which are generated at serving time.
@@ -89,7 +89,7 @@ impl ListQuery {
     /// # Errors
     ///
     /// 400 for an unsupported, repeated or malformed parameter, and for an invalid marker.
-    pub fn read(resource: &Resource, raw: Option<&str>) -> HandlerResult<Self> {
+    pub(crate) fn read(resource: &Resource, raw: Option<&str>) -> HandlerResult<Self> {
         let mut given = BTreeMap::new();
         let mut repeated = Vec::new();
         for (name, value) in form_urlencoded::parse(raw.unwrap_or_default().as_bytes()) {
@@ -129,7 +129,7 @@ impl ListQuery {
     }
 
     /// The query for the store, with at most `limit` entries.
-    pub fn query(&self, limit: usize, scope: &VisibilityScope) -> Query {
+    pub(crate) fn query(&self, limit: usize, scope: &VisibilityScope) -> Query {
         let (filter, after) = (self.filter.clone(), self.after.clone());
         Query {
             filter,
@@ -140,7 +140,7 @@ impl ListQuery {
     }
 
     /// The `Link` header for the next page, after the entry `last`.
-    pub fn next(&self, uri: &str, last: &str) -> String {
+    pub(crate) fn next(&self, uri: &str, last: &str) -> String {
         let mut parameters = Serializer::new(String::new());
         parameters
             .extend_pairs(&self.repeated)

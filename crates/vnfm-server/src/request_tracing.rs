@@ -1,8 +1,7 @@
 //! Request ids (`X-Request-Id`) and traces (`traceparent`, W3C Trace Context): both are in every log line of a
 //! request, and the trace id is in every `ProblemDetails` response.
 
-use crate::access::MAX_LOGGED_CHARS;
-use crate::logs::cut;
+use crate::log_text::{MAX_LOGGED_CHARS, cut};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, header};
@@ -21,7 +20,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 const MAX_PROBLEM_BYTES: usize = 256 * 1024;
 
 /// Continues the client's trace, or starts a new one.
-pub async fn follow(request: Request, next: Next) -> Response {
+pub(crate) async fn follow(request: Request, next: Next) -> Response {
     let caller = TraceContextPropagator::new().extract(&Headers(request.headers()));
     let id = request
         .headers()

@@ -87,13 +87,13 @@ pub enum Media {
 impl Route {
     /// Whether its request decides where the VNF goes: the instance has no resources yet. The body is checked by what it
     /// would create.
-    pub fn instantiates(&self) -> bool {
+    pub(crate) fn instantiates(&self) -> bool {
         self.begins
             .is_some_and(|operation| operation.requires == Requires::NotInstantiated)
     }
 
     /// The last segment of its path: the task.
-    pub fn task(&self) -> &str {
+    pub(crate) fn task(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
@@ -114,11 +114,11 @@ impl Route {
 }
 
 /// The routes of each path that the router serves.
-pub struct Paths(HashMap<String, Arc<[Route]>>);
+pub(crate) struct Paths(HashMap<String, Arc<[Route]>>);
 
 impl Paths {
     /// The paths of these routes.
-    pub fn new<'a>(routes: impl Iterator<Item = &'a Route>) -> Self {
+    pub(crate) fn new<'a>(routes: impl Iterator<Item = &'a Route>) -> Self {
         let mut paths: HashMap<String, Vec<Route>> = HashMap::new();
         for route in routes {
             for path in route.served_paths() {
@@ -136,7 +136,7 @@ impl Paths {
 
 /// The routes at the path of a request; an extension of requests that the router has a path for.
 #[derive(Clone)]
-pub struct Matched {
+pub(crate) struct Matched {
     routes: Arc<[Route]>,
     method: Method,
     id: String,
@@ -144,12 +144,12 @@ pub struct Matched {
 
 impl Matched {
     /// As [`identify`] found it; `None` if no path matches.
-    pub fn from_extensions(extensions: &Extensions) -> Option<&Self> {
+    pub(crate) fn from_extensions(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
 
     /// The route of the request; `None` if the path has none with its method.
-    pub fn route(&self) -> Option<&Route> {
+    pub(crate) fn route(&self) -> Option<&Route> {
         // The GET handler serves HEAD.
         let method = if self.method == Method::HEAD {
             &Method::GET
@@ -164,18 +164,18 @@ impl Matched {
     /// # Errors
     ///
     /// 500 if it begins none: a bug in the table.
-    pub fn operation(&self) -> HandlerResult<&'static Operation> {
+    pub(crate) fn operation(&self) -> HandlerResult<&'static Operation> {
         let begins = self.route().and_then(|route| route.begins);
         begins.ok_or_else(|| Problem::bug(&"the route begins no operation"))
     }
 
     /// The decoded value of `{id}` in the path; empty without one.
-    pub fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
     /// Whether every response of the path is JSON.
-    pub fn is_json(&self) -> bool {
+    pub(crate) fn is_json(&self) -> bool {
         self.routes.iter().all(|route| route.media == Media::Json)
     }
 }
@@ -191,7 +191,11 @@ impl<S: Send + Sync> FromRequestParts<S> for Matched {
 
 /// Finds the routes of a request by the path that the router matched. A path that is not in the table has no routes,
 /// and so is closed to all but the operator.
-pub async fn identify(State(paths): State<Arc<Paths>>, request: Request, next: Next) -> Response {
+pub(crate) async fn identify(
+    State(paths): State<Arc<Paths>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (mut parts, body) = request.into_parts();
     if let Some(matched) = parts.extensions.get::<MatchedPath>().cloned() {
         // An embedding application may serve the router below a path of its own.

@@ -1,8 +1,9 @@
 //! The location of the encryption keys: the key file in the data folder, or Barbican. The database records which one
 //! is used; `vnfmctl secrets migrate` changes it. The configuration only has the connection to Barbican.
 
-use crate::access::secret;
+use crate::password_file;
 use anyhow::Context as _;
+use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ const WAIT_SECONDS: u64 = 60;
 /// `secrets` in the configuration.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Secrets {
+pub(crate) struct Secrets {
     /// The Barbican that stores the encryption key; if absent, the key is in `secrets.key` in the data folder. A new
     /// database uses this location; `vnfmctl secrets migrate` moves the key of an existing one.
     pub barbican: Option<BarbicanSettings>,
@@ -29,7 +30,7 @@ pub struct Secrets {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Barbican")]
-pub struct BarbicanSettings {
+pub(crate) struct BarbicanSettings {
     /// Keystone endpoint of the cloud whose catalog has Barbican, with `/v3`.
     #[schemars(extend("format" = "http-url"))]
     pub endpoint: String,
@@ -61,7 +62,10 @@ impl Secrets {
     /// # Errors
     ///
     /// If a file cannot be read.
-    pub fn sealer(&self, clock: &Arc<dyn Clock>) -> anyhow::Result<Option<Arc<dyn SecretSealer>>> {
+    pub(crate) fn sealer(
+        &self,
+        clock: &Arc<dyn Clock>,
+    ) -> anyhow::Result<Option<Arc<dyn SecretSealer>>> {
         let Some(settings) = self.barbican.clone() else {
             return Ok(None);
         };
@@ -93,7 +97,7 @@ impl BarbicanSettings {
         }
         let mut access = json!({
             "username": self.user,
-            "password": secret(&self.password_file)?.reveal(),
+            "password": password_file::read(&self.password_file)?.reveal(),
             "project": self.project,
         });
         for (name, given) in [
@@ -116,12 +120,75 @@ impl BarbicanSettings {
     }
 }
 
+/// Replaces the encryption key.
+#[async_trait]
+pub trait Rotate: Send + Sync {
+    /// Creates a new key, encrypts everything with it and deletes the old key. Returns the number of values.
+    ///
+    /// # Errors
+    ///
+    /// If the database or the key location cannot be written.
+    async fn rotate(&self) -> Result<u64, StoreError>;
+
+    /// Encrypts everything with a key at another location; resumes an interrupted migration.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::rotate`].
+    async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError>;
+
+    /// Key locations, and how many values each key encrypts.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not respond.
+    async fn describe(&self) -> Result<Value, StoreError>;
+}
+
+/// Replaces the encryption key of the database.
+pub(crate) struct Rotation(pub(crate) Arc<dyn SealingKeys>);
+
+#[async_trait]
+impl Rotate for Rotation {
+    async fn rotate(&self) -> Result<u64, StoreError> {
+        self.0.rotate().await
+    }
+    async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError> {
+        self.0.migrate(to).await
+    }
+    async fn describe(&self) -> Result<Value, StoreError> {
+        shown(&*self.0).await
+    }
+}
+
+/// The embedder manages the keys.
+pub(crate) struct UnsupportedRotation;
+
+#[async_trait]
+impl Rotate for UnsupportedRotation {
+    async fn rotate(&self) -> Result<u64, StoreError> {
+        Err(unsupported())
+    }
+    async fn migrate(&self, _: KeyLocation) -> Result<u64, StoreError> {
+        Err(unsupported())
+    }
+    async fn describe(&self) -> Result<Value, StoreError> {
+        Err(unsupported())
+    }
+}
+
+fn unsupported() -> StoreError {
+    let detail =
+        "this server is embedded in another application, which manages the encryption keys";
+    StoreError::Unavailable(detail.to_owned())
+}
+
 /// The response of `GET /vnfm/v1/secrets`.
 ///
 /// # Errors
 ///
 /// If the database does not respond.
-pub async fn shown(sealing: &dyn SealingKeys) -> Result<Value, StoreError> {
+async fn shown(sealing: &dyn SealingKeys) -> Result<Value, StoreError> {
     let keys: Vec<Value> = sealing.sealed_by().await?.into_iter().map(key).collect();
     let location = match sealing.key_location() {
         KeyLocation::File => "file",

@@ -5,60 +5,60 @@ use crate::drive::DriveQueue;
 use crate::forwarded::Proxies;
 use crate::maintenance::Maintenance;
 use crate::metrics::Metrics;
-use crate::nfvo_packages::NfvoPackageSource;
+use crate::nfvo::Connection;
+use crate::nfvo_packages::{NfvoPackageSource, PackageIntake};
 use crate::onboarding::Onboarding;
-use crate::probes::LastReadiness;
+use crate::readiness::Readiness;
+use crate::secrets::{Rotate, UnsupportedRotation};
 use crate::supervisor::Supervisor;
 use crate::view::Root;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
-use serde_json::Value;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vnfm_core::Engine;
-use vnfm_core::ports::{KeyLocation, StoreError, Subscribers};
+use vnfm_core::ports::Subscribers;
 use vnfm_plugin_host::PluginHost;
 use vnfm_types::v1::ApiVersion;
 
-/// The state of the HTTP handlers.
+/// The state of the HTTP handlers: the handles of all parts, each for the routes that need it.
 pub struct AppState {
-    /// The engine.
-    pub engine: Engine,
+    pub(crate) engine: Engine,
     /// Checks and stores uploaded packages.
-    pub onboarding: Onboarding,
+    pub(crate) onboarding: Arc<Onboarding>,
     /// Notified after each accepted operation.
-    pub wake: DriveQueue,
+    pub(crate) wake: DriveQueue,
     /// Delivers notifications.
-    pub subscribers: Arc<dyn Subscribers>,
+    pub(crate) subscribers: Arc<dyn Subscribers>,
     /// Entries per page of a list; 0 disables paging.
-    pub page_size: AtomicUsize,
+    pub(crate) page_size: AtomicUsize,
     /// Base URL of this server for clients; derived from each request if absent.
-    pub public_url: Option<String>,
+    pub(crate) public_url: Option<String>,
     /// API root of the NFVO, if one is configured.
-    pub nfvo: Option<String>,
+    pub(crate) nfvo: Option<String>,
     /// The NFVO as a source of packages, if it is one.
-    pub nfvo_packages: Option<Arc<NfvoPackageSource>>,
+    pub(crate) nfvo_packages: Option<Arc<NfvoPackageSource>>,
     /// Whether the server uses TLS.
-    pub tls: bool,
+    pub(crate) tls: bool,
     /// Logins, roles and quotas.
-    pub access: Access,
+    pub(crate) access: Access,
     /// Plugins loaded from libraries; absent if all drivers are linked in.
-    pub plugins: Option<Arc<PluginHost>>,
+    pub(crate) plugins: Option<Arc<PluginHost>>,
     /// Replaces the encryption key; see `secrets rotate` and `secrets migrate`.
-    pub rotation: Arc<dyn Rotate>,
+    pub(crate) rotation: Arc<dyn Rotate>,
     /// Backup, pruning and recovery; absent if an embedder brings its own database.
-    pub maintenance: Option<Arc<Maintenance>>,
-    /// Metrics, probes and supervision.
-    pub instrumentation: Instrumentation,
+    pub(crate) maintenance: Option<Arc<Maintenance>>,
+    pub(crate) readiness: Readiness,
+    pub(crate) instrumentation: Instrumentation,
 }
 
 impl AppState {
     /// State for an application that embeds the API. The application's middleware identifies the caller
-    /// ([`Access::embedded`]), and it manages its own database: no backup, pruning or key rotation here. Change public
-    /// fields before passing it to [`crate::routes::router`]; set `public_url` if the router is nested below a path.
+    /// ([`Principal`](crate::Principal) in the request's extensions), and it manages its own database: no backup, pruning
+    /// or key rotation here. If the router is nested below a path, add [`Self::with_public_url`].
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl AppState {
     ) -> anyhow::Result<Self> {
         Ok(Self {
             engine,
-            onboarding,
+            onboarding: Arc::new(onboarding),
             wake: DriveQueue::default(),
             subscribers,
             page_size: AtomicUsize::new(100),
@@ -82,45 +82,89 @@ impl AppState {
             plugins: None,
             rotation: Arc::new(UnsupportedRotation),
             maintenance: None,
+            readiness: Readiness::default(),
             instrumentation: Instrumentation::new()?,
         })
     }
+
+    /// With this base URL in links, instead of one that is derived from each request.
+    #[must_use]
+    pub fn with_public_url(mut self, url: impl Into<String>) -> Self {
+        self.public_url = Some(url.into());
+        self
+    }
+
+    /// With at most this many entries per page of a list (default: 100); 0 disables paging.
+    #[must_use]
+    pub fn with_page_size(mut self, entries: usize) -> Self {
+        self.page_size = entries.into();
+        self
+    }
+
+    /// With logins of its own instead of those of the embedding application.
+    #[must_use]
+    pub fn with_access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// With keys that can be rotated.
+    #[must_use]
+    pub fn with_rotation(mut self, rotation: Arc<dyn Rotate>) -> Self {
+        self.rotation = rotation;
+        self
+    }
+
+    /// With metrics that other parts write too, such as an engine that they observe.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
+        self.instrumentation.metrics = metrics;
+        self
+    }
+
+    /// With packages from this NFVO, if it is configured as a source.
+    #[must_use]
+    pub fn with_packages_of(mut self, nfvo: &Arc<Connection>) -> Self {
+        self.nfvo_packages = NfvoPackageSource::new(nfvo, self.intake());
+        self
+    }
+
+    /// The queue of accepted operations, for [`drive`](crate::drive).
+    pub fn drive_queue(&self) -> DriveQueue {
+        self.wake.clone()
+    }
+
+    /// The engine behind the API.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The NFVO as a source of packages, if it is one.
+    pub fn nfvo_packages(&self) -> Option<Arc<NfvoPackageSource>> {
+        self.nfvo_packages.clone()
+    }
+
+    /// What fetched packages go through.
+    pub fn intake(&self) -> PackageIntake {
+        PackageIntake {
+            engine: self.engine.clone(),
+            onboarding: self.onboarding.clone(),
+            quotas: self.access.quota_table().clone(),
+            maintenance: self.maintenance.clone(),
+        }
+    }
 }
 
-/// The embedder manages the keys.
-struct UnsupportedRotation;
-
-#[async_trait::async_trait]
-impl Rotate for UnsupportedRotation {
-    async fn rotate(&self) -> Result<u64, StoreError> {
-        Err(unsupported())
-    }
-    async fn migrate(&self, _: KeyLocation) -> Result<u64, StoreError> {
-        Err(unsupported())
-    }
-    async fn describe(&self) -> Result<Value, StoreError> {
-        Err(unsupported())
-    }
-}
-
-fn unsupported() -> StoreError {
-    let detail =
-        "this server is embedded in another application, which manages the encryption keys";
-    StoreError::Unavailable(detail.to_owned())
-}
-
-/// Metrics, probes and supervision.
-pub struct Instrumentation {
+/// Metrics, certificates and supervision.
+pub(crate) struct Instrumentation {
     /// For Prometheus.
-    pub metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Metrics>,
     /// The proxies whose forwarding headers are trusted.
-    pub proxies: Proxies,
+    pub(crate) proxies: Proxies,
     /// Certificate files, with the names of their configuration members.
-    pub certificates: Vec<(String, PathBuf)>,
-    /// The result of the last readiness check.
-    pub last_readiness: LastReadiness,
+    pub(crate) certificates: Vec<(String, PathBuf)>,
     /// Supervises the background tasks.
-    pub supervisor: Supervisor,
+    pub(crate) supervisor: Supervisor,
 }
 
 impl Instrumentation {
@@ -129,40 +173,14 @@ impl Instrumentation {
     /// # Errors
     ///
     /// If the metrics contradict themselves: a bug.
-    pub fn new() -> prometheus::Result<Self> {
+    pub(crate) fn new() -> prometheus::Result<Self> {
         Ok(Self {
             metrics: Arc::new(Metrics::new()?),
             proxies: Proxies::default(),
             certificates: Vec::new(),
-            last_readiness: LastReadiness::default(),
             supervisor: Supervisor::default(),
         })
     }
-}
-
-/// Replaces the encryption key.
-#[async_trait::async_trait]
-pub trait Rotate: Send + Sync {
-    /// Creates a new key, encrypts everything with it and deletes the old key. Returns the number of values.
-    ///
-    /// # Errors
-    ///
-    /// If the database or the key location cannot be written.
-    async fn rotate(&self) -> Result<u64, StoreError>;
-
-    /// Encrypts everything with a key at another location; resumes an interrupted migration.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::rotate`].
-    async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError>;
-
-    /// Key locations, and how many values each key encrypts.
-    ///
-    /// # Errors
-    ///
-    /// If the database does not respond.
-    async fn describe(&self) -> Result<Value, StoreError>;
 }
 
 impl Admission for AppState {

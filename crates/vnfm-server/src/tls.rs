@@ -7,6 +7,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,9 +20,22 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// ALPN protocols, in order of preference.
 const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
+/// A certificate and its key.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Tls")]
+pub(crate) struct CertificatePair {
+    /// Certificate chain, PEM.
+    #[schemars(extend("format" = "file"))]
+    pub cert: PathBuf,
+    /// Private key of the certificate, PEM.
+    #[schemars(extend("format" = "file"))]
+    pub key: PathBuf,
+}
+
 /// Paths of the files, all PEM.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub(crate) struct Files {
     /// Certificate chain.
     pub cert: PathBuf,
     /// Private key.
@@ -31,7 +46,7 @@ pub struct Files {
 
 /// The TLS settings for new connections; may change at any time.
 #[derive(Clone)]
-pub struct Certificate(Arc<RwLock<Arc<ServerConfig>>>);
+pub(crate) struct Certificate(Arc<RwLock<Arc<ServerConfig>>>);
 
 impl Certificate {
     fn new(config: ServerConfig) -> Self {
@@ -39,7 +54,7 @@ impl Certificate {
     }
 
     /// The current settings.
-    pub fn current(&self) -> Arc<ServerConfig> {
+    pub(crate) fn current(&self) -> Arc<ServerConfig> {
         self.0
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -52,7 +67,7 @@ impl Certificate {
 }
 
 /// The loaded files.
-pub struct Loaded {
+pub(crate) struct Loaded {
     /// For the listener.
     pub config: Certificate,
     contents: Vec<Vec<u8>>,
@@ -64,7 +79,7 @@ impl Files {
     /// # Errors
     ///
     /// If a file cannot be read, or they do not match; the error names the file.
-    pub fn read(&self) -> anyhow::Result<Loaded> {
+    pub(crate) fn read(&self) -> anyhow::Result<Loaded> {
         let contents = self.contents()?;
         let config = Certificate::new(self.config(&contents)?);
         Ok(Loaded { config, contents })
@@ -127,7 +142,7 @@ fn certificates(file: &Path, pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'s
 }
 
 /// Polls the files and applies changes.
-pub async fn watch(files: Files, loaded: Loaded, clock: Arc<dyn Clock>) -> Infallible {
+pub(crate) async fn watch(files: Files, loaded: Loaded, clock: Arc<dyn Clock>) -> Infallible {
     let Loaded {
         config,
         contents: mut seen,

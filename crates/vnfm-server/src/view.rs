@@ -15,7 +15,7 @@ use vnfm_types::{
 
 /// The server's public URL, configured or derived from the request's `Host`.
 #[derive(Clone)]
-pub struct Root {
+pub(crate) struct Root {
     /// Base URL of all paths.
     pub url: String,
     /// API root of the NFVO, if there is one.
@@ -29,7 +29,7 @@ pub struct Root {
 /// A resource in the requested version.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Versioned<T> {
+pub(crate) enum Versioned<T> {
     /// In the form of its type.
     Current(T),
     /// In the form of `vnflcm/v1`.
@@ -38,7 +38,7 @@ pub enum Versioned<T> {
 
 impl Root {
     /// The root for a request.
-    pub fn from_headers(headers: &HeaderMap, public_url: Option<&str>, tls: bool) -> Self {
+    pub(crate) fn from_headers(headers: &HeaderMap, public_url: Option<&str>, tls: bool) -> Self {
         let host = headers
             .get("host")
             .and_then(|host| host.to_str().ok())
@@ -55,12 +55,12 @@ impl Root {
     }
 
     /// Base URL of VNF LCM.
-    pub fn lcm(&self) -> String {
+    pub(crate) fn lcm(&self) -> String {
         format!("{}{}", self.url, self.api_version.prefix())
     }
 
     /// Base URL of this server for a subscriber; see [`SubscriptionRecord::root`].
-    pub fn for_subscriber(&self) -> String {
+    pub(crate) fn for_subscriber(&self) -> String {
         match self.api_version {
             ApiVersion::V1 => self.lcm(),
             ApiVersion::V2 => self.url.clone(),
@@ -93,28 +93,28 @@ impl Root {
     }
 
     /// The URI of an instance.
-    pub fn instance(&self, id: &str) -> String {
+    pub(crate) fn instance(&self, id: &str) -> String {
         format!("{}/vnf_instances/{id}", self.lcm())
     }
 
     /// The URI of an operation occurrence.
-    pub fn op(&self, id: &str) -> String {
+    pub(crate) fn op(&self, id: &str) -> String {
         format!("{}/vnf_lcm_op_occs/{id}", self.lcm())
     }
 
     /// The URI of a subscription.
-    pub fn subscription(&self, id: &str) -> String {
+    pub(crate) fn subscription(&self, id: &str) -> String {
         format!("{}/subscriptions/{id}", self.lcm())
     }
 
     /// The URI of a package.
-    pub fn package(&self, id: &str) -> String {
+    pub(crate) fn package(&self, id: &str) -> String {
         format!("{}/vnfpkgm/v2/vnf_packages/{id}", self.url)
     }
 }
 
 /// An instance; it has links only to the tasks that are currently possible.
-pub fn instance(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
+pub(crate) fn instance(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
     let tasks = possible_tasks(&record, root.operations);
     let mut vnf = record.vnf;
     for connection in vnf.vim_connection_info.values_mut() {
@@ -143,7 +143,7 @@ fn possible_tasks(record: &InstanceRecord, operations: &[&'static Operation]) ->
 }
 
 /// An operation occurrence; it has links only to the tasks that are currently allowed.
-pub fn op(record: OpRecord, root: &Root) -> Versioned<VnfLcmOpOcc> {
+pub(crate) fn op(record: OpRecord, root: &Root) -> Versioned<VnfLcmOpOcc> {
     let mut op = record.op;
     let path = format!("/vnf_lcm_op_occs/{}", op.id);
     let stopped = op.operation_state == FailedTemp;
@@ -168,7 +168,7 @@ pub fn op(record: OpRecord, root: &Root) -> Versioned<VnfLcmOpOcc> {
 }
 
 /// A subscription.
-pub fn subscription(record: SubscriptionRecord, root: &Root) -> Versioned<LccnSubscription> {
+pub(crate) fn subscription(record: SubscriptionRecord, root: &Root) -> Versioned<LccnSubscription> {
     let mut subscription = record.subscription;
     subscription.links = Some(LccnSubscriptionLinks {
         this: Link {
@@ -179,7 +179,7 @@ pub fn subscription(record: SubscriptionRecord, root: &Root) -> Versioned<LccnSu
 }
 
 /// A package.
-pub fn package(record: PackageRecord, root: &Root) -> VnfPkgInfo {
+pub(crate) fn package(record: PackageRecord, root: &Root) -> VnfPkgInfo {
     let mut info = record.info;
     let path = format!("/vnfpkgm/v2/vnf_packages/{}", info.id);
     info.links = Some(VnfPkgInfoLinks {

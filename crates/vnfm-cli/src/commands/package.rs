@@ -4,6 +4,7 @@ use super::vendor::{self, Local, Opened};
 use super::{described, download};
 use crate::args::{Onboard, Package};
 use crate::client::{Client, Failure, Outcome, local, lost};
+use crate::input;
 use crate::output::{Column, Output, tell};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
@@ -280,7 +281,7 @@ async fn onboarded(client: &Client, uri: &str) -> Outcome<Value> {
 fn from_uri(uri: &str, wanted: &Onboard) -> Outcome<Value> {
     let mut request = json!({ "addressInformation": uri });
     if let (Some(user), Some(file)) = (&wanted.user, &wanted.password_file) {
-        let password = std::fs::read_to_string(file)
+        let password = input::text(file)
             .map_err(|error| local(format!("cannot read `{}`: {error}", file.display())))?;
         let password = password.trim_end_matches(['\r', '\n']);
         request["authType"] = json!("BASIC");

@@ -1,6 +1,7 @@
 //! Secrets that a command reads from standard input, so that they do not appear in the process list.
 
 use crate::client::{Outcome, local};
+use crate::input;
 use std::io::Read;
 
 /// Maximum size of a secret in bytes: a token with many claims has a few KiB.
@@ -12,12 +13,8 @@ pub(super) fn read_secret() -> Outcome<String> {
 }
 
 fn read_from(input: impl Read) -> Outcome<String> {
-    let mut text = String::new();
-    let read = input.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text);
-    if read.map_err(local)? as u64 > MAX_SECRET_BYTES {
-        let limit = format!("the secret on standard input exceeds {MAX_SECRET_BYTES} bytes");
-        return Err(local(limit));
-    }
+    let secret = input::stream(input, MAX_SECRET_BYTES).and_then(input::utf8);
+    let text = secret.map_err(|error| local(format!("the secret on standard input: {error}")))?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 

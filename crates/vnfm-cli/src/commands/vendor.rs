@@ -2,12 +2,13 @@
 
 use crate::args::Sign;
 use crate::client::{Failure, Outcome, local};
+use crate::input;
 use crate::output::{Output, tell};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -122,7 +123,10 @@ pub(super) fn init(output: Output, folder: &Path, entry: Option<&str>) -> Outcom
     }
     let manifest = manifest_path(folder)?;
     let path = folder.join(&manifest);
-    let old = fs::read_to_string(&path).ok();
+    let old = match input::text(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        text => Some(text.map_err(|error| unreadable(&path, &error))?),
+    };
     // Drop the old hashes, which no longer match edited files.
     write(
         &path,
@@ -149,6 +153,10 @@ pub(super) fn init(output: Output, folder: &Path, entry: Option<&str>) -> Outcom
     output.done(&sentence, &json!({"path": folder, "written": written}))
 }
 
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    local(format!("cannot read `{}`: {error}", path.display()))
+}
+
 /// The only YAML file at the root or in `Definitions` that has a topology.
 fn find_descriptor(folder: &Path) -> Outcome<String> {
     let mut found = Vec::new();
@@ -162,7 +170,7 @@ fn find_descriptor(folder: &Path) -> Outcome<String> {
                 .extension()
                 .is_some_and(|end| end == "yaml" || end == "yml");
             let text = if is_yaml {
-                fs::read_to_string(entry.path()).unwrap_or_default()
+                input::text(&entry.path()).unwrap_or_default()
             } else {
                 String::new()
             };
@@ -193,7 +201,8 @@ fn find_descriptor(folder: &Path) -> Outcome<String> {
 
 /// The manifest's path as in `TOSCA.meta`, or else derived from the descriptor's name.
 fn manifest_path(folder: &Path) -> Outcome<String> {
-    let text = fs::read_to_string(folder.join(META)).map_err(local)?;
+    let meta = folder.join(META);
+    let text = input::text(&meta).map_err(|error| unreadable(&meta, &error))?;
     let value = |key: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));
         lines
@@ -258,9 +267,7 @@ pub(super) fn build(output: Output, folder: &Path, out: Option<&Path>) -> Outcom
 }
 
 pub(super) fn sign(output: Output, wanted: &Sign) -> Outcome<()> {
-    let read = |path: &Path| {
-        fs::read(path).map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
-    };
+    let read = |path: &Path| input::file(path).map_err(|error| unreadable(path, &error));
     let invalid = |path: &Path, fault: &Fault| local(format!("`{}`: {fault}", path.display()));
     let padding = if wanted.pss {
         Padding::Pss
@@ -383,9 +390,7 @@ pub(super) fn verify(
     trust: Option<&Path>,
     crl: Option<&Path>,
 ) -> Outcome<()> {
-    let read = |path: &Path| {
-        fs::read(path).map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
-    };
+    let read = |path: &Path| input::file(path).map_err(|error| unreadable(path, &error));
     let trust = match trust {
         None => None,
         Some(path) => {

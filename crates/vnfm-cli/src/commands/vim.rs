@@ -3,12 +3,12 @@
 use crate::args::{Vim, VimSource};
 use crate::client::{Client, Outcome, local, segment};
 use crate::commands::vnf;
+use crate::input;
 use crate::output::{Column, Output, cell, tell};
 use crate::vimfile;
 use reqwest::Method;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use std::io::Read as _;
 use std::path::Path;
 use vnfm_types::{VimConnectionInfo, VimPolicy};
 
@@ -156,14 +156,7 @@ fn read_policy(file: &Path) -> Outcome<Value> {
             file.display()
         ))
     };
-    let mut text = String::new();
-    let opened = std::fs::File::open(file).map_err(|error| failed(error.to_string()))?;
-    let bytes = opened.take(MAX_POLICY_BYTES + 1).read_to_string(&mut text);
-    if bytes.map_err(|error| failed(error.to_string()))? as u64 > MAX_POLICY_BYTES {
-        return Err(failed(format!(
-            "it is larger than {MAX_POLICY_BYTES} bytes"
-        )));
-    }
+    let text = input::text_of(file, MAX_POLICY_BYTES).map_err(|error| failed(error.to_string()))?;
     let policy: Value = serde_yaml::from_str(&text).map_err(|error| failed(error.to_string()))?;
     match policy {
         Value::Null => Ok(json!({})),

@@ -6,6 +6,7 @@ use crate::args::{
 };
 use crate::client::{Client, Outcome, local};
 use crate::commands::package;
+use crate::input;
 use crate::output::{Column, Output};
 use crate::watch;
 use reqwest::Method;
@@ -371,8 +372,7 @@ fn request_body(file: Option<&Path>) -> Outcome<Value> {
 
 fn read(file: &Path) -> Outcome<Value> {
     let name = file.display();
-    let text =
-        std::fs::read_to_string(file).map_err(|e| local(format!("cannot read `{name}`: {e}")))?;
+    let text = input::text(file).map_err(|e| local(format!("cannot read `{name}`: {e}")))?;
     serde_yaml::from_str(&text)
         .map_err(|e| local(format!("`{name}` is neither JSON nor YAML: {e}")))
 }

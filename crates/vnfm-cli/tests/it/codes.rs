@@ -178,6 +178,50 @@ async fn a_policy_must_be_a_mapping_of_limited_size() {
     );
 }
 
+/// Every file that a command reads into memory has a limit; the error names the file, its size if known, and the limit.
+#[tokio::test]
+async fn a_file_without_an_end_or_of_enormous_size_is_refused() {
+    let large = tempfile::NamedTempFile::new().unwrap();
+    large.as_file().set_len(100 << 30).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, large) = (folder.path().to_str().unwrap(), large.path());
+    for (path, expected) in [
+        ("/dev/zero", "it is larger than 16777216 bytes"),
+        (
+            large.to_str().unwrap(),
+            "it is larger than 16777216 bytes: it has 107374182400",
+        ),
+    ] {
+        for args in [
+            &["vim", "register", "--name", "x", "--config-file", path][..],
+            &["vnf", "instantiate", "x", "--request", path],
+            &["--ca", path, "vnf", "list"],
+            &["package", "verify", folder, "--trust", path],
+            &["package", "sign", folder, "--key", path, "--cert", path],
+            &["plugin", "run", path, "instantiate_end", "--hosts", path],
+            &[
+                "package",
+                "onboard",
+                "--from-uri",
+                "http://x/y",
+                "--user",
+                "u",
+                "--password-file",
+                path,
+            ],
+        ] {
+            let ended = run(args, "").await;
+            assert_eq!(ended.code, 1, "{args:?}: {}", ended.messages);
+            let named = ended.messages.contains(&format!("`{path}`"));
+            assert!(
+                named && ended.messages.contains(expected),
+                "{args:?}: {}",
+                ended.messages
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn help_lists_the_exit_codes() {
     let ended = run(&["--help"], "").await;

@@ -4,7 +4,6 @@
 mod codes;
 mod golden;
 mod lint;
-mod man;
 mod new_plugin;
 mod package_commands;
 mod plugin_run;

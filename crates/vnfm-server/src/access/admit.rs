@@ -1,21 +1,22 @@
 //! The middleware that every request passes before its handler.
 
-use super::attempts::Source;
-use super::{Access, LoginError, MAX_LOGGED_CHARS, Principal, audit_log, roles, scope};
+use super::login_error::LoginError;
+use super::{Access, Principal, audit_log, roles, scope, too_many};
+use crate::client_address::Source;
 use crate::forwarded::Proxies;
 use crate::gate;
-use crate::logs::cut;
+use crate::log_text::{MAX_LOGGED_CHARS, cut};
 use crate::problem::Problem;
 use crate::route::Matched;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use vnfm_core::Engine;
 
 /// What [`admit`] needs of the server's state.
-pub trait Admission: Send + Sync + 'static {
+pub(crate) trait Admission: Send + Sync + 'static {
     /// Logins, roles and quotas.
     fn access(&self) -> &Access;
     /// The engine, whose store decides what a caller sees.
@@ -25,7 +26,7 @@ pub trait Admission: Send + Sync + 'static {
 }
 
 /// Authenticates and authorizes a request, and records changes in the audit log.
-pub async fn admit<S: Admission>(
+pub(crate) async fn admit<S: Admission>(
     State(app): State<Arc<S>>,
     request: Request,
     next: Next,
@@ -128,14 +129,4 @@ async fn authorize<S: Admission>(
         quotas.has_room_for_audit(store, tenant).await?;
     }
     Ok(request)
-}
-
-pub(super) fn too_many(subject: &str, seconds: u64) -> Response {
-    let detail = format!("too many {subject}; try again in {seconds} s");
-    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", detail);
-    let mut response = problem.into_response();
-    response
-        .headers_mut()
-        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    response
 }

@@ -4,10 +4,10 @@
 //!
 //! IPv6 addresses count by their /64, which belongs to one customer.
 
+use crate::client_address::Source;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::Clock;
 
@@ -29,24 +29,6 @@ impl Default for Allowance {
     }
 }
 
-/// The origin of a request: one IPv4 address, or one IPv6 /64.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Source(IpAddr);
-
-impl Source {
-    /// The source of an address; requests without an address share one source.
-    pub fn from_address(address: Option<IpAddr>) -> Self {
-        match address.map(|address| address.to_canonical()) {
-            Some(IpAddr::V6(address)) => {
-                let network = address.to_bits() & !u128::from(u64::MAX);
-                Self(Ipv6Addr::from_bits(network).into())
-            }
-            Some(address) => Self(address),
-            None => Self(Ipv6Addr::UNSPECIFIED.into()),
-        }
-    }
-}
-
 /// Maximum number of remembered sources, and of accounts at sources.
 const MAX_ENTRIES: usize = 10_000;
 /// Wrong passwords without a delay.
@@ -57,7 +39,7 @@ const MAX_DOUBLINGS: u32 = 6;
 const FORGET_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 /// Recently refused logins.
-pub struct Attempts {
+pub(crate) struct Attempts {
     clock: Arc<dyn Clock>,
     allowance: Allowance,
     sources: Mutex<HashMap<Source, Refusals>>,
@@ -80,7 +62,7 @@ struct Failures {
 
 impl Attempts {
     /// No refused logins yet.
-    pub fn new(allowance: Allowance, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(allowance: Allowance, clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,
             allowance,
@@ -94,7 +76,7 @@ impl Attempts {
     /// # Errors
     ///
     /// The seconds to wait, if not.
-    pub fn check(&self, source: Source) -> Result<(), u64> {
+    pub(crate) fn check(&self, source: Source) -> Result<(), u64> {
         let used = self.used(locked(&self.sources).get(&source).copied());
         let limit = u64::from(self.allowance.burst) * 1_000;
         let over = (used + 1_000).saturating_sub(limit);
@@ -109,7 +91,7 @@ impl Attempts {
     /// # Errors
     ///
     /// As [`Self::check`]; it is not counted then.
-    pub fn record_refusal(&self, source: Source) -> Result<(), u64> {
+    pub(crate) fn record_refusal(&self, source: Source) -> Result<(), u64> {
         self.check(source)?;
         let now = self.clock.now();
         let mut sources = locked(&self.sources);
@@ -136,7 +118,11 @@ impl Attempts {
     /// # Errors
     ///
     /// The seconds to wait after too many wrong ones.
-    pub fn check_password_allowed(&self, account: &[u8; 32], source: Source) -> Result<(), u64> {
+    pub(crate) fn check_password_allowed(
+        &self,
+        account: &[u8; 32],
+        source: Source,
+    ) -> Result<(), u64> {
         let failures = locked(&self.accounts).get(&(*account, source)).copied();
         let Some(Failures { count, at }) =
             failures.filter(|failures| failures.count >= FREE_FAILURES)
@@ -154,7 +140,7 @@ impl Attempts {
     }
 
     /// Records whether a password of an account was right.
-    pub fn record(&self, account: [u8; 32], source: Source, is_right: bool) {
+    pub(crate) fn record(&self, account: [u8; 32], source: Source, is_right: bool) {
         let mut accounts = locked(&self.accounts);
         if is_right {
             accounts.remove(&(account, source));

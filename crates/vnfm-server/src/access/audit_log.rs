@@ -3,11 +3,10 @@
 //! could have changed. Text from clients is cut to a few hundred characters. A tenant's refused requests use at most
 //! half of its quota `audit_bytes`; the rest is for changes.
 
-use super::MAX_LOGGED_CHARS;
 use super::principal::Principal;
 use super::quota::Quotas;
 use crate::forwarded::Proxies;
-use crate::logs::cut;
+use crate::log_text::{MAX_LOGGED_CHARS, cut};
 use crate::overrides::text;
 use crate::route::Matched;
 use axum::extract::ConnectInfo;
@@ -74,7 +73,7 @@ impl AuditContext {
         AuditEntry {
             seq: 0,
             at,
-            who: who(principal, &self.operator),
+            who: principal.acting_as(&self.operator),
             what: format!("{} {}", self.method, cut(&self.path, MAX_LOGGED_CHARS)),
             target: cut(target(&self.path, location), MAX_LOGGED_CHARS).to_owned(),
             name: None,
@@ -124,16 +123,6 @@ async fn write(store: &dyn Store, tenant: &str, entry: AuditEntry) {
             ..
         } = entry;
         tracing::error!(%error, tenant, who, what, ?from, ?status, "cannot write an audit entry");
-    }
-}
-
-/// The caller, and the operator they name.
-pub(crate) fn who(principal: &Principal, operator: &str) -> String {
-    match (principal.is_known(), operator) {
-        (true, "") => principal.to_string(),
-        (true, operator) => format!("{principal} as {operator}"),
-        (false, "") => "unknown".to_owned(),
-        (false, operator) => operator.to_owned(),
     }
 }
 

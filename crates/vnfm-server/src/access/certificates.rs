@@ -1,20 +1,18 @@
 //! TLS client certificates: the listener verifies the chain; here a name in the certificate selects the principal.
 
+use super::login_error::LoginError;
 use super::principal::{Principal, RoleGrant};
-use super::{LoginError, MAX_LOGGED_CHARS};
-use crate::logs::cut;
+use crate::client_certificate::{Names, NamesByKind};
+use crate::log_text::{MAX_LOGGED_CHARS, cut};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
-use std::sync::Arc;
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// `access.certificates`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ClientCertificates")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// PEM file of the CAs for client certificates.
     #[schemars(extend("format" = "file"))]
     pub authorities_file: PathBuf,
@@ -29,7 +27,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "CertificateRule")]
-pub struct Rule {
+pub(crate) struct Rule {
     /// A DNS name that the certificate must have; or its common name, if that is its only one and it has no DNS name.
     pub name: Option<String>,
     /// The only common name.
@@ -50,7 +48,7 @@ impl Rule {
     /// # Errors
     ///
     /// If it does not name exactly one name, or the tenant name is invalid.
-    pub fn checked(&self) -> Result<(), String> {
+    pub(crate) fn checked(&self) -> Result<(), String> {
         let named = [
             &self.name,
             &self.common_name,
@@ -106,42 +104,6 @@ impl Rule {
     }
 }
 
-/// The names in a client's certificate whose chain was verified.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Names(Arc<NamesByKind>);
-
-#[derive(Debug, Default, PartialEq, Eq)]
-struct NamesByKind {
-    common: Vec<String>,
-    dns: Vec<String>,
-    uri: Vec<String>,
-    mail: Vec<String>,
-}
-
-impl Names {
-    /// Extracts the names; `None` if the certificate cannot be parsed.
-    pub fn parse(certificate: &[u8]) -> Option<Self> {
-        let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
-        let common = certificate.subject().iter_common_name();
-        let mut found = NamesByKind {
-            common: common
-                .filter_map(|name| name.as_str().ok().map(ToOwned::to_owned))
-                .collect(),
-            ..NamesByKind::default()
-        };
-        let others = certificate.subject_alternative_name().ok().flatten();
-        for other in others.iter().flat_map(|other| &other.value.general_names) {
-            match other {
-                GeneralName::DNSName(name) => found.dns.push((*name).to_owned()),
-                GeneralName::URI(name) => found.uri.push((*name).to_owned()),
-                GeneralName::RFC822Name(name) => found.mail.push((*name).to_owned()),
-                _ => {}
-            }
-        }
-        Some(Self(found.into()))
-    }
-}
-
 /// Returns the principal for a certificate.
 pub(super) fn check(rules: &[Rule], names: &Names) -> Result<Principal, LoginError> {
     if let Some((rule, name)) = rules
@@ -173,7 +135,7 @@ pub(super) fn check(rules: &[Rule], names: &Names) -> Result<Principal, LoginErr
 #[cfg(test)]
 mod tests {
     use super::{Names, Rule, check};
-    use crate::access::LoginError;
+    use crate::access::login_error::LoginError;
 
     fn rule(names: &str) -> Vec<Rule> {
         let yaml = format!("[{{{names}, gets: {{tenant: acme, role: operate}}}}]");

@@ -9,7 +9,7 @@ use vnfm_outbound::{Client, Destinations, Policy, Tls};
 /// # Errors
 ///
 /// If the file cannot be read or has no certificate.
-pub fn client(authorities: Option<&Path>) -> anyhow::Result<Client> {
+pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<Client> {
     let mut tls = Tls::default();
     if let Some(path) = authorities {
         tls.authorities =

@@ -3,7 +3,7 @@
 //! Known keys are used without waiting. An unknown key triggers a reload, but at most once per configured interval,
 //! however many tokens name unknown keys. If a reload fails, the known keys stay valid.
 
-use super::LoginError;
+use super::login_error::LoginError;
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
@@ -14,7 +14,7 @@ use vnfm_core::ports::Clock;
 use vnfm_outbound::{Client, Method, Url, read};
 
 /// Where keys are read from.
-pub enum Source {
+pub(crate) enum Source {
     /// HTTP client and URL.
     Url(Box<(Client, Url)>),
     /// Path of a JWKS file.
@@ -22,7 +22,7 @@ pub enum Source {
 }
 
 /// The keys of one issuer.
-pub struct Keys {
+pub(crate) struct Keys {
     source: Source,
     /// Minimum time between two attempts to read the keys for an unknown key.
     refetch_interval: SignedDuration,
@@ -41,7 +41,7 @@ struct Known {
 
 impl Keys {
     /// Keys of `source`; nothing is read yet.
-    pub fn new(
+    pub(crate) fn new(
         source: Source,
         (refetch_interval, lifetime): (SignedDuration, SignedDuration),
         clock: Arc<dyn Clock>,

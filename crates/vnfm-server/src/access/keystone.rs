@@ -2,8 +2,10 @@
 //! at Keystone with its own login and caches the result for a configured time, at most until the token expires. Only a
 //! digest of the token is stored.
 
+use super::http_client;
+use super::login_error::LoginError;
 use super::principal::{Principal, RoleGrant};
-use super::{LoginError, http_client, secret};
+use crate::password_file;
 use anyhow::{Context as _, bail};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -26,7 +28,7 @@ const MAX_CACHED: usize = 10_000;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Keystone")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Identity endpoint, with `/v3`.
     #[schemars(extend("format" = "http-url"))]
     pub endpoint: String,
@@ -54,7 +56,7 @@ pub struct Settings {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "KeystoneRule")]
-pub struct Rule {
+pub(crate) struct Rule {
     /// Name or id of the token's project; any if absent.
     pub project: Option<String>,
     /// Name of a role of the user in that project; any if absent.
@@ -64,7 +66,7 @@ pub struct Rule {
 }
 
 /// Validates tokens at Keystone.
-pub struct Keystone {
+pub(crate) struct Keystone {
     settings: Settings,
     http: Client,
     tokens: Url,
@@ -88,7 +90,7 @@ impl Keystone {
     /// # Errors
     ///
     /// If the endpoint is not a URL or a file cannot be read.
-    pub fn new(settings: Settings, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+    pub(crate) fn new(settings: Settings, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let root = settings.endpoint.trim_end_matches('/');
         let tokens = Url::parse(&format!("{root}/auth/tokens"));
         let tokens = tokens.with_context(|| format!("access.keystone: `{root}` is not a URL"))?;
@@ -103,7 +105,7 @@ impl Keystone {
         Ok(Self {
             http: http_client::client(settings.authorities_file.as_deref())
                 .context("access.keystone")?,
-            password: secret(&settings.password_file).context("access.keystone")?,
+            password: password_file::read(&settings.password_file).context("access.keystone")?,
             settings,
             tokens,
             clock,

@@ -19,39 +19,38 @@
 //! names it.
 
 mod admit;
-pub mod attempts;
+pub(crate) mod attempts;
 mod audit_log;
-pub mod certificates;
-pub mod http_client;
-pub mod keys;
-pub mod keystone;
-pub mod oauth2;
-pub mod principal;
-pub mod quota;
-pub mod rate;
-pub mod roles;
+pub(crate) mod certificates;
+pub(crate) mod http_client;
+pub(crate) mod keys;
+pub(crate) mod keystone;
+mod login_error;
+pub(crate) mod oauth2;
+pub(crate) mod principal;
+pub(crate) mod quota;
+pub(crate) mod rate;
+pub(crate) mod roles;
 mod scope;
 mod settings;
-pub mod users;
+pub(crate) mod users;
 
-pub use admit::{Admission, admit};
-pub(crate) use audit_log::who;
-pub use principal::{DEFAULT_TENANT, Principal, Role};
+pub(crate) use admit::{Admission, admit};
+pub(crate) use principal::{Principal, Role};
 pub use settings::Settings;
 
-use self::admit::too_many;
-use self::attempts::{Allowance, Attempts, Source};
-use crate::logs::cut;
+use self::attempts::{Allowance, Attempts};
+use self::login_error::LoginError;
+use crate::client_address::Source;
+use crate::log_text::cut;
 use crate::problem::{HandlerResult, Problem};
-use anyhow::{Context as _, bail};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use std::path::Path;
 use std::sync::Arc;
 use subtle::ConstantTimeEq as _;
-use vnfm_core::ports::{Clock, QuotaResource, Store};
+use vnfm_core::ports::Clock;
 use vnfm_types::Secret;
 
 /// The login methods and limits.
@@ -68,21 +67,6 @@ pub struct Access {
     is_audited: bool,
     /// The embedding application authenticates callers.
     is_embedded: bool,
-}
-
-/// Why a login is refused.
-#[derive(Debug)]
-enum LoginError {
-    /// The request has no credentials.
-    NoCredentials,
-    /// Wrong credentials.
-    BadCredentials(String),
-    /// Valid credentials, but no rule gives them a role.
-    NoRole(String),
-    /// The identity service cannot be reached.
-    Unavailable(String),
-    /// Too many failed logins; the next attempt is allowed after this many seconds.
-    TooManyAttempts(u64),
 }
 
 impl Access {
@@ -172,19 +156,9 @@ impl Access {
         Arc::new(move |tenant, what| quotas.limit(tenant, what))
     }
 
-    /// How many more bytes of packages a tenant may store; `None` without a limit.
-    ///
-    /// # Errors
-    ///
-    /// 403 if the quota is used up.
-    pub(crate) async fn bytes_left(
-        &self,
-        store: &dyn Store,
-        tenant: &str,
-    ) -> HandlerResult<Option<u64>> {
-        self.quotas
-            .remaining(store, tenant, QuotaResource::PackageBytes)
-            .await
+    /// The quotas, with the requests that wait for events.
+    pub(crate) fn quota_table(&self) -> &Arc<quota::Quotas> {
+        &self.quotas
     }
 
     /// Counts a request of the tenant that waits for events.
@@ -350,29 +324,23 @@ impl Access {
     }
 }
 
+/// 429, with the seconds after which the client may try again.
+fn too_many(subject: &str, seconds: u64) -> Response {
+    let detail = format!("too many {subject}; try again in {seconds} s");
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", detail);
+    let mut response = problem.into_response();
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    response
+}
+
 /// How many characters of an unknown scheme are quoted.
 const MAX_SCHEME_CHARS: usize = 32;
-/// How many characters of a client's text are logged.
-pub(crate) const MAX_LOGGED_CHARS: usize = 256;
 
 /// Compares in a time that depends on nothing but the lengths.
 fn is_same_secret(given: &str, expected: &Secret) -> bool {
     given.as_bytes().ct_eq(expected.reveal().as_bytes()).into()
-}
-
-/// Reads a secret from a file.
-///
-/// # Errors
-///
-/// If the file cannot be read or is empty.
-pub(crate) fn secret(path: &Path) -> anyhow::Result<Secret> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the password file `{}`", path.display()))?;
-    let text = text.trim_end_matches(['\r', '\n']);
-    if text.is_empty() {
-        bail!("the password file `{}` is empty", path.display());
-    }
-    Ok(Secret::new(text))
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Principal {
@@ -385,7 +353,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Principal {
 }
 
 /// The tenant of the caller.
-pub struct Tenant(pub String);
+pub(crate) struct Tenant(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for Tenant {
     type Rejection = Problem;

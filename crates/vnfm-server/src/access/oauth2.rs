@@ -2,9 +2,9 @@
 //! the keys that the issuer publishes ([`super::keys`]). Rules in the configuration map claims to roles; the first
 //! match decides.
 
-use super::LoginError;
 use super::http_client;
 use super::keys::{Keys, Source};
+use super::login_error::LoginError;
 use super::principal::{Principal, RoleGrant};
 use anyhow::{Context as _, bail};
 use jiff::SignedDuration;
@@ -30,7 +30,7 @@ const KEYS_LIFETIME: u32 = 600;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TokenIssuer")]
-pub struct Oauth2 {
+pub(crate) struct Oauth2 {
     /// `iss` of the tokens; must match exactly.
     pub issuer: String,
     /// Accepted values of `aud`.
@@ -62,7 +62,7 @@ pub struct Oauth2 {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TokenRule")]
-pub struct Rule {
+pub(crate) struct Rule {
     /// A claim, with dots for members of objects: `realm_access.roles`. If absent, the rule matches every token.
     pub claim: Option<String>,
     /// The value that the claim must have, contain in its list, or contain as a word.
@@ -72,7 +72,7 @@ pub struct Rule {
 }
 
 /// A token issuer.
-pub struct Issuer {
+pub(crate) struct Issuer {
     settings: Oauth2,
     keys: Keys,
 }
@@ -83,7 +83,7 @@ impl Issuer {
     /// # Errors
     ///
     /// If the settings contradict each other or a file cannot be read.
-    pub fn new(settings: Oauth2, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+    pub(crate) fn new(settings: Oauth2, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
         let name = format!("access.oauth2: `{}`", settings.issuer);
         if settings.audience.is_empty() {
             bail!("{name} has no `audience`: tokens for other services would be accepted");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// The tenant of a server without login, and of logins that name no tenant.
-pub const DEFAULT_TENANT: &str = "default";
+pub(crate) const DEFAULT_TENANT: &str = "default";
 
 /// Rights in a tenant; each role includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
@@ -50,12 +50,12 @@ pub struct Principal {
 
 impl Principal {
     /// The caller of a server on loopback without login.
-    pub fn anonymous() -> Self {
+    pub(crate) fn anonymous() -> Self {
         Self::operator(String::new(), "")
     }
 
     /// The caller with the server's own token.
-    pub fn server_token() -> Self {
+    pub(crate) fn server_token() -> Self {
         Self::operator("token".to_owned(), "token")
     }
 
@@ -71,12 +71,22 @@ impl Principal {
     }
 
     /// Whether the caller logged in.
-    pub fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         !self.login_method.is_empty()
     }
 
+    /// The caller, and the person whom the request names as acting (`X-Vnfm-Operator`), as in the audit log.
+    pub(crate) fn acting_as(&self, operator: &str) -> String {
+        match (self.is_known(), operator) {
+            (true, "") => self.to_string(),
+            (true, operator) => format!("{self} as {operator}"),
+            (false, "") => "unknown".to_owned(),
+            (false, operator) => operator.to_owned(),
+        }
+    }
+
     /// Whether the caller is an operator of the server: an unlimited admin of the tenant `default`.
-    pub fn is_operator(&self) -> bool {
+    pub(crate) fn is_operator(&self) -> bool {
         self.role == Role::Admin && self.tenant == DEFAULT_TENANT && self.scope.is_unlimited()
     }
 }
@@ -92,7 +102,7 @@ impl fmt::Display for Principal {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Gets")]
-pub struct RoleGrant {
+pub(crate) struct RoleGrant {
     /// The tenant; if absent, the one that the login names.
     pub tenant: Option<String>,
     /// The role in that tenant.
@@ -114,7 +124,7 @@ impl RoleGrant {
     /// # Errors
     ///
     /// If the tenant name is invalid, or if only the login, and not the configuration, makes the caller an operator.
-    pub fn principal(
+    pub(crate) fn principal(
         &self,
         name: &str,
         way: &'static str,
@@ -159,7 +169,7 @@ impl RoleGrant {
     /// # Errors
     ///
     /// If the tenant name is invalid.
-    pub fn checked(&self) -> Result<(), String> {
+    pub(crate) fn checked(&self) -> Result<(), String> {
         self.principal("", "", None).map(drop)
     }
 }

@@ -16,7 +16,7 @@ use vnfm_core::ports::{QuotaResource, Store, StoreError};
 /// Limits of one tenant; a member without a default is unlimited if absent.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Quota {
+pub(crate) struct Quota {
     /// VNF instances, instantiated or not.
     pub instances: Option<u64>,
     /// Operation occurrences that have not ended, including FAILED_TEMP.
@@ -61,14 +61,14 @@ impl Quota {
 /// `access.tenants.<name>`.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Tenant {
+pub(crate) struct Tenant {
     /// Replaces `access.quota` for this tenant.
     pub quota: Quota,
 }
 
 /// The quotas of all tenants, and the requests that wait for events.
 #[derive(Default)]
-pub struct Quotas {
+pub(crate) struct Quotas {
     all: Quota,
     tenants: BTreeMap<String, Tenant>,
     watching: Mutex<HashMap<String, u64>>,
@@ -77,7 +77,7 @@ pub struct Quotas {
 }
 
 /// A request that waits for events; counted until it is dropped.
-pub struct WatchGuard {
+pub(crate) struct WatchGuard {
     quotas: Arc<Quotas>,
     tenant: String,
 }
@@ -100,7 +100,7 @@ impl Drop for WatchGuard {
 
 impl Quotas {
     /// `all` applies to every tenant that is not in `tenants`.
-    pub fn new(all: Quota, tenants: BTreeMap<String, Tenant>) -> Self {
+    pub(crate) fn new(all: Quota, tenants: BTreeMap<String, Tenant>) -> Self {
         Self {
             all,
             tenants,
@@ -110,7 +110,7 @@ impl Quotas {
     }
 
     /// Limits each tenant's waiting requests to half of the connections.
-    pub fn set_connections(&self, connections: usize) {
+    pub(crate) fn set_connections(&self, connections: usize) {
         let half = u64::try_from(connections / 2).unwrap_or(u64::MAX);
         let _ = self.connections.set(half.max(1));
     }
@@ -122,7 +122,7 @@ impl Quotas {
     }
 
     /// A tenant's limit; `None` if unlimited.
-    pub fn limit(&self, tenant: &str, what: QuotaResource) -> Option<u64> {
+    pub(crate) fn limit(&self, tenant: &str, what: QuotaResource) -> Option<u64> {
         self.for_tenant(tenant).limit(what)
     }
 
@@ -131,10 +131,28 @@ impl Quotas {
     /// # Errors
     ///
     /// 403 if the audit quota is used up.
-    pub async fn has_room_for_audit(&self, store: &dyn Store, tenant: &str) -> HandlerResult<()> {
+    pub(crate) async fn has_room_for_audit(
+        &self,
+        store: &dyn Store,
+        tenant: &str,
+    ) -> HandlerResult<()> {
         self.remaining(store, tenant, QuotaResource::AuditBytes)
             .await
             .map(drop)
+    }
+
+    /// How many more bytes of packages a tenant may store; `None` if unlimited.
+    ///
+    /// # Errors
+    ///
+    /// 403 if the quota is used up.
+    pub(crate) async fn bytes_left(
+        &self,
+        store: &dyn Store,
+        tenant: &str,
+    ) -> HandlerResult<Option<u64>> {
+        self.remaining(store, tenant, QuotaResource::PackageBytes)
+            .await
     }
 
     /// How much a tenant may still add; `None` if unlimited.
@@ -142,7 +160,7 @@ impl Quotas {
     /// # Errors
     ///
     /// 403 if the quota is used up.
-    pub async fn remaining(
+    pub(crate) async fn remaining(
         &self,
         store: &dyn Store,
         tenant: &str,
@@ -170,7 +188,7 @@ impl Quotas {
     /// # Errors
     ///
     /// 403 if the quota is used up.
-    pub fn watch(self: &Arc<Self>, tenant: &str) -> HandlerResult<WatchGuard> {
+    pub(crate) fn watch(self: &Arc<Self>, tenant: &str) -> HandlerResult<WatchGuard> {
         let limit = self.for_tenant(tenant).watchers.unwrap_or(WATCHERS);
         let limit = self
             .connections

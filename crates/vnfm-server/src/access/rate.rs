@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Rate")]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Average requests per second of one principal.
     pub per_second: NonZeroU32,
     /// Requests allowed at once. Default: `per_second`.
@@ -20,7 +20,7 @@ pub struct Settings {
 }
 
 /// The token buckets of all principals.
-pub struct Rate {
+pub(crate) struct Rate {
     buckets: DefaultKeyedRateLimiter<String>,
     clock: DefaultClock,
     requests: AtomicU64,
@@ -31,7 +31,7 @@ const SWEEP: u64 = 10_000;
 
 impl Rate {
     /// All buckets are full.
-    pub fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         let burst = settings.burst.unwrap_or(settings.per_second);
         let quota = Quota::per_second(settings.per_second).allow_burst(burst);
         let (buckets, clock) = (
@@ -50,7 +50,7 @@ impl Rate {
     /// # Errors
     ///
     /// The seconds to wait, if the bucket is empty.
-    pub fn take(&self, principal: &Principal) -> Result<(), u64> {
+    pub(crate) fn take(&self, principal: &Principal) -> Result<(), u64> {
         if self.requests.fetch_add(1, Ordering::Relaxed) % SWEEP == SWEEP - 1 {
             self.buckets.retain_recent();
         }

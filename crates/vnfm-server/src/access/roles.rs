@@ -16,7 +16,7 @@ pub enum RequiredRole {
 
 impl RequiredRole {
     /// Whether the principal meets the requirement.
-    pub fn met_by(self, principal: &Principal) -> bool {
+    pub(crate) fn met_by(self, principal: &Principal) -> bool {
         match self {
             Self::Role(role) => principal.role >= role,
             Self::Operator => principal.is_operator(),
@@ -37,7 +37,7 @@ impl fmt::Display for RequiredRole {
 }
 
 /// The requirement of a request; a 404 is visible to anyone with the role `read`.
-pub fn needed(matched: Option<&Matched>) -> RequiredRole {
+pub(crate) fn needed(matched: Option<&Matched>) -> RequiredRole {
     let Some(matched) = matched else {
         return RequiredRole::Role(Role::Read);
     };

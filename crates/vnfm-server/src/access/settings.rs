@@ -12,24 +12,24 @@ use std::path::PathBuf;
 #[schemars(rename = "Access")]
 pub struct Settings {
     /// Users with passwords (HTTP Basic).
-    pub users: Vec<users::User>,
+    pub(crate) users: Vec<users::User>,
     /// Issuers whose signed tokens are accepted.
-    pub oauth2: Vec<oauth2::Oauth2>,
+    pub(crate) oauth2: Vec<oauth2::Oauth2>,
     /// The Keystone whose tokens are accepted.
-    pub keystone: Option<keystone::Settings>,
+    pub(crate) keystone: Option<keystone::Settings>,
     /// Client certificates that are accepted; needs `tls`.
-    pub certificates: Option<certificates::Settings>,
+    pub(crate) certificates: Option<certificates::Settings>,
     /// Request rate limit per principal.
-    pub rate: Option<rate::Settings>,
+    pub(crate) rate: Option<rate::Settings>,
     /// Quota of each tenant.
-    pub quota: quota::Quota,
+    pub(crate) quota: quota::Quota,
     /// Tenants with a different quota.
-    pub tenants: BTreeMap<String, quota::Tenant>,
+    pub(crate) tenants: BTreeMap<String, quota::Tenant>,
 }
 
 impl Settings {
     /// Whether at least one login method is configured.
-    pub fn has_login_method(&self) -> bool {
+    pub(crate) fn has_login_method(&self) -> bool {
         !self.users.is_empty()
             || !self.oauth2.is_empty()
             || self.keystone.is_some()

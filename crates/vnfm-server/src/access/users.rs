@@ -6,9 +6,10 @@
 //! send their password with each request nor an attacker who tries passwords can overload the server. Being too busy
 //! to check is never reported as a wrong password.
 
-use super::LoginError;
-use super::attempts::{Attempts, Source};
+use super::attempts::Attempts;
+use super::login_error::LoginError;
 use super::principal::{Principal, RoleGrant};
+use crate::client_address::Source;
 use anyhow::{Context as _, bail};
 use argon2::password_hash::Error as HashError;
 use argon2::password_hash::phc::PasswordHash;
@@ -26,7 +27,7 @@ use vnfm_types::Secret;
 /// An entry of `access.users`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct User {
+pub(crate) struct User {
     /// The login name.
     pub name: String,
     /// The output of `vnfm-server hash-password`.
@@ -36,7 +37,7 @@ pub struct User {
 }
 
 /// The configured users.
-pub struct Users {
+pub(crate) struct Users {
     known: BTreeMap<String, (PasswordHash, Principal)>,
     remembered: Mutex<HashMap<String, [u8; 32]>>,
     key: [u8; 16],
@@ -97,7 +98,7 @@ impl Users {
     /// # Errors
     ///
     /// If a name appears twice or has a colon, or a hash is invalid.
-    pub fn new(users: &[User]) -> anyhow::Result<Self> {
+    pub(crate) fn new(users: &[User]) -> anyhow::Result<Self> {
         let mut known = BTreeMap::new();
         for User {
             name,
@@ -134,7 +135,7 @@ impl Users {
     }
 
     /// Whether no user is configured.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
@@ -261,9 +262,10 @@ pub fn hash_password(password: &Secret) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::{MAX_CHECKS, MAX_QUEUED_PER_SOURCE, STANDARD, User, Users, hash_password};
-    use crate::access::LoginError;
     use crate::access::attempts::tests::ManualClock;
-    use crate::access::attempts::{Allowance, Attempts, Source};
+    use crate::access::attempts::{Allowance, Attempts};
+    use crate::access::login_error::LoginError;
+    use crate::client_address::Source;
     use base64::Engine as _;
     use futures::future::FutureExt as _;
     use std::sync::Arc;

@@ -6,23 +6,19 @@ use crate::config::{self, Config, Purpose};
 use crate::data;
 use crate::externals::Externals;
 use crate::legacy_vims;
-use crate::maintenance::{self, Maintenance, MaintenancePorts};
+use crate::maintenance::{Maintenance, MaintenancePorts};
 use crate::metrics::Metrics;
-use crate::nfvo::{self, Nfvo};
-use crate::nfvo_packages::NfvoPackageSource;
+use crate::nfvo::{self, Connection, Nfvo};
 use crate::notification_metrics::MeasuredSubscribers;
 use crate::onboarding::{Fetch, Onboarding};
 use crate::problem::Problem;
-use crate::secrets;
 use crate::signatures::Signatures;
-use crate::state::Rotate;
 use anyhow::Context as _;
-use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm::{Hosts, SystemClock};
-use vnfm_core::ports::{self, Budget, Clock, KeyLocation, SealingKeys, StoreError};
+use vnfm_core::ports::{self, Budget, Clock};
 use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks};
@@ -70,7 +66,7 @@ fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost
 pub(super) fn engine(
     config: &Config,
     base: &Base,
-    nfvo: Option<Arc<dyn ports::Nfvo>>,
+    nfvo: Option<Arc<Connection>>,
 ) -> anyhow::Result<Engine> {
     let (vims, hooks) = (
         config.destinations(Purpose::Vims)?,
@@ -88,7 +84,7 @@ pub(super) fn engine(
             .with(KubernetesDriver::new(vims)),
         mgmt: base.plugins.clone(),
         host: Arc::new(Hosts::new(base.database.store.clone(), hooks)),
-        nfvo,
+        nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn ports::Nfvo>),
         schemas: Arc::new(vnfm::schema_violations),
         clock: base.clock.clone(),
         limits: engine_limits(config),
@@ -136,31 +132,24 @@ pub(super) fn access(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<
     .context("cannot use `access` in the configuration")
 }
 
-/// The NFVO that grants operations, and the same NFVO as a source of packages; `None` if not configured.
-type NfvoRoles = (Option<Arc<dyn ports::Nfvo>>, Option<Arc<NfvoPackageSource>>);
-
-/// `address` is used in callbacks if no `public_url` is configured.
+/// The connection to the NFVO; `None` if not configured. `address` is used in callbacks if no `public_url` is configured.
 pub(super) fn nfvo(
     config: &Config,
     address: SocketAddr,
     clock: &Arc<dyn Clock>,
-) -> anyhow::Result<NfvoRoles> {
+) -> anyhow::Result<Option<Arc<Connection>>> {
     let Some(nfvo) = &config.nfvo else {
-        return Ok((None, None));
+        return Ok(None);
     };
-    let own = format!("{}://{address}", super::scheme(config));
+    let own = format!("{}://{address}", config.scheme());
     let root = config.public_url.as_deref().unwrap_or(&own);
     let connection = nfvo.connect(root, clock.clone());
-    let connection = Arc::new(connection.context("cannot use `nfvo` in the configuration")?);
-    let supply = connection.supply().map(Arc::new);
-    Ok((Some(connection), supply))
+    let connection = connection.context("cannot use `nfvo` in the configuration")?;
+    Ok(Some(Arc::new(connection)))
 }
 
 pub(super) async fn maintenance(config: &Config, base: &Base) -> anyhow::Result<Maintenance> {
-    let limits = (
-        maintenance::retention(&config.retention),
-        config.limits.free_bytes,
-    );
+    let limits = (config.retention.retention(), config.limits.free_bytes);
     let database = &base.database;
     let ports = MaintenancePorts {
         admin: database.admin.clone(),
@@ -242,20 +231,4 @@ pub(super) fn notifier(
         }),
         patience,
     })
-}
-
-/// Replaces the encryption key of the database.
-pub(super) struct Rotation(pub(super) Arc<dyn SealingKeys>);
-
-#[async_trait::async_trait]
-impl Rotate for Rotation {
-    async fn rotate(&self) -> Result<u64, StoreError> {
-        self.0.rotate().await
-    }
-    async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError> {
-        self.0.migrate(to).await
-    }
-    async fn describe(&self) -> Result<Value, StoreError> {
-        secrets::shown(&*self.0).await
-    }
 }

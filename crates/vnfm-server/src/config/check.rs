@@ -6,6 +6,7 @@ use super::{Config, Flags, read_token, schema};
 use crate::access::users::Users;
 use crate::access::{Access, Settings};
 use crate::listener::Descriptors;
+use crate::tls::CertificatePair;
 use crate::{legacy_vims, nfvo};
 use anyhow::Context as _;
 use rustls::pki_types::pem::PemObject as _;
@@ -160,7 +161,7 @@ fn callbacks(config: &Config) -> anyhow::Result<()> {
 }
 
 /// Checks that the server can use a certificate and its key.
-fn certificate(tls: &super::Tls) -> anyhow::Result<()> {
+fn certificate(tls: &CertificatePair) -> anyhow::Result<()> {
     let (cert, key) = (tls.cert.display(), tls.key.display());
     let chain: Vec<_> = CertificateDer::pem_file_iter(&tls.cert)
         .and_then(Iterator::collect)

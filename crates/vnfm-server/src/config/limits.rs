@@ -12,7 +12,7 @@ const PAGE: usize = 100;
 /// Time and size limits.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Timeout in seconds for a step that works on a VIM. Default: 1800.
     pub step_seconds: Option<u64>,
     /// Timeout in seconds for a hook. Default: 3600.
@@ -69,12 +69,12 @@ pub struct Limits {
 
 impl Limits {
     /// Entries per page of a list; 0 disables paging.
-    pub fn page_size(&self) -> usize {
+    pub(crate) fn page_size(&self) -> usize {
         self.page_entries.unwrap_or(PAGE)
     }
 
     /// Timeouts for clients.
-    pub fn timeouts(&self) -> Timeouts {
+    pub(crate) fn timeouts(&self) -> Timeouts {
         let default = Timeouts::default();
         let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
         Timeouts {
@@ -87,7 +87,7 @@ impl Limits {
     }
 
     /// The allowance of wrong logins per address.
-    pub fn refused_logins(&self) -> Allowance {
+    pub(crate) fn refused_logins(&self) -> Allowance {
         let default = Allowance::default();
         Allowance {
             per_second: self.wrong_logins_per_second.unwrap_or(default.per_second),

@@ -1,6 +1,5 @@
 //! Plugins, where their hooks run, and which packages may run scripts.
 
-use super::Config;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,7 +10,7 @@ use vnfm_plugin_host::{PluginConfig, ProcessConfig, ProcessLimits, Runner, Scrip
 /// Plugins and how their hooks run.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Plugins {
+pub(crate) struct Plugins {
     /// Folder of plugins. Default: `plugins` in the data folder.
     pub dir: Option<PathBuf>,
     /// Maps names in a VNFD's `implementation` to plugins. Default: the names that Tacker's VNFDs use for functions of
@@ -31,7 +30,7 @@ pub struct Plugins {
 /// How the processes of hooks are started.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Process {
+pub(crate) struct Process {
     /// Path of a `vnfm-plugin-runner`. Default: this program.
     #[schemars(extend("format" = "file"))]
     pub program: Option<PathBuf>,
@@ -84,20 +83,6 @@ impl Plugins {
             process,
             scripts,
         }
-    }
-}
-
-impl Config {
-    /// Settings for the plugin host: hooks can access neither the data folder nor the certificate's key.
-    pub fn plugin_host(&self) -> vnfm_plugin_host::Config {
-        let dir = self
-            .plugins
-            .dir
-            .clone()
-            .unwrap_or_else(|| self.data.join("plugins"));
-        let key = self.tls.as_ref().map(|tls| tls.key.clone());
-        self.plugins
-            .for_host(dir, [self.data.clone()].into_iter().chain(key).collect())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Settings that change while the server runs: the log filter and limits. Other changes need a restart; they are
 //! reported.
 
-use super::{Config, schema};
+use super::{schema, source};
 use serde_json::Value;
 
 /// Changed members, by name.
@@ -31,11 +31,11 @@ fn is_live(name: &str) -> bool {
     name == "log.level" || (name.starts_with("limits.") && !LISTENER_LIMITS.contains(&name))
 }
 
-/// Compares two configurations.
-pub fn differences(old: &Config, new: &Config) -> Differences {
+/// Compares two configurations, each as one value.
+pub(super) fn differences(old: &Value, new: &Value) -> Differences {
     let mut found = Differences::default();
     for member in schema::members() {
-        if old.source.pointer(&member.pointer) == new.source.pointer(&member.pointer) {
+        if old.pointer(&member.pointer) == new.pointer(&member.pointer) {
             continue;
         }
         let list = if is_live(&member.name) {
@@ -55,8 +55,8 @@ pub(super) fn apply_live(current: &mut Value, new: &Value) {
         .filter(|member| is_live(&member.name))
     {
         match new.pointer(&member.pointer) {
-            Some(value) => super::source::put(current, &member.name, value.clone()),
-            None => super::source::remove(current, &member.name),
+            Some(value) => source::put(current, &member.name, value.clone()),
+            None => source::remove(current, &member.name),
         }
     }
 }
@@ -87,14 +87,14 @@ mod tests {
         let text =
             "limits: {vim_calls: 4}\nlog: {level: debug, json: true}\nretention: {log_days: 3}";
         let new = config(text);
-        let found = differences(&old, &new);
+        let found = differences(&old.source, &new.source);
         assert_eq!(
             found.now,
             ["log.level", "limits.step_seconds", "limits.vim_calls"]
         );
         assert_eq!(found.at_restart, ["log.json", "retention.log_days"]);
         apply_live(&mut old.source, &new.source);
-        let remaining = differences(&old, &new);
+        let remaining = differences(&old.source, &new.source);
         assert_eq!(
             (remaining.now.len(), remaining.at_restart),
             (0, found.at_restart)

@@ -3,45 +3,13 @@
 //! Custom string formats: `socket-address`, `network`, `destination`, `log-filter` and `http-url` are checked by
 //! [`validator`]; `file` must exist and be readable.
 
-use super::ConfigFile;
+use super::file::ConfigFile;
 use jsonschema::Validator;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value};
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use tracing_subscriber::EnvFilter;
 use vnfm_descriptor::{escaped, nearest};
 use vnfm_nfvo::Networks;
-
-/// Schema type: a network.
-pub(super) struct Network;
-
-impl JsonSchema for Network {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "Network".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "format": "network"})
-    }
-}
-
-/// Schema type: a network that may be called, or the word `default`.
-pub(super) struct Destination;
-
-impl JsonSchema for Destination {
-    fn inline_schema() -> bool {
-        true
-    }
-    fn schema_name() -> Cow<'static, str> {
-        "Destination".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "format": "destination"})
-    }
-}
 
 /// A member of the configuration that holds a single value, or a table or list that is set as one.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@
 //! VNFM_… per member ──────┘                           └─ every mistake: position, what was expected
 //! ```
 
-use super::ConfigFile;
+use super::file::ConfigFile;
 use super::schema::{self, Member};
 use anyhow::Context as _;
 use jsonschema::ValidationError;
@@ -34,7 +34,7 @@ impl fmt::Display for Mistake {
 }
 
 /// Environment variables: name to value.
-pub type Variables = BTreeMap<String, String>;
+pub(crate) type Variables = BTreeMap<String, String>;
 
 /// The environment variables that start with `VNFM_`.
 pub fn environment() -> Variables {

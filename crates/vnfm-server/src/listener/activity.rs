@@ -1,7 +1,7 @@
 //! Detects connections whose clients are inactive: send no headers or no further request, or do not read the response.
 
-use super::Timeouts;
 use super::connection_limits::Permit;
+use super::timeouts::Timeouts;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;

@@ -1,8 +1,8 @@
 //! Enforces a minimum rate for request bodies: a certain number of bytes per window. A window starts when the server
 //! waits and nothing is there, so a slow server does not count against the client.
 
-use super::Timeouts;
 use super::activity::Activity;
+use super::timeouts::Timeouts;
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use bytes::Bytes;
@@ -110,7 +110,7 @@ where
 }
 
 /// The response (408) if the error's cause is a slow body.
-pub fn too_slow(error: &(dyn Error + 'static)) -> Option<Problem> {
+pub(crate) fn too_slow(error: &(dyn Error + 'static)) -> Option<Problem> {
     let mut at = Some(error);
     while let Some(error) = at {
         if error.is::<TooSlow>() {

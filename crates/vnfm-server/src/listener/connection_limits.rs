@@ -6,7 +6,7 @@
 //! request may be on its way, and a slot is freed before the next client connects.
 
 use super::activity::{Activity, Idleness};
-use crate::access::attempts::Source;
+use crate::client_address::Source;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Limits for the connections of a listener.
 #[derive(Clone)]
-pub struct ConnectionLimits {
+pub(crate) struct ConnectionLimits {
     all: Arc<Semaphore>,
     per_address: usize,
     book: Arc<Mutex<Open>>,
@@ -46,7 +46,7 @@ enum Entry {
 
 impl ConnectionLimits {
     /// At most `all` connections, and `per_address` for each address.
-    pub fn new(all: usize, per_address: usize) -> Self {
+    pub(crate) fn new(all: usize, per_address: usize) -> Self {
         let all = Arc::new(Semaphore::new(all.clamp(1, Semaphore::MAX_PERMITS)));
         Self {
             all,

@@ -16,18 +16,21 @@
 //! | `listener/connection_limits.rs` | limits for connections, in total and per address |
 //! | `listener/activity.rs` | closes connections whose clients are inactive |
 //! | `listener/body_rate.rs` | enforces the minimum rate of request bodies |
+//! | `listener/timeouts.rs` | timeouts for clients |
 //! | `listener/descriptors.rs` | derives the number of connections from the limit of file descriptors |
 
 mod activity;
 mod body_rate;
 mod connection_limits;
 mod descriptors;
+mod timeouts;
 
-pub use body_rate::too_slow;
-pub use connection_limits::ConnectionLimits;
+pub(crate) use body_rate::too_slow;
+pub(crate) use connection_limits::ConnectionLimits;
 pub use descriptors::Descriptors;
+pub(crate) use timeouts::Timeouts;
 
-use crate::access::certificates::Names;
+use crate::client_certificate::Names;
 use crate::forwarded::Proxies;
 use crate::problem::Problem;
 use crate::tls::Certificate;
@@ -58,33 +61,6 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 use vnfm_core::ports::Clock;
 
-/// Timeouts for clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
-    /// For the TLS handshake, and for the headers of a request.
-    pub headers: Duration,
-    /// The window in which a request body must deliver `body_bytes`.
-    pub body: Duration,
-    /// The minimum number of bytes per window.
-    pub body_bytes: u64,
-    /// For inactivity: between requests, and while the client does not read a response.
-    pub idle: Duration,
-    /// Concurrent streams of an HTTP/2 connection.
-    pub streams: u32,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            headers: Duration::from_secs(10),
-            body: Duration::from_secs(10),
-            body_bytes: 10 * 1024,
-            idle: Duration::from_mins(1),
-            streams: 100,
-        }
-    }
-}
-
 /// Maximum size of request headers, and of the read buffer.
 const MAX_HEADER_BYTES: usize = 128 * 1024;
 /// How long a connection that ends may take to close gracefully.
@@ -93,7 +69,7 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// What all connections of a listener share.
-pub struct HttpService {
+pub(crate) struct HttpService {
     /// The API, or health and metrics.
     pub router: Router,
     /// The TLS certificate; plain HTTP without it.
@@ -110,7 +86,7 @@ pub struct HttpService {
 
 /// Serves until `stop` is set, its sender is dropped, or the socket breaks. Connections then end when their responses
 /// are sent; after `response_grace` the remaining ones are dropped.
-pub async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
     service: Arc<HttpService>,
     mut stop: watch::Receiver<bool>,

@@ -1,9 +1,10 @@
 //! Changes of packages at the NFVO (SOL003 10.5.2.5, 10.5.2.6): from notifications, or found by polling.
 
 use super::NfvoPackageSource;
+use crate::onboarding::Onboarding;
 use crate::problem::{HandlerResult, Problem};
-use crate::state::{App, AppState};
 use serde::Deserialize;
+use std::sync::Arc;
 use vnfm_core::ports::PackageRecord;
 use vnfm_core::query::Query;
 use vnfm_types::{PackageOperationalState, PackageUsageState};
@@ -11,9 +12,10 @@ use vnfm_types::{PackageOperationalState, PackageUsageState};
 /// A notification of the NFVO, as far as it is used.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Notification {
+pub(crate) struct Notification {
     /// Which kind of notification this is.
-    pub notification_type: NotificationType,
+    #[serde(rename = "notificationType")]
+    pub kind: NotificationType,
     /// Id of the package at the NFVO.
     pub vnf_pkg_id: String,
     /// Id of its VNFD.
@@ -22,7 +24,7 @@ pub struct Notification {
 
 /// The notifications of the NFVO about packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum NotificationType {
+pub(crate) enum NotificationType {
     /// A package was on-boarded.
     VnfPackageOnboardingNotification,
     /// A package was enabled, disabled or deleted.
@@ -31,27 +33,24 @@ pub enum NotificationType {
 
 impl NfvoPackageSource {
     /// Handles a notification in background tasks.
-    pub fn handle(&self, app: &App, notification: Notification) {
+    pub(crate) fn handle(self: &Arc<Self>, notification: Notification) {
         tracing::info!(?notification, "notification of the NFVO about a package");
-        match notification.notification_type {
+        match notification.kind {
             NotificationType::VnfPackageOnboardingNotification if self.prefetch => {
                 for tenant in &self.tenants {
                     // The task runs in the background and logs its outcome.
-                    drop(self.shared_fetch(app, tenant, &notification.vnfd_id));
+                    drop(self.shared_fetch(tenant, &notification.vnfd_id));
                 }
             }
             NotificationType::VnfPackageOnboardingNotification => {}
             NotificationType::VnfPackageChangeNotification => {
-                let app = app.clone();
+                let source = self.clone();
                 tokio::spawn(async move {
-                    let Some(supply) = app.nfvo_packages.clone() else {
-                        return;
-                    };
                     let changed = |record: &PackageRecord| {
                         let nfvo = record.info.nfvo.as_ref();
                         nfvo.is_some_and(|nfvo| nfvo.vnf_pkg_id == notification.vnf_pkg_id)
                     };
-                    if let Err(problem) = supply.sync(&app, changed).await {
+                    if let Err(problem) = source.sync(changed).await {
                         let reason = &problem.details().detail;
                         tracing::warn!(
                             reason,
@@ -70,23 +69,23 @@ impl NfvoPackageSource {
     /// 503 if the NFVO or the database does not respond.
     pub(super) async fn sync(
         &self,
-        app: &AppState,
         filter: impl Fn(&PackageRecord) -> bool + Send + Sync,
     ) -> HandlerResult<()> {
         for tenant in &self.tenants {
-            let records = app
+            let records = self
+                .intake
                 .engine
                 .store()
                 .package_records(tenant, &Query::default())
                 .await?;
             for record in records.into_iter().filter(|record| filter(record)) {
-                self.compare(app, record).await?;
+                self.compare(record).await?;
             }
         }
         Ok(())
     }
 
-    async fn compare(&self, app: &AppState, record: PackageRecord) -> HandlerResult<()> {
+    async fn compare(&self, record: PackageRecord) -> HandlerResult<()> {
         let Some(nfvo) = &record.info.nfvo else {
             return Ok(());
         };
@@ -99,9 +98,10 @@ impl NfvoPackageSource {
             .await
             .map_err(super::refused)?;
         let Some(offered) = offered else {
-            return remove_or_disable(app, &record).await;
+            return remove_or_disable(&self.intake.onboarding, &record).await;
         };
-        app.onboarding
+        self.intake
+            .onboarding
             .follow((tenant, id), offered.operational_state)
             .await
     }
@@ -109,10 +109,10 @@ impl NfvoPackageSource {
 
 /// Deletes a package that the NFVO no longer has; if an instance uses it, disables it, so that no new instances are
 /// created.
-async fn remove_or_disable(app: &AppState, record: &PackageRecord) -> HandlerResult<()> {
+async fn remove_or_disable(onboarding: &Onboarding, record: &PackageRecord) -> HandlerResult<()> {
     let (tenant, id) = (record.tenant.as_str(), record.info.id.as_str());
     let deleted = match record.info.usage_state {
-        PackageUsageState::NotInUse => app.onboarding.remove(tenant, id).await,
+        PackageUsageState::NotInUse => onboarding.remove(tenant, id).await,
         PackageUsageState::InUse => Err(Problem::not_found("")),
     };
     match deleted {
@@ -122,7 +122,7 @@ async fn remove_or_disable(app: &AppState, record: &PackageRecord) -> HandlerRes
         }
         // It is in use, possibly since just now.
         Err(_) => {
-            app.onboarding
+            onboarding
                 .follow((tenant, id), PackageOperationalState::Disabled)
                 .await
         }

@@ -11,7 +11,6 @@
 
 use super::{NfvoPackageSource, USER, refused};
 use crate::problem::HandlerResult;
-use crate::state::App;
 use axum::http::{HeaderMap, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,13 +24,13 @@ const MAX_DOUBLINGS: u32 = 6;
 
 impl NfvoPackageSource {
     /// Keeps the subscription and the packages in sync with the NFVO until it is dropped.
-    pub async fn follow(&self, app: &App) {
+    pub async fn follow(&self) {
         if !self.subscribe {
             return std::future::pending().await;
         }
         let (mut subscription, mut failures) = (None, 0);
         loop {
-            let delay = match self.follow_once(app, &mut subscription).await {
+            let delay = match self.follow_once(&mut subscription).await {
                 Ok(()) => {
                     failures = 0;
                     self.poll_interval
@@ -48,7 +47,7 @@ impl NfvoPackageSource {
         }
     }
 
-    async fn follow_once(&self, app: &App, subscription: &mut Option<String>) -> HandlerResult<()> {
+    async fn follow_once(&self, subscription: &mut Option<String>) -> HandlerResult<()> {
         if let Some(id) = subscription.as_deref()
             && !self
                 .nfvo
@@ -78,7 +77,7 @@ impl NfvoPackageSource {
             tracing::info!(id, "subscribed to the packages of the NFVO");
             *subscription = Some(id);
         }
-        self.sync(app, |_| true).await
+        self.sync(|_| true).await
     }
 
     /// Whether a request has the credentials from the subscription.

@@ -8,10 +8,11 @@
 
 use super::{Onboarding, QuotaReservation, Received, UploadGuard, not_onboarded, remove};
 use crate::problem::{HandlerResult, Problem};
-use crate::state::App;
+use crate::supervisor::Supervisor;
 use axum::http::StatusCode;
 use serde::Deserialize as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vnfm_core::Refusal;
 use vnfm_core::ports::{PackageRecord, SecretJson};
@@ -21,14 +22,13 @@ use vnfm_types::{
 };
 
 /// Fetches in the background; a panic ends the process, as for every part of the server.
-pub fn resume(app: App, fetch: Fetch) {
-    let supervisor = app.instrumentation.supervisor.clone();
-    let fetching = async move { app.onboarding.fetch_from_uri(fetch).await };
+pub(crate) fn resume(onboarding: Arc<Onboarding>, supervisor: &Supervisor, fetch: Fetch) {
+    let fetching = async move { onboarding.fetch_from_uri(fetch).await };
     supervisor.spawn("fetch of a package", fetching);
 }
 
 /// A fetch that has been accepted.
-pub struct Fetch {
+pub(crate) struct Fetch {
     record: PackageRecord,
     from: Origin,
     /// Size limit in bytes.
@@ -42,7 +42,7 @@ impl Onboarding {
     /// # Errors
     ///
     /// 400 for inconsistent credentials; 404; 409 if there is content already; 422 for an address that is not allowed.
-    pub async fn from_uri(
+    pub(crate) async fn begin_from_uri(
         &self,
         (tenant, id): (&str, &str),
         request: UploadVnfPackageFromUriRequest,
@@ -67,7 +67,10 @@ impl Onboarding {
     /// # Errors
     ///
     /// 503 if the database does not respond.
-    pub async fn unfinished(&self, records: Vec<PackageRecord>) -> HandlerResult<Vec<Fetch>> {
+    pub(crate) async fn unfinished(
+        &self,
+        records: Vec<PackageRecord>,
+    ) -> HandlerResult<Vec<Fetch>> {
         let mut all = Vec::new();
         for mut record in records {
             let (tenant, id) = (record.tenant.clone(), record.info.id.clone());
@@ -78,7 +81,7 @@ impl Onboarding {
                 Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, what))
             } else {
                 match UploadVnfPackageFromUriRequest::deserialize(&*record.fetching) {
-                    Ok(request) => self.from_uri((&tenant, &id), request, None).await,
+                    Ok(request) => self.begin_from_uri((&tenant, &id), request, None).await,
                     Err(error) => Err(Problem::bug(&error)),
                 }
             };
@@ -114,7 +117,7 @@ impl Onboarding {
     }
 
     /// Fetches and checks the content; the record has the outcome.
-    pub async fn fetch_from_uri(&self, fetch: Fetch) {
+    pub(crate) async fn fetch_from_uri(&self, fetch: Fetch) {
         let Fetch {
             mut record,
             from,

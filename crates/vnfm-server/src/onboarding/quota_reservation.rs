@@ -131,7 +131,7 @@ impl Onboarding {
     /// # Errors
     ///
     /// 503 where the database does not answer.
-    pub async fn measure(&self, packages: Vec<(String, String)>) -> HandlerResult<()> {
+    pub(crate) async fn measure(&self, packages: Vec<(String, String)>) -> HandlerResult<()> {
         for (tenant, id) in packages {
             let bytes = self.size(&id).await;
             self.store

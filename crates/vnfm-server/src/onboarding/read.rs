@@ -22,7 +22,7 @@ const BYTES: &str = "application/octet-stream";
 
 /// The media types that a client accepts.
 #[derive(Debug, Clone, Copy)]
-pub struct Accepts {
+pub(crate) struct Accepts {
     /// `application/zip`.
     pub zip: bool,
     /// `text/plain`.
@@ -35,7 +35,7 @@ impl Onboarding {
     /// # Errors
     ///
     /// 404; 409 if the package is not onboarded.
-    pub async fn archive(&self, tenant: &str, id: &str) -> HandlerResult<Content> {
+    pub(crate) async fn archive(&self, tenant: &str, id: &str) -> HandlerResult<Content> {
         let record = self.onboarded(tenant, id).await?;
         let path = self.packages.path(id);
         let path = path.map_err(|error| Problem::from(Refusal::unprocessable(error)))?;
@@ -65,7 +65,7 @@ impl Onboarding {
     /// # Errors
     ///
     /// 404; 406 if the client does not accept the media type; 409 if the package is not onboarded.
-    pub async fn vnfd(
+    pub(crate) async fn vnfd(
         &self,
         (tenant, id): (&str, &str),
         signatures: bool,
@@ -96,7 +96,7 @@ impl Onboarding {
     /// # Errors
     ///
     /// 404, also if the package has no manifest; 406; 409 if the package is not onboarded.
-    pub async fn manifest(
+    pub(crate) async fn manifest(
         &self,
         (tenant, id): (&str, &str),
         signatures: bool,
@@ -127,7 +127,7 @@ impl Onboarding {
     /// # Errors
     ///
     /// 404; 406; 409 if the package is not onboarded.
-    pub async fn artifact(
+    pub(crate) async fn artifact(
         &self,
         (tenant, id): (&str, &str),
         path: &str,
@@ -161,7 +161,7 @@ impl Onboarding {
     /// # Errors
     ///
     /// 404; 409 if the package is not onboarded.
-    pub async fn artifacts(
+    pub(crate) async fn artifacts(
         &self,
         (tenant, id): (&str, &str),
         selection: Selection,

@@ -14,7 +14,7 @@ impl Onboarding {
     ///
     /// 422 without changes; 404; 409 if the package is not ONBOARDED or already in that state; 412 if it is not as
     /// expected.
-    pub async fn modify(
+    pub(crate) async fn modify(
         &self,
         (tenant, id): (&str, &str),
         patch: VnfPkgInfoModifications,

@@ -9,7 +9,7 @@ use axum::http::Uri;
 use serde_json::{Value, json};
 
 /// An interface of the standard.
-pub struct Api {
+pub(crate) struct Api {
     /// The prefix of its paths.
     prefix: &'static str,
     /// Supported versions, oldest first.
@@ -19,13 +19,13 @@ pub struct Api {
 }
 
 /// VNF LCM, SOL003 V3.3.1 to V3.7.1.
-pub static LCM: Api = Api {
+pub(crate) static LCM: Api = Api {
     prefix: "/vnflcm/v2",
     versions: &["2.0.0", "2.3.0"],
     assumed: None,
 };
 /// VNF LCM, SOL003 V2.6.1. Clients of Tacker's first interface send no version.
-pub static LCM_V1: Api = Api {
+pub(crate) static LCM_V1: Api = Api {
     prefix: "/vnflcm/v1",
     versions: &["1.3.0"],
     assumed: Some("1.3.0"),
@@ -37,7 +37,7 @@ static ALL_LCM: Api = Api {
     assumed: None,
 };
 /// VNF package management as in SOL005; 2.4.0 is the version in SOL003 and SOL005 V3.7.1.
-pub static PACKAGES: Api = Api {
+pub(crate) static PACKAGES: Api = Api {
     prefix: "/vnfpkgm/v2",
     versions: &["2.0.0", "2.3.0", "2.4.0"],
     assumed: None,
@@ -51,7 +51,7 @@ static ALL_PACKAGES: Api = Api {
 };
 
 /// The interface of a path, and whether the path is its `api_versions`; `None` for our own API.
-pub fn api_of(path: &str) -> Option<(&'static Api, bool)> {
+pub(crate) fn api_of(path: &str) -> Option<(&'static Api, bool)> {
     let below = |api: &Api| {
         let rest = path.strip_prefix(api.prefix)?;
         (rest.is_empty() || rest.starts_with('/')).then_some(rest == "/api_versions")
@@ -70,7 +70,7 @@ pub fn api_of(path: &str) -> Option<(&'static Api, bool)> {
 /// # Errors
 ///
 /// 404 if the path belongs to no interface.
-pub async fn show(root: Root, uri: Uri) -> HandlerResult<Json<Value>> {
+pub(crate) async fn show(root: Root, uri: Uri) -> HandlerResult<Json<Value>> {
     let Some((api, _)) = api_of(uri.path()) else {
         return Err(Problem::not_found(format!(
             "no interface at `{}`",

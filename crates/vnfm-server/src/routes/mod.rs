@@ -1,7 +1,7 @@
 //! The routes: one file per resource, and [`table`] with all of them. This file makes the router of the table and adds
 //! the middleware.
 
-pub mod api_versions;
+pub(crate) mod api_versions;
 mod events;
 mod hostkeys;
 mod list;
@@ -11,9 +11,10 @@ mod operator_acts;
 mod orphans;
 mod own_op_occs;
 mod plugins;
+mod probes;
 mod secrets;
 mod subscriptions;
-pub mod table;
+pub(crate) mod table;
 mod vims;
 mod vnf_instances;
 mod vnf_lcm_op_occs;
@@ -74,7 +75,7 @@ const PROBES: &[&str] = &["/healthz", "/readyz"];
 const METRICS: &str = "/metrics";
 
 /// Only health and metrics, for a separate address; metrics need a login if `guarded`.
-pub fn monitoring(app: App, guarded: bool) -> Router {
+pub(crate) fn monitoring(app: App, guarded: bool) -> Router {
     let rows = table::all(app.engine.operations());
     let paths = Arc::new(Paths::new(rows.iter().map(|row| &row.route)));
     let mut metrics = serve(&rows, |route| route.path == METRICS);

@@ -35,7 +35,7 @@ pub(super) async fn take(
             detail,
         ));
     }
-    supply.handle(&app, notification);
+    supply.handle(notification);
     Ok(StatusCode::NO_CONTENT)
 }
 

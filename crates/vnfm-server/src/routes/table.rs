@@ -5,14 +5,14 @@
 use super::{OPENAPI, OPENAPI_V1, yaml};
 use super::{
     api_versions, events, hostkeys, list, maintenance, nfvo_notifications, operator_acts, orphans,
-    own_op_occs, plugins, secrets, subscriptions, vims, vnf_instances, vnf_lcm_op_occs,
+    own_op_occs, plugins, probes, secrets, subscriptions, vims, vnf_instances, vnf_lcm_op_occs,
     vnf_packages,
 };
 use crate::access::Role;
 use crate::access::roles::RequiredRole;
+use crate::page;
 use crate::route::{Effect, Media, Route, Subject};
 use crate::state::App;
-use crate::{metrics, page, probes};
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use std::borrow::Cow;
@@ -126,7 +126,7 @@ const ROUTES: &[Row] = routes! {
     GET    "/healthz"                                               OPEN     Shared       Nothing       Reads probes::health, Other;
     GET    "/readyz"                                                OPEN     Shared       Nothing       Reads probes::ready, Other;
     // Metrics cover all tenants and contain VIM ids.
-    GET    "/metrics"                                               OPERATOR Shared       Nothing       Reads metrics::show, Other;
+    GET    "/metrics"                                               OPERATOR Shared       Nothing       Reads probes::metrics, Other;
     GET    "/openapi.yaml"                                          READ     Shared       Nothing       Reads async || yaml(OPENAPI), Other;
     GET    "/openapi-v1.yaml"                                       READ     Shared       Nothing       Reads async || yaml(OPENAPI_V1), Other;
     GET    "/"                                                      READ     Shared       Nothing       Reads page::show, Other;

@@ -32,7 +32,7 @@ pub(super) async fn create(
         .as_ref()
         .filter(|_| only.vendors.is_empty())
     {
-        supply.provide(&app, &tenant, &request.vnfd_id).await?;
+        supply.provide(&tenant, &request.vnfd_id).await?;
     }
     let record = app.engine.create_in_scope(&tenant, &only, request).await?;
     let location = root.instance(&record.vnf.id);

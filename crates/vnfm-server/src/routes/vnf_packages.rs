@@ -125,12 +125,14 @@ pub(super) async fn upload_from_uri(
     Path(id): Path<String>,
     Json(request): Json<UploadVnfPackageFromUriRequest>,
 ) -> HandlerResult<StatusCode> {
-    let left = app.access.bytes_left(app.engine.store(), &tenant).await?;
+    let quotas = app.access.quota_table();
+    let left = quotas.bytes_left(app.engine.store(), &tenant).await?;
     let fetch = app
         .onboarding
-        .from_uri((&tenant, &id), request, left)
+        .begin_from_uri((&tenant, &id), request, left)
         .await?;
-    onboarding::resume(app, fetch);
+    let supervisor = &app.instrumentation.supervisor;
+    onboarding::resume(app.onboarding.clone(), supervisor, fetch);
     Ok(StatusCode::ACCEPTED)
 }
 

@@ -21,19 +21,11 @@ use vnfm_core::ports::{Clock, StoreError};
 use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks, Tls};
-use vnfm_server::access::Access;
-use vnfm_server::access::attempts::Allowance;
-use vnfm_server::drive::{self, DriveQueue};
-use vnfm_server::externals::Externals;
-use vnfm_server::nfvo::Nfvo;
-use vnfm_server::nfvo_packages::NfvoPackageSource;
-use vnfm_server::notification_metrics::MeasuredSubscribers;
-use vnfm_server::onboarding::Onboarding;
-use vnfm_server::problem;
-use vnfm_server::route::Route;
-use vnfm_server::routes::{self, table};
-use vnfm_server::signatures::{Packages, Signatures};
-use vnfm_server::state::{App, AppState, Instrumentation, Rotate};
+use vnfm_server::reference::{self, Route};
+use vnfm_server::{
+    Access, Allowance, App, AppState, Externals, MeasuredSubscribers, Metrics, Nfvo,
+    NfvoConnection, Onboarding, Packages, Rotate, Signatures, drive, router,
+};
 use vnfm_store::{PackageDir, SqliteStore};
 use vnfm_types::Secret;
 
@@ -134,10 +126,9 @@ impl Setup {
         Onboarding::new(store, packages, mgmt, (signatures, externals), self.largest)
     }
 
-    fn supply(&self, url: &str, clock: &Arc<dyn Clock>) -> Option<Arc<NfvoPackageSource>> {
+    fn connection(&self, url: &str, clock: &Arc<dyn Clock>) -> Option<Arc<NfvoConnection>> {
         let nfvo: Nfvo = serde_yaml::from_str(self.nfvo.as_ref()?).unwrap();
-        let connection = Arc::new(nfvo.connect(url, clock.clone()).unwrap());
-        connection.supply().map(Arc::new)
+        Some(Arc::new(nfvo.connect(url, clock.clone()).unwrap()))
     }
 }
 
@@ -201,11 +192,10 @@ impl Rotate for NoRotation {
 
 /// Serves the application at `listener`, and subscribes at the NFVO if one is configured.
 fn served(app: &App, listener: tokio::net::TcpListener) -> JoinSet<()> {
-    let service = routes::router(app.clone()).into_make_service_with_connect_info::<SocketAddr>();
+    let service = router(app.clone()).into_make_service_with_connect_info::<SocketAddr>();
     let mut tasks = JoinSet::new();
-    if let Some(supply) = app.nfvo_packages.clone() {
-        let app = app.clone();
-        tasks.spawn(async move { supply.follow(&app).await });
+    if let Some(source) = app.nfvo_packages() {
+        tasks.spawn(async move { source.follow().await });
     }
     tasks.spawn(async move { axum::serve(listener, service).await.unwrap() });
     tasks
@@ -224,7 +214,7 @@ impl Bench {
         let world = World::new();
         let mgmt = Arc::new(Only(Mgmt::declaring(setup.hooks, setup.as_seed)));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let operating = Instrumentation::new().unwrap();
+        let metrics = Arc::new(Metrics::new().unwrap());
         let parts = EngineParts {
             store: store.clone(),
             packages: packages.clone(),
@@ -237,32 +227,31 @@ impl Bench {
             limits: Limits::default(),
             operations: setup.operations,
         };
-        let engine = Engine::new(parts).observed_by(operating.metrics.clone());
-        let wake = DriveQueue::default();
-        let notifier = notifier(store.clone(), clock.clone(), &setup.tls, &operating);
+        let engine = Engine::new(parts).observed_by(metrics.clone());
+        let notifier = notifier(store.clone(), clock.clone(), &setup.tls, &metrics);
         let access = setup.access(&clock);
         store.set_quotas(access.quotas());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let app = Arc::new(AppState {
-            engine: engine.clone(),
-            onboarding: setup.onboarding(store, packages.clone(), mgmt, &clock),
-            wake: wake.clone(),
-            subscribers: notifier.subscribers.clone(),
-            page_size: setup.page.into(),
-            public_url: setup.public_url.clone(),
-            nfvo: None,
-            nfvo_packages: setup.supply(&url, &clock),
-            tls: false,
-            access,
-            plugins: None,
-            rotation: Arc::new(NoRotation),
-            maintenance: None,
-            instrumentation: operating,
-        });
+        let onboarding = setup.onboarding(store, packages.clone(), mgmt, &clock);
+        let state = AppState::embedded(engine.clone(), onboarding, notifier.subscribers.clone());
+        let mut state = state
+            .unwrap()
+            .with_access(access)
+            .with_page_size(setup.page)
+            .with_rotation(Arc::new(NoRotation))
+            .with_metrics(metrics);
+        if let Some(url) = &setup.public_url {
+            state = state.with_public_url(url);
+        }
+        if let Some(nfvo) = setup.connection(&url, &clock) {
+            state = state.with_packages_of(&nfvo);
+        }
+        let app = Arc::new(state);
         let mut tasks = served(&app, listener);
         tasks.spawn(async move { notifier.run().await });
-        tasks.spawn(drive::run(engine, clock, wake, std::future::pending()));
+        let accepted = app.drive_queue();
+        tasks.spawn(drive(engine, clock, accepted, std::future::pending()));
         Self {
             url,
             world,
@@ -397,7 +386,7 @@ impl Bench {
 
 /// Every route of the product.
 pub(crate) fn routes() -> Vec<Route> {
-    table::documented(OPERATIONS)
+    reference::routes(OPERATIONS)
 }
 
 /// Every path of the product with its methods, in lower case.
@@ -434,7 +423,7 @@ fn check(path: &str, response: &Response) {
         );
         assert_eq!(response.body["status"], response.status, "{response:?}");
         let code = response.body["code"].as_str().unwrap();
-        let ours = problem::CODES.iter().any(|(name, ..)| *name == code);
+        let ours = reference::CODES.iter().any(|(name, ..)| *name == code);
         let drivers = vnfm_kubernetes::errors::CODES.to_vec();
         let engines = [vnfm_core::codes(), vnfm_nfvo::codes(), drivers].concat();
         let engines = engines.iter().any(|one| one.name == code);
@@ -483,7 +472,7 @@ fn notifier(
     store: Arc<SqliteStore>,
     clock: Arc<dyn Clock>,
     tls: &Tls,
-    operating: &Instrumentation,
+    metrics: &Arc<Metrics>,
 ) -> Notifier {
     let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
     let callbacks = Callbacks::new(networks, Duration::from_mins(1), tls, clock.clone()).unwrap();
@@ -493,7 +482,7 @@ fn notifier(
         subscribers: Arc::new(MeasuredSubscribers {
             inner: Arc::new(callbacks),
             clock,
-            metrics: operating.metrics.clone(),
+            metrics: metrics.clone(),
         }),
         patience: DeliveryTimeouts::default(),
     }

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use vnfm_server::routes::OPENAPI;
+use vnfm_server::reference::OPENAPI;
 
 const METHODS: &[&str] = &["get", "post", "put", "patch", "delete"];
 /// The official document, and the prefix of its paths in ours.

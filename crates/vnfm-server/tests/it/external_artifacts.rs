@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 use vnfm_core::ports::Packages as _;
 use vnfm_descriptor::{Limits, Package};
-use vnfm_server::signatures::Packages;
+use vnfm_server::Packages;
 
 const IMAGE: &[u8] = b"not quite a disk";
 

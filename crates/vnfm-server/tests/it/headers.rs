@@ -11,7 +11,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
-use vnfm_server::routes::OPENAPI;
+use vnfm_server::reference::OPENAPI;
 
 const DOCUMENTS: [(&str, &str); 2] = [
     ("/vnflcm/v2", "openapi-bundled/vnflcm-v3.7.1.patched.json"),

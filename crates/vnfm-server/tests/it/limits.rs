@@ -169,7 +169,7 @@ async fn concurrent_uploads_do_not_exceed_the_quota() {
     assert!(refused >= 6, "{responses:?}");
     let used = bench
         .app
-        .engine
+        .engine()
         .store()
         .usage("acme")
         .await

@@ -26,7 +26,6 @@ mod limits;
 mod listener;
 mod lists;
 mod logins;
-mod man;
 mod manifest_values;
 mod model;
 mod modify;

@@ -79,7 +79,7 @@ async fn a_request_is_limited_in_resources_and_bytes() {
         .instantiate(&instance, &vim, json!({"replicas": 100_000_000}))
         .await;
     refused(many, "`limits.resources` is 10000");
-    let engine = &stage.bench.app.engine;
+    let engine = stage.bench.app.engine();
     let (before, mut limits) = (engine.limits(), engine.limits());
     limits.plan.bytes = 700;
     engine.set_limits(limits);

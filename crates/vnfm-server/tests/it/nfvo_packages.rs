@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use vnfm_descriptor::{Limits, Package};
+use vnfm_server::{Nfvo, NfvoPackageSource};
 use vnfm_sim::faults::{Fault, Rule};
 use vnfm_sim::nfvo::Policy;
 use vnfm_sim::{Options, World};
@@ -350,19 +351,15 @@ async fn a_subscription_lost_by_the_nfvo_is_recreated_and_missed_changes_are_fou
 async fn a_restarted_server_has_one_subscription_at_the_nfvo() {
     let first = Scene::new("").await;
     let before = first.subscribed().await;
-    let nfvo = vnfm_server::nfvo::Nfvo {
-        endpoint: first.world.nfvo().url().to_owned(),
-        packages: Some(vnfm_server::nfvo_packages::NfvoPackages::default()),
-        ..vnfm_server::nfvo::Nfvo::default()
-    };
+    let endpoint = first.world.nfvo().url();
+    let nfvo = format!("{{endpoint: '{endpoint}', packages: {{}}}}");
+    let nfvo: Nfvo = serde_yaml::from_str(&nfvo).unwrap();
     // A second process at the same address.
     let clock = Arc::new(vnfm::SystemClock);
-    let second = Arc::new(nfvo.connect(&first.bench.url, clock).unwrap())
-        .supply()
-        .unwrap();
-    let app = first.bench.app.clone();
+    let connection = Arc::new(nfvo.connect(&first.bench.url, clock).unwrap());
+    let second = NfvoPackageSource::new(&connection, first.bench.app.intake()).unwrap();
     let mut standing = tokio::task::JoinSet::new();
-    standing.spawn(async move { second.follow(&app).await });
+    standing.spawn(async move { second.follow().await });
     loop {
         let now = first.world.nfvo().report()["subscriptions"].clone();
         if now != before && now.as_array().is_some_and(|all| all.len() == 1) {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use vnfm_server::metrics::NAMES;
+use vnfm_server::reference::METRICS;
 
 async fn figures(bench: &Bench) -> Scrape {
     let response = bench.get("/metrics").await;
@@ -223,7 +223,7 @@ fn named(text: &str) -> BTreeSet<String> {
 fn alert_rules_dashboard_and_documentation_name_existing_metrics() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
-    let known: BTreeSet<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
+    let known: BTreeSet<String> = METRICS.iter().map(|name| (*name).to_owned()).collect();
     for path in [
         "packaging/prometheus/alerts.yaml",
         "packaging/grafana/vnfm.json",
@@ -250,6 +250,9 @@ async fn every_referenced_name_is_a_metric() {
     let text = bench.get("/metrics").await.text;
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     for name in types.filter_map(|line| line.split(' ').next()) {
-        assert!(NAMES.contains(&name), "`{name}` is not in `metrics::NAMES`");
+        assert!(
+            METRICS.contains(&name),
+            "`{name}` is not in `reference::METRICS`"
+        );
     }
 }

@@ -4,7 +4,7 @@ use crate::bench::{Bench, VIMS, paths};
 use reqwest::Method;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use vnfm_server::routes::OPENAPI;
+use vnfm_server::reference::OPENAPI;
 
 const METHODS: &[&str] = &["get", "post", "put", "patch", "delete"];
 

@@ -10,7 +10,7 @@ use crate::bench::Bench;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use vnfm_server::routes::{OPENAPI, OPENAPI_V1};
+use vnfm_server::reference::{OPENAPI, OPENAPI_V1};
 
 /// Tasks added after V2.6.1.
 const LATER: [&str; 3] = ["/change_vnfpkg", "/create_snapshot", "/revert_to_snapshot"];

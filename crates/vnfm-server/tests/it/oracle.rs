@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use vnfm_server::routes;
+use vnfm_server::reference;
 
 /// The schemas.
 const TYPES: &[&str] = &[
@@ -175,9 +175,9 @@ pub(crate) fn documented(method: &str, path: &str, response: &crate::bench::Resp
     static V1: OnceLock<Value> = OnceLock::new();
     let is_v1 = path.starts_with("/vnflcm/v1/");
     let (parsed, text) = if is_v1 {
-        (&V1, routes::OPENAPI_V1)
+        (&V1, reference::OPENAPI_V1)
     } else {
-        (&DOCUMENT, routes::OPENAPI)
+        (&DOCUMENT, reference::OPENAPI)
     };
     let document = parsed.get_or_init(|| serde_yaml::from_str(text).unwrap());
     // The table has the paths of version 2; those of version 1 are the same.

@@ -9,7 +9,7 @@ use crate::tenants::{
 use crate::world::REGISTERS;
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
-use vnfm_server::access::roles::RequiredRole;
+use vnfm_server::reference::RequiredRole;
 
 /// The only VIM in the scope of `narrow`.
 const OURS: &str = "11111111-1111-4111-8111-111111111111";

@@ -11,7 +11,7 @@ use std::io::Cursor;
 use std::path::PathBuf;
 use tempfile::TempDir;
 use vnfm_descriptor::{Limits, Package};
-use vnfm_server::signatures::{Packages, Policy, Signatures};
+use vnfm_server::{Packages, Policy, Signatures};
 use vnfm_signature::{Certificate, Key, Padding, Seal};
 
 /// A vendor with its own certificate authority.

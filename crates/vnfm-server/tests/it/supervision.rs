@@ -6,8 +6,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use std::io::Read as _;
 use std::net::{Shutdown, TcpStream};
 use std::process::Child;
-use vnfm_server::compose::Server;
-use vnfm_server::config::{Config, Flags};
+use vnfm_server::program::{Config, Flags, Server};
 
 async fn healthz(url: &str) -> u16 {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();

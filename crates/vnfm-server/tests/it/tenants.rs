@@ -7,8 +7,8 @@ use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Change, HostPin, PinnedHost};
-use vnfm_server::access::Role;
-use vnfm_server::access::roles::RequiredRole;
+use vnfm_server::Role;
+use vnfm_server::reference::RequiredRole;
 
 /// Users with [`crate::bench::PASSWORD`]: name, tenant, role.
 pub(crate) const USERS: &[(&str, &str, Role)] = &[
@@ -99,7 +99,7 @@ pub(crate) async fn pinned(bench: &Bench, tenant: &str, vim: &str) -> String {
     };
     bench
         .app
-        .engine
+        .engine()
         .store()
         .write(None, vec![change])
         .await

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use vnfm_server::signatures::Packages;
+use vnfm_server::Packages;
 
 /// A server of one file with scripted interruptions.
 pub(crate) struct Shelf {

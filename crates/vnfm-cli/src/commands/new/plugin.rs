@@ -3,9 +3,9 @@
 use super::{File, check_name, hooks, new_folder, package, write};
 use crate::args::{Kind, NewPlugin};
 use crate::client::{Failure, Outcome, local};
+use crate::input;
 use crate::output::Output;
 use serde_json::{Value, json};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const FILES: &[File] = &[
@@ -53,7 +53,7 @@ pub(in crate::commands) fn plugin(output: Output, wanted: &NewPlugin) -> Outcome
 /// Adds the hook's parameters to a request; the login has the placeholders of the samples.
 fn add_parameters(request: &Path) -> Outcome<()> {
     let failed = |error: String| local(format!("cannot change `{}`: {error}", request.display()));
-    let text = fs::read_to_string(request).map_err(|error| failed(error.to_string()))?;
+    let text = input::text(request).map_err(|error| failed(error.to_string()))?;
     let mut body: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
     body["additionalParams"] = json!({"sshCp": "port", "sshPort": 22, "username": "@SSH_USER@",
         "password": "@SSH_PASSWORD@", "text": "hello\n"});
@@ -64,7 +64,7 @@ fn add_parameters(request: &Path) -> Outcome<()> {
 /// The absolute path of the SDK, so that the crate builds from any folder.
 fn sdk(path: &Path) -> Outcome<PathBuf> {
     let manifest = path.join("Cargo.toml");
-    let is_sdk = std::fs::read_to_string(&manifest).is_ok_and(|text| {
+    let is_sdk = input::text(&manifest).is_ok_and(|text| {
         text.lines()
             .any(|line| line.trim() == "name = \"vnfm-plugin-sdk\"")
     });

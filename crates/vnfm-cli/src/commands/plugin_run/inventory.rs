@@ -16,6 +16,7 @@
 //! ```
 
 use crate::client::{Failure, Outcome, local};
+use crate::input;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -255,8 +256,7 @@ impl Machine {
 
 /// Reads a text file named on the command line.
 pub(super) fn text(path: &Path) -> Outcome<String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
+    input::text(path).map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
 }
 
 #[cfg(test)]

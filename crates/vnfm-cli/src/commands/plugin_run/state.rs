@@ -4,6 +4,7 @@
 //! state lasts for one run.
 
 use crate::client::{Outcome, local};
+use crate::input;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -55,7 +56,7 @@ impl RunState {
                 .mode(0o700)
                 .create(folder)
                 .map_err(|error| failed(error.to_string()))?;
-            match std::fs::read(folder.join(FILE)) {
+            match input::file(&folder.join(FILE)) {
                 Ok(bytes) => {
                     state = serde_json::from_slice(&bytes).map_err(|error| {
                         failed(format!("`{FILE}` is not a state of `plugin run`: {error}"))

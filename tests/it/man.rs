@@ -1,23 +1,35 @@
-//! The manual pages: one for each command, which mentions each of its options.
+//! The manual pages of both programs: one for each command, which mentions each of its options.
 
 use clap::{Command, CommandFactory as _};
 use std::path::Path;
 use vnfm_cli::args::Cli;
+use vnfm_server::program::Flags;
+use vnfm_tests::programs::program;
 
 #[test]
-fn every_command_has_a_manual_page_with_all_its_options() {
+fn every_command_of_vnfmctl_has_a_manual_page_with_all_its_options() {
+    let checked = check_pages("vnfmctl", Cli::command());
+    assert!(checked > 50, "only {checked} pages");
+}
+
+#[test]
+fn every_command_of_the_server_has_a_manual_page_with_all_its_options() {
+    let checked = check_pages("vnfm-server", Flags::command());
+    assert!(checked > 4, "only {checked} pages");
+}
+
+/// Lets a program write its pages, and checks them all; returns how many there are.
+fn check_pages(name: &str, command: Command) -> usize {
     let folder = tempfile::tempdir().unwrap();
-    let status = std::process::Command::new(env!("CARGO_BIN_EXE_vnfmctl"))
-        .arg("man")
-        .arg(folder.path())
-        .status();
+    let mut man = std::process::Command::new(program(name));
+    let status = man.arg("man").arg(folder.path()).status();
     assert!(status.unwrap().success());
-    let mut root = Cli::command().disable_help_subcommand(true);
+    let mut root = command.disable_help_subcommand(true);
     root.build();
-    let checked = check("vnfmctl", &root, folder.path());
+    let checked = check(name, &root, folder.path());
     let written = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(written, checked, "pages");
-    assert!(checked > 50, "only {checked} pages");
+    checked
 }
 
 /// Checks the page of a command and those of its subcommands; returns how many there are.

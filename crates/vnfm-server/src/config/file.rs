@@ -1,0 +1,149 @@
+//! The configuration file: its members in order. A section with a type elsewhere belongs to what it configures.
+
+use super::limits::Limits;
+use super::plugins::Plugins;
+use crate::access;
+use crate::logs::Log;
+use crate::maintenance::RetentionDays;
+use crate::nfvo::Nfvo;
+use crate::secrets::Secrets;
+use crate::signatures::Packages;
+use crate::tls::CertificatePair;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// The configuration file of `vnfm-server`. Every member is optional.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "snake_case")]
+#[schemars(title = "vnfm-server configuration")]
+pub(super) struct ConfigFile {
+    /// Address and port to listen on; an address other than loopback needs `tls`, and either `token_file` or a login
+    /// method under `access`. Default: `127.0.0.1:9890`.
+    #[schemars(extend("format" = "socket-address"))]
+    pub(super) listen: Option<SocketAddr>,
+    /// Data folder: database, packages, plugins and the key file. Default for root: `/var/lib/vnfm`.
+    pub(super) data: Option<PathBuf>,
+    /// Base URL of this server for clients, used in links; derived from each request if absent.
+    #[schemars(extend("format" = "http-url"))]
+    pub(super) public_url: Option<String>,
+    /// Networks of the proxies whose `Forwarded` and `X-Forwarded-*` headers are trusted for this server's public URL.
+    #[schemars(with = "Vec<Network>")]
+    pub(super) trusted_proxies: Vec<String>,
+    /// File with the bearer token that every request must carry.
+    #[schemars(extend("format" = "file"))]
+    pub(super) token_file: Option<PathBuf>,
+    /// The server's certificate.
+    pub(super) tls: Option<CertificatePair>,
+    /// Logging.
+    pub(super) log: Log,
+    /// A separate address for health and metrics, and tracing.
+    pub(super) monitoring: Monitoring,
+    /// Plugins.
+    pub(super) plugins: Plugins,
+    /// Time and size limits.
+    pub(super) limits: Limits,
+    /// How long finished operations, their logs and audit entries are retained.
+    pub(super) retention: RetentionDays,
+    /// Delivery of notifications to subscribers.
+    pub(super) notifications: Notifications,
+    /// Addresses at which VIMs are allowed.
+    pub(super) vims: Vims,
+    /// Addresses that hooks may reach.
+    pub(super) hooks: Hooks,
+    /// Requirements on packages at onboarding.
+    pub(super) packages: Packages,
+    /// The NFVO that grants operations and may supply packages; without it, a local policy grants.
+    pub(super) nfvo: Option<Nfvo>,
+    /// Logins, roles and quotas; without it, the token is the only login, and on loopback none is needed.
+    pub(super) access: Option<access::Settings>,
+    /// Location of the key that encrypts secrets.
+    pub(super) secrets: Secrets,
+}
+
+/// A separate address for health and metrics, and the trace collector.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Monitoring {
+    /// Address and port that serve only `/healthz`, `/readyz` and `/metrics`: without a login on loopback, otherwise over
+    /// TLS and with a login. The main address serves them as well.
+    #[schemars(extend("format" = "socket-address"))]
+    pub listen: Option<SocketAddr>,
+    /// URL of an OpenTelemetry collector that accepts OTLP over HTTP, such as `http://127.0.0.1:4318`; it receives a span
+    /// for each request, operation, step and call. No traces if absent.
+    #[schemars(extend("format" = "http-url"))]
+    pub traces: Option<String>,
+}
+
+/// Delivery of notifications to subscribers.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Notifications {
+    /// Networks allowed for callbacks and token endpoints of subscribers, such as `10.0.0.0/8`. The entry `default` stands
+    /// for what an empty list allows: every address except this machine's own, link-local ones and metadata services.
+    #[schemars(with = "Vec<Destination>")]
+    pub networks: Vec<String>,
+    /// Timeout in seconds for a subscriber's response. Default: 10.
+    pub answer_seconds: Option<u64>,
+    /// Hours after which an undelivered notification is dropped. Default: 24.
+    pub give_up_hours: Option<u64>,
+    /// Minutes after which a notification that the subscriber rejects (4xx except 408, 425, 429) is dropped. Default: 10.
+    pub refused_minutes: Option<u64>,
+    /// Client certificate for subscribers that require one (`TLS_CERT`).
+    pub certificate: Option<CertificatePair>,
+    /// PEM file of the CAs for subscribers' certificates; the system's CAs if absent.
+    #[schemars(extend("format" = "file"))]
+    pub authorities_file: Option<PathBuf>,
+}
+
+/// Addresses at which VIMs are allowed.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Vims {
+    /// Networks allowed for VIMs, the services in their catalogs and their proxies, such as `10.0.0.0/8`. The entry `default`
+    /// stands for what an empty list allows: every address except this machine's own, link-local ones and metadata services.
+    /// With an empty list, a server on loopback without a login may reach every address.
+    #[schemars(with = "Vec<Destination>")]
+    pub networks: Vec<String>,
+}
+
+/// Addresses that hooks may reach.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Hooks {
+    /// Networks that hooks may reach over SSH and HTTP, jump hosts included; same syntax and default as `vims.networks`.
+    #[schemars(with = "Vec<Destination>")]
+    pub networks: Vec<String>,
+}
+
+/// Schema type: a network.
+struct Network;
+
+impl JsonSchema for Network {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Network".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "network"})
+    }
+}
+
+/// Schema type: a network that may be called, or the word `default`.
+struct Destination;
+
+impl JsonSchema for Destination {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Destination".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "destination"})
+    }
+}
