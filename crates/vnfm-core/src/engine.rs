@@ -19,9 +19,9 @@ use vnfm_types::{LcmOperationType, LogLine, Progress};
 
 /// The ports and limits of an engine.
 pub struct EngineParts {
-    /// Records, journal and outbox.
+    /// Stores records, journal and outbox.
     pub store: Arc<dyn Store>,
-    /// Onboarded VNF packages.
+    /// Reads onboarded VNF packages.
     pub packages: Arc<dyn Packages>,
     /// VIM drivers by the vimTypes they serve.
     pub drivers: Drivers,
@@ -35,7 +35,7 @@ pub struct EngineParts {
     pub schemas: Arc<dyn Schemas>,
     /// Source of time; simulated in tests.
     pub clock: Arc<dyn Clock>,
-    /// Initial limits; see [`Engine::set_limits`].
+    /// The limits at first; [`Engine::set_limits`] changes them.
     pub limits: Limits,
     /// The operations that it can begin and drive; each type at most once. Default: [`lcm::OPERATIONS`].
     pub operations: &'static [&'static Operation],
@@ -60,7 +60,7 @@ impl EngineParts {
     }
 }
 
-/// Timeouts and concurrency limits.
+/// Timeouts of steps and calls, and concurrency limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Timeout of a step that works on a VIM. Default 30 minutes.
@@ -141,8 +141,8 @@ impl Engine {
         self
     }
 
-    /// For a client of this VNF LCM version: operations begun here link to resources of that version in their grant
-    /// request.
+    /// For a client of this VNF LCM version: operations begun here link to resources of that
+    /// version in their grant request.
     #[must_use]
     pub fn with_api_version(&self, edition: ApiVersion) -> Self {
         Self {
@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// The current limits.
+    /// The limits that apply now.
     pub fn limits(&self) -> Limits {
         self.limits
             .read()
@@ -260,8 +260,8 @@ impl Engine {
         self.orderly_exits(None).await;
     }
 
-    /// Records that this process leaves an operation, or all of them, in order. If that fails, a step may needlessly run
-    /// exclusively once.
+    /// Records that this process leaves an operation, or all of them, in order. If that fails, a step
+    /// may needlessly run exclusively once.
     pub(crate) async fn orderly_exits(&self, op_id: Option<String>) {
         let change = Change::RecordOrderlyExit {
             process: self.owner.to_string(),
@@ -281,13 +281,13 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the tenant has no such operation.
     pub async fn progress(&self, tenant: &str, op_id: &str) -> Result<Progress, StoreError> {
         lcm::explain::progress(self, tenant, op_id).await
     }
 
-    /// Completes when [`Engine::progress`] changes, as far as this process knows; after a second if another process drives
-    /// the operation.
+    /// Completes when [`Engine::progress`] changes, as far as this process knows; after a second if
+    /// another process drives the operation.
     pub async fn changed(&self, op_id: &str) {
         let clock = self.parts.clock.clone();
         let tick = clock.sleep(Duration::from_secs(1));
@@ -302,7 +302,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the tenant has no such operation.
     pub async fn log(
         &self,
         tenant: &str,

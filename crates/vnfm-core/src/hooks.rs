@@ -28,7 +28,7 @@ use vnfm_types::KeyValuePairs;
 pub(crate) struct ParameterCheck<'a> {
     /// The package that names the hooks.
     pub(crate) package: &'a Package,
-    /// `flavourId` of the instance.
+    /// Flavour of the instance: `flavourId` of the request.
     pub(crate) flavour: &'a str,
     /// The operation that is requested.
     pub(crate) operation: &'static Operation,
@@ -134,8 +134,8 @@ fn check_schema(
     ))
 }
 
-/// The driver that serves `hook` in new operations. For a deployed instance: the version that instantiated it, as long as
-/// it is installed.
+/// The driver that serves `hook` in new operations. For a deployed instance: the version that instantiated it, as
+/// long as it is installed.
 ///
 /// # Errors
 ///

@@ -16,13 +16,13 @@ use vnfm_types::{
 /// The resources that an operation adds, removes and updates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GrantNeeds {
-    /// Resources to be created.
+    /// Resources that the operation would create.
     pub add_resources: Vec<ResourceDefinition>,
-    /// Resources to be deleted.
+    /// Resources that the operation would delete.
     pub remove_resources: Vec<ResourceDefinition>,
     /// Resources that stay, but change.
     pub update_resources: Vec<ResourceDefinition>,
-    /// Placement rules for them.
+    /// Placement rules for the resources to be created.
     pub placement_constraints: Vec<PlacementConstraint>,
     /// The instantiation level, if the operation sets one.
     pub instantiation_level_id: Option<String>,
@@ -203,7 +203,7 @@ pub(super) fn storage(
     )
 }
 
-/// An existing VNFC.
+/// Defines an existing VNFC, for removal or change.
 pub(super) fn compute(vnfc: &VnfcResourceInfo) -> ResourceDefinition {
     existing(
         format!("compute/{}", vnfc.id),

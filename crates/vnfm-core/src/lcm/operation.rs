@@ -37,7 +37,7 @@ pub struct Operation {
     pub interface_operation: &'static str,
     /// Data type of the request.
     pub body: Body,
-    /// When it may begin.
+    /// The state of the instance in which it may begin.
     pub requires: Requires,
     /// Whether it takes one of the slots at its VIM while it is driven.
     pub uses_vim: bool,
@@ -60,11 +60,11 @@ pub struct Operation {
 /// The state of the instance in which an operation may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requires {
-    /// `NOT_INSTANTIATED`.
+    /// The instance is `NOT_INSTANTIATED`: it has no resources.
     NotInstantiated,
-    /// `INSTANTIATED`.
+    /// The instance is `INSTANTIATED`: it has resources.
     Instantiated,
-    /// No state in particular.
+    /// The instance may be in either state.
     Nothing,
 }
 
@@ -195,7 +195,7 @@ pub type Expected<'a> = &'a (dyn Fn(&InstanceRecord) -> bool + Sync);
 
 /// A request to begin an operation; see [`Engine::begin`].
 pub struct Begin<'a> {
-    /// One of [`Engine::operations`].
+    /// What to begin: one of [`Engine::operations`].
     pub operation: &'static Operation,
     /// The request, as [`Operation::body`] defines it.
     pub body: Value,
@@ -226,13 +226,13 @@ pub struct Completion {
     pub resource_changes: Option<ResourceChanges>,
     /// Attributes that a modification changed, for the occurrence.
     pub changed_info: Option<VnfInfoModifications>,
-    /// Other rows to write.
+    /// Other rows to write in that transaction.
     pub changes: Vec<Change>,
 }
 
 impl Operation {
-    /// Refuses an instance in a state in which the operation cannot begin. A busy instance is refused later, when the
-    /// operation is written.
+    /// Refuses an instance in a state in which the operation cannot begin. A busy instance is refused later,
+    /// when the operation is written.
     ///
     /// # Errors
     ///

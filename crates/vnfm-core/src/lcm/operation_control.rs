@@ -170,7 +170,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::fail`].
+    /// Those of [`Engine::fail`]: the operation is not in FAILED_TEMP.
     pub async fn fail_by(&self, tenant: &str, op_id: &str, act: Override) -> Result<(), Refusal> {
         let audit = act.audit(self, tenant, "op fail", (op_id, None));
         self.leave_failed_temp(tenant, op_id, Failed, Some(audit))
@@ -189,7 +189,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::cancel`].
+    /// Those of [`Engine::cancel`]: its state does not allow it.
     pub async fn cancel_by(
         &self,
         tenant: &str,

@@ -4,7 +4,7 @@ use super::Op;
 use crate::ports::{ErrorKind, PortError};
 use vnfm_types::ProblemDetails;
 
-/// The ProblemDetails for `VnfLcmOpOcc.error`.
+/// The ProblemDetails of a failed step, for `VnfLcmOpOcc.error`.
 pub(super) fn problem(op: &Op, step: &str, error: &PortError) -> ProblemDetails {
     let status = match error.kind() {
         ErrorKind::Unavailable => 503,

@@ -222,8 +222,8 @@ async fn release_step(op: &Op, step: &Step) -> Result<(), StoreError> {
         .await
 }
 
-/// Records what exists of a step that failed, so that the occurrence shows it. If the VIM does not respond, the record
-/// stays as it was.
+/// Records what exists of a step that failed, so that the occurrence shows it. If the VIM does not respond, the
+/// record stays as it was.
 async fn observe_failed(op: &mut Op, step: &Step) -> Result<(), StoreError> {
     let (Some(observe), Some(row)) = (step.observe(), op.rows.get(step.name)) else {
         return Ok(());
@@ -383,7 +383,7 @@ pub(crate) fn without_access_info(
     redacted.collect()
 }
 
-/// Cancelled by a caller.
+/// A caller has cancelled the operation.
 pub const CANCELLED: Code = Code {
     name: "op.cancelled",
     kind: ErrorKind::Refused,
