@@ -21,7 +21,7 @@ use vnfm_types::{LcmOperationType, LogLine, Progress};
 pub struct EngineParts {
     /// Stores records, journal and outbox.
     pub store: Arc<dyn Store>,
-    /// Reads onboarded VNF packages.
+    /// Reads the VNF packages that were onboarded.
     pub packages: Arc<dyn Packages>,
     /// VIM drivers by the vimTypes they serve.
     pub drivers: Drivers,

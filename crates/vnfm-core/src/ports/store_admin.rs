@@ -41,7 +41,7 @@ impl Default for Retention {
 /// The number of rows removed, or to be removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Number of operation occurrences.
+    /// Number of operation occurrences, all ended.
     pub op_occs: u64,
     /// Rows of journals and checkpoints.
     pub journal: u64,
