@@ -60,15 +60,15 @@ struct ConfigFile {
     /// File with the bearer token that every request must carry.
     #[schemars(extend("format" = "file"))]
     token_file: Option<PathBuf>,
-    /// The server's certificate.
+    /// The server's certificate and key; absent: plain HTTP.
     tls: Option<Tls>,
-    /// Logging.
+    /// What is logged, and in which format.
     log: Log,
     /// A separate address for health and metrics, and tracing.
     monitoring: Monitoring,
-    /// Plugins.
+    /// Which plugins run, and with what limits.
     plugins: Plugins,
-    /// Time and size limits.
+    /// Limits on time, size and concurrency.
     limits: Limits,
     /// How long finished operations, their logs and audit entries are retained.
     retention: Retention,
@@ -88,7 +88,7 @@ struct ConfigFile {
     secrets: Secrets,
 }
 
-/// Logging.
+/// What is logged, and in which format.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
@@ -117,7 +117,7 @@ pub struct Monitoring {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// Certificate chain, PEM.
+    /// File with the certificate chain, PEM.
     #[schemars(extend("format" = "file"))]
     pub cert: PathBuf,
     /// Private key of the certificate, PEM.
@@ -187,9 +187,9 @@ pub struct Hooks {
 /// The effective configuration: flags, environment, file and defaults combined.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Address to listen on.
+    /// Address and port to listen on.
     pub listen: SocketAddr,
-    /// Data folder.
+    /// Folder with database, packages, plugins and keys.
     pub data: PathBuf,
     /// Base URL of this server for clients; derived from each request if absent.
     pub public_url: Option<String>,
@@ -199,7 +199,7 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Plugins and how their hooks run.
     pub plugins: Plugins,
-    /// Time and size limits.
+    /// Limits on time, size and concurrency.
     pub limits: Limits,
     /// How long finished operations, their logs and audit entries are retained.
     pub retention: Retention,
@@ -217,7 +217,7 @@ pub struct Config {
     pub access: Option<access::Settings>,
     /// Location of the key that encrypts secrets.
     pub secrets: Secrets,
-    /// Logging.
+    /// What is logged, and in which format.
     pub log: Log,
     /// A separate address for health and metrics, and the trace collector.
     pub monitoring: Monitoring,
@@ -239,7 +239,7 @@ pub enum Purpose {
 /// Not registered for any other service.
 const DEFAULT_PORT: u16 = 9890;
 
-/// Default of [`Plugins::implementations`].
+/// Default of [`Plugins::implementations`], by `implementation` in the VNFD.
 const DEFAULT_IMPLEMENTATIONS: &[(&str, &str)] =
     &[("mgmt-drivers-kubernetes", "kubernetes-cluster")];
 

@@ -32,8 +32,8 @@ pub fn make_private(dir: &Path) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// If it cannot be created, or others can access it and this process cannot change that; the error has the command to
-/// run.
+/// If it cannot be created, or others can access it and this process cannot change that; the error
+/// has the command to run.
 pub fn claim(data: &Path) -> anyhow::Result<()> {
     make_private(data)?;
     let context = || format!("cannot access the data folder `{}`", data.display());
@@ -68,8 +68,8 @@ pub fn claim(data: &Path) -> anyhow::Result<()> {
     );
 }
 
-/// Gives what this process wrote into the data folder to the folder's owner: `restore` by root must leave files that the
-/// server's user can open.
+/// Gives what this process wrote into the data folder to the folder's owner: `restore` by root must leave files that
+/// the server's user can open.
 ///
 /// # Errors
 ///

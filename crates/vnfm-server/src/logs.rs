@@ -65,7 +65,7 @@ pub fn begin(config: &Config) -> anyhow::Result<(Logging, Traces)> {
 }
 
 impl Traces {
-    /// Sends the remaining spans.
+    /// Sends the remaining spans, and then stops the exporter.
     pub fn end(self) {
         if let Some(provider) = self.0
             && let Err(error) = provider.shutdown()

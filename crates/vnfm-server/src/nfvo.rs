@@ -19,7 +19,7 @@ use vnfm_types::GrantRequest;
 /// Default timeout for a response of the NFVO, in seconds.
 const RESPONSE_SECONDS: u64 = 30;
 
-/// `nfvo` in the configuration.
+/// `nfvo` in the configuration: where the NFVO is, and how to log in.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nfvo {
@@ -50,21 +50,21 @@ pub struct Nfvo {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Basic {
-    /// The user name.
+    /// Name of the user at the NFVO.
     pub user: String,
-    /// File with the password.
+    /// File with the password of that user.
     #[schemars(extend("format" = "file"))]
     pub password_file: PathBuf,
 }
 
-/// OAuth 2.0 client credentials.
+/// Login by OAuth 2.0 client credentials.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Oauth2 {
     /// URL of the token endpoint.
     #[schemars(extend("format" = "http-url"))]
     pub token_endpoint: String,
-    /// The client id.
+    /// Id of the client at the token endpoint.
     pub client_id: String,
     /// File with the client's password.
     #[schemars(extend("format" = "file"))]
@@ -133,7 +133,7 @@ impl Nfvo {
 pub(crate) struct NfvoClient {
     address: NfvoAddress,
     grants: Grants,
-    /// The package management interface.
+    /// Client of the NFVO's package management interface.
     pub(crate) packages: PackageSource,
 }
 

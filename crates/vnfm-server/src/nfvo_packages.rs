@@ -40,9 +40,9 @@ use vnfm_core::query::Query;
 use vnfm_nfvo::OfferedPackage;
 use vnfm_types::{NfvoPackage, Secret};
 
-/// Default for `wait_seconds`.
+/// Default of `wait_seconds`, in seconds.
 const WAIT_SECONDS: u64 = 60;
-/// Default for `look_seconds`.
+/// Default of `look_seconds`, in seconds.
 const POLL_SECONDS: u64 = 300;
 /// The user name of the NFVO at this server.
 const USER: &str = "nfvo";
@@ -55,8 +55,8 @@ pub struct NfvoPackages {
     pub tenants: Vec<String>,
     /// Whether to subscribe to on-boarding, changes and deletion of packages. Default: true.
     pub subscribe: Option<bool>,
-    /// Whether to fetch packages as soon as they are on-boarded there, not only on demand. Needs `subscribe`. Default:
-    /// true.
+    /// Whether to fetch packages as soon as they are on-boarded there, not only on
+    /// demand. Needs `subscribe`. Default: true.
     pub prefetch: Option<bool>,
     /// Seconds that a request for a new instance waits for its package. Default: 60.
     pub wait_seconds: Option<u64>,
@@ -122,8 +122,8 @@ impl NfvoPackageSource {
     ///
     /// # Errors
     ///
-    /// 422 if neither this server nor the NFVO has a usable one; 503 if the NFVO does not respond or the fetch takes
-    /// longer than `wait_seconds`.
+    /// 422 if neither this server nor the NFVO has a usable one; 503 if the NFVO does not respond or the
+    /// fetch takes longer than `wait_seconds`.
     pub async fn provide(&self, app: &App, tenant: &str, vnfd_id: &str) -> HandlerResult<()> {
         if !self.serves(tenant) || is_present(app, tenant, vnfd_id).await? {
             return Ok(());

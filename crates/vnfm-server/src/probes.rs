@@ -16,7 +16,7 @@ const CACHE_TIME: Duration = Duration::from_secs(2);
 /// A component of the server, and its error.
 pub type Part = (&'static str, Result<(), String>);
 
-/// The cached readiness result.
+/// The last readiness result and its time, so that probes are cheap.
 #[derive(Default)]
 pub struct LastReadiness(Mutex<Option<(Instant, Vec<Part>)>>);
 

@@ -16,7 +16,7 @@ use vnfm_types::{OPENSTACK, VimConnectionInfo};
 /// Default timeout in seconds for Barbican at startup.
 const WAIT_SECONDS: u64 = 60;
 
-/// `secrets` in the configuration.
+/// `secrets` in the configuration: where keys are stored.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Secrets {
@@ -25,7 +25,7 @@ pub struct Secrets {
     pub barbican: Option<BarbicanSettings>,
 }
 
-/// The connection to Barbican.
+/// How to reach Barbican, and how to log in.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Barbican")]

@@ -25,13 +25,13 @@ use vnfm_types::v1::ApiVersion;
 
 /// The state of the HTTP handlers.
 pub struct AppState {
-    /// The engine.
+    /// The engine that begins and drives operations.
     pub engine: Engine,
     /// Checks and stores uploaded packages.
     pub onboarding: Onboarding,
     /// Notified after each accepted operation.
     pub wake: DriveQueue,
-    /// Delivers notifications.
+    /// Delivers notifications to the subscribers.
     pub subscribers: Arc<dyn Subscribers>,
     /// Entries per page of a list; 0 disables paging.
     pub page_size: AtomicUsize,
@@ -43,7 +43,7 @@ pub struct AppState {
     pub nfvo_packages: Option<Arc<NfvoPackageSource>>,
     /// Whether the server uses TLS.
     pub tls: bool,
-    /// Logins, roles and quotas.
+    /// The logins, roles and quotas of callers.
     pub access: Access,
     /// Plugins loaded from libraries; absent if all drivers are linked in.
     pub plugins: Option<Arc<PluginHost>>,
@@ -51,7 +51,7 @@ pub struct AppState {
     pub rotation: Arc<dyn Rotate>,
     /// Backup, pruning and recovery; absent if an embedder brings its own database.
     pub maintenance: Option<Arc<Maintenance>>,
-    /// Metrics, probes and supervision.
+    /// The metrics and probes, and the supervision of tasks.
     pub instrumentation: Instrumentation,
 }
 
@@ -109,9 +109,9 @@ fn unsupported() -> StoreError {
     StoreError::Unavailable(detail.to_owned())
 }
 
-/// Metrics, probes and supervision.
+/// The metrics and probes, and the supervision of tasks.
 pub struct Instrumentation {
-    /// For Prometheus.
+    /// The metrics that Prometheus reads.
     pub metrics: Arc<Metrics>,
     /// The proxies whose forwarding headers are trusted.
     pub proxies: Proxies,
@@ -119,7 +119,7 @@ pub struct Instrumentation {
     pub certificates: Vec<(String, PathBuf)>,
     /// The result of the last readiness check.
     pub last_readiness: LastReadiness,
-    /// Supervises the background tasks.
+    /// Supervises the background tasks of the server.
     pub supervisor: Supervisor,
 }
 
@@ -140,7 +140,7 @@ impl Instrumentation {
     }
 }
 
-/// Replaces the encryption key.
+/// Replaces the key that encrypts secrets.
 #[async_trait::async_trait]
 pub trait Rotate: Send + Sync {
     /// Creates a new key, encrypts everything with it and deletes the old key. Returns the number of values.
@@ -154,7 +154,7 @@ pub trait Rotate: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`Self::rotate`].
+    /// Those of [`Self::rotate`], and those of the target location.
     async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError>;
 
     /// Key locations, and how many values each key encrypts.
@@ -179,7 +179,7 @@ impl Admission for AppState {
     }
 }
 
-/// Shared by all handlers.
+/// The state that all handlers share.
 pub type App = Arc<AppState>;
 
 impl FromRequestParts<App> for Root {

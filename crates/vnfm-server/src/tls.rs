@@ -21,9 +21,9 @@ const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 /// Paths of the files, all PEM.
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// Certificate chain.
+    /// File with the certificate chain, PEM.
     pub cert: PathBuf,
-    /// Private key.
+    /// File with the private key, PEM.
     pub key: PathBuf,
     /// CAs for client certificates, and whether every client must present one.
     pub clients: Option<(PathBuf, bool)>,
@@ -38,7 +38,7 @@ impl Certificate {
         Self(Arc::new(RwLock::new(Arc::new(config))))
     }
 
-    /// The current settings.
+    /// The settings for new connections, after the last reload.
     pub fn current(&self) -> Arc<ServerConfig> {
         self.0
             .read()
@@ -51,9 +51,9 @@ impl Certificate {
     }
 }
 
-/// The loaded files.
+/// The files, loaded and parsed.
 pub struct Loaded {
-    /// For the listener.
+    /// The settings for the listener.
     pub config: Certificate,
     contents: Vec<Vec<u8>>,
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// `access.certificates`.
+/// `access.certificates`: which client certificates log in, and as whom.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ClientCertificates")]
@@ -32,7 +32,7 @@ pub struct Settings {
 pub struct Rule {
     /// A DNS name that the certificate must have; or its common name, if that is its only one and it has no DNS name.
     pub name: Option<String>,
-    /// The only common name.
+    /// The only common name that is accepted.
     pub common_name: Option<String>,
     /// A DNS name among the subject alternative names.
     pub dns: Option<String>,
@@ -45,7 +45,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Validates the rule.
+    /// Validates the rule, and names what is wrong.
     ///
     /// # Errors
     ///

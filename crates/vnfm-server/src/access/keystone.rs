@@ -22,12 +22,12 @@ const CACHE_SECONDS: u32 = 60;
 /// Maximum number of cached tokens.
 const MAX_CACHED: usize = 10_000;
 
-/// `access.keystone`.
+/// `access.keystone`: which Keystone checks tokens, and what its roles mean.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Keystone")]
 pub struct Settings {
-    /// Identity endpoint, with `/v3`.
+    /// URL of the identity endpoint, including `/v3`.
     #[schemars(extend("format" = "http-url"))]
     pub endpoint: String,
     /// The server's user at Keystone; it must be allowed to validate tokens.
@@ -38,7 +38,7 @@ pub struct Settings {
     pub project: String,
     /// Domain name of that project. Default: `Default`.
     pub project_domain: Option<String>,
-    /// File with the password.
+    /// File with the password of that user.
     #[schemars(extend("format" = "file"))]
     pub password_file: PathBuf,
     /// PEM file of the CAs for Keystone's certificate; the system's CAs if absent.
@@ -63,7 +63,7 @@ pub struct Rule {
     pub gets: RoleGrant,
 }
 
-/// Validates tokens at Keystone.
+/// Validates tokens at Keystone, and caches the results.
 pub struct Keystone {
     settings: Settings,
     http: Client,

@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 use vnfm_descriptor::{escaped, nearest};
 use vnfm_nfvo::Networks;
 
-/// Schema type: a network.
+/// The schema of a network, such as `10.0.0.0/8`.
 pub(super) struct Network;
 
 impl JsonSchema for Network {
@@ -139,7 +139,7 @@ pub(super) fn at<'a>(all: &'a Value, pointer: &str) -> &'a Value {
     })
 }
 
-/// Validates a configuration value.
+/// Compiles the schema that validates a configuration.
 ///
 /// # Errors
 ///

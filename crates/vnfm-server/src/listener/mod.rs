@@ -58,7 +58,7 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 use vnfm_core::ports::Clock;
 
-/// Timeouts for clients.
+/// How long the listener waits for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// For the TLS handshake, and for the headers of a request.
@@ -100,11 +100,11 @@ pub struct HttpService {
     pub certificate: Option<Certificate>,
     /// From `limits` in the configuration.
     pub timeouts: Timeouts,
-    /// Shared by all connections.
+    /// What all connections share.
     pub limits: ConnectionLimits,
     /// The proxies whose headers about client addresses are trusted.
     pub proxies: Proxies,
-    /// For the timeouts.
+    /// The clock for the timeouts.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -337,7 +337,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use vnfm_core::ports::Clock;
 
-    /// Each pause lasts forever.
+    /// A clock whose pauses never end.
     struct Frozen;
 
     impl Clock for Frozen {

@@ -16,14 +16,14 @@ pub struct Notification {
     pub notification_type: NotificationType,
     /// Id of the package at the NFVO.
     pub vnf_pkg_id: String,
-    /// Id of its VNFD.
+    /// `vnfdId` of the package's VNFD.
     pub vnfd_id: String,
 }
 
 /// The notifications of the NFVO about packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum NotificationType {
-    /// A package was on-boarded.
+    /// A package was on-boarded at the NFVO.
     VnfPackageOnboardingNotification,
     /// A package was enabled, disabled or deleted.
     VnfPackageChangeNotification,
@@ -107,8 +107,8 @@ impl NfvoPackageSource {
     }
 }
 
-/// Deletes a package that the NFVO no longer has; if an instance uses it, disables it, so that no new instances are
-/// created.
+/// Deletes a package that the NFVO no longer has; if an instance uses it, disables it, so that
+/// no new instances are created.
 async fn remove_or_disable(app: &AppState, record: &PackageRecord) -> HandlerResult<()> {
     let (tenant, id) = (record.tenant.as_str(), record.info.id.as_str());
     let deleted = match record.info.usage_state {

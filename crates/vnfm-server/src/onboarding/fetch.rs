@@ -31,7 +31,7 @@ pub fn resume(app: App, fetch: Fetch) {
 pub struct Fetch {
     record: PackageRecord,
     from: Origin,
-    /// Size limit in bytes.
+    /// Maximum size of the archive in bytes.
     max_bytes: u64,
     _guard: UploadGuard,
 }
@@ -60,9 +60,9 @@ impl Onboarding {
         })
     }
 
-    /// Handles packages that an earlier process left unfinished: fetches from a URI resume; everything else is refused
-    /// and must be uploaded again. That includes packages that were being checked: the check may have crashed the
-    /// process.
+    /// Handles packages that an earlier process left unfinished: fetches from a URI resume; everything
+    /// else is refused and must be uploaded again. That includes packages that were being checked: the
+    /// check may have crashed the process.
     ///
     /// # Errors
     ///
@@ -155,8 +155,8 @@ impl Onboarding {
         }
     }
 
-    /// Reserves the quota for a fetched file, because other uploads may have used it meanwhile; removes the file if it
-    /// does not fit.
+    /// Reserves the quota for a fetched file, because other uploads may have used it meanwhile; removes the file
+    /// if it does not fit.
     async fn reserve(
         &self,
         record: &PackageRecord,
