@@ -35,7 +35,7 @@ pub struct On<D> {
     /// The resources on the VIM.
     pub list_resources: ListResources,
     /// Maximum number of points at which a call is interrupted, for slow VIMs.
-    pub places: Option<usize>,
+    pub max_interruptions: Option<usize>,
 }
 
 fn connection(value: &Value) -> VimConnectionInfo {
@@ -68,9 +68,9 @@ impl<D: InfraDriver> TestBed for On<D> {
     async fn resources(&self) -> Vec<String> {
         (self.list_resources)()
     }
-    fn places(&self) -> usize {
-        self.places
-            .unwrap_or(vnfm_conformance::infra_driver::PLACES)
+    fn max_interruptions(&self) -> usize {
+        self.max_interruptions
+            .unwrap_or(vnfm_conformance::infra_driver::MAX_INTERRUPTIONS)
     }
 }
 
