@@ -20,15 +20,15 @@ pub type ListResources = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// A driver and its VIM.
 pub struct On<D> {
-    /// The driver.
+    /// The driver that the contract tests.
     pub driver: D,
     /// A valid connection, as JSON.
     pub login: Value,
     /// The same connection with wrong credentials.
     pub wrong: Value,
-    /// An allocation that succeeds.
+    /// An allocation that the driver can create.
     pub what: Allocation,
-    /// An allocation that fails.
+    /// An allocation that the driver cannot create.
     pub impossible: Allocation,
     /// An instance in two sizes: see [`sizes`].
     pub sizes: Option<[Allocation; 2]>,

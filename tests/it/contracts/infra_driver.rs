@@ -141,17 +141,17 @@ async fn memory_vim_meets_the_contract() {
 /// How a driver is broken.
 #[derive(Clone, Copy, PartialEq)]
 enum Flaw {
-    /// `converge` creates everything again.
+    /// The driver's `converge` creates everything again.
     Repeats,
     /// `release` fails where there is nothing.
     WantsSomething,
-    /// `preview` creates resources.
+    /// The driver's `preview` creates resources.
     MakesEarly,
     /// The connection is asked once.
     KeepsTheLogin,
     /// Calls are made whenever it likes.
     TakesNoTurn,
-    /// A heal replaces all.
+    /// A heal replaces all VNFCs.
     HealsAll,
     /// `converge` leaves existing resources as they are.
     KeepsTheSize,
