@@ -173,7 +173,7 @@ pub trait Backups: Send + Sync {
 pub enum KeyLocation {
     /// In the key file next to the database.
     File,
-    /// Wrapped by the [`SecretSealer`](super::SecretSealer), such as Barbican.
+    /// With the [`SecretSealer`](super::SecretSealer), such as Barbican.
     Sealer,
 }
 

@@ -38,7 +38,7 @@ pub struct Settings {
     pub project: String,
     /// Domain name of that project. Default: `Default`.
     pub project_domain: Option<String>,
-    /// File with the password of that user.
+    /// File with the password of `user`.
     #[schemars(extend("format" = "file"))]
     pub password_file: PathBuf,
     /// PEM file of the CAs for Keystone's certificate; the system's CAs if absent.

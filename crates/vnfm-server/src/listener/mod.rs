@@ -100,7 +100,7 @@ pub struct HttpService {
     pub certificate: Option<Certificate>,
     /// From `limits` in the configuration.
     pub timeouts: Timeouts,
-    /// What all connections share.
+    /// What all connections have in common.
     pub limits: ConnectionLimits,
     /// The proxies whose headers about client addresses are trusted.
     pub proxies: Proxies,

@@ -23,9 +23,9 @@ const BYTES: &str = "application/octet-stream";
 /// The media types that a client accepts.
 #[derive(Debug, Clone, Copy)]
 pub struct Accepts {
-    /// A ZIP archive: `application/zip`.
+    /// An archive of files: `application/zip`.
     pub zip: bool,
-    /// A single file: `text/plain`.
+    /// A single text file: `text/plain`.
     pub text: bool,
 }
 
