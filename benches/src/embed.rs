@@ -1,6 +1,6 @@
-//! The engine embedded in another program: no HTTP, no database, a store and a VIM in memory that respond at once. Measures
-//! the cost of the engine itself, and of the allocator: with that of the system, and with that of an embedder
-//! (`bin/vnfm-bench-embedder.rs`).
+//! The engine embedded in another program: no HTTP, no database, a store and a VIM in memory that respond at
+//! once. Measures the cost of the engine itself, and of the allocator: with that of the system, and with
+//! that of an embedder (`bin/vnfm-bench-embedder.rs`).
 //!
 //! Memory is the growth of this process (`VmRSS`) divided by the number of objects; run this group alone for best results.
 
@@ -29,8 +29,8 @@ const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/one-server");
 /// Number of idle instances, and of waiting operations.
 const IDLE: usize = 10_000;
 const IN_FLIGHT: usize = 2_000;
-/// Parallel instances, rounds of each, and after how many rounds older history is deleted, as by an embedder that keeps
-/// none.
+/// Parallel instances, rounds of each, and after how many rounds older history is deleted, as by
+/// an embedder that keeps none.
 const SIDE_BY_SIDE: usize = 64;
 const ROUNDS: usize = 250;
 const KEPT: usize = 5;
@@ -39,7 +39,7 @@ const HISTORY: SignedDuration = SignedDuration::from_millis(20);
 /// The program with its own allocator; cargo builds it with this one.
 const EMBEDDER: &str = "vnfm-bench-embedder";
 
-/// Runs the benchmarks.
+/// Runs the benchmarks of the embedded engine.
 ///
 /// # Errors
 /// If an operation does not complete.
@@ -193,7 +193,7 @@ async fn in_flight() -> Result<f64> {
     Ok(each)
 }
 
-/// Pairs per second.
+/// Number of pairs of operations per second.
 async fn pairs() -> Result<f64> {
     let it = Arc::new(Embedded::new(MemoryVim::default()).await?);
     let began = Instant::now();
@@ -233,7 +233,7 @@ fn as_float(number: usize) -> f64 {
     number as f64
 }
 
-/// A VIM without resources.
+/// A VIM that creates no resources.
 struct Waiting(MemoryVim);
 
 #[async_trait]

@@ -3,14 +3,14 @@
 use comfy_table::{Table, presets};
 use serde::Serialize;
 
-/// A benchmark result.
+/// One result of a benchmark.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What was measured.
+    /// What was measured, as the table names it.
     pub name: String,
-    /// The measurement.
+    /// The measured value, in `unit`.
     pub value: f64,
-    /// Its unit.
+    /// Unit of the value, such as `ms`.
     pub unit: &'static str,
     /// Target: upper or lower bound; `None` if there is none.
     pub aim: Option<f64>,
@@ -113,7 +113,7 @@ pub fn table(figures: &[Figure]) -> String {
 /// The median of several measurements.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no value.
 pub fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
     values.sort_by(f64::total_cmp);
     values

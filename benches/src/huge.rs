@@ -19,7 +19,7 @@ const SMALL: u64 = 16 << 20;
 /// Minimum size of a hole in a file.
 const HOLE: usize = 4 << 10;
 
-/// Runs the benchmarks.
+/// Runs the benchmarks with very large VNFs.
 ///
 /// # Errors
 /// If the package cannot be written or is refused.

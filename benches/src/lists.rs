@@ -15,7 +15,7 @@ use crate::figure::{Figure, median};
 use crate::world::{INSTANCES, World, runtime};
 
 const KEPT: usize = 50_000;
-/// Instances per transaction.
+/// Number of instances added per transaction.
 const AT_ONCE: usize = 500;
 /// Number of requests for each list.
 const READS: usize = 20;

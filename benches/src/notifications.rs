@@ -23,7 +23,7 @@ use crate::figure::Figure;
 use crate::world::{INSTANCES, World, runtime};
 
 const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
-/// Operations per second.
+/// Number of operations begun per second.
 const RATE: u32 = 50;
 const SECONDS: u32 = 20;
 /// Notifications of each modification: PROCESSING and COMPLETED.

@@ -37,7 +37,7 @@ const GIB: u64 = 1 << 30;
 const SMALL: u64 = 16 << 20;
 const LOOKS: u32 = 10_000;
 
-/// Runs the benchmarks.
+/// Runs the benchmarks that onboard packages.
 ///
 /// # Errors
 /// If a package cannot be created or is refused.
@@ -53,14 +53,14 @@ pub fn figures(_programs: &Path) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Content of an image.
+/// What an image consists of.
 #[derive(Clone, Copy)]
 pub(crate) enum Content {
-    /// Incompressible.
+    /// Bytes that cannot be compressed.
     Noise,
-    /// Alternately incompressible and compressible.
+    /// Alternately bytes that cannot be compressed and bytes that can.
     Half,
-    /// Only zeros.
+    /// Only zeros, which compress best.
     Zeros,
 }
 
@@ -82,17 +82,17 @@ pub(crate) struct Image {
     pub(crate) content: Content,
 }
 
-/// Result of a load.
+/// Result of loading the server with requests.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Load {
-    /// Duration in seconds.
+    /// Duration of the load in seconds.
     pub seconds: f64,
     /// Peak resident memory of its process, in MiB.
     pub peak_mib: f64,
 }
 
-/// Opens a package as the first action of the process, for `vnfm-benches --load FILE`. With `hashed`, the hash of the
-/// archive is already known.
+/// Opens a package as the first action of the process, for `vnfm-benches --load FILE`. With `hashed`, the hash of
+/// the archive is already known.
 ///
 /// # Errors
 /// If the package is refused.

@@ -1,9 +1,9 @@
-//! The plugin interface: a bare call of the C ABI, and complete hook calls from the request struct to the effects struct, in
-//! both runners.
+//! The plugin interface: a bare call of the C ABI, and complete hook calls from the request struct to the
+//! effects struct, in both runners.
 //!
 //! The plugin is `plugins/template`, loaded as any other. Its hook finds no server to work on, so only the interface is
-//! measured: the request as JSON (1.3 KB), a thread or a process, the future of the hook, two calls of a host service, and
-//! the effects as JSON.
+//! measured: the request as JSON (1.3 KB), a thread or a process, the future of the hook, two calls of a host service,
+//! and the effects as JSON.
 //!
 //! A hook in a process uses the spare process, which waits with the library open and the driver created; the cost of
 //! starting one is measured separately.

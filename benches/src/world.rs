@@ -18,7 +18,7 @@ pub const LONG: Duration = Duration::from_mins(2);
 /// The path of the instances.
 pub const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
 const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/one-server");
-/// `VNFD` of that package.
+/// `vnfdId` of the VNFD in that package.
 const VNFD: &str = "0d3f3d5e-52a5-4f0b-9a0e-6d5c1d3b7f10";
 
 /// A process that is killed on drop.
@@ -61,7 +61,7 @@ impl Running {
     /// CPU seconds that it has used, in user and kernel mode.
     ///
     /// # Errors
-    /// If it has exited.
+    /// If the process has exited.
     pub fn cpu_seconds(&self) -> Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
         let after = stat
@@ -80,7 +80,7 @@ impl Running {
     /// Its resident memory in MiB.
     ///
     /// # Errors
-    /// If it has exited.
+    /// If the process has exited.
     pub fn resident(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -91,9 +91,9 @@ impl Running {
 
 /// The simulated world, a server that uses it, and clients for both.
 pub struct World {
-    /// The server.
+    /// The server that is measured.
     pub server: Running,
-    /// Any client.
+    /// Any client of the server.
     pub client: Client,
     url: String,
     programs: PathBuf,
@@ -196,7 +196,7 @@ impl World {
     /// Runs a command of `vnfmctl`, which must succeed; returns its output.
     ///
     /// # Errors
-    /// With its error output.
+    /// With the error output of the command.
     pub fn ctl(&self, words: &[&str]) -> Result<Value> {
         let mut command = Command::new(self.programs.join("vnfmctl"));
         let output = command
@@ -241,7 +241,7 @@ impl World {
     /// Reads a full page of the server.
     ///
     /// # Errors
-    /// If it is missing.
+    /// If the resource does not exist.
     pub async fn get(&self, path: &str) -> Result<Value> {
         let request = self.client.get(self.at(path)).header("Version", "2.0.0");
         Ok(request.send().await?.error_for_status()?.json().await?)
@@ -250,7 +250,7 @@ impl World {
     /// Reads a page of the control API of the simulated world.
     ///
     /// # Errors
-    /// If it is missing.
+    /// If the list does not exist.
     pub async fn book(&self, page: &str) -> Result<Vec<Value>> {
         let control = self.endpoints["control"].as_str().unwrap_or_default();
         Ok(self
@@ -265,7 +265,7 @@ impl World {
     /// Creates an instance; returns its id.
     ///
     /// # Errors
-    /// If it is refused.
+    /// If the server refuses the request.
     pub async fn create(&self) -> Result<String> {
         let body = json!({"vnfdId": VNFD, "vnfInstanceName": "bench"});
         let answer = self.post(INSTANCES, &body, StatusCode::CREATED).await?;
@@ -279,7 +279,7 @@ impl World {
     /// Starts a task on an instance; returns the id of the operation.
     ///
     /// # Errors
-    /// If it is refused.
+    /// If the server refuses the request.
     pub async fn begin(&self, instance: &str, task: &str) -> Result<String> {
         let vim = json!({"vim1": {"vimId": self.vim}});
         let body = match task {

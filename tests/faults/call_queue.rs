@@ -16,7 +16,7 @@ pub(crate) struct CallQueue {
 }
 
 impl CallQueue {
-    /// An empty queue.
+    /// A queue without calls, whose order the seed decides.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             waiting: BTreeMap::new(),
@@ -33,7 +33,7 @@ impl CallQueue {
         called
     }
 
-    /// Whether any call waits.
+    /// Whether any call waits for its turn.
     pub(crate) fn has_waiting(&mut self) -> bool {
         self.waiting.retain(|_, turn| !turn.is_closed());
         !self.waiting.is_empty()

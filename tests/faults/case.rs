@@ -26,7 +26,7 @@ use crate::{check, child};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// The requested operation.
+    /// The operation that is requested.
     pub(crate) act: Act,
     /// Fault of the first process.
     pub(crate) first: Option<Plan>,
@@ -57,9 +57,9 @@ impl Case {
 pub(crate) struct Outcome {
     /// Calls of the first process and of the one that resumed.
     pub(crate) met: [Vec<Address>; 2],
-    /// Whether each fault struck.
+    /// Whether each of the faults struck.
     pub(crate) struck: [bool; 2],
-    /// How long it took.
+    /// How long the case took.
     pub(crate) took: Duration,
 }
 

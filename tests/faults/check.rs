@@ -114,7 +114,7 @@ pub(crate) fn is_instantiated(instance: &InstanceRecord) -> bool {
     instance.vnf.instantiation_state == InstantiationState::Instantiated
 }
 
-/// I8.
+/// Checks I8: no operation is open.
 pub(crate) fn check_no_open_operation(instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
     let open: Vec<_> = ops
         .iter()
@@ -133,9 +133,9 @@ pub(crate) fn check_no_open_operation(instance: &InstanceRecord, ops: &[OpRecord
     Ok(())
 }
 
-/// I4: for each operation its states, from its initial one to the last, each a legal move from the one before. I8: those of
-/// one instance do not overlap. Returns the operations in the order in which they began; their times are useless when
-/// the clock jumps.
+/// I4: for each operation its states, from its initial one to the last, each a legal move from the one before. I8:
+/// those of one instance do not overlap. Returns the operations in the order in which they began; their times are
+/// useless when the clock jumps.
 pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Result<Vec<String>> {
     let rows = engine.store().outbox(mark.0, MAX_NOTIFICATIONS).await?;
     let mut began = Vec::new();
@@ -214,7 +214,7 @@ async fn check_hidden_secrets(
     Ok(())
 }
 
-/// I6: the database files.
+/// Checks I6 on the files of the database.
 pub(crate) fn check_database(data: &Path) -> Result<()> {
     for name in ["vnfm.db", "vnfm.db-wal"] {
         let path = data.join(name);
@@ -308,7 +308,7 @@ async fn check_vims(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
 
 /// An instance whose resources must exist.
 pub(crate) struct Expected<'a> {
-    /// Its package.
+    /// Which VNF the instance belongs to.
     pub(crate) vnf: Vnf,
     pub(crate) instance: &'a InstanceRecord,
     /// How exactly the resources must match.
@@ -318,7 +318,7 @@ pub(crate) struct Expected<'a> {
 /// How exactly resources must match a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Exactly the recorded resources.
+    /// Exactly the resources that are recorded.
     Exact,
     /// The same number: its cluster was healed, and controllers have recreated the pods elsewhere.
     Moved,

@@ -1,5 +1,5 @@
-//! Real kills: this program starts itself as a child, which drives the operation until the fault strikes and is then
-//! killed by SIGKILL.
+//! Real kills: this program starts itself as a child, which drives the operation until the fault strikes and
+//! is then killed by SIGKILL.
 
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};

@@ -362,8 +362,8 @@ fn ordered_probe(process: &Process, members: &[Member], by: (u64, Option<Chance>
     probe
 }
 
-/// Drives open operations as [`Engine::resume_all`] does, but in the order of the instances: `resume_all` orders by id,
-/// which is random.
+/// Drives open operations as [`Engine::resume_all`] does, but in the order of the instances: `resume_all` orders
+/// by id, which is random.
 async fn drive_all(engine: &Engine, members: &[Member]) -> Result<(), StoreError> {
     let mut driven = Vec::new();
     for Member { target, .. } in members {
@@ -374,7 +374,7 @@ async fn drive_all(engine: &Engine, members: &[Member]) -> Result<(), StoreError
     futures::future::try_join_all(driven).await.map(drop)
 }
 
-/// Finishes every open operation.
+/// Drives every open operation to its end.
 async fn finish_all(engine: &Engine, members: &[Member]) -> Result<()> {
     for round in 0..ROUNDS {
         engine.resume_all().await?;

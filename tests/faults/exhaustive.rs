@@ -17,7 +17,7 @@ use crate::report::{Failure, Report};
 use crate::site::{Site, create, delete, host, is_instantiated};
 use crate::vnf::{Act, Vnf};
 
-/// What to run.
+/// Which of the cases to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Choice {
     /// Seed of all random choices.
@@ -64,7 +64,7 @@ impl Queue {
     }
 }
 
-/// Runs every case.
+/// Runs every case that was chosen.
 pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
     let began = Instant::now();
     let queue = Queue(Mutex::new(cases(choice, learnt)));
@@ -121,7 +121,7 @@ pub(crate) fn learn() -> Result<(Site, Learnt)> {
     Ok((site, learnt))
 }
 
-/// An operation, as reported.
+/// An operation as reports name it.
 fn describe((vnf, act): Key) -> String {
     let on_it = if act.carries { " with VNF-B on it" } else { "" };
     format!("{act} of {vnf:?}{on_it}")

@@ -66,7 +66,7 @@ struct Arguments {
     /// Seconds of paired and random faults afterwards
     #[arg(long, default_value_t = 0)]
     seconds: u64,
-    /// Skip the single faults
+    /// Skip the cases with a single fault
     #[arg(long)]
     skip_single: bool,
     /// Only this piece of the paired and random faults, as numbered in a report

@@ -75,7 +75,7 @@ impl Fault {
 /// A fault at an address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Plan {
-    /// The call to strike.
+    /// The call that the fault strikes.
     pub(crate) address: Address,
     pub(crate) fault: Fault,
 }
@@ -103,13 +103,13 @@ impl Recovery {
 /// How a process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Death {
-    /// Its runtime is dropped.
+    /// The runtime of the call is dropped.
     Dropped,
     /// A separate process gets SIGKILL.
     Signal,
 }
 
-/// A pseudo-random number generator.
+/// A generator of pseudo-random numbers, from a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct SeededRng(u64);
 

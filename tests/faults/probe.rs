@@ -28,12 +28,12 @@ pub(crate) struct Probe {
     control: Control,
 }
 
-/// Random faults.
+/// Faults that strike at random.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chance {
     /// Seed; the address decides, too.
     pub(crate) seed: u64,
-    /// Struck calls per thousand.
+    /// How many calls per thousand are struck.
     pub(crate) per_mille: usize,
 }
 
@@ -145,7 +145,7 @@ impl Probe {
         self.inner().line = Some(CallQueue::new(seed));
     }
 
-    /// Whether calls are serialized.
+    /// Whether calls are made one at a time.
     pub(crate) fn is_serialized(&self) -> bool {
         self.inner().line.is_some()
     }
@@ -195,7 +195,7 @@ impl Probe {
         Ok(())
     }
 
-    /// The recorded calls.
+    /// The calls that were recorded so far.
     pub(crate) fn met(&self) -> Vec<Address> {
         self.collect_wire();
         self.inner().met.clone()

@@ -53,11 +53,11 @@ pub(crate) struct Process {
 /// Database and packages, for administrative tasks.
 type Storage = (Arc<SqliteStore>, Arc<PackageDir>);
 
-/// How work ended.
+/// How the work of a process ended.
 pub(crate) enum Ran<T> {
-    /// It completed.
+    /// The work completed with this result.
     Through(T),
-    /// The probe stopped it.
+    /// The probe stopped it at a call.
     Ended,
 }
 
@@ -165,11 +165,11 @@ struct Pacer {
 /// Whether the world's fault script was polled since the last activity.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Polled {
-    /// Not polled.
+    /// It has not been polled yet.
     No,
     /// Polled, and not idle since: it runs because it had to respond to the poll.
     Now,
-    /// Polled, and idle again.
+    /// It was polled, and is idle again.
     Yes,
 }
 

@@ -197,7 +197,7 @@ impl Piece<'_> {
         }
     }
 
-    /// As passed to `--piece`.
+    /// Name of the piece, as passed to `--piece`.
     fn name(&self) -> String {
         format!("piece {}", self.number)
     }
@@ -241,7 +241,7 @@ impl Piece<'_> {
         })
     }
 
-    /// Several instances at once.
+    /// Several instances whose operations overlap.
     fn crowd(&self, site: &Site, rng: &mut SeededRng) -> Result<()> {
         let began = Instant::now();
         let seed = u64::try_from(rng.below(usize::MAX))?;

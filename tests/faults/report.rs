@@ -4,16 +4,16 @@ use serde::Serialize;
 use std::time::Duration;
 use vnfm_tests::machine::{self, Costs};
 
-/// A failed case.
+/// A case that failed, and why.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Failure {
     /// The operation and its package.
     pub(crate) operation: String,
     /// The step of the fault.
     pub(crate) step: String,
-    /// Fault, address and recovery.
+    /// Fault and address, and how it was recovered.
     pub(crate) fault: String,
-    /// The violated invariant.
+    /// The invariant that was violated, and how.
     pub(crate) why: String,
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct Failure {
 pub(crate) struct Report {
     /// Seed to repeat the run with.
     pub(crate) seed: u64,
-    /// Cases whose fault struck.
+    /// Number of cases whose fault struck.
     pub(crate) cases: usize,
-    /// Duration.
+    /// Duration of the run in seconds.
     pub(crate) seconds: f64,
     pub(crate) failed: Vec<Failure>,
     /// Cases whose call did not recur: the number of polls varies.
@@ -36,7 +36,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// An empty report.
+    /// A report in which no case has run.
     pub(crate) fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -44,7 +44,7 @@ impl Report {
         }
     }
 
-    /// Adds a passed case.
+    /// Adds a case that passed.
     pub(crate) fn hold(&mut self, kind: &str, took: Duration) {
         self.kinds.add(kind, took, false);
         self.cases += 1;
@@ -59,7 +59,7 @@ impl Report {
         }
     }
 
-    /// Adds a failed case.
+    /// Adds a case that failed.
     pub(crate) fn fail(&mut self, failure: Failure) {
         eprintln!(
             "FAILED {} at `{}` ({}): {}",
@@ -69,7 +69,7 @@ impl Report {
         self.failed.push(failure);
     }
 
-    /// Adds another report.
+    /// Adds the cases of another report.
     pub(crate) fn add(&mut self, other: Self) {
         self.cases += other.cases;
         self.seconds += other.seconds;

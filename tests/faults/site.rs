@@ -64,17 +64,17 @@ impl Site {
         })
     }
 
-    /// Our data folder.
+    /// Data folder of the engine under test.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("ours")
     }
 
-    /// The world's control API.
+    /// The control API of the simulated world.
     pub(crate) fn control(&self) -> &Control {
         self.world.control()
     }
 
-    /// Values for requests.
+    /// Values that requests are filled with.
     pub(crate) fn facts(&self) -> &Facts {
         &self.facts
     }

@@ -1,5 +1,5 @@
-//! The two packages and the operations on their instances, from the engine's list of operations and the requests of the
-//! samples.
+//! The two packages and the operations on their instances, from the engine's list of operations and
+//! the requests of the samples.
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ pub(crate) const TENANT: &str = "default";
 pub(crate) enum Vnf {
     /// Servers on OpenStack, on which a plugin installs a cluster.
     A,
-    /// Pods on a cluster.
+    /// Containers, run as pods on a cluster.
     B,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Facts {
     pub(crate) cluster: String,
     /// SSH port of all hosts.
     pub(crate) ssh_port: u64,
-    /// `vnfdId` of each package.
+    /// `vnfdId` of each of the packages.
     pub(crate) vnfds: [String; 2],
 }
 
@@ -152,9 +152,9 @@ impl Vnf {
 /// An instance and its VIM. Earlier versions read the members: they are fixed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Target {
-    /// Its package.
+    /// Which VNF the instance belongs to.
     pub(crate) vnf: Vnf,
-    /// Its id.
+    /// Id of the VNF instance.
     pub(crate) instance: String,
     pub(crate) vim: String,
     /// The instance on its cluster.

@@ -41,7 +41,7 @@ impl Control {
         }
     }
 
-    /// Its address.
+    /// URL of the world's control API.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -91,7 +91,7 @@ impl Control {
         Ok(now)
     }
 
-    /// Clears the fault script.
+    /// Clears the script of faults: calls succeed again.
     pub(crate) fn disarm(&self) -> Result<()> {
         self.agent.delete(format!("{}/faults", self.url)).call()?;
         Ok(())

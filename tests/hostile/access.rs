@@ -1,6 +1,6 @@
-//! Every route × every role of two tenants and no login × real and unknown ids: foreign resources look like missing ones,
-//! forbidden requests are refused, and no path or query causes a server error. The routes come from the server's own
-//! table.
+//! Every route × every role of two tenants and no login × real and unknown ids: foreign resources look like
+//! missing ones, forbidden requests are refused, and no path or query causes a server error. The routes come
+//! from the server's own table.
 
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
@@ -18,7 +18,7 @@ use crate::testbed::Testbed;
 const INVENTED: &str = "00000000-0000-4000-8000-00000000dead";
 /// Hostile texts in place of an id, for each route.
 const TEXTS: usize = 6;
-/// Routes without a login.
+/// Routes that need no login.
 const OPEN: &[&str] = &["/healthz", "/readyz"];
 
 /// One method at one path.

@@ -27,7 +27,7 @@ impl Canary {
     /// Listens at a loopback address, and at the same port of the other addresses of our own network, if we have one.
     ///
     /// # Errors
-    /// If it cannot.
+    /// If it cannot listen on its address.
     pub(crate) fn open() -> Result<Self> {
         let others: &[&str] = if network::is_isolated() {
             network::ADDRESSES
@@ -129,7 +129,7 @@ impl EndlessServer {
     /// Listens at a free port, for as long as the process lives.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no port is free.
     pub(crate) fn open() -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot listen")?;
         let address = listener.local_addr()?;

@@ -1,5 +1,5 @@
-//! Samples, routes, operations and request schemas, read from the project itself, so that additions are covered without
-//! a change here.
+//! Samples, routes, operations and request schemas, read from the project itself, so that additions are
+//! covered without a change here.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Write as _};
@@ -57,7 +57,7 @@ impl Sample {
         names.chain(["namespace".to_owned()]).collect()
     }
 
-    /// Its archive.
+    /// Bytes of the archive to onboard.
     ///
     /// # Errors
     /// If it cannot be packed.
@@ -171,9 +171,9 @@ pub(crate) struct Document(Value);
 /// A request that the document describes.
 #[derive(Debug, Clone)]
 pub(crate) struct DocumentedRequest {
-    /// GET, POST …
+    /// Method of the request: GET, POST and so on.
     pub(crate) method: String,
-    /// With `{…}` for ids.
+    /// Path of the request, with `{…}` for ids.
     pub(crate) path: String,
     /// A body that matches its schema; null if there is no JSON body.
     pub(crate) body: Value,

@@ -36,7 +36,7 @@ const SHELL_MARKER: &str = "/tmp/hostile";
 /// Checks everything; fails with the first violation.
 ///
 /// # Errors
-/// The first violation.
+/// The first invariant that is violated.
 pub(crate) fn all(testbed: &mut Testbed) -> Result<()> {
     testbed.disarm()?;
     testbed.check_alive()?;
@@ -60,7 +60,7 @@ pub(crate) fn all(testbed: &mut Testbed) -> Result<()> {
     testbed.check_alive()
 }
 
-/// I10.
+/// Checks I10: no canary was called.
 pub(crate) fn canary(testbed: &Testbed) -> Result<()> {
     let seen = testbed.canary.seen();
     let Some(first) = seen.first() else {
@@ -125,7 +125,7 @@ fn victim(testbed: &mut Testbed) -> Result<()> {
     Ok(())
 }
 
-/// I2, I3 and I5.
+/// Checks I2, I3 and I5 against the simulated world.
 fn world(testbed: &Testbed) -> Result<()> {
     let began = Instant::now();
     let mut left = testbed.resources(false)?;

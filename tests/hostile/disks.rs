@@ -31,7 +31,7 @@ const NOISE_BYTES: usize = 8192;
 /// Limit for an operation that began before the disk was full.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Damages a file.
+/// Damages one file of the data folder.
 type Harm = fn(&Path, &mut SeededRng) -> Result<()>;
 
 /// The ways to damage a file while no server runs.
@@ -334,7 +334,7 @@ fn kill_during_maintenance(testbed: &mut Testbed, rng: &mut SeededRng) -> Result
     check_complete(testbed)
 }
 
-/// What fills a disk.
+/// What a client can fill the disk with.
 const FILLERS: &[&str] = &["packages", "instances", "audit"];
 
 /// Each way to fill a disk, while an operation runs.

@@ -27,7 +27,7 @@ impl Part {
     }
 }
 
-/// Name, victim and flood.
+/// Each flood: its name, victim and client.
 pub(crate) const FLOODS: &[(&str, &str, Flood)] = &[
     ("silent connections", "vera", idle_connections),
     ("partial request lines", "vera", partial_request_lines),

@@ -69,7 +69,7 @@ pub(crate) fn has_two_cores() -> bool {
 /// Moves this process away from the server's processor.
 ///
 /// # Errors
-/// If `taskset` is missing.
+/// If the program `taskset` is missing.
 pub(crate) fn move_to_other_core() -> Result<()> {
     if has_two_cores() {
         let me = std::process::id().to_string();

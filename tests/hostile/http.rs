@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use vnfm_tests::planted::Planted;
 
-/// Every user's password.
+/// Password of every user of the server.
 pub(crate) const PASSWORD: &str = "planted-password-of-users-4f1b";
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest response body that is read, in bytes.
@@ -71,7 +71,7 @@ struct Notes {
     created: BTreeMap<String, String>,
     /// Foreign ids in a tenant's own requests, which its audit log repeats.
     named: BTreeSet<(&'static str, String)>,
-    /// Violations.
+    /// Violations that were found so far.
     found: Vec<String>,
 }
 
@@ -188,7 +188,7 @@ impl Clients {
         })
     }
 
-    /// A JSON request.
+    /// A request with a JSON body.
     ///
     /// # Errors
     /// If there is no answer.
@@ -209,7 +209,7 @@ impl Clients {
     /// Gets a page, which must exist.
     ///
     /// # Errors
-    /// If it is not.
+    /// If the page does not exist.
     pub(crate) fn page(&self, user: &str, path: &str) -> Result<Value> {
         let answer = self.send(user, ("GET", path), None)?;
         if answer.status != 200 {

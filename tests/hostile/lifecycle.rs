@@ -14,28 +14,28 @@ const RUNNING_STATES: &[&str] = &["STARTING", "PROCESSING", "ROLLING_BACK"];
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Limit for an operation with honest neighbours.
 const HONEST_TIMEOUT: Duration = Duration::from_secs(40);
-/// Limit after a cancel.
+/// How long an operation may run after its cancellation.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Attempts to remove an instance.
 const ATTEMPTS: usize = 8;
 
 /// The outcome of a request for an operation.
 pub(crate) enum BeginOutcome {
-    /// It was accepted.
+    /// It was accepted, as this operation.
     Op(String),
-    /// It was refused.
+    /// It was refused, with this response.
     Refused(Box<Response>),
 }
 
 /// Creates an instance; its id.
 ///
 /// # Errors
-/// If it is refused.
+/// If the server refuses the request.
 pub(crate) fn create(testbed: &Testbed, user: &str, vnfd: &str) -> Result<String> {
     testbed.create(user, "/vnflcm/v2/vnf_instances", &json!({"vnfdId": vnfd}))
 }
 
-/// Begins an operation.
+/// Begins an operation on an instance.
 ///
 /// # Errors
 /// If there is no answer.

@@ -69,8 +69,8 @@ impl Memory {
         resident(self.process).unwrap_or(0)
     }
 
-    /// The first case after which memory was not released in time. Later cases are not reported, because its leak affects
-    /// them as well.
+    /// The first case after which memory was not released in time. Later cases are not reported, because its
+    /// leak affects them as well.
     pub(crate) fn leaks(&self) -> Vec<(usize, String)> {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((_, warm_at)) = self.ends.get(WARM - 1) else {

@@ -27,7 +27,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(1200);
 /// Memory that reading and parsing a response may take, in bytes.
 const MAX_RESPONSE_MEMORY: u64 = 192 << 20;
-/// For every call.
+/// As often as the call occurs.
 const ALWAYS: u32 = 1_000_000;
 
 /// Hostile responses, as `vnfm-sim` spells them; `@` is the address of the canary.

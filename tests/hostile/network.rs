@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// An ordinary host address (RFC 5737), and that of metadata services.
 pub(crate) const ADDRESSES: &[&str] = &["198.51.100.9", "169.254.169.254"];
-/// Set inside the namespace.
+/// Variable that is set inside the namespace.
 const IN_NAMESPACE: &str = "VNFM_HOSTILE_NETWORK";
 
 /// Whether we run in the namespace.

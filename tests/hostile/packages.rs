@@ -333,7 +333,7 @@ fn deployment(spec: &Value) -> Value {
         "template": {"metadata": {"labels": labels}, "spec": pod}}})
 }
 
-/// Malformed and malicious archives.
+/// Archives that are malformed or malicious.
 pub(crate) fn archives(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
     let Some((sample, vnfd)) = learnt.samples.first().cloned() else {

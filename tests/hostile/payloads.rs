@@ -8,14 +8,14 @@ pub(crate) const SECRET: &str = "planted-secret-of-a-request-e5a9";
 /// The name of an object that a value tries to create.
 pub(crate) const INJECTED_NAME: &str = "own-the-cluster";
 
-/// Prefixes of a payload.
+/// What may stand before a payload.
 const BEFORE: &[&str] = &[
     "", "x", "x\n", "\"", "'", "}}", "]", "\r\n", "\\", "#", "- ",
 ];
-/// Suffixes of a payload.
+/// What may stand after a payload.
 const AFTER: &[&str] = &["", "\n#", "\"", "'", "\n---\n", "{", "\0", " ", "\\"];
 
-/// Every payload.
+/// Every payload with every prefix and suffix.
 pub(crate) fn all() -> Vec<String> {
     let object = |kind: &str, version: &str, more: &str| {
         format!(

@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde::Serialize;
 use vnfm_tests::machine::{self, Costs};
 
-/// A failed case.
+/// A case that failed, and why.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Failure {
     /// Repeats the case, together with its number.
     pub(crate) seed: u64,
     pub(crate) case: usize,
     pub(crate) class: String,
-    /// Description of the case.
+    /// Description of the case, for people.
     pub(crate) what: String,
-    /// The violated property.
+    /// The property that was violated, and how.
     pub(crate) why: String,
 }
 

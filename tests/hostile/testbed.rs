@@ -32,7 +32,7 @@ use crate::processes::{
 use crate::tokens::Issuer;
 use crate::{lifecycle, neighbours};
 
-/// The processes and fixtures.
+/// The processes under test, and what they work with.
 pub(crate) struct Testbed {
     pub(crate) clients: Clients,
     pub(crate) memory: Memory,
@@ -246,7 +246,7 @@ impl Testbed {
     /// Creates a resource by POST; its id.
     ///
     /// # Errors
-    /// If it is refused.
+    /// If the server refuses the request.
     pub(crate) fn create(&self, user: &str, path: &str, body: &Value) -> Result<String> {
         let answer = self.clients.json(user, ("POST", path), body)?;
         ensure!(
@@ -309,7 +309,7 @@ impl Testbed {
     /// Registers a VIM; its id.
     ///
     /// # Errors
-    /// If it is refused.
+    /// If the server refuses the VIM.
     pub(crate) fn register(&self, user: &str, words: &[&str]) -> Result<String> {
         let mut all = vec!["-o", "json", "vim", "register"];
         all.extend(words);
@@ -369,7 +369,7 @@ impl Testbed {
     /// Performs an action in the world.
     ///
     /// # Errors
-    /// If it does not.
+    /// If the simulated world refuses it.
     pub(crate) fn act(&self, action: &Value) -> Result<()> {
         ureq::post(format!("{}/actions", self.endpoint("control"))).send_json(action)?;
         Ok(())
@@ -384,7 +384,7 @@ impl Testbed {
         Ok(())
     }
 
-    /// Clears the fault script.
+    /// Clears the script of faults: calls succeed again.
     ///
     /// # Errors
     /// If the world does not answer.
@@ -444,7 +444,7 @@ impl Testbed {
         self.folder.path().join("server.log")
     }
 
-    /// The server's data folder.
+    /// Data folder of the server.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -454,7 +454,7 @@ impl Testbed {
         self.folder.path()
     }
 
-    /// The server's process id.
+    /// Process id of the server.
     pub(crate) fn process(&self) -> u32 {
         self.server.id()
     }

@@ -20,7 +20,7 @@ use crate::testbed::Testbed;
 
 const ISSUER: &str = "https://issuer.example.com";
 const AUDIENCE: &str = "vnfm";
-/// The year 2100.
+/// The year 2100, in seconds since 1970.
 const LATER: u64 = 4_102_444_800;
 /// The `kid` of the key.
 const KID: &str = "first";
@@ -310,7 +310,7 @@ pub(crate) fn cases() -> Vec<Case> {
 /// Sends a token that Keystone must validate.
 ///
 /// # Errors
-/// If it is accepted.
+/// If the server accepts the token.
 pub(crate) fn send_keystone_token(testbed: &Testbed) -> Result<()> {
     check_refused(
         testbed,

@@ -1,5 +1,5 @@
-//! Hostile values: every member of every documented request, every parameter of the samples, and names that are printed
-//! on a terminal.
+//! Hostile values: every member of every documented request, every parameter of the samples, and names that
+//! are printed on a terminal.
 
 use std::time::Duration;
 
@@ -278,7 +278,7 @@ pub(crate) fn terminal_output() -> Vec<Case> {
     all
 }
 
-/// Control and bidirectional characters.
+/// Whether a character is a control or bidirectional one, which must be escaped.
 fn is_unescaped(one: char) -> bool {
     let is_control = one.is_control() && !matches!(one, '\n' | '\t');
     is_control || matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

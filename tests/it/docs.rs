@@ -31,7 +31,7 @@ fn papers() -> Vec<Source> {
     papers
 }
 
-/// Link targets outside code.
+/// Targets of the links outside code blocks.
 fn links(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut fenced = false;

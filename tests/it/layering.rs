@@ -98,7 +98,7 @@ const COMPOSED: &[&str] = &[
     // The server is the first embedder.
     "vnfm",
 ];
-/// These look at everything.
+/// Crates that may look at everything.
 const FREE: &[&str] = &["vnfm-tests", "vnfm-benches"];
 /// Tests may use these in addition to what the crate may use: simulated neighbours, and crates to test plugins with.
 const FOR_TESTS: &[&str] = &[
@@ -288,8 +288,8 @@ fn outbound_connections_go_through_vnfm_outbound() {
     );
 }
 
-/// A client's own readers accept a response of any size. `vnfm_outbound::read` and `Pieces` limit it. Line breaks by
-/// rustfmt do not matter.
+/// A client's own readers accept a response of any size. `vnfm_outbound::read` and `Pieces` limit it. Line breaks
+/// by rustfmt do not matter.
 #[test]
 fn response_bodies_are_read_with_a_size_limit() {
     const READERS: [&str; 6] = [

@@ -24,7 +24,7 @@ use vnfm_tests::live::neighbour;
 use vnfm_types::OPENSTACK;
 
 /// At how many points a call is interrupted.
-const PLACES: usize = 2;
+const MAX_INTERRUPTIONS: usize = 2;
 /// Rules that create more than one instance, or replace resources.
 const LONG: &[&str] = &[
     "an_interrupted_creation_is_adopted",
@@ -90,7 +90,7 @@ fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
         list_resources: Box::new(move || {
             past.inventory(Path::new("/nowhere")).into_iter().collect()
         }),
-        places: Some(PLACES),
+        max_interruptions: Some(MAX_INTERRUPTIONS),
     })
 }
 
@@ -192,7 +192,7 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn TestBed> {
         what,
         sizes: None,
         list_resources: Box::new(move || past.things()),
-        places: Some(PLACES),
+        max_interruptions: Some(MAX_INTERRUPTIONS),
     })
 }
 

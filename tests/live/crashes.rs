@@ -1,5 +1,5 @@
-//! The real scenario with ten random crashes of the server: nothing is lost, duplicated or left behind, and no planted
-//! secret leaks.
+//! The real scenario with ten random crashes of the server: nothing is lost, duplicated or left behind,
+//! and no planted secret leaks.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -70,7 +70,7 @@ fn judge_file(name: &str) -> PathBuf {
 
 struct Document<'a> {
     url: &'a str,
-    /// Prefix of its paths.
+    /// Prefix of the paths in its document.
     base: &'a str,
     version: &'a str,
     /// Its paths that the server does not serve.
@@ -172,8 +172,8 @@ fn schemathesis_passes_with_the_official_openapi_documents() {
     }
 }
 
-/// The paths of a document that are not served, or, as `/api_versions`, differ from it; docs/conformance.md gives the
-/// reasons.
+/// The paths of a document that are not served, or, as `/api_versions`, differ from
+/// it; docs/conformance.md gives the reasons.
 fn unserved_paths(document: &Path, base: &str) -> Vec<String> {
     let document: Value = serde_json::from_slice(&std::fs::read(document).unwrap()).unwrap();
     let paths = document["paths"].as_object().unwrap().keys();

@@ -1,5 +1,5 @@
-//! Hooks that are scripts, on real machines: Python configures two of them, one is healed, and Ansible of Debian
-//! configures both again.
+//! Hooks that are scripts, on real machines: Python configures two of them, one is healed, and Ansible
+//! of Debian configures both again.
 
 use serde_json::{Value, json};
 use vnfm_tests::live;

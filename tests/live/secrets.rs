@@ -62,7 +62,7 @@ impl Secrets {
         secrets
     }
 
-    /// The user's login.
+    /// A clouds.yaml with the login of the user.
     pub(crate) fn clouds(&self) -> &Path {
         &self.clouds
     }
@@ -226,8 +226,8 @@ pub(crate) fn try_join(worker: &Host<'_>, token: &str) -> Result<(), String> {
     }
 }
 
-/// The join secrets of a vendor's script are deleted: the tokens, and the cluster keys encrypted with its certificate
-/// key.
+/// The join secrets of a vendor's script are deleted: the tokens, and the cluster keys
+/// encrypted with its certificate key.
 pub(crate) fn assert_join_secrets_removed(real: &Real) {
     let master = Host::new(real, "masterNode");
     let list = |what: &str| {

@@ -24,7 +24,7 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
     ("image", "image", "/v2/images", "images"),
 ];
 
-/// An authenticated session.
+/// A session with an OpenStack cloud.
 #[derive(Debug)]
 pub struct Cloud {
     token: String,

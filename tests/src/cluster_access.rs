@@ -18,18 +18,18 @@ use vnfm_types::Secret;
 use crate::programs::until;
 use crate::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
-/// A VNFC of VNF-A.
+/// A VNFC of VNF-A, with its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vnfc {
     /// Its id in the instance.
     pub id: String,
-    /// Its VDU.
+    /// Id of its VDU in the VNFD.
     pub vdu: String,
     /// The VIM's id of its server.
     pub server: String,
-    /// Its server's name.
+    /// Name of its server on the VIM.
     pub name: String,
-    /// Its external address.
+    /// Address that is reachable from outside.
     pub address: String,
 }
 
@@ -71,11 +71,11 @@ fn vnfc(info: &Value) -> Vnfc {
 /// A pod, as `kubectl` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
-    /// Its name.
+    /// Name of the pod in its namespace.
     pub name: String,
     /// Its node; empty if unscheduled.
     pub node: String,
-    /// Ready and not terminating.
+    /// Whether it is ready and not terminating.
     pub runs: bool,
 }
 
@@ -141,7 +141,7 @@ impl ClusterShell {
         (output.exit_code == 0).then_some(output.stdout)
     }
 
-    /// Applies a manifest.
+    /// Applies a manifest, and fails if the cluster refuses it.
     pub fn apply(&self, document: &Value) {
         let target = self.target(&self.master);
         let command = SshCommand {
@@ -166,7 +166,7 @@ impl ClusterShell {
             .collect()
     }
 
-    /// The pods of VNF-B.
+    /// The pods of VNF-B, in its namespace.
     pub fn b_pods(&self, testbed: &Testbed) -> Vec<Pod> {
         let namespace = b_namespace(testbed);
         let pods = self.items(&format!("get pods -n {namespace} -o json"));
@@ -208,7 +208,7 @@ impl ClusterShell {
     }
 }
 
-/// The namespace of VNF-B.
+/// Name of the namespace in which VNF-B runs.
 pub fn b_namespace(testbed: &Testbed) -> String {
     format!(
         "vnf-{}",

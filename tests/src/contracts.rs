@@ -20,22 +20,22 @@ pub type ListResources = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// A driver and its VIM.
 pub struct On<D> {
-    /// The driver.
+    /// The driver that the contract tests.
     pub driver: D,
     /// A valid connection, as JSON.
     pub login: Value,
     /// The same connection with wrong credentials.
     pub wrong: Value,
-    /// An allocation that succeeds.
+    /// An allocation that the driver can create.
     pub what: Allocation,
-    /// An allocation that fails.
+    /// An allocation that the driver cannot create.
     pub impossible: Allocation,
     /// An instance in two sizes: see [`sizes`].
     pub sizes: Option<[Allocation; 2]>,
     /// The resources on the VIM.
     pub list_resources: ListResources,
     /// Maximum number of points at which a call is interrupted, for slow VIMs.
-    pub places: Option<usize>,
+    pub max_interruptions: Option<usize>,
 }
 
 fn connection(value: &Value) -> VimConnectionInfo {
@@ -68,9 +68,9 @@ impl<D: InfraDriver> TestBed for On<D> {
     async fn resources(&self) -> Vec<String> {
         (self.list_resources)()
     }
-    fn places(&self) -> usize {
-        self.places
-            .unwrap_or(vnfm_conformance::infra_driver::PLACES)
+    fn max_interruptions(&self) -> usize {
+        self.max_interruptions
+            .unwrap_or(vnfm_conformance::infra_driver::MAX_INTERRUPTIONS)
     }
 }
 

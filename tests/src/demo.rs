@@ -51,7 +51,7 @@ fn demo(words: &[&str]) -> Command {
 pub struct DemoRun {
     /// Whether it exited with 0.
     pub success: bool,
-    /// Its stdout and stderr.
+    /// Everything written to standard output and standard error.
     pub output: String,
 }
 

@@ -78,9 +78,9 @@ impl WriteFaults {
 /// The kind of a call, as far as faults distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
-    /// Never fails.
+    /// A call that never fails.
     Read,
-    /// Counted, and may fail.
+    /// A call that is counted and may fail.
     Write,
     /// A write of at least one log line.
     Log,

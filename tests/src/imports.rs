@@ -115,8 +115,8 @@ impl Imports {
             .collect()
     }
 
-    /// The file that defines what `path` names when `module` writes it; `None` for other crates and for items of the
-    /// module itself.
+    /// The file that defines what `path` names when `module` writes it; `None` for other crates and for
+    /// items of the module itself.
     fn resolve(&self, module: &Module, path: &[String], followed: usize) -> Option<Module> {
         let (mut current, mut rest) = self.start(module, path)?;
         while let Some((first, after)) = rest.split_first() {

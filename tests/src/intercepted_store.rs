@@ -15,29 +15,29 @@ use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
 /// A call of the store, as an interceptor sees it before it is made.
 #[derive(Debug, Clone, Copy)]
 pub enum StoreCall<'a> {
-    /// A transaction.
+    /// A transaction with one or several changes.
     Write {
         /// Absent for changes that belong to no operation.
         fence: Option<&'a Fence>,
-        /// Its changes, in order.
+        /// Changes of the transaction, in order.
         changes: &'a [Change],
     },
     /// A claim of one operation, or of any.
     Claim(Option<&'a str>),
-    /// A lease is extended.
+    /// The lease of an operation is extended.
     Renew,
     /// A lease is given up.
     Release(&'a Fence),
     /// Log lines of an operation are stored.
     AppendLog {
-        /// The operation.
+        /// Id of the operation occurrence.
         op_id: &'a str,
         /// They may be empty; then the store does nothing.
         lines: &'a [LogLine],
     },
-    /// The outbox is read.
+    /// The outbox is read for delivery.
     Outbox,
-    /// Any other read.
+    /// Any other read of records.
     Read,
 }
 
@@ -57,8 +57,8 @@ pub trait Intercept: Send + Sync + 'static {
     ) -> impl Future<Output = Result<T, StoreError>> + Send;
 }
 
-/// A store that forwards every call to another one through an interceptor, except `installation_id`, `wait_for_changes`
-/// and `keeps_address`.
+/// A store that forwards every call to another one through an interceptor,
+/// except `installation_id`, `wait_for_changes` and `keeps_address`.
 pub struct Intercepted<I> {
     inner: Arc<dyn Store>,
     interceptor: I,

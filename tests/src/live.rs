@@ -1,7 +1,7 @@
 //! Neighbours, data and programs that a test needs and a machine may lack.
 //!
-//! A test that cannot run prints `skipped: why`, which `cargo xtask test` counts; with
-//! `VNFM_REQUIRE_LIVE=1` it fails instead.
+//! A test that cannot run prints `skipped: why`, which `cargo xtask test` counts;
+//! with `VNFM_REQUIRE_LIVE=1` it fails instead.
 
 use std::path::{Path, PathBuf};
 
@@ -77,7 +77,7 @@ pub fn program<'a>(path: &'a str, package: &str) -> Option<&'a Path> {
 /// Prints why a test is skipped.
 ///
 /// # Panics
-/// With `VNFM_REQUIRE_LIVE=1`.
+/// If `VNFM_REQUIRE_LIVE=1` forbids to skip tests.
 pub fn skip(why: &str) {
     assert!(
         std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),

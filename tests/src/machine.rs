@@ -13,7 +13,7 @@ use serde::Serialize;
 struct Cost {
     cases: u32,
     failed: u32,
-    /// Total, in seconds.
+    /// Total duration in seconds.
     seconds: f64,
     /// The longest one, in seconds.
     longest: f64,
@@ -25,7 +25,7 @@ struct Cost {
 pub struct Costs(BTreeMap<String, Cost>);
 
 impl Costs {
-    /// Adds a case.
+    /// Adds the result of one case.
     pub fn add(&mut self, kind: &str, took: Duration, failed: bool) {
         let (seconds, of_kind) = (
             took.as_secs_f64(),
@@ -37,7 +37,7 @@ impl Costs {
         of_kind.longest = of_kind.longest.max(seconds);
     }
 
-    /// Adds another run.
+    /// Adds the results of another run.
     pub fn extend(&mut self, others: Self) {
         for (kind, other) in others.0 {
             let of_kind = self.0.entry(kind).or_default();

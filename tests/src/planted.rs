@@ -31,7 +31,7 @@ const MIN_SECRET_LEN: usize = 12;
 const OPENSSH_KEY_PREFIX: &str = "b3BlbnNzaC1rZXktdjEA";
 
 impl Planted {
-    /// Adds a secret.
+    /// Adds a secret to search for, and what it is.
     pub fn add(&mut self, what: &str, secret: &str) {
         assert!(
             secret.len() >= MIN_SECRET_LEN,
@@ -149,7 +149,7 @@ impl Processes {
     }
 }
 
-/// A fresh random string.
+/// A random string that occurs nowhere else.
 #[must_use]
 pub fn random() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())

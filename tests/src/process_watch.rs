@@ -1,8 +1,8 @@
 //! Observes the processes of this machine during a scenario: command lines and environments, `kubeadm` runs by host, and
 //! the contents of temporary files that hooks put on hosts.
 //!
-//! Hosts are namespaces of this machine: their processes are visible here, and their files through the root of their
-//! first process.
+//! Hosts are namespaces of this machine: their processes are visible here, and their files through the
+//! root of their first process.
 
 #![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use crate::planted::Processes;
 
-/// Polling interval.
+/// Interval at which processes are observed.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Commands of `kubeadm` that change a host.
 const CHANGES: &[&str] = &["init", "join", "reset"];
 
-/// Everything observed.
+/// Everything that was observed of the processes.
 #[derive(Debug, Default)]
 pub struct Observations {
     /// Every command line and environment.
@@ -81,7 +81,7 @@ impl ProcessWatch {
         lock(&self.seen).files.clone()
     }
 
-    /// Stops observing; the observations.
+    /// Stops observing, and returns what was observed.
     #[expect(clippy::unwrap_used, reason = "see above")]
     pub fn end(self) -> Observations {
         self.stop.store(true, Ordering::Relaxed);
@@ -152,7 +152,7 @@ pub fn running(hosts: &Path) -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
-/// A running `kubeadm`.
+/// A `kubeadm` process that is running.
 struct Kubeadm {
     verb: String,
     parent: String,

@@ -33,7 +33,7 @@ pub fn program(name: &str) -> PathBuf {
     found
 }
 
-/// Polling interval of [`until`].
+/// Interval at which [`until`] checks its condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Polls until `look` returns something; panics on timeout.
@@ -73,11 +73,11 @@ pub fn start(command: &mut Command, log: &Path) -> (Child, String) {
 /// The outcome of a command.
 #[derive(Debug)]
 pub struct CliOutput {
-    /// Its exit code.
+    /// Exit code of the program.
     pub code: i32,
-    /// Standard output.
+    /// Everything written to standard output.
     pub stdout: String,
-    /// Standard error.
+    /// Everything written to standard error.
     pub stderr: String,
 }
 
@@ -158,7 +158,7 @@ impl Server {
         self.child.as_ref().map_or(0, Child::id)
     }
 
-    /// `kill -9`.
+    /// Kills the process with SIGKILL, as a crash does.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -197,7 +197,7 @@ impl Server {
         }
     }
 
-    /// Its base URL.
+    /// Base URL of the server.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -207,7 +207,7 @@ impl Server {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    /// Its folder.
+    /// Data folder of the server.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -1,6 +1,6 @@
-//! Reproducible random numbers.
+//! Random numbers that a seed reproduces.
 
-/// `SplitMix64`.
+/// The algorithm `SplitMix64`, with its state.
 #[derive(Debug, Clone)]
 pub struct SeededRng(u64);
 
@@ -11,7 +11,7 @@ impl SeededRng {
         Self(seed)
     }
 
-    /// Any number.
+    /// The next number, of any value.
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -26,15 +26,15 @@ impl SeededRng {
         usize::try_from(self.roll() % sides).unwrap_or(0)
     }
 
-    /// One of `among`.
+    /// One element of `among`, each equally likely.
     ///
     /// # Panics
-    /// If `among` is empty.
+    /// If `among` has no element.
     pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
         &among[self.below(among.len())]
     }
 
-    /// Shuffles in place.
+    /// Shuffles the elements in place.
     pub fn shuffle<T>(&mut self, all: &mut [T]) {
         for last in (1..all.len()).rev() {
             all.swap(last, self.below(last + 1));

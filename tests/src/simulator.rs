@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::programs::{program, start};
 
-/// A simulated world.
+/// A simulated world, run as a process of its own.
 #[derive(Debug)]
 pub struct Simulator {
     child: Child,
@@ -31,12 +31,12 @@ impl Simulator {
         }
     }
 
-    /// Its process id.
+    /// Process id of the simulator.
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its clouds.yaml.
+    /// Path of the clouds.yaml that it has written.
     pub fn clouds(&self) -> PathBuf {
         self.endpoints["cloudsYaml"].as_str().unwrap().into()
     }
@@ -97,7 +97,7 @@ impl Simulator {
         ureq::post(self.url("faults")).send_json(rule).unwrap();
     }
 
-    /// Clears the fault script.
+    /// Clears the script of faults: calls succeed again.
     pub fn disarm(&self) {
         ureq::delete(self.url("faults")).call().unwrap();
     }

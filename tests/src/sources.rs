@@ -32,7 +32,7 @@ pub fn assert_page_current(path: &str, wanted: &str) {
 pub struct Source {
     /// Path from the root, with `/`.
     pub path: String,
-    /// Its content.
+    /// Content of the file as text.
     pub text: String,
 }
 

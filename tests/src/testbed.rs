@@ -26,7 +26,7 @@ pub const LONG: Duration = Duration::from_mins(4);
 /// A server with a registered cloud.
 #[derive(Debug)]
 pub struct Testbed {
-    /// The server.
+    /// The server that is tested.
     pub server: Server,
     cloud: PathBuf,
     ssh_port: u64,
@@ -240,7 +240,7 @@ impl Testbed {
         assert_eq!(self.server.ctl(&["vnf", "list"]), json!([]));
     }
 
-    /// Deletes every package.
+    /// Deletes every package of the server.
     pub fn delete_packages(&self) {
         for package in self.server.ctl(&["package", "list"]).as_array().unwrap() {
             self.server

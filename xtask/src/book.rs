@@ -20,7 +20,7 @@ use crate::{paths, process, terminal};
 
 /// Pinned version of mdBook, since others may render differently.
 const VERSION: &str = "0.5.4";
-/// The first chapter.
+/// The page that becomes the first chapter.
 const FRONT: &str = "README.md";
 /// Folder of the book for what is not in `docs/`.
 const REPOSITORY: &str = "repository";

@@ -45,7 +45,7 @@ pub(crate) fn listen() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// True after an interrupt.
+/// True once the user has pressed Ctrl-C.
 pub(crate) fn happened() -> bool {
     state().interrupted
 }
@@ -55,7 +55,7 @@ pub(crate) fn clear() {
     state().interrupted = false;
 }
 
-/// Fails after an interrupt.
+/// Fails once the user has pressed Ctrl-C.
 pub(crate) fn check() -> anyhow::Result<()> {
     anyhow::ensure!(!happened(), "interrupted");
     Ok(())

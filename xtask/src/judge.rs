@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     only: String,
 }
 
-/// Runs the tests.
+/// Runs the judges: programs of others that test our API.
 ///
 /// # Errors
 /// If something does not build or cannot be installed, or a test fails.

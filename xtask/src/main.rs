@@ -72,7 +72,7 @@ enum Command {
     Hostile(hostile::Arguments),
     /// Test the HTTP interface with schemathesis and Tacker's client.
     Judge(judge::Arguments),
-    /// Build the Debian package.
+    /// Build the Debian package of server and client.
     Deb(deb::Arguments),
     /// Pack the sample packages into .csar files.
     Samples(samples::Arguments),

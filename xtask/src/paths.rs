@@ -21,7 +21,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Output of `cargo metadata`.
+/// What we read of the output of `cargo metadata`.
 #[derive(Deserialize)]
 struct Metadata {
     target_directory: PathBuf,
@@ -55,7 +55,7 @@ fn metadata() -> Result<Metadata> {
 /// Path of the target folder of cargo.
 ///
 /// # Errors
-/// If `cargo metadata` fails.
+/// If `cargo metadata` fails or prints no JSON.
 pub(crate) fn target() -> Result<PathBuf> {
     Ok(metadata()?.target_directory)
 }
@@ -63,7 +63,7 @@ pub(crate) fn target() -> Result<PathBuf> {
 /// Names of the integration test programs of all crates.
 ///
 /// # Errors
-/// If `cargo metadata` fails.
+/// If `cargo metadata` fails or prints no JSON.
 pub(crate) fn test_programs() -> Result<BTreeSet<String>> {
     let targets = metadata()?
         .packages
@@ -80,8 +80,8 @@ pub(crate) fn state() -> PathBuf {
     std::env::var_os("VNFM_STACK").map_or_else(|| "/var/tmp/vnfm-stack".into(), PathBuf::from)
 }
 
-/// Cache for expensive builds, shared by all checkouts: `$VNFM_CACHE`, else `/var/cache/vnfm` for root, else
-/// `$XDG_CACHE_HOME/vnfm`.
+/// Cache for expensive builds, shared by all checkouts: `$VNFM_CACHE`, else
+/// `/var/cache/vnfm` for root, else `$XDG_CACHE_HOME/vnfm`.
 pub(crate) fn cache() -> PathBuf {
     let set = |name: &str| {
         std::env::var_os(name)

@@ -21,9 +21,9 @@ const SIGNAL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Standard output or standard error of a program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Standard output.
+    /// Everything written to standard output.
     Data,
-    /// Standard error.
+    /// Everything written to standard error.
     Log,
 }
 

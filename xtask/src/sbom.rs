@@ -15,10 +15,10 @@ pub(crate) const SHIPPED: [&str; 4] = [
     "mgmt-script",
 ];
 
-/// The document.
+/// The bill of materials as a JSON document.
 ///
 /// # Errors
-/// If cargo fails.
+/// If cargo fails or prints no JSON.
 pub(crate) fn document() -> anyhow::Result<String> {
     let metadata: Value =
         serde_json::from_str(&cargo_output(&["metadata", "--format-version", "1"])?)?;
@@ -27,8 +27,8 @@ pub(crate) fn document() -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&materials)? + "\n")
 }
 
-/// Name and version of the crates that are linked into the shipped packages. `cargo metadata` alone would include the
-/// dependencies of tests.
+/// Name and version of the crates that are linked into the shipped packages. `cargo metadata` alone would
+/// include the dependencies of tests.
 fn linked() -> anyhow::Result<BTreeSet<(String, String)>> {
     let mut arguments = vec!["tree", "--edges", "normal,build", "--prefix", "none"];
     arguments.extend(SHIPPED.iter().flat_map(|name| ["--package", name]));

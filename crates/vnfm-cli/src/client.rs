@@ -397,15 +397,15 @@ impl Client {
         path: &str,
         noun: &str,
         names: &[&str],
-        wanted: &str,
+        id_or_name: &str,
     ) -> Outcome<Value> {
-        match self.get(&format!("{path}/{}", segment(wanted))).await {
+        match self.get(&format!("{path}/{}", segment(id_or_name))).await {
             Err(Failure::Refused(problem)) if problem.status == StatusCode::NOT_FOUND.as_u16() => {}
             found => return found,
         }
         let mut found: Vec<Value> = Vec::new();
         for name in names {
-            let filter = segment(&format!("(eq,{name},'{}')", wanted.replace('\'', "''")));
+            let filter = segment(&format!("(eq,{name},'{}')", id_or_name.replace('\'', "''")));
             let named = self
                 .list(&format!("{path}?all_fields&filter={filter}"))
                 .await?;
@@ -419,13 +419,13 @@ impl Client {
                 .filter_map(|entry| entry["id"].as_str())
                 .collect();
             return Err(local(format!(
-                "several {noun}s are named `{wanted}`, use an ID: {}",
+                "several {noun}s are named `{id_or_name}`, use an ID: {}",
                 ids.join(", ")
             )));
         }
         found.pop().ok_or_else(|| {
             let mut problem =
-                ProblemDetails::new(404, format!("no {noun} has the name or ID `{wanted}`"));
+                ProblemDetails::new(404, format!("no {noun} has the name or ID `{id_or_name}`"));
             problem.next = Some(format!("`vnfmctl {noun} list` shows what exists"));
             Failure::Refused(Box::new(problem))
         })

@@ -90,8 +90,8 @@ impl Context {
         self.ports.clock.now()
     }
 
-    /// Records that this process leaves an operation, or all of them, in order. If that fails, a step may needlessly run
-    /// exclusively once.
+    /// Records that this process leaves an operation, or all of them, in order. If that fails, a step
+    /// may needlessly run exclusively once.
     pub(crate) async fn orderly_exits(&self, op_id: Option<String>) {
         let change = Change::RecordOrderlyExit {
             process: self.owner.to_string(),

@@ -42,7 +42,7 @@ pub struct Deployment {
     pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
     /// `additionalParams` of the instantiation, with those of the grant.
     pub additional_params: KeyValuePairs,
-    /// `localizationLanguage` of the request.
+    /// `localizationLanguage` of the request; absent: the VNF's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub localization_language: Option<String>,
     /// The NFVO's decisions about resources; empty if the local policy grants.
@@ -100,7 +100,7 @@ impl Deployment {
         self.vdu_instances.get(vdu).copied().unwrap_or_default()
     }
 
-    /// `scaleStatus` (SOL003 5.5.2.2).
+    /// `scaleStatus` (SOL003 5.5.2.2): the current level of each aspect.
     pub fn scale_status(&self) -> Vec<ScaleInfo> {
         let info = |(aspect, level): (&AspectId, &u32)| ScaleInfo {
             aspect_id: aspect.to_string(),

@@ -26,9 +26,9 @@ use vnfm_types::{AuditEntry, LcmOperationType, LogLine, Progress};
 
 /// The ports and limits of an engine.
 pub struct EngineParts {
-    /// Records, journal and outbox.
+    /// Stores records, journal and outbox.
     pub store: Arc<dyn Store>,
-    /// Onboarded VNF packages.
+    /// Reads the VNF packages that were onboarded.
     pub packages: Arc<dyn Packages>,
     /// VIM drivers by the vimTypes they serve.
     pub drivers: Drivers,
@@ -42,7 +42,7 @@ pub struct EngineParts {
     pub schemas: Arc<dyn Schemas>,
     /// Source of time; simulated in tests.
     pub clock: Arc<dyn Clock>,
-    /// Initial limits; see [`Engine::set_limits`].
+    /// The limits at first; [`Engine::set_limits`] changes them.
     pub limits: Limits,
     /// The operations that it can begin and drive; each type at most once. Default: [`lcm::OPERATIONS`].
     pub operations: &'static [&'static Operation],
@@ -100,8 +100,8 @@ impl Engine {
         self
     }
 
-    /// For a client of this VNF LCM version: operations begun here link to resources of that version in their grant
-    /// request.
+    /// For a client of this VNF LCM version: operations begun here link to resources of that
+    /// version in their grant request.
     #[must_use]
     pub fn with_api_version(&self, edition: ApiVersion) -> Self {
         let mut engine = self.clone();
@@ -109,7 +109,7 @@ impl Engine {
         engine
     }
 
-    /// The current limits.
+    /// The limits that apply now.
     pub fn limits(&self) -> Limits {
         self.context.limits()
     }
@@ -220,13 +220,13 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the tenant has no such operation.
     pub async fn progress(&self, tenant: &str, op_id: &str) -> Result<Progress, StoreError> {
         lcm::explain::progress(&self.context, self.operations, tenant, op_id).await
     }
 
-    /// Completes when [`Engine::progress`] changes, as far as this process knows; after a second if another process drives
-    /// the operation.
+    /// Completes when [`Engine::progress`] changes, as far as this process knows; after a second if
+    /// another process drives the operation.
     pub async fn changed(&self, op_id: &str) {
         let clock = self.context.ports.clock.clone();
         let tick = clock.sleep(Duration::from_secs(1));
@@ -241,7 +241,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`].
+    /// [`StoreError::NotFound`] if the tenant has no such operation.
     pub async fn log(
         &self,
         tenant: &str,

@@ -31,7 +31,7 @@ pub(crate) struct Exclusion {
     changed: Event,
 }
 
-/// A waiting suspect.
+/// A suspect that waits for its exclusive execution.
 #[derive(Debug)]
 struct Suspect {
     number: u64,

@@ -32,7 +32,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::create`].
+    /// Those of [`Engine::create`]; a package out of scope does not exist.
     pub async fn create_in_scope(
         &self,
         tenant: &str,
@@ -116,8 +116,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::begin`]; whatever VNFD and registry can tell: unknown flavour, level, VIM or MgmtDriver, invalid
-    /// parameters.
+    /// As [`Engine::begin`]; whatever VNFD and registry can tell: unknown flavour, level,
+    /// VIM or MgmtDriver, invalid parameters.
     pub async fn instantiate(
         &self,
         tenant: &str,
@@ -166,8 +166,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::begin`]; `Unprocessable` if the VNFD does not declare what is to be changed, or the VIM connections
-    /// are invalid.
+    /// As [`Engine::begin`]; `Unprocessable` if the VNFD does not declare what is to be changed, or
+    /// the VIM connections are invalid.
     pub async fn modify(
         &self,
         tenant: &str,

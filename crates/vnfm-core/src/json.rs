@@ -79,7 +79,7 @@ pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, JsonError> {
     Ok(read)
 }
 
-/// A request as JSON.
+/// Converts a request of ours to JSON.
 pub(crate) fn to_value<T: Serialize>(request: &T) -> Result<Value, JsonError> {
     serde_json::to_value(request).map_err(|_| JsonError {
         is_json: true,

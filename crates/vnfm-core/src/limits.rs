@@ -3,7 +3,7 @@
 use crate::ports::Budget;
 use std::time::Duration;
 
-/// Timeouts and concurrency limits.
+/// Timeouts of steps and calls, and concurrency limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Timeout of a step that works on a VIM. Default 30 minutes.

@@ -31,7 +31,7 @@ use uuid::Uuid;
 use vnfm_types::v1::{self, ApiVersion};
 use vnfm_types::{LcmOpOccNotificationVerbosity, SubscriptionAuthentication};
 
-/// Notifications read at once.
+/// Number of notifications that are read at once.
 const BATCH_SIZE: usize = 50;
 /// The pause after the first failed delivery; it doubles from there.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -53,9 +53,9 @@ const CHANGE_MEMBERS: &[&str] = &[
 pub struct DeliveryTimeouts {
     /// In any case, from when it was written. Default one day.
     pub unanswered: Duration,
-    /// By a subscriber that refuses it, from the first refusal. Default ten minutes: a single bad notification does not delay
-    /// the next ones for long, and a wrong callback loses one notification every ten minutes until it is fixed, not all of
-    /// them at once.
+    /// By a subscriber that refuses it, from the first refusal. Default ten minutes: a single bad notification does not
+    /// delay the next ones for long, and a wrong callback loses one notification every ten minutes until it is fixed,
+    /// not all of them at once.
     pub refused: Duration,
 }
 
@@ -68,15 +68,15 @@ impl Default for DeliveryTimeouts {
     }
 }
 
-/// Delivers notifications to subscribers.
+/// Delivers notifications to subscribers, in order and at least once.
 pub struct Notifier {
-    /// Outbox and subscriptions.
+    /// Source of the outbox and the subscriptions.
     pub store: Arc<dyn Store>,
-    /// For pauses and timeouts.
+    /// Clock for pauses between attempts, and for timeouts.
     pub clock: Arc<dyn Clock>,
-    /// Calls the callbacks.
+    /// Sends notifications to the callback URIs.
     pub subscribers: Arc<dyn Subscribers>,
-    /// When to give up.
+    /// How long undelivered notifications are retried.
     pub patience: DeliveryTimeouts,
 }
 
@@ -88,7 +88,7 @@ enum Event {
     Deleted,
 }
 
-/// Result of a delivery.
+/// Result of delivering one notification.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Sent,

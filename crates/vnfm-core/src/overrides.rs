@@ -1,5 +1,5 @@
-//! Manual overrides: each one names its author and a reason, and is written to the audit log in the transaction that
-//! performs it.
+//! Manual overrides: each one names its author and a reason, and is written to the audit log in
+//! the transaction that performs it.
 
 use crate::ports::Change;
 use crate::refusal::{self, Refusal, Why};
@@ -37,7 +37,7 @@ pub(crate) struct Overridden<'a> {
 }
 
 impl Override {
-    /// An override by `who`.
+    /// An override by `who`, with the reason for the audit log.
     pub fn new(who: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             who: who.into(),

@@ -124,8 +124,8 @@ impl Connections {
         Ok(())
     }
 
-    /// Checks that the VIMs named in the patch are registered, and replaces names and types in the patch by those of the
-    /// registry.
+    /// Checks that the VIMs named in the patch are registered, and replaces names and types in the patch
+    /// by those of the registry.
     ///
     /// # Errors
     ///
@@ -184,8 +184,8 @@ impl Connections {
             .map(|connection| &**connection)
     }
 
-    /// The VIM connections of the deployment, if the patch changes how its VIM is reached; `None` if not, or if the VIM is
-    /// registered.
+    /// The VIM connections of the deployment, if the patch changes how its VIM is reached; `None` if not, or
+    /// if the VIM is registered.
     pub(crate) fn changed_connections(&self) -> Option<&vims::Connections> {
         let deployment = self.deployment.as_ref().filter(|_| self.instantiated)?;
         let mut connections = deployment.vim_connection_info.iter();

@@ -15,7 +15,7 @@ use vnfm_types::{LcmOperationState, LcmOperationType};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Plan {
-    /// The planned operation.
+    /// Type of the operation that was planned.
     pub operation: LcmOperationType,
     /// In the order in which they would run.
     pub steps: Vec<PlannedStep>,
@@ -39,12 +39,12 @@ pub struct PlannedStep {
 }
 
 impl Engine {
-    /// What an operation would do if it began now. Makes all checks that accepting the operation makes; writes nothing and
-    /// calls no VIM.
+    /// What an operation would do if it began now. Makes all checks that accepting the operation makes; writes
+    /// nothing and calls no VIM.
     ///
     /// # Errors
     ///
-    /// As [`Engine::begin`].
+    /// Those of [`Engine::begin`], which makes the same checks.
     pub async fn plan(
         &self,
         tenant: &str,

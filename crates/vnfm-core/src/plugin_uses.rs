@@ -21,10 +21,10 @@ pub struct PluginUse {
     pub driver: DriverId,
     /// `id` of the VNF package.
     pub vnf_pkg_id: String,
-    /// `vnfdId` of the package.
+    /// `vnfdId` of the package, once it is onboarded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnfd_id: Option<String>,
-    /// Product name, for people.
+    /// Name of the product, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vnf_product_name: Option<String>,
     /// Whether instances of the package exist.
@@ -36,7 +36,7 @@ pub struct PluginUse {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ServedInstance {
-    /// `VnfInstance.id`.
+    /// `id` of the VNF instance.
     pub id: String,
     /// Name for people, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,8 +68,8 @@ impl Engine {
         Ok(uses)
     }
 
-    /// The instances of `tenant` within `scope`, by the `name@version` of the MgmtDriver that instantiated them and serves them
-    /// until they are terminated.
+    /// The instances of `tenant` within `scope`, by the `name@version` of the MgmtDriver that instantiated them and
+    /// serves them until they are terminated.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ use vnfm_types::shape::Resource;
 /// Which entries to list, ordered by id.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Query {
-    /// Only entries that match.
+    /// Only the entries that match this filter.
     pub filter: Filter,
     /// Only entries after this id.
     pub after: Option<String>,
@@ -49,7 +49,7 @@ impl Query {
         }
     }
 
-    /// Operations of an instance.
+    /// The operations of one instance, of any state.
     pub fn of_instance(id: impl Into<String>) -> Self {
         Self::only("vnfInstanceId", id)
     }
@@ -88,9 +88,9 @@ const LINKS: &str = "_links";
 /// One comparison: true if any value reached by `hops` compares so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Term {
-    /// Path to the values.
+    /// Path to the values that are compared.
     pub hops: Vec<Hop>,
-    /// Type of the values.
+    /// Type of the values at the path's end.
     pub leaf: Leaf,
     /// Relation between value and operands.
     pub comparison: Comparison,
@@ -114,13 +114,13 @@ pub enum Hop {
 /// The type of the value at the end of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaf {
-    /// A string.
+    /// A string, compared by its characters.
     Text,
-    /// A JSON number.
+    /// A JSON number, compared by its value.
     Number,
-    /// A boolean.
+    /// A boolean: `true` or `false`.
     Truth,
-    /// A timestamp, in UTC.
+    /// A timestamp in UTC, compared by its instant.
     Time,
     /// Any value of free JSON.
     Any,
@@ -130,7 +130,7 @@ pub enum Leaf {
     Hidden,
 }
 
-/// How values are compared.
+/// How a value is compared with the operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// `eq`: equal to the operand.
@@ -160,11 +160,11 @@ pub enum Comparison {
 pub enum Operand {
     /// A string, or a timestamp in its stored format.
     Text(String),
-    /// An integer.
+    /// A number without a fraction.
     Whole(i64),
     /// A number with a fraction.
     Real(f64),
-    /// A boolean.
+    /// A boolean: `true` or `false`.
     Truth(bool),
 }
 

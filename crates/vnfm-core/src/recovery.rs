@@ -49,7 +49,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::compare`].
+    /// Those of [`Engine::compare`], for any tenant.
     pub async fn compare_all(&self) -> Result<Comparison, Refusal> {
         let mut all = Comparison::default();
         for tenant in self.store().tenants().await? {

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-/// Replaces a secret.
+/// The text that replaces a secret.
 pub const HIDDEN: &str = "[hidden]";
 
 const WELL_KNOWN: &[&str] = &[
@@ -160,8 +160,8 @@ impl Redactor {
             .for_each(|secret| self.add_text(secret));
     }
 
-    /// `text` with every known secret replaced by [`HIDDEN`], and everything that looks like a token: a JWT, or a kubeadm
-    /// bootstrap token.
+    /// `text` with every known secret replaced by [`HIDDEN`], and everything that looks like a token: a JWT,
+    /// or a kubeadm bootstrap token.
     pub fn clean(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for secret in &self.secrets {

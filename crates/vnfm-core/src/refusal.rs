@@ -28,9 +28,9 @@ pub enum Why {
 /// A request that is not accepted; nothing was changed.
 #[derive(Debug, Clone)]
 pub struct Refusal {
-    /// Decides the HTTP status.
+    /// Class of the reason; decides the HTTP status.
     pub why: Why,
-    /// The row of `docs/errors.md`.
+    /// The error code, which `docs/errors.md` explains.
     pub code: &'static Code,
     /// What is wrong, and where.
     pub detail: String,
@@ -38,7 +38,7 @@ pub struct Refusal {
     pub hint: Option<String>,
     /// The ids of what blocks the request.
     pub blocked_by: Vec<String>,
-    /// The underlying port error.
+    /// The error of a port, if one caused the refusal.
     pub source: Option<Box<PortError>>,
 }
 
@@ -248,7 +248,7 @@ pub(crate) const UNKNOWN_HOOK: Code = refused(
     "the operation has no hook with the name to be skipped",
     "use a name that the message lists",
 );
-/// For `docs/errors.md`.
+/// All codes of refusals, for `docs/errors.md`.
 pub(crate) const CODES: &[&Code] = &[
     &NOT_FOUND,
     &BUSY,

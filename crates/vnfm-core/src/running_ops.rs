@@ -17,7 +17,7 @@ pub(crate) struct RunningOps {
     paused: AtomicBool,
 }
 
-/// One driven operation.
+/// An operation that this process drives.
 pub(crate) struct RunningOp {
     state: Mutex<RunningState>,
     cancelled: Event,
@@ -183,7 +183,7 @@ impl RunningOp {
         lock(&self.state).redactor.extend(redactor);
     }
 
-    /// `text` without known secrets.
+    /// Replaces the operation's known secrets in `text`.
     pub(crate) fn redact(&self, text: &str) -> String {
         lock(&self.state).redactor.clean(text)
     }
@@ -204,8 +204,8 @@ impl RunningOp {
         }
     }
 
-    /// Changes the state and notifies listeners. Log lines do not notify: listeners would fetch the full state and find it
-    /// unchanged.
+    /// Changes the state and notifies listeners. Log lines do not notify: listeners would fetch the full
+    /// state and find it unchanged.
     fn change(&self, change: impl FnOnce(&mut RunningState)) {
         change(&mut lock(&self.state));
         self.changed.notify(usize::MAX);

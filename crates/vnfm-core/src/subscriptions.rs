@@ -23,7 +23,7 @@ use vnfm_types::{
 /// Result of a subscription request.
 #[derive(Debug)]
 pub enum SubscribeOutcome {
-    /// The subscription was created.
+    /// A new subscription was created.
     New(Box<SubscriptionRecord>),
     /// An identical one existed; its id.
     Known(String),
@@ -35,8 +35,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `Unprocessable` if the filter contradicts itself, the login method is not supported, or the callback responds
-    /// incorrectly.
+    /// `Unprocessable` if the filter contradicts itself, the login method is not supported,
+    /// or the callback responds incorrectly.
     pub async fn subscribe(
         &self,
         tenant: &str,
@@ -110,7 +110,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `NotFound`.
+    /// `NotFound` if the tenant has no such subscription.
     pub async fn unsubscribe(&self, tenant: &str, id: &str) -> Result<(), Refusal> {
         let remove = Change::RemoveSubscription {
             tenant: tenant.to_owned(),

@@ -45,10 +45,10 @@ pub enum Relation {
     SameName,
     /// The same node template: the name up to its first dot, `port` for `port.virtual_binding`.
     SameTemplate,
-    /// The cause probably meant what the consequence is about.
-    Meant,
-    /// The cause probably meant the member that the consequence misses in the same name.
-    MeantMember,
+    /// The hint of the cause suggests what the consequence is about.
+    Suggested,
+    /// The hint of the cause suggests the member that the consequence misses in the same name.
+    SuggestedMember,
     /// Both have the same position in the file.
     SamePosition,
     /// Calls of the same function on the same line.
@@ -82,7 +82,7 @@ const RULES: &[Rule] = &[
     ),
     Rule::new(
         &[codes::PROPERTY_UNKNOWN],
-        Relation::MeantMember,
+        Relation::SuggestedMember,
         &[codes::PROPERTY_MISSING],
     ),
     Rule::new(
@@ -107,7 +107,7 @@ const RULES: &[Rule] = &[
     ),
     Rule::new(
         &[codes::HOT_PARAMETER],
-        Relation::Meant,
+        Relation::Suggested,
         &[codes::HOT_UNMAPPED],
     ),
 ];
@@ -145,15 +145,15 @@ fn is_consequence(consequence: &Finding, cause: &Finding, relation: Relation) ->
     }
     let (from, to) = (&cause.subject, &consequence.subject);
     match relation {
-        Relation::Any => consequence.code != codes::TYPE_UNKNOWN || to.meant.is_none(),
+        Relation::Any => consequence.code != codes::TYPE_UNKNOWN || to.suggestion.is_none(),
         Relation::SameName => both(from.name.as_deref(), to.name.as_deref()),
         Relation::SameTemplate => {
             both(template(from.name.as_deref()), template(to.name.as_deref()))
         }
-        Relation::Meant => both(from.meant.as_deref(), to.name.as_deref()),
-        Relation::MeantMember => {
+        Relation::Suggested => both(from.suggestion.as_deref(), to.name.as_deref()),
+        Relation::SuggestedMember => {
             both(from.name.as_deref(), to.name.as_deref())
-                && both(from.meant.as_deref(), to.member.as_deref())
+                && both(from.suggestion.as_deref(), to.member.as_deref())
         }
         Relation::SamePosition => cause.span == consequence.span,
         Relation::SameCall => {

@@ -93,8 +93,8 @@ pub struct Subject {
     pub member: Option<String>,
     /// The TOSCA function that is called.
     pub function: Option<String>,
-    /// The known name that was probably meant.
-    pub meant: Option<String>,
+    /// The known name that the hint suggests: "did you mean …?"
+    pub suggestion: Option<String>,
 }
 
 impl Finding {
@@ -165,7 +165,7 @@ impl Finding {
     /// Sets the hint "did you mean …?" for a known name.
     #[must_use]
     pub fn suggest(mut self, name: &str) -> Self {
-        self.subject.meant = Some(name.to_owned());
+        self.subject.suggestion = Some(name.to_owned());
         self.hint(format!("did you mean `{name}`?"))
     }
 }

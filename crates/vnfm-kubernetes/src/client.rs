@@ -195,8 +195,8 @@ impl<'a> Session<'a> {
             }
             let cause = self.port_error(action, error);
             let reason = format!("VIM `{}` to answer: {}", self.vim(), cause.detail());
-            let wanted = errors::retry_after(error);
-            if let Err(Expired) = backoff.retry(&reason, wanted).await {
+            let retry_after = errors::retry_after(error);
+            if let Err(Expired) = backoff.retry(&reason, retry_after).await {
                 return Ok(response);
             }
         }

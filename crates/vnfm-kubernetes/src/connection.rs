@@ -327,12 +327,12 @@ fn login(access: &KeyValuePairs) -> Result<Login, PortError> {
     }
 }
 
-fn check_members(what: &str, members: &KeyValuePairs, known: &[&str]) -> Result<(), PortError> {
+fn check_members(section: &str, members: &KeyValuePairs, known: &[&str]) -> Result<(), PortError> {
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),
         Some(name) => {
             let list: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-            Err(member_error(&format!("{what}.{name}"), "unknown member")
+            Err(member_error(&format!("{section}.{name}"), "unknown member")
                 .hint(format!("known members: {}", list.join(", "))))
         }
     }

@@ -93,8 +93,8 @@ fn requested_pods(
     let all = current
         .into_iter()
         .flat_map(|recorded| &recorded.inventory.vnfc_resource_info);
-    let wanted = all.filter(|vnfc| replace.vnfcs.contains(&vnfc.id));
-    wanted
+    let replaced = all.filter(|vnfc| replace.vnfcs.contains(&vnfc.id));
+    replaced
         .map(|vnfc| {
             let stated = |name: &str| vnfc.metadata.get(name).and_then(Value::as_str);
             DoomedPod {
@@ -444,7 +444,7 @@ fn incomplete_workload<'a>(
             "DaemonSet" => "/status/desiredNumberScheduled",
             _ => return None,
         };
-        let wanted = object.pointer(pointer).and_then(Value::as_u64).unwrap_or(1);
+        let desired = object.pointer(pointer).and_then(Value::as_u64).unwrap_or(1);
         let works = |pod: &&Value| {
             text(pod, "/metadata/namespace") == namespace.unwrap_or_default()
                 && is_pod_of(pod, &target.resource.kind, &target.name)
@@ -453,7 +453,7 @@ fn incomplete_workload<'a>(
                 && doomed.iter().all(|one| one.uid != uid(pod))
         };
         let there = cache.all("Pod").filter(works).count() as u64;
-        (there < wanted).then(|| (target, format!("{there} of {wanted} pods are ready")))
+        (there < desired).then(|| (target, format!("{there} of {desired} pods are ready")))
     })
 }
 

@@ -93,13 +93,13 @@ pub(crate) fn is_incomplete<'a>(
         let Some(vdu) = vdu_of(flavour, kind, &target.name) else {
             return false;
         };
-        let wanted = if has_replicas(kind) {
+        let desired = if has_replicas(kind) {
             replicas(object)
         } else {
             0
         };
         let all = inventory.vnfc_resource_info.iter();
-        (all.filter(|vnfc| vnfc.vdu_id == vdu.name).count() as u64) < wanted
+        (all.filter(|vnfc| vnfc.vdu_id == vdu.name).count() as u64) < desired
     })
 }
 

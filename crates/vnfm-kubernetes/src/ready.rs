@@ -67,20 +67,20 @@ fn deployment(object: &Value) -> Readiness {
     {
         return Failed(join(&reason, &message));
     }
-    let wanted = desired_replicas(object);
+    let desired = desired_replicas(object);
     let (updated, total, available) = (
         count(object, "/status/updatedReplicas"),
         count(object, "/status/replicas"),
         count(object, "/status/availableReplicas"),
     );
-    if updated < wanted {
+    if updated < desired {
         return NotYet(with_replica_failure(
             object,
-            format!("{updated} of {wanted} replicas updated"),
+            format!("{updated} of {desired} replicas updated"),
         ));
     }
-    if updated > wanted {
-        return too_many(updated, wanted);
+    if updated > desired {
+        return too_many(updated, desired);
     }
     if total > updated {
         return NotYet(format!(
@@ -88,10 +88,10 @@ fn deployment(object: &Value) -> Readiness {
             total - updated
         ));
     }
-    if available < wanted {
+    if available < desired {
         return NotYet(with_replica_failure(
             object,
-            format!("{available} of {wanted} replicas available"),
+            format!("{available} of {desired} replicas available"),
         ));
     }
     Ready
@@ -101,16 +101,16 @@ fn stateful_set(object: &Value) -> Readiness {
     if let Some(waiting) = not_observed(object) {
         return waiting;
     }
-    let (wanted, ready) = (
+    let (desired, ready) = (
         desired_replicas(object),
         count(object, "/status/readyReplicas"),
     );
-    if ready < wanted {
-        return NotYet(format!("{ready} of {wanted} replicas ready"));
+    if ready < desired {
+        return NotYet(format!("{ready} of {desired} replicas ready"));
     }
     let total = count(object, "/status/replicas");
-    if total > wanted {
-        return too_many(total, wanted);
+    if total > desired {
+        return too_many(total, desired);
     }
     if text(object, "/spec/updateStrategy/type") == "OnDelete" {
         return Ready;
@@ -118,7 +118,7 @@ fn stateful_set(object: &Value) -> Readiness {
     let partition = count(object, "/spec/updateStrategy/rollingUpdate/partition");
     let updated = count(object, "/status/updatedReplicas");
     if partition > 0 {
-        let due = wanted.saturating_sub(partition);
+        let due = desired.saturating_sub(partition);
         return if updated < due {
             NotYet(format!("{updated} of {due} replicas updated"))
         } else {
@@ -126,7 +126,7 @@ fn stateful_set(object: &Value) -> Readiness {
         };
     }
     if text(object, "/status/currentRevision") != text(object, "/status/updateRevision") {
-        return NotYet(format!("{updated} of {wanted} replicas updated"));
+        return NotYet(format!("{updated} of {desired} replicas updated"));
     }
     Ready
 }
@@ -135,16 +135,16 @@ fn daemon_set(object: &Value) -> Readiness {
     if let Some(waiting) = not_observed(object) {
         return waiting;
     }
-    let wanted = count(object, "/status/desiredNumberScheduled");
+    let desired = count(object, "/status/desiredNumberScheduled");
     let (updated, available) = (
         count(object, "/status/updatedNumberScheduled"),
         count(object, "/status/numberAvailable"),
     );
-    if updated < wanted && text(object, "/spec/updateStrategy/type") != "OnDelete" {
-        return NotYet(format!("{updated} of {wanted} pods updated"));
+    if updated < desired && text(object, "/spec/updateStrategy/type") != "OnDelete" {
+        return NotYet(format!("{updated} of {desired} pods updated"));
     }
-    if available < wanted {
-        return NotYet(format!("{available} of {wanted} pods available"));
+    if available < desired {
+        return NotYet(format!("{available} of {desired} pods available"));
     }
     Ready
 }
@@ -153,18 +153,18 @@ fn replica_set(object: &Value) -> Readiness {
     if let Some(waiting) = not_observed(object) {
         return waiting;
     }
-    let (wanted, ready) = (
+    let (desired, ready) = (
         desired_replicas(object),
         count(object, "/status/readyReplicas"),
     );
     let total = count(object, "/status/replicas");
-    if total > wanted {
-        return too_many(total, wanted);
+    if total > desired {
+        return too_many(total, desired);
     }
-    if ready < wanted {
+    if ready < desired {
         NotYet(with_replica_failure(
             object,
-            format!("{ready} of {wanted} replicas ready"),
+            format!("{ready} of {desired} replicas ready"),
         ))
     } else {
         Ready
@@ -172,8 +172,8 @@ fn replica_set(object: &Value) -> Readiness {
 }
 
 /// For workloads whose `spec.replicas` was reduced.
-fn too_many(total: u64, wanted: u64) -> Readiness {
-    NotYet(format!("{total} replicas exist, {wanted} are desired"))
+fn too_many(total: u64, desired: u64) -> Readiness {
+    NotYet(format!("{total} replicas exist, {desired} are desired"))
 }
 
 fn job(object: &Value) -> Readiness {
@@ -184,7 +184,7 @@ fn job(object: &Value) -> Readiness {
     if condition(object, "Complete").is_some_and(|c| c.is("True")) {
         return Ready;
     }
-    let wanted = object
+    let desired = object
         .pointer("/spec/completions")
         .and_then(Value::as_u64)
         .unwrap_or(1);
@@ -197,7 +197,7 @@ fn job(object: &Value) -> Readiness {
     } else {
         String::new()
     };
-    NotYet(format!("{done} of {wanted} completions{tries}"))
+    NotYet(format!("{done} of {desired} completions{tries}"))
 }
 
 fn pod(object: &Value) -> Readiness {

@@ -79,13 +79,13 @@ fn changes(flavour: &Flavour, allocation: &Allocation) -> Result<BTreeMap<String
     let level = deployment.instantiation_level_id.as_deref();
     let mut changes = BTreeMap::new();
     for vdu in flavour.vdus.keys() {
-        let Some(wanted) = deployment.vdu_instances.get(vdu.as_str()) else {
+        let Some(desired) = deployment.vdu_instances.get(vdu.as_str()) else {
             continue;
         };
         let base = flavour.instances_of(vdu, level).map_err(|error| {
             PortError::new(&MANIFEST, "count the VNFCs", error.to_string()).on(vdu)
         })?;
-        let change = i64::from(*wanted) - i64::from(base);
+        let change = i64::from(*desired) - i64::from(base);
         if change != 0 {
             changes.insert(vdu.clone(), change);
         }

@@ -40,9 +40,9 @@ pub(crate) async fn mark_surplus<'a>(
         let Some(workload) = find(session, target).await? else {
             continue;
         };
-        let (now, wanted) = (replicas(&workload.data), replicas(&resolved.item.object));
-        if now > wanted {
-            let keep = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let (now, desired) = (replicas(&workload.data), replicas(&resolved.item.object));
+        if now > desired {
+            let keep = usize::try_from(desired).unwrap_or(usize::MAX);
             mark(cx, session, target, (keep, change)).await?;
             shrinking.push(target);
         }

@@ -45,12 +45,12 @@ pub(crate) const CONSEQUENCES: &[Rule] = &[
     ),
     Rule::new(
         &[codes::NODE_UNKNOWN],
-        Relation::Meant,
+        Relation::Suggested,
         &[codes::ASPECT_DELTAS, codes::VDU_INITIAL],
     ),
     Rule::new(
         &[codes::POLICY],
-        Relation::Meant,
+        Relation::Suggested,
         &[codes::ASPECT_DELTAS, codes::LEVEL_DEFAULT],
     ),
     Rule::new(
@@ -74,16 +74,20 @@ pub(crate) const CONSEQUENCES: &[Rule] = &[
         Relation::SameName,
         &[codes::MANIFEST_HASHES],
     ),
-    Rule::new(&[codes::MANIFEST], Relation::Meant, &[codes::FILE_UNNAMED]),
-    Rule::new(&[codes::META_KEY], Relation::Meant, &[codes::META_KEY]),
+    Rule::new(
+        &[codes::MANIFEST],
+        Relation::Suggested,
+        &[codes::FILE_UNNAMED],
+    ),
+    Rule::new(&[codes::META_KEY], Relation::Suggested, &[codes::META_KEY]),
     Rule::new(
         &[codes::MANIFEST_METADATA],
-        Relation::Meant,
+        Relation::Suggested,
         &[codes::MANIFEST_METADATA],
     ),
     Rule::new(
         &[codes::INPUT_UNKNOWN],
-        Relation::Meant,
+        Relation::Suggested,
         &[codes::INPUT_UNUSED],
     ),
     Rule::new(
@@ -93,12 +97,12 @@ pub(crate) const CONSEQUENCES: &[Rule] = &[
     ),
     Rule::new(
         &[codes::IMPLEMENTATION_UNKNOWN],
-        Relation::Meant,
+        Relation::Suggested,
         &[codes::ARTIFACT_UNUSED],
     ),
     Rule::new(
         &[codes::ORDER_MANIFEST],
-        Relation::Meant,
+        Relation::Suggested,
         &[codes::MANIFEST_UNUSED],
     ),
     Rule::new(
@@ -118,12 +122,12 @@ pub(crate) const CONSEQUENCES: &[Rule] = &[
     ),
     Rule::new(
         &[codes::HOT_REFERENCE],
-        Relation::Meant,
+        Relation::Suggested,
         &[codes::HOT_UNUSED],
     ),
     Rule::new(
         &[codes::VARIABLE_UNKNOWN],
-        Relation::Meant,
+        Relation::Suggested,
         &[codes::VARIABLE_UNUSED],
     ),
     Rule::new(

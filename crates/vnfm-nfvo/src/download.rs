@@ -165,10 +165,10 @@ impl Origin {
     }
 
     fn action(&self) -> String {
-        let mut shown = self.url.clone();
-        shown.set_query(None);
-        shown.set_fragment(None);
-        format!("fetch `{shown}`")
+        let mut url = self.url.clone();
+        url.set_query(None);
+        url.set_fragment(None);
+        format!("fetch `{url}`")
     }
 }
 

@@ -120,7 +120,7 @@ impl Access {
     /// A client that trusts the connection's certificates and calls only addresses that `to` allows.
     pub(crate) fn client(&self, to: Destinations) -> Result<Client, PortError> {
         let client = Client::trusting(to, Policy::VIM, &self.trust, self.proxy.as_deref());
-        client.map_err(|why| invalid(format!("no client can be made: {why}")))
+        client.map_err(|reason| invalid(format!("no client can be made: {reason}")))
     }
 }
 

@@ -67,7 +67,7 @@ impl Vim for Login {
 
 impl Login {
     fn info(&self) -> Result<VimConnectionInfo, PortError> {
-        (self.0)().map_err(|why| PortError::new(&LOGIN_REFUSED, "log in to Barbican", why))
+        (self.0)().map_err(|reason| PortError::new(&LOGIN_REFUSED, "log in to Barbican", reason))
     }
 }
 
@@ -181,11 +181,11 @@ fn id_of(secret: &Value) -> Option<String> {
     (!id.is_empty()).then(|| id.to_owned())
 }
 
-fn unexpected(action: &str, what: &str) -> PortError {
+fn unexpected(action: &str, detail: &str) -> PortError {
     PortError::new(
         &UNEXPECTED,
         action,
-        format!("unexpected response from Barbican: {what}"),
+        format!("unexpected response from Barbican: {detail}"),
     )
 }
 

@@ -233,7 +233,7 @@ impl Sources<'_> {
             .blueprint
             .ext_cp_binding(cp)
             .and_then(|ext_cp_binding| ext_cp_binding.config(0));
-        let wanted = config
+        let requested = config
             .map(|(_, config)| addresses(config))
             .unwrap_or_default();
         let entry = |one: crate::blueprint::RequestedAddress| {
@@ -248,7 +248,7 @@ impl Sources<'_> {
             );
             Value::Object(entry)
         };
-        wanted.into_iter().map(entry).collect()
+        requested.into_iter().map(entry).collect()
     }
 
     /// The values in Tacker's layout.

@@ -53,22 +53,26 @@ pub(crate) struct Server<'a> {
 impl<'a> Blueprint<'a> {
     /// Reads the package and deployment of `allocation`.
     pub(crate) fn read(allocation: &'a Allocation, instance: &'a str) -> Result<Self, PortError> {
-        let wanted = &allocation.deployment.flavour_id;
+        let flavour_id = &allocation.deployment.flavour_id;
         let flavours = &allocation.package.vnfd().flavours;
-        let flavour = allocation.package.vnfd().flavour(wanted).ok_or_else(|| {
-            let known: Vec<&str> = flavours.keys().map(String::as_str).collect();
-            request(format!(
-                "the VNFD has no flavour `{wanted}`, only {}",
-                known.join(", ")
-            ))
-        })?;
+        let flavour = allocation
+            .package
+            .vnfd()
+            .flavour(flavour_id)
+            .ok_or_else(|| {
+                let known: Vec<&str> = flavours.keys().map(String::as_str).collect();
+                request(format!(
+                    "the VNFD has no flavour `{flavour_id}`, only {}",
+                    known.join(", ")
+                ))
+            })?;
         Ok(Self {
             instance,
             instance_name: allocation.instance_name.as_deref(),
             package: &allocation.package,
             deployment: &allocation.deployment,
             flavour,
-            base_hot: allocation.package.base_hot(wanted),
+            base_hot: allocation.package.base_hot(flavour_id),
             budget: allocation.budget,
             awaits_grant: allocation.awaits_grant,
         })
@@ -226,12 +230,12 @@ impl<'a> ExtCpBinding<'a> {
 
     /// The existing port of the CP's `index`-th instance.
     pub(crate) fn port(&self, index: u32) -> Option<&'a str> {
-        let wanted = self.config(index)?.1.link_port_id.as_deref()?;
+        let port_id = self.config(index)?.1.link_port_id.as_deref()?;
         let port = self
             .link
             .ext_link_ports
             .iter()
-            .find(|port| port.id == wanted)?;
+            .find(|port| port.id == port_id)?;
         Some(&port.resource_handle.resource_id)
     }
 }
@@ -241,7 +245,7 @@ fn is_shareable(config: &VnfExtCpConfig) -> bool {
         && mac(config).is_none()
         && addresses(config)
             .iter()
-            .all(|wanted| wanted.address.is_none())
+            .all(|requested| requested.address.is_none())
 }
 
 /// The addresses in a configuration.
@@ -251,16 +255,16 @@ pub(crate) fn addresses(config: &VnfExtCpConfig) -> Vec<RequestedAddress> {
         .cp_protocol_data
         .iter()
         .filter_map(|one| one.ip_over_ethernet.as_ref());
-    for wanted in over_ethernet.flat_map(|one| &one.ip_addresses) {
-        let subnet = wanted.subnet_id.clone();
-        for address in &wanted.fixed_addresses {
+    for requested in over_ethernet.flat_map(|one| &one.ip_addresses) {
+        let subnet = requested.subnet_id.clone();
+        for address in &requested.fixed_addresses {
             all.push(RequestedAddress {
                 address: Some(address.clone()),
                 subnet: subnet.clone(),
             });
         }
-        if wanted.fixed_addresses.is_empty() && subnet.is_some() {
-            let count = wanted.num_dynamic_addresses.unwrap_or(1);
+        if requested.fixed_addresses.is_empty() && subnet.is_some() {
+            let count = requested.num_dynamic_addresses.unwrap_or(1);
             all.extend((0..count).map(|_| RequestedAddress {
                 address: None,
                 subnet: subnet.clone(),
@@ -279,9 +283,9 @@ pub(crate) fn mac(config: &VnfExtCpConfig) -> Option<&str> {
 }
 
 /// A value of `additionalParams` by its path.
-pub(crate) fn additional<'a>(wanted: &'a Deployment, path: &[String]) -> Option<&'a Value> {
+pub(crate) fn additional<'a>(deployment: &'a Deployment, path: &[String]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
-    let mut value = wanted.additional_params.get(first)?;
+    let mut value = deployment.additional_params.get(first)?;
     for key in rest {
         value = match value {
             Value::Array(items) => items.get(key.parse::<usize>().ok()?)?,

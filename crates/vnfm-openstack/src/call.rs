@@ -231,7 +231,7 @@ async fn send_once(
         .unsigned_abs();
     let request = client.request(call.method.clone(), url);
     let mut request = request
-        .map_err(|why| SendError::Forbidden(why.to_string()))?
+        .map_err(|reason| SendError::Forbidden(reason.to_string()))?
         .timeout(limit);
     if let Some(token) = token {
         request = request.header("X-Auth-Token", token.reveal());
@@ -328,9 +328,9 @@ impl SendError {
     /// The error for the caller of the operation; details of an unreachable address only if responses are exposed.
     fn to_port_error(&self, call: &Call, url: &str, is_exposed: bool) -> PortError {
         let address = url.split('?').next().unwrap_or(url);
-        let (code, why) = match self {
-            Self::Forbidden(why) => (&ADDRESS, why.clone()),
-            Self::Answer(why) => (&ANSWER, why.clone()),
+        let (code, reason) = match self {
+            Self::Forbidden(reason) => (&ADDRESS, reason.clone()),
+            Self::Answer(reason) => (&ANSWER, reason.clone()),
             Self::Call(lost) if is_forbidden(lost) => (
                 &ADDRESS,
                 "its name leads to no address that is allowed".to_owned(),
@@ -340,7 +340,7 @@ impl SendError {
             Self::Call(lost) if lost.is_timeout() => (&UNREACHABLE, "no answer in time".to_owned()),
             Self::Call(lost) => (&UNREACHABLE, causes(lost)),
         };
-        PortError::new(code, &call.action, format!("`{address}`: {why}"))
+        PortError::new(code, &call.action, format!("`{address}`: {reason}"))
     }
 }
 

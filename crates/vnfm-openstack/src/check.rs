@@ -77,20 +77,20 @@ fn check_links(blueprint: &Blueprint<'_>) -> Result<(), PortError> {
 }
 
 fn check_port(link: &ExtVirtualLinkData, config: &VnfExtCpConfig) -> Result<(), PortError> {
-    let Some(wanted) = &config.link_port_id else {
+    let Some(port_id) = &config.link_port_id else {
         return Ok(());
     };
-    if link.ext_link_ports.iter().any(|port| &port.id == wanted) {
+    if link.ext_link_ports.iter().any(|port| &port.id == port_id) {
         return Ok(());
     }
     Err(request(format!(
-        "`extVirtualLinks` `{}` has no port `{wanted}` in `extLinkPorts`",
+        "`extVirtualLinks` `{}` has no port `{port_id}` in `extLinkPorts`",
         link.id
     )))
 }
 
-fn check_public_key(wanted: &Deployment) -> Result<(), PortError> {
-    let Some(key) = wanted.additional_params.get(PUBLIC_KEY_PARAM) else {
+fn check_public_key(deployment: &Deployment) -> Result<(), PortError> {
+    let Some(key) = deployment.additional_params.get(PUBLIC_KEY_PARAM) else {
         return Ok(());
     };
     let is_key = key.as_str().is_some_and(|key| {

@@ -311,7 +311,7 @@ fn minutes_left(cloud: &Cloud<'_>) -> i64 {
 pub(crate) async fn mark_unhealthy(
     cloud: &Cloud<'_>,
     resource: &Resource,
-    why: &str,
+    reason: &str,
 ) -> Result<bool, PortError> {
     let action = format!(
         "mark resource `{}` ({}) as unhealthy",
@@ -325,7 +325,7 @@ pub(crate) async fn mark_unhealthy(
             "Heat gives it no link to its stack",
         )
     })?;
-    let body = json!({"mark_unhealthy": true, "resource_status_reason": why});
+    let body = json!({"mark_unhealthy": true, "resource_status_reason": reason});
     let call = Call::patch(path, body, action).accepting(&[409]);
     Ok(cloud.send(Service::Orchestration, &call).await?.status != 409)
 }

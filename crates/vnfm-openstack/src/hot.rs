@@ -297,9 +297,9 @@ impl TemplateBuilder<'_> {
         let Some(path) = boot.get("source_path").and_then(Value::as_str) else {
             return Ok(None);
         };
-        let unreadable = |why: String| {
+        let unreadable = |reason: String| {
             package(format!(
-                "`boot_data` of VDU `{}`: `{path}`: {why}",
+                "`boot_data` of VDU `{}`: `{path}`: {reason}",
                 planned.vdu.name
             ))
         };
@@ -315,7 +315,7 @@ impl TemplateBuilder<'_> {
 }
 
 fn external_addresses(port: &mut Value, config: &vnfm_types::VnfExtCpConfig) {
-    let wanted: Vec<Value> = addresses(config)
+    let fixed_ips: Vec<Value> = addresses(config)
         .into_iter()
         .map(|one| {
             let mut entry = Map::new();
@@ -330,8 +330,8 @@ fn external_addresses(port: &mut Value, config: &vnfm_types::VnfExtCpConfig) {
             Value::Object(entry)
         })
         .collect();
-    if !wanted.is_empty() {
-        port["fixed_ips"] = Value::Array(wanted);
+    if !fixed_ips.is_empty() {
+        port["fixed_ips"] = Value::Array(fixed_ips);
     }
     if let Some(mac) = mac(config) {
         port["mac_address"] = json!(mac);

@@ -426,14 +426,14 @@ fn port_id(port: &Port) -> String {
 }
 
 fn protocol(port: &Port) -> CpProtocolInfo {
-    let address = |wanted: &str, is_wanted: &dyn Fn(&str) -> bool| {
+    let address = |ip_type: &str, is_wanted: &dyn Fn(&str) -> bool| {
         let all: Vec<_> = port
             .fixed_ips
             .iter()
             .filter(|ip| is_wanted(&ip.ip_address))
             .collect();
         all.first().map(|first| IpAddressesInfo {
-            type_: wanted.to_owned(),
+            type_: ip_type.to_owned(),
             addresses: all.iter().map(|ip| ip.ip_address.clone()).collect(),
             is_dynamic: None,
             subnet_id: Some(first.subnet_id.clone()).filter(|id| !id.is_empty()),

@@ -42,7 +42,7 @@ pub(crate) async fn prepare(
     {
         let granted = blueprint.deployment.placement.images.get(owner);
         let found = match (granted, known.images.get(owner)) {
-            (Some(wanted), _) => grant_constraints::image(cloud, owner, wanted).await?,
+            (Some(granted), _) => grant_constraints::image(cloud, owner, granted).await?,
             (None, Some(known)) => known.clone(),
             (None, None) => found_image(cloud, owner, image).await?,
         };
@@ -52,7 +52,7 @@ pub(crate) async fn prepare(
         return Ok(resolved);
     }
     let offered = nova::flavors(cloud).await?;
-    let mut wanted = ResourceDemand::default();
+    let mut demand = ResourceDemand::default();
     for vdu in flavour
         .vdus
         .values()
@@ -61,7 +61,7 @@ pub(crate) async fn prepare(
         let granted = blueprint.deployment.placement.flavours.get(&vdu.name);
         let known = known.flavors.get(&vdu.name);
         let chosen = match (granted, known) {
-            (Some(wanted), _) => grant_constraints::flavor(&offered, vdu, wanted)?,
+            (Some(granted), _) => grant_constraints::flavor(&offered, vdu, granted)?,
             (None, Some(known)) => current_flavor(&offered, vdu, known)?,
             (None, None) => choose(
                 &offered,
@@ -71,7 +71,7 @@ pub(crate) async fn prepare(
             )?,
         };
         let count = blueprint.deployment.instances_of(&vdu.name);
-        wanted.add(
+        demand.add(
             chosen,
             count.saturating_sub(recorded_instances(change, &vdu.name)),
         );
@@ -79,7 +79,7 @@ pub(crate) async fn prepare(
             .flavors
             .insert(vdu.name.clone(), chosen.name.clone());
     }
-    wanted.within(&nova::limits(cloud).await?)?;
+    demand.within(&nova::limits(cloud).await?)?;
     Ok(resolved)
 }
 
@@ -113,8 +113,8 @@ async fn networks(
 ) -> Result<BTreeMap<String, String>, PortError> {
     let mut found = BTreeMap::new();
     for link in &blueprint.deployment.ext_virtual_links {
-        let wanted = &link.resource_id;
-        let all = neutron::networks(cloud, wanted).await?;
+        let network_id = &link.resource_id;
+        let all = neutron::networks(cloud, network_id).await?;
         let problem = match all.as_slice() {
             [one] => {
                 found.insert(link.id.clone(), one.id.clone());
@@ -129,8 +129,8 @@ async fn networks(
                 )
             }
         };
-        let action = format!("find network `{wanted}` of external link `{}`", link.id);
-        return Err(PortError::new(&NO_NETWORK, action, problem).on(wanted));
+        let action = format!("find network `{network_id}` of external link `{}`", link.id);
+        return Err(PortError::new(&NO_NETWORK, action, problem).on(network_id));
     }
     Ok(found)
 }
@@ -337,13 +337,13 @@ impl ResourceDemand {
                 limits.total_ram_used,
             ),
         ];
-        for (resource, wanted, most, used) in rows {
+        for (resource, needed, most, used) in rows {
             let (Some(most), Some(used)) = (most.filter(|most| *most >= 0), used) else {
                 continue;
             };
-            if i64::try_from(wanted).unwrap_or(i64::MAX) > most - used {
+            if i64::try_from(needed).unwrap_or(i64::MAX) > most - used {
                 let detail = format!(
-                    "Quota exceeded for {resource}: {wanted} are needed, but {used} of {most} are used already"
+                    "Quota exceeded for {resource}: {needed} are needed, but {used} of {most} are used already"
                 );
                 return Err(PortError::new(&QUOTA, "plan the servers", detail).on(resource));
             }
@@ -419,17 +419,17 @@ mod tests {
 
     #[test]
     fn an_insufficient_quota_is_reported_before_anything_is_created() {
-        let mut wanted = ResourceDemand::default();
-        wanted.add(&offered()[2], 3);
+        let mut demand = ResourceDemand::default();
+        demand.add(&offered()[2], 3);
         let limits = |most, used| Limits {
             max_total_instances: Some(most),
             total_instances_used: Some(used),
             ..Limits::default()
         };
-        wanted.within(&limits(10, 7)).unwrap();
-        wanted.within(&limits(-1, 700)).unwrap();
-        wanted.within(&Limits::default()).unwrap();
-        let error = wanted.within(&limits(8, 7)).unwrap_err();
+        demand.within(&limits(10, 7)).unwrap();
+        demand.within(&limits(-1, 700)).unwrap();
+        demand.within(&Limits::default()).unwrap();
+        let error = demand.within(&limits(8, 7)).unwrap_err();
         assert!(error.to_string().contains("7 of 8"), "{error}");
     }
 }

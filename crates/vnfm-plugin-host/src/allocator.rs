@@ -21,13 +21,13 @@ const HEAPS: libc::c_int = 4;
 pub fn return_freed_memory() -> bool {
     #[cfg(target_env = "gnu")]
     {
-        let wanted = [
+        let settings = [
             (libc::M_MMAP_THRESHOLD, LARGE),
             (libc::M_TRIM_THRESHOLD, FREE),
             (libc::M_ARENA_MAX, HEAPS),
         ];
         // SAFETY: `mallopt` takes two numbers, and knows these parameters.
-        wanted
+        settings
             .into_iter()
             .all(|(name, value)| unsafe { libc::mallopt(name, value) } == 1)
     }

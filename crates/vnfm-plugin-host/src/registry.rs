@@ -233,10 +233,10 @@ impl PluginHost {
         )?))
     }
 
-    fn select(&self, wanted: &str, lock: &Lock) -> Option<Candidate> {
-        let (name, version) = match wanted.split_once('@') {
+    fn select(&self, requested: &str, lock: &Lock) -> Option<Candidate> {
+        let (name, version) = match requested.split_once('@') {
             Some((name, version)) => (name, Some(version)),
-            None => (wanted, None),
+            None => (requested, None),
         };
         let linked = self.state().linked.clone().into_iter();
         let linked = linked
@@ -286,7 +286,7 @@ impl PluginHost {
     /// The name of the plugin that runs `script`, if the script's package is allowed to run scripts.
     fn script_plugin(
         &self,
-        wanted: &HookDriverRef<'_>,
+        hook: &HookDriverRef<'_>,
         script: HookScriptRef<'_>,
     ) -> Result<&str, PortError> {
         let allowed = match self.config.scripts.allow {
@@ -299,7 +299,7 @@ impl PluginHost {
         }
         let action = format!(
             "run `{}` of the package for `{}`",
-            script.path, wanted.implementation
+            script.path, hook.implementation
         );
         let detail = format!(
             "scripts of the package with SHA-256 {} are not allowed (`plugins.scripts.allow` is `{}`, the lock file is `{}`)",
@@ -311,16 +311,16 @@ impl PluginHost {
     }
 
     /// The hook's script, unless a plugin is named for the hook or mapped to its implementation.
-    fn script<'a>(&self, wanted: &HookDriverRef<'a>) -> Option<HookScriptRef<'a>> {
-        let named = wanted.plugin.is_some()
+    fn script<'a>(&self, hook: &HookDriverRef<'a>) -> Option<HookScriptRef<'a>> {
+        let named = hook.plugin.is_some()
             || self
                 .config
                 .implementations
-                .contains_key(wanted.implementation);
-        wanted.script.filter(|_| !named)
+                .contains_key(hook.implementation);
+        hook.script.filter(|_| !named)
     }
 
-    fn not_found(&self, implementation: &str, wanted: &str, lock: &Lock) -> PortError {
+    fn not_found(&self, implementation: &str, requested: &str, lock: &Lock) -> PortError {
         let pinned = lock.plugins.iter().map(|pin| format!("`{pin}`"));
         let state = self.state();
         let linked = state.linked.iter().map(|driver| {
@@ -336,7 +336,7 @@ impl PluginHost {
         };
         let action = format!("find a plugin for implementation `{implementation}`");
         let detail = format!(
-            "no plugin `{wanted}` in `{}`; available: {available}",
+            "no plugin `{requested}` in `{}`; available: {available}",
             self.dir().display()
         );
         PortError::new(&NOT_FOUND, action, detail)
@@ -354,12 +354,12 @@ impl MgmtDrivers for PluginHost {
             .implementations
             .get(implementation)
             .map(String::as_str);
-        let wanted = plugin.or(mapped).unwrap_or(implementation);
+        let requested = plugin.or(mapped).unwrap_or(implementation);
         let lock = Lock::read(&self.config.dir)?;
-        match self.select(wanted, &lock) {
+        match self.select(requested, &lock) {
             Some(Candidate::Linked(driver)) => Ok(driver),
             Some(Candidate::Pinned(pin)) => Ok(self.load(&pin)?),
-            None => Err(self.not_found(implementation, wanted, &lock)),
+            None => Err(self.not_found(implementation, requested, &lock)),
         }
     }
 
@@ -391,51 +391,48 @@ impl MgmtDrivers for PluginHost {
                 .is_some_and(|sha256| pin.has_hash(sha256))
         };
         let old = Lock::read(&self.config.dir)?.plugins.into_iter().find(same);
-        let unavailable = |why: Option<PortError>| match why {
-            Some(why) => replaced(began, Err(why)),
+        let unavailable = |error: Option<PortError>| match error {
+            Some(error) => replaced(began, Err(error)),
             None => replaced(began, now.map(|driver| driver.id())),
         };
         match old {
-            Some(pin) => self.load(&pin).map_err(|why| {
-                tracing::warn!(plugin = %pin, error = %why, "cannot load the plugin that the operation started with");
-                unavailable(Some(why))
+            Some(pin) => self.load(&pin).map_err(|error| {
+                tracing::warn!(plugin = %pin, %error, "cannot load the plugin that the operation started with");
+                unavailable(Some(error))
             }),
             None => Err(unavailable(None)),
         }
     }
 
-    fn for_hook(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        match self.script(wanted) {
-            Some(script) => self.find(
-                wanted.implementation,
-                Some(self.script_plugin(wanted, script)?),
-            ),
-            None => self.find(wanted.implementation, wanted.plugin),
+    fn for_hook(&self, hook: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        match self.script(hook) {
+            Some(script) => self.find(hook.implementation, Some(self.script_plugin(hook, script)?)),
+            None => self.find(hook.implementation, hook.plugin),
         }
     }
 
     fn for_deployed_hook(
         &self,
         deployed: &str,
-        wanted: &HookDriverRef<'_>,
+        hook: &HookDriverRef<'_>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         // The script's package must be allowed, whichever version of the plugin runs it.
-        if let Some(script) = self.script(wanted) {
-            self.script_plugin(wanted, script)?;
+        if let Some(script) = self.script(hook) {
+            self.script_plugin(hook, script)?;
         }
-        self.find(wanted.implementation, Some(deployed))
+        self.find(hook.implementation, Some(deployed))
     }
 
     fn for_running_hook(
         &self,
         began: &DriverId,
-        wanted: &HookDriverRef<'_>,
+        hook: &HookDriverRef<'_>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let plugin = match self.script(wanted) {
-            Some(script) => Some(self.script_plugin(wanted, script)?),
-            None => wanted.plugin,
+        let plugin = match self.script(hook) {
+            Some(script) => Some(self.script_plugin(hook, script)?),
+            None => hook.plugin,
         };
-        self.find_exact(began, wanted.implementation, plugin)
+        self.find_exact(began, hook.implementation, plugin)
     }
 
     fn list(&self) -> Vec<Declaration> {

@@ -38,7 +38,7 @@ pub use ssh::{Output, SshTarget};
 /// ```
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
-/// `schemaVersion` of these messages; a change of it breaks plugins.
+/// `schemaVersion` of these messages; a plugin refuses any other.
 ///
 /// ```
 /// assert_eq!(vnfm_plugin_sdk::Effects::none().schema_version, vnfm_plugin_sdk::SCHEMA_VERSION);

@@ -1,5 +1,5 @@
-//! The SOL003 API embedded in another application: nested below a path, behind the application's login, on its own
-//! engine.
+//! The SOL003 API embedded in another application: nested below a path, behind the application's
+//! login, on its own engine.
 //!
 //! `cargo run -p vnfm-server --example nested`
 

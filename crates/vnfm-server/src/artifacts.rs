@@ -33,7 +33,7 @@ const EXTERNALS: &str = "include_external_artifacts";
 const SETS: &str = "select_non_mano_artifact_sets";
 
 impl Selection {
-    /// Parses the query parameters.
+    /// Parses the query parameters of a request for artifacts.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ pub(crate) fn of_file(package: &Package, path: &str) -> Files {
     files
 }
 
-/// The requested artifacts.
+/// The artifacts that a request selects.
 ///
 /// # Errors
 ///

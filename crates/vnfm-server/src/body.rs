@@ -36,7 +36,7 @@ impl UnparsedJson {
     ///
     /// # Errors
     ///
-    /// As [`parse_as`].
+    /// Those of [`parse_as`]: the body does not match its type.
     pub(crate) fn parse(&self, body: &lcm::Body) -> Result<Value, Problem> {
         let parsed = match self.0 {
             ApiVersion::V1 => body.read(&from_v1(&self.1)?),

@@ -43,7 +43,7 @@ use tokio::task::JoinHandle;
 use vnfm_core::Notifier;
 use vnfm_core::ports::{Clock, StoreAdmin};
 
-/// A running server.
+/// A running server: listeners, driving and background work.
 pub struct Server {
     serving: Serving,
     driving: JoinHandle<()>,
@@ -52,7 +52,7 @@ pub struct Server {
     monitoring: Option<Serving>,
     app: App,
     database: Arc<dyn StoreAdmin>,
-    /// As last loaded.
+    /// The configuration as it was last loaded.
     config: Config,
 }
 

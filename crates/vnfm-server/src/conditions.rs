@@ -23,7 +23,7 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    /// Parses the headers.
+    /// Parses the headers of a conditional request.
     ///
     /// # Errors
     ///

@@ -49,9 +49,9 @@ use vnfm_types::Secret;
 /// The effective configuration: flags, environment, file and defaults combined.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Address to listen on.
+    /// Address and port to listen on.
     pub(crate) listen: SocketAddr,
-    /// Data folder.
+    /// Folder with database, packages, plugins and keys.
     pub data: PathBuf,
     /// Base URL of this server for clients; derived from each request if absent.
     pub(crate) public_url: Option<String>,
@@ -61,7 +61,7 @@ pub struct Config {
     pub(crate) tls: Option<CertificatePair>,
     /// Plugins and how their hooks run.
     pub(crate) plugins: Plugins,
-    /// Time and size limits.
+    /// Limits on time, size and concurrency.
     pub(crate) limits: Limits,
     /// How long finished operations, their logs and audit entries are retained.
     pub(crate) retention: RetentionDays,
@@ -79,7 +79,7 @@ pub struct Config {
     pub(crate) access: Option<access::Settings>,
     /// Location of the key that encrypts secrets.
     pub(crate) secrets: Secrets,
-    /// Logging.
+    /// What is logged, and in which format.
     pub log: Log,
     /// A separate address for health and metrics, and the trace collector.
     pub monitoring: Monitoring,
@@ -101,7 +101,7 @@ pub(crate) enum Purpose {
 /// Not registered for any other service.
 const DEFAULT_PORT: u16 = 9890;
 
-/// Default of [`Plugins::implementations`].
+/// Default of [`Plugins::implementations`], by `implementation` in the VNFD.
 const DEFAULT_IMPLEMENTATIONS: &[(&str, &str)] =
     &[("mgmt-drivers-kubernetes", "kubernetes-cluster")];
 

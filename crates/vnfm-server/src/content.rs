@@ -23,18 +23,18 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio::sync::mpsc;
 use vnfm_descriptor::Package;
 
-/// Bytes per read.
+/// Number of bytes that are read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Chunks of a file in an archive that wait for a slow client.
 const MAX_QUEUED_CHUNKS: usize = 4;
 
 /// The source of the bytes.
 pub(crate) enum Source {
-    /// A file on disk.
+    /// An open file on the disk.
     File(File),
     /// A file in a package, or an external artifact of it by its URI.
     Inside {
-        /// The opened package.
+        /// The package that the file belongs to.
         package: Arc<Package>,
         /// Path in the package, or URI.
         path: String,
@@ -45,15 +45,15 @@ pub(crate) enum Source {
 pub(crate) struct Content {
     /// The source of the bytes.
     pub source: Source,
-    /// Total size in bytes.
+    /// Size of the entire content, in bytes.
     pub size: u64,
-    /// Media type.
+    /// Media type for the header `Content-Type`.
     pub kind: &'static str,
     /// Entity tag of these exact bytes, without quotes.
     pub tag: String,
 }
 
-/// The range to send.
+/// The part of the content that a request wants.
 #[derive(Debug, PartialEq, Eq)]
 enum Requested {
     All,
@@ -201,7 +201,7 @@ fn package_body(package: Arc<Package>, path: String, range: Range<u64>) -> Body 
 
 /// A writer that sends a range of the bytes written.
 struct Slice {
-    /// Bytes before the range.
+    /// Number of bytes before the range, which are skipped.
     skip: u64,
     /// Bytes of the range that are not sent yet.
     remaining: u64,

@@ -35,8 +35,8 @@ pub(crate) fn make_private(dir: &Path) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// If it cannot be created, or others can access it and this process cannot change that; the error has the command to
-/// run.
+/// If it cannot be created, or others can access it and this process cannot change that; the error
+/// has the command to run.
 pub(crate) fn claim(data: &Path) -> anyhow::Result<()> {
     make_private(data)?;
     let context = || format!("cannot access the data folder `{}`", data.display());
@@ -87,8 +87,8 @@ pub async fn restore(
     Ok(restored)
 }
 
-/// Gives what this process wrote into the data folder to the folder's owner: `restore` by root must leave files that the
-/// server's user can open.
+/// Gives what this process wrote into the data folder to the folder's owner: `restore` by root must leave files that
+/// the server's user can open.
 ///
 /// # Errors
 ///

@@ -24,7 +24,7 @@ struct Accepted {
 }
 
 impl DriveQueue {
-    /// Starts driving an operation.
+    /// Queues an operation for driving, and returns at once.
     pub(crate) fn drive(&self, op_id: &str) {
         self.ops()
             .push((op_id.to_owned(), Span::current().context()));

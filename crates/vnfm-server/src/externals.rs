@@ -84,8 +84,8 @@ impl Externals {
         Origin::new(&address, login).map_err(|error| Refusal::unprocessable(error).into())
     }
 
-    /// Fetches an archive of at most `max_bytes` into `to`. An interrupted download resumes, even after a restart of
-    /// the process.
+    /// Fetches an archive of at most `max_bytes` into `to`. An interrupted download resumes, even after
+    /// a restart of the process.
     ///
     /// # Errors
     ///

@@ -1,15 +1,15 @@
 //! The public URL and the client's address as reported by proxies: `Forwarded` (RFC 7239) or `X-Forwarded-*`.
 //!
-//! Only configured proxies are trusted: anyone else could claim any address. Each proxy appends its values, so the
-//! list is read from the end, for as long as the request came from a trusted proxy; the values of the outermost
-//! trusted proxy count.
+//! Only configured proxies are trusted: anyone else could claim any address. Each proxy appends its values,
+//! so the list is read from the end, for as long as the request came from a trusted proxy; the values of
+//! the outermost trusted proxy count.
 
 use axum::http::HeaderMap;
 use axum::http::uri::Authority;
 use std::net::{IpAddr, SocketAddr};
 use vnfm_nfvo::Networks;
 
-/// The trusted proxies.
+/// The proxies whose `Forwarded` headers are trusted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Proxies(Option<Networks>);
 
@@ -94,8 +94,8 @@ impl Proxies {
         report.non_empty()
     }
 
-    /// The number of trailing entries from trusted proxies: the last one, and each earlier one that a trusted proxy
-    /// received.
+    /// The number of trailing entries from trusted proxies: the last one, and each earlier one
+    /// that a trusted proxy received.
     fn hops(&self, from: &[Option<IpAddr>]) -> usize {
         let inner = from
             .iter()
@@ -150,7 +150,7 @@ fn is_path(text: &str) -> bool {
     text.starts_with('/') && !text.starts_with("//") && text.bytes().all(plain)
 }
 
-/// One element of `Forwarded`.
+/// One element of the header `Forwarded`: one proxy.
 #[derive(Default)]
 struct Element {
     from: Option<String>,

@@ -63,7 +63,7 @@ fn add_newest_version(api: &Api, response: Response) -> Response {
     add_version(api.versions.last().copied(), response)
 }
 
-/// Adds the header `Version`.
+/// Adds the header `Version` with this value, if there is one.
 fn add_version(version: Option<&'static str>, mut response: Response) -> Response {
     if let Some(version) = version {
         response

@@ -25,7 +25,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
 
-/// Logging.
+/// What is logged, and in which format.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
@@ -72,7 +72,7 @@ pub fn begin(log: &Log, traces: Option<&str>) -> anyhow::Result<(Logging, Traces
 }
 
 impl Traces {
-    /// Sends the remaining spans.
+    /// Sends the remaining spans, and then stops the exporter.
     pub fn end(self) {
         if let Some(provider) = self.0
             && let Err(error) = provider.shutdown()

@@ -113,7 +113,7 @@ async fn serve(config: Config, (flags, logging): (Flags, Logging)) -> anyhow::Re
     failed.map_or(Ok(()), |reason| Err(anyhow::anyhow!(reason)))
 }
 
-/// `vnfm-server hash-password`.
+/// `vnfm-server hash-password`: reads a password, and prints its hash.
 fn hash_password() -> anyhow::Result<()> {
     let mut password = String::new();
     std::io::stdin()
@@ -127,7 +127,7 @@ fn hash_password() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `vnfm-server restore FILE`.
+/// `vnfm-server restore FILE`: keeps the previous database under another name.
 async fn restore(config: &Config, file: &Path) -> anyhow::Result<()> {
     let restored =
         program::restore(config, file, &(Arc::new(SystemClock) as Arc<dyn Clock>)).await?;
@@ -194,7 +194,7 @@ fn isolation_note(flags: Flags) -> Option<String> {
     })
 }
 
-/// `vnfm-server check-config`.
+/// `vnfm-server check-config`: prints every mistake, and notes on the rest.
 fn check_config(flags: Flags) -> anyhow::Result<()> {
     let hooks = isolation_note(flags.clone());
     let name = flags.config.as_ref().map(|path| path.display().to_string());

@@ -76,7 +76,7 @@ pub(crate) struct MaintenancePorts {
     pub keys: Arc<dyn SealingKeys>,
     /// Backups of it and of the packages.
     pub backups: Arc<dyn Backups>,
-    /// The packages.
+    /// The packages that the database refers to.
     pub packages: Arc<PackageDir>,
 }
 
@@ -155,8 +155,8 @@ impl Maintenance {
         Ok(tokio::fs::File::from_std(backup.await?))
     }
 
-    /// Removes data older than its retention, or only counts it; also returns the number of parsed packages dropped
-    /// from memory.
+    /// Removes data older than its retention, or only counts it; also returns the number of
+    /// parsed packages dropped from memory.
     ///
     /// # Errors
     ///

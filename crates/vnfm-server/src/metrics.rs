@@ -1,5 +1,5 @@
-//! Prometheus metrics at `/metrics`: requests, operations, steps, VIM calls, notifications, and expiry times.
-//! docs/how-to/monitor.md explains each metric.
+//! Prometheus metrics at `/metrics`: requests, operations, steps, VIM calls, notifications, and expiry
+//! times. docs/how-to/monitor.md explains each metric.
 //!
 //! Labels have few values: paths as in the router, ids of registered VIMs, names from tables. They contain no tenants,
 //! no instances and no text from requests.
@@ -224,7 +224,7 @@ impl Metrics {
         Ok(text)
     }
 
-    /// Updates the outbox metrics.
+    /// Updates the metrics of the outbox to the time `now`.
     fn update_outbox(&self, now: Timestamp) {
         let outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
         self.waiting

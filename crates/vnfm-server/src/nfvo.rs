@@ -18,7 +18,7 @@ use vnfm_types::GrantRequest;
 /// Default timeout for a response of the NFVO, in seconds.
 const RESPONSE_SECONDS: u64 = 30;
 
-/// `nfvo` in the configuration.
+/// `nfvo` in the configuration: where the NFVO is, and how to log in.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nfvo {
@@ -53,8 +53,8 @@ pub(crate) struct NfvoPackages {
     pub tenants: Vec<String>,
     /// Whether to subscribe to on-boarding, changes and deletion of packages. Default: true.
     pub subscribe: Option<bool>,
-    /// Whether to fetch packages as soon as they are on-boarded there, not only on demand. Needs `subscribe`. Default:
-    /// true.
+    /// Whether to fetch packages as soon as they are on-boarded there, not only on
+    /// demand. Needs `subscribe`. Default: true.
     pub prefetch: Option<bool>,
     /// Seconds that a request for a new instance waits for its package. Default: 60.
     pub wait_seconds: Option<u64>,
@@ -66,21 +66,21 @@ pub(crate) struct NfvoPackages {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Basic {
-    /// The user name.
+    /// Name of the user at the NFVO.
     pub user: String,
-    /// File with the password.
+    /// File with the password of that user.
     #[schemars(extend("format" = "file"))]
     pub password_file: PathBuf,
 }
 
-/// OAuth 2.0 client credentials.
+/// Login by OAuth 2.0 client credentials.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Oauth2 {
     /// URL of the token endpoint.
     #[schemars(extend("format" = "http-url"))]
     pub token_endpoint: String,
-    /// The client id.
+    /// Id of the client at the token endpoint.
     pub client_id: String,
     /// File with the client's password.
     #[schemars(extend("format" = "file"))]
@@ -149,7 +149,7 @@ impl Nfvo {
 pub(crate) struct NfvoClient {
     address: NfvoAddress,
     grants: Grants,
-    /// The package management interface.
+    /// Client of the NFVO's package management interface.
     pub(crate) packages: PackageSource,
 }
 

@@ -40,9 +40,9 @@ use vnfm_core::{Engine, Refusal};
 use vnfm_nfvo::OfferedPackage;
 use vnfm_types::{NfvoPackage, Secret};
 
-/// Default for `wait_seconds`.
+/// Default of `wait_seconds`, in seconds.
 const WAIT_SECONDS: u64 = 60;
-/// Default for `look_seconds`.
+/// Default of `look_seconds`, in seconds.
 const POLL_SECONDS: u64 = 300;
 /// The user name of the NFVO at this server.
 const USER: &str = "nfvo";

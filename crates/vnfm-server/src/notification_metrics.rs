@@ -7,9 +7,9 @@ use serde_json::Value;
 use std::sync::Arc;
 use vnfm_core::ports::{Callback, Clock, PortError, Subscribers};
 
-/// Adds metrics to [`Subscribers`].
+/// Wraps [`Subscribers`], and measures the age of notifications.
 pub struct MeasuredSubscribers {
-    /// Where notifications are delivered.
+    /// Where the notifications are delivered.
     pub inner: Arc<dyn Subscribers>,
     /// The clock for the age of notifications.
     pub clock: Arc<dyn Clock>,

@@ -1,5 +1,5 @@
-//! Onboarding of packages (SOL005 9.3.2): an upload goes to a temporary file, is checked as a whole, and is stored, or
-//! refused with every finding.
+//! Onboarding of packages (SOL005 9.3.2): an upload goes to a temporary file, is checked as a whole, and is stored,
+//! or refused with every finding.
 //!
 //! ```text
 //! CREATED ──upload, from a URI, from the NFVO──► UPLOADING ──► PROCESSING ──► ONBOARDED

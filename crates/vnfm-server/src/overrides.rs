@@ -18,7 +18,7 @@ use vnfm_core::{Override, SkipHooks};
 /// The contents of the headers.
 #[derive(Debug, Clone)]
 pub(crate) struct OperatorHeaders {
-    /// Who acts, and why.
+    /// Who acts, and for which reason.
     pub act: Override,
     skipped: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! The only place that knows status codes: every refusal and every bad request becomes `ProblemDetails` here (SOL013
-//! 6.3), `application/problem+json`.
+//! The only place that knows status codes: every refusal and every bad request becomes
+//! `ProblemDetails` here (SOL013 6.3), `application/problem+json`.
 //!
 //! | [`Why`] | status |
 //! |---|---|

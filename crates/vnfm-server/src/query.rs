@@ -71,13 +71,13 @@ const LIST_PARAMETERS: &[&str] = &[
 
 /// The query parameters of a request for a list.
 pub(crate) struct ListQuery {
-    /// Filter for the store.
+    /// The filter for the store to apply.
     pub filter: Filter,
     /// Filter on the links, which are generated at serving time.
     pub served: Filter,
     /// Id of the entry after which the page starts.
     pub after: Option<String>,
-    /// The requested attributes.
+    /// The attributes that the response contains.
     pub selector: Selector,
     /// The parameters of the next page, without its marker.
     repeated: Vec<(String, String)>,

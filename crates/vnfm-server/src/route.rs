@@ -26,8 +26,8 @@ use vnfm_types::v1::ApiVersion;
 pub struct Route {
     /// A GET route also serves HEAD.
     pub method: Method,
-    /// Path as in the `OpenAPI` document, with parameters in braces. Routes below `/vnflcm/v2` also exist below
-    /// `/vnflcm/v1`.
+    /// Path as in the `OpenAPI` document, with parameters in braces. Routes below
+    /// `/vnflcm/v2` also exist below `/vnflcm/v1`.
     pub path: Cow<'static, str>,
     /// The role that the caller needs; `None`: the route needs no login of ours.
     pub role: Option<RequiredRole>,
@@ -54,7 +54,7 @@ pub enum Subject {
     Instance,
     /// The operation occurrence `{id}`; the body must name nothing outside the scope.
     Operation,
-    /// The subscription `{id}`.
+    /// The subscription whose id is `{id}`.
     Subscription,
     /// The package `{id}`: changed only without a scope.
     Package,
@@ -65,13 +65,13 @@ pub enum Subject {
 /// What a request does to the server's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Changes nothing.
+    /// The request only reads; nothing changes.
     Reads,
     /// Starts or adds something: refused in recovery, and while the disk is low.
     Adds,
     /// Ends something or frees space: refused in recovery only.
     Frees,
-    /// Ends the recovery.
+    /// The request ends the recovery that the server is in.
     EndsRecovery,
 }
 
@@ -97,8 +97,8 @@ impl Route {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The paths that the router serves, in its syntax. Metrics use them as labels, so parameters keep their short
-    /// names.
+    /// The paths that the router serves, in its syntax. Metrics use them as labels, so
+    /// parameters keep their short names.
     pub(crate) fn served_paths(&self) -> Vec<String> {
         let segments = self.path.split('/').map(|segment| match segment {
             "{artifactPath}" => "{*path}",

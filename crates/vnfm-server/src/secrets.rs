@@ -17,7 +17,7 @@ use vnfm_types::{OPENSTACK, VimConnectionInfo};
 /// Default timeout in seconds for Barbican at startup.
 const WAIT_SECONDS: u64 = 60;
 
-/// `secrets` in the configuration.
+/// `secrets` in the configuration: where keys are stored.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Secrets {
@@ -26,7 +26,7 @@ pub(crate) struct Secrets {
     pub barbican: Option<BarbicanSettings>,
 }
 
-/// The connection to Barbican.
+/// How to reach Barbican, and how to log in.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Barbican")]
@@ -120,7 +120,7 @@ impl BarbicanSettings {
     }
 }
 
-/// Replaces the encryption key.
+/// Replaces the key that encrypts secrets.
 #[async_trait]
 pub trait Rotate: Send + Sync {
     /// Creates a new key, encrypts everything with it and deletes the old key. Returns the number of values.
@@ -134,7 +134,7 @@ pub trait Rotate: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`Self::rotate`].
+    /// Those of [`Self::rotate`], and those of the target location.
     async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError>;
 
     /// Key locations, and how many values each key encrypts.

@@ -22,7 +22,7 @@ use vnfm_descriptor::{Limits, Package, SignedArchive, codes};
 use vnfm_signature::{Certificate, Report, Trust, check, check_outer};
 use vnfm_types::{PackageSecurityOption, VnfPkgInfo};
 
-/// `packages` in the configuration.
+/// `packages` in the configuration: signatures, and where packages may come from.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Packages {
@@ -34,16 +34,16 @@ pub struct Packages {
     /// PEM file of certificate revocation lists.
     #[schemars(extend("format" = "file"))]
     pub crl: Option<PathBuf>,
-    /// Address prefixes from which external artifacts of packages may be fetched, such as
-    /// `https://artifacts.example.com/images/`. Default: none.
+    /// Address prefixes from which external artifacts of packages may be fetched,
+    /// such as `https://artifacts.example.com/images/`. Default: none.
     pub external: Vec<String>,
 }
 
-/// Policy for signatures.
+/// Whether packages must have a valid signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// Signatures are not verified.
+    /// Signatures are not verified at all.
     #[default]
     Off,
     /// Faults are added to the package's warnings.
@@ -93,7 +93,7 @@ pub(crate) enum UnwrapError {
 pub(crate) struct Verdict {
     option: Option<PackageSecurityOption>,
     certificate: Option<String>,
-    /// One line per fault.
+    /// One line for each fault that was found.
     faults: Vec<String>,
 }
 

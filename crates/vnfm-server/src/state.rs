@@ -31,7 +31,7 @@ pub struct AppState {
     pub(crate) onboarding: Arc<Onboarding>,
     /// Notified after each accepted operation.
     pub(crate) wake: DriveQueue,
-    /// Delivers notifications.
+    /// Delivers notifications to the subscribers.
     pub(crate) subscribers: Arc<dyn Subscribers>,
     /// Entries per page of a list; 0 disables paging.
     pub(crate) page_size: AtomicUsize,
@@ -43,7 +43,7 @@ pub struct AppState {
     pub(crate) nfvo_packages: Option<Arc<NfvoPackageSource>>,
     /// Whether the server uses TLS.
     pub(crate) tls: bool,
-    /// Logins, roles and quotas.
+    /// The logins, roles and quotas of callers.
     pub(crate) access: Access,
     /// Plugins loaded from libraries; absent if all drivers are linked in.
     pub(crate) plugins: Option<Arc<PluginHost>>,
@@ -157,13 +157,13 @@ impl AppState {
 
 /// Metrics, certificates and supervision.
 pub(crate) struct Instrumentation {
-    /// For Prometheus.
+    /// The metrics that Prometheus reads.
     pub(crate) metrics: Arc<Metrics>,
     /// The proxies whose forwarding headers are trusted.
     pub(crate) proxies: Proxies,
     /// Certificate files, with the names of their configuration members.
     pub(crate) certificates: Vec<(String, PathBuf)>,
-    /// Supervises the background tasks.
+    /// Supervises the background tasks of the server.
     pub(crate) supervisor: Supervisor,
 }
 
@@ -197,7 +197,7 @@ impl Admission for AppState {
     }
 }
 
-/// Shared by all handlers.
+/// The state that all handlers share.
 pub type App = Arc<AppState>;
 
 impl FromRequestParts<App> for Root {

@@ -25,7 +25,7 @@ const PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Tls")]
 pub(crate) struct CertificatePair {
-    /// Certificate chain, PEM.
+    /// File with the certificate chain, PEM.
     #[schemars(extend("format" = "file"))]
     pub cert: PathBuf,
     /// Private key of the certificate, PEM.
@@ -36,9 +36,9 @@ pub(crate) struct CertificatePair {
 /// Paths of the files, all PEM.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
-    /// Certificate chain.
+    /// File with the certificate chain, PEM.
     pub cert: PathBuf,
-    /// Private key.
+    /// File with the private key, PEM.
     pub key: PathBuf,
     /// CAs for client certificates, and whether every client must present one.
     pub clients: Option<(PathBuf, bool)>,
@@ -53,7 +53,7 @@ impl Certificate {
         Self(Arc::new(RwLock::new(Arc::new(config))))
     }
 
-    /// The current settings.
+    /// The settings for new connections, after the last reload.
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
         self.0
             .read()
@@ -66,9 +66,9 @@ impl Certificate {
     }
 }
 
-/// The loaded files.
+/// The files, loaded and parsed.
 pub(crate) struct Loaded {
-    /// For the listener.
+    /// The settings for the listener.
     pub config: Certificate,
     contents: Vec<Vec<u8>>,
 }

@@ -167,7 +167,7 @@ pub(crate) fn op(record: OpRecord, root: &Root) -> Versioned<VnfLcmOpOcc> {
     root.in_version(op, v1::vnf_lcm_op_occ)
 }
 
-/// A subscription.
+/// The representation of a subscription, with its links.
 pub(crate) fn subscription(record: SubscriptionRecord, root: &Root) -> Versioned<LccnSubscription> {
     let mut subscription = record.subscription;
     subscription.links = Some(LccnSubscriptionLinks {
@@ -178,7 +178,7 @@ pub(crate) fn subscription(record: SubscriptionRecord, root: &Root) -> Versioned
     root.in_version(subscription, v1::subscription)
 }
 
-/// A package.
+/// The representation of a package, with its links.
 pub(crate) fn package(record: PackageRecord, root: &Root) -> VnfPkgInfo {
     let mut info = record.info;
     let path = format!("/vnfpkgm/v2/vnf_packages/{}", info.id);

@@ -150,8 +150,8 @@ fn value_of(column: ValueRef<'_>) -> Result<Value, Fault> {
                 .to_owned(),
         ),
         ValueRef::Blob(_) => {
-            let why = "a column has binary data, which this store never writes";
-            return Err(StoreError::Broken(why.to_owned()).into());
+            let reason = "a column has binary data, which this store never writes";
+            return Err(StoreError::Broken(reason.to_owned()).into());
         }
     })
 }

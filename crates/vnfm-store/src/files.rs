@@ -152,14 +152,14 @@ impl OpenFiles {
     /// Checks that each path still leads to the open file.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (file, device, inode) in &self.0 {
-            let why = match file.metadata() {
+            let reason = match file.metadata() {
                 Ok(meta) if (meta.dev(), meta.ino()) == (*device, *inode) => continue,
                 Ok(_) => "was replaced by another file".to_owned(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => "was removed".to_owned(),
                 Err(error) => format!("cannot be inspected: {error}"),
             };
             return Err(format!(
-                "`{}`, which this server has open, {why}",
+                "`{}`, which this server has open, {reason}",
                 file.display()
             ));
         }

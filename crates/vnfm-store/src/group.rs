@@ -129,7 +129,9 @@ impl Group {
         let thread = std::thread::Builder::new()
             .name("vnfm-store-writer".into())
             .spawn(move || run(writer, &queue))
-            .map_err(|why| StoreError::Unavailable(format!("cannot start its writer: {why}")))?;
+            .map_err(|reason| {
+                StoreError::Unavailable(format!("cannot start its writer: {reason}"))
+            })?;
         Ok(Self {
             queue: Some(sender),
             thread: Some(thread),
@@ -178,8 +180,8 @@ impl Group {
             None => Ok(()),
             Some(Ok(closed)) => closed,
             Some(Err(_)) => {
-                let why = "the writer of the database panicked";
-                Err(StoreError::Broken(why.to_owned()).into())
+                let reason = "the writer of the database panicked";
+                Err(StoreError::Broken(reason.to_owned()).into())
             }
         }
     }

@@ -49,7 +49,9 @@ impl Integrity {
         let thread = std::thread::Builder::new()
             .name("vnfm-store-check".into())
             .spawn(move || drop(sender.send(check(&db))))
-            .map_err(|why| StoreError::Unavailable(format!("cannot start its check: {why}")))?;
+            .map_err(|reason| {
+                StoreError::Unavailable(format!("cannot start its check: {reason}"))
+            })?;
         Ok(Self {
             state,
             interrupt,
@@ -68,7 +70,7 @@ impl Integrity {
             let ended = state.wait_for(|state| *state != CheckState::Running);
             if let Ok(ended) = timeout(step, ended).await {
                 drop(ended);
-                return self.result().map_err(|why| refused(path, &why));
+                return self.result().map_err(|reason| refused(path, &reason));
             }
             let (seconds, bytes) = (
                 (step * passed).as_secs(),
@@ -93,7 +95,7 @@ impl Integrity {
                 Err("its check ended unexpectedly".into())
             }
             CheckState::Running | CheckState::Intact | CheckState::Stopped => Ok(()),
-            CheckState::Damaged(why) | CheckState::Failed(why) => Err(why.clone()),
+            CheckState::Damaged(reason) | CheckState::Failed(reason) => Err(reason.clone()),
         }
     }
 
@@ -132,10 +134,10 @@ fn check(db: &Connection) -> CheckState {
     }
 }
 
-fn refused(path: &Path, why: &str) -> StoreError {
+fn refused(path: &Path, reason: &str) -> StoreError {
     let path = path.display();
     StoreError::Broken(format!(
-        "cannot open the database `{path}`: it is damaged: {why}; hint: check the disk, then restore a backup \
+        "cannot open the database `{path}`: it is damaged: {reason}; hint: check the disk, then restore a backup \
          (`vnfm-server restore FILE`; the damaged database is kept next to it); without a backup, `sqlite3 {path} .recover` \
          on a copy of the folder saves what can be read"
     ))

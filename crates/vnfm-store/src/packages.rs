@@ -392,9 +392,9 @@ fn read(id: &str, path: &Path, limits: &Limits) -> Result<Package, PortError> {
         Err(error) => return Err(unreadable("read the package", path, &error)),
         Ok(_) => {}
     }
-    let damaged = |why: String| {
+    let damaged = |reason: String| {
         let action = format!("read the package `{}`", path.display());
-        PortError::new(&DAMAGED, action, why).on(id)
+        PortError::new(&DAMAGED, action, reason).on(id)
     };
     let package = Package::open(path, limits).map_err(|findings| damaged(findings.to_string()))?;
     for external in package.externals() {

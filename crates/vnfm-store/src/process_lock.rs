@@ -46,8 +46,11 @@ impl Drop for LockedDatabase {
 /// Locks the lock file and writes the process into it, then locks the database itself, if it exists.
 pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
     let lock_file = wal::companion(path, ".lock");
-    let failed = |action: &str, why: String| {
-        StoreError::Unavailable(format!("cannot {action} `{}`: {why}", lock_file.display()))
+    let failed = |action: &str, reason: String| {
+        StoreError::Unavailable(format!(
+            "cannot {action} `{}`: {reason}",
+            lock_file.display()
+        ))
     };
     let mut file = opened(&lock_file).map_err(|e| {
         failed(

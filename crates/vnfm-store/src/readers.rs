@@ -47,7 +47,9 @@ impl Readers {
             let thread = std::thread::Builder::new()
                 .name("vnfm-store-reader".into())
                 .spawn(move || run(&db, &queue, exclusive.as_deref()))
-                .map_err(|why| StoreError::Unavailable(format!("cannot start a reader: {why}")))?;
+                .map_err(|reason| {
+                    StoreError::Unavailable(format!("cannot start a reader: {reason}"))
+                })?;
             threads.push(thread);
         }
         Ok(Self {
@@ -62,8 +64,8 @@ impl Readers {
         read: impl FnOnce(&Connection) -> Done<T> + Send + 'static,
     ) -> Done<T> {
         let stopped = || {
-            let why = "its readers have stopped; hint: restart this process";
-            Fault::from(StoreError::Unavailable(why.to_owned()))
+            let reason = "its readers have stopped; hint: restart this process";
+            Fault::from(StoreError::Unavailable(reason.to_owned()))
         };
         let (reply, answer) = oneshot::channel();
         let read: Read = Box::new(move |db| {

@@ -70,8 +70,8 @@ impl SqliteStore {
         let action = format!("open the database `{}`", path.display());
         Self::open_locked(path, keys, lock).await.map_err(|fault| {
             match fault.with_action(&action) {
-                StoreError::Broken(why) if !why.starts_with("cannot") => {
-                    StoreError::Broken(format!("cannot {action}: {why}"))
+                StoreError::Broken(reason) if !reason.starts_with("cannot") => {
+                    StoreError::Broken(format!("cannot {action}: {reason}"))
                 }
                 error => error,
             }

@@ -235,8 +235,8 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     let bytes = match fs::read(&log) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
-            let why = format!("cannot read `{}`: {error}", log.display());
-            return Err(StoreError::Unavailable(why));
+            let reason = format!("cannot read `{}`: {error}", log.display());
+            return Err(StoreError::Unavailable(reason));
         }
         Ok(bytes) => bytes,
     };

@@ -136,7 +136,7 @@ impl ClusterNode {
 pub(crate) struct Pod(Value);
 
 impl Pod {
-    /// Name in messages: `NAMESPACE/NAME`.
+    /// Name for messages, in the form `NAMESPACE/NAME`.
     pub(crate) fn name(&self) -> String {
         let at = |name: &str| {
             self.0["metadata"][name]

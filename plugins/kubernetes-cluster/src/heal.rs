@@ -177,8 +177,8 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
 
 async fn plan(cx: &HookContext, request: &Request) -> Result<Plan, DriverError> {
     let artifacts = cx.artifacts().await?;
-    let wanted = &request.additional_params.k8s_cluster_installation_param;
-    Plan::new(request, wanted, &artifacts)
+    let installation = &request.additional_params.k8s_cluster_installation_param;
+    Plan::new(request, installation, &artifacts)
 }
 
 fn heal_target(request: &Request) -> Result<&Heal, DriverError> {

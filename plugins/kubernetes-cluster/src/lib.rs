@@ -62,8 +62,8 @@ impl KubernetesCluster {
         request: HookRequest<InstantiateParams>,
     ) -> Result<Effects, DriverError> {
         let artifacts = cx.artifacts().await?;
-        let wanted = &request.additional_params.k8s_cluster_installation_param;
-        let plan = Plan::new(&request, wanted, &artifacts)?;
+        let installation = &request.additional_params.k8s_cluster_installation_param;
+        let plan = Plan::new(&request, installation, &artifacts)?;
         for name in plan.ignored() {
             cx.warn(&format!("unknown parameter `{name}` is ignored"));
         }

@@ -70,10 +70,10 @@ impl Plan {
     /// If a role has no server, an address is missing, or the package lacks a file that is needed.
     pub(crate) fn new<P>(
         request: &HookRequest<P>,
-        wanted: &Installation,
+        installation: &Installation,
         artifacts: &[String],
     ) -> Result<Self, DriverError> {
-        let (master, worker) = (&wanted.master_node, &wanted.worker_node);
+        let (master, worker) = (&installation.master_node, &installation.worker_node);
         let masters = role(request, "master", master.vdu_id.as_deref())?;
         let [first] = masters.as_slice() else {
             return Err(bad(format!(
@@ -87,7 +87,7 @@ impl Plan {
             username: &master.username,
             password: master.password.as_ref(),
             private_key: master.private_key.as_ref(),
-            port: wanted.ssh_port,
+            port: installation.ssh_port,
         };
         let worker_login = Login {
             cp: &worker.ssh_cp_name,
@@ -95,7 +95,7 @@ impl Plan {
             username: &worker.username,
             password: worker.password.as_ref(),
             private_key: worker.private_key.as_ref(),
-            port: wanted.ssh_port,
+            port: installation.ssh_port,
         };
         let workers = role(request, "worker", worker.vdu_id.as_deref())?;
         let at = |cp: &Option<String>| first.address(cp.as_ref().unwrap_or(&master.ssh_cp_name));
@@ -106,7 +106,7 @@ impl Plan {
         };
         let mut plan = Self {
             instance: request.instance.id.clone(),
-            vim_name: wanted
+            vim_name: installation
                 .vim_name
                 .clone()
                 .unwrap_or_else(|| format!("kubernetes_vim_{}", request.instance.id)),
@@ -119,16 +119,16 @@ impl Plan {
             service_cidr: master.cluster_cidr.clone(),
             api_address,
             external_address,
-            proxy: wanted.proxy.clone(),
+            proxy: installation.proxy.clone(),
             cni: None,
             images: Vec::new(),
             packages: Vec::new(),
             script: None,
-            ignored: ignored(wanted),
-            secrets: secrets(wanted),
+            ignored: ignored(installation),
+            secrets: secrets(installation),
         };
         check_proxy(&plan.proxy)?;
-        plan.find_files(wanted, artifacts)?;
+        plan.find_files(installation, artifacts)?;
         plan.deduplicate_names();
         Ok(plan)
     }
@@ -136,7 +136,7 @@ impl Plan {
     /// Finds the files that the package provides.
     fn find_files(
         &mut self,
-        wanted: &Installation,
+        installation: &Installation,
         artifacts: &[String],
     ) -> Result<(), DriverError> {
         let files_in = |folder: &str, end: &str| -> Vec<String> {
@@ -144,17 +144,17 @@ impl Plan {
             let fits = |path: &&String| path.starts_with(&folder) && path.ends_with(end);
             artifacts.iter().filter(fits).cloned().collect()
         };
-        self.packages = files_in(wanted.packages.as_deref().unwrap_or(PACKAGES), ".deb");
-        self.images = wanted
+        self.packages = files_in(installation.packages.as_deref().unwrap_or(PACKAGES), ".deb");
+        self.images = installation
             .images_path
             .as_deref()
             .map(|p| files_in(p, ".tar"))
             .unwrap_or_default();
-        self.script = wanted
+        self.script = installation
             .script_path
             .clone()
             .filter(|path| artifacts.contains(path));
-        let cni = wanted.cni_manifest.as_deref().unwrap_or(CNI);
+        let cni = installation.cni_manifest.as_deref().unwrap_or(CNI);
         self.cni = artifacts.iter().find(|path| *path == cni).cloned();
         if self.script.is_none() && self.cni.is_none() {
             return Err(DriverError::new(
@@ -317,11 +317,11 @@ fn node_name(vnfc: &Vnfc) -> String {
     }
 }
 
-fn ignored(wanted: &Installation) -> Vec<String> {
+fn ignored(installation: &Installation) -> Vec<String> {
     let all = [
-        &wanted.other,
-        &wanted.master_node.other,
-        &wanted.worker_node.other,
+        &installation.other,
+        &installation.master_node.other,
+        &installation.worker_node.other,
     ];
     let names = all.into_iter().flat_map(|other| other.keys());
     names
@@ -330,8 +330,8 @@ fn ignored(wanted: &Installation) -> Vec<String> {
         .collect()
 }
 
-fn secrets(wanted: &Installation) -> Vec<Secret> {
-    let (master, worker) = (&wanted.master_node, &wanted.worker_node);
+fn secrets(installation: &Installation) -> Vec<Secret> {
+    let (master, worker) = (&installation.master_node, &installation.worker_node);
     let all = [
         &master.password,
         &master.private_key,
@@ -339,7 +339,10 @@ fn secrets(wanted: &Installation) -> Vec<Secret> {
         &worker.private_key,
     ];
     let mut all: Vec<Secret> = all.into_iter().flatten().cloned().collect();
-    let proxies = [&wanted.proxy.http_proxy, &wanted.proxy.https_proxy];
+    let proxies = [
+        &installation.proxy.http_proxy,
+        &installation.proxy.https_proxy,
+    ];
     all.extend(
         proxies
             .into_iter()

@@ -189,10 +189,10 @@ async fn check_cancelled(cx: &HookContext, process: &Process, cancelled_since: &
     }
 }
 
-fn status_unknown(why: &str) -> DriverError {
+fn status_unknown(reason: &str) -> DriverError {
     DriverError::new(
         "script-killed",
-        format!("cannot determine how the script ended: {why}"),
+        format!("cannot determine how the script ended: {reason}"),
     )
 }
 

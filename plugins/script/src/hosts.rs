@@ -72,11 +72,11 @@ impl Hosts {
         if let Some(vdu) = vdu {
             self.instance.check_vdu(vdu)?;
         }
-        let wanted = self
+        let selected = self
             .list
             .iter()
             .filter(|host| vdu.is_none_or(|vdu| host.vdu == vdu));
-        let hosts = wanted.map(|host| {
+        let hosts = selected.map(|host| {
             let address = host
                 .target
                 .as_ref()

@@ -57,7 +57,7 @@ async fn openstack() -> Arc<dyn TestBed> {
         what,
         sizes: Some(sizes(&levels, "web")),
         list_resources: left_behind(&world),
-        places: None,
+        max_interruptions: None,
     })
 }
 
@@ -102,7 +102,7 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         what,
         sizes: Some(sizes),
         list_resources: Box::new(list_resources),
-        places: None,
+        max_interruptions: None,
     })
 }
 
@@ -127,7 +127,7 @@ fn memory() -> On<MemoryVim> {
         impossible,
         sizes: Some(sizes(&sample("vnf-levels", ToOwned::to_owned), "web")),
         list_resources: Box::new(move || there.vnfcs()),
-        places: None,
+        max_interruptions: None,
     }
 }
 
@@ -141,17 +141,17 @@ async fn memory_vim_meets_the_contract() {
 /// How a driver is broken.
 #[derive(Clone, Copy, PartialEq)]
 enum Flaw {
-    /// `converge` creates everything again.
+    /// The driver's `converge` creates everything again.
     Repeats,
     /// `release` fails where there is nothing.
     WantsSomething,
-    /// `preview` creates resources.
+    /// The driver's `preview` creates resources.
     MakesEarly,
     /// The connection is asked once.
     KeepsTheLogin,
     /// Calls are made whenever it likes.
     TakesNoTurn,
-    /// A heal replaces all.
+    /// A heal replaces all VNFCs.
     HealsAll,
     /// `converge` leaves existing resources as they are.
     KeepsTheSize,
@@ -316,7 +316,7 @@ async fn contract_detects_broken_infra_drivers() {
                 what,
                 impossible,
                 list_resources,
-                places,
+                max_interruptions,
                 sizes,
             } = memory();
             let driver = Broken(driver, flaw);
@@ -327,7 +327,7 @@ async fn contract_detects_broken_infra_drivers() {
                 what,
                 impossible,
                 list_resources,
-                places,
+                max_interruptions,
                 sizes,
             };
             Arc::new(on) as Arc<dyn TestBed>

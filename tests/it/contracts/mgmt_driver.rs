@@ -99,11 +99,11 @@ enum Flaw {
     Changes,
     /// What it does not know it does nevertheless.
     DoesAnything,
-    /// It says its secrets.
+    /// The driver reports its secrets.
     Talks,
     /// After a failure it takes its work for done, and says nothing of it.
     GivesUp,
-    /// Its version is none.
+    /// The driver declares a version that is not one.
     HasNoVersion,
     /// What it did it does not undo twice.
     UndoesOnce,

@@ -1,5 +1,5 @@
-//! What abandon takes and what it leaves, whom it fences off; hooks that are left out; the audit; and a cancel that
-//! another process hears.
+//! What abandon takes and what it leaves, whom it fences off; hooks that are left out; the audit; and a
+//! cancel that another process hears.
 
 use super::fakes::*;
 use super::faults::ready;

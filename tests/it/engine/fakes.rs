@@ -25,7 +25,7 @@ pub(super) const INJECTED: Code = Code {
 pub(crate) struct FakeWorld {
     /// Ids of instances with resources on the VIM.
     pub(crate) resources: Mutex<BTreeSet<String>>,
-    /// Resources of each instance.
+    /// Resources of each instance, by its id.
     pub(crate) inventories: Mutex<BTreeMap<String, Inventory>>,
     /// Parameters of each hook call.
     pub(crate) hook_params: Mutex<Vec<(String, Value)>>,
@@ -33,7 +33,7 @@ pub(crate) struct FakeWorld {
     pub(crate) hook_inputs: Mutex<Vec<KeyValuePairs>>,
     /// Instances that a `…_start` hook has drained, and no later hook has restored.
     pub(crate) drained: Mutex<BTreeSet<String>>,
-    /// Every call, in order.
+    /// Every call to the VIM, in order.
     pub(crate) calls: Mutex<Vec<String>>,
     /// Number of the call that fails once, from 1; 0: none.
     pub(crate) fail_call: AtomicUsize,

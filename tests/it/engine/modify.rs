@@ -1,5 +1,5 @@
-//! A login that came inline with the instantiation is changed where it lies sealed, and only to one that leads to the
-//! resources of the instance.
+//! A login that came inline with the instantiation is changed where it lies sealed, and only to one that leads to
+//! the resources of the instance.
 
 use super::fakes::*;
 use super::setup::*;

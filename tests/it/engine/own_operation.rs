@@ -28,7 +28,7 @@ use vnfm_core::{Engine, Limits, Override, Refusal, SkipHooks, Why};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing, RolledBack};
 use vnfm_types::*;
 
-/// Its row.
+/// The row of the operation, and all there is of it.
 pub(super) const OPERATION: Operation = Operation {
     kind: LcmOperationType::RevertToSnapshot,
     task: Some("revert_to_snapshot"),
@@ -86,7 +86,7 @@ fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     Ok(target)
 }
 
-/// Every VNFC is changed.
+/// Asks for a grant that changes every VNFC.
 fn grant_needs(op: &Op) -> GrantNeeds {
     let update = |vnfc: VnfcResourceInfo| ResourceDefinition {
         id: format!("compute/{}", vnfc.id),

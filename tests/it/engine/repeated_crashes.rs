@@ -1,5 +1,5 @@
-//! A server that crashes repeatedly in the same step: for every operation and call, alone and with other operations,
-//! killed and shut down.
+//! A server that crashes repeatedly in the same step: for every operation and call, alone and with other
+//! operations, killed and shut down.
 
 use super::fakes::*;
 use super::faults::{begin, ready_in, run_to_end};

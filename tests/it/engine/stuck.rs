@@ -19,7 +19,7 @@ use vnfm_types::{
     VimConnectionInfo,
 };
 
-/// What can be broken.
+/// What a test can break.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Broken {
     Nothing,
@@ -53,11 +53,11 @@ impl Broken {
 /// The state in which an operation is left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum LeftIn {
-    /// Accepted and never driven.
+    /// The operation was accepted and is never driven.
     Accepted,
     /// The process that drove it ended in this call.
     Hanging(usize),
-    /// This call failed.
+    /// The operation stopped since this call failed.
     Stopped(usize),
     /// This call failed, it was rolled back, and the process ended in that call.
     HangingBack(usize, usize),

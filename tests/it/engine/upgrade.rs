@@ -1,8 +1,7 @@
 //! Databases of released versions, each with an operation stopped at every write: this build resumes all of them.
 //!
-//! `tests/upgrade/<version>/` holds a database with its keys (`state.zip`) and what the world held then
-//! (`world.json`). `VNFM_BLESS=1` regenerates the one of the version in development; those of released versions
-//! never change.
+//! `tests/upgrade/<version>/` holds a database with its keys (`state.zip`) and what the world held then (`world.json`).
+//! `VNFM_BLESS=1` regenerates the one of the version in development; those of released versions never change.
 
 use super::fakes::*;
 use super::setup::*;

@@ -22,8 +22,8 @@ fn vnf_b_on_vnf_a(package_of_b: &str) -> (Simulator, Testbed, String) {
     (sim, testbed, cluster)
 }
 
-/// Only the server of `workerNode-0` was replaced, the cluster is complete and the same, VNF-B runs on it; then both are
-/// terminated.
+/// Only the server of `workerNode-0` was replaced, the cluster is complete and the same, VNF-B runs on
+/// it; then both are terminated.
 fn assert_one_worker_replaced(sim: &Simulator, testbed: &Testbed, cluster: &str, before: &Before) {
     let now = vnfcs(testbed);
     for (name, old) in &before.vnfcs {

@@ -260,8 +260,8 @@ fn a_webhook_that_denies() {
     scene.finish();
 }
 
-/// Starts a termination of VNF-B that stops with the expected error; once the blocking object is removed, a retry
-/// completes it.
+/// Starts a termination of VNF-B that stops with the expected error; once the blocking object is
+/// removed, a retry completes it.
 fn assert_blocked_termination(object: &str, expected: ExpectedError<'_>) {
     let scene = scene(UNCHANGED);
     scene.testbed.wait_for_state(&scene.begin_op(), "COMPLETED");

@@ -1,5 +1,5 @@
-//! An NFVO that grants, rejects, delays, fails or does not respond, as operators see it. All bodies are validated by the
-//! official schemas.
+//! An NFVO that grants, rejects, delays, fails or does not respond, as operators see it. All bodies are
+//! validated by the official schemas.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;

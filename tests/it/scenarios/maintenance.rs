@@ -228,7 +228,7 @@ fn restoring_an_older_backup_duplicates_and_deletes_nothing() {
 struct Disk(PathBuf);
 
 impl Disk {
-    /// Needs root.
+    /// Mounts a small file system; needs root.
     fn mount(at: &Path, megabytes: u32) -> Option<Self> {
         std::fs::create_dir_all(at).unwrap();
         let size = format!("size={megabytes}m,mode=0700");

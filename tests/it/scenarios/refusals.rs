@@ -17,7 +17,7 @@ fn known(testbed: &Testbed) -> Vec<Value> {
 /// A change of a valid request, the status of the response, and parts of its text.
 type Case = (fn(&mut Value), u16, &'static [&'static str]);
 
-/// Errors in well-formed requests.
+/// Well-formed requests that the server must refuse.
 const CASES: &[Case] = &[
     (
         |request| request["flavourId"] = json!("huge"),

@@ -1,5 +1,5 @@
-//! The samples without a separate test are instantiated and terminated in the simulated world, and what they demonstrate
-//! is checked.
+//! The samples without a separate test are instantiated and terminated in the simulated world, and
+//! what they demonstrate is checked.
 
 use std::path::Path;
 use std::process::Command;

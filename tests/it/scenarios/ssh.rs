@@ -11,7 +11,7 @@ use super::{testbed, testbed_with};
 struct Case {
     fault: Value,
     code: &'static str,
-    /// Parts of its text.
+    /// Words that its text must contain.
     words: &'static [&'static str],
     /// Whether the same call may succeed later without any change.
     retryable: bool,

@@ -1,5 +1,5 @@
-//! Many operations on one Heat: concurrent calls and operations are limited. Waiting operations report the reason, and all
-//! of them end.
+//! Many operations on one Heat: concurrent calls and operations are limited. Waiting operations report the reason,
+//! and all of them end.
 
 use serde_json::{Value, json};
 use vnfm_tests::programs::until;

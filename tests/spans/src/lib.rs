@@ -13,7 +13,7 @@ use serde_json::Value;
 /// The path of traces in OTLP over HTTP.
 const PATH: &str = "/v1/traces";
 
-/// Collects spans until [`Collector::end`].
+/// Collects the spans that programs send, until [`Collector::end`].
 pub struct Collector {
     server: Arc<tiny_http::Server>,
     taking: JoinHandle<Result<Vec<Span>>>,
@@ -23,7 +23,7 @@ impl Collector {
     /// Starts a collector on a free port.
     ///
     /// # Errors
-    /// If it cannot listen.
+    /// If it cannot listen on a loopback port.
     pub fn begin() -> Result<Self> {
         let server = tiny_http::Server::http("127.0.0.1:0")
             .map_err(|error| anyhow!("cannot listen for spans: {error}"))?;
@@ -44,12 +44,12 @@ impl Collector {
         Ok(Self { server, taking })
     }
 
-    /// Its base URL.
+    /// Base URL to give to the programs.
     pub fn url(&self) -> String {
         format!("http://{}", self.server.server_addr())
     }
 
-    /// Stops; all received spans.
+    /// Stops collecting, and returns all spans received so far.
     ///
     /// # Errors
     /// If something else was sent than spans.
@@ -92,11 +92,11 @@ impl Sent {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Span {
-    /// Name of the activity.
+    /// Name of the activity that the span covers.
     pub name: String,
-    /// Id of its trace.
+    /// Id of the trace that it belongs to.
     pub trace_id: String,
-    /// Its own id.
+    /// Id of the span, unique in its trace.
     #[serde(rename = "spanId")]
     pub id: String,
     /// Id of its parent; empty for a root span.

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::{paths, process, terminal};
 
-/// Runs cargo-deny.
+/// Runs cargo-deny on the licences of all dependencies.
 ///
 /// # Errors
 /// If cargo-deny is not installed, or `deny.toml` does not allow a dependency.

@@ -30,7 +30,7 @@ const CHECKS: &[Check] = &[
     ("licences", licences::check),
 ];
 
-/// Runs the checks.
+/// Runs the selected checks, and lists those that failed.
 ///
 /// # Errors
 /// If a check fails, or a name is unknown.

@@ -8,7 +8,7 @@ use crate::paths;
 
 /// Maximum lines before the tests.
 const MAX_CODE_LINES: usize = 500;
-/// Maximum lines including tests.
+/// Maximum number of lines of a file, including its tests.
 const MAX_LINES: usize = 800;
 /// Number of the largest files that are listed.
 const SHOWN: usize = 10;
@@ -21,7 +21,7 @@ struct Size {
     all: usize,
 }
 
-/// Lists the largest files.
+/// Fails if a file is too long, and lists the largest.
 ///
 /// # Errors
 /// If a file is too long.

@@ -40,12 +40,12 @@ enum Task {
     Msrv,
     /// Measure the crates, build time and program size for each feature.
     Weight {
-        /// Measure only these features.
+        /// Measure only these features, not all of them.
         features: Vec<String>,
     },
 }
 
-/// Runs the command.
+/// Runs the subcommand of `cargo xtask crates`.
 ///
 /// # Errors
 /// If something does not build, or a required tool is missing.

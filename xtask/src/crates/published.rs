@@ -59,8 +59,8 @@ fn pack(names: &[String], each: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Deletes what cargo cached from earlier runs: it assumes that a packed version never changes, but ours does until it
-/// is published.
+/// Deletes what cargo cached from earlier runs: it assumes that a packed version never changes, but ours
+/// does until it is published.
 fn remove_cached(names: &[String], target: &Path, home: &Path) -> Result<()> {
     let ours = |found: &str| names.iter().any(|name| is_of(found, name));
     let mut old = vec![target.join("package")];

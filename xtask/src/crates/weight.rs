@@ -233,7 +233,7 @@ const USES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Source of the program.
+/// Source of a program that uses the feature.
 fn hello(feature: Option<&str>) -> Result<String> {
     let Some(feature) = feature else {
         return Ok("fn main() {\n    println!(\"hello\");\n}\n".to_owned());

@@ -144,7 +144,7 @@ impl Cloud {
     /// The id of a network by its name.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the project has no such network.
     pub(crate) fn network(&self, name: &str) -> Result<String> {
         let found = self.list(
             "network",

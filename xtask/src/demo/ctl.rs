@@ -12,7 +12,7 @@ use crate::terminal::Progress;
 /// Exit code if the server refused the request.
 const REFUSED: i32 = 3;
 
-/// `vnfmctl` and its server.
+/// `vnfmctl`, and the server that it talks to.
 pub(crate) struct Ctl {
     program: PathBuf,
     server: String,
@@ -121,7 +121,7 @@ fn reason(log: &str) -> &str {
 /// A string member of a JSON document.
 ///
 /// # Errors
-/// If it is missing.
+/// If the response lacks the member.
 pub(crate) fn text<'a>(answer: &'a Value, field: &str) -> Result<&'a str> {
     answer[field]
         .as_str()

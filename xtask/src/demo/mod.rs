@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Use real OpenStack, hosts, kubeadm and Kubernetes; they are started if they do not run.
     #[arg(long)]
     real: bool,
-    /// Variant of VNF-A's package.
+    /// Which of VNF-A's packages to use.
     #[arg(long, value_enum, default_value = "tosca")]
     package: Shape,
     /// Write the result to this file, as `{"world","ok","seconds","steps","left_behind"}`.
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     built: bool,
 }
 
-/// Variants of VNF-A's package.
+/// The packages that VNF-A comes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shape {
     /// TOSCA only: our driver generates the HOT.
@@ -57,7 +57,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// Folder of the sample.
+    /// Folder of the package below `vnfd-samples`.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Tosca => "vnf-a-k8s-cluster",
@@ -89,7 +89,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Runs one step.
+    /// Runs one step, and prints its name and duration.
     ///
     /// # Errors
     /// The error of the step, or an interrupt.
@@ -129,7 +129,7 @@ impl Drop for Server {
     }
 }
 
-/// Runs the demo.
+/// Runs the demo; builds the programs first, if necessary.
 ///
 /// # Errors
 /// If a step fails, or resources are left behind.

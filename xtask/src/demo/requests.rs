@@ -56,7 +56,7 @@ fn fill_value(value: Value, values: &Values) -> Result<Value> {
     })
 }
 
-/// The name in `@NAME@`.
+/// The name of a placeholder: `NAME` in `@NAME@`.
 fn placeholder(text: &str) -> Option<&str> {
     let name = text.strip_prefix('@')?.strip_suffix('@')?;
     (!name.is_empty()

@@ -42,7 +42,7 @@ impl Setup {
 /// Copies the plugin into the plugin folder of the server, pinned by its hash.
 ///
 /// # Errors
-/// The error of `vnfmctl`.
+/// The error that `vnfmctl` reports.
 pub(crate) fn allow_plugin(stage: &mut Stage, programs: &Path, plugins: &Path) -> Result<()> {
     stage.step("plugin allow kubernetes-cluster", |progress| {
         let library = programs

@@ -17,12 +17,12 @@ const KUBERNETES: [&str; 7] = [
     "kubeadm",
     "kubectl",
 ];
-/// Other required programs.
+/// Other programs that the stack needs.
 const OTHERS: [&str; 5] = ["etcd", "coredns", "helm", "kwok", "pause"];
 /// Minimum Go version that builds them.
 const MIN_GO: (u32, u32) = (1, 26);
 
-/// Folder of the binaries.
+/// Folder of the binaries in the cache.
 pub(crate) fn folder(cache: &Path) -> PathBuf {
     cache.join("kubernetes-bin")
 }

@@ -50,7 +50,7 @@ enum Verb {
     },
     /// Show which systems run, and their addresses.
     Status {
-        /// Print JSON.
+        /// Print the status as JSON.
         #[arg(long)]
         json: bool,
         /// Only these systems. Default: all.
@@ -62,7 +62,7 @@ enum Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Part {
-    /// The OpenStack services.
+    /// The services of OpenStack, from Keystone to Heat.
     Openstack,
     /// A Kubernetes control plane without hosts.
     Kubernetes,
@@ -89,7 +89,7 @@ impl Part {
 /// All parts, in start order.
 pub(crate) const ALL: [Part; 3] = [Part::Hosts, Part::Openstack, Part::Kubernetes];
 
-/// Runs the command.
+/// Runs the subcommand of `cargo xtask stack`.
 ///
 /// # Errors
 /// If a prerequisite is missing, or a system does not start or stop.

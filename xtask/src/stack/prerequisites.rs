@@ -102,7 +102,7 @@ fn packages(parts: &BTreeSet<Part>) -> Option<Missing> {
 /// Installs the Debian packages of these parts that are missing.
 ///
 /// # Errors
-/// If apt fails.
+/// If apt cannot install a package.
 pub(crate) fn install(parts: &BTreeSet<Part>) -> Result<()> {
     let script = paths::scripts().join("packages.sh");
     let mut arguments = vec!["missing"];

@@ -13,16 +13,16 @@ use super::{ALL, Part};
 /// A system that does not respond within this time counts as down.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Status of one system.
+/// Status of one part of the stack.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Status {
     pub(crate) part: Part,
-    /// Whether its endpoint responds.
+    /// Whether the endpoint of the part responds.
     pub(crate) is_up: bool,
     /// Address for clients; absent while it is down.
     pub(crate) endpoint: Option<String>,
-    /// Configuration file for clients.
+    /// File that clients read their configuration from.
     pub(crate) configuration: Option<String>,
     /// Names of its running processes.
     pub(crate) processes: Vec<String>,

@@ -50,14 +50,14 @@ struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Tier {
-    /// Needs only Rust.
+    /// Tests that need nothing but Rust.
     Simulated,
     /// Needs root, cgroup v1, Debian 12, and Go or the Kubernetes binaries.
     Real,
 }
 
 impl Tier {
-    /// Its filter for nextest.
+    /// The filter that selects its tests in nextest.
     fn filter(self) -> &'static str {
         match self {
             Self::Simulated => "not binary(live)",
@@ -85,9 +85,9 @@ impl Tier {
 /// Results of the tests of a tier.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Count {
-    /// Number that passed.
+    /// Number of tests that passed.
     pub(crate) passed: usize,
-    /// Number that failed.
+    /// Number of tests that failed.
     pub(crate) failed: usize,
     /// Number that did not run, or reported that they cannot.
     pub(crate) skipped: usize,

@@ -21,20 +21,20 @@ const MAX_STALLED_ATTEMPTS: u32 = 5;
 /// Pause before a resumed request.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-pub(super) async fn run(client: &Client, output: Output, wanted: &Download) -> Outcome<()> {
-    let found = find(client, &wanted.package).await?;
-    let out = wanted
+pub(super) async fn run(client: &Client, output: Output, args: &Download) -> Outcome<()> {
+    let found = find(client, &args.package).await?;
+    let out = args
         .out
         .clone()
-        .unwrap_or_else(|| default_name(wanted, &found));
+        .unwrap_or_else(|| default_name(args, &found));
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let file = NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(local)?;
     let mut transfer = Transfer {
         file: File::from_std(file.reopen().map_err(local)?),
         received: 0,
         tag: None,
-        path: path(wanted, found["id"].as_str().unwrap_or_default()),
-        accept: accept(wanted),
+        path: path(args, found["id"].as_str().unwrap_or_default()),
+        accept: accept(args),
     };
     transfer.run(client).await?;
     file.persist(&out)
@@ -47,8 +47,8 @@ pub(super) async fn run(client: &Client, output: Output, wanted: &Download) -> O
 }
 
 /// The path of the requested part on the server.
-fn path(wanted: &Download, id: &str) -> String {
-    let part = match (&wanted.artifact, wanted.part) {
+fn path(args: &Download, id: &str) -> String {
+    let part = match (&args.artifact, args.part) {
         (Some(path), _) => {
             let segments: Vec<_> = path.split('/').map(segment).collect();
             format!("artifacts/{}", segments.join("/"))
@@ -58,7 +58,7 @@ fn path(wanted: &Download, id: &str) -> String {
         (None, Part::Manifest) => "manifest".to_owned(),
         (None, Part::Artifacts) => "artifacts".to_owned(),
     };
-    let signatures = if needs_signatures(wanted) {
+    let signatures = if needs_signatures(args) {
         "?include_signatures"
     } else {
         ""
@@ -67,13 +67,13 @@ fn path(wanted: &Download, id: &str) -> String {
 }
 
 /// Whether to request signatures; the complete archive contains them anyway.
-fn needs_signatures(wanted: &Download) -> bool {
-    wanted.signatures && (wanted.artifact.is_some() || wanted.part != Part::Content)
+fn needs_signatures(args: &Download) -> bool {
+    args.signatures && (args.artifact.is_some() || args.part != Part::Content)
 }
 
 /// The `Accept` header. A descriptor is always requested as an archive, as it may have several files.
-fn accept(wanted: &Download) -> &'static str {
-    let is_one_file = wanted.artifact.is_some() || wanted.part == Part::Manifest;
+fn accept(args: &Download) -> &'static str {
+    let is_one_file = args.artifact.is_some() || args.part == Part::Manifest;
     if is_one_file {
         "*/*"
     } else {
@@ -82,7 +82,7 @@ fn accept(wanted: &Download) -> &'static str {
 }
 
 /// The default name of the file.
-fn default_name(wanted: &Download, found: &Value) -> PathBuf {
+fn default_name(args: &Download, found: &Value) -> PathBuf {
     let text = |name: &str| found[name].as_str().map(ToOwned::to_owned);
     let package = text("vnfProductName")
         .or_else(|| text("id"))
@@ -91,8 +91,8 @@ fn default_name(wanted: &Download, found: &Value) -> PathBuf {
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
-    let zipped = if needs_signatures(wanted) { ".zip" } else { "" };
-    let name = match (&wanted.artifact, wanted.part) {
+    let zipped = if needs_signatures(args) { ".zip" } else { "" };
+    let name = match (&args.artifact, args.part) {
         (Some(path), _) => {
             let base = path
                 .rsplit('/')

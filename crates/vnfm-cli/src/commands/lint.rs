@@ -13,11 +13,11 @@ use vnfm_lint::{EXPLANATIONS, Explanation, Report};
 /// A package's path and its lint report.
 pub type Linted = (PathBuf, Report);
 
-pub(super) fn run(output: Output, wanted: &Lint) -> Outcome<()> {
-    if let Some(code) = &wanted.explain {
+pub(super) fn run(output: Output, args: &Lint) -> Outcome<()> {
+    if let Some(code) = &args.explain {
         return explain(output, code);
     }
-    let all: Vec<Linted> = wanted
+    let all: Vec<Linted> = args
         .paths
         .iter()
         .map(|path| check(path))

@@ -49,8 +49,8 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         return Err(local("only `vnfmctl lint` writes SARIF"));
     }
     match cli.command {
-        Command::Lint(wanted) => lint::run(output, &wanted),
-        Command::New(wanted) => new::run(output, &wanted),
+        Command::Lint(args) => lint::run(output, &args),
+        Command::New(args) => new::run(output, &args),
         Command::Package(command) => package::run(&client, output, command).await,
         Command::Vim(command) => vim::run(&client, output, command).await,
         Command::Vnf(command) => vnf::run(&client, output, command).await,
@@ -121,8 +121,8 @@ async fn orphans(client: &Client, output: Output) -> Outcome<()> {
     let found: Value = client.get("/vnfm/v1/orphans").await?;
     let list = |member: &str| found[member].as_array().cloned().unwrap_or_default();
     for skipped in list("notAsked") {
-        let (vim, why) = (cell(skipped.get("vim")), cell(skipped.get("why")));
-        tell(&format!("VIM {vim} could not be queried: {why}"));
+        let (vim, reason) = (cell(skipped.get("vim")), cell(skipped.get("why")));
+        tell(&format!("VIM {vim} could not be queried: {reason}"));
     }
     let orphans = list("orphans");
     if orphans.is_empty() {

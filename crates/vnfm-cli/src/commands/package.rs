@@ -46,10 +46,10 @@ const DETAILS: &[Column] = &[
 
 pub(super) async fn run(client: &Client, output: Output, command: Package) -> Outcome<()> {
     match command {
-        Package::Onboard(wanted) => onboard(client, output, &wanted).await,
-        Package::List(wanted) => {
-            let all = client.listing(PACKAGES, &wanted, "").await?;
-            output.chosen(&all, COLUMNS, wanted.fields.as_deref())
+        Package::Onboard(args) => onboard(client, output, &args).await,
+        Package::List(args) => {
+            let all = client.listing(PACKAGES, &args, "").await?;
+            output.chosen(&all, COLUMNS, args.fields.as_deref())
         }
         Package::Show { package } if is_path(&package) => {
             described::show(output, &open(Path::new(&package))?.package)
@@ -57,7 +57,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
         Package::Graph { path } => super::graph::draw(output, &open(&path)?.package),
         Package::Init { folder, entry } => vendor::init(output, &folder, entry.as_deref()),
         Package::Build { folder, out } => vendor::build(output, &folder, out.as_deref()),
-        Package::Sign(wanted) => vendor::sign(output, &wanted),
+        Package::Sign(args) => vendor::sign(output, &args),
         Package::Verify {
             package,
             trust,
@@ -66,7 +66,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
         Package::Show { package } => show(client, output, &package).await,
         Package::Enable { package } => set_state(client, output, &package, "ENABLED").await,
         Package::Disable { package } => set_state(client, output, &package, "DISABLED").await,
-        Package::Download(wanted) => download::run(client, output, &wanted).await,
+        Package::Download(args) => download::run(client, output, &args).await,
         Package::Delete { package } => delete(client, output, &package).await,
     }
 }
@@ -166,9 +166,14 @@ async fn show(client: &Client, output: Output, named: &str) -> Outcome<()> {
     }
 }
 
-pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
+pub(super) async fn find(client: &Client, id_or_name: &str) -> Outcome<Value> {
     client
-        .find(PACKAGES, "package", &["vnfdId", "vnfProductName"], wanted)
+        .find(
+            PACKAGES,
+            "package",
+            &["vnfdId", "vnfProductName"],
+            id_or_name,
+        )
         .await
 }
 
@@ -209,13 +214,13 @@ async fn delete(client: &Client, output: Output, package: &str) -> Outcome<()> {
     output.done(&format!("deleted package {id}"), &found)
 }
 
-async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<()> {
+async fn onboard(client: &Client, output: Output, args: &Onboard) -> Outcome<()> {
     // Local errors come before anything is created on the server.
-    let content = wanted.path.as_deref().map(content).transpose()?;
-    let from_uri = wanted
+    let content = args.path.as_deref().map(content).transpose()?;
+    let from_uri = args
         .from_uri
         .as_deref()
-        .map(|uri| from_uri(uri, wanted))
+        .map(|uri| from_uri(uri, args))
         .transpose()?;
     let request = client.request(Method::POST, PACKAGES).json(&json!({}));
     let created: Value = client.json(request).await?;
@@ -243,7 +248,7 @@ async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<(
     let record = onboarded(client, &uri).await?;
     if record["onboardingState"] != "ONBOARDED" {
         client.send(client.request(Method::DELETE, &uri)).await?;
-        return Err(not_onboarded(wanted, &record["onboardingFailureDetails"]));
+        return Err(not_onboarded(args, &record["onboardingFailureDetails"]));
     }
     for warning in record["warnings"]
         .as_array()
@@ -278,9 +283,9 @@ async fn onboarded(client: &Client, uri: &str) -> Outcome<Value> {
 }
 
 /// The body of an `upload_from_uri` request.
-fn from_uri(uri: &str, wanted: &Onboard) -> Outcome<Value> {
+fn from_uri(uri: &str, args: &Onboard) -> Outcome<Value> {
     let mut request = json!({ "addressInformation": uri });
-    if let (Some(user), Some(file)) = (&wanted.user, &wanted.password_file) {
+    if let (Some(user), Some(file)) = (&args.user, &args.password_file) {
         let password = input::text(file)
             .map_err(|error| local(format!("cannot read `{}`: {error}", file.display())))?;
         let password = password.trim_end_matches(['\r', '\n']);
@@ -290,9 +295,9 @@ fn from_uri(uri: &str, wanted: &Onboard) -> Outcome<Value> {
     Ok(request)
 }
 
-fn not_onboarded(wanted: &Onboard, problem: &Value) -> Failure {
+fn not_onboarded(args: &Onboard, problem: &Value) -> Failure {
     let cause = problem["detail"].as_str().unwrap_or("no reason given");
-    if let Some(path) = &wanted.path {
+    if let Some(path) = &args.path {
         return Failure::Hinted {
             message: format!("`{}` was not onboarded:\n{cause}", path.display()),
             hint: format!(

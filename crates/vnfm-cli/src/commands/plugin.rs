@@ -49,8 +49,8 @@ pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Out
                 Ok(())
             }
         }
-        Plugin::Run(wanted) => plugin_run::run(output, &wanted).await,
-        Plugin::New(wanted) => super::new::plugin(output, &wanted),
+        Plugin::Run(args) => plugin_run::run(output, &args).await,
+        Plugin::New(args) => super::new::plugin(output, &args),
         Plugin::Allow { file, package, dir } => {
             let dir = dir.map_or_else(default_dir, Ok)?;
             if let Some(file) = file {

@@ -24,9 +24,9 @@ const OPERATION_NOTIFICATION: &str = "VnfLcmOperationOccurrenceNotification";
 pub(super) async fn run(client: &Client, output: Output, command: Subscription) -> Outcome<()> {
     match command {
         Subscription::Create(new) => create(client, output, new).await,
-        Subscription::List(wanted) => {
-            let all = client.listing(SUBSCRIPTIONS, &wanted, "").await?;
-            output.chosen(&all, COLUMNS, wanted.fields.as_deref())
+        Subscription::List(options) => {
+            let all = client.listing(SUBSCRIPTIONS, &options, "").await?;
+            output.chosen(&all, COLUMNS, options.fields.as_deref())
         }
         Subscription::Show { subscription } => {
             let found: Value = client.get(&at(&subscription)).await?;

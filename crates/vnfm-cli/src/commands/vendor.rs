@@ -266,41 +266,35 @@ pub(super) fn build(output: Output, folder: &Path, out: Option<&Path>) -> Outcom
     )
 }
 
-pub(super) fn sign(output: Output, wanted: &Sign) -> Outcome<()> {
+pub(super) fn sign(output: Output, args: &Sign) -> Outcome<()> {
     let read = |path: &Path| input::file(path).map_err(|error| unreadable(path, &error));
     let invalid = |path: &Path, fault: &Fault| local(format!("`{}`: {fault}", path.display()));
-    let padding = if wanted.pss {
+    let padding = if args.pss {
         Padding::Pss
     } else {
         Padding::Pkcs1
     };
-    let key =
-        Key::read(&read(&wanted.key)?, padding).map_err(|fault| invalid(&wanted.key, &fault))?;
+    let key = Key::read(&read(&args.key)?, padding).map_err(|fault| invalid(&args.key, &fault))?;
     let chain =
-        Certificate::read(&read(&wanted.cert)?).map_err(|fault| invalid(&wanted.cert, &fault))?;
+        Certificate::read(&read(&args.cert)?).map_err(|fault| invalid(&args.cert, &fault))?;
     let seal = Seal {
         key: &key,
         chain: &chain,
-        inside: !wanted.separate_cert,
+        inside: !args.separate_cert,
     };
-    let packed = pack(&wanted.package)?;
+    let packed = pack(&args.package)?;
     let Opened {
         package,
         local: inner,
     } = super::package::open(packed.path())?;
-    let failed = |fault: Fault| {
-        local(format!(
-            "cannot sign `{}`: {fault}",
-            wanted.package.display()
-        ))
-    };
-    let out = if wanted.option == 1 {
-        let out = output_path(&wanted.package, wanted.out.as_deref(), "-signed.csar")?;
+    let failed = |fault: Fault| local(format!("cannot sign `{}`: {fault}", args.package.display()));
+    let out = if args.option == 1 {
+        let out = output_path(&args.package, args.out.as_deref(), "-signed.csar")?;
         write_atomically(&out, |file| seal.package(&package, file).map_err(failed))?;
         out
     } else {
-        let out = output_path(&wanted.package, wanted.out.as_deref(), "-signed.zip")?;
-        let (name, inner) = (stem(&wanted.package), inner.path());
+        let out = output_path(&args.package, args.out.as_deref(), "-signed.zip")?;
+        let (name, inner) = (stem(&args.package), inner.path());
         write_atomically(&out, |file| {
             seal.outer((&name, inner), file).map_err(failed)
         })?;

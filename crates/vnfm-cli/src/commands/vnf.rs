@@ -49,8 +49,8 @@ const VNFCS: &[Column] = &[
 pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) -> Outcome<()> {
     let command = match command {
         VnfCommand::Typed(command) => command,
-        VnfCommand::Task(Named(operation), wanted) => {
-            return begin(client, output, task(operation, wanted)?).await;
+        VnfCommand::Task(Named(operation), args) => {
+            return begin(client, output, task(operation, args)?).await;
         }
     };
     match command {
@@ -63,7 +63,7 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
             let vnfd = vnfd_id(client, vnfd, package).await?;
             create(client, output, &json!({"vnfdId": vnfd, "vnfInstanceName": name, "vnfInstanceDescription": description})).await
         }
-        Vnf::List(wanted) => list(client, output, &wanted).await,
+        Vnf::List(args) => list(client, output, &args).await,
         Vnf::Show { vnf } => show(output, &find(client, &vnf).await?),
         Vnf::Delete { vnf } => {
             let found = find(client, &vnf).await?;
@@ -71,90 +71,90 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
             client.send(client.request(Method::DELETE, &path)).await?;
             output.done(&format!("deleted VNF instance {vnf}"), &found)
         }
-        Vnf::Modify(wanted) => begin(client, output, modify(wanted)?).await,
+        Vnf::Modify(args) => begin(client, output, modify(args)?).await,
         Vnf::Abandon { vnf, reason, force } => abandon(client, output, &vnf, (reason, force)).await,
-        Vnf::Instantiate(wanted) => {
-            let request = instantiate(client, wanted).await?;
+        Vnf::Instantiate(args) => {
+            let request = instantiate(client, args).await?;
             begin(client, output, request).await
         }
-        Vnf::Heal(wanted) => begin(client, output, heal(client, wanted).await?).await,
-        Vnf::Terminate(wanted) => begin(client, output, terminate(wanted)).await,
+        Vnf::Heal(args) => begin(client, output, heal(client, args).await?).await,
+        Vnf::Terminate(args) => begin(client, output, terminate(args)).await,
     }
 }
 
-async fn instantiate(client: &Client, wanted: Instantiation) -> Outcome<BeginRequest> {
-    let mut body = read(&wanted.request)?;
-    for param in wanted.params {
+async fn instantiate(client: &Client, args: Instantiation) -> Outcome<BeginRequest> {
+    let mut body = read(&args.request)?;
+    for param in args.params {
         set(&mut body["additionalParams"], &param)?;
     }
-    if let Some(vim) = wanted.vim {
+    if let Some(vim) = args.vim {
         let vim = super::vim::find(client, &vim).await?;
         body["vimConnectionInfo"] =
             json!({"vim1": {"vimId": vim["id"], "vimType": vim["vimType"]}});
     }
     Ok(BeginRequest {
-        vnf: wanted.vnf,
+        vnf: args.vnf,
         operation: &instantiate::OPERATION,
         body,
         skip: None,
-        watch: wanted.watch,
+        watch: args.watch,
     })
 }
 
-async fn heal(client: &Client, wanted: Healing) -> Outcome<BeginRequest> {
+async fn heal(client: &Client, args: Healing) -> Outcome<BeginRequest> {
     let mut body = json!({"additionalParams": {}});
-    if wanted.all {
+    if args.all {
         body["additionalParams"]["all"] = json!(true);
     }
-    for param in wanted.params {
+    for param in args.params {
         set(&mut body["additionalParams"], &param)?;
     }
-    if !wanted.vnfcs.is_empty() {
-        let instance = find(client, &wanted.vnf).await?;
-        let ids = wanted.vnfcs.iter().map(|vnfc| vnfc_id(&instance, vnfc));
+    if !args.vnfcs.is_empty() {
+        let instance = find(client, &args.vnf).await?;
+        let ids = args.vnfcs.iter().map(|vnfc| vnfc_id(&instance, vnfc));
         body["vnfcInstanceId"] = ids.collect::<Outcome<_>>()?;
     }
-    if let Some(cause) = wanted.cause {
+    if let Some(cause) = args.cause {
         body["cause"] = json!(cause);
     }
     Ok(BeginRequest {
-        vnf: wanted.vnf,
+        vnf: args.vnf,
         operation: &heal::OPERATION,
         body,
-        skip: Some(wanted.skip),
-        watch: wanted.watch,
+        skip: Some(args.skip),
+        watch: args.watch,
     })
 }
 
 /// The id of a VNFC that is named by id or name. The server refuses an unknown one, and lists those that exist.
-fn vnfc_id<'a>(instance: &'a Value, wanted: &'a str) -> Outcome<&'a str> {
+fn vnfc_id<'a>(instance: &'a Value, id_or_name: &'a str) -> Outcome<&'a str> {
     let vnfcs = instance
         .pointer("/instantiatedVnfInfo/vnfcResourceInfo")
         .and_then(Value::as_array);
     let vnfcs = vnfcs.map_or(&[][..], Vec::as_slice);
-    if vnfcs.iter().any(|vnfc| vnfc["id"] == wanted) {
-        return Ok(wanted);
+    if vnfcs.iter().any(|vnfc| vnfc["id"] == id_or_name) {
+        return Ok(id_or_name);
     }
     let named: Vec<_> = vnfcs
         .iter()
         .filter(|vnfc| {
             vnfc.pointer("/metadata/name")
-                .is_some_and(|name| name == wanted)
+                .is_some_and(|name| name == id_or_name)
         })
         .filter_map(|vnfc| vnfc["id"].as_str())
         .collect();
     match named[..] {
-        [] => Ok(wanted),
+        [] => Ok(id_or_name),
         [id] => Ok(id),
         _ => Err(local(format!(
-            "several VNFCs are named `{wanted}`, use an ID: {}",
+            "several VNFCs are named `{id_or_name}`, use an ID: {}",
             named.join(", ")
         ))),
     }
 }
 
-fn terminate(wanted: Termination) -> BeginRequest {
-    let body = match wanted.graceful {
+fn terminate(args: Termination) -> BeginRequest {
+    let body = match args.graceful {
         None => json!({"terminationType": "FORCEFUL"}),
         Some(None) => json!({"terminationType": "GRACEFUL"}),
         Some(Some(seconds)) => {
@@ -162,17 +162,17 @@ fn terminate(wanted: Termination) -> BeginRequest {
         }
     };
     BeginRequest {
-        vnf: wanted.vnf,
+        vnf: args.vnf,
         operation: &terminate::OPERATION,
         body,
-        skip: Some(wanted.skip),
-        watch: wanted.watch,
+        skip: Some(args.skip),
+        watch: args.watch,
     }
 }
 
-pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
+pub(super) async fn find(client: &Client, id_or_name: &str) -> Outcome<Value> {
     client
-        .find(INSTANCES, "vnf", &["vnfInstanceName"], wanted)
+        .find(INSTANCES, "vnf", &["vnfInstanceName"], id_or_name)
         .await
 }
 
@@ -274,14 +274,14 @@ async fn abandon(
     output.done(&sentence, &found)
 }
 
-fn modify(wanted: Modification) -> Outcome<BeginRequest> {
-    let mut body = request_body(wanted.request.as_deref())?;
+fn modify(args: Modification) -> Outcome<BeginRequest> {
+    let mut body = request_body(args.request.as_deref())?;
     if !body.is_object() {
         return Err(local("the request must be an object"));
     }
     let texts = [
-        ("vnfInstanceName", wanted.name),
-        ("vnfInstanceDescription", wanted.description),
+        ("vnfInstanceName", args.name),
+        ("vnfInstanceDescription", args.description),
     ];
     for (member, text) in texts {
         if let Some(text) = text {
@@ -289,30 +289,30 @@ fn modify(wanted: Modification) -> Outcome<BeginRequest> {
         }
     }
     let values = [
-        ("metadata", wanted.metadata),
-        ("extensions", wanted.extensions),
-        ("vnfConfigurableProperties", wanted.properties),
+        ("metadata", args.metadata),
+        ("extensions", args.extensions),
+        ("vnfConfigurableProperties", args.properties),
     ];
     for (member, all) in values {
         all.iter().try_for_each(|one| set(&mut body[member], one))?;
     }
     Ok(BeginRequest {
-        vnf: wanted.vnf,
+        vnf: args.vnf,
         operation: &modify_info::OPERATION,
         body,
         skip: None,
-        watch: wanted.watch,
+        watch: args.watch,
     })
 }
 
 /// An operation without options of its own.
-fn task(operation: &'static Operation, wanted: Task) -> Outcome<BeginRequest> {
+fn task(operation: &'static Operation, args: Task) -> Outcome<BeginRequest> {
     Ok(BeginRequest {
-        vnf: wanted.vnf,
+        vnf: args.vnf,
         operation,
-        body: request_body(wanted.request.as_deref())?,
-        skip: Some(wanted.skip),
-        watch: wanted.watch,
+        body: request_body(args.request.as_deref())?,
+        skip: Some(args.skip),
+        watch: args.watch,
     })
 }
 

@@ -13,7 +13,7 @@ pub(super) fn interruption_points(
     stand: &Shared,
     all: usize,
 ) -> impl Iterator<Item = usize> + use<> {
-    let step = all.div_ceil(stand.places().max(1)).max(1);
+    let step = all.div_ceil(stand.max_interruptions().max(1)).max(1);
     (1..=all).step_by(step)
 }
 

@@ -35,10 +35,10 @@ pub trait TestBed: Send + Sync {
     async fn resources(&self) -> Vec<String>;
 
     /// Maximum number of points at which a call is interrupted and then resumed; use fewer if calls take long.
-    fn places(&self) -> usize {
-        PLACES
+    fn max_interruptions(&self) -> usize {
+        MAX_INTERRUPTIONS
     }
 }
 
-/// Default of [`TestBed::places`]: points at which a call is interrupted.
-pub const PLACES: usize = 12;
+/// Default of [`TestBed::max_interruptions`]: points at which a call is interrupted.
+pub const MAX_INTERRUPTIONS: usize = 12;

@@ -95,7 +95,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::fail`].
+    /// Those of [`Engine::fail`]: the operation is not in FAILED_TEMP.
     pub async fn fail_by(&self, tenant: &str, op_id: &str, act: Override) -> Result<(), Refusal> {
         self.control(tenant, op_id).fail(Some(&act)).await
     }
@@ -112,7 +112,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// As [`Engine::cancel`].
+    /// Those of [`Engine::cancel`]: its state does not allow it.
     pub async fn cancel_by(
         &self,
         tenant: &str,

@@ -15,7 +15,7 @@ pub struct VimChange {
     pub id: Option<String>,
     /// Unique per tenant; default: the id.
     pub name: Option<String>,
-    /// Endpoint and login.
+    /// The connection: endpoint and login.
     pub connection: SecretConnection,
     /// Replaces only the password; the rest of `accessInfo` stays.
     pub password: Option<Secret>,
@@ -159,7 +159,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `NotFound`.
+    /// `NotFound` if the tenant may use no such VIM.
     pub async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<Vim, Refusal> {
         Ok(visible_to(
             tenant,

@@ -142,8 +142,8 @@ impl Host {
         to_value(&output)
     }
 
-    /// Output of a successful command may contain a secret unknown to us, such as a new token: only the last lines of a failed
-    /// one are logged.
+    /// Output of a successful command may contain a secret unknown to us, such as a new token: only the last lines of
+    /// a failed one are logged.
     fn log_output(&self, source: &str, output: &CommandOutput) {
         if output.exit_code == 0 {
             return;

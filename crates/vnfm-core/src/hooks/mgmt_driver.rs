@@ -6,8 +6,8 @@ use crate::ports::{Code, ErrorKind, HookDriverRef, MgmtDriver, PortError};
 use std::sync::Arc;
 use vnfm_descriptor::{Hook, Package};
 
-/// The driver that serves `hook` in new operations. For a deployed instance: the version that instantiated it, as long as
-/// it is installed.
+/// The driver that serves `hook` in new operations. For a deployed instance: the version that instantiated it, as
+/// long as it is installed.
 ///
 /// # Errors
 ///

@@ -14,7 +14,7 @@ use vnfm_types::KeyValuePairs;
 pub(crate) struct ParameterCheck<'a> {
     /// The package that names the hooks.
     pub(crate) package: &'a Package,
-    /// `flavourId` of the instance.
+    /// Flavour of the instance: `flavourId` of the request.
     pub(crate) flavour: &'a str,
     /// The requested operation's name in the VNFD's interface.
     pub(crate) interface_operation: &'a str,

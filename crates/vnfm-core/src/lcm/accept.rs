@@ -99,7 +99,7 @@ async fn accept(
 ///
 /// # Errors
 ///
-/// `Stale`.
+/// `Stale` if the condition does not hold.
 pub(crate) fn check_unchanged(
     instance: &InstanceRecord,
     expected: Option<Expected<'_>>,

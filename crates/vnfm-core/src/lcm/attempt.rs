@@ -14,8 +14,8 @@ use std::pin::pin;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-/// Starts a step as soon as it may, and runs its work; repeats if the step made room for another one. `None`: the
-/// step was not started.
+/// Starts a step as soon as it may, and runs its work; repeats if the step made room for another one. `None`:
+/// the step was not started.
 pub(super) async fn attempt(
     op: &mut Op,
     step: &Step,
@@ -45,8 +45,8 @@ pub(super) async fn attempt(
     }
 }
 
-/// Runs the work of a step. If the step runs exclusively, also watches for the end of that period. `None`: it must
-/// make room.
+/// Runs the work of a step. If the step runs exclusively, also watches for the end of that period.
+/// `None`: it must make room.
 async fn perform_exclusively(
     op: &Op,
     step: &Step,
@@ -65,8 +65,8 @@ async fn perform_exclusively(
     }
 }
 
-/// Runs the work of a step until its deadline. A forceful cancel or the shutdown of this process drops it; a panic
-/// becomes an error.
+/// Runs the work of a step until its deadline. A forceful cancel or the shutdown of this process drops it;
+/// a panic becomes an error.
 async fn perform(op: &Op, step: &Step, direction: Direction) -> Result<Value, PortError> {
     let left = op.deadline.duration_since(op.clock().now()).unsigned_abs();
     let span = tracing::info_span!("step", step = step.name, otel.status_code = Empty);

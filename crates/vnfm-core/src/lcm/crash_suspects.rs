@@ -34,7 +34,7 @@ const PENALTY: Duration = Duration::from_hours(1);
 
 /// Conditions under which a step starts.
 pub(super) struct Beginning<'s> {
-    /// For its journal row.
+    /// The processes that ran the step, for its journal row.
     pub(super) lives: ProcessHistory,
     /// Set if the step must not start.
     pub(super) refusal: Option<PortError>,
@@ -105,8 +105,8 @@ pub(super) async fn enter<'e>(
 }
 
 impl Beginning<'_> {
-    /// Waits for the end of the exclusive time, journals it, and lets other steps continue. True if the step must make room
-    /// for another suspect.
+    /// Waits for the end of the exclusive time, journals it, and lets other steps continue. True if the step must
+    /// make room for another suspect.
     pub(super) async fn survive(&mut self, op: &Op, step: &Step, time: Duration) -> bool {
         op.clock().sleep(time).await;
         let Some(row) = op.rows.get(step.name) else {

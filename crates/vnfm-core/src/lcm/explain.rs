@@ -9,8 +9,8 @@ use std::sync::Arc;
 use vnfm_types::LcmOperationState::{self, FailedTemp, RollingBack, Starting};
 use vnfm_types::{PossibleAction, Progress, StepProgress};
 
-/// The progress of one operation. While this process drives it, the last stored state comes from memory; otherwise
-/// from the database.
+/// The progress of one operation. While this process drives it, the last stored state comes from
+/// memory; otherwise from the database.
 pub(crate) async fn progress(
     context: &Context,
     operations: &[&'static Operation],

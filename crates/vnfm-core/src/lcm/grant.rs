@@ -149,7 +149,7 @@ impl Clock for CancellableClock {
     }
 }
 
-/// A pending grant request.
+/// A grant request that the NFVO has not decided yet.
 struct GrantPoll<'a> {
     op: &'a Op,
     nfvo: &'a dyn Nfvo,

@@ -189,7 +189,7 @@ pub(super) fn storage(
     )
 }
 
-/// An existing VNFC.
+/// Defines an existing VNFC, for removal or change.
 pub(super) fn compute(vnfc: &VnfcResourceInfo) -> ResourceDefinition {
     existing(
         format!("compute/{}", vnfc.id),

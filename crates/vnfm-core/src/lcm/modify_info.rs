@@ -8,8 +8,8 @@
 //! PROCESSING ──check_vim──modify──► COMPLETED: the instance matches the request
 //! ```
 //!
-//! It needs no grant (SOL003 9.3), and so has no STARTING: PROCESSING is its initial state (5.6.2.2), and a failure
-//! leads to FAILED_TEMP.
+//! It needs no grant (SOL003 9.3), and so has no STARTING: PROCESSING is its initial state (5.6.2.2), and
+//! a failure leads to FAILED_TEMP.
 //!
 //! The body is a merge patch (RFC 7396): members it omits stay, a null removes one. Nothing on a VIM is touched, and the
 //! instance is written together with the final state, so an operation that fails has changed nothing.

@@ -10,7 +10,7 @@ use vnfm_types::LcmOperationState::{Failed, FailedTemp, RolledBack};
 pub(super) enum Status {
     /// The occurrence was created, in its initial state.
     Start,
-    /// It entered another state.
+    /// The operation has entered another state.
     Result,
 }
 

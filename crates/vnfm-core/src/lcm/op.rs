@@ -76,7 +76,7 @@ impl Op {
     ///
     /// # Errors
     ///
-    /// As [`Op::output`].
+    /// Those of [`Op::output`]: a stored output is invalid.
     pub fn hook_effects(&self) -> Result<Vec<Effects>, PortError> {
         let hooks = self.operation.hooks().into_iter();
         hooks

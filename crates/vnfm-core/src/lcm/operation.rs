@@ -38,7 +38,7 @@ pub struct Operation {
     pub interface_operation: &'static str,
     /// Data type of the request.
     pub body: Body,
-    /// When it may begin.
+    /// The state of the instance in which it may begin.
     pub requires: Requires,
     /// Whether it takes one of the slots at its VIM while it is driven.
     pub uses_vim: bool,
@@ -72,11 +72,11 @@ pub fn find(
 /// The state of the instance in which an operation may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requires {
-    /// `NOT_INSTANTIATED`.
+    /// The instance is `NOT_INSTANTIATED`: it has no resources.
     NotInstantiated,
-    /// `INSTANTIATED`.
+    /// The instance is `INSTANTIATED`: it has resources.
     Instantiated,
-    /// No state in particular.
+    /// The instance may be in either state.
     Nothing,
 }
 
@@ -91,13 +91,13 @@ pub struct GrantRule {
 /// The resources that an operation adds, removes and updates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GrantNeeds {
-    /// Resources to be created.
+    /// Resources that the operation would create.
     pub add_resources: Vec<ResourceDefinition>,
-    /// Resources to be deleted.
+    /// Resources that the operation would delete.
     pub remove_resources: Vec<ResourceDefinition>,
     /// Resources that stay, but change.
     pub update_resources: Vec<ResourceDefinition>,
-    /// Placement rules for them.
+    /// Placement rules for the resources to be created.
     pub placement_constraints: Vec<PlacementConstraint>,
     /// The instantiation level, if the operation sets one.
     pub instantiation_level_id: Option<String>,
@@ -253,13 +253,13 @@ pub struct Completion {
     pub resource_changes: Option<ResourceChanges>,
     /// Attributes that a modification changed, for the occurrence.
     pub changed_info: Option<VnfInfoModifications>,
-    /// Other rows to write.
+    /// Other rows to write in that transaction.
     pub changes: Vec<Change>,
 }
 
 impl Operation {
-    /// Refuses an instance in a state in which the operation cannot begin. A busy instance is refused later, when the
-    /// operation is written.
+    /// Refuses an instance in a state in which the operation cannot begin. A busy instance is refused later,
+    /// when the operation is written.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@ use super::op::Op;
 use crate::ports::{Code, ErrorKind, PortError};
 use vnfm_types::{CancelMode, ProblemDetails};
 
-/// The ProblemDetails for `VnfLcmOpOcc.error`.
+/// The ProblemDetails of a failed step, for `VnfLcmOpOcc.error`.
 pub(super) fn problem(op: &Op, step: &str, error: &PortError) -> ProblemDetails {
     let status = match error.kind() {
         ErrorKind::Unavailable => 503,
@@ -50,7 +50,7 @@ pub(super) fn cancelled(op: &Op) -> PortError {
     )
 }
 
-/// Cancelled by a caller.
+/// A caller has cancelled the operation.
 pub const CANCELLED: Code = Code {
     name: "op.cancelled",
     kind: ErrorKind::Refused,

@@ -231,8 +231,8 @@ async fn release_step(op: &Op, step: &Step) -> Result<(), StoreError> {
         .await
 }
 
-/// Records what exists of a step that failed, so that the occurrence shows it. If the VIM does not respond, the record
-/// stays as it was.
+/// Records what exists of a step that failed, so that the occurrence shows it. If the VIM does not respond, the
+/// record stays as it was.
 async fn observe_failed(op: &mut Op, step: &Step) -> Result<(), StoreError> {
     let (Some(observe), Some(row)) = (step.observe(), op.rows.get(step.name)) else {
         return Ok(());

@@ -38,7 +38,7 @@ pub struct Step {
     pub kind: StepKind,
 }
 
-/// What a step does.
+/// What a step does when it runs.
 #[derive(Clone, Copy)]
 pub enum StepKind {
     /// Asks the NFVO for a grant; omitted, also from the journal, if there is no NFVO.
@@ -47,7 +47,7 @@ pub enum StepKind {
     Hook(InventoryFn),
     /// Work of the VNFM itself.
     Work {
-        /// Does the work; idempotent.
+        /// Does the work; idempotent, since a crash may repeat it.
         run: StepFn,
         /// How a rollback undoes it.
         undo: Undo,
@@ -59,9 +59,9 @@ pub enum StepKind {
 /// How a rollback undoes a step.
 #[derive(Clone, Copy)]
 pub enum Undo {
-    /// The step changes nothing.
+    /// The step changes nothing, so there is nothing to undo.
     NotNeeded,
-    /// Undoes the work; idempotent.
+    /// Undoes the work; idempotent, since a crash may repeat it.
     By(StepFn),
     /// The step destroys something: no rollback once it has begun.
     Impossible,

@@ -1,5 +1,5 @@
-//! The one writer of operation states: how an occurrence begins, and each later change of its state, with what belongs
-//! into the same transaction.
+//! The one writer of operation states: how an occurrence begins, and each later change of its state, with what
+//! belongs into the same transaction.
 
 use super::journal::{store, stored};
 use super::notification::{Status, notification};
@@ -24,8 +24,8 @@ pub(crate) struct Transition {
 }
 
 impl Transition {
-    /// The record in state `next`, and the changes that write it: compare-and-set of the state, the completion and the
-    /// notification.
+    /// The record in state `next`, and the changes that write it: compare-and-set of the state,
+    /// the completion and the notification.
     ///
     /// # Errors
     ///

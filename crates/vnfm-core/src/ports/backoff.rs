@@ -13,7 +13,7 @@ use std::time::Duration;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
-/// The deadline has passed.
+/// The deadline passed while something was waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expired;
 

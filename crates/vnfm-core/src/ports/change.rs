@@ -11,7 +11,7 @@ use vnfm_types::{AuditEntry, LcmOperationState, Tombstone};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Change {
-    /// A new instance.
+    /// Adds an instance; its id must be new.
     AddInstance(Box<InstanceRecord>),
     /// Replaces an instance; refused unless the stored version is `version`. `active_op` is not written.
     PutInstance(Box<InstanceRecord>),
@@ -36,7 +36,7 @@ pub enum Change {
     Cancel {
         /// Must be in a driven state.
         op_id: String,
-        /// Graceful or forceful.
+        /// Whether the running step finishes first.
         mode: vnfm_types::CancelMode,
     },
     /// Inserts or replaces the journal row of a step.
@@ -55,9 +55,9 @@ pub enum Change {
         op_id: String,
         /// The step that the hook runs in.
         step: String,
-        /// The hook's own key.
+        /// Key that the hook chose.
         key: String,
-        /// Its value.
+        /// Value under that key; it may be a secret.
         value: SecretJson,
     },
     /// Deletes the checkpoints of a step that was undone.
@@ -96,12 +96,12 @@ pub enum Change {
     RemoveVim {
         /// Tenant that registered the VIM.
         tenant: String,
-        /// Id of the VIM.
+        /// Id of the VIM in the registry.
         id: String,
         /// Removes it even if instances use it.
         force: bool,
     },
-    /// A new package.
+    /// Adds a package; its id must be new.
     AddPackage(Box<PackageRecord>),
     /// Replaces a package; refused if its `vnfdId` belongs to another one.
     PutPackage(Box<PackageRecord>),
@@ -178,11 +178,11 @@ pub enum Change {
     PinHostKey {
         /// The host, by tenant, VIM and server.
         pin: Box<HostPin>,
-        /// The key, `ssh-ed25519 AAAA…`.
+        /// The public key in OpenSSH's form: `ssh-ed25519 AAAA…`.
         key: String,
     },
-    /// Reserves part of a tenant's quota until it is released or the store is opened again. Replaces a reservation
-    /// with the same id.
+    /// Reserves part of a tenant's quota until it is released or the store is opened again. Replaces a
+    /// reservation with the same id.
     Reserve {
         /// The tenant whose quota counts.
         tenant: String,

@@ -1,4 +1,4 @@
-//! Time as a port.
+//! Time as a port, so that tests can control it.
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 /// The current time and sleeping. Tests accelerate it; the core has no other source of time.
 pub trait Clock: Send + Sync {
-    /// Current time, UTC.
+    /// The current time in UTC.
     fn now(&self) -> Timestamp;
-    /// Completes after `duration`.
+    /// Completes after `duration`; a test may complete it earlier.
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
 }
 
 /// The result of one check of a condition.
 #[derive(Debug)]
 pub enum Waited<T> {
-    /// The condition holds.
+    /// The condition holds; this is its result.
     Done(T),
     /// Not yet; the text names what is missing, for operators.
     NotYet(String),

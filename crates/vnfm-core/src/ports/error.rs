@@ -32,9 +32,9 @@ impl From<ErrorKind> for vnfm_plugin_messages::ErrorKind {
 pub struct Code {
     /// Such as `heat.stack-failed`; never reused with another meaning.
     pub name: &'static str,
-    /// Whether retrying helps.
+    /// Whether a retry may succeed without a change.
     pub kind: ErrorKind,
-    /// Explanation in a sentence.
+    /// What the code means, in a sentence.
     pub means: &'static str,
     /// What an operator should do, in a sentence.
     pub next: &'static str,
@@ -99,7 +99,7 @@ impl PortError {
         self
     }
 
-    /// Appends to the detail.
+    /// Appends to the detail of the error.
     #[must_use]
     pub fn with_detail(mut self, words: &str) -> Self {
         self.0.detail = format!("{}; {words}", self.0.detail);
@@ -146,7 +146,7 @@ impl PortError {
         self.0.after
     }
 
-    /// The neighbour's ProblemDetails.
+    /// The ProblemDetails that the neighbour returned, if any.
     pub fn problem(&self) -> Option<&ProblemDetails> {
         self.0.problem.as_ref()
     }
@@ -176,7 +176,7 @@ impl PortError {
         self.0.resource.as_deref()
     }
 
-    /// The neighbour's request id.
+    /// The neighbour's id of the request, for its logs.
     pub fn request_id(&self) -> Option<&str> {
         self.0.request_id.as_deref()
     }

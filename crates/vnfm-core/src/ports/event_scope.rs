@@ -18,11 +18,11 @@ pub struct EventScope {
     pub vnf_instance_name: Option<String>,
     /// `vnfProvider`, the vendor of the VNF.
     pub vnf_provider: String,
-    /// `vnfProductName` of the VNFD.
+    /// `vnfProductName` of the instance's VNFD.
     pub vnf_product_name: String,
-    /// `vnfSoftwareVersion` of the VNFD.
+    /// `vnfSoftwareVersion` of the instance's VNFD.
     pub vnf_software_version: String,
-    /// `vnfdVersion` of the VNFD.
+    /// `vnfdVersion` of the instance's VNFD.
     pub vnfd_version: String,
     /// Where the instance lives; empty if nowhere. Absent in rows of older versions.
     pub lives: Option<Vec<InstanceLocation>>,

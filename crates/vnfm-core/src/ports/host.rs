@@ -14,18 +14,18 @@ pub struct SshTarget {
     pub server_id: String,
     /// IP address or DNS name.
     pub address: String,
-    /// Default 22.
+    /// TCP port of the SSH server; 22 if absent.
     #[serde(default = "ssh_port")]
     pub port: u16,
-    /// Login name.
+    /// Name of the user to log in as.
     pub username: String,
-    /// Password login, if given.
+    /// Password of that user; absent if a key is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
-    /// Private key login, PEM.
+    /// Private key of that user, PEM; absent if a password is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_key: Option<Secret>,
-    /// Jump host.
+    /// Host to connect through, if the address is not reachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jump: Option<Box<SshTarget>>,
     /// What its host key is pinned to; set by the engine, never by a plugin.
@@ -43,13 +43,13 @@ fn ssh_port() -> u16 {
 pub struct SshCommand {
     /// One command line for the login shell.
     pub command: String,
-    /// Standard input.
+    /// Text for standard input; empty by default.
     #[serde(default)]
     pub stdin: Secret,
     /// Whether it runs as root through `sudo -n`.
     #[serde(default)]
     pub sudo: bool,
-    /// Timeout in seconds.
+    /// Seconds until the command is stopped.
     pub deadline_seconds: u32,
 }
 
@@ -71,13 +71,13 @@ pub struct CommandOutput {
 /// A file to write to a host, atomically.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteFile {
-    /// Absolute path.
+    /// Absolute path of the file on the host.
     pub path: String,
     /// Permissions in octal, such as `0600`.
     pub mode: String,
     /// Whether root writes it, through `sudo -n`.
     pub sudo: bool,
-    /// Its content.
+    /// Content of the file; replaces an existing one.
     pub content: Vec<u8>,
 }
 
@@ -85,20 +85,20 @@ pub struct RemoteFile {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpRequest {
-    /// Such as `GET`.
+    /// Request method, such as `GET`.
     pub method: String,
     /// Absolute URL, `http` or `https`.
     pub url: String,
-    /// Header fields by name.
+    /// Header fields by name; values may be secrets.
     #[serde(default)]
     pub headers: BTreeMap<String, Secret>,
-    /// Request body as text.
+    /// Request body as text; absent: none is sent.
     #[serde(default)]
     pub body: Option<String>,
     /// CA certificates to trust, PEM; default: those of the system.
     #[serde(default)]
     pub ca_pem: Option<String>,
-    /// Timeout in seconds.
+    /// Seconds until the request fails; a default applies if absent.
     #[serde(default)]
     pub deadline_seconds: Option<u32>,
 }
@@ -107,7 +107,7 @@ pub struct HttpRequest {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpResponse {
-    /// Status code.
+    /// HTTP status code of any class.
     pub status: u16,
     /// Header fields, names in lower case.
     pub headers: BTreeMap<String, String>,
@@ -129,7 +129,7 @@ pub trait HostServices: Send + Sync {
         command: &SshCommand,
     ) -> Result<CommandOutput, PortError>;
 
-    /// Writes a file atomically.
+    /// Writes a file atomically: it is complete or unchanged.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ pub trait HostServices: Send + Sync {
         watcher: &dyn Watcher,
     ) -> Result<(), PortError>;
 
-    /// Sends an HTTP request.
+    /// Sends an HTTP request to an allowed destination.
     ///
     /// # Errors
     ///

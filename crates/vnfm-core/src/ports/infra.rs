@@ -61,8 +61,8 @@ pub trait Vim: Send + Sync {
         true
     }
 
-    /// Whether the VIM was in use at the address of this connection before addresses were checked; then it keeps that
-    /// address, and no other.
+    /// Whether the VIM was in use at the address of this connection before addresses were checked; then it keeps
+    /// that address, and no other.
     fn keeps_unchecked_address(&self, connection: &VimConnectionInfo) -> bool {
         let _ = connection;
         false
@@ -81,7 +81,7 @@ pub trait Vim: Send + Sync {
 pub struct VimLogin {
     /// Endpoint and login. `accessInfo` holds secrets: do not print or store it.
     pub info: SecretConnection,
-    /// Raised by each change.
+    /// Version of the connection; each change raises it.
     pub version: u64,
 }
 
@@ -127,25 +127,25 @@ impl Watcher for () {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ownership {
-    /// Created with the database.
+    /// Id of the database, created with it.
     pub installation_id: String,
     /// Tenant that owns the instance.
     pub tenant: String,
-    /// `VnfInstance.id`.
+    /// `id` of the VNF instance.
     pub instance_id: String,
-    /// `VnfLcmOpOcc.id`.
+    /// `id` of the operation occurrence that creates them.
     pub op_id: String,
 }
 
 /// The context of every VIM call of an operation.
 pub struct VimCall<'a> {
-    /// The VIM to call.
+    /// The VIM to call, with its current login.
     pub vim: &'a dyn Vim,
     /// For tags on created resources.
     pub ownership: &'a Ownership,
-    /// For waits and deadlines.
+    /// Clock for waits and deadlines.
     pub clock: &'a dyn Clock,
-    /// Receives waits and progress.
+    /// Receives the reasons for waiting, and progress.
     pub watcher: &'a dyn Watcher,
     /// Timeout of the step; drivers end their waits by then with an error that names the reason.
     pub deadline: Timestamp,
@@ -154,11 +154,11 @@ pub struct VimCall<'a> {
 /// The package and desired state of an instance: what drivers work from.
 #[derive(Clone)]
 pub struct Allocation {
-    /// Descriptor and files.
+    /// The package: descriptor and files.
     pub package: Arc<Package>,
-    /// Desired state, with secrets.
+    /// The desired state, with secrets in clear text.
     pub deployment: Arc<Deployment>,
-    /// Instance name, for people.
+    /// Display name of the instance; need not be unique.
     pub instance_name: Option<String>,
     /// True if an NFVO has yet to decide about resources: its grant may add what the deployment lacks.
     pub awaits_grant: bool,
@@ -254,13 +254,13 @@ pub(crate) const PLAN_TOO_LARGE: Code = Code {
 pub struct Convergence<'a> {
     /// The record from before this operation, however often it was interrupted. `None`: the instance had no resources.
     pub current: Option<&'a Recorded>,
-    /// The desired state.
+    /// The state that the instance should have.
     pub target: &'a Allocation,
     /// VNFCs that do not stay, though the target keeps their number.
     pub replace: Replacement,
 }
 
-/// The VNFCs to replace.
+/// The VNFCs to replace, and whether with their volumes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Replacement {
     /// By their `id` in the inventory of [`Convergence::current`].
@@ -287,7 +287,7 @@ impl<'a> Convergence<'a> {
         }
     }
 
-    /// Also replaces these VNFCs.
+    /// Replaces these VNFCs in addition to other changes.
     #[must_use]
     pub fn replacing(self, replace: Replacement) -> Self {
         Self { replace, ..self }
@@ -299,7 +299,7 @@ impl<'a> Convergence<'a> {
     }
 }
 
-/// How to release resources.
+/// What to release, and with how much grace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Release {
     /// The recorded handle; null if `converge` was interrupted.
@@ -308,7 +308,7 @@ pub struct Release {
     pub grace_seconds: Option<u32>,
 }
 
-/// The result of `check`.
+/// What `check` found out about a VIM.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VimReport {
@@ -328,9 +328,9 @@ pub struct VimReport {
 pub struct OwnedResource {
     /// Such as `OS::Heat::Stack` or `Namespace`.
     pub kind: String,
-    /// Id on the VIM.
+    /// Id of the resource on the VIM.
     pub id: String,
-    /// Name on the VIM.
+    /// Name of the resource on the VIM.
     pub name: String,
     /// The instance it is tagged with; a shared resource is listed once per instance.
     pub instance_id: Option<String>,
@@ -354,7 +354,7 @@ pub trait InfraDriver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `Refused`, naming the member.
+    /// `Refused`, naming the member that is missing or invalid.
     fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError>;
 
     /// Checks a request against the VNFD without calling the VIM.
@@ -406,8 +406,8 @@ pub trait InfraDriver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// With the VIM's message; what was created stays. Calling again continues, a target from before reverses it, and
-    /// `release` deletes everything.
+    /// With the VIM's message; what was created stays. Calling again continues, a target from before reverses
+    /// it, and `release` deletes everything.
     async fn converge(
         &self,
         cx: &VimCall<'_>,

@@ -13,7 +13,7 @@ use vnfm_types::{
 pub struct Inventory {
     /// One per server or pod.
     pub vnfc_resource_info: Vec<VnfcResourceInfo>,
-    /// External connection points.
+    /// External connection points and their addresses.
     pub ext_cp_info: Vec<VnfExtCpInfo>,
     /// Networks outside the VNF, with our ports on them.
     pub ext_virtual_link_info: Vec<ExtVirtualLinkInfo>,
@@ -22,7 +22,7 @@ pub struct Inventory {
     pub ext_managed_virtual_link_info: Vec<ExtManagedVirtualLinkInfo>,
     /// Internal virtual links that we manage.
     pub vnf_virtual_link_resource_info: Vec<VnfVirtualLinkResourceInfo>,
-    /// Volumes.
+    /// Volumes of the VNFCs; ephemeral disks are not listed.
     pub virtual_storage_resource_info: Vec<VirtualStorageResourceInfo>,
 }
 
@@ -34,6 +34,6 @@ pub struct Recorded {
     pub handle: Value,
     /// The resources as SOL003 shows them.
     pub inventory: Inventory,
-    /// Shown in `instantiatedVnfInfo.metadata`.
+    /// Facts for `instantiatedVnfInfo.metadata`, such as the stack id.
     pub metadata: KeyValuePairs,
 }

@@ -37,9 +37,9 @@ pub trait HookHost: Send + Sync {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DriverId {
-    /// Name of the declaration.
+    /// Name that the driver declares.
     pub name: String,
-    /// Version of the declaration.
+    /// Version that the driver declares.
     pub version: String,
     /// SHA-256 of its library, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ impl std::fmt::Display for DriverId {
     }
 }
 
-/// A loaded MgmtDriver.
+/// A MgmtDriver that can be called for its hooks.
 #[async_trait]
 pub trait MgmtDriver: Send + Sync {
     /// Name, version and hooks of the plugin.
@@ -92,7 +92,7 @@ pub trait MgmtDriver: Send + Sync {
 /// How a VNFD refers to the driver of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HookDriverRef<'a> {
-    /// `implementation` of the hook.
+    /// Name of the hook's `implementation` in the VNFD.
     pub implementation: &'a str,
     /// The plugin that its artifact names.
     pub plugin: Option<&'a str>,
@@ -125,7 +125,7 @@ impl<'a> HookDriverRef<'a> {
     }
 }
 
-/// The available hook drivers.
+/// Finds the driver of a hook among those available.
 pub trait MgmtDrivers: Send + Sync {
     /// The driver for a hook: `plugin` if the artifact names one, otherwise by `implementation`.
     ///
@@ -137,8 +137,8 @@ pub trait MgmtDrivers: Send + Sync {
         implementation: &str,
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError>;
-    /// The driver `began`, with which an operation began for `implementation` and `plugin`: another version may serve new
-    /// operations by now.
+    /// The driver `began`, with which an operation began for `implementation` and `plugin`: another version may
+    /// serve new operations by now.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ pub trait MgmtDrivers: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`MgmtDrivers::find_exact`] and [`MgmtDrivers::for_hook`].
+    /// Those of [`MgmtDrivers::find_exact`] and [`MgmtDrivers::for_hook`], whichever is used.
     fn for_running_hook(
         &self,
         began: &DriverId,

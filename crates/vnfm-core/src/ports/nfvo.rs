@@ -16,7 +16,7 @@ use vnfm_types::{ExtManagedVirtualLinkData, Grant, GrantRequest};
 /// Result of a grant request or of polling for one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GrantOutcome {
-    /// The operation is approved.
+    /// The NFVO approves the operation, with this grant.
     Granted(Box<Grant>),
     /// Not decided yet: the location to poll, and the `Retry-After` of the NFVO, if any.
     Pending(String, Option<Duration>),
@@ -27,8 +27,8 @@ pub enum GrantOutcome {
 /// The NFVO. Without one a local policy approves everything, and no grant is requested or stored.
 #[async_trait]
 pub trait Nfvo: Send + Sync {
-    /// Requests a grant (9.4.2.3.1). The links of `request` are paths relative to this server; the adapter makes them
-    /// absolute.
+    /// Requests a grant (9.4.2.3.1). The links of `request` are paths relative to this server;
+    /// the adapter makes them absolute.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ pub trait Nfvo: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`Self::request_grant`].
+    /// Those of [`Self::request_grant`], which asks for the same decision.
     async fn poll_grant(&self, location: &str) -> Result<GrantOutcome, PortError>;
 }
 
@@ -60,7 +60,7 @@ pub struct Granted {
     /// The caller's ids of these links, by internal link.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub managed_link_ids: BTreeMap<String, String>,
-    /// Projects on the VIM.
+    /// Projects on the VIM that the grant assigns.
     pub resource_groups: BTreeSet<String>,
 }
 

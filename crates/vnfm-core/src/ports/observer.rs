@@ -22,8 +22,8 @@ pub trait Observer: Send + Sync {
         let _ = (operation, state);
     }
 
-    /// A step or its undo ended after `took`. If its status is still `Started` or `Undoing`, it failed and stopped the
-    /// operation.
+    /// A step or its undo ended after `took`. If its status is still `Started` or `Undoing`, it
+    /// failed and stopped the operation.
     fn step_ended(
         &self,
         operation: LcmOperationType,

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use vnfm_descriptor::Package;
 
-/// Source of onboarded packages.
+/// Reads the packages that were onboarded.
 #[async_trait]
 pub trait Packages: Send + Sync {
     /// The package with this id.

@@ -25,7 +25,7 @@ impl PinnedHost {
 /// What a host key is pinned to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostPin {
-    /// Tenant, VIM and host.
+    /// The key is pinned for tenant, VIM and host.
     pub at: PinnedHost,
     /// The pin is deleted with this instance; empty: with the VIM.
     pub instance_id: String,

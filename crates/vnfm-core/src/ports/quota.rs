@@ -1,5 +1,5 @@
-//! Resources with a quota per tenant. The store counts them, in the transaction that adds to them; the caller of the store
-//! sets the limit ([`super::Change::CheckQuota`]).
+//! Resources with a quota per tenant. The store counts them, in the transaction that adds to them; the caller of the
+//! store sets the limit ([`super::Change::CheckQuota`]).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -21,11 +21,11 @@ pub enum QuotaResource {
     Packages,
     /// Bytes of all VNF package files, including reservations for packages that are still arriving.
     PackageBytes,
-    /// Lifecycle change subscriptions.
+    /// Subscriptions to lifecycle change notifications.
     Subscriptions,
     /// VIMs that were not registered by a hook.
     Vims,
-    /// Bytes of audit entries.
+    /// Bytes of the tenant's audit entries.
     AuditBytes,
 }
 

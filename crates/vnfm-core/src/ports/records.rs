@@ -115,7 +115,7 @@ pub struct OpControl {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HookState {
-    /// `implementation` in the VNFD.
+    /// Name of the `implementation` in the VNFD.
     pub implementation: String,
     /// The plugin that the hook's artifact names.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,7 +149,7 @@ pub struct JournalRow {
     pub op_id: String,
     /// The step's name; never an index.
     pub step: String,
-    /// State of the step.
+    /// State that the step has reached.
     pub status: StepStatus,
     /// How often it was started, from 1.
     pub attempt: u32,
@@ -190,7 +190,7 @@ pub struct OpenStep {
     pub op_id: String,
     /// `None` unless it killed a process.
     pub ended_at: Option<Timestamp>,
-    /// Which processes ran it.
+    /// The processes that ran it, from its journal row.
     pub lives: ProcessHistory,
 }
 
@@ -199,20 +199,20 @@ pub struct OpenStep {
 pub struct VimRecord {
     /// Tenant that registered the VIM.
     pub tenant: String,
-    /// Raised by each write.
+    /// Version of the record; each write raises it.
     pub version: u64,
     /// As our API shows it, without secrets.
     pub vim: Vim,
-    /// `accessInfo`, the login.
+    /// `accessInfo`: the login, with its secrets.
     pub access_info: SecretJson,
 }
 
-/// A VNF package.
+/// A VNF package, onboarded or on the way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PackageRecord {
     /// Tenant that onboarded the package.
     pub tenant: String,
-    /// The SOL005 resource.
+    /// The package as the SOL005 resource, without links.
     pub info: VnfPkgInfo,
     /// The request by which its content is being fetched, with secrets; null otherwise, and in lists.
     pub fetching: SecretJson,
@@ -260,7 +260,7 @@ pub struct VimUse {
     pub instance_id: String,
     /// Id of the registered VIM; `None` for an inline connection.
     pub vim_id: Option<String>,
-    /// [`super::VimReport::identity`] of the VIM.
+    /// Identity of the VIM, from [`super::VimReport::identity`].
     pub identity: Option<String>,
     /// The namespace named in the request, if any.
     pub namespace: Option<String>,
@@ -288,7 +288,7 @@ impl VimUse {
 pub struct SubscriptionRecord {
     /// Tenant that owns the subscription.
     pub tenant: String,
-    /// The SOL003 resource.
+    /// The subscription as the SOL003 resource, without links.
     pub subscription: LccnSubscription,
     /// How we log in at the callback; null if no login is needed.
     pub authentication: SecretJson,
@@ -337,14 +337,14 @@ impl EventScope {
     }
 }
 
-/// A queued notification.
+/// A notification that waits for delivery to its subscribers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxRow {
     /// Assigned by the store; rising.
     pub seq: u64,
     /// Tenant that owns the instance.
     pub tenant: String,
-    /// The instance concerned.
+    /// `id` of the instance that it is about.
     pub instance_id: String,
     /// `VnfLcmOperationOccurrenceNotification`, `VnfIdentifierCreationNotification` or
     /// `VnfIdentifierDeletionNotification`.
@@ -353,7 +353,7 @@ pub struct OutboxRow {
     pub body: Value,
     /// What subscription filters match, as of the time of writing.
     pub about: EventScope,
-    /// Time of writing.
+    /// Time at which it was written to the outbox.
     pub at: Timestamp,
 }
 

@@ -9,8 +9,8 @@ use vnfm_types::Secret;
 
 /// A key store apart from the database: OpenStack's Barbican.
 ///
-/// All keys of an installation share one name, so that unused ones can be listed. We never delete a key: a backup may
-/// need it.
+/// All keys of an installation share one name, so that unused ones can be listed. We never delete a key:
+/// a backup may need it.
 #[async_trait]
 pub trait SecretSealer: Send + Sync {
     /// The `keyType` of records whose key is stored here, such as `barbican_key`.

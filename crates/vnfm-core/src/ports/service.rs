@@ -1,5 +1,5 @@
-//! The host services for hooks, by name, with the formats of their requests: the only place that defines them. They are
-//! implemented elsewhere.
+//! The host services for hooks, by name, with the formats of their requests: the only place that defines
+//! them. They are implemented elsewhere.
 
 use super::{Code, ErrorKind, HttpRequest, PortError, RemoteFile, SshCommand, SshTarget};
 use base64::Engine as _;
@@ -19,7 +19,7 @@ pub enum HookCall {
     Put(SshTarget, HookFile),
     /// `ssh.wait`: waits until a login succeeds, for at most this many seconds.
     Wait(SshTarget, u32),
-    /// `http`: returns an `HttpResponse`.
+    /// `http`: sends a request, and returns an `HttpResponse`.
     Http(HttpRequest),
     /// `artifact.list`: returns `{"paths": […], "sizes": {path: bytes}}`.
     Artifacts,
@@ -27,7 +27,7 @@ pub enum HookCall {
     Artifact(String),
     /// `progress`: percent and a sentence.
     Progress(u8, String),
-    /// `waiting`: the reason.
+    /// `waiting`: the reason, for people who watch the operation.
     Waiting(String),
     /// `checkpoint.get` of a key: returns `{"value": …}`.
     Recall(String),
@@ -35,7 +35,7 @@ pub enum HookCall {
     Remember(String, Value),
     /// `sleep`: seconds, 0 to 3600.
     Sleep(f64),
-    /// `cancelled`: returns `{"cancelled": true|false}`.
+    /// `cancelled`: whether the operation is being cancelled; returns `{"cancelled": true|false}`.
     Cancelled,
 }
 
@@ -172,7 +172,7 @@ impl HookCall {
     }
 }
 
-/// The response to [`HookCall::Artifacts`].
+/// Lists the files of a package: the response to [`HookCall::Artifacts`].
 pub fn files_of(package: &Package) -> Value {
     let paths: Vec<_> = package.paths().collect();
     let size = |path: &&str| Some(((*path).to_owned(), Value::from(package.size(path).ok()?)));

@@ -17,7 +17,7 @@ use vnfm_types::{AuditEntry, LogLine, Tombstone, VimConnectionInfo};
 pub struct Fence {
     /// `id` of the operation occurrence.
     pub op_id: String,
-    /// Number of the claim.
+    /// Number of the claim; the next one is higher.
     pub epoch: u64,
 }
 
@@ -26,14 +26,14 @@ pub struct Fence {
 pub struct Claim {
     /// Tenant that owns the operation.
     pub tenant: String,
-    /// For writes and renewals.
+    /// Proof of the claim, for writes and renewals.
     pub fence: Fence,
 }
 
 /// Change counters; each one only rises while a process lives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChangeCounters {
-    /// Raised by new notifications.
+    /// Raised by each new notification.
     pub outbox: u64,
     /// Raised by new and deleted subscriptions.
     pub subscriptions: u64,
@@ -42,7 +42,7 @@ pub struct ChangeCounters {
 /// What a tenant uses of each quota.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Instances, instantiated or not.
+    /// Number of instances, instantiated or not.
     pub instances: u64,
     /// Operations that have not ended.
     pub operations: u64,
@@ -50,11 +50,11 @@ pub struct Usage {
     pub packages: u64,
     /// Bytes of packages, including reservations for packages that are still arriving.
     pub package_bytes: u64,
-    /// Lifecycle change subscriptions.
+    /// Number of subscriptions to lifecycle changes.
     pub subscriptions: u64,
     /// VIMs that were not registered by a hook.
     pub vims: u64,
-    /// Bytes of audit entries.
+    /// Size of all audit entries, in bytes.
     pub audit_bytes: u64,
 }
 
@@ -82,7 +82,7 @@ pub enum StoreError {
     NotFound {
         /// Kind of row, for messages only.
         what: &'static str,
-        /// Its id.
+        /// Id of the row that was requested.
         id: String,
     },
     /// The id or name is taken.
@@ -90,7 +90,7 @@ pub enum StoreError {
     Exists {
         /// Kind of row, for messages only.
         what: &'static str,
-        /// Its id or name.
+        /// Id or name that is taken.
         id: String,
     },
     /// The instance has an operation that has not ended.
@@ -98,7 +98,7 @@ pub enum StoreError {
     Busy {
         /// `id` of the VNF instance.
         instance_id: String,
-        /// Its active operation.
+        /// `id` of the operation that has not ended.
         op_id: String,
     },
     /// The row is not in the state that the change requires.
@@ -106,9 +106,9 @@ pub enum StoreError {
     WrongState {
         /// Kind of row, for messages only.
         what: &'static str,
-        /// Its id.
+        /// Id of the row that was requested.
         id: String,
-        /// Its state.
+        /// State in which the row is.
         found: String,
     },
     /// The row was changed concurrently.
@@ -116,15 +116,15 @@ pub enum StoreError {
     Changed {
         /// Kind of row, for messages only.
         what: &'static str,
-        /// Its id.
+        /// Id of the row that was requested.
         id: String,
     },
-    /// Instances use the row.
+    /// Instances use the row, so it cannot be deleted.
     #[error("{what} `{id}` is used by {}", by.join(", "))]
     InUse {
         /// Kind of row, for messages only.
         what: &'static str,
-        /// Its id.
+        /// Id of the row that was requested.
         id: String,
         /// Ids of the instances that use it.
         by: Vec<String>,
@@ -134,11 +134,11 @@ pub enum StoreError {
         "the quota `{what}` of the tenant `{tenant}` is {most}; {used} are used, and this request would exceed it"
     )]
     QuotaExceeded {
-        /// Name of the tenant.
+        /// Name of the tenant that made the request.
         tenant: String,
-        /// The kind of resource.
+        /// The quota that is exhausted.
         what: QuotaResource,
-        /// Current usage.
+        /// Usage without this request, in the quota's unit.
         used: u64,
         /// Upper bound of the usage, inclusive.
         most: u64,
@@ -146,7 +146,7 @@ pub enum StoreError {
     /// Operation `op_id` is deleting the cluster behind the VIM.
     #[error("the cluster behind VIM `{vim}` is being deleted by operation `{op_id}`")]
     VimLeaving {
-        /// The VIM.
+        /// Id of the VIM in the registry.
         vim: String,
         /// `id` of the operation occurrence.
         op_id: String,
@@ -183,7 +183,7 @@ impl StoreError {
     }
 }
 
-/// The database.
+/// The database: records, journal, outbox and leases.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Id of this installation, created with the database.
@@ -265,8 +265,8 @@ pub trait Store: Send + Sync {
     /// If the database does not respond.
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError>;
 
-    /// Every open step of operations that have to be driven, and every step that killed a process
-    /// ([`Lives::killed`](super::ProcessHistory)).
+    /// Every open step of operations that have to be driven, and every step
+    /// that killed a process ([`Lives::killed`](super::ProcessHistory)).
     ///
     /// # Errors
     ///
@@ -449,8 +449,8 @@ pub trait Store: Send + Sync {
     /// If the database does not respond.
     async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError>;
 
-    /// Whether a registered VIM, or with `vim: None` a connection from a request, was in use with this endpoint and proxy
-    /// before addresses were checked.
+    /// Whether a registered VIM, or with `vim: None` a connection from a request, was in use with this endpoint and
+    /// proxy before addresses were checked.
     fn keeps_address(
         &self,
         tenant: &str,

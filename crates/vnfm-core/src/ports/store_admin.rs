@@ -19,7 +19,7 @@ pub struct Retention {
     pub journal: Duration,
     /// Logs of ended operations. Default 30 days.
     pub logs: Duration,
-    /// Notifications. Default 30 days.
+    /// Notifications, delivered or not. Default 30 days.
     pub outbox: Duration,
     /// Audit entries. Default one year.
     pub audit: Duration,
@@ -41,24 +41,24 @@ impl Default for Retention {
 /// The number of rows removed, or to be removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Operation occurrences.
+    /// Number of operation occurrences, all ended.
     pub op_occs: u64,
     /// Rows of journals and checkpoints.
     pub journal: u64,
-    /// Lines of logs.
+    /// Number of lines of logs.
     pub log_lines: u64,
-    /// Notifications.
+    /// Number of notifications in the outbox.
     pub notifications: u64,
-    /// Audit entries.
+    /// Number of entries of the audit log.
     pub audit: u64,
 }
 
-/// Counts over all tenants.
+/// Counts over all tenants, for the metrics.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Operations that have not ended: type, state, count.
     pub open_ops: Vec<(String, String, i64)>,
-    /// Instances: state, count.
+    /// Number of instances by state: state, count.
     pub instances: Vec<(String, i64)>,
     /// Undeliverable notifications of the current subscriptions.
     pub given_up: i64,
@@ -69,7 +69,7 @@ pub struct Statistics {
 /// The expiry of a VIM's login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VimExpiry {
-    /// The VIM's id.
+    /// Id of the VIM in the registry.
     pub id: String,
     /// The earliest expiry among its login and its certificates.
     pub expires_at: Option<Timestamp>,
@@ -78,7 +78,7 @@ pub struct VimExpiry {
 /// The mark of a database that was restored from a backup, until an operator confirms the restore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovery {
-    /// When it was restored.
+    /// When the backup was restored.
     pub restored_at: Timestamp,
     /// When the backup was written.
     pub backup_at: Timestamp,
@@ -102,7 +102,7 @@ pub trait StoreAdmin: Send + Sync {
         dry_run: bool,
     ) -> Result<Pruned, StoreError>;
 
-    /// Reads the statistics.
+    /// Reads the counts that the metrics report.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ pub trait StoreAdmin: Send + Sync {
     ///
     /// # Errors
     ///
-    /// If the write fails.
+    /// If the database cannot be written, such as on a full disk.
     async fn probe(&self) -> Result<(), StoreError>;
 
     /// Checks that the database's files are still those that were opened. A store without files always succeeds.
@@ -129,7 +129,7 @@ pub trait StoreAdmin: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Describes the damage.
+    /// Describes the damage that was found.
     fn integrity(&self) -> Result<(), String> {
         Ok(())
     }
@@ -171,9 +171,9 @@ pub trait Backups: Send + Sync {
 /// Where keys that seal secrets may be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyLocation {
-    /// In the key file.
+    /// In the key file next to the database.
     File,
-    /// With the [`SecretSealer`](super::SecretSealer).
+    /// With the [`SecretSealer`](super::SecretSealer), such as Barbican.
     Sealer,
 }
 
@@ -212,7 +212,7 @@ pub trait SealingKeys: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`Self::rotate`].
+    /// Those of [`Self::rotate`]; the next migration then continues.
     async fn migrate(&self, to: KeyLocation) -> Result<u64, StoreError>;
 
     /// The number of values sealed with each key; shows what an interrupted rotation or migration still has to do.
@@ -222,8 +222,8 @@ pub trait SealingKeys: Send + Sync {
     /// If the database cannot be read.
     async fn sealed_by(&self) -> Result<Vec<SealedBy>, StoreError>;
 
-    /// The ids of keys at the provider that have this installation's name and that this database does not need; empty
-    /// without a provider.
+    /// The ids of keys at the provider that have this installation's name and that this database does not
+    /// need; empty without a provider.
     ///
     /// # Errors
     ///

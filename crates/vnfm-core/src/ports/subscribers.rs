@@ -18,7 +18,7 @@ pub struct Callback<'a> {
     pub api_version: ApiVersion,
 }
 
-/// Calls subscribers' callbacks.
+/// Calls the callback URIs of subscribers.
 #[async_trait]
 pub trait Subscribers: Send + Sync {
     /// Whether we have a client certificate for `TLS_CERT`.
@@ -37,7 +37,7 @@ pub trait Subscribers: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`Self::test`].
+    /// Those of [`Self::test`], such as `Unavailable` without a response.
     async fn notify(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError>;
 
     /// Reports that a notification written at `since` is waiting for delivery; `None`: none is waiting any more. For metrics.

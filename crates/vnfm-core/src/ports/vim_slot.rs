@@ -32,9 +32,9 @@ struct Held {
     requested_at: Timestamp,
     began: Timestamp,
     end: CallEnd,
-    /// Span of the call.
+    /// Span of the call, for traces.
     span: Span,
-    /// Released last.
+    /// Released last, after the call was recorded.
     _ticket: Ticket,
 }
 

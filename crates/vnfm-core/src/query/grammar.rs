@@ -12,7 +12,7 @@ const EXPRESSIONS: usize = 50;
 const NAMES: usize = 12;
 const VALUES: usize = 500;
 
-/// One comparison as written.
+/// One comparison of a filter, as written.
 #[derive(Debug, PartialEq)]
 pub(super) struct Expression {
     pub(super) comparison: Comparison,
@@ -24,7 +24,7 @@ pub(super) struct Expression {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Name {
     pub(super) text: Spanned,
-    /// True for `@key`.
+    /// True for `@key`, which stands for a map's keys.
     pub(super) key: bool,
 }
 
@@ -49,7 +49,7 @@ const OPERATORS: &[(&str, Comparison, bool)] = &[
     ("ncont", Comparison::Ncont, true),
 ];
 
-/// Parses a filter.
+/// Parses a filter into its comparisons.
 pub(super) fn parse(text: &str) -> Result<Vec<Expression>, QuerySyntaxError> {
     let mut reader = Reader {
         rest: text.chars().peekable(),
@@ -395,7 +395,7 @@ mod tests {
         expressions.iter().map(one).collect::<Vec<_>>().join(";")
     }
 
-    /// A reproducible pseudo-random generator.
+    /// A reproducible generator of pseudo-random numbers.
     struct Dice(u64);
 
     impl Dice {

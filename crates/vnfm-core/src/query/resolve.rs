@@ -42,9 +42,9 @@ enum Node {
     Free {
         root: bool,
     },
-    /// `_links` of this type.
+    /// The `_links` of a resource of this type.
     Links(&'static Type),
-    /// One of those links.
+    /// One of the links below `_links`.
     Link,
     Value(Leaf),
 }

@@ -16,14 +16,14 @@ enum Kind {
     All,
     /// All simple or mandatory attributes, and these complex ones.
     Only(Vec<Path>),
-    /// All attributes except these.
+    /// All attributes except these, at any depth.
     Without(Vec<Path>),
 }
 
 type Path = Vec<String>;
 
 impl Selector {
-    /// The selector of `exclude_default`.
+    /// The selector of `exclude_default`: all attributes except those that are omitted by default.
     pub fn default_of(resource: &Resource) -> Self {
         Self(Kind::Without(
             resource
@@ -34,7 +34,7 @@ impl Selector {
         ))
     }
 
-    /// All attributes.
+    /// The selector for `all_fields`: all attributes.
     pub fn all() -> Self {
         Self(Kind::All)
     }
@@ -64,7 +64,7 @@ impl Selector {
         Ok(Self(Kind::Without(rest.collect())))
     }
 
-    /// `exclude_fields=a,b/c`: all except these.
+    /// The selector for `exclude_fields=a,b/c`: all attributes except these.
     ///
     /// # Errors
     ///

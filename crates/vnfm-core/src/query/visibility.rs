@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VisibilityScope {
-    /// Ids of registered VIMs.
+    /// Ids of the registered VIMs that the caller may see.
     pub vims: Vec<String>,
-    /// Kubernetes namespaces.
+    /// Names of the Kubernetes namespaces that the caller may see.
     pub namespaces: Vec<String>,
     /// Vendors, as spelled in `vnfProvider`.
     pub vendors: Vec<String>,

@@ -10,8 +10,8 @@ const NOT_CONNECTION: [&str; 2] = ["namespace", "project_name"];
 /// Members of `accessInfo` whose name contains one of these identify the user and are not secret.
 const IDENTITY: [&str; 5] = ["user", "domain", "project", "region", "tenant"];
 
-/// Refuses to use a stored secret with a connection that leads elsewhere than `old`; `given` are the members of `accessInfo`
-/// in the request.
+/// Refuses to use a stored secret with a connection that leads elsewhere than `old`; `given` are the members
+/// of `accessInfo` in the request.
 ///
 /// # Errors
 ///

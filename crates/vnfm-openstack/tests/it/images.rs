@@ -14,9 +14,8 @@ fn calls(world: &World, call: &str) -> usize {
     world.ledger().calls_named(call).len()
 }
 
-fn ids<'p>(places: impl IntoIterator<Item = &'p TestBed>) -> BTreeSet<String> {
-    places
-        .into_iter()
+fn ids<'p>(beds: impl IntoIterator<Item = &'p TestBed>) -> BTreeSet<String> {
+    beds.into_iter()
         .map(|bed| bed.ownership.instance_id.clone())
         .collect()
 }
@@ -41,20 +40,15 @@ async fn concurrent_instances_share_one_package_image() {
     let world = world(Duration::ZERO).await;
     let first = bed(&world);
     let allocation = &scenarios::with_image(&first);
-    let create = |places: Vec<TestBed>| async move {
-        let allocated = join_all(places.iter().map(|bed| bed.instantiate(allocation))).await;
+    let create = |beds: Vec<TestBed>| async move {
+        let allocated = join_all(beds.iter().map(|bed| bed.instantiate(allocation))).await;
         for one in allocated {
             one.unwrap();
         }
-        places
+        beds
     };
-    let release = |places: Vec<TestBed>| async move {
-        let deleted = join_all(
-            places
-                .iter()
-                .map(|bed| bed.release(allocation, Value::Null)),
-        )
-        .await;
+    let release = |beds: Vec<TestBed>| async move {
+        let deleted = join_all(beds.iter().map(|bed| bed.release(allocation, Value::Null))).await;
         for one in deleted {
             one.unwrap();
         }

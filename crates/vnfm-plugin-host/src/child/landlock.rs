@@ -111,13 +111,13 @@ pub(super) fn restrict(version: u32, visible: &[Visible]) -> io::Result<()> {
 }
 
 fn allow(rules: &OwnedFd, file: &File, access: Access, all: u64) -> io::Result<()> {
-    let wanted = match access {
+    let rights = match access {
         Access::Read => READ_FILE | READ_DIR | EXECUTE,
         Access::Device => READ_FILE | WRITE_FILE,
         Access::Full => all & !DEVICES,
     };
     let folder = file.metadata()?.is_dir();
-    let allowed = all & if folder { wanted } else { wanted & FILE_RIGHTS };
+    let allowed = all & if folder { rights } else { rights & FILE_RIGHTS };
     let beneath = Beneath {
         allowed,
         parent: file.as_raw_fd(),

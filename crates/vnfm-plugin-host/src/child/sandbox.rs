@@ -147,9 +147,9 @@ fn apart(load: &Load, uid: Option<u32>, alone: bool, spaces: Spaces) -> Result<I
         (None, Some(version)) => Files::RootAndLandlock(version),
         (None, None) => Files::Root,
         (Some(_), Some(version)) => Files::Landlock(version),
-        (Some(why), None) => {
+        (Some(reason), None) => {
             return Err(Failure::NotIsolated(format!(
-                "files cannot be isolated: this kernel has no Landlock, and no separate root can be created: {why}"
+                "files cannot be isolated: this kernel has no Landlock, and no separate root can be created: {reason}"
             )));
         }
     };
@@ -207,9 +207,9 @@ const FACTS: &[&str] = &[
     "/proc/version",
 ];
 
-fn cannot(what: &str) -> impl Fn(io::Error) -> Failure {
-    let what = what.to_owned();
-    move |error| Failure::Failed(format!("cannot {what}: {error}"))
+fn cannot(action: &str) -> impl Fn(io::Error) -> Failure {
+    let action = action.to_owned();
+    move |error| Failure::Failed(format!("cannot {action}: {error}"))
 }
 
 /// The PID, IPC and network namespaces that the process created for its child.
@@ -274,9 +274,9 @@ fn map(uid: u32, gid: u32) -> io::Result<()> {
     std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
 }
 
-fn unshare(what: libc::c_int) -> io::Result<()> {
+fn unshare(namespaces: libc::c_int) -> io::Result<()> {
     // SAFETY: a system call on numbers; there is only one thread.
-    unsafe { done(libc::unshare(what)) }
+    unsafe { done(libc::unshare(namespaces)) }
 }
 
 /// Drops all capabilities, also those gained by executing a program.
@@ -320,7 +320,8 @@ fn limit(limits: &ProcessLimits, uid: Option<u32>, shared: bool) -> io::Result<(
         ),
     ] {
         let had = rustix::process::getrlimit(resource);
-        let within = |wanted: u64| Some(had.maximum.map_or(wanted, |most| wanted.min(most)));
+        let within =
+            |requested: u64| Some(had.maximum.map_or(requested, |most| requested.min(most)));
         setrlimit(
             resource,
             Rlimit {

@@ -17,7 +17,7 @@ use vnfm_core::Engine;
 
 /// What [`admit`] needs of the server's state.
 pub(crate) trait Admission: Send + Sync + 'static {
-    /// Logins, roles and quotas.
+    /// The logins, roles and quotas to check against.
     fn access(&self) -> &Access;
     /// The engine, whose store decides what a caller sees.
     fn engine(&self) -> &Engine;

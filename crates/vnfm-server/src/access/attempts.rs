@@ -14,9 +14,9 @@ use vnfm_core::ports::Clock;
 /// Allowed refused logins per address: rate and burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
-    /// Average per second.
+    /// Average number of attempts per second.
     pub per_second: u32,
-    /// Number allowed at once.
+    /// Number of attempts that are allowed at once.
     pub burst: u32,
 }
 
@@ -38,7 +38,7 @@ const MAX_DOUBLINGS: u32 = 6;
 /// How long after its last wrong password an account at a source is forgotten.
 const FORGET_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
-/// Recently refused logins.
+/// Login attempts that were refused recently, by source.
 pub(crate) struct Attempts {
     clock: Arc<dyn Clock>,
     allowance: Allowance,
@@ -61,7 +61,7 @@ struct Failures {
 }
 
 impl Attempts {
-    /// No refused logins yet.
+    /// A record without refused logins, as at startup.
     pub(crate) fn new(allowance: Allowance, clock: Arc<dyn Clock>) -> Self {
         Self {
             clock,

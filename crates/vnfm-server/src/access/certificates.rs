@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// `access.certificates`.
+/// `access.certificates`: which client certificates log in, and as whom.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ClientCertificates")]
@@ -30,7 +30,7 @@ pub(crate) struct Settings {
 pub(crate) struct Rule {
     /// A DNS name that the certificate must have; or its common name, if that is its only one and it has no DNS name.
     pub name: Option<String>,
-    /// The only common name.
+    /// The only common name that is accepted.
     pub common_name: Option<String>,
     /// A DNS name among the subject alternative names.
     pub dns: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Validates the rule.
+    /// Validates the rule, and names what is wrong.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use vnfm_outbound::{Client, Method, Url, read};
 
 /// Where keys are read from.
 pub(crate) enum Source {
-    /// HTTP client and URL.
+    /// The HTTP client, and the URL to fetch the keys from.
     Url(Box<(Client, Url)>),
     /// Path of a JWKS file.
     File(PathBuf),

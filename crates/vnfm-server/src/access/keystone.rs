@@ -24,12 +24,12 @@ const CACHE_SECONDS: u32 = 60;
 /// Maximum number of cached tokens.
 const MAX_CACHED: usize = 10_000;
 
-/// `access.keystone`.
+/// `access.keystone`: which Keystone checks tokens, and what its roles mean.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Keystone")]
 pub(crate) struct Settings {
-    /// Identity endpoint, with `/v3`.
+    /// URL of the identity endpoint, including `/v3`.
     #[schemars(extend("format" = "http-url"))]
     pub endpoint: String,
     /// The server's user at Keystone; it must be allowed to validate tokens.
@@ -40,7 +40,7 @@ pub(crate) struct Settings {
     pub project: String,
     /// Domain name of that project. Default: `Default`.
     pub project_domain: Option<String>,
-    /// File with the password.
+    /// File with the password of `user`.
     #[schemars(extend("format" = "file"))]
     pub password_file: PathBuf,
     /// PEM file of the CAs for Keystone's certificate; the system's CAs if absent.
@@ -65,7 +65,7 @@ pub(crate) struct Rule {
     pub gets: RoleGrant,
 }
 
-/// Validates tokens at Keystone.
+/// Validates tokens at Keystone, and caches the results.
 pub(crate) struct Keystone {
     settings: Settings,
     http: Client,

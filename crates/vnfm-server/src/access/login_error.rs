@@ -5,7 +5,7 @@
 pub(super) enum LoginError {
     /// The request has no credentials.
     NoCredentials,
-    /// Wrong credentials.
+    /// The credentials are wrong; the text says which.
     BadCredentials(String),
     /// Valid credentials, but no rule gives them a role.
     NoRole(String),

@@ -15,8 +15,8 @@
 //! | [`rate`], [`quota`] | limits per principal and per tenant |
 //! | `audit_log` | an entry for each change |
 //! | `admit` | the middleware |
-//! Tenants are not separated here: handlers take the tenant from the principal ([`Tenant`]), and every database query
-//! names it.
+//! Tenants are not separated here: handlers take the tenant from the principal ([`Tenant`]), and
+//! every database query names it.
 
 mod admit;
 pub(crate) mod attempts;
@@ -128,7 +128,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// As [`Access::by_token`].
+    /// Those of [`Access::by_token`]: passwords cannot be hashed on this machine.
     pub fn embedded() -> anyhow::Result<Self> {
         Ok(Self {
             is_open: false,
@@ -170,7 +170,7 @@ impl Access {
         self.quotas.watch(tenant)
     }
 
-    /// Identifies the caller.
+    /// Identifies the caller by certificate, token or password.
     async fn authenticate(&self, parts: &Parts, source: Source) -> Result<Principal, LoginError> {
         if self.is_open {
             return Ok(Principal::anonymous());

@@ -1,6 +1,6 @@
-//! Signed OAuth 2.0 bearer tokens (JWT, RFC 7519, RFC 9068): verifies issuer, audience, validity and signature with
-//! the keys that the issuer publishes ([`super::keys`]). Rules in the configuration map claims to roles; the first
-//! match decides.
+//! Signed OAuth 2.0 bearer tokens (JWT, RFC 7519, RFC 9068): verifies issuer, audience, validity and
+//! signature with the keys that the issuer publishes ([`super::keys`]). Rules in the configuration map claims
+//! to roles; the first match decides.
 
 use super::http_client;
 use super::keys::{Keys, Source};
@@ -26,14 +26,14 @@ const REFETCH_INTERVAL: u32 = 30;
 /// Default seconds after which keys are read again.
 const KEYS_LIFETIME: u32 = 600;
 
-/// An entry of `access.oauth2`.
+/// An entry of `access.oauth2`: an issuer whose tokens are accepted.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TokenIssuer")]
 pub(crate) struct Oauth2 {
     /// `iss` of the tokens; must match exactly.
     pub issuer: String,
-    /// Accepted values of `aud`.
+    /// Values of `aud` of which a token must have one.
     pub audience: Vec<String>,
     /// URL of the issuer's keys (JWKS).
     #[schemars(extend("format" = "http-url"))]
@@ -71,7 +71,7 @@ pub(crate) struct Rule {
     pub gets: RoleGrant,
 }
 
-/// A token issuer.
+/// A token issuer with its keys.
 pub(crate) struct Issuer {
     settings: Oauth2,
     keys: Keys,

@@ -33,10 +33,10 @@ impl fmt::Display for Role {
 /// The objects that a caller sees and may change; an empty list does not limit.
 pub use vnfm_core::query::VisibilityScope as Only;
 
-/// An authenticated caller.
+/// An authenticated caller: who it is, and what it may do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// Name from the login.
+    /// Name of the caller, from its login.
     pub name: String,
     /// Login method, such as `oauth2`; empty if the server needs no login.
     pub login_method: &'static str,
@@ -164,7 +164,7 @@ impl RoleGrant {
         Ok(principal)
     }
 
-    /// Validates the tenant name.
+    /// Validates the tenant's name, and says what is wrong.
     ///
     /// # Errors
     ///

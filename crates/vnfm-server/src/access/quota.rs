@@ -25,7 +25,7 @@ pub(crate) struct Quota {
     pub packages: Option<u64>,
     /// Total bytes of VNF packages from any source, including external artifacts.
     pub package_bytes: Option<u64>,
-    /// Subscriptions. Default: 1000.
+    /// Subscriptions to lifecycle changes. Default: 1000.
     pub subscriptions: Option<u64>,
     /// VIMs registered through the API. Default: 1000.
     pub vims: Option<u64>,
@@ -36,7 +36,7 @@ pub(crate) struct Quota {
     pub audit_bytes: Option<u64>,
 }
 
-/// Defaults.
+/// The defaults, for tenants without their own.
 const PACKAGES: u64 = 10_000;
 const SUBSCRIPTIONS: u64 = 1_000;
 const VIMS: u64 = 1_000;
@@ -58,7 +58,7 @@ impl Quota {
     }
 }
 
-/// `access.tenants.<name>`.
+/// `access.tenants.<name>`: the quota of one tenant.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Tenant {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// `access.rate`.
+/// `access.rate`: how many requests a principal may make.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Rate")]
@@ -30,7 +30,7 @@ pub(crate) struct Rate {
 const SWEEP: u64 = 10_000;
 
 impl Rate {
-    /// All buckets are full.
+    /// Buckets that are full: nobody has made a request yet.
     pub(crate) fn new(settings: Settings) -> Self {
         let burst = settings.burst.unwrap_or(settings.per_second);
         let quota = Quota::per_second(settings.per_second).allow_burst(burst);

@@ -5,7 +5,7 @@ use super::principal::{Principal, Role};
 use crate::route::Matched;
 use std::fmt;
 
-/// What a route requires.
+/// What a caller must be allowed to use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequiredRole {
     /// At least this role in the caller's own tenant.

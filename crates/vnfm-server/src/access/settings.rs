@@ -1,4 +1,4 @@
-//! `access` in the configuration.
+//! `access` in the configuration: logins, roles, quotas and rates.
 
 use super::{certificates, keystone, oauth2, quota, rate, users};
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// `access` in the configuration.
+/// `access` in the configuration: who may log in, and what they may do.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(rename = "Access")]
@@ -21,7 +21,7 @@ pub struct Settings {
     pub(crate) certificates: Option<certificates::Settings>,
     /// Request rate limit per principal.
     pub(crate) rate: Option<rate::Settings>,
-    /// Quota of each tenant.
+    /// Quota of each tenant, by the tenant's name.
     pub(crate) quota: quota::Quota,
     /// Tenants with a different quota.
     pub(crate) tenants: BTreeMap<String, quota::Tenant>,

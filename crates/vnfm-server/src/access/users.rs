@@ -24,11 +24,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use vnfm_types::Secret;
 
-/// An entry of `access.users`.
+/// An entry of `access.users`: a user with a password.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct User {
-    /// The login name.
+    /// The name that the user logs in with.
     pub name: String,
     /// The output of `vnfm-server hash-password`.
     pub password_hash: String,
@@ -36,7 +36,7 @@ pub(crate) struct User {
     pub gets: RoleGrant,
 }
 
-/// The configured users.
+/// The configured users, with the hashes of their passwords.
 pub(crate) struct Users {
     known: BTreeMap<String, (PasswordHash, Principal)>,
     remembered: Mutex<HashMap<String, [u8; 32]>>,
@@ -46,7 +46,7 @@ pub(crate) struct Users {
     queue: Arc<Queue>,
 }
 
-/// Concurrent password checks.
+/// Number of passwords that are checked at once.
 const MAX_CHECKS: usize = 2;
 /// Maximum number of passwords in check or waiting: in total, and from one source.
 const MAX_QUEUED: usize = 64;

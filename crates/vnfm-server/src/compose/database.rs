@@ -18,7 +18,7 @@ const KEY_FILE: &str = "secrets.key";
 /// Interval between two attempts at startup.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// An open database.
+/// An open database with its packages and keys.
 pub(super) struct Database {
     pub(super) store: Arc<dyn Store>,
     pub(super) admin: Arc<dyn StoreAdmin>,

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use vnfm_core::ports::Clock;
 
-/// A running listener.
+/// A listener that accepts connections.
 pub(super) struct Serving {
     pub(super) address: SocketAddr,
     pub(super) stop: watch::Sender<bool>,
@@ -35,7 +35,7 @@ const RESPONSE_GRACE: Duration = Duration::from_secs(2);
 /// Limit for connections to the monitoring address.
 const MONITORING_CONNECTIONS: usize = 32;
 
-/// Metrics, probes and proxies.
+/// The metrics and probes, and the proxies that are trusted.
 pub(super) fn operating(config: &Config) -> anyhow::Result<Instrumentation> {
     let mut operating = Instrumentation::new().context("cannot register metrics")?;
     operating.proxies = proxies(config)?;

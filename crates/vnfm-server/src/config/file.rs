@@ -37,13 +37,13 @@ pub(super) struct ConfigFile {
     pub(super) token_file: Option<PathBuf>,
     /// The server's certificate.
     pub(super) tls: Option<CertificatePair>,
-    /// Logging.
+    /// What is logged, and in which format.
     pub(super) log: Log,
     /// A separate address for health and metrics, and tracing.
     pub(super) monitoring: Monitoring,
-    /// Plugins.
+    /// Which plugins run, and with what limits.
     pub(super) plugins: Plugins,
-    /// Time and size limits.
+    /// Limits on time, size and concurrency.
     pub(super) limits: Limits,
     /// How long finished operations, their logs and audit entries are retained.
     pub(super) retention: RetentionDays,
@@ -118,7 +118,7 @@ pub(crate) struct Hooks {
     pub networks: Vec<String>,
 }
 
-/// Schema type: a network.
+/// The schema of a network, such as `10.0.0.0/8`.
 struct Network;
 
 impl JsonSchema for Network {

@@ -1,4 +1,4 @@
-//! Command-line flags and commands.
+//! The command line of vnfm-server; doc comments are the help text.
 
 use clap::{Parser, Subcommand};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ pub struct Flags {
     /// Data folder: database, packages, plugins and the key file
     #[arg(long, global = true, env = "VNFM_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Configuration file, YAML
+    /// Configuration file in YAML; flags take precedence
     #[arg(long, global = true, env = "VNFM_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Folder of MgmtDriver plugins [default: `plugins` in the data folder]
@@ -26,7 +26,7 @@ pub struct Flags {
     /// File with the bearer token that every request must carry
     #[arg(long, env = "VNFM_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Certificate chain, PEM
+    /// File with the certificate chain, PEM
     #[arg(long, env = "VNFM_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
     /// Private key of the certificate, PEM

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Default number of entries per page of a list.
 const PAGE: usize = 100;
 
-/// Time and size limits.
+/// Limits on time, size and concurrency.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Limits {
@@ -30,8 +30,8 @@ pub(crate) struct Limits {
     pub vim_calls: Option<usize>,
     /// Concurrent operations on one VIM; others wait. 0 for no limit. Default: 100.
     pub vim_operations: Option<usize>,
-    /// Maximum number of resources (servers, ports, volumes, links, objects of a cluster) of one instance. Default:
-    /// 10000.
+    /// Maximum number of resources (servers, ports, volumes, links, objects of a cluster)
+    /// of one instance. Default: 10000.
     pub resources: Option<u64>,
     /// Maximum size of the templates or manifests of one instance, in bytes. Default: 32 MiB.
     pub plan_bytes: Option<u64>,
@@ -39,9 +39,9 @@ pub(crate) struct Limits {
     /// the default is at most 10000.
     #[schemars(range(min = 1))]
     pub connections: Option<usize>,
-    /// Maximum number of connections from one address and, behind `trusted_proxies`, of concurrent requests from one
-    /// address. Default: a quarter of all connections, at least 64. At the limit, an inactive connection is closed for
-    /// a new one.
+    /// Maximum number of connections from one address and, behind `trusted_proxies`, of concurrent requests from
+    /// one address. Default: a quarter of all connections, at least 64. At the limit, an inactive connection is
+    /// closed for a new one.
     #[schemars(range(min = 1))]
     pub connections_per_address: Option<usize>,
     /// Timeout in seconds for a TLS handshake, and for the headers of a request. Default: 10.
@@ -52,8 +52,8 @@ pub(crate) struct Limits {
     pub body_seconds: Option<u64>,
     /// Bytes of a request body that must arrive within `body_seconds`. Default: 10240.
     pub body_bytes: Option<u64>,
-    /// Seconds after which an inactive connection is closed; a request that waits for events counts as activity.
-    /// Default: 60.
+    /// Seconds after which an inactive connection is closed; a request that waits for events
+    /// counts as activity. Default: 60.
     #[schemars(range(min = 1))]
     pub idle_seconds: Option<u64>,
     /// Maximum number of concurrent requests on one HTTP/2 connection. Default: 100.
@@ -73,7 +73,7 @@ impl Limits {
         self.page_entries.unwrap_or(PAGE)
     }
 
-    /// Timeouts for clients.
+    /// The timeouts that the listener applies to clients.
     pub(crate) fn timeouts(&self) -> Timeouts {
         let default = Timeouts::default();
         let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);

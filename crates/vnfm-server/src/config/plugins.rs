@@ -13,8 +13,8 @@ use vnfm_plugin_host::{PluginConfig, ProcessConfig, ProcessLimits, Runner, Scrip
 pub(crate) struct Plugins {
     /// Folder of plugins. Default: `plugins` in the data folder.
     pub dir: Option<PathBuf>,
-    /// Maps names in a VNFD's `implementation` to plugins. Default: the names that Tacker's VNFDs use for functions of
-    /// the built-in plugins.
+    /// Maps names in a VNFD's `implementation` to plugins. Default: the names that Tacker's VNFDs use for
+    /// functions of the built-in plugins.
     pub implementations: BTreeMap<String, String>,
     /// Configuration of each plugin, by plugin name.
     pub config: BTreeMap<String, Value>,

@@ -1,13 +1,13 @@
-//! Settings that change while the server runs: the log filter and limits. Other changes need a restart; they are
-//! reported.
+//! Settings that change while the server runs: the log filter and limits. Other changes need
+//! a restart; they are reported.
 
 use super::{schema, source};
 use serde_json::Value;
 
-/// Changed members, by name.
+/// Names of the members that differ.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Applied at once.
+    /// Members whose new value applies at once.
     pub now: Vec<String>,
     /// Applied at the next start.
     pub at_restart: Vec<String>,

@@ -107,7 +107,7 @@ pub(super) fn at<'a>(all: &'a Value, pointer: &str) -> &'a Value {
     })
 }
 
-/// Validates a configuration value.
+/// Compiles the schema that validates a configuration.
 ///
 /// # Errors
 ///

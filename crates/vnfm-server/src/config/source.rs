@@ -48,7 +48,7 @@ pub fn environment() -> Variables {
     all.collect()
 }
 
-/// File and environment, merged.
+/// The configuration file, merged with the environment.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     name: String,
@@ -134,8 +134,8 @@ impl Source {
         Ok(None)
     }
 
-    /// The typed configuration without the members that violate the schema, and the JSON pointers of those; `None` if
-    /// too little remains.
+    /// The typed configuration without the members that violate the schema, and the JSON pointers of those;
+    /// `None` if too little remains.
     ///
     /// # Errors
     ///

@@ -20,13 +20,13 @@ use vnfm_core::ports::Clock;
 pub(super) struct Activity {
     /// Requests without a complete response.
     busy: AtomicUsize,
-    /// All requests so far.
+    /// Number of requests so far.
     requests: AtomicU64,
     /// The headers of a request have started to arrive.
     is_receiving_headers: AtomicBool,
     /// In HTTP/2, the timeout for headers applies only to the first request: later bytes may be keep-alive frames.
     is_http2: AtomicBool,
-    /// Completed writes.
+    /// Number of writes that completed.
     writes: AtomicU64,
     /// The last write is blocked by the client.
     is_write_blocked: AtomicBool,
@@ -40,7 +40,7 @@ pub(super) struct Activity {
 /// How idle a connection is; the most idle first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Idleness {
-    /// No request received yet.
+    /// No request was received on it yet.
     Silent,
     /// Every request has its response.
     Idle,

@@ -20,7 +20,7 @@ pub(crate) struct ConnectionLimits {
     book: Arc<Mutex<Open>>,
 }
 
-/// The open connections.
+/// The connections that are open, in total and by address.
 #[derive(Default)]
 struct Open {
     next: u64,
@@ -112,8 +112,8 @@ impl ConnectionLimits {
 }
 
 impl Open {
-    /// Evicts the idlest connection of the address that has the most, unless an eviction is already pending; not the
-    /// newest one.
+    /// Evicts the idlest connection of the address that has the most, unless an eviction is already
+    /// pending; not the newest one.
     fn make_room(&mut self) {
         let mut all = self.connections.values().flatten();
         if all.any(|(_, activity)| activity.is_evicted()) {

@@ -16,13 +16,13 @@ const UNLIMITED: u64 = 1 << 20;
 /// The file descriptors of this process, and how they are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// Limit of the process.
+    /// Limit of the process on open files.
     pub limit: usize,
-    /// Open at startup.
+    /// Number of files open at startup.
     pub open: usize,
     /// Reserved for everything but connections.
     pub reserve: usize,
-    /// Maximum number of connections.
+    /// Maximum number of connections at a time.
     pub connections: usize,
     /// Maximum number of connections per address.
     pub per_address: usize,

@@ -76,11 +76,11 @@ pub(crate) struct HttpService {
     pub certificate: Option<Certificate>,
     /// From `limits` in the configuration.
     pub timeouts: Timeouts,
-    /// Shared by all connections.
+    /// What all connections have in common.
     pub limits: ConnectionLimits,
     /// The proxies whose headers about client addresses are trusted.
     pub proxies: Proxies,
-    /// For the timeouts.
+    /// The clock for the timeouts.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -313,7 +313,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use vnfm_core::ports::Clock;
 
-    /// Each pause lasts forever.
+    /// A clock whose pauses never end.
     struct Frozen;
 
     impl Clock for Frozen {

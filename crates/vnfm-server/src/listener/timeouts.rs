@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Timeouts for clients.
+/// How long the listener waits for clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Timeouts {
     /// For the TLS handshake, and for the headers of a request.

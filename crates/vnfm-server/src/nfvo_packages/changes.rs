@@ -18,14 +18,14 @@ pub(crate) struct Notification {
     pub kind: NotificationType,
     /// Id of the package at the NFVO.
     pub vnf_pkg_id: String,
-    /// Id of its VNFD.
+    /// `vnfdId` of the package's VNFD.
     pub vnfd_id: String,
 }
 
 /// The notifications of the NFVO about packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) enum NotificationType {
-    /// A package was on-boarded.
+    /// A package was on-boarded at the NFVO.
     VnfPackageOnboardingNotification,
     /// A package was enabled, disabled or deleted.
     VnfPackageChangeNotification,

@@ -1,5 +1,5 @@
-//! The subscription at the NFVO (SOL003 10.4.7): kept for as long as this process runs, and recreated if the NFVO
-//! loses it.
+//! The subscription at the NFVO (SOL003 10.4.7): kept for as long as this process runs, and recreated
+//! if the NFVO loses it.
 //!
 //! ```text
 //! start ─► subscriptions of earlier processes deleted ─► subscribed ─► packages compared ──┐

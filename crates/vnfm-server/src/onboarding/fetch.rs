@@ -31,7 +31,7 @@ pub(crate) fn resume(onboarding: Arc<Onboarding>, supervisor: &Supervisor, fetch
 pub(crate) struct Fetch {
     record: PackageRecord,
     from: Origin,
-    /// Size limit in bytes.
+    /// Maximum size of the archive in bytes.
     max_bytes: u64,
     _guard: UploadGuard,
 }
@@ -158,8 +158,8 @@ impl Onboarding {
         }
     }
 
-    /// Reserves the quota for a fetched file, because other uploads may have used it meanwhile; removes the file if it
-    /// does not fit.
+    /// Reserves the quota for a fetched file, because other uploads may have used it meanwhile; removes the file
+    /// if it does not fit.
     async fn reserve(
         &self,
         record: &PackageRecord,

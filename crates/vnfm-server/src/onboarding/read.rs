@@ -23,9 +23,9 @@ const BYTES: &str = "application/octet-stream";
 /// The media types that a client accepts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Accepts {
-    /// `application/zip`.
+    /// An archive of files: `application/zip`.
     pub zip: bool,
-    /// `text/plain`.
+    /// A single text file: `text/plain`.
     pub text: bool,
 }
 
@@ -121,8 +121,8 @@ impl Onboarding {
         file(package, manifest, TEXT)
     }
 
-    /// One artifact, by its path in the package or its URI; in an archive with its signature and certificate if
-    /// requested.
+    /// One artifact, by its path in the package or its URI; in an archive with its
+    /// signature and certificate if requested.
     ///
     /// # Errors
     ///

@@ -12,8 +12,8 @@ impl Onboarding {
     ///
     /// # Errors
     ///
-    /// 422 without changes; 404; 409 if the package is not ONBOARDED or already in that state; 412 if it is not as
-    /// expected.
+    /// 422 without changes; 404; 409 if the package is not ONBOARDED or already in that state; 412 if
+    /// it is not as expected.
     pub(crate) async fn modify(
         &self,
         (tenant, id): (&str, &str),

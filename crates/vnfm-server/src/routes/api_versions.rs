@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub(crate) struct Api {
     /// The prefix of its paths.
     prefix: &'static str,
-    /// Supported versions, oldest first.
+    /// Versions that the server supports, the oldest first.
     pub versions: &'static [&'static str],
     /// The version of requests that name none.
     pub assumed: Option<&'static str>,

@@ -1,8 +1,8 @@
 //! Events of a tenant's instances, in order: our own API over the outbox, for clients without a callback. A request
 //! may wait for new events (long polling), so that a client misses nothing and polls rarely.
 //!
-//! Event numbers count only the tenant's own events, and rows of other tenants are not read: how many events others
-//! have is not disclosed.
+//! Event numbers count only the tenant's own events, and rows of other tenants are not read: how many events
+//! others have is not disclosed.
 
 use crate::access::Principal;
 use crate::problem::{HandlerResult, Problem};
@@ -25,7 +25,7 @@ const MAX_EVENTS: usize = 500;
 const MAX_BYTES: usize = 64 << 10;
 /// Rows per read: a row has the full notification, an event only a few of its members.
 const ROWS_PER_READ: usize = 50;
-/// Maximum value of `wait_seconds`.
+/// Maximum of `wait_seconds`, in seconds.
 const MAX_WAIT_SECONDS: u64 = 60;
 /// Limits the requests that read rows concurrently to the number of database readers.
 static READING: Semaphore = Semaphore::const_new(4);

@@ -45,8 +45,8 @@ pub(super) async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// The tenant's keys; none for callers with a limited scope. Operators also see keys that an older version pinned
-/// without a tenant.
+/// The tenant's keys; none for callers with a limited scope. Operators also see keys that an older
+/// version pinned without a tenant.
 async fn visible(app: &App, principal: &Principal) -> HandlerResult<Vec<PinnedKey>> {
     let store = app.engine.store();
     let mut keys = store.host_keys(&principal.tenant).await?;

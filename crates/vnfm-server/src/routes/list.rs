@@ -29,9 +29,9 @@ const CHUNK: usize = 100;
 
 /// A resource with a list.
 pub(super) trait ListResource: Send + Sync + 'static {
-    /// The store's record.
+    /// The record that the store returns.
     type Record: Clone + Send;
-    /// The response's representation.
+    /// The representation that the response contains.
     type Shown: Serialize;
 
     /// The attributes in an API version.
@@ -47,7 +47,7 @@ pub(super) trait ListResource: Send + Sync + 'static {
     fn id(record: &Self::Record) -> &str;
 }
 
-/// `vnf_instances` (SOL003 5.4.2.3.2).
+/// The list `vnf_instances` (SOL003 5.4.2.3.2).
 pub(super) struct Instances;
 
 impl ListResource for Instances {
@@ -78,7 +78,7 @@ impl ListResource for Instances {
     }
 }
 
-/// `vnf_lcm_op_occs` (SOL003 5.4.12.3.2).
+/// The list `vnf_lcm_op_occs` (SOL003 5.4.12.3.2).
 pub(super) struct Ops;
 
 impl ListResource for Ops {
@@ -105,7 +105,7 @@ impl ListResource for Ops {
     }
 }
 
-/// `vnf_packages` (SOL005 9.4.2.3.2).
+/// The list `vnf_packages` (SOL005 9.4.2.3.2).
 pub(super) struct Packages;
 
 impl ListResource for Packages {
@@ -133,7 +133,7 @@ impl ListResource for Packages {
     }
 }
 
-/// `subscriptions` (SOL003 5.4.18.3.2).
+/// The list `subscriptions` (SOL003 5.4.18.3.2).
 pub(super) struct Subscriptions;
 
 impl ListResource for Subscriptions {

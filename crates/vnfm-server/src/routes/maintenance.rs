@@ -123,7 +123,7 @@ pub(super) async fn health(State(app): State<App>) -> Json<Value> {
     Json(json!({"status": if recovering { "recovery" } else { "ok" }}))
 }
 
-/// Parses an optional body.
+/// Parses a body that may be empty.
 fn parse_optional<T: Default + serde::de::DeserializeOwned>(request: &Bytes) -> HandlerResult<T> {
     if request.is_empty() {
         Ok(T::default())

@@ -1,5 +1,5 @@
-//! The routes: one file per resource, and [`table`] with all of them. This file makes the router of the table and adds
-//! the middleware.
+//! The routes: one file per resource, and [`table`] with all of them. This file makes the router of the
+//! table and adds the middleware.
 
 pub(crate) mod api_versions;
 mod events;
@@ -70,7 +70,7 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// Paths of [`monitoring`].
+/// Paths of the probes that [`monitoring`] serves.
 const PROBES: &[&str] = &["/healthz", "/readyz"];
 const METRICS: &str = "/metrics";
 

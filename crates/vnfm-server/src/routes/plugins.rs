@@ -26,7 +26,7 @@ pub(super) struct ListedDriver {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Driver {
-    /// Linked into the program.
+    /// The driver is linked into the program.
     Linked {
         #[serde(flatten)]
         declaration: Declaration,

@@ -1,6 +1,6 @@
-//! The one table of routes: the router, the roles, quotas and scopes of requests, the checks during maintenance and the
-//! paths of the `OpenAPI` document come from it. A new route is a row and its handler; a new operation is a row in the
-//! engine and none here.
+//! The one table of routes: the router, the roles, quotas and scopes of requests, the checks during maintenance and
+//! the paths of the `OpenAPI` document come from it. A new route is a row and its handler; a new operation is a row in
+//! the engine and none here.
 
 use super::{OPENAPI, OPENAPI_V1, yaml};
 use super::{
@@ -30,7 +30,7 @@ pub(super) struct Row {
 const READ: Option<RequiredRole> = Some(RequiredRole::Role(Role::Read));
 const OPERATE: Option<RequiredRole> = Some(RequiredRole::Role(Role::Operate));
 const ADMIN: Option<RequiredRole> = Some(RequiredRole::Role(Role::Admin));
-/// Concerns all tenants.
+/// For routes that concern all tenants.
 const OPERATOR: Option<RequiredRole> = Some(RequiredRole::Operator);
 /// Needs no login of ours.
 const OPEN: Option<RequiredRole> = None;

@@ -31,7 +31,7 @@ pub(super) struct NewVim {
     policy: Option<VimPolicy>,
 }
 
-/// Changes of a VIM.
+/// The body of a request to change a VIM.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ChangedVim {

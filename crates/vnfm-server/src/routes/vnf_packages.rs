@@ -18,7 +18,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use vnfm_types::{KeyValuePairs, UploadVnfPackageFromUriRequest, VnfPkgInfoModifications};
 
-/// `CreateVnfPkgInfoRequest` (SOL005 9.5.2.2).
+/// `CreateVnfPkgInfoRequest` (SOL005 9.5.2.2): a record without content.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Create {
@@ -117,8 +117,8 @@ pub(super) async fn upload(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// 202; the fetch continues in the background, and `onboardingState` of the record shows its progress (SOL005
-/// 9.4.6.3.1).
+/// 202; the fetch continues in the background, and `onboardingState` of the record
+/// shows its progress (SOL005 9.4.6.3.1).
 pub(super) async fn upload_from_uri(
     State(app): State<App>,
     Tenant(tenant): Tenant,
@@ -153,7 +153,7 @@ pub(super) async fn content(
         .await
 }
 
-/// Query parameters.
+/// Query parameters by name, as strings.
 type Parameters = Query<BTreeMap<String, String>>;
 
 /// The VNFD (SOL005 9.4.4.3.2). The standard defines no ranges for it.
@@ -201,7 +201,7 @@ pub(super) async fn artifacts(
         .await
 }
 
-/// One artifact (SOL005 9.4.7.3.2).
+/// Returns one artifact of a package (SOL005 9.4.7.3.2).
 pub(super) async fn artifact(
     State(app): State<App>,
     Tenant(tenant): Tenant,

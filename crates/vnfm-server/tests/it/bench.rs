@@ -39,7 +39,7 @@ pub(crate) const OPS: &str = "/vnflcm/v2/vnf_lcm_op_occs";
 pub(crate) const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
 pub(crate) const VIMS: &str = "/vnfm/v1/vims";
 
-/// Settings of a bench.
+/// What the server under test is started with.
 pub(crate) struct Setup {
     pub(crate) token: Option<&'static str>,
     /// `access` of the configuration file.
@@ -59,7 +59,7 @@ pub(crate) struct Setup {
     pub(crate) kubernetes: bool,
     /// Burst of failed logins that is allowed.
     pub(crate) wrong_logins: u32,
-    /// `public_url` of the configuration.
+    /// `public_url` in the configuration of the server.
     pub(crate) public_url: Option<String>,
     /// The operations of the engine.
     pub(crate) operations: &'static [&'static Operation],
@@ -144,7 +144,7 @@ pub(crate) struct Bench {
     _tasks: JoinSet<()>,
 }
 
-/// A response.
+/// A response: status, headers and body.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,

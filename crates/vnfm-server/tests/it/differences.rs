@@ -1,6 +1,5 @@
-//! Compares our OpenAPI document with the official ones. `docs/conformance.md` lists every difference with its
-//! reason; a new
-//! difference fails here, and so does an outdated row.
+//! Compares our OpenAPI document with the official ones. `docs/conformance.md` lists every difference with its reason;
+//! a new difference fails here, and so does an outdated row.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

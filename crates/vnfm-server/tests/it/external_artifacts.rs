@@ -1,6 +1,5 @@
-//! External artifacts are fetched from allowed addresses and stored if their hash matches; otherwise the package is
-//! refused
-//! with the reason.
+//! External artifacts are fetched from allowed addresses and stored if their hash matches; otherwise the package
+//! is refused with the reason.
 
 use crate::bench::{Bench, PACKAGES, Setup, packed};
 use axum::Router;

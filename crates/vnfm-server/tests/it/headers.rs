@@ -1,8 +1,6 @@
 //! Headers of responses: those that the official OpenAPI documents require for a path, method and status, and those
-//! that
-//! HTTP requires with a status. The bench checks every response of every test; the tests here call every route for
-//! every
-//! status that needs no VIM.
+//! that HTTP requires with a status. The bench checks every response of every test; the tests here call every route for
+//! every status that needs no VIM.
 
 use crate::bench::{Bench, INSTANCES, PACKAGES, Response, Setup, paths};
 use crate::oracle;
@@ -90,8 +88,8 @@ fn fits(template: &str, path: &str) -> bool {
     template.len() == path.len() && template.iter().zip(&path).all(same)
 }
 
-/// A route of the standard, in both versions of VNF LCM: a path with unknown ids, its method, and
-/// whether it takes JSON.
+/// A route of the standard, in both versions of VNF LCM: a path with unknown ids, its method,
+/// and whether it takes JSON.
 fn routes() -> Vec<(Method, String, bool)> {
     let document: Value = serde_yaml::from_str(OPENAPI).unwrap();
     let mut all = Vec::new();

@@ -1,6 +1,5 @@
 //! Random sequences of calls compared with a model of the resources: the response of each call, and the resulting
-//! states,
-//! links and lists. Both versions of the interface alternate.
+//! states, links and lists. Both versions of the interface alternate.
 
 use crate::bench::{Bench, INSTANCES, OPS, Response};
 use reqwest::Method;
@@ -10,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 const SEQUENCES: u64 = 24;
 const CALLS: usize = 40;
 
-/// Reproducible pseudo-random numbers (xorshift).
+/// Reproducible pseudo-random numbers (xorshift), from a seed.
 struct Chance(u64);
 
 impl Chance {
@@ -28,9 +27,9 @@ struct Vnf {
     id: String,
     name: Option<String>,
     instantiated: bool,
-    /// The instantiation in FAILED_TEMP.
+    /// The instantiation that is in FAILED_TEMP.
     stopped: Option<String>,
-    /// Ended operations.
+    /// The operations that have ended.
     ended: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Packages of the NFVO: fetched when an instance is created or when they are on-boarded there, and kept in step with
-//! it.
+//! Packages of the NFVO: fetched when an instance is created or when they are on-boarded there, and
+//! kept in step with it.
 
 use crate::bench::{Bench, INSTANCES, PACKAGES, Response, Setup, packed};
 use crate::tenants::users;
@@ -408,9 +408,8 @@ async fn only_the_nfvo_can_send_package_notifications() {
     );
 }
 
-/// A proxy before the NFVO that holds downloads of archives until it is opened; a fault in the simulator would never
-/// respond
-/// instead.
+/// A proxy before the NFVO that holds downloads of archives until it is opened; a fault in the
+/// simulator would never respond instead.
 struct Gate {
     url: String,
     opened: watch::Sender<bool>,

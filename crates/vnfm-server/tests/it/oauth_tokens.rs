@@ -46,7 +46,7 @@ impl Provider {
         }
     }
 
-    /// Publishes only this key.
+    /// Publishes this key, and no other.
     fn publishes(&self, key: &Signing) {
         self.keys.lock().unwrap().keys = vec![key.public.clone()];
     }

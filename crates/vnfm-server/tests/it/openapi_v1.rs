@@ -1,6 +1,5 @@
 //! The OpenAPI document of `vnflcm/v1`: that of `v2` with the differences of SOL003 V2.6.1. It is generated here, and
-//! every
-//! response of `v1` is checked against it.
+//! every response of `v1` is checked against it.
 //!
 //! ```text
 //! VNFM_UPDATE_GENERATED=1 cargo nextest run -p vnfm-server the_document_of_version_1_is_current
@@ -12,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use vnfm_server::reference::{OPENAPI, OPENAPI_V1};
 
-/// Tasks added after V2.6.1.
+/// Tasks that were added after V2.6.1.
 const LATER: [&str; 3] = ["/change_vnfpkg", "/create_snapshot", "/revert_to_snapshot"];
 const HEAD: &str = "# Made of vnfm.yaml by crates/vnfm-server/tests/it/openapi_v1.rs, which tells how; not to be edited.\n";
 const ABOUT: &str = "VNF LCM as SOL003 V2.6.1 has it (vnflcm/v1): the same resources as below vnflcm/v2, in that form.";
@@ -93,7 +92,7 @@ fn needs(schema: &mut Value, member: &str) {
     }
 }
 
-/// Removes unreferenced components.
+/// Removes components that nothing refers to.
 fn without_unused(document: &mut Value) {
     let mut used = BTreeSet::new();
     references(&document["paths"], &mut used);

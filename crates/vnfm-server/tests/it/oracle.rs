@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use vnfm_server::reference;
 
-/// The schemas.
+/// The schemas that responses must match.
 const TYPES: &[&str] = &[
     "VnfInstance",
     "VnfLcmOpOcc",

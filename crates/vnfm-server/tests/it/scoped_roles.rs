@@ -1,5 +1,5 @@
-//! Roles with a scope see and change only what is in the scope. Nothing else of their tenant appears in any list, id,
-//! notification or message.
+//! Roles with a scope see and change only what is in the scope. Nothing else of their tenant appears in any
+//! list, id, notification or message.
 
 use crate::bench::{Bench, HASHED, INSTANCES, OPS, PACKAGES, Response, VIMS};
 use crate::subscriptions::Sink;
@@ -95,8 +95,8 @@ async fn no_route_reads_or_changes_anything_outside_the_scope_of_a_role() {
     }
 }
 
-/// Asserts that the response contains no id outside the scope, except the requested one, and no name that the request
-/// did not contain.
+/// Asserts that the response contains no id outside the scope, except the requested one, and no name that
+/// the request did not contain.
 fn hides(
     user: &str,
     (method, path): (&str, &str),

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
-/// `vnfm:planted-password`.
+/// The header for `vnfm:planted-password`, in base64.
 const LOGIN: &str = "Basic dm5mbTpwbGFudGVkLXBhc3N3b3Jk";
 
 /// Received requests: method, `Authorization` and body.

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 /// Time limit for the use of a new certificate; the server checks every two seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A certificate authority.
+/// A certificate authority with this name.
 fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut wanted = CertificateParams::new(Vec::new()).unwrap();
     wanted.distinguished_name.push(DnType::CommonName, name);

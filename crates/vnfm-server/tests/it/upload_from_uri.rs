@@ -1,6 +1,5 @@
-//! Content that the server fetches from a URI: resumed after interruptions, only from allowed addresses, with a login
-//! that is
-//! never shown.
+//! Content that the server fetches from a URI: resumed after interruptions, only from allowed addresses, with a
+//! login that is never shown.
 
 use crate::bench::{Bench, HASHED, PACKAGES, Setup, packed};
 use reqwest::Method;
@@ -21,7 +20,7 @@ pub(crate) struct Shelf {
     _task: JoinSet<()>,
 }
 
-/// Behaviour for a request.
+/// What the file server does with a request.
 #[derive(Clone, Copy)]
 pub(crate) enum Does {
     /// Sends at most this many bytes, then closes the connection.

@@ -18,7 +18,7 @@ const INJECTED: Code = Code {
 /// A password that the VIM refuses.
 pub(crate) const WRONG: &str = "planted-wrong-password";
 
-/// Behaviour of the VIM.
+/// What the VIM does with each call.
 pub(crate) struct World {
     /// While true, an instantiation waits.
     pub(crate) held: watch::Sender<bool>,
@@ -52,7 +52,7 @@ impl World {
     }
 }
 
-/// The VIM's driver.
+/// The driver of the simulated VIM.
 pub(crate) struct Driver(pub(crate) Arc<World>);
 
 #[async_trait]
@@ -212,8 +212,7 @@ pub(crate) const HANGS: &str = "hangs";
 pub(crate) const REGISTERS: &str = "registers";
 
 /// A MgmtDriver that declares `hooks`, those of the instantiation with a schema that requires `site`; or one with the
-/// name
-/// from the original specification and without a schema.
+/// name from the original specification and without a schema.
 pub(crate) struct Mgmt(Declaration, &'static str);
 
 /// Name of the MgmtDriver in the original specification.

@@ -56,8 +56,8 @@ pub async fn restore_with(
     };
     let _ = fs::remove_file(&new); // it does not exist after a rename
     restored.map_err(|error| match error {
-        StoreError::Broken(why) if !why.starts_with("cannot") => {
-            StoreError::Broken(format!("cannot {action}: {why}"))
+        StoreError::Broken(reason) if !reason.starts_with("cannot") => {
+            StoreError::Broken(format!("cannot {action}: {reason}"))
         }
         error => error,
     })
@@ -227,8 +227,8 @@ fn extract(archive: &mut ZipArchive<File>, name: &str, to: &Path) -> Result<Stri
     })
 }
 
-fn not_a_backup(why: &str) -> StoreError {
+fn not_a_backup(reason: &str) -> StoreError {
     StoreError::Broken(format!(
-        "this backup cannot be used: {why}; hint: nothing was changed; use another backup"
+        "this backup cannot be used: {reason}; hint: nothing was changed; use another backup"
     ))
 }

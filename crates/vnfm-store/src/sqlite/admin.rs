@@ -64,8 +64,8 @@ impl StoreAdmin for SqliteStore {
         if checkpoint_log(&self.database).await? {
             return Ok(());
         }
-        let why = "cannot checkpoint the write-ahead log: the database is being read";
-        Err(StoreError::Unavailable(why.to_owned()))
+        let reason = "cannot checkpoint the write-ahead log: the database is being read";
+        Err(StoreError::Unavailable(reason.to_owned()))
     }
 }
 

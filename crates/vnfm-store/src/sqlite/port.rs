@@ -321,8 +321,8 @@ impl Store for SqliteStore {
 }
 
 /// The record with an id, which is the only one found.
-fn only<T>(found: Vec<T>, what: &'static str, id: &str) -> Result<T, StoreError> {
-    found.into_iter().next().ok_or_else(|| absent(what, id))
+fn only<T>(found: Vec<T>, kind: &'static str, id: &str) -> Result<T, StoreError> {
+    found.into_iter().next().ok_or_else(|| absent(kind, id))
 }
 
 fn made<T>(action: &str, query: Done<T>) -> Result<T, StoreError> {

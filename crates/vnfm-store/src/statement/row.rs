@@ -68,8 +68,8 @@ fn time(stored: &str) -> Done<Timestamp> {
         .map_err(|error| broken(format!("`{stored}` is not a time: {error}")))
 }
 
-fn broken(why: String) -> Fault {
-    StoreError::Broken(why).into()
+fn broken(reason: String) -> Fault {
+    StoreError::Broken(reason).into()
 }
 
 impl FromValue for String {

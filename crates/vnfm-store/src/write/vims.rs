@@ -234,7 +234,7 @@ pub(super) fn in_use(
 ) -> impl Fn(Vec<Row>) -> Done<StoreError> + Send + 'static {
     let (id, tenant) = (id.to_owned(), tenant.to_owned());
     move |rows| {
-        let shown = |row| {
+        let user = |row| {
             let (id, whose, name): (String, String, Option<String>) = FromRow::from_row(row)?;
             Ok(match name {
                 _ if whose != tenant => "an instance of another tenant".to_owned(),
@@ -245,7 +245,7 @@ pub(super) fn in_use(
         Ok(StoreError::InUse {
             what,
             id: id.clone(),
-            by: rows.into_iter().map(shown).collect::<Done<_>>()?,
+            by: rows.into_iter().map(user).collect::<Done<_>>()?,
         })
     }
 }

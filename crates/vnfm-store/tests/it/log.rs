@@ -60,8 +60,8 @@ impl Crashed {
     /// Where each frame of this generation begins, and whether it ends a transaction.
     pub(crate) fn frames(&self) -> Vec<(usize, bool)> {
         let salts = &self.log[16..24];
-        let places = (HEADER..).step_by(self.frame());
-        places
+        let offsets = (HEADER..).step_by(self.frame());
+        offsets
             .take_while(|at| {
                 self.log.len() >= at + self.frame() && &self.log[at + 8..at + 16] == salts
             })

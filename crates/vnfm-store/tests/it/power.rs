@@ -71,11 +71,11 @@ async fn complete_transactions(store: &SqliteStore) -> usize {
 
 /// The start of every frame, and an offset inside each.
 fn cuts(crashed: &Crashed) -> Vec<usize> {
-    let places = crashed
+    let offsets = crashed
         .frames()
         .into_iter()
         .flat_map(|(at, _)| [at, at + 10, at + 1_000]);
-    places.chain([0, HEADER - 1, crashed.log.len()]).collect()
+    offsets.chain([0, HEADER - 1, crashed.log.len()]).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -141,8 +141,8 @@ async fn a_rollback_rejoins_nodes_that_have_left() {
     );
 
     let request = lab.heal_request("heal_start", &json!({}), &["w1"]);
-    let places = (1..CALLS).step_by(5).map(Kill::After);
-    for kill in places {
+    let kills = (1..CALLS).step_by(5).map(Kill::After);
+    for kill in kills {
         if lab.run(request.clone(), Some(kill)).await.is_some() {
             break;
         }

@@ -49,13 +49,13 @@ const CNF: &[File] = &[
     ),
 ];
 
-pub(super) fn run(output: Output, wanted: &New) -> Outcome<()> {
+pub(super) fn run(output: Output, args: &New) -> Outcome<()> {
     let New::Vnfd {
         name,
         kind,
         hooks,
         dir,
-    } = wanted;
+    } = args;
     check_name(name, "VNF")?;
     let hooks: Vec<_> = hooks
         .iter()

@@ -21,19 +21,19 @@ const FILES: &[File] = &[
     ),
 ];
 
-pub(in crate::commands) fn plugin(output: Output, wanted: &NewPlugin) -> Outcome<()> {
-    let name = &wanted.name;
+pub(in crate::commands) fn plugin(output: Output, args: &NewPlugin) -> Outcome<()> {
+    let name = &args.name;
     check_name(name, "plugin")?;
-    hooks::check(&wanted.hook)?;
-    let sdk = sdk(&wanted.sdk)?;
-    let folder = new_folder(wanted.dir.as_deref(), name)?;
+    hooks::check(&args.hook)?;
+    let sdk = sdk(&args.sdk)?;
+    let folder = new_folder(args.dir.as_deref(), name)?;
     let (library, kind) = (name.replace('-', "_"), camel(name));
     for (path, text) in FILES {
         let text = text
             .replace("@NAME@", name)
             .replace("@LIBRARY@", &library)
             .replace("@TYPE@", &kind)
-            .replace("@HOOK@", &wanted.hook)
+            .replace("@HOOK@", &args.hook)
             .replace("@SDK@", &sdk.display().to_string());
         write(&folder.join(path), &text)?;
     }
@@ -42,7 +42,7 @@ pub(in crate::commands) fn plugin(output: Output, wanted: &NewPlugin) -> Outcome
         &folder.join(&vnfd),
         &vnfd,
         Kind::Vm,
-        &[(wanted.hook.clone(), name.clone())],
+        &[(args.hook.clone(), name.clone())],
     )?;
     add_parameters(&folder.join(&vnfd).join("requests/instantiate.json"))?;
     let path = folder.display().to_string();

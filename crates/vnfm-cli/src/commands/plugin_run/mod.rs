@@ -32,28 +32,23 @@ use vnfm::ports::{Effects, ErrorKind, HookRequest, MgmtDriver, MgmtDrivers as _,
 use vnfm::{Redactor, SystemClock, redact, schema_violations};
 use vnfm_plugin_host::{Config, PluginConfig, PluginHost, ProcessConfig, Runner};
 
-pub(super) async fn run(output: Output, wanted: &Run) -> Outcome<()> {
-    let inventory = Inventory::read(&wanted.hosts)?;
-    let opened = wanted
+pub(super) async fn run(output: Output, args: &Run) -> Outcome<()> {
+    let inventory = Inventory::read(&args.hosts)?;
+    let opened = args
         .package
         .as_deref()
         .map(super::package::open)
         .transpose()?;
     let (package, _file) = opened.map(|opened| (opened.package, opened.local)).unzip();
-    let plugin = load(wanted)?;
-    let state = Arc::new(RunState::open(wanted.checkpoints.as_deref(), &wanted.hook)?);
+    let plugin = load(args)?;
+    let state = Arc::new(RunState::open(args.checkpoints.as_deref(), &args.hook)?);
     let mut secrets = Redactor::default();
     let attempt = state.begin()?;
-    let request = request::build(
-        wanted,
-        (&inventory, package.as_ref()),
-        attempt,
-        &mut secrets,
-    )?;
+    let request = request::build(args, (&inventory, package.as_ref()), attempt, &mut secrets)?;
     check(&*plugin.driver, &request, &mut secrets)?;
     let fault = Fault {
-        before: wanted.fail_at,
-        after: wanted.fail_after,
+        before: args.fail_at,
+        after: args.fail_after,
     };
     let host = Arc::new(Host::new(
         (inventory, package),
@@ -64,7 +59,7 @@ pub(super) async fn run(output: Output, wanted: &Run) -> Outcome<()> {
     let (name, begun) = (plugin.driver.id(), Instant::now());
     tell(&format!(
         "hook `{}` of {name}, attempt {}",
-        wanted.hook, request.attempt
+        args.hook, request.attempt
     ));
     let outcome = until_it_ends(&*plugin.driver, request, &host).await?;
     let summary = format!(
@@ -94,27 +89,27 @@ struct Loaded {
 }
 
 /// Loads the library as the server does: a copy pinned by its hash.
-fn load(wanted: &Run) -> Outcome<Loaded> {
+fn load(args: &Run) -> Outcome<Loaded> {
     let failed =
-        |error: std::io::Error| local(format!("cannot load `{}`: {error}", wanted.file.display()));
+        |error: std::io::Error| local(format!("cannot load `{}`: {error}", args.file.display()));
     let folder = tempfile::Builder::new()
         .prefix("vnfmctl-plugin-")
         .tempdir()
         .map_err(failed)?;
-    let file = wanted
+    let file = args
         .file
         .file_name()
         .and_then(|name| name.to_str())
         .unwrap_or("plugin.so");
     let copy = folder.path().join(file);
-    std::fs::copy(&wanted.file, &copy).map_err(failed)?;
+    std::fs::copy(&args.file, &copy).map_err(failed)?;
     std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o644)).map_err(failed)?;
-    let process = if wanted.in_process {
+    let process = if args.in_process {
         None
     } else {
         Some(runner().map_err(failed)?)
     };
-    let runner = if wanted.in_process {
+    let runner = if args.in_process {
         Runner::InProcess
     } else {
         Runner::Process
@@ -125,14 +120,14 @@ fn load(wanted: &Run) -> Outcome<Loaded> {
         ..Config::default()
     };
     let pin = PluginHost::new(config.clone(), Arc::new(SystemClock)).allow(file)?;
-    let plugin_config = wanted
+    let plugin_config = args
         .config
         .as_deref()
         .map(request::read)
         .transpose()?
         .unwrap_or_default();
     // With --in-process, being able to debug matters more than isolating scripts from the network.
-    config.scripts.network = wanted.in_process;
+    config.scripts.network = args.in_process;
     config.plugins = BTreeMap::from([(
         pin.name.clone(),
         PluginConfig {

@@ -45,14 +45,14 @@ const SOL003_NAMES: &[(&str, &str)] = &[
 ///
 /// If the file is not a valid request; the message names the member.
 pub(super) fn build(
-    wanted: &Run,
+    args: &Run,
     (inventory, package): (&Inventory, Option<&Package>),
     attempt: u32,
     secrets: &mut Redactor,
 ) -> Outcome<HookRequest> {
-    let mut request = defaults(wanted, inventory);
+    let mut request = defaults(args, inventory);
     request["instance"]["vdus"] = json!(vdus(inventory, package));
-    if let Some(hook) = package.and_then(|package| package_hook(package, &wanted.hook)) {
+    if let Some(hook) = package.and_then(|package| package_hook(package, &args.hook)) {
         request["inputs"] = serde_json::to_value(&hook.inputs).map_err(local)?;
         let artifact = hook.artifact.as_ref();
         let file = artifact.and_then(|artifact| Some((artifact, artifact.file.as_ref()?)));
@@ -61,22 +61,19 @@ pub(super) fn build(
             .into_iter()
             .collect();
     }
-    if let Some(path) = &wanted.request {
+    if let Some(path) = &args.request {
         merge(&mut request, read(path)?, path)?;
     }
-    request["hook"] = wanted.hook.as_str().into();
+    request["hook"] = args.hook.as_str().into();
     request["attempt"] = attempt.into();
-    let deadline = SystemClock.now() + Duration::from_secs(wanted.deadline.into());
+    let deadline = SystemClock.now() + Duration::from_secs(args.deadline.into());
     request["deadline"] = deadline.to_string().into();
-    if wanted.undo {
+    if args.undo {
         request["undo"] = true.into();
     }
     inventory.insert_secrets(&mut request["additionalParams"], secrets)?;
     let invalid = |error: serde_json::Error| Failure::Hinted {
-        message: format!(
-            "the request of hook `{}` is not valid: {error}",
-            wanted.hook
-        ),
+        message: format!("the request of hook `{}` is not valid: {error}", args.hook),
         hint: "see schemas/plugin/hook-request.schema.json for its format".into(),
     };
     check_operation(&request["operation"]).map_err(invalid)?;
@@ -110,16 +107,16 @@ fn vdus<'a>(inventory: &'a Inventory, package: Option<&'a Package>) -> BTreeSet<
 }
 
 /// A request with a plausible value for every member.
-fn defaults(wanted: &Run, inventory: &Inventory) -> Value {
+fn defaults(args: &Run, inventory: &Inventory) -> Value {
     // The same inventory gives the same instance id, since hooks name things on hosts by it.
-    let hosts = wanted
+    let hosts = args
         .hosts
         .canonicalize()
-        .unwrap_or_else(|_| wanted.hosts.clone());
+        .unwrap_or_else(|_| args.hosts.clone());
     let id = Uuid::new_v5(&Uuid::NAMESPACE_URL, hosts.display().to_string().as_bytes());
     json!({
         "schemaVersion": 1,
-        "operation": operation(&wanted.hook),
+        "operation": operation(&args.hook),
         "instance": {
             "id": id, "vnfInstanceName": "plugin-run", "vnfdId": "plugin-run", "vnfProvider": "nobody",
             "vnfProductName": "plugin-run", "vnfSoftwareVersion": "1", "vnfdVersion": "1", "metadata": {},

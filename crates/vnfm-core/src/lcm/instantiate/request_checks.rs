@@ -5,8 +5,8 @@ use crate::ports::StoreError;
 use crate::refusal::{self, Refusal, Why};
 use vnfm_types::{InstantiateVnfRequest, PackageOperationalState};
 
-/// Refuses a package that was disabled after the instance was created: nothing more is instantiated from it (SOL005
-/// 9.5.4.4).
+/// Refuses a package that was disabled after the instance was created: nothing more is
+/// instantiated from it (SOL005 9.5.4.4).
 pub(super) async fn check_enabled(
     context: &Context,
     tenant: &str,
