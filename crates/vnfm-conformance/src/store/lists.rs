@@ -287,11 +287,8 @@ pub(super) async fn results_match_the_filter(store: Shared) {
 
 pub(super) async fn lists_come_in_pages_in_order_of_id(store: Shared) {
     seed(&*store, &["i3", "i1", "i2"]).await;
-    for (op_id, instance_id, state) in [
-        ("o2", "i1", Completed),
-        ("o1", "i2", Completed),
-        ("o3", "i1", FailedTemp),
-    ] {
+    let ops = [("o2", "i1"), ("o1", "i2"), ("o3", "i1")];
+    for ((op_id, instance_id), state) in ops.into_iter().zip([Completed, Completed, FailedTemp]) {
         let record = op(op_id, instance_id);
         let changes = vec![Change::AddOp(record.clone()), transition(&record, state)];
         store.write(None, changes).await.unwrap();
