@@ -13,7 +13,7 @@ use serde::Serialize;
 struct Cost {
     cases: u32,
     failed: u32,
-    /// Total duration in seconds.
+    /// Total duration of the cases, in seconds.
     seconds: f64,
     /// The longest one, in seconds.
     longest: f64,

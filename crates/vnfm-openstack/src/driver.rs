@@ -137,9 +137,8 @@ impl InfraDriver for OpenStack {
             &template(&blueprint, &resolved)?,
             cx.vim.policy(),
         )?;
-        serde_json::to_value(resolved).map_err(|error| {
-            PortError::new(&UNEXPECTED, "store what was prepared", error.to_string())
-        })
+        serde_json::to_value(resolved)
+            .map_err(|error| PortError::new(&UNEXPECTED, "store the resolution", error.to_string()))
     }
 
     async fn converge(

@@ -13,7 +13,7 @@ use vnfm_types::Vim;
 
 /// Reads the numbers and expiry dates for the metrics.
 pub(crate) async fn count(database: &Database) -> Result<Statistics, StoreError> {
-    database.read("count what there is", counted).await
+    database.read("read the statistics", counted).await
 }
 
 /// Writes a small row durably.

@@ -22,12 +22,12 @@ pub(crate) enum World {
         child: Child,
         /// Its endpoints, from its first output line.
         endpoints: Value,
-        /// Path of its clouds.yaml.
+        /// Path of the clouds.yaml with its login.
         clouds: PathBuf,
     },
     /// OpenStack from Debian packages, and the hosts behind its servers.
     Real {
-        /// Path of its clouds.yaml.
+        /// Path of the clouds.yaml with its login.
         clouds: PathBuf,
         /// Resources that existed before the demo.
         before: BTreeSet<String>,

@@ -280,14 +280,14 @@ impl Store for SqliteStore {
     async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
         let query = read::tombstones(tenant);
         self.database
-            .all("read what was abandoned", query, read::tombstone)
+            .all("list the abandoned instances", query, read::tombstone)
             .await
     }
 
     async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
         let tenant = tenant.to_owned();
         self.database
-            .read("count what a tenant has", move |db| {
+            .read("count the resources of a tenant", move |db| {
                 usage::usage(db, &tenant)
             })
             .await
@@ -296,7 +296,7 @@ impl Store for SqliteStore {
     async fn used(&self, tenant: &str, what: QuotaResource) -> Result<u64, StoreError> {
         let tenant = tenant.to_owned();
         self.database
-            .read("count what a tenant has", move |db| {
+            .read("count the resources of a tenant", move |db| {
                 usage::used(db, &tenant, what)
             })
             .await
