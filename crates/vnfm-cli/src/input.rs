@@ -17,11 +17,11 @@ pub fn file(path: &Path) -> Result<Vec<u8>> {
     file_of(path, MAX_FILE_BYTES)
 }
 
-/// As [`file`], as text.
+/// As [`file()`], as text.
 ///
 /// # Errors
 ///
-/// As [`file`], or if it is not UTF-8.
+/// As [`file()`], or if it is not UTF-8.
 pub fn text(path: &Path) -> Result<String> {
     file(path).and_then(utf8)
 }

@@ -36,9 +36,9 @@ pub struct Context {
     pub(crate) owner: Arc<str>,
     pub(crate) observer: Arc<dyn Observer>,
     limits: Arc<RwLock<Limits>>,
-    /// Concurrent calls per VIM.
+    /// Limits concurrent calls per VIM, over all operations.
     pub(crate) call_slots: Arc<VimLimiter>,
-    /// Concurrent operations per VIM.
+    /// Limits concurrent operations per VIM.
     pub(crate) operation_slots: Arc<VimLimiter>,
     /// Steps that run, and the one that runs exclusively.
     pub(crate) exclusion: Arc<Exclusion>,

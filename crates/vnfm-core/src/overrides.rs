@@ -30,7 +30,7 @@ pub(crate) struct Overridden<'a> {
     pub(crate) tenant: &'a str,
     /// The command, such as `op fail`.
     pub(crate) what: &'a str,
-    /// Id of the resource.
+    /// Id of the resource that it concerned.
     pub(crate) target: &'a str,
     /// Name of the resource, if it has one.
     pub(crate) name: Option<String>,

@@ -71,7 +71,7 @@ pub(crate) fn claim(data: &Path) -> anyhow::Result<()> {
     );
 }
 
-/// Puts the database and packages of a backup into the data folder, and keeps a previous database beside it.
+/// Puts the database and packages of a backup into the data folder, and keeps a previous database under another name.
 ///
 /// # Errors
 ///

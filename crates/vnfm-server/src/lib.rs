@@ -1,8 +1,20 @@
 //! The SOL003 HTTP API on top of the engine.
 //!
 //! An application that embeds the API needs [`AppState`], [`router`], [`drive`], and for its middleware [`Principal`]:
-//! see `examples/nested.rs`. [`program`] is what the `vnfm-server` binary consists of, and [`reference`] has the tables
+//! see `examples/nested.rs`. [`program`] is what the `vnfm-server` binary consists of, and [`mod@reference`] has the tables
 //! that documentation and tests compare with. Everything else is private.
+//!
+//! A file imports only what is below it, apart from a few neighbours:
+//!
+//! ```text
+//! compose                                     builds everything from the configuration
+//! routes, page           config               handlers                 members of the configuration file
+//! state                                       the handles of all parts
+//! access  nfvo_packages  readiness            parts: each knows only what it uses
+//! maintenance  onboarding  metrics  drive …
+//! route  body  conditions  listener …         requests and connections
+//! problem  view  tls  logs  log_text …        leaves
+//! ```
 //!
 //! | module | contents |
 //! |---|---|
@@ -26,6 +38,8 @@
 //! | `legacy_vims` | VIMs at addresses that new VIMs may not use |
 //! | `nfvo` | the configured NFVO |
 //! | `tls` | the server's certificate, reloaded when its files change |
+//! | `secrets`, `password_file` | the location of the encryption keys; passwords of the server's own logins |
+//! | `client_address`, `client_certificate` | who calls, as far as the connection tells |
 //! | `forwarded`, `request_tracing` | the public URL behind proxies; request ids and traces |
 //! | `supervisor` | background tasks: if one fails, the process ends |
 //! | `readiness`, `metrics`, `certificates` | health, metrics, expiry of certificates |

@@ -77,7 +77,7 @@ fn first_changes(
 
 /// The record of a new operation in its initial state.
 fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning) -> OpRecord {
-    let (now, kind) = (context.ports.clock.now(), beginning.operation.kind);
+    let (now, kind) = (context.now(), beginning.operation.kind);
     let skipped = beginning.skip.map(|skip| skip.hooks).unwrap_or_default();
     let warning = |hook: &String| format!("hook `{hook}` was skipped");
     let op = VnfLcmOpOcc {

@@ -21,7 +21,7 @@ pub(crate) struct SlotCall {
     pub(crate) clock: Arc<dyn Clock>,
     /// When it began to wait for the slot.
     pub(crate) requested_at: Timestamp,
-    /// Traces the call.
+    /// The span that traces the call.
     pub(crate) span: Span,
 }
 

@@ -11,11 +11,11 @@ use vnfm_types::{Vim, VimConnectionInfo};
 pub(crate) struct Candidate<'a> {
     /// The tenant that registers it.
     pub(crate) tenant: &'a str,
-    /// Id in the registry.
+    /// Its id in the registry; a restored VIM keeps the one that instances refer to.
     pub(crate) id: String,
-    /// Unique per tenant.
+    /// Its name, unique per tenant.
     pub(crate) name: String,
-    /// Endpoint and login.
+    /// Endpoint, trust and login to try.
     pub(crate) connection: VimConnectionInfo,
     /// The record that it replaces.
     pub(crate) old: Option<&'a VimRecord>,

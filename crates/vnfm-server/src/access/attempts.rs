@@ -1,8 +1,6 @@
 //! Limits before a caller is authenticated: each address has a bucket for refused logins, and each account at each
 //! address a delay that doubles with every wrong password. This slows down guessing and flooding without locking
 //! anyone out: the right password from another address is accepted at once.
-//!
-//! IPv6 addresses count by their /64, which belongs to one customer.
 
 use crate::client_address::Source;
 use jiff::{SignedDuration, Timestamp};

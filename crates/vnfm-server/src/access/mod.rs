@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`principal`] | name, tenant, role and scope of a caller |
 //! | [`users`], [`oauth2`], [`keystone`], [`certificates`] | the login methods, in addition to the server's token |
+//! | `login_error` | why a login is refused |
 //! | [`roles`] | the role that a request needs; a route missing from the table is denied |
 //! | `scope` | requests of callers limited to certain VIMs, namespaces or vendors |
 //! | [`attempts`] | limits for refused logins and wrong passwords |

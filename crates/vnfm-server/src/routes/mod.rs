@@ -30,7 +30,7 @@ use std::sync::Arc;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
 
-/// Our `OpenAPI` document, written by hand and checked against [`table`].
+/// Our `OpenAPI` document, written by hand and checked against the table of routes.
 pub const OPENAPI: &str = include_str!("../../../../schemas/openapi/vnfm.yaml");
 
 /// VNF LCM version 1 (SOL003 V2.6.1): generated from [`OPENAPI`] by a test.
