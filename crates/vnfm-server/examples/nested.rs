@@ -16,7 +16,8 @@ use vnfm::ports::{Change, PackageRecord, Store as _};
 use vnfm::{Engine, EngineParts, StaticPlugins, SystemClock};
 use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_server::{
-    AppState, Externals, Onboarding, Only, Packages, Principal, Role, Signatures, drive, router,
+    App, AppState, Externals, Onboarding, Only, Packages, Principal, Role, Signatures, drive,
+    router,
 };
 use vnfm_store::PackageDir;
 
@@ -70,7 +71,7 @@ async fn start() -> anyhow::Result<String> {
     let callbacks = Callbacks::new(Networks::default(), timeout, &Tls::default(), clock.clone())?;
     let state = AppState::embedded(engine.clone(), onboarding, Arc::new(callbacks))?
         .with_public_url("http://orchestrator.example.com/nfv");
-    let state = Arc::new(state);
+    let state = App::from(state);
     // Accepted operations are driven on this runtime.
     let accepted = state.drive_queue();
     tokio::spawn(drive(engine, clock, accepted, std::future::pending()));

@@ -204,7 +204,7 @@ async fn build_app(
         Some(nfvo) => app.with_packages_of(nfvo),
         None => app,
     };
-    Ok((Arc::new(app), notifier, unfinished))
+    Ok((app.into(), notifier, unfinished))
 }
 
 /// Tasks that run independently of requests.

@@ -2,7 +2,6 @@
 
 use crate::access::Principal;
 use crate::problem::HandlerResult;
-use crate::state::App;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{Html, IntoResponse as _};
@@ -10,20 +9,21 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
+use vnfm_core::Engine;
 use vnfm_core::ports::{InstanceRecord, OpRecord};
 use vnfm_core::query::Query;
 
 /// Maximum number of rows per table.
 const ROWS: usize = 200;
 
-pub(crate) async fn show(State(app): State<App>, principal: Principal) -> HandlerResult {
+pub(crate) async fn show(State(engine): State<Engine>, principal: Principal) -> HandlerResult {
     let Principal { tenant, scope, .. } = principal;
     let filter = Query {
         limit: ROWS,
         scope,
         ..Query::default()
     };
-    let store = app.engine.store();
+    let store = engine.store();
     let instances = store.instances(&tenant, &filter).await?;
     let mut ops = store.ops(&tenant, &filter).await?;
     ops.sort_by_key(|record| std::cmp::Reverse(record.op.start_time));
@@ -36,7 +36,7 @@ pub(crate) async fn show(State(app): State<App>, principal: Principal) -> Handle
     );
     let mut rows = Vec::new();
     for record in &ops {
-        rows.push(op((&app, &tenant), record).await);
+        rows.push(op((&engine, &tenant), record).await);
     }
     table(
         &mut page,
@@ -82,7 +82,7 @@ fn instance(record: &InstanceRecord) -> Vec<String> {
     ]
 }
 
-async fn op(at: (&App, &str), record: &OpRecord) -> Vec<String> {
+async fn op(at: (&Engine, &str), record: &OpRecord) -> Vec<String> {
     let op = &record.op;
     vec![
         op.operation.to_string(),
@@ -97,7 +97,7 @@ async fn op(at: (&App, &str), record: &OpRecord) -> Vec<String> {
 }
 
 /// Why the operation stopped, or what it does and waits for.
-async fn status((app, tenant): (&App, &str), record: &OpRecord) -> String {
+async fn status((engine, tenant): (&Engine, &str), record: &OpRecord) -> String {
     if !record.op.operation_state.is_driven() {
         return record
             .op
@@ -106,7 +106,7 @@ async fn status((app, tenant): (&App, &str), record: &OpRecord) -> String {
             .map(|error| error.detail.clone())
             .unwrap_or_default();
     }
-    match app.engine.progress(tenant, &record.op.id).await {
+    match engine.progress(tenant, &record.op.id).await {
         Ok(progress) => {
             let step = progress.step.unwrap_or_default();
             let waiting = progress

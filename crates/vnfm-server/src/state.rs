@@ -1,5 +1,6 @@
 //! The state that every handler gets: the engine, onboarding, and parts of the configuration.
 
+use crate::access::quota::Quotas;
 use crate::access::{Access, Admission};
 use crate::drive::DriveQueue;
 use crate::forwarded::Proxies;
@@ -12,10 +13,11 @@ use crate::readiness::Readiness;
 use crate::secrets::{Rotate, UnsupportedRotation};
 use crate::supervisor::Supervisor;
 use crate::view::Root;
-use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::extract::{ConnectInfo, FromRef, FromRequestParts};
 use axum::http::request::Parts;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -183,7 +185,50 @@ impl Instrumentation {
     }
 }
 
-impl Admission for AppState {
+/// The state, shared by all handlers. Each takes the handles that it uses: `State<Engine>`, not `State<App>`, where one
+/// is enough.
+#[derive(Clone)]
+pub struct App(Arc<AppState>);
+
+impl From<AppState> for App {
+    fn from(state: AppState) -> Self {
+        Self(Arc::new(state))
+    }
+}
+
+impl Deref for App {
+    type Target = AppState;
+
+    fn deref(&self) -> &AppState {
+        &self.0
+    }
+}
+
+impl FromRef<App> for Engine {
+    fn from_ref(app: &App) -> Self {
+        app.engine.clone()
+    }
+}
+
+impl FromRef<App> for Arc<Onboarding> {
+    fn from_ref(app: &App) -> Self {
+        app.onboarding.clone()
+    }
+}
+
+impl FromRef<App> for Arc<Quotas> {
+    fn from_ref(app: &App) -> Self {
+        app.access.quota_table().clone()
+    }
+}
+
+impl FromRef<App> for Arc<dyn Rotate> {
+    fn from_ref(app: &App) -> Self {
+        app.rotation.clone()
+    }
+}
+
+impl Admission for App {
     fn access(&self) -> &Access {
         &self.access
     }
@@ -196,9 +241,6 @@ impl Admission for AppState {
         &self.instrumentation.proxies
     }
 }
-
-/// The state that all handlers share.
-pub type App = Arc<AppState>;
 
 impl FromRequestParts<App> for Root {
     type Rejection = Infallible;

@@ -12,11 +12,10 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::sync::Arc;
 use vnfm_core::Engine;
 
 /// What [`admit`] needs of the server's state.
-pub(crate) trait Admission: Send + Sync + 'static {
+pub(crate) trait Admission: Clone + Send + Sync + 'static {
     /// The logins, roles and quotas to check against.
     fn access(&self) -> &Access;
     /// The engine, whose store decides what a caller sees.
@@ -27,7 +26,7 @@ pub(crate) trait Admission: Send + Sync + 'static {
 
 /// Authenticates and authorizes a request, and records changes in the audit log.
 pub(crate) async fn admit<S: Admission>(
-    State(app): State<Arc<S>>,
+    State(app): State<S>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -74,14 +73,14 @@ pub(crate) async fn admit<S: Admission>(
 
 /// Authorizes and handles the request of an authenticated caller.
 async fn handle<S: Admission>(
-    app: Arc<S>,
+    app: S,
     principal: Principal,
     context: audit_log::AuditContext,
     request: Request,
     next: Next,
 ) -> Response {
     let path = request.uri().path().to_owned();
-    let response = match authorize(&*app, &principal, (&context, request)).await {
+    let response = match authorize(&app, &principal, (&context, request)).await {
         Ok(request) => {
             let response = next.run(request).await;
             scope::hide_names(app.engine(), &principal, response).await

@@ -44,7 +44,7 @@ use self::attempts::{Allowance, Attempts};
 use self::login_error::LoginError;
 use crate::client_address::Source;
 use crate::log_text::cut;
-use crate::problem::{HandlerResult, Problem};
+use crate::problem::Problem;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -160,15 +160,6 @@ impl Access {
     /// The quotas, with the requests that wait for events.
     pub(crate) fn quota_table(&self) -> &Arc<quota::Quotas> {
         &self.quotas
-    }
-
-    /// Counts a request of the tenant that waits for events.
-    ///
-    /// # Errors
-    ///
-    /// 403 if the quota is used up.
-    pub(crate) fn watch(&self, tenant: &str) -> HandlerResult<quota::WatchGuard> {
-        self.quotas.watch(tenant)
     }
 
     /// Identifies the caller by certificate, token or password.

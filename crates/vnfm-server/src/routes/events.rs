@@ -5,16 +5,18 @@
 //! others have is not disclosed.
 
 use crate::access::Principal;
+use crate::access::quota::Quotas;
 use crate::problem::{HandlerResult, Problem};
 use crate::query;
-use crate::state::App;
 use axum::extract::{Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use vnfm_core::Engine;
 use vnfm_core::ports::{ChangeCounters, OutboxRow, StoreError};
 use vnfm_core::query::Query as Filtered;
 
@@ -32,22 +34,23 @@ static READING: Semaphore = Semaphore::const_new(4);
 
 /// Returns events with a number greater than `after`; without any, waits up to `wait_seconds` for new ones.
 pub(super) async fn list(
-    State(app): State<App>,
+    State(engine): State<Engine>,
+    State(quotas): State<Arc<Quotas>>,
     principal: Principal,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> HandlerResult<Response> {
     query::known(&query, &["after", "wait_seconds"])?;
     let mut page = Page::after(number(&query, "after", u64::MAX)?);
     let wait = Duration::from_secs(number(&query, "wait_seconds", MAX_WAIT_SECONDS)?);
-    page.read(&app, &principal).await?;
+    page.read(&engine, &principal).await?;
     if page.count == 0 && !wait.is_zero() {
-        let _watching = app.access.watch(&principal.tenant)?;
+        let _watching = quotas.watch(&principal.tenant)?;
         let waiting = async {
             let mut counters = ChangeCounters::default();
             loop {
                 // Also detects events that arrived since the read above.
-                counters = app.engine.store().wait_for_changes(counters).await;
-                page.read(&app, &principal).await?;
+                counters = engine.store().wait_for_changes(counters).await;
+                page.read(&engine, &principal).await?;
                 if page.count > 0 {
                     return Ok::<_, StoreError>(());
                 }
@@ -80,19 +83,18 @@ impl Page {
     }
 
     /// Adds the events after `next`, up to the limits.
-    async fn read(&mut self, app: &App, principal: &Principal) -> Result<(), StoreError> {
+    async fn read(&mut self, engine: &Engine, principal: &Principal) -> Result<(), StoreError> {
         // The semaphore is never closed.
         let _reading = READING.acquire().await.ok();
         loop {
-            let rows = app
-                .engine
+            let rows = engine
                 .store()
                 .events(&principal.tenant, self.next, ROWS_PER_READ)
                 .await?;
             let is_last = rows.len() < ROWS_PER_READ;
             for row in rows {
                 let is_visible = principal.scope.sees(&row.about)
-                    && !is_hidden(app, principal, &row.instance_id).await?;
+                    && !is_hidden(engine, principal, &row.instance_id).await?;
                 if is_visible && !self.add(&event(&row).to_string()) {
                     return Ok(());
                 }
@@ -122,14 +124,14 @@ impl Page {
 
 /// Whether an instance exists but is now outside the caller's scope: its earlier events are then hidden too.
 async fn is_hidden(
-    app: &App,
+    engine: &Engine,
     principal: &Principal,
     instance_id: &str,
 ) -> Result<bool, StoreError> {
     if principal.scope.is_unlimited() {
         return Ok(false);
     }
-    let (store, one) = (app.engine.store(), Filtered::only("id", instance_id));
+    let (store, one) = (engine.store(), Filtered::only("id", instance_id));
     let visible = Filtered {
         scope: principal.scope.clone(),
         ..one.clone()

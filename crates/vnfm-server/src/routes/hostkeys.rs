@@ -2,7 +2,6 @@
 
 use crate::access::Principal;
 use crate::problem::HandlerResult;
-use crate::state::App;
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -10,14 +9,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use vnfm_core::Engine;
 use vnfm_core::ports::{Change, PinnedKey, StoreError};
 
 pub(super) async fn list(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     principal: Principal,
 ) -> HandlerResult<Json<Vec<Value>>> {
     Ok(Json(
-        visible(&app, &principal)
+        visible(&engine, &principal)
             .await?
             .iter()
             .map(describe)
@@ -26,11 +26,11 @@ pub(super) async fn list(
 }
 
 pub(super) async fn forget(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     principal: Principal,
     Path(id): Path<String>,
 ) -> HandlerResult<StatusCode> {
-    let visible = visible(&app, &principal).await?;
+    let visible = visible(&engine, &principal).await?;
     let Some(pinned) = visible.into_iter().find(|pinned| pinned.at.id() == id) else {
         return Err(StoreError::NotFound {
             what: "pinned host key",
@@ -38,7 +38,7 @@ pub(super) async fn forget(
         }
         .into());
     };
-    app.engine
+    engine
         .store()
         .write(None, vec![Change::RemoveHostKey(pinned.at)])
         .await?;
@@ -47,8 +47,8 @@ pub(super) async fn forget(
 
 /// The tenant's keys; none for callers with a limited scope. Operators also see keys that an older
 /// version pinned without a tenant.
-async fn visible(app: &App, principal: &Principal) -> HandlerResult<Vec<PinnedKey>> {
-    let store = app.engine.store();
+async fn visible(engine: &Engine, principal: &Principal) -> HandlerResult<Vec<PinnedKey>> {
+    let store = engine.store();
     let mut keys = store.host_keys(&principal.tenant).await?;
     if principal.is_operator() {
         keys.extend(store.host_keys("").await?);

@@ -14,6 +14,7 @@ use futures::stream;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
+use vnfm_core::Engine;
 use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, StoreError, SubscriptionRecord};
 use vnfm_core::query::{Filter, Query, Selector};
 use vnfm_core::to_json_or_log;
@@ -39,7 +40,7 @@ pub(super) trait ListResource: Send + Sync + 'static {
     /// URI of the list for clients.
     fn uri(root: &Root) -> String;
     fn read(
-        app: &App,
+        engine: &Engine,
         tenant: &str,
         query: &Query,
     ) -> impl Future<Output = Result<Vec<Self::Record>, StoreError>> + Send;
@@ -64,11 +65,11 @@ impl ListResource for Instances {
         format!("{}/vnf_instances", root.lcm())
     }
     async fn read(
-        app: &App,
+        engine: &Engine,
         tenant: &str,
         query: &Query,
     ) -> Result<Vec<InstanceRecord>, StoreError> {
-        app.engine.store().instances(tenant, query).await
+        engine.store().instances(tenant, query).await
     }
     fn show(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
         view::instance(record, root)
@@ -94,8 +95,12 @@ impl ListResource for Ops {
     fn uri(root: &Root) -> String {
         format!("{}/vnf_lcm_op_occs", root.lcm())
     }
-    async fn read(app: &App, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
-        app.engine.store().ops(tenant, query).await
+    async fn read(
+        engine: &Engine,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<OpRecord>, StoreError> {
+        engine.store().ops(tenant, query).await
     }
     fn show(record: OpRecord, root: &Root) -> Versioned<VnfLcmOpOcc> {
         view::op(record, root)
@@ -119,11 +124,11 @@ impl ListResource for Packages {
         format!("{}/vnfpkgm/v2/vnf_packages", root.url)
     }
     async fn read(
-        app: &App,
+        engine: &Engine,
         tenant: &str,
         query: &Query,
     ) -> Result<Vec<PackageRecord>, StoreError> {
-        app.engine.store().package_records(tenant, query).await
+        engine.store().package_records(tenant, query).await
     }
     fn show(record: PackageRecord, root: &Root) -> VnfPkgInfo {
         view::package(record, root)
@@ -147,11 +152,11 @@ impl ListResource for Subscriptions {
         format!("{}/subscriptions", root.lcm())
     }
     async fn read(
-        app: &App,
+        engine: &Engine,
         tenant: &str,
         query: &Query,
     ) -> Result<Vec<SubscriptionRecord>, StoreError> {
-        app.engine.store().subscriptions(tenant, query).await
+        engine.store().subscriptions(tenant, query).await
     }
     fn show(record: SubscriptionRecord, root: &Root) -> Versioned<LccnSubscription> {
         view::subscription(record, root)
@@ -170,21 +175,21 @@ pub(super) async fn list<L: ListResource>(
 ) -> HandlerResult {
     let query = ListQuery::read(L::resource(root.api_version), raw.as_deref())?;
     match app.page_size.load(Ordering::Relaxed) {
-        0 => full_list::<L>((app, principal), root, query).await,
-        size => page::<L>((&app, &principal), &root, &query, size).await,
+        0 => full_list::<L>((app.engine.clone(), principal), root, query).await,
+        size => page::<L>((&app.engine, &principal), &root, &query, size).await,
     }
 }
 
 /// Reads one entry more than the page size, to know whether there is a next page.
 async fn page<L: ListResource>(
-    (app, principal): (&App, &Principal),
+    (engine, principal): (&Engine, &Principal),
     root: &Root,
     list_query: &ListQuery,
     size: usize,
 ) -> HandlerResult {
     let query = list_query.query(size + 1, &principal.scope);
     let mut records =
-        read_matching::<L>((app, &principal.tenant), root, &list_query.served, query).await?;
+        read_matching::<L>((engine, &principal.tenant), root, &list_query.served, query).await?;
     let more = records.len() > size;
     records.truncate(size);
     let last = records
@@ -207,13 +212,13 @@ async fn page<L: ListResource>(
 /// Reads the requested number of entries that match the filter on links. Links are generated at serving time, so this
 /// reads from the store until there are enough entries, or no more.
 async fn read_matching<L: ListResource>(
-    (app, tenant): (&App, &str),
+    (engine, tenant): (&Engine, &str),
     root: &Root,
     served: &Filter,
     query: Query,
 ) -> Result<Vec<L::Record>, StoreError> {
     if served.0.is_empty() {
-        return L::read(app, tenant, &query).await;
+        return L::read(engine, tenant, &query).await;
     }
     let matches = |record: &L::Record| {
         let value = to_json_or_log("an entry of a list", &L::show(record.clone(), root));
@@ -226,7 +231,7 @@ async fn read_matching<L: ListResource>(
     };
     let mut found = Vec::new();
     loop {
-        let records = L::read(app, tenant, &query).await?;
+        let records = L::read(engine, tenant, &query).await?;
         let is_last = records.len() < query.limit;
         query.after = records
             .last()
@@ -242,7 +247,7 @@ async fn read_matching<L: ListResource>(
 
 /// The part of a full list that is not sent yet.
 struct Remaining {
-    app: App,
+    engine: Engine,
     tenant: String,
     root: Root,
     selector: Selector,
@@ -255,7 +260,7 @@ struct Remaining {
 /// Reads the first chunk before responding, so that its errors get a proper status. If a later chunk fails, the
 /// connection breaks off within the list.
 async fn full_list<L: ListResource>(
-    (app, principal): (App, Principal),
+    (engine, principal): (Engine, Principal),
     root: Root,
     query: ListQuery,
 ) -> HandlerResult {
@@ -264,7 +269,7 @@ async fn full_list<L: ListResource>(
         selector, served, ..
     } = query;
     let mut rest = Remaining {
-        app,
+        engine,
         tenant,
         root,
         selector,
@@ -292,7 +297,7 @@ async fn chunk<L: ListResource>(rest: &mut Remaining) -> Result<Bytes, StoreErro
     let Some(query) = rest.next.take() else {
         return Ok(Bytes::new());
     };
-    let list = (&rest.app, rest.tenant.as_str());
+    let list = (&rest.engine, rest.tenant.as_str());
     let records = read_matching::<L>(list, &rest.root, &rest.served, query.clone()).await?;
     let (is_last, is_empty) = (records.len() < query.limit, records.is_empty());
     let last = records.last().map(|record| L::id(record).to_owned());

@@ -22,7 +22,7 @@ mod vnf_packages;
 
 use self::table::Row;
 use crate::route::{self, Paths, Route};
-use crate::state::{App, AppState};
+use crate::state::App;
 use crate::{access, challenge, conditions, gate, metrics, request_tracing};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -36,7 +36,7 @@ pub const OPENAPI: &str = include_str!("../../../../schemas/openapi/vnfm.yaml");
 /// VNF LCM version 1 (SOL003 V2.6.1): generated from [`OPENAPI`] by a test.
 pub const OPENAPI_V1: &str = include_str!("../../../../schemas/openapi/vnfm-v1.yaml");
 
-/// The complete API for `app`; an embedder nests it into its own application.
+/// The complete API; an embedder nests it into its own application.
 pub fn router(app: App) -> Router {
     let rows = table::all(app.engine.operations());
     let paths = Arc::new(Paths::new(rows.iter().map(|row| &row.route)));
@@ -51,7 +51,7 @@ pub fn router(app: App) -> Router {
             app.maintenance.clone(),
             crate::maintenance::guard,
         ))
-        .layer(from_fn_with_state(app.clone(), access::admit::<AppState>))
+        .layer(from_fn_with_state(app.clone(), access::admit::<App>))
         .layer(from_fn(challenge::add_challenge))
         .merge(
             serve(&rows, |route| route.role.is_none())
@@ -80,7 +80,7 @@ pub(crate) fn monitoring(app: App, guarded: bool) -> Router {
     let paths = Arc::new(Paths::new(rows.iter().map(|row| &row.route)));
     let mut metrics = serve(&rows, |route| route.path == METRICS);
     if guarded {
-        metrics = metrics.layer(from_fn_with_state(app.clone(), access::admit::<AppState>));
+        metrics = metrics.layer(from_fn_with_state(app.clone(), access::admit::<App>));
     }
     serve(&rows, |route| PROBES.contains(&&*route.path))
         .method_not_allowed_fallback(gate::not_allowed)

@@ -4,41 +4,39 @@ use crate::access::{Principal, Tenant};
 use crate::overrides::OperatorHeaders;
 use crate::problem::{HandlerResult, Problem};
 use crate::query;
-use crate::state::App;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use std::collections::BTreeMap;
+use vnfm_core::Engine;
 use vnfm_types::AuditEntry;
 
 /// Maximum number of audit entries in a response.
 const ENTRIES: usize = 500;
 
 pub(super) async fn abandon(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     headers: OperatorHeaders,
     Path(id): Path<String>,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> HandlerResult<StatusCode> {
     let force = query::force(&query)?;
-    app.engine.abandon(&tenant, &id, force, headers.act).await?;
+    engine.abandon(&tenant, &id, force, headers.act).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn forget(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     headers: OperatorHeaders,
     Path(id): Path<String>,
 ) -> HandlerResult<StatusCode> {
-    app.engine
-        .remove_tombstone(&tenant, &id, headers.act)
-        .await?;
+    engine.remove_tombstone(&tenant, &id, headers.act).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn audit(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     principal: Principal,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> HandlerResult<axum::Json<Vec<AuditEntry>>> {
@@ -58,6 +56,6 @@ pub(super) async fn audit(
             Problem::bad_request("query parameter `after` must be the number of an entry")
         })?;
     Ok(axum::Json(
-        app.engine.audit(&principal.tenant, after, ENTRIES).await?,
+        engine.audit(&principal.tenant, after, ENTRIES).await?,
     ))
 }

@@ -1,10 +1,10 @@
 //! Our own view of an operation: its progress, what it waits for and its log, as JSON and as server-sent events.
 
 use crate::access::Tenant;
+use crate::access::quota::Quotas;
 use crate::access::quota::WatchGuard;
 use crate::problem::{HandlerResult, Problem};
 use crate::query;
-use crate::state::App;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -12,18 +12,20 @@ use futures::Stream;
 use futures::stream;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::Arc;
+use vnfm_core::Engine;
 use vnfm_types::{LogLine, Progress};
 
 pub(super) async fn progress(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
 ) -> HandlerResult<Json<Progress>> {
-    Ok(Json(app.engine.progress(&tenant, &id).await?))
+    Ok(Json(engine.progress(&tenant, &id).await?))
 }
 
 pub(super) async fn log(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     Query(query): Query<BTreeMap<String, String>>,
@@ -35,19 +37,20 @@ pub(super) async fn log(
         .map_err(|_| {
             Problem::bad_request("query parameter `after` must be the number of a log line")
         })?;
-    Ok(Json(app.engine.log(&tenant, &id, after).await?))
+    Ok(Json(engine.log(&tenant, &id, after).await?))
 }
 
 /// One event per change, until the operation stops; the last one has its final state.
 pub(super) async fn events(
-    State(app): State<App>,
+    State(engine): State<Engine>,
+    State(quotas): State<Arc<Quotas>>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
 ) -> HandlerResult<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
-    let first = app.engine.progress(&tenant, &id).await?;
-    let guard = app.access.watch(&tenant)?;
+    let first = engine.progress(&tenant, &id).await?;
+    let guard = quotas.watch(&tenant)?;
     let state = StreamState {
-        app,
+        engine,
         tenant,
         id,
         last: None,
@@ -58,7 +61,7 @@ pub(super) async fn events(
 }
 
 struct StreamState {
-    app: App,
+    engine: Engine,
     tenant: String,
     id: String,
     last: Option<Progress>,
@@ -79,13 +82,8 @@ async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>
                 return None;
             }
             None => {
-                state.app.engine.changed(&state.id).await;
-                state
-                    .app
-                    .engine
-                    .progress(&state.tenant, &state.id)
-                    .await
-                    .ok()?
+                state.engine.changed(&state.id).await;
+                state.engine.progress(&state.tenant, &state.id).await.ok()?
             }
         };
         if state.last.as_ref() == Some(&current) {

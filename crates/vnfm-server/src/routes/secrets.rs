@@ -2,19 +2,20 @@
 
 use crate::body::Json as Body;
 use crate::problem::HandlerResult;
-use crate::state::App;
+use crate::secrets::Rotate;
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use vnfm_core::ports::KeyLocation;
 
-pub(super) async fn show(State(app): State<App>) -> HandlerResult<Json<Value>> {
-    Ok(Json(app.rotation.describe().await?))
+pub(super) async fn show(State(rotation): State<Arc<dyn Rotate>>) -> HandlerResult<Json<Value>> {
+    Ok(Json(rotation.describe().await?))
 }
 
-pub(super) async fn rotate(State(app): State<App>) -> HandlerResult<Json<Value>> {
-    let sealed = app.rotation.rotate().await?;
+pub(super) async fn rotate(State(rotation): State<Arc<dyn Rotate>>) -> HandlerResult<Json<Value>> {
+    let sealed = rotation.rotate().await?;
     Ok(Json(json!({"sealedAnew": sealed})))
 }
 
@@ -33,15 +34,15 @@ enum Location {
 }
 
 pub(super) async fn migrate(
-    State(app): State<App>,
+    State(rotation): State<Arc<dyn Rotate>>,
     Body(Migration { to }): Body<Migration>,
 ) -> HandlerResult<Json<Value>> {
     let to = match to {
         Location::File => KeyLocation::File,
         Location::Barbican => KeyLocation::Sealer,
     };
-    let sealed = app.rotation.migrate(to).await?;
-    let mut response = app.rotation.describe().await?;
+    let sealed = rotation.migrate(to).await?;
+    let mut response = rotation.describe().await?;
     response["sealedAnew"] = sealed.into();
     Ok(Json(response))
 }

@@ -8,6 +8,7 @@ use crate::view::{self, Root};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use vnfm_core::Engine;
 use vnfm_core::SubscribeOutcome;
 use vnfm_types::LccnSubscriptionRequest;
 
@@ -46,20 +47,20 @@ pub(super) async fn create(
 }
 
 pub(super) async fn show(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     root: Root,
     Path(id): Path<String>,
 ) -> HandlerResult {
-    let record = app.engine.store().subscription(&tenant, &id).await?;
+    let record = engine.store().subscription(&tenant, &id).await?;
     Ok(axum::Json(view::subscription(record, &root)).into_response())
 }
 
 pub(super) async fn delete(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
 ) -> HandlerResult<StatusCode> {
-    app.engine.unsubscribe(&tenant, &id).await?;
+    engine.unsubscribe(&tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -6,13 +6,13 @@ use crate::body::Json;
 use crate::overrides::OperatorHeaders;
 use crate::problem::{HandlerResult, Problem};
 use crate::query;
-use crate::state::App;
 use crate::view::Root;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use vnfm_core::Engine;
 use vnfm_core::VimChange;
 use vnfm_core::ports::{SecretConnection, StoreError, VimReport};
 use vnfm_core::query::Query as Selection;
@@ -44,7 +44,7 @@ pub(super) struct ChangedVim {
 }
 
 pub(super) async fn register(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     principal: Principal,
     root: Root,
     Json(new): Json<NewVim>,
@@ -56,10 +56,8 @@ pub(super) async fn register(
             let detail = "`shared` and `policy` are only for a VIM with a `connection`; set them after the registration";
             return Err(Problem::schema_mismatch(detail));
         }
-        check_visible(&app, &principal, &instance).await?;
-        app.engine
-            .register_vim_of(tenant, &instance, new.name)
-            .await?
+        check_visible(&engine, &principal, &instance).await?;
+        engine.register_vim_of(tenant, &instance, new.name).await?
     } else {
         let connection = SecretConnection(new.connection);
         let (id, name) = (new.id, Some(new.name));
@@ -72,7 +70,7 @@ pub(super) async fn register(
             shared,
             policy,
         };
-        app.engine.register_vim(tenant, change).await?
+        engine.register_vim(tenant, change).await?
     };
     let location = format!("{}/vnfm/v1/vims/{}", root.url, vim.id);
     Ok((
@@ -84,14 +82,17 @@ pub(super) async fn register(
 }
 
 /// A cluster's login is only for callers who can see the instance that created it.
-async fn check_visible(app: &App, principal: &Principal, instance: &str) -> HandlerResult<()> {
+async fn check_visible(
+    engine: &Engine,
+    principal: &Principal,
+    instance: &str,
+) -> HandlerResult<()> {
     let one = Selection {
         limit: 1,
         scope: principal.scope.clone(),
         ..Selection::only("id", instance)
     };
-    if app
-        .engine
+    if engine
         .store()
         .instances(&principal.tenant, &one)
         .await?
@@ -124,10 +125,10 @@ fn check_may_share(principal: &Principal, shared: Option<bool>) -> HandlerResult
 }
 
 pub(super) async fn list(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     principal: Principal,
 ) -> HandlerResult<axum::Json<Vec<Vim>>> {
-    let mut vims = app.engine.vims(&principal.tenant).await?;
+    let mut vims = engine.vims(&principal.tenant).await?;
     vims.retain(|vim| principal.scope.is_among_vims(&vim.id));
     Ok(axum::Json(
         vims.into_iter()
@@ -149,16 +150,16 @@ fn visible_part(principal: &Principal, vim: Vim) -> Vim {
 }
 
 pub(super) async fn show(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     principal: Principal,
     Path(id): Path<String>,
 ) -> HandlerResult<axum::Json<Vim>> {
-    let vim = app.engine.vim(&principal.tenant, &id).await?;
+    let vim = engine.vim(&principal.tenant, &id).await?;
     Ok(axum::Json(visible_part(&principal, vim)))
 }
 
 pub(super) async fn update(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     principal: Principal,
     Path(id): Path<String>,
     Json(changed): Json<ChangedVim>,
@@ -181,28 +182,26 @@ pub(super) async fn update(
         policy,
     };
     Ok(axum::Json(
-        app.engine
-            .update_vim(&principal.tenant, &id, change)
-            .await?,
+        engine.update_vim(&principal.tenant, &id, change).await?,
     ))
 }
 
 pub(super) async fn delete(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     headers: OperatorHeaders,
     Path(id): Path<String>,
     Query(query): Query<BTreeMap<String, String>>,
 ) -> HandlerResult<StatusCode> {
     let force = query::force(&query)?.then_some(headers.act);
-    app.engine.delete_vim(&tenant, &id, force).await?;
+    engine.delete_vim(&tenant, &id, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn check(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
 ) -> HandlerResult<axum::Json<VimReport>> {
-    Ok(axum::Json(app.engine.check_vim(&tenant, &id).await?))
+    Ok(axum::Json(engine.check_vim(&tenant, &id).await?))
 }

@@ -12,6 +12,7 @@ use crate::view::{self, Root};
 use axum::extract::{FromRequest as _, FromRequestParts as _, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use vnfm_core::Engine;
 use vnfm_core::lcm::Begin;
 use vnfm_types::CreateVnfRequest;
 
@@ -41,24 +42,24 @@ pub(super) async fn create(
 }
 
 pub(super) async fn show(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     root: Root,
     Path(id): Path<String>,
 ) -> HandlerResult {
-    let record = app.engine.store().instance(&tenant, &id).await?;
+    let record = engine.store().instance(&tenant, &id).await?;
     let headers = conditions::of_instance(&record);
     Ok((headers, axum::Json(view::instance(record, &root))).into_response())
 }
 
 pub(super) async fn delete(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> HandlerResult<StatusCode> {
     let conditions = Conditions::from_headers(&headers)?;
-    app.engine
+    engine
         .delete_if(&tenant, &id, &|record| conditions.are_met_by(record))
         .await?;
     Ok(StatusCode::NO_CONTENT)
@@ -96,12 +97,12 @@ pub(super) async fn begin(
 
 /// 404, as the standard defines for a task that a VNF does not support (SOL003 5.4.5.3.1 and so on).
 pub(super) async fn not_supported(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     matched: Matched,
 ) -> HandlerResult {
-    let record = app.engine.store().instance(&tenant, &id).await?;
+    let record = engine.store().instance(&tenant, &id).await?;
     let task = matched.route().map(Route::task).unwrap_or_default();
     let detail = format!(
         "VNF `{}` does not support the task `{task}`: this VNFM does not implement it",

@@ -10,15 +10,16 @@ use crate::view::{self, Root};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use vnfm_core::Engine;
 use vnfm_types::{CancelMode, CancelRequest};
 
 pub(super) async fn show(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     root: Root,
     Path(id): Path<String>,
 ) -> HandlerResult {
-    let record = app.engine.store().op(&tenant, &id).await?;
+    let record = engine.store().op(&tenant, &id).await?;
     let changed = record.op.state_entered_time;
     Ok(conditions::json_with_tag(
         &view::op(record, &root),
@@ -47,19 +48,19 @@ pub(super) async fn rollback(
 }
 
 pub(super) async fn fail(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     root: Root,
     headers: OperatorHeaders,
     Path(id): Path<String>,
 ) -> HandlerResult {
-    app.engine.fail_by(&tenant, &id, headers.act).await?;
-    let record = app.engine.store().op(&tenant, &id).await?;
+    engine.fail_by(&tenant, &id, headers.act).await?;
+    let record = engine.store().op(&tenant, &id).await?;
     Ok(axum::Json(view::op(record, &root)).into_response())
 }
 
 pub(super) async fn cancel(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     headers: OperatorHeaders,
     Path(id): Path<String>,
@@ -67,11 +68,9 @@ pub(super) async fn cancel(
 ) -> HandlerResult<StatusCode> {
     let mode = request.cancel_mode;
     if mode == CancelMode::Forceful || !headers.act.reason.is_empty() {
-        app.engine
-            .cancel_by(&tenant, &id, mode, headers.act)
-            .await?;
+        engine.cancel_by(&tenant, &id, mode, headers.act).await?;
     } else {
-        app.engine.cancel(&tenant, &id, mode).await?;
+        engine.cancel(&tenant, &id, mode).await?;
     }
     Ok(StatusCode::ACCEPTED)
 }

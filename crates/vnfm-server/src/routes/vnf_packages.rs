@@ -5,6 +5,7 @@ use crate::artifacts::{SIGNATURES, Selection, flag};
 use crate::body::Json;
 use crate::conditions::{self, Conditions};
 use crate::gate;
+use crate::onboarding::Onboarding;
 use crate::onboarding::{self, Accepts};
 use crate::problem::{HandlerResult, Problem};
 use crate::query::known;
@@ -16,6 +17,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use vnfm_core::Engine;
 use vnfm_types::{KeyValuePairs, UploadVnfPackageFromUriRequest, VnfPkgInfoModifications};
 
 /// `CreateVnfPkgInfoRequest` (SOL005 9.5.2.2): a record without content.
@@ -27,13 +30,12 @@ pub(super) struct Create {
 }
 
 pub(super) async fn create(
-    State(app): State<App>,
+    State(onboarding): State<Arc<Onboarding>>,
     Tenant(tenant): Tenant,
     root: Root,
     Json(request): Json<Create>,
 ) -> HandlerResult {
-    let record = app
-        .onboarding
+    let record = onboarding
         .create(&tenant, request.user_defined_data)
         .await?;
     let location = root.package(&record.info.id);
@@ -42,12 +44,12 @@ pub(super) async fn create(
 }
 
 pub(super) async fn show(
-    State(app): State<App>,
+    State(engine): State<Engine>,
     Tenant(tenant): Tenant,
     root: Root,
     Path(id): Path<String>,
 ) -> HandlerResult {
-    let record = app.engine.store().package_record(&tenant, &id).await?;
+    let record = engine.store().package_record(&tenant, &id).await?;
     Ok(conditions::json_with_tag(
         &view::package(record, &root),
         None,
@@ -56,7 +58,7 @@ pub(super) async fn show(
 
 /// Enables, disables, merges `userDefinedData` (SOL005 9.4.3.3.4); responds with the changes.
 pub(super) async fn modify(
-    State(app): State<App>,
+    State(onboarding): State<Arc<Onboarding>>,
     root: Root,
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     headers: HeaderMap,
@@ -67,10 +69,7 @@ pub(super) async fn modify(
     let expected = |record: &vnfm_core::ports::PackageRecord| {
         tag(record.clone()).is_ok_and(|tag| conditions.are_met_by_tag(&tag))
     };
-    let (record, changed) = app
-        .onboarding
-        .modify((&tenant, &id), patch, expected)
-        .await?;
+    let (record, changed) = onboarding.modify((&tenant, &id), patch, expected).await?;
     let mut response = axum::Json(changed).into_response();
     if let Ok(tag) = HeaderValue::from_str(&tag(record)?) {
         response.headers_mut().insert(header::ETAG, tag);
@@ -79,11 +78,11 @@ pub(super) async fn modify(
 }
 
 pub(super) async fn delete(
-    State(app): State<App>,
+    State(onboarding): State<Arc<Onboarding>>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
 ) -> HandlerResult<StatusCode> {
-    app.onboarding.delete(&tenant, &id).await?;
+    onboarding.delete(&tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -92,7 +91,7 @@ const ARCHIVE: &[&str] = &["application/zip", "application/octet-stream"];
 
 /// 202; `onboardingState` of the record shows when it can be used, or why not.
 pub(super) async fn upload(
-    State(app): State<App>,
+    State(onboarding): State<Arc<Onboarding>>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -113,7 +112,7 @@ pub(super) async fn upload(
             detail,
         ));
     }
-    app.onboarding.upload(&tenant, &id, body).await?;
+    onboarding.upload(&tenant, &id, body).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -138,7 +137,7 @@ pub(super) async fn upload_from_uri(
 
 /// The archive as onboarded (SOL005 9.4.5.3.2).
 pub(super) async fn content(
-    State(app): State<App>,
+    State(onboarding): State<Arc<Onboarding>>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
@@ -146,7 +145,7 @@ pub(super) async fn content(
     if !ARCHIVE.iter().any(|kind| accepts_type(&headers, kind)) {
         return Err(archive_not_acceptable());
     }
-    app.onboarding
+    onboarding
         .archive(&tenant, &id)
         .await?
         .into_response(&headers)
@@ -158,33 +157,33 @@ type Parameters = Query<BTreeMap<String, String>>;
 
 /// The VNFD (SOL005 9.4.4.3.2). The standard defines no ranges for it.
 pub(super) async fn vnfd(
-    State(app): State<App>,
+    State(onboarding): State<Arc<Onboarding>>,
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Query(query): Parameters,
     mut headers: HeaderMap,
 ) -> HandlerResult {
     let (signatures, accepts) = (signatures(&query)?, accepts(&headers));
-    let content = app.onboarding.vnfd((&tenant, &id), signatures, accepts);
+    let content = onboarding.vnfd((&tenant, &id), signatures, accepts);
     headers.remove(header::RANGE);
     content.await?.into_response(&headers).await
 }
 
 /// The manifest (SOL005 9.4.4b.3.2), likewise without ranges.
 pub(super) async fn manifest(
-    State(app): State<App>,
+    State(onboarding): State<Arc<Onboarding>>,
     (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Query(query): Parameters,
     mut headers: HeaderMap,
 ) -> HandlerResult {
     let (signatures, accepts) = (signatures(&query)?, accepts(&headers));
-    let content = app.onboarding.manifest((&tenant, &id), signatures, accepts);
+    let content = onboarding.manifest((&tenant, &id), signatures, accepts);
     headers.remove(header::RANGE);
     content.await?.into_response(&headers).await
 }
 
 /// The selected artifacts in an archive (SOL005 9.4.5a.3.2).
 pub(super) async fn artifacts(
-    State(app): State<App>,
+    State(onboarding): State<Arc<Onboarding>>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     Query(query): Parameters,
@@ -194,7 +193,7 @@ pub(super) async fn artifacts(
     if !accepts(&headers).zip {
         return Err(archive_not_acceptable());
     }
-    app.onboarding
+    onboarding
         .artifacts((&tenant, &id), selection)
         .await?
         .into_response(&headers)
@@ -203,17 +202,14 @@ pub(super) async fn artifacts(
 
 /// Returns one artifact of a package (SOL005 9.4.7.3.2).
 pub(super) async fn artifact(
-    State(app): State<App>,
+    State(onboarding): State<Arc<Onboarding>>,
     Tenant(tenant): Tenant,
     Path((id, path)): Path<(String, String)>,
     Query(query): Parameters,
     headers: HeaderMap,
 ) -> HandlerResult {
     let options = (signatures(&query)?, accepts(&headers));
-    let content = app
-        .onboarding
-        .artifact((&tenant, &id), &path, options)
-        .await?;
+    let content = onboarding.artifact((&tenant, &id), &path, options).await?;
     content.into_response(&headers).await
 }
 

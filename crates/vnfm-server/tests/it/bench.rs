@@ -247,7 +247,7 @@ impl Bench {
         if let Some(nfvo) = setup.connection(&url, &clock) {
             state = state.with_packages_of(&nfvo);
         }
-        let app = Arc::new(state);
+        let app = App::from(state);
         let mut tasks = served(&app, listener);
         tasks.spawn(async move { notifier.run().await });
         let accepted = app.drive_queue();
