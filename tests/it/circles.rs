@@ -13,11 +13,7 @@ use vnfm_tests::sources::{files, root};
 const MAX_FILES: usize = 3;
 
 /// Crates with a larger circle, and the size of their largest one.
-const LARGER: &[(&str, usize)] = &[
-    ("vnfm-core", 50),
-    ("vnfm-server", 29),
-    ("vnfm-sim", 18),
-];
+const LARGER: &[(&str, usize)] = &[("vnfm-core", 50), ("vnfm-server", 29)];
 
 #[test]
 fn files_of_a_crate_do_not_import_each_other_in_large_circles() {
