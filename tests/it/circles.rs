@@ -1,8 +1,8 @@
 //! Files of one crate do not import each other in circles: a reader can start at the bottom, and a change of one file
 //! does not reach all others.
 //!
-//! A circle of three files is accepted: a type, what builds it, and what they share. The files of the engine also stand on floors, and import nothing
-//! from a floor above ([architecture](../../docs/architecture.md)).
+//! A circle of three files is accepted: a type, what builds it, and what they share. The files of the engine also stand
+//! on floors, and import nothing from a floor above ([architecture](../../docs/architecture.md)).
 
 use vnfm_tests::imports::Imports;
 use vnfm_tests::sources::{files, root};
@@ -19,7 +19,9 @@ fn files_of_a_crate_do_not_import_each_other_in_large_circles() {
         let largest = circles.first().map_or(0, Vec::len);
         if largest > MAX_FILES {
             let files = circles[0].join(", ");
-            wrong.push(format!("{name}: {largest} files, {MAX_FILES} allowed: {files}"));
+            wrong.push(format!(
+                "{name}: {largest} files, {MAX_FILES} allowed: {files}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

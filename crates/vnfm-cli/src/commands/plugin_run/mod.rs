@@ -55,7 +55,7 @@ pub(super) async fn run(output: Output, args: &Run) -> Outcome<()> {
         before: args.fail_at,
         after: args.fail_after,
     };
-    let trace = Trace::new(secrets.clone(), wanted.verbose);
+    let trace = Trace::new(secrets.clone(), args.verbose);
     trace.message("request", &shown(&*plugin.driver, &request)?);
     let host = Arc::new(Host::new((inventory, package), state, fault, trace));
     let (name, begun) = (plugin.driver.id(), Instant::now());
