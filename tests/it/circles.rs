@@ -1,11 +1,8 @@
 //! Files of one crate do not import each other in circles: a reader can start at the bottom, and a change of one file
 //! does not reach all others.
 //!
-//! A circle of three files is accepted: a type, what builds it, and what they share. Larger ones are listed with the
-//! size that they may not exceed; the list only shrinks. The files of the engine also stand on floors, and import nothing
-//! from a floor above ([architecture](../../docs/architecture.md)).
-
-use std::collections::BTreeMap;
+//! A circle of three files is accepted: a type, what builds it, and what they share. The files of the engine also stand
+//! on floors, and import nothing from a floor above ([architecture](../../docs/architecture.md)).
 
 use vnfm_tests::imports::Imports;
 use vnfm_tests::sources::{files, root};
@@ -13,25 +10,17 @@ use vnfm_tests::sources::{files, root};
 /// Files that may import each other in a circle.
 const MAX_FILES: usize = 3;
 
-/// Crates with a larger circle, and the size of their largest one.
-const LARGER: &[(&str, usize)] = &[("vnfm-descriptor", 17), ("vnfm-sim", 18), ("xtask", 4)];
-
 #[test]
 fn files_of_a_crate_do_not_import_each_other_in_large_circles() {
-    let limits: BTreeMap<_, _> = LARGER.iter().copied().collect();
     let mut wrong = Vec::new();
     for folder in crates() {
         let name = folder.rsplit('/').next().unwrap_or_default();
         let circles = Imports::read(&folder).unwrap().circles();
         let largest = circles.first().map_or(0, Vec::len);
-        let limit = limits.get(name).copied().unwrap_or(MAX_FILES);
-        if largest > limit {
+        if largest > MAX_FILES {
             let files = circles[0].join(", ");
-            wrong.push(format!("{name}: {largest} files, {limit} allowed: {files}"));
-        } else if limit > MAX_FILES && largest < limit {
-            let allowed = largest.max(MAX_FILES);
             wrong.push(format!(
-                "{name}: now {largest} files; lower its row to {allowed}"
+                "{name}: {largest} files, {MAX_FILES} allowed: {files}"
             ));
         }
     }

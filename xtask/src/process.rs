@@ -178,3 +178,21 @@ fn command_line(command: &Command) -> String {
     );
     words.join(" ")
 }
+
+/// Protects a program that the clean-up needs from Ctrl-C, by its own process group.
+pub(crate) fn own_group(command: &mut Command) {
+    std::os::unix::process::CommandExt::process_group(command, 0);
+}
+
+/// Reads the first line that a program prints, such as its address.
+///
+/// # Errors
+/// If its output is not piped, or cannot be read.
+pub(crate) fn first_line(child: &mut Child) -> Result<String> {
+    let mut line = String::new();
+    let out = child.stdout.take().context("the program has no output")?;
+    BufReader::new(out)
+        .read_line(&mut line)
+        .context("cannot read the program's first line")?;
+    Ok(line.trim().to_owned())
+}

@@ -192,6 +192,18 @@ impl Archive {
         }
     }
 
+    /// Reads a YAML file of at most `limits.yaml_bytes` as text; failures become findings.
+    pub(crate) fn text(&self, path: &str, limits: &Limits, sink: &mut Sink) -> Option<String> {
+        let text = self
+            .read(path, limits.yaml_bytes as u64)
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| {
+                String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())
+            });
+        text.map_err(|reason| sink.add(Finding::new(codes::YAML, Span::file(path), reason)))
+            .ok()
+    }
+
     /// The size of a file as the archive states it; the actual size may differ.
     pub(crate) fn stated_size(&self, path: &str) -> Result<u64, ReadError> {
         let failed = |reason: String| ReadError::Io {

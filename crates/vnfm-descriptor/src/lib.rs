@@ -31,13 +31,13 @@ mod manifest_writer;
 mod meta;
 mod model;
 mod order;
-mod outer;
 mod pack;
 mod package;
 mod path;
 pub mod raw;
 mod repack;
 mod shape;
+mod signed_archive;
 mod sink;
 mod suggest;
 mod tosca;
@@ -69,10 +69,10 @@ pub use model::{
 pub use order::{
     InvalidValue, Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable, type_of,
 };
-pub use outer::SignedArchive;
 pub use pack::{pack, pack_to, wrap};
 pub use package::Package;
 pub use path::{PathError, normalise};
 pub use repack::{excerpt, repack};
+pub use signed_archive::SignedArchive;
 pub use suggest::nearest;
 pub use variables::{Marked, MissingVariable, Variables, substitute, text_of};

@@ -14,7 +14,7 @@ use crate::archive::{Algorithm, Archive, ReadError};
 use crate::chart::{Chart, ChartError};
 use crate::codes;
 use crate::external::{self, External, LocalCopies};
-use crate::finding::{Finding, Findings, Span};
+use crate::finding::{Finding, Findings};
 use crate::hot::{BaseHot, HotSource};
 use crate::limits::Limits;
 use crate::meta::{self, Manifest, Meta};
@@ -319,7 +319,7 @@ pub fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Parts {
     let order = read_order(archive, &paths, limits, sink)
         .or_else(|| OrderFile::from_asd(asd.as_ref()?, &meta.as_ref()?.entry));
     let source = HotSource {
-        text: &|path, sink| text(archive, path, limits, sink),
+        text: &|path, sink| archive.text(path, limits, sink),
         paths: &paths,
         limits,
     };
@@ -362,31 +362,10 @@ fn read_order(
         return None;
     }
     let node = crate::yaml::parse(
-        &text(archive, ORDER_FILE, limits, sink)?,
+        &archive.text(ORDER_FILE, limits, sink)?,
         ORDER_FILE,
         limits,
         sink,
     )?;
     Some(order::read(&node, &|path| archive.has(path), paths, sink))
-}
-
-/// Reads a YAML file as text; failures become findings.
-pub(crate) fn text(
-    archive: &Archive,
-    path: &str,
-    limits: &Limits,
-    sink: &mut Sink,
-) -> Option<String> {
-    let read = archive
-        .read(path, limits.yaml_bytes as u64)
-        .map_err(|error| error.to_string());
-    match read
-        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned()))
-    {
-        Ok(text) => Some(text),
-        Err(reason) => {
-            sink.add(Finding::new(codes::YAML, Span::file(path), reason));
-            None
-        }
-    }
 }

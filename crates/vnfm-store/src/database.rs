@@ -3,7 +3,7 @@
 
 use crate::executor;
 use crate::fault::Done;
-use crate::group::{Answer, Group, Opened, Shared, Work, Writer};
+use crate::group_commit::{Answer, Group, Opened, Shared, Work, Writer};
 use crate::keys::SecretKeys;
 use crate::location::Location;
 use crate::readers::Readers;

@@ -7,7 +7,7 @@
 
 use crate::database::Database;
 use crate::executor::one;
-use crate::group::Writer;
+use crate::group_commit::Writer;
 use crate::keys::{SecretKeys, sync_folder_of};
 use crate::leftovers::{Folder, remove_leftovers_in};
 use crate::statement::Query;

@@ -21,7 +21,7 @@
 //! | | `backup` | backup and restore |
 //! | | `rotate`, `key_provider`, `keys` | the keys that encrypt secrets, and where they are stored; secrets are encrypted only here |
 //! | executor | `statement`, `refusals` | queries and statements as data |
-//! | | `database`, `group`, `readers` | the writing thread with group commit; the reading threads |
+//! | | `database`, `group_commit`, `readers` | the writing thread with group commit; the reading threads |
 //! | | `executor`, `location` | runs queries and statements on SQLite; its connections |
 //! | files | `process_lock`, `files`, `leftovers` | the lock on the file; which files must exist, and which are left by a crash |
 //! | | `wal`, `integrity` | checks that the log has all acknowledged transactions, and that the database is intact |
@@ -37,7 +37,7 @@ mod executor;
 mod fault;
 mod files;
 mod filter;
-mod group;
+mod group_commit;
 mod integrity;
 mod kept_addresses;
 mod key_provider;

@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::executor::{all, execute, transaction};
 use crate::fault::Done;
 use crate::files::checkpoint_log;
-use crate::group::Writer;
+use crate::group_commit::Writer;
 use crate::key_provider::{create_key, location, record, remove_others, sealer_of};
 use crate::keys::{Key, SecretKeys};
 use crate::statement::Query;

@@ -1,13 +1,13 @@
 //! The store on a database file; the ports that it implements are in `sqlite/port.rs` and `sqlite/admin.rs`.
 //!
-//! There is one writer at a time, so write transactions never conflict: the thread of `group`. Other threads read
+//! There is one writer at a time, so write transactions never conflict: the thread of `group_commit`. Other threads read
 //! from snapshots without waiting for it. Only one process opens the file (`process_lock`), so the leases that it
 //! finds belong to dead processes.
 
 use crate::database::{Database, Prepared};
 use crate::fault::{Done, Fault};
 use crate::files::{OpenFiles, refuse_lost, remove_leftovers};
-use crate::group::Opened;
+use crate::group_commit::Opened;
 use crate::integrity::Integrity;
 use crate::kept_addresses::{self, KeptAddresses, UncheckedAddress};
 use crate::keys::SecretKeys;

@@ -19,7 +19,7 @@
 //!
 //! There is no I/O here, and no logic beyond the state table.
 
-pub mod acts;
+pub mod audit;
 pub mod grant;
 pub mod ids;
 pub mod instance;
@@ -38,7 +38,7 @@ mod time;
 pub mod v1;
 pub mod vim;
 
-pub use acts::*;
+pub use audit::*;
 pub use grant::*;
 pub use ids::*;
 pub use instance::*;

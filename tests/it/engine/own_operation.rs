@@ -154,6 +154,7 @@ async fn begun(engine: &Engine, id: &str) -> String {
 async fn an_operation_of_ones_own_runs_its_hooks_and_steps_and_reaches_its_target() {
     let (world, engine, id) = instantiated(Arc::default()).await;
     let op = begun(&engine, &id).await;
+    let begun = engine.store().op(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     let calls = ["revert_to_snapshot_start", "check", "check", "check"];
     assert_eq!(world.calls()[..4], calls);
@@ -164,8 +165,8 @@ async fn an_operation_of_ones_own_runs_its_hooks_and_steps_and_reaches_its_targe
     assert_eq!(instance.vnf.metadata["snapshot"], "s1");
     let deployment = instance.deployment.unwrap();
     assert_eq!(deployment.vnf_state, VnfOperationalState::Stopped);
-    assert_eq!(Some(&deployment), record.target.as_ref());
-    let before = record.before.unwrap();
+    assert_eq!(Some(&deployment), begun.target.as_ref());
+    let before = begun.before.unwrap();
     assert_eq!(before.vnf_state, VnfOperationalState::Started);
     let inputs = world.hook_inputs.lock().unwrap();
     let own = &inputs[inputs.len() - 2..];

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{cargo, published, umbrella};
+use super::workspace::{cargo, published, umbrella};
 use crate::terminal;
 
 /// A set of features, including those that they imply.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{cargo, is_published, packages, published};
+use super::workspace::{cargo, is_published, packages, published};
 use crate::{interrupt, paths, process, terminal};
 
 /// Packs all published crates, and compares them with the revision `since`.

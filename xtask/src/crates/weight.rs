@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::features::features;
-use super::umbrella;
+use super::workspace::umbrella;
 use crate::{interrupt, paths, process, terminal};
 
 /// Maximum number of dependencies of the engine alone.

@@ -3,6 +3,7 @@
 //! ```text
 //! world.rs   the simulated world as a process, or the real systems
 //! ctl.rs     runs `vnfmctl` as a user would
+//! stage.rs   runs and times steps
 //! story.rs   the steps of the scenario, top to bottom
 //! rescue.rs  cleans up after a failed step
 //! ```
@@ -12,20 +13,21 @@ mod cloud;
 mod ctl;
 mod requests;
 mod rescue;
+mod stage;
 mod story;
 mod world;
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::{interrupt, paths, process, terminal};
 use ctl::Ctl;
+use requests::Shape;
+use stage::{Stage, Step};
 use world::World;
 
 #[derive(clap::Args)]
@@ -47,25 +49,6 @@ pub(crate) struct Arguments {
     built: bool,
 }
 
-/// The packages that VNF-A comes in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shape {
-    /// TOSCA only: our driver generates the HOT.
-    Tosca,
-    /// The package contains its HOT.
-    BaseHot,
-}
-
-impl Shape {
-    /// Folder of the package below `vnfd-samples`.
-    pub(crate) fn folder(self) -> &'static str {
-        match self {
-            Self::Tosca => "vnf-a-k8s-cluster",
-            Self::BaseHot => "vnf-a-k8s-cluster-base-hot",
-        }
-    }
-}
-
 /// Result of the demo, by step.
 #[derive(Serialize)]
 pub(crate) struct Report {
@@ -74,47 +57,6 @@ pub(crate) struct Report {
     seconds: f64,
     steps: Vec<Step>,
     left_behind: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct Step {
-    step: String,
-    seconds: f64,
-}
-
-/// Runs the steps with progress output, and records their durations.
-#[derive(Default)]
-pub(crate) struct Stage {
-    steps: Vec<Step>,
-}
-
-impl Stage {
-    /// Runs one step, and prints its name and duration.
-    ///
-    /// # Errors
-    /// The error of the step, or an interrupt.
-    pub(crate) fn step<T>(
-        &mut self,
-        label: &str,
-        act: impl FnOnce(&terminal::Progress) -> Result<T>,
-    ) -> Result<T> {
-        interrupt::check()?;
-        let progress = terminal::Progress::begin(label);
-        match act(&progress) {
-            Ok(value) => {
-                let seconds = (progress.done() * 1000.0).round() / 1000.0;
-                self.steps.push(Step {
-                    step: label.to_owned(),
-                    seconds,
-                });
-                Ok(value)
-            }
-            Err(error) => {
-                progress.failed();
-                Err(error.context(format!("in the step `{label}`")))
-            }
-        }
-    }
 }
 
 /// The server process; it is stopped on drop.
@@ -221,9 +163,9 @@ fn serve(programs: &Path, folder: &Path) -> Result<Server> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log_file);
-    own_process_group(&mut command);
+    process::own_group(&mut command);
     let mut child = command.spawn().context("cannot start `vnfm-server`")?;
-    let line = first_line(&mut child)?;
+    let line = process::first_line(&mut child)?;
     let Some(url) = line
         .split_whitespace()
         .find(|word| word.starts_with("http"))
@@ -239,20 +181,6 @@ fn serve(programs: &Path, folder: &Path) -> Result<Server> {
         url: url.to_owned(),
         child,
     })
-}
-
-/// Protects a program that the clean-up needs from Ctrl-C, by its own process group.
-fn own_process_group(command: &mut Command) {
-    std::os::unix::process::CommandExt::process_group(command, 0);
-}
-
-fn first_line(child: &mut Child) -> Result<String> {
-    let mut line = String::new();
-    let out = child.stdout.take().context("the program has no output")?;
-    BufReader::new(out)
-        .read_line(&mut line)
-        .context("cannot read the program's first line")?;
-    Ok(line.trim().to_owned())
 }
 
 fn report_failure(error: &anyhow::Error, folder: &Path) {

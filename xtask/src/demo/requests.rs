@@ -1,12 +1,32 @@
-//! Request bodies of the samples, with their placeholders replaced.
+//! The variants of VNF-A's sample, and request bodies of the samples with their placeholders replaced.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::paths;
+
+/// The packages that VNF-A comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shape {
+    /// TOSCA only: our driver generates the HOT.
+    Tosca,
+    /// The package contains its HOT.
+    BaseHot,
+}
+
+impl Shape {
+    /// Folder of the package below `vnfd-samples`.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Self::Tosca => "vnf-a-k8s-cluster",
+            Self::BaseHot => "vnf-a-k8s-cluster-base-hot",
+        }
+    }
+}
 
 /// Values of the placeholders, by name.
 pub(crate) type Values = BTreeMap<&'static str, Value>;

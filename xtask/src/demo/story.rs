@@ -6,9 +6,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::ctl::{Ctl, text};
-use super::requests::{self, Values};
+use super::requests::{self, Shape, Values};
+use super::stage::Stage;
 use super::world::{CLOUD, World};
-use super::{Shape, Stage};
 use crate::paths;
 
 /// Name of the instance that builds the cluster.

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{cloud::Cloud, first_line, own_process_group};
+use super::cloud::Cloud;
 use crate::{process, stack};
 
 /// Entry of clouds.yaml that the demo uses.
@@ -195,9 +195,9 @@ fn simulated_world(programs: &Path, folder: &Path) -> Result<World> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log);
-    own_process_group(&mut command);
+    process::own_group(&mut command);
     let mut child = command.spawn().context("cannot start `vnfm-sim`")?;
-    let line = first_line(&mut child)?;
+    let line = process::first_line(&mut child)?;
     let parsed: Result<Value, _> = serde_json::from_str(&line);
     let clouds = parsed
         .as_ref()

@@ -67,6 +67,9 @@ pub struct Run {
     /// Timeout of the hook, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub deadline: u32,
+    /// Print the hook's request, and each call and its answer as it happens, as JSON without secrets
+    #[arg(long, short)]
+    pub verbose: bool,
     /// Run in this process, for a debugger; a crash of the hook then ends vnfmctl
     #[arg(long)]
     pub in_process: bool,

@@ -91,6 +91,55 @@ async fn a_hook_runs_on_simulated_hosts_and_each_call_is_traced() {
     }
 }
 
+#[tokio::test]
+async fn verbose_shows_the_request_and_each_message_without_secrets() {
+    let answer = format!("simulated: [{{holds: cat, stdout: 'it is {PASSWORD}'}}]");
+    let fixture = Fixture::template(&SIMULATED.replace("simulated: []", &answer));
+    let ended = fixture.hook("instantiate_end", &["--verbose"]).await;
+    for line in [
+        "request {",
+        r#""hook":"instantiate_end""#,
+        "> ssh.put {",
+        r#""contentBase64":"("#,
+        "> ssh.run {",
+        "< {",
+        "it is [hidden]",
+        r#""password":"[hidden]""#,
+    ] {
+        assert!(ended.messages.contains(line), "{line}: {ended:?}");
+    }
+    assert!(!ended.messages.contains(PASSWORD), "{ended:?}");
+    let brief = fixture.hook("instantiate_end", &[]).await;
+    assert!(!brief.messages.contains("> ssh.put"), "{brief:?}");
+}
+
+#[tokio::test]
+async fn a_misspelt_hook_library_or_member_is_recognized() {
+    let mut fixture = Fixture::template(SIMULATED);
+    let ended = fixture.hook("instantate_end", &[]).await;
+    assert_eq!(ended.code, 1, "{ended:?}");
+    for text in [
+        "has no hook `instantate_end`",
+        "did you mean `instantiate_end`?",
+    ] {
+        assert!(ended.messages.contains(text), "{text}: {ended:?}");
+    }
+    std::fs::write(fixture.path("request.json"), r#"{"additonalParams": {}}"#).unwrap();
+    let ended = fixture.hook("instantiate_end", &[]).await;
+    let hint = "did you mean `additionalParams`?";
+    assert!(
+        ended.code == 1 && ended.messages.contains(hint),
+        "{ended:?}"
+    );
+    fixture.library.set_file_name("libmgmt_tempalte.so");
+    let ended = fixture.hook("instantiate_end", &[]).await;
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert!(
+        ended.messages.contains("libmgmt_template.so`?"),
+        "{ended:?}"
+    );
+}
+
 /// A debugger opens a library by the name that the linker knows: `/proc/self/fd/N` would be the debugger's own file.
 #[test]
 fn a_debugger_can_find_the_library_of_a_hook() {

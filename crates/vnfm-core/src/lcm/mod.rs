@@ -9,7 +9,7 @@
 //! | [`runner`] | runs the steps, resumes, undoes |
 //! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
 //! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
-//! | `attempt` | one attempt at a step, bounded by its deadline |
+//! | `step_attempt` | one attempt at a step, bounded by its deadline |
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
 //! | `perform` | runs or undoes a step: asks for the grant, calls the hook, or works |
 //! | `transition` | the one writer of operation states |
@@ -29,7 +29,6 @@
 
 mod accept;
 mod approved;
-mod attempt;
 mod changes;
 mod crash_suspects;
 mod descriptor_shortage;
@@ -54,6 +53,7 @@ mod problem;
 pub mod runner;
 mod state_log;
 mod step;
+mod step_attempt;
 pub mod terminate;
 mod transition;
 mod vim_slot;

@@ -11,10 +11,9 @@
 //! whether or not an interrupted attempt had begun. Every write carries the lease's epoch: a process that lost its
 //! lease stops at its next write.
 
-pub use super::attempt::{PANICKED, TOO_LATE};
 pub use super::problem::CANCELLED;
+pub use super::step_attempt::{PANICKED, TOO_LATE};
 
-use super::attempt::attempt;
 use super::crash_suspects;
 use super::journal::{end, report_step, store};
 use super::load::{apply_grant, load};
@@ -22,6 +21,7 @@ use super::op::Op;
 use super::operation::Operation;
 use super::problem::{cancelled, problem};
 use super::step::{Direction, Step};
+use super::step_attempt::step_attempt;
 use super::transition::{enter, enter_with};
 use super::vim_slot;
 use crate::context::Context;

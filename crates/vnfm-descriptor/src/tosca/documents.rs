@@ -256,12 +256,7 @@ fn candidates(name: &str, importer: &str) -> [Result<String, crate::path::PathEr
 }
 
 fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> Option<Node> {
-    let mut root = parse(
-        &crate::package::text(archive, path, limits, sink)?,
-        path,
-        limits,
-        sink,
-    )?;
+    let mut root = parse(&archive.text(path, limits, sink)?, path, limits, sink)?;
     fix_indentation(&mut root, sink);
     if !root.is_mapping() {
         sink.add(Finding::new(

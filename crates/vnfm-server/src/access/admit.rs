@@ -83,7 +83,7 @@ async fn handle<S: Admission>(
     let response = match authorize(&app, &principal, (&context, request)).await {
         Ok(request) => {
             let response = next.run(request).await;
-            scope::hide_names(app.engine(), &principal, response).await
+            narrowed_roles::hide_names(app.engine(), &principal, response).await
         }
         Err(problem) => gate::with_version(&path, problem.into_response()),
     };
@@ -116,7 +116,7 @@ async fn authorize<S: Admission>(
             detail,
         ));
     }
-    let request = scope::check(app.engine(), principal, request).await?;
+    let request = narrowed_roles::check(app.engine(), principal, request).await?;
     let (quotas, tenant) = (&app.access().quotas, &principal.tenant);
     let store = app.engine().store();
     let route = matched.as_ref().and_then(Matched::route);

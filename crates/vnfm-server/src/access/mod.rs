@@ -11,7 +11,7 @@
 //! | [`users`], [`oauth2`], [`keystone`], [`certificates`] | the login methods, in addition to the server's token |
 //! | `login_error` | why a login is refused |
 //! | [`roles`] | the role that a request needs; a route missing from the table is denied |
-//! | `scope` | requests of callers limited to certain VIMs, namespaces or vendors |
+//! | `narrowed_roles` | requests of callers limited to certain VIMs, namespaces or vendors |
 //! | [`attempts`] | limits for refused logins and wrong passwords |
 //! | [`rate`], [`quota`] | limits per principal and per tenant |
 //! | `audit_log` | an entry for each change |
@@ -27,12 +27,12 @@ pub(crate) mod http_client;
 pub(crate) mod keys;
 pub(crate) mod keystone;
 mod login_error;
+mod narrowed_roles;
 pub(crate) mod oauth2;
 pub(crate) mod principal;
 pub(crate) mod quota;
 pub(crate) mod rate;
 pub(crate) mod roles;
-mod scope;
 mod settings;
 pub(crate) mod users;
 

@@ -1,7 +1,8 @@
 //! The programs that read and change files.
 
-use super::host::Disk;
-use super::shell::{Input, Output, Shell, lines};
+use super::disk::Disk;
+use super::shell::Shell;
+use super::stdio::{Input, Output, lines};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 

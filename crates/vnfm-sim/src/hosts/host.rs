@@ -1,99 +1,75 @@
-//! A machine: disk, settings, power, console.
+//! A machine: settings, power, console; and the network of all machines.
 
-use super::step::Step;
-use super::{HostSpec, Network};
+use super::disk::{Disk, initial_disk};
+use super::stdio::Output;
+use crate::faults::Faults;
+use crate::kubernetes::{Cluster, Clusters};
+use crate::ledger::Ledger;
 use russh::keys::ssh_key::private::Ed25519Keypair;
 use russh::keys::{HashAlg, PrivateKey};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// The programs of a Kubernetes node that an image may lack.
-pub(crate) const KUBERNETES: &[&str] = &["kubeadm", "kubelet", "kubectl", "containerd", "ctr"];
+/// The kubelet's credentials; a machine that has them is a node.
+pub(crate) const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 
-#[derive(Clone, Default)]
-pub(crate) struct File {
-    pub(crate) content: Vec<u8>,
-    pub(crate) mode: u32,
+/// A machine to boot, and who may log in.
+#[derive(Debug, Clone)]
+pub struct HostSpec {
+    /// The server's id in the VIM.
+    pub server_id: String,
+    /// The host name, as `hostname` prints it.
+    pub name: String,
+    /// The address that its sshd listens on.
+    pub address: IpAddr,
+    /// The accounts that may log in.
+    pub users: Vec<User>,
 }
 
-/// A file system in memory. A folder exists if a file is below it or it was created.
-#[derive(Default)]
-pub(crate) struct Disk {
-    files: BTreeMap<String, File>,
-    folders: BTreeSet<String>,
+/// An account that may log in and use `sudo` without a password.
+#[derive(Clone)]
+pub struct User {
+    /// Name to log in with.
+    pub name: String,
+    /// Absent: no login by password.
+    pub password: Option<String>,
+    /// Public keys, one OpenSSH line each.
+    pub authorized_keys: Vec<String>,
 }
 
-impl Disk {
-    pub(crate) fn write(&mut self, path: &str, content: impl Into<Vec<u8>>, mode: u32) {
-        self.files.insert(
-            path.to_owned(),
-            File {
-                content: content.into(),
-                mode,
-            },
-        );
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "User({}, {} keys)",
+            self.name,
+            self.authorized_keys.len()
+        )
+    }
+}
+
+/// State shared by all hosts of a world.
+pub(crate) struct Network {
+    pub(crate) books: Arc<Ledger>,
+    pub(crate) faults: Arc<Faults>,
+    pub(crate) clusters: Arc<Clusters>,
+    pub(crate) ssh_port: u16,
+    /// Clusters created by `kubeadm init`, by `ADDRESS:PORT`.
+    pub(super) planes: Mutex<BTreeMap<String, Arc<Cluster>>>,
+    pub(super) hosts: Mutex<BTreeMap<String, Arc<Host>>>,
+}
+
+impl Network {
+    pub(crate) fn control_planes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Cluster>>> {
+        self.planes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn read(&self, path: &str) -> Option<Vec<u8>> {
-        self.files.get(path).map(|file| file.content.clone())
-    }
-
-    pub(crate) fn text(&self, path: &str) -> Option<String> {
-        self.read(path)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    pub(crate) fn get_mut(&mut self, path: &str) -> Option<&mut File> {
-        self.files.get_mut(path)
-    }
-
-    pub(crate) fn mode(&self, path: &str) -> Option<u32> {
-        self.files.get(path).map(|file| file.mode)
-    }
-
-    pub(crate) fn is_file(&self, path: &str) -> bool {
-        self.files.contains_key(path)
-    }
-
-    pub(crate) fn is_folder(&self, path: &str) -> bool {
-        let path = path.trim_end_matches('/');
-        let below = format!("{path}/");
-        path.is_empty()
-            || self.folders.contains(path)
-            || self
-                .files
-                .range(below.clone()..)
-                .next()
-                .is_some_and(|(p, _)| p.starts_with(&below))
-    }
-
-    pub(crate) fn make_folder(&mut self, path: &str) {
-        self.folders.insert(path.trim_end_matches('/').to_owned());
-    }
-
-    /// Removes a file, or a folder with its content; false if there is neither.
-    pub(crate) fn remove(&mut self, path: &str) -> bool {
-        let path = path.trim_end_matches('/');
-        let below = format!("{path}/");
-        let before = self.files.len() + self.folders.len();
-        self.files
-            .retain(|p, _| p != path && !p.starts_with(&below));
-        self.folders.retain(|p| p != path && !p.starts_with(&below));
-        self.files.len() + self.folders.len() < before
-    }
-
-    pub(crate) fn rename(&mut self, from: &str, to: &str) -> bool {
-        let Some(file) = self.files.remove(from) else {
-            return false;
-        };
-        self.files.insert(to.to_owned(), file);
-        true
-    }
-
-    pub(crate) fn paths(&self) -> Vec<String> {
-        self.files.keys().cloned().collect()
+    pub(super) fn hosts(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Host>>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -105,6 +81,25 @@ pub(crate) struct Settings {
     pub(crate) active: BTreeSet<String>,
     pub(crate) enabled: BTreeSet<String>,
     pub(crate) images: BTreeSet<String>,
+}
+
+/// A started step: its output, and its exit code once it has ended.
+pub(crate) struct Step {
+    pub(super) exit: watch::Sender<Option<i32>>,
+    pub(super) output: Mutex<Output>,
+}
+
+impl Step {
+    pub(super) fn written(&self) -> Output {
+        self.output
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn ended(&self) -> Option<i32> {
+        *self.exit.borrow()
+    }
 }
 
 pub(crate) struct Host {
@@ -134,7 +129,7 @@ impl Host {
         seed[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
         let key = PrivateKey::from(Ed25519Keypair::from_seed(&seed));
         let bare = lan.faults.take("host.packages", &spec.name).is_some();
-        let mut disk = initial_disk(&spec, bare);
+        let mut disk = initial_disk(&spec.name, spec.address, bare);
         if lan.faults.take("host.repository", &spec.name).is_some() {
             disk.write(
                 "/etc/apt/sources.list.d/kubernetes.list",
@@ -188,20 +183,16 @@ impl Host {
             .any(|d| disk.is_file(&format!("{d}/{name}")))
     }
 
-    /// Powers on; does nothing if it is on.
-    pub(crate) async fn power_on(self: &Arc<Self>) -> anyhow::Result<()> {
-        if self.is_on() {
-            return Ok(());
-        }
-        self.port_released().await;
-        {
-            let mut settings = self.settings();
-            let enabled = settings.enabled.clone();
-            settings.active = enabled;
-        }
-        let task = super::sshd::listen(self.clone()).await?;
+    /// The enabled units run.
+    pub(crate) fn start_units(&self) {
+        let mut settings = self.settings();
+        let enabled = settings.enabled.clone();
+        settings.active = enabled;
+    }
+
+    /// The task that listens for SSH; the machine is on while it has one.
+    pub(crate) fn set_listener(&self, task: JoinHandle<()>) {
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
-        Ok(())
     }
 
     /// Powers off: tasks end, `/run` is cleared, other files stay.
@@ -268,7 +259,7 @@ impl Host {
 
     /// Makes the Kubernetes node on this machine, if any, silent or responsive.
     pub(crate) fn set_node_served(&self, served: bool) {
-        if !self.disk().is_file(super::kubeadm::KUBELET) {
+        if !self.disk().is_file(KUBELET) {
             return;
         }
         let planes: Vec<_> = self.lan.control_planes().values().cloned().collect();
@@ -306,32 +297,6 @@ impl Host {
             key = public.to_openssh().unwrap_or_default(),
         )
     }
-}
-
-fn initial_disk(spec: &HostSpec, bare: bool) -> Disk {
-    let mut disk = Disk::default();
-    let name = &spec.name;
-    disk.write("/etc/hostname", format!("{name}\n"), 0o644);
-    disk.write(
-        "/etc/hosts",
-        format!("127.0.0.1 localhost\n{} {name}\n", spec.address),
-        0o644,
-    );
-    disk.write(
-        "/etc/os-release",
-        "ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"vnfm-sim\"\n",
-        0o644,
-    );
-    for folder in ["/tmp", "/root", "/var", "/run", "/usr/bin", "/etc/apt"] {
-        disk.make_folder(folder);
-    }
-    for program in super::programs::INSTALLED {
-        disk.write(&format!("/usr/bin/{program}"), "", 0o755);
-    }
-    for program in KUBERNETES.iter().filter(|_| !bare) {
-        disk.write(&format!("/usr/bin/{program}"), "", 0o755);
-    }
-    disk
 }
 
 fn initial_settings(bare: bool) -> Settings {

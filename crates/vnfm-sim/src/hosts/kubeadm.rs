@@ -1,8 +1,8 @@
 //! `kubeadm init | join | reset | token | version`, with the checks, files and messages of the real one.
 
-use super::Network;
-use super::host::Host;
-use super::shell::{Input, Output, Shell, lines};
+use super::host::{Host, KUBELET, Network};
+use super::shell::Shell;
+use super::stdio::{Input, Output, lines};
 use crate::kubernetes::{Cluster, ClusterSpec};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,7 +20,6 @@ pub(crate) const VERSION: &str = "v1.36.2";
 const PORT: u16 = 6443;
 
 const ADMIN: &str = "/etc/kubernetes/admin.conf";
-pub(crate) const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";

@@ -1,7 +1,8 @@
 //! `kubectl apply | get | wait | create token | delete | version` on a simulated host, against the host's cluster.
 
 use super::kubeadm::{endpoint_of, parse};
-use super::shell::{Input, Output, Shell, lines};
+use super::shell::Shell;
+use super::stdio::{Input, Output, lines};
 use crate::kubernetes::Cluster;
 use serde_json::json;
 use std::sync::Arc;

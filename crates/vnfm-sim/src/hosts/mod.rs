@@ -2,9 +2,9 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `host.rs` | a machine: disk, settings, power, console |
+//! | `host.rs`, `disk.rs` | a machine: settings, power, console; its files |
 //! | `sshd.rs` | logins, commands, jumps, over the real protocol |
-//! | `shell.rs`, `shell_syntax.rs` | runs a command line: words, quotes, variables, `&&`, pipes, redirections |
+//! | `run.rs`, `shell.rs`, `shell_syntax.rs` | runs a command line: words, quotes, variables, `&&`, pipes, redirections |
 //! | `programs.rs`, `file_programs.rs` | the small programs: `cat`, `test`, `sysctl`, `systemctl` … |
 //! | `step.rs` | `vnfm-step`, the step runner that drivers install on a host |
 //! | `kubeadm.rs`, `kubectl.rs` | creating, joining and operating a cluster |
@@ -16,83 +16,30 @@
 //! `host.repository` with a repository that has them. The clusters
 //! themselves are served by `kubernetes/`.
 
+mod disk;
 mod file_programs;
 mod host;
 mod kubeadm;
 mod kubectl;
 mod programs;
+mod run;
 mod shell;
 mod shell_syntax;
 mod sshd;
+mod stdio;
 mod step;
 #[cfg(test)]
 mod tests;
 
 use crate::faults::Faults;
-use crate::kubernetes::{Cluster, Clusters};
+use crate::kubernetes::Clusters;
 use crate::ledger::{Entry, Ledger};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use host::Host;
-use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// A machine to boot, and who may log in.
-#[derive(Debug, Clone)]
-pub struct HostSpec {
-    /// The server's id in the VIM.
-    pub server_id: String,
-    /// The host name, as `hostname` prints it.
-    pub name: String,
-    /// The address that its sshd listens on.
-    pub address: IpAddr,
-    /// The accounts that may log in.
-    pub users: Vec<User>,
-}
-
-/// An account that may log in and use `sudo` without a password.
-#[derive(Clone)]
-pub struct User {
-    /// Name to log in with.
-    pub name: String,
-    /// Absent: no login by password.
-    pub password: Option<String>,
-    /// Public keys, one OpenSSH line each.
-    pub authorized_keys: Vec<String>,
-}
-
-impl std::fmt::Debug for User {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "User({}, {} keys)",
-            self.name,
-            self.authorized_keys.len()
-        )
-    }
-}
-
-/// State shared by all hosts of a world.
-pub(crate) struct Network {
-    pub(crate) books: Arc<Ledger>,
-    pub(crate) faults: Arc<Faults>,
-    pub(crate) clusters: Arc<Clusters>,
-    pub(crate) ssh_port: u16,
-    /// Clusters created by `kubeadm init`, by `ADDRESS:PORT`.
-    planes: Mutex<BTreeMap<String, Arc<Cluster>>>,
-    hosts: Mutex<BTreeMap<String, Arc<Host>>>,
-}
-
-impl Network {
-    pub(crate) fn control_planes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Cluster>>> {
-        self.planes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn hosts(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Host>>> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use host::Network;
+pub use host::{HostSpec, User};
+use std::sync::{Arc, Mutex};
 
 /// All hosts of a world.
 pub struct Hosts {
@@ -138,7 +85,7 @@ impl Hosts {
     /// If the address and port cannot be bound.
     pub async fn boot(&self, spec: HostSpec) -> anyhow::Result<()> {
         let host = Arc::new(Host::new(spec, self.lan.clone()));
-        host.power_on().await?;
+        sshd::power_on(&host).await?;
         let spec = host.spec();
         self.add_to_inventory(spec);
         let replaced = self
@@ -179,7 +126,7 @@ impl Hosts {
     pub async fn power_on(&self, server_id: &str) -> anyhow::Result<()> {
         let host = self.host(server_id);
         let host = host.ok_or_else(|| anyhow::anyhow!("server `{server_id}` has no host"))?;
-        host.power_on().await?;
+        sshd::power_on(&host).await?;
         host.set_node_served(true);
         Ok(())
     }

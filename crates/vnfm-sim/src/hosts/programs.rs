@@ -1,39 +1,9 @@
 //! Runs programs: implements the small ones and dispatches to the others.
 
 use super::file_programs::{cat, files, sha256sum};
-use super::shell::{Input, Output, Shell, lines};
+use super::shell::Shell;
+use super::stdio::{Input, Output, lines};
 use super::{kubeadm, kubectl, step};
-
-/// The programs of every image.
-pub(crate) const INSTALLED: &[&str] = &[
-    "apt-cache",
-    "apt-get",
-    "bash",
-    "cat",
-    "chmod",
-    "cp",
-    "dpkg",
-    "env",
-    "hostname",
-    "id",
-    "install",
-    "ls",
-    "mkdir",
-    "modprobe",
-    "mv",
-    "nproc",
-    "rm",
-    "sh",
-    "sha256sum",
-    "sleep",
-    "sudo",
-    "swapoff",
-    "sysctl",
-    "systemctl",
-    "uname",
-    "wc",
-    "whoami",
-];
 
 /// Commands that the shell itself implements.
 const BUILT_IN: &[&str] = &[

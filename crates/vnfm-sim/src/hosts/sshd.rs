@@ -1,7 +1,8 @@
 //! The SSH server of one host: logins, commands, jumps.
 
-use super::host::Host;
-use super::shell::{Input, Output, Shell};
+use super::host::{Host, User};
+use super::shell::Shell;
+use super::stdio::{Input, Output};
 use crate::faults::{Fault, When};
 use crate::time::pause;
 use anyhow::Context as _;
@@ -29,8 +30,19 @@ const BIND_ATTEMPTS: u32 = 200;
 const HOSTILE_OUTPUT_LEN: usize = 64 << 20;
 const BIND_INTERVAL: Duration = Duration::from_millis(10);
 
+/// Powers a machine on; does nothing if it is on.
+pub(crate) async fn power_on(host: &Arc<Host>) -> anyhow::Result<()> {
+    if host.is_on() {
+        return Ok(());
+    }
+    host.port_released().await;
+    host.start_units();
+    host.set_listener(listen(host.clone()).await?);
+    Ok(())
+}
+
 /// Starts listening; power-off ends the connections.
-pub(crate) async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
+async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
     let address = (host.spec().address, host.lan.ssh_port);
     let listener = bind(address)
         .await
@@ -121,7 +133,7 @@ impl Connection {
         Auth::Accept
     }
 
-    fn has_key(&self, user: &str, how: impl Fn(&super::User) -> bool) -> bool {
+    fn has_key(&self, user: &str, how: impl Fn(&User) -> bool) -> bool {
         self.host
             .spec()
             .users

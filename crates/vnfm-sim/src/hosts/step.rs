@@ -2,8 +2,9 @@
 //!
 //! On a real host it is a shell script; here the same commands with the same output run as tasks.
 
-use super::host::Host;
-use super::shell::{Input, Output, Shell};
+use super::host::{Host, Step};
+use super::shell::Shell;
+use super::stdio::{Input, Output};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -11,12 +12,6 @@ use tokio::time::timeout;
 
 /// Number of lines of each stream that `log` prints.
 const LOG_LINES: usize = 25;
-
-/// A started step: its output, and its exit code once it has ended.
-pub(crate) struct Step {
-    exit: watch::Sender<Option<i32>>,
-    output: Mutex<Output>,
-}
 
 pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
     let host = &shell.host;
@@ -41,19 +36,6 @@ pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
         },
         ["facts"] => Output::ok(facts(host)),
         _ => Output::fail(2, "usage: vnfm-step start|wait|log|out|facts …\n"),
-    }
-}
-
-impl Step {
-    fn written(&self) -> Output {
-        self.output
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    fn ended(&self) -> Option<i32> {
-        *self.exit.borrow()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Hosts, tested through their shell.
 
 use super::host::Host;
-use super::shell::{Input, Output, Shell};
+use super::shell::Shell;
+use super::stdio::{Input, Output};
 use super::{HostSpec, Hosts, User};
 use crate::faults::{Fault, Faults, Rule};
 use crate::kubernetes::Clusters;

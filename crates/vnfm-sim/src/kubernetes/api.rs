@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::Cluster;
 use super::auth::AccessRequest;
 use super::discovery;
-use super::objects::{Key, Store};
+use super::objects::Key;
+use super::target::Target;
 use super::watch::watch;
 use super::writes::{error, not_found, status, unknown_path};
 use crate::http::{Reply, Request, Route, Service};
@@ -19,50 +20,6 @@ use crate::http::{Reply, Request, Route, Service};
 pub(crate) struct Api(pub(crate) Arc<Cluster>);
 
 pub(super) type Answer = Result<Reply, Reply>;
-
-/// What the path of a request refers to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Target {
-    group: String,
-    version: String,
-    plural: String,
-    namespace: String,
-    name: String,
-    part: String,
-}
-
-impl Target {
-    fn parse(path: &[&str]) -> Option<Self> {
-        let (group, version, rest) = match path {
-            ["api", version, rest @ ..] => ("", *version, rest),
-            ["apis", group, version, rest @ ..] => (*group, *version, rest),
-            _ => return None,
-        };
-        let (namespace, rest) = match rest {
-            ["namespaces", namespace, plural, more @ ..]
-                if !matches!(*plural, "status" | "finalize") =>
-            {
-                (*namespace, [&[*plural], more].concat())
-            }
-            other => ("", other.to_vec()),
-        };
-        let mut rest = rest.into_iter();
-        let (plural, name, part) = (
-            rest.next()?,
-            rest.next().unwrap_or_default(),
-            rest.next().unwrap_or_default(),
-        );
-        let own = str::to_owned;
-        Some(Self {
-            group: own(group),
-            version: own(version),
-            plural: own(plural),
-            namespace: own(namespace),
-            name: own(name),
-            part: own(part),
-        })
-    }
-}
 
 impl Service for Api {
     fn name(&self) -> &'static str {
@@ -255,12 +212,4 @@ impl Api {
             }
         }
     }
-}
-
-/// Kind, namespace and name in an API path; none for an unknown kind.
-pub(crate) fn locate(store: &Store, path: &str) -> Option<(String, String, String)> {
-    let segments: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let target = Target::parse(&segments)?;
-    let kind = store.kind(&target.group, &target.version, &target.plural)?;
-    Some((kind.qualified(), target.namespace, target.name))
 }

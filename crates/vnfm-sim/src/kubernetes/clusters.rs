@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 
 use super::auth::Tokens;
 use super::controllers::Controllers;
 use super::objects::Store;
-use super::{Cluster, lock, run_controllers, seeds, tls};
+use super::{Cluster, api, lock, seeds, tls};
 use crate::faults::Faults;
+use crate::http::{Server, serve};
 use crate::ledger::{InventorySource, Ledger};
+use crate::time::pause;
 
 /// A cluster to start: its name and address.
 #[derive(Debug, Clone)]
@@ -84,7 +87,7 @@ impl Clusters {
             listening: Mutex::default(),
             controller: Mutex::default(),
         });
-        cluster.listen(listener);
+        listen(&cluster, listener);
         let controllers = Controllers::new(*lock(&self.pod_start), ca_pem);
         *lock(&cluster.controller) = Some(tokio::spawn(run_controllers(
             Arc::downgrade(&cluster),
@@ -142,6 +145,44 @@ impl Clusters {
         for cluster in std::mem::take(&mut *lock(&self.running)).into_values() {
             cluster.stop();
             lock(&cluster.listening).take();
+        }
+    }
+}
+
+fn listen(cluster: &Arc<Cluster>, listener: TcpListener) {
+    let server = Server {
+        service: Arc::new(api::Api(Arc::clone(cluster))),
+        books: Arc::clone(&cluster.books),
+        faults: Arc::clone(&cluster.faults),
+    };
+    *lock(&cluster.listening) = Some(serve(listener, Some(cluster.tls.clone()), server));
+}
+
+/// Runs the controllers after each write, until the cluster is dropped.
+async fn run_controllers(cluster: Weak<Cluster>, mut controllers: Controllers) {
+    let Some(mut changes) = cluster.upgrade().map(|cluster| cluster.store().subscribe()) else {
+        return;
+    };
+    loop {
+        let due = {
+            let Some(cluster) = cluster.upgrade() else {
+                return;
+            };
+            let mut store = cluster.store();
+            let due = controllers.reconcile(&mut store, cluster.has_network.load(Ordering::SeqCst));
+            cluster.fill_token_secrets(&mut store);
+            changes.mark_unchanged();
+            due
+        };
+        let wake = async {
+            match due {
+                Some(due) => pause(due.saturating_duration_since(Instant::now())).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = wake => {}
         }
     }
 }

@@ -13,11 +13,10 @@ use uuid::Uuid;
 
 use super::apply::Owners;
 use super::disruption;
-use super::nodes::{self, tolerates};
+use super::facts::{condition, event, is_ready, is_terminating, keys, owner, tolerates};
+use super::nodes;
 use super::objects::{Key, Store, array, has_finalizers};
-use super::workloads::{
-    daemon_sets, deployments, is_ready, is_terminating, jobs, replica_sets, stateful_sets,
-};
+use super::workloads::{daemon_sets, deployments, jobs, replica_sets, stateful_sets};
 use crate::time::now;
 
 /// The controllers' state between rounds.
@@ -128,21 +127,6 @@ impl Controllers {
         ) && owner(pod).is_some_and(|o| o["kind"] == "Job");
         store.update(key, |pod| pod["status"] = running(pod, &address, finishes));
     }
-}
-
-pub(super) fn keys(store: &Store, kind: &str) -> Vec<Key> {
-    store.list(kind, "").map(|(key, _)| key.clone()).collect()
-}
-
-pub(super) fn owner(body: &Value) -> Option<&Value> {
-    body["metadata"]["ownerReferences"]
-        .as_array()?
-        .iter()
-        .find(|owner| owner["controller"] == true)
-}
-
-pub(super) fn condition(kind: &str, holds: bool, reason: &str) -> Value {
-    json!({ "type": kind, "status": if holds { "True" } else { "False" }, "reason": reason, "lastTransitionTime": now(), "lastProbeTime": null })
 }
 
 fn running(pod: &Value, address: &str, finishes: bool) -> Value {
@@ -295,19 +279,6 @@ fn fail_to_pull(store: &mut Store, key: &Key, pod: &Value, image: &str) {
         pod["status"]["conditions"] = json!([condition("PodScheduled", true, ""), condition("ContainersReady", false, "ContainersNotReady"), condition("Ready", false, "ContainersNotReady")]);
     });
     event(store, key, pod, ("Failed", &message));
-}
-
-pub(super) fn event(store: &mut Store, key: &Key, about: &Value, (reason, message): (&str, &str)) {
-    let name = format!(
-        "{}.{}",
-        key.name,
-        &Uuid::new_v4().simple().to_string()[..16]
-    );
-    let event_key = Key::new("events", &key.namespace, &name);
-    let body = json!({ "apiVersion": "v1", "kind": "Event", "metadata": {}, "type": "Warning", "reason": reason, "message": message, "count": 1,
-        "firstTimestamp": now(), "lastTimestamp": now(), "source": { "component": "kubelet" },
-        "involvedObject": { "kind": about["kind"], "apiVersion": about["apiVersion"], "name": key.name, "namespace": key.namespace, "uid": about["metadata"]["uid"] } });
-    store.put(&event_key, body, Owners::default());
 }
 
 fn namespaces(store: &mut Store, ca_pem: &str) {

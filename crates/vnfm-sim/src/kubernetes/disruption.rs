@@ -9,10 +9,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Cluster;
-use super::controllers::{condition, keys, owner};
+use super::facts::{condition, is_ready, is_terminating, keys, owner};
 use super::objects::{Key, Kind, Store};
 use super::watch::Selector;
-use super::workloads::{is_ready, is_terminating};
 use super::writes::{conflict, error, not_found, status};
 use crate::http::Reply;
 

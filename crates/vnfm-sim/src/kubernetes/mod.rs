@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `clusters.rs`, `inventory.rs` | starting and stopping clusters; their inventory entries |
 //! | `objects.rs` | kinds, objects, versions, the change log |
-//! | `api.rs`, `verbs.rs`, `discovery.rs`, `watch.rs` | routes, verbs, discovery, watches |
+//! | `api.rs`, `target.rs`, `verbs.rs`, `discovery.rs`, `watch.rs` | routes, verbs, discovery, watches |
 //! | `admit.rs`, `apply.rs` | validation and defaults; server-side apply and its conflicts |
 //! | `auth.rs` | bearer tokens, RBAC |
-//! | `controllers.rs`, `workloads.rs` | pods, namespaces, garbage collection; workloads |
+//! | `controllers.rs`, `workloads.rs`, `facts.rs` | pods, namespaces, garbage collection; workloads |
 //! | `quota.rs` | object count quotas |
 //! | `nodes.rs`, `disruption.rs` | silent, cordoned and deleted nodes; evictions and disruption budgets |
 //!
@@ -23,11 +23,13 @@ mod clusters;
 mod controllers;
 mod discovery;
 mod disruption;
+mod facts;
 mod inventory;
 mod nodes;
 mod objects;
 mod quota;
 mod seeds;
+mod target;
 mod tls;
 mod verbs;
 mod watch;
@@ -37,23 +39,20 @@ mod writes;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 use crate::faults::Faults;
-use crate::http::{Listening, Server, serve};
+use crate::http::Listening;
 use crate::ledger::Ledger;
-use crate::time::pause;
 use auth::Tokens;
 pub use clusters::{ClusterSpec, Clusters};
-use controllers::Controllers;
 use objects::{Key, Store};
+use target::locate;
 
 /// A running cluster: API server, controllers and tokens.
 pub struct Cluster {
@@ -118,7 +117,7 @@ impl Cluster {
     /// Patches the object at an API path as `kubectl patch --type merge` does; false if it does not exist.
     pub fn merge(&self, path: &str, change: &Value) -> bool {
         let mut store = self.store();
-        let Some((kind, namespace, name)) = api::locate(&store, path) else {
+        let Some((kind, namespace, name)) = locate(&store, path) else {
             return false;
         };
         let key = Key::new(&kind, &namespace, &name);
@@ -185,7 +184,7 @@ impl Cluster {
     /// The object or list at an API path.
     pub fn object(&self, path: &str) -> Option<Value> {
         let store = self.store();
-        let (kind, namespace, name) = api::locate(&store, path)?;
+        let (kind, namespace, name) = locate(&store, path)?;
         if name.is_empty() {
             let items: Vec<Value> = store
                 .list(&kind, &namespace)
@@ -206,7 +205,7 @@ impl Cluster {
     /// Deletes the object at an API path; false if it does not exist.
     pub fn delete(&self, path: &str) -> bool {
         let mut store = self.store();
-        let Some((kind, namespace, name)) = api::locate(&store, path) else {
+        let Some((kind, namespace, name)) = locate(&store, path) else {
             return false;
         };
         store
@@ -261,15 +260,6 @@ impl Cluster {
         lock(&self.tokens)
     }
 
-    fn listen(self: &Arc<Self>, listener: TcpListener) {
-        let server = Server {
-            service: Arc::new(api::Api(Arc::clone(self))),
-            books: Arc::clone(&self.books),
-            faults: Arc::clone(&self.faults),
-        };
-        *lock(&self.listening) = Some(serve(listener, Some(self.tls.clone()), server));
-    }
-
     fn stop(&self) {
         let controller = lock(&self.controller).take();
         if let Some(controller) = controller {
@@ -313,35 +303,6 @@ impl Cluster {
 fn bootstrap_key(token: &str) -> Key {
     let id = token.split('.').next().unwrap_or_default();
     Key::new("secrets", "kube-system", &format!("bootstrap-token-{id}"))
-}
-
-/// Runs the controllers after each write, until the cluster is dropped.
-async fn run_controllers(cluster: Weak<Cluster>, mut controllers: Controllers) {
-    let Some(mut changes) = cluster.upgrade().map(|cluster| cluster.store().subscribe()) else {
-        return;
-    };
-    loop {
-        let due = {
-            let Some(cluster) = cluster.upgrade() else {
-                return;
-            };
-            let mut store = cluster.store();
-            let due = controllers.reconcile(&mut store, cluster.has_network.load(Ordering::SeqCst));
-            cluster.fill_token_secrets(&mut store);
-            changes.mark_unchanged();
-            due
-        };
-        let wake = async {
-            match due {
-                Some(due) => pause(due.saturating_duration_since(Instant::now())).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            changed = changes.changed() => if changed.is_err() { return },
-            () = wake => {}
-        }
-    }
 }
 
 fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {

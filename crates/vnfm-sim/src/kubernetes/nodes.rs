@@ -17,10 +17,9 @@ use std::sync::atomic::Ordering;
 use serde_json::{Value, json};
 
 use super::Cluster;
-use super::controllers::{condition, keys};
+use super::facts::{condition, is_ready, is_terminating, keys, tolerates};
 use super::objects::{Key, Store, has_finalizers};
 use super::seeds;
-use super::workloads::{is_ready, is_terminating};
 use crate::time::now;
 
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
@@ -235,17 +234,4 @@ fn set_ready(pod: &mut Value, silent: bool) {
 pub(super) fn evicts(node: &Value, spec: &Value) -> bool {
     let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
     taints.any(|t| t["effect"] == "NoExecute" && t["key"] != SILENT && !tolerates(spec, t))
-}
-
-/// Whether a pod's tolerations match a taint.
-pub(super) fn tolerates(spec: &Value, taint: &Value) -> bool {
-    spec["tolerations"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .any(|toleration| {
-            let key = toleration["key"].is_null() && toleration["operator"] == "Exists"
-                || toleration["key"] == taint["key"];
-            key && (toleration["effect"].is_null() || toleration["effect"] == taint["effect"])
-        })
 }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::apply::Owners;
-use super::controllers::{condition, event, keys, owner};
+use super::facts::{condition, event, is_ready, is_terminating, keys, owner};
 use super::nodes::evicts;
 use super::objects::{Key, Store};
 use super::quota;
@@ -29,18 +29,6 @@ fn children(store: &Store, kind: &str, parent: &Value) -> Vec<(Key, Arc<Value>)>
         .filter(|(_, body)| owner(body).is_some_and(|o| o["uid"] == *uid))
         .map(|(k, b)| (k.clone(), Arc::clone(b)))
         .collect()
-}
-
-pub(super) fn is_terminating(body: &Value) -> bool {
-    !body["metadata"]["deletionTimestamp"].is_null()
-}
-
-pub(super) fn is_ready(body: &Value) -> bool {
-    body["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
 fn owned_by(parent: &Value) -> Value {

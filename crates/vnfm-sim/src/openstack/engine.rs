@@ -17,11 +17,12 @@ use futures::future::{BoxFuture, join_all};
 use serde_json::{Map, Value};
 
 use super::Cloud;
-use super::records::Stack;
-use super::records::{
+use super::new_resource::NewResource;
+use super::progress::{
     Failure, generated_name, no_valid_host, record_resource, set_resource, set_stack,
 };
-use super::resources::{self, NewResource};
+use super::records::Stack;
+use super::resources;
 use super::scope::{DesiredResource, desired, plan};
 use super::servers;
 use super::state::{State, new_id};

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::template::NOT_YET_CREATED;
+/// Placeholder for a value that does not exist yet.
+pub(crate) const NOT_YET_CREATED: &str = "\u{0}unmade";
 
 /// Resolves the references of functions.
 pub(crate) trait Scope {

@@ -11,11 +11,12 @@ use serde_json::{Value, json};
 
 use super::Cloud;
 use super::engine::Action;
+use super::preview::check;
 use super::records::Stack;
 use super::scope;
 use super::stack_requests::{environment, is_stack_name, merged, tags};
 use super::state::{new_id, text};
-use super::template::{TemplateError, check, document};
+use super::template::{TemplateError, document};
 use crate::http::{Reply, Request, Route, Service};
 use crate::time::now;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Cloud;
 use super::engine::{Run, superseded};
-use super::records::{Failure, no_valid_host, set_resource};
+use super::progress::{Failure, no_valid_host, set_resource};
 use crate::faults::Fault;
 use crate::time::pause;
 

@@ -2,27 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
+use super::new_resource::{NewResource, Properties, Refusal, attach, network_of, refusal, text_of};
 use super::servers::{create_server, delete_server};
 use super::state::{State, new_id, text};
 use super::trunks;
 use crate::time::now;
-
-pub(super) type Properties = Map<String, Value>;
-
-/// Type, default name and owner of a resource to create.
-pub(crate) struct NewResource<'a> {
-    pub(crate) kind: &'a str,
-    pub(crate) name: String,
-    pub(crate) project: &'a str,
-    pub(crate) user: &'a str,
-}
-
-/// Heat's error type and text.
-pub(crate) type Refusal = (String, String);
-
-pub(super) fn refusal(kind: &str, message: impl Into<String>) -> Refusal {
-    (kind.to_owned(), message.into())
-}
 
 /// Creates a resource; returns its physical id.
 pub(crate) fn create(
@@ -78,14 +62,6 @@ pub(crate) fn create(
     }
 }
 
-pub(super) fn text_of(properties: &Properties, name: &str) -> String {
-    properties
-        .get(name)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
-}
-
 fn within_quota(state: &State, kind: &str) -> Result<(), Refusal> {
     let used = state
         .all(kind)
@@ -101,23 +77,6 @@ fn within_quota(state: &State, kind: &str) -> Result<(), Refusal> {
         )),
         _ => Ok(()),
     }
-}
-
-pub(super) fn network_of(state: &State, properties: &Properties) -> Result<String, Refusal> {
-    let named = ["network", "network_id"]
-        .iter()
-        .find_map(|p| properties.get(*p))
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    state
-        .find("network", named)
-        .map(|network| text(network, "id").to_owned())
-        .ok_or_else(|| {
-            refusal(
-                "NotFound",
-                format!("Unable to find network with name or id '{named}'"),
-            )
-        })
 }
 
 fn create_floating_ip(
@@ -164,22 +123,6 @@ fn associate(state: &mut State, floating: &str, port: &str) -> Result<(), Refusa
         &json!({ "port_id": port, "fixed_ip_address": fixed }),
     );
     Ok(())
-}
-
-pub(super) fn attach(state: &mut State, server: &str, volume: &str) -> Result<String, Refusal> {
-    let found = state
-        .servers
-        .get_mut(server)
-        .ok_or_else(|| refusal("NotFound", format!("Instance {server} could not be found.")))?;
-    found.volumes.push(volume.to_owned());
-    let id = new_id();
-    let attachment = json!([{ "id": volume, "attachment_id": id, "server_id": server, "volume_id": volume, "device": "/dev/vdb" }]);
-    state.change(
-        "volume",
-        volume,
-        &json!({ "status": "in-use", "attachments": attachment }),
-    );
-    Ok(id)
 }
 
 fn create_key_pair(

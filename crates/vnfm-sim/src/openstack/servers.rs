@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::new_resource::{NewResource, Properties, Refusal, attach, network_of, refusal};
 use super::nova::zone;
-use super::resources::{NewResource, Properties, Refusal, attach, network_of, refusal};
 use super::state::{Server, State, new_id, text};
 use crate::time::now;
 

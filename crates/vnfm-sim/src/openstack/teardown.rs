@@ -7,7 +7,8 @@ use futures::future::{BoxFuture, join_all};
 
 use super::Cloud;
 use super::engine::{Run, superseded};
-use super::records::{Failure, Resource, set_resource};
+use super::progress::{Failure, set_resource};
+use super::records::Resource;
 use super::resources;
 
 impl Cloud {

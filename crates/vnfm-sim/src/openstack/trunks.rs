@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::resources::{NewResource, Refusal, refusal, text_of};
+use super::new_resource::{NewResource, Refusal, refusal, text_of};
 use super::state::{State, new_id, text};
 
 /// Creates a trunk; returns its id.

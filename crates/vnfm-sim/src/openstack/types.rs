@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::functions::NOT_YET_CREATED;
 use super::state::State;
-use super::template::{NOT_YET_CREATED, TemplateError, invalid};
+use super::template::{TemplateError, invalid};
 
 type Properties = Map<String, Value>;
 

@@ -2,7 +2,7 @@
 
 use super::SqliteStore;
 use crate::fault::Done;
-use crate::group::{Answer, Work};
+use crate::group_commit::{Answer, Work};
 use crate::refusals::absent;
 use crate::statement::Row;
 use crate::{read, usage};

@@ -2,7 +2,7 @@
 
 use super::inventory::{Inventory, Machine};
 use super::state::RunState;
-use crate::output::tell;
+use super::trace::{Trace, without_checkpoint};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -17,7 +17,7 @@ use vnfm::ports::{
     Clock as _, Code, CommandOutput, ErrorKind, HookCall, HookFile, HookHost, HostServices as _,
     PortError, SshCommand, SshTarget, Watcher, files_of,
 };
-use vnfm::{Hosts, Redactor, SystemClock};
+use vnfm::{Hosts, SystemClock};
 
 /// Number of the call that fails, before or after its effect.
 pub(super) struct Fault {
@@ -32,7 +32,7 @@ pub(super) struct Host {
     hosts: Hosts,
     state: Arc<RunState>,
     fault: Fault,
-    secrets: Redactor,
+    trace: Trace,
     calls: AtomicUsize,
     /// Calls in progress, by number.
     running: Mutex<BTreeMap<usize, String>>,
@@ -44,7 +44,7 @@ impl Host {
         (inventory, package): (Inventory, Option<Package>),
         state: Arc<RunState>,
         fault: Fault,
-        secrets: Redactor,
+        trace: Trace,
     ) -> Self {
         Self {
             inventory,
@@ -52,7 +52,7 @@ impl Host {
             hosts: Hosts::with_host_keys(state.clone(), Destinations::anywhere()),
             state,
             fault,
-            secrets,
+            trace,
             calls: AtomicUsize::new(0),
             running: Mutex::default(),
             cancelled: AtomicBool::new(false),
@@ -77,53 +77,57 @@ impl Host {
     fn running(&self) -> MutexGuard<'_, BTreeMap<usize, String>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Prints a trace line, without secrets.
-    fn tell(&self, line: &str) {
-        tell(&self.secrets.clean(line));
-    }
 }
 
 #[async_trait]
 impl HookHost for Host {
     async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
-        let call = HookCall::parse(service, request)
-            .inspect_err(|error| self.tell(&format!("#{number:<3} {service}  -> {error}")))?;
+        let shown = without_checkpoint(service, &request);
+        self.trace
+            .message(&format!("#{number:<3} > {service}"), &shown);
+        let call = HookCall::parse(service, request).inspect_err(|error| {
+            self.trace
+                .tell(&format!("#{number:<3} {service}  -> {error}"));
+        })?;
         let summary = self.summary(&call);
         self.running()
-            .insert(number, self.secrets.clean(&format!("#{number} {summary}")));
+            .insert(number, self.trace.clean(&format!("#{number} {summary}")));
         let begun = Instant::now();
         let answer = self.serve_with_faults(number, call).await;
         self.running().remove(&number);
         let seconds = begun.elapsed().as_secs_f64();
-        self.tell(&format!(
+        self.trace.tell(&format!(
             "#{number:<3} {seconds:>8.3} s  {summary}{}",
             outcome(&answer)
         ));
+        if let Ok(answer) = &answer {
+            let shown = without_checkpoint(service, answer);
+            self.trace.message(&format!("#{number:<3} <"), &shown);
+        }
         for line in last_lines(&answer) {
-            self.tell(&format!("          | {line}"));
+            self.trace.tell(&format!("          | {line}"));
         }
         answer
     }
 
     fn log(&self, level: &str, text: &str) {
-        self.tell(&format!("{level}: {text}"));
+        self.trace.tell(&format!("{level}: {text}"));
     }
 }
 
 /// A wait for a login says why it takes long.
 impl Watcher for Host {
     fn waiting(&self, what: &str) {
-        self.tell(&format!("waiting for {what}"));
+        self.trace.tell(&format!("waiting for {what}"));
     }
 
     fn progress(&self, percent: u8, message: &str) {
-        self.tell(&format!("{percent} %  {message}"));
+        self.trace.tell(&format!("{percent} %  {message}"));
     }
 
     fn log(&self, level: &str, source: &str, text: &str) {
-        self.tell(&format!("{level}: {source}: {text}"));
+        self.trace.tell(&format!("{level}: {source}: {text}"));
     }
 }
 

@@ -4,7 +4,7 @@
 //! library ── copied, pinned, loaded by the plugin host; in its own process unless --in-process
 //! inventory ─ hosts, real or simulated; secrets from files and the environment     inventory.rs
 //! request ── members of the file, and what the server would add                    request.rs
-//! run ────── each call of the hook is served and traced                            host.rs
+//! run ────── each call of the hook is served and traced                            host.rs, trace.rs
 //!            its checkpoints are saved for the next run                            state.rs
 //! effects ── to standard output; everything else goes to standard error
 //! ```
@@ -13,6 +13,7 @@ mod host;
 mod inventory;
 mod request;
 mod state;
+mod trace;
 
 use crate::RUNNER_MODE;
 use crate::args::Run;
@@ -24,12 +25,15 @@ use serde_json::Value;
 use state::RunState;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 use tempfile::TempDir;
+use trace::Trace;
 use vnfm::ports::{Effects, ErrorKind, HookRequest, MgmtDriver, MgmtDrivers as _, PortError};
 use vnfm::{Redactor, SystemClock, redact, schema_violations};
+use vnfm_descriptor::nearest;
 use vnfm_plugin_host::{Config, PluginConfig, PluginHost, ProcessConfig, Runner};
 
 pub(super) async fn run(output: Output, args: &Run) -> Outcome<()> {
@@ -41,6 +45,7 @@ pub(super) async fn run(output: Output, args: &Run) -> Outcome<()> {
         .transpose()?;
     let (package, _file) = opened.map(|opened| (opened.package, opened.local)).unzip();
     let plugin = load(args)?;
+    check_hook(&*plugin.driver, &args.hook)?;
     let state = Arc::new(RunState::open(args.checkpoints.as_deref(), &args.hook)?);
     let mut secrets = Redactor::default();
     let attempt = state.begin()?;
@@ -50,12 +55,9 @@ pub(super) async fn run(output: Output, args: &Run) -> Outcome<()> {
         before: args.fail_at,
         after: args.fail_after,
     };
-    let host = Arc::new(Host::new(
-        (inventory, package),
-        state,
-        fault,
-        secrets.clone(),
-    ));
+    let trace = Trace::new(secrets.clone(), args.verbose);
+    trace.message("request", &shown(&*plugin.driver, &request)?);
+    let host = Arc::new(Host::new((inventory, package), state, fault, trace));
     let (name, begun) = (plugin.driver.id(), Instant::now());
     tell(&format!(
         "hook `{}` of {name}, attempt {}",
@@ -90,8 +92,7 @@ struct Loaded {
 
 /// Loads the library as the server does: a copy pinned by its hash.
 fn load(args: &Run) -> Outcome<Loaded> {
-    let failed =
-        |error: std::io::Error| local(format!("cannot load `{}`: {error}", args.file.display()));
+    let failed = |error: std::io::Error| not_loaded(&args.file, &error);
     let folder = tempfile::Builder::new()
         .prefix("vnfmctl-plugin-")
         .tempdir()
@@ -144,6 +145,29 @@ fn load(args: &Run) -> Outcome<Loaded> {
     })
 }
 
+/// A library that cannot be read; one that does not exist may be misspelt.
+fn not_loaded(library: &Path, error: &std::io::Error) -> Failure {
+    let message = format!("cannot load `{}`: {error}", library.display());
+    let folder = library.parent().filter(|folder| *folder != Path::new(""));
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok();
+    let names: Vec<_> = entries
+        .filter(|_| error.kind() == std::io::ErrorKind::NotFound)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| Path::new(name).extension().is_some_and(|end| end == "so"))
+        .collect();
+    let wanted = library.file_name().and_then(|name| name.to_str());
+    let near = wanted.and_then(|name| nearest(name, names.iter().map(String::as_str)));
+    match near {
+        Some(near) => Failure::Hinted {
+            message,
+            hint: format!("did you mean `{}`?", library.with_file_name(near).display()),
+        },
+        None => local(message),
+    }
+}
+
 /// Runs this program as the process of a hook.
 fn runner() -> std::io::Result<ProcessConfig> {
     let program = std::env::current_exe()?;
@@ -151,6 +175,29 @@ fn runner() -> std::io::Result<ProcessConfig> {
         arguments: vec![RUNNER_MODE.to_owned()],
         ..ProcessConfig::with_program(program)
     })
+}
+
+/// Refuses a hook that the library does not have, if it has one of a similar name.
+fn check_hook(driver: &dyn MgmtDriver, hook: &str) -> Outcome<()> {
+    let hooks = &driver.declaration().hooks;
+    let near = nearest(hook, hooks.keys().map(String::as_str));
+    let near = near.filter(|_| !hooks.contains_key(hook));
+    near.map_or(Ok(()), |near| {
+        Err(Failure::Hinted {
+            message: format!("{} has no hook `{hook}`", driver.id()),
+            hint: format!("did you mean `{near}`?"),
+        })
+    })
+}
+
+/// The request as `--verbose` shows it: without the parameters that the hook's schema declares secret.
+fn shown(driver: &dyn MgmtDriver, request: &HookRequest) -> Outcome<Value> {
+    let mut shown = serde_json::to_value(request).map_err(local)?;
+    let hook = driver.declaration().hooks.get(&request.hook);
+    let schema = hook.and_then(|hook| hook.parameters.as_ref());
+    shown["additionalParams"] =
+        redact(&shown["additionalParams"], schema, &mut Redactor::default());
+    Ok(shown)
 }
 
 /// Makes the server's checks of a request, and registers secret parameters with `secrets`.

@@ -13,6 +13,7 @@ use vnfm::descriptor::{Hook, Package};
 use vnfm::ports::{Clock as _, HookRequest};
 use vnfm::types::LcmOperationType;
 use vnfm::{Redactor, SystemClock};
+use vnfm_descriptor::nearest;
 
 /// Members of a request; any other in the file is rejected as a typo.
 const MEMBERS: &[&str] = &[
@@ -151,10 +152,13 @@ fn merge(request: &mut Value, file: Value, path: &Path) -> Outcome<()> {
                     "`{}`: a hook's request has no member `{name}`",
                     path.display()
                 ),
-                hint: format!(
-                    "put the hook's parameters into `additionalParams`; valid members: {}",
-                    MEMBERS.join(", ")
-                ),
+                hint: match nearest(&name, MEMBERS.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!(
+                        "put the hook's parameters into `additionalParams`; valid members: {}",
+                        MEMBERS.join(", ")
+                    ),
+                },
             });
         }
         match (name.as_str(), member) {
