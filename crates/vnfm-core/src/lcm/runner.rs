@@ -21,7 +21,7 @@ use super::op::Op;
 use super::operation::Operation;
 use super::problem::{cancelled, problem};
 use super::step::{Direction, Step};
-use super::step_attempt::step_attempt;
+use super::step_attempt::attempt;
 use super::transition::{enter, enter_with};
 use super::vim_slot;
 use crate::context::Context;
