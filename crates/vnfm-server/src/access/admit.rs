@@ -1,7 +1,7 @@
 //! The middleware that every request passes before its handler.
 
 use super::login_error::LoginError;
-use super::{Access, Principal, audit_log, roles, scope, too_many};
+use super::{Access, Principal, audit_log, narrowed_roles, roles, too_many};
 use crate::client_address::Source;
 use crate::forwarded::Proxies;
 use crate::gate;
