@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use vnfm_core::lcm::operation;
+use vnfm_core::lcm::{OPERATIONS, find};
 use vnfm_core::ports::OpRecord;
 use vnfm_core::query::Query;
 use vnfm_core::{Engine, Why};
@@ -321,7 +321,8 @@ impl Ending<'_> {
         };
         // Only an error in STARTING rolls back without a request: no step of PROCESSING has begun.
         let begun = engine.store().journal(&record.op.id).await?;
-        let steps = operation(record.op.operation).map_or(&[][..], |operation| operation.steps);
+        let steps =
+            find(OPERATIONS, record.op.operation).map_or(&[][..], |operation| operation.steps);
         let mut steps = steps
             .iter()
             .filter(|step| step.state == LcmOperationState::Processing);

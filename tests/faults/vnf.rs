@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
-use vnfm_core::lcm::{Begin, OPERATIONS, operation};
+use vnfm_core::lcm::{Begin, OPERATIONS, find};
 use vnfm_core::{Engine, Refusal};
 use vnfm_tests::sources::root;
 use vnfm_types::{CreateVnfRequest, LcmOperationType};
@@ -184,7 +184,7 @@ pub(crate) async fn begin(
         request["vnfcInstanceId"] = json!(one_of(engine, id).await?);
     }
     let unknown = || unready(&anyhow::anyhow!("unknown operation {}", act.kind));
-    let operation = operation(act.kind).ok_or_else(unknown)?;
+    let operation = find(OPERATIONS, act.kind).ok_or_else(unknown)?;
     engine
         .begin(TENANT, id, Begin::new(operation, request))
         .await

@@ -57,11 +57,21 @@ impl Imports {
         Ok(Self { modules })
     }
 
-    /// Groups of files that import each other in a circle, the largest first; each file by its module path.
+    /// Every import of one file by another: (importing file, imported file), each by its module path.
     #[must_use]
-    pub fn circles(&self) -> Vec<Vec<String>> {
+    pub fn edges(&self) -> Vec<(String, String)> {
         let modules: Vec<_> = self.modules.keys().collect();
-        let mut graph = DiGraphMap::<usize, (), RandomState>::new();
+        let edges = self.graph();
+        let edges = edges.all_edges();
+        edges
+            .map(|(from, to, ())| (name(modules[from]), name(modules[to])))
+            .collect()
+    }
+
+    /// Imports among the modules, by their position in `modules`.
+    fn graph(&self) -> DiGraphMap<usize, (), RandomState> {
+        let modules: Vec<_> = self.modules.keys().collect();
+        let mut graph = DiGraphMap::new();
         for (from, module) in modules.iter().enumerate() {
             graph.add_node(from);
             for imported in self.imported_by(module) {
@@ -72,6 +82,14 @@ impl Imports {
                 }
             }
         }
+        graph
+    }
+
+    /// Groups of files that import each other in a circle, the largest first; each file by its module path.
+    #[must_use]
+    pub fn circles(&self) -> Vec<Vec<String>> {
+        let modules: Vec<_> = self.modules.keys().collect();
+        let graph = self.graph();
         let mut circles: Vec<Vec<String>> = tarjan_scc(&graph)
             .into_iter()
             .filter(|circle| circle.len() > 1)

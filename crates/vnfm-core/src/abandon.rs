@@ -7,7 +7,7 @@
 use crate::engine::Engine;
 use crate::instances::identifier_row;
 use crate::lcm::Transition;
-use crate::overrides::Override;
+use crate::overrides::{Overridden, Override};
 use crate::ports::{Change, Code, ErrorKind, InstanceRecord, OpRecord, StoreError};
 use crate::refusal::{Refusal, Why};
 use serde_json::Value;
@@ -65,19 +65,22 @@ impl Engine {
         } else {
             "vnf abandon"
         };
-        changes.push(act.audit(self, tenant, what, (id, name)));
-        let deleted_event = identifier_row(
-            &instance,
-            "VnfIdentifierDeletionNotification",
-            self.parts.clock.now(),
-        );
+        let overridden = Overridden {
+            tenant,
+            what,
+            target: id,
+            name,
+        };
+        changes.push(act.audit(overridden, self.now()));
+        let deleted_event =
+            identifier_row(&instance, "VnfIdentifierDeletionNotification", self.now());
         changes.push(Change::Outbox(Box::new(deleted_event)));
         store
             .write(None, changes)
             .await
             .map_err(|error| with_force_hint(error, op.as_ref()))?;
         // A step that hangs in this process need not continue: its writes would be refused.
-        if let Some(live) = op.and_then(|op| self.live.get(&op.op.id)) {
+        if let Some(live) = op.and_then(|op| self.context.live.get(&op.op.id)) {
             live.cancel(CancelMode::Forceful);
         }
         Ok(())
@@ -104,7 +107,13 @@ impl Engine {
             tenant: tenant.to_owned(),
             instance_id: id.to_owned(),
         };
-        let audit = act.audit(self, tenant, "orphans --forget", (id, name));
+        let overridden = Overridden {
+            tenant,
+            what: "orphans --forget",
+            target: id,
+            name,
+        };
+        let audit = act.audit(overridden, self.now());
         Ok(self.store().write(None, vec![forget, audit]).await?)
     }
 
@@ -121,7 +130,7 @@ impl Engine {
             FailedTemp => &[Failed],
             Completed | Failed | RolledBack => &[],
         };
-        let now = self.parts.clock.now();
+        let now = self.now();
         let mut record = Arc::new(op.clone());
         let mut changes = Vec::new();
         for next in moves {
@@ -196,7 +205,7 @@ impl Engine {
             vnf_instance_id: instance.vnf.id.clone(),
             vnf_instance_name: instance.vnf.vnf_instance_name.clone(),
             vims,
-            at: self.parts.clock.now(),
+            at: self.now(),
             who: act.who.clone(),
             reason: act.reason.clone(),
         })

@@ -9,12 +9,10 @@
 //! (the deployment from then on; none after termination). Drivers get the target; a rollback returns to `before`. The
 //! store seals a deployment: its parameters and VIM connections may hold secrets.
 
-use crate::engine::Engine;
-use crate::ports::{Change, Granted, StoreError};
+use crate::ports::Granted;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use vnfm_descriptor::{Flavour, LevelError, ScalingAspect};
 use vnfm_types::{
     AspectId, ExtManagedVirtualLinkData, ExtVirtualLinkData, FlavourId, InstantiateVnfRequest,
@@ -112,52 +110,8 @@ impl Deployment {
     }
 }
 
-impl Engine {
-    /// Records the scale levels of `instances`, (tenant, id) each, written by versions without scale levels. Instances whose
-    /// package cannot be read, or that change meanwhile, are skipped.
-    ///
-    /// # Errors
-    ///
-    /// If the database does not respond.
-    pub async fn record_levels(&self, instances: Vec<(String, String)>) -> Result<(), StoreError> {
-        for (tenant, id) in instances {
-            let mut record = self.store().instance(&tenant, &id).await?;
-            let package = self
-                .parts
-                .packages
-                .package(&tenant, &record.vnf_pkg_id)
-                .await;
-            let (Ok(package), Some(deployment)) = (package, &mut record.deployment) else {
-                tracing::warn!(
-                    instance_id = id,
-                    "scale levels unknown: cannot read the package"
-                );
-                continue;
-            };
-            let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id) else {
-                continue;
-            };
-            if let Err(error) = Arc::make_mut(deployment).set_levels(flavour) {
-                tracing::warn!(instance_id = id, %error, "scale levels unknown");
-                continue;
-            }
-            if let Some(info) = &mut record.vnf.instantiated_vnf_info {
-                info.scale_status = deployment.scale_status();
-                info.max_scale_levels = max_scale_levels(flavour);
-                info.vnf_state = deployment.vnf_state;
-            }
-            match self
-                .store()
-                .write(None, vec![Change::PutInstance(Box::new(record))])
-                .await
-            {
-                Err(StoreError::Changed { .. } | StoreError::NotFound { .. }) => {}
-                outcome => outcome?,
-            }
-        }
-        Ok(())
-    }
-}
+/// Metadata member in which `instantiatedVnfInfo` shows [`Deployment::plugins`].
+pub(crate) const PLUGINS_MEMBER: &str = "mgmtDrivers";
 
 impl std::fmt::Debug for Deployment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,21 +1,28 @@
 //! The engine as an embedder sees it: built from its ports, it accepts requests, and is awaited to drive operations.
 
+mod operations;
+mod upgrade;
+mod vims;
+
+pub(crate) use vims::CODES;
+pub use vims::VimChange;
+
+use crate::context::{Context, Ports};
 use crate::drivers::Drivers;
-use crate::exclusive::Exclusion;
 use crate::lcm::{self, Operation};
+use crate::limits::Limits;
 use crate::ports::{
-    Budget, Change, Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, NoopObserver, Observer,
-    Packages, Schemas, Store, StoreError,
+    Claim, Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, Observer, Packages, Schemas, Store,
+    StoreError,
 };
-use crate::running_ops::RunningOps;
+use crate::refusal::Refusal;
 use crate::static_plugins::{NoHostServices, StaticPlugins};
-use crate::vim_limiter::VimLimiter;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 use vnfm_types::v1::ApiVersion;
-use vnfm_types::{LcmOperationType, LogLine, Progress};
+use vnfm_types::{AuditEntry, LcmOperationType, LogLine, Progress};
 
 /// The ports and limits of an engine.
 pub struct EngineParts {
@@ -60,84 +67,36 @@ impl EngineParts {
     }
 }
 
-/// Timeouts and concurrency limits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Timeout of a step that works on a VIM. Default 30 minutes.
-    pub step: Duration,
-    /// Timeout of a hook. Default 60 minutes.
-    pub hook: Duration,
-    /// Timeout of a grant, from the first request to the NFVO's decision. Default 10 minutes.
-    pub grant: Duration,
-    /// Timeout of one call to the NFVO. Default 30 s.
-    pub grant_call: Duration,
-    /// How long a process holds an operation without renewing; a crash is noticed after that. Default 10 s.
-    pub lease: Duration,
-    /// Maximum concurrent calls per VIM, over all operations; 0: unlimited (default).
-    pub vim_calls: usize,
-    /// Maximum concurrent operations per VIM; 0: unlimited (default).
-    pub vim_operations: usize,
-    /// Maximum size of the plan of one instance.
-    pub plan: Budget,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            step: Duration::from_mins(30),
-            hook: Duration::from_hours(1),
-            grant: Duration::from_mins(10),
-            grant_call: Duration::from_secs(30),
-            lease: Duration::from_secs(10),
-            vim_calls: 0,
-            vim_operations: 0,
-            plan: Budget::default(),
-        }
-    }
-}
-
 /// The engine. Clones are cheap and share state; two separate engines in one process share nothing.
 #[derive(Clone)]
 pub struct Engine {
-    pub(crate) parts: Arc<EngineParts>,
-    pub(crate) live: Arc<RunningOps>,
-    pub(crate) owner: Arc<str>,
-    pub(crate) observer: Arc<dyn Observer>,
-    limits: Arc<RwLock<Limits>>,
-    pub(crate) calls: Arc<VimLimiter>,
-    pub(crate) operations: Arc<VimLimiter>,
-    /// Steps that run, and the one that runs exclusively.
-    pub(crate) exclusion: Arc<Exclusion>,
-    /// Whether the suspects of earlier processes are known.
-    pub(crate) suspects_loaded: Arc<futures_util::lock::Mutex<bool>>,
-    /// The API version in which operations begin.
-    pub(crate) api_version: ApiVersion,
+    pub(crate) context: Context,
+    operations: &'static [&'static Operation],
 }
 
 impl Engine {
     /// An engine with these ports.
     pub fn new(parts: EngineParts) -> Self {
-        let limits = parts.limits.clone();
-        let engine = Self {
-            parts: Arc::new(parts),
-            live: Arc::default(),
-            owner: uuid::Uuid::new_v4().to_string().into(),
-            observer: Arc::new(NoopObserver),
-            limits: Arc::default(),
-            calls: Arc::default(),
-            operations: Arc::default(),
-            exclusion: Arc::default(),
-            suspects_loaded: Arc::default(),
-            api_version: ApiVersion::default(),
+        let ports = Ports {
+            store: parts.store,
+            packages: parts.packages,
+            drivers: parts.drivers,
+            mgmt: parts.mgmt,
+            host: parts.host,
+            nfvo: parts.nfvo,
+            schemas: parts.schemas,
+            clock: parts.clock,
         };
-        engine.set_limits(limits);
-        engine
+        Self {
+            context: Context::new(ports, parts.limits),
+            operations: parts.operations,
+        }
     }
 
     /// Reports metrics to `observer` from now on.
     #[must_use]
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = observer;
+        self.context.observer = observer;
         self
     }
 
@@ -145,51 +104,44 @@ impl Engine {
     /// request.
     #[must_use]
     pub fn with_api_version(&self, edition: ApiVersion) -> Self {
-        Self {
-            api_version: edition,
-            ..self.clone()
-        }
+        let mut engine = self.clone();
+        engine.context.api_version = edition;
+        engine
     }
 
     /// The current limits.
     pub fn limits(&self) -> Limits {
-        self.limits
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.context.limits()
     }
 
     /// Sets limits for everything that starts from now on: a running step keeps its deadline.
     pub fn set_limits(&self, limits: Limits) {
-        self.calls.set_max(limits.vim_calls);
-        self.operations.set_max(limits.vim_operations);
-        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
+        self.context.set_limits(limits);
     }
 
     /// The operations given to [`Engine::new`]: routes, links and commands derive from them.
     pub fn operations(&self) -> &'static [&'static Operation] {
-        self.parts.operations
+        self.operations
     }
 
     /// The operation of this type; `None` if this engine does not have it.
     pub fn operation(&self, kind: LcmOperationType) -> Option<&'static Operation> {
-        let mut all = self.parts.operations.iter().copied();
-        all.find(|operation| operation.kind == kind)
+        lcm::find(self.operations, kind)
     }
 
     /// The store given to [`Engine::new`].
     pub fn store(&self) -> &dyn Store {
-        &*self.parts.store
+        self.context.store()
     }
 
     /// The current time of its clock.
     pub fn now(&self) -> jiff::Timestamp {
-        self.parts.clock.now()
+        self.context.now()
     }
 
     /// The hook drivers given to [`Engine::new`].
     pub fn mgmt_drivers(&self) -> &dyn MgmtDrivers {
-        &*self.parts.mgmt
+        &*self.context.ports.mgmt
     }
 
     /// Drives an operation until it ends, stops, or another process takes it over. Await it wherever you like; dropping the
@@ -199,12 +151,8 @@ impl Engine {
     ///
     /// If the database does not respond: the operation stays as it is until it is driven again.
     pub async fn drive(&self, op_id: &str) -> Result<(), StoreError> {
-        match self
-            .store()
-            .claim(&self.owner, self.limits().lease, Some(op_id))
-            .await?
-        {
-            Some(claim) => lcm::runner::drive(self, claim).await,
+        match self.claim(Some(op_id)).await? {
+            Some(claim) => lcm::runner::drive(&self.context, self.operations, claim).await,
             None => Ok(()),
         }
     }
@@ -218,18 +166,21 @@ impl Engine {
         &self,
     ) -> Result<Option<impl Future<Output = Result<(), StoreError>> + Send + 'static>, StoreError>
     {
-        let claim = self
-            .store()
-            .claim(&self.owner, self.limits().lease, None)
-            .await?;
-        let engine = self.clone();
-        Ok(claim.map(|claim| async move { lcm::runner::drive(&engine, claim).await }))
+        let claim = self.claim(None).await?;
+        let (context, operations) = (self.context.clone(), self.operations);
+        Ok(claim.map(|claim| async move { lcm::runner::drive(&context, operations, claim).await }))
+    }
+
+    /// Claims this operation, or any that no process drives.
+    async fn claim(&self, op_id: Option<&str>) -> Result<Option<Claim>, StoreError> {
+        let lease = self.limits().lease;
+        self.store().claim(&self.context.owner, lease, op_id).await
     }
 
     /// Stops driving: running steps are dropped and nothing new starts here. Each operation soon ends where its journal has
     /// it, and the process that takes it over continues at once.
     pub fn leave(&self) {
-        self.live.shut_down();
+        self.context.live.shut_down();
     }
 
     /// Drives, concurrently, all operations that no process drives, until they end or stop.
@@ -251,30 +202,18 @@ impl Engine {
     /// Starts no further step: each driven operation stops once its running step is journaled, and is released for the next
     /// process. For a process that is about to shut down.
     pub fn rest(&self) {
-        self.live.pause();
+        self.context.live.pause();
     }
 
     /// Records at the start of a shutdown that this process stops in order: a step that it leaves open, because the step takes
     /// too long or is killed meanwhile, is not held to have killed the process.
     pub async fn announce_shutdown(&self) {
-        self.orderly_exits(None).await;
-    }
-
-    /// Records that this process leaves an operation, or all of them, in order. If that fails, a step may needlessly run
-    /// exclusively once.
-    pub(crate) async fn orderly_exits(&self, op_id: Option<String>) {
-        let change = Change::RecordOrderlyExit {
-            process: self.owner.to_string(),
-            op_id,
-        };
-        if let Err(error) = self.store().write(None, vec![change]).await {
-            tracing::warn!(%error, "the orderly shutdown of this process was not recorded");
-        }
+        self.context.orderly_exits(None).await;
     }
 
     /// Number of operations that this process drives.
     pub fn driven(&self) -> usize {
-        self.live.count()
+        self.context.live.count()
     }
 
     /// What an operation is doing, why it waits, and what each possible action would do.
@@ -283,17 +222,17 @@ impl Engine {
     ///
     /// [`StoreError::NotFound`].
     pub async fn progress(&self, tenant: &str, op_id: &str) -> Result<Progress, StoreError> {
-        lcm::explain::progress(self, tenant, op_id).await
+        lcm::explain::progress(&self.context, self.operations, tenant, op_id).await
     }
 
     /// Completes when [`Engine::progress`] changes, as far as this process knows; after a second if another process drives
     /// the operation.
     pub async fn changed(&self, op_id: &str) {
-        let clock = self.parts.clock.clone();
+        let clock = self.context.ports.clock.clone();
         let tick = clock.sleep(Duration::from_secs(1));
-        let change = match self.live.get(op_id) {
+        let change = match self.context.live.get(op_id) {
             Some(live) => live.listen(),
-            None => self.live.listen(),
+            None => self.context.live.listen(),
         };
         futures_util::future::select(change, tick).await;
     }
@@ -310,9 +249,23 @@ impl Engine {
         after: u64,
     ) -> Result<Vec<LogLine>, StoreError> {
         self.store().op(tenant, op_id).await?;
-        if let Some(live) = self.live.get(op_id) {
+        if let Some(live) = self.context.live.get(op_id) {
             live.store_log(self.store(), op_id).await;
         }
         self.store().log(op_id, after).await
+    }
+
+    /// Audit entries after number `after`, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not respond.
+    pub async fn audit(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, Refusal> {
+        Ok(self.store().audit(tenant, after, limit).await?)
     }
 }

@@ -56,7 +56,7 @@ impl Engine {
             );
             return Err(Refusal::new(Why::Unprocessable, &refusal::NO_PACKAGE, what));
         };
-        let now = self.parts.clock.now();
+        let now = self.now();
         let record = InstanceRecord {
             tenant: tenant.to_owned(),
             vnf_pkg_id: package.info.id.clone(),
@@ -95,7 +95,7 @@ impl Engine {
     ) -> Result<(), Refusal> {
         let record = self.store().instance(tenant, id).await?;
         lcm::check_unchanged(&record, Some(expected))?;
-        let now = self.parts.clock.now();
+        let now = self.now();
         let event = identifier_row(&record, "VnfIdentifierDeletionNotification", now);
         let remove = Change::RemoveInstance {
             tenant: tenant.to_owned(),

@@ -1,5 +1,16 @@
 //! The LCM engine of vnfm: operations as journaled steps over ports.
 //!
+//! Its files stand on floors, and import only their own floor and those below:
+//!
+//! | floor | files |
+//! |---|---|
+//! | what adds to the engine | `instances`, `subscriptions`, `notify`, `plan`, `recovery`, `orphans`, `abandon`, … |
+//! | the facade | [`Engine`] |
+//! | operations | [`lcm`] |
+//! | what operations use | `hooks`, `vims`, `patch` |
+//! | what everything holds | [`lcm::Context`], drivers, running operations, refusals |
+//! | what the engine needs | [`ports`], [`query`], [`Deployment`], limits |
+//!
 //! Read in this order: [`lcm::instantiate`] (one operation from top to bottom), [`lcm::runner`] (how a step is run,
 //! retried, undone, resumed), [`ports`] (what the engine needs from its environment).
 //!
@@ -7,6 +18,7 @@
 //! equivalent to a crash; [`Engine::resume_all`] continues.
 
 mod abandon;
+mod context;
 mod deployment;
 mod drivers;
 mod engine;
@@ -16,6 +28,7 @@ mod hooks;
 mod instances;
 pub mod json;
 pub mod lcm;
+mod limits;
 mod notify;
 mod orphans;
 mod overrides;
@@ -36,8 +49,9 @@ mod vims;
 
 pub use deployment::Deployment;
 pub use drivers::Drivers;
-pub use engine::{Engine, EngineParts, Limits};
+pub use engine::{Engine, EngineParts, VimChange};
 pub use json::{to_json, to_json_or_log};
+pub use limits::Limits;
 pub use notify::{DeliveryTimeouts, Notifier};
 pub use overrides::{Override, SkipHooks};
 pub use patch::merge_patch;
@@ -47,7 +61,6 @@ pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
 pub use refusal::{Refusal, Why};
 pub use static_plugins::{NoHostServices, StaticPlugins};
 pub use subscriptions::SubscribeOutcome;
-pub use vims::VimChange;
 
 /// All error codes of this crate, for `docs/errors.md`.
 pub fn codes() -> Vec<&'static ports::Code> {
@@ -56,7 +69,7 @@ pub fn codes() -> Vec<&'static ports::Code> {
     codes.extend(hooks::CODES);
     codes.extend(drivers::CODES);
     codes.extend(static_plugins::CODES);
-    codes.extend(vims::CODES);
+    codes.extend(engine::CODES);
     codes.push(&ports::NO_POLICIES);
     codes.extend(abandon::CODES);
     codes

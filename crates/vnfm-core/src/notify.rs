@@ -164,9 +164,9 @@ impl Notifier {
         loop {
             let sent = match fan_out.next(&feed, record.sent).await {
                 Next::Deleted => return Event::Deleted,
-                Next::Rows(rows) => self.send(&mut record, (&rows, true), login.as_ref()).await,
+                Next::Rows(rows) => self.send(&mut record, &rows, true, login.as_ref()).await,
                 Next::Behind => {
-                    self.catch_up(&mut record, (fan_out, &feed), login.as_ref())
+                    self.catch_up(&mut record, fan_out, &feed, login.as_ref())
                         .await
                 }
             };
@@ -189,7 +189,8 @@ impl Notifier {
     async fn catch_up(
         &self,
         record: &mut SubscriptionRecord,
-        (fan_out, feed): (&FanOut, &Feed),
+        fan_out: &FanOut,
+        feed: &Feed,
         login: Option<&SubscriptionAuthentication>,
     ) -> Result<bool, StoreError> {
         let rows: Vec<_> = self
@@ -200,18 +201,19 @@ impl Notifier {
             .map(Arc::new)
             .collect();
         let is_full = rows.len() == BATCH_SIZE;
-        if !rows.is_empty() && !self.send(record, (&rows, is_full), login).await? {
+        if !rows.is_empty() && !self.send(record, &rows, is_full, login).await? {
             return Ok(false);
         }
         record.sent = fan_out.caught_up(feed, record.sent, rows.is_empty());
         Ok(true)
     }
 
-    /// Delivers the matching rows and stores the progress. False if the subscription was deleted.
+    /// Delivers the matching rows and stores the progress; with `must_store` also if no row matched. False if the subscription was deleted.
     async fn send(
         &self,
         record: &mut SubscriptionRecord,
-        (rows, mut must_store): (&[Arc<OutboxRow>], bool),
+        rows: &[Arc<OutboxRow>],
+        mut must_store: bool,
         login: Option<&SubscriptionAuthentication>,
     ) -> Result<bool, StoreError> {
         let mut lost = 0;

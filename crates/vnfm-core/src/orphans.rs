@@ -92,8 +92,8 @@ impl Engine {
         &self,
         record: &VimRecord,
     ) -> Result<Vec<Orphan>, crate::ports::PortError> {
-        let driver = self.parts.drivers.driver(&record.vim.vim_type)?;
-        let vim = VimHandle::registered(self, record, (&record.tenant, &record.vim.id));
+        let driver = self.context.ports.drivers.driver(&record.vim.vim_type)?;
+        let vim = VimHandle::registered(&self.context, record, &record.tenant, &record.vim.id);
         let owned = driver.owned(&vim, self.store().installation_id()).await?;
         let orphan = |resource: crate::ports::OwnedResource| Orphan {
             vim_id: record.vim.id.clone(),

@@ -1,9 +1,9 @@
 //! Manual overrides: each one names its author and a reason, and is written to the audit log in the transaction that
 //! performs it.
 
-use crate::engine::Engine;
 use crate::ports::Change;
 use crate::refusal::{self, Refusal, Why};
+use jiff::Timestamp;
 use vnfm_types::AuditEntry;
 
 /// The author of an override, and the reason.
@@ -22,6 +22,18 @@ pub struct SkipHooks {
     pub hooks: Vec<String>,
     /// Who skips them, and why.
     pub act: Override,
+}
+
+/// What an override did, for its audit entry.
+pub(crate) struct Overridden<'a> {
+    /// The tenant in whose audit log it appears.
+    pub(crate) tenant: &'a str,
+    /// The command, such as `op fail`.
+    pub(crate) what: &'a str,
+    /// Id of the resource.
+    pub(crate) target: &'a str,
+    /// Name of the resource, if it has one.
+    pub(crate) name: Option<String>,
 }
 
 impl Override {
@@ -43,23 +55,21 @@ impl Override {
     }
 
     /// The audit entry of this override; also logged as a warning.
-    pub(crate) fn audit(
-        &self,
-        engine: &Engine,
-        tenant: &str,
-        what: impl Into<String>,
-        (target, name): (&str, Option<String>),
-    ) -> Change {
+    pub(crate) fn audit(&self, overridden: Overridden<'_>, at: Timestamp) -> Change {
         let (who, reason) = (self.who.clone(), self.reason.clone());
-        let (what, target) = (what.into(), target.to_owned());
-        let at = engine.parts.clock.now();
+        let Overridden {
+            tenant,
+            what,
+            target,
+            name,
+        } = overridden;
         tracing::warn!(tenant, who, what, target, reason, "manual override");
         let entry = AuditEntry {
             seq: 0,
             at,
             who,
-            what,
-            target,
+            what: what.to_owned(),
+            target: target.to_owned(),
             name,
             reason,
             from: None,
@@ -96,21 +106,5 @@ impl SkipHooks {
             self.act.with_reason()?
         };
         Ok(Self { act, ..self })
-    }
-}
-
-impl Engine {
-    /// Audit entries after number `after`, at most `limit`.
-    ///
-    /// # Errors
-    ///
-    /// If the database does not respond.
-    pub async fn audit(
-        &self,
-        tenant: &str,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<AuditEntry>, Refusal> {
-        Ok(self.store().audit(tenant, after, limit).await?)
     }
 }

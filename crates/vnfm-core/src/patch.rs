@@ -3,12 +3,11 @@
 //! The login of a registered VIM is changed in the registry (`vim update` affects every instance). An inline connection is
 //! sealed with the deployment and is changed there. An instance with resources stays on its VIM.
 
+use crate::context::Context;
 use crate::deployment::Deployment;
-use crate::engine::Engine;
-use crate::lcm::without_access_info;
 use crate::ports::{InstanceRecord, Schemas, StoreError};
 use crate::refusal::{self, Refusal, Why};
-use crate::vims::{self, check_login_bound};
+use crate::vims::{self, check_login_bound, without_access_info};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -133,11 +132,11 @@ impl Connections {
     /// `Unprocessable` for a VIM that is not registered, or is of another type.
     pub(crate) async fn check_registered(
         &self,
-        engine: &Engine,
+        context: &Context,
         tenant: &str,
         patch: &mut KeyValuePairs,
     ) -> Result<(), Refusal> {
-        let drivers = &engine.parts.drivers;
+        let drivers = &context.ports.drivers;
         let spelling = |vim_type: &str| {
             drivers
                 .driver(vim_type)
@@ -149,7 +148,7 @@ impl Connections {
                 continue;
             };
             let Some(id) = &vim.vim_id else { continue };
-            let record = match engine.store().vim(tenant, id).await {
+            let record = match context.store().vim(tenant, id).await {
                 Err(StoreError::NotFound { .. }) => {
                     let what =
                         format!("vimConnectionInfo.{key}.vimId `{id}` is not in the registry");
@@ -230,7 +229,7 @@ fn merge_connection(
 ///
 /// `Unprocessable`, naming the undeclared or mistyped attribute.
 pub(crate) async fn check_declared(
-    engine: &Engine,
+    context: &Context,
     instance: &InstanceRecord,
     request: &VnfInfoModificationRequest,
 ) -> Result<(), Refusal> {
@@ -248,7 +247,7 @@ pub(crate) async fn check_declared(
         .into_iter()
         .filter_map(|(name, old, patch)| Some((name, old, patch.as_ref()?.as_ref()?)));
     for (name, old, patch) in requested_changes.filter(|(_, _, patch)| !patch.is_empty()) {
-        let packages = &engine.parts.packages;
+        let packages = &context.ports.packages;
         let package = packages
             .package(&instance.tenant, &instance.vnf_pkg_id)
             .await;
@@ -264,7 +263,7 @@ pub(crate) async fn check_declared(
         let mut after = old.clone();
         merge_patch(&mut after, Some(patch));
         after.retain(|key, _| patch.contains_key(key));
-        let schemas = &*engine.parts.schemas;
+        let schemas = &*context.ports.schemas;
         let declared = flavours.map(|(_, flavour)| flavour.modifiable_types.get(name));
         let is_free = name == "metadata";
         let outcomes: Vec<_> = declared

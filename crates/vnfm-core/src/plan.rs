@@ -52,7 +52,12 @@ impl Engine {
         begin: Begin<'_>,
     ) -> Result<Plan, Refusal> {
         let tried = self.try_to_begin(tenant, instance_id, begin).await?;
-        let package = self.parts.packages.package(tenant, &tried.vnf_pkg_id).await;
+        let package = self
+            .context
+            .ports
+            .packages
+            .package(tenant, &tried.vnf_pkg_id)
+            .await;
         let package = package.map_err(Refusal::unprocessable)?;
         let deployment = tried.target.as_ref().or(tried.before.as_ref());
         let planner = Planner {
@@ -82,7 +87,7 @@ struct Planner<'a> {
 impl Planner<'_> {
     /// The planned step; `None` if it would be omitted.
     fn planned(&self, step: &Step) -> Option<PlannedStep> {
-        if step.is_grant() && self.engine.parts.nfvo.is_none() {
+        if step.is_grant() && self.engine.context.ports.nfvo.is_none() {
             return None;
         }
         let hook = if step.is_hook() {
@@ -90,7 +95,8 @@ impl Planner<'_> {
         } else {
             None
         };
-        let driver = |hook| hooks::driver_of(self.engine, self.deployed, self.package, hook);
+        let driver =
+            |hook| hooks::driver_of(&self.engine.context, self.deployed, self.package, hook);
         let driver = hook.and_then(|hook| driver(hook).ok());
         let can_undo = |driver: &dyn MgmtDriver| hooks::can_undo(driver, step.name);
         Some(PlannedStep {
@@ -98,7 +104,7 @@ impl Planner<'_> {
             state: step.state,
             undone: self.operation.is_undone(step) && driver.as_deref().is_none_or(can_undo),
             driver: hook.map(|hook| match &driver {
-                Some(driver) => hooks::versioned_name(&driver.id()),
+                Some(driver) => driver.id().versioned_name(),
                 None => hook.implementation.clone(),
             }),
             irreversible: step.is_irreversible(),

@@ -1,5 +1,6 @@
 //! Which packages and instances use which MgmtDriver: what an operator needs to know before removing a library.
 
+use crate::deployment::PLUGINS_MEMBER;
 use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::{DriverId, PackageRecord};
@@ -86,8 +87,7 @@ impl Engine {
         for record in self.store().instances(tenant, &seen).await? {
             let vnf = record.vnf;
             let info = vnf.instantiated_vnf_info.as_ref();
-            let drivers =
-                info.and_then(|info| info.metadata.get(hooks::PLUGINS_MEMBER)?.as_object());
+            let drivers = info.and_then(|info| info.metadata.get(PLUGINS_MEMBER)?.as_object());
             let drivers: BTreeSet<_> = drivers
                 .into_iter()
                 .flatten()
@@ -108,11 +108,12 @@ impl Engine {
 
     async fn uses_of(&self, tenant: &str, record: &PackageRecord) -> Vec<PluginUse> {
         let info = &record.info;
-        let Ok(package) = self.parts.packages.package(tenant, &info.id).await else {
+        let Ok(package) = self.context.ports.packages.package(tenant, &info.id).await else {
             return Vec::new();
         };
         let hooks = package.vnfd().flavours.values().flat_map(Flavour::hooks);
-        let drivers = hooks.filter_map(|hook| hooks::driver_of(self, None, &package, hook).ok());
+        let drivers =
+            hooks.filter_map(|hook| hooks::driver_of(&self.context, None, &package, hook).ok());
         // One entry per driver, however many hooks it serves.
         let named: BTreeMap<_, _> = drivers
             .map(|driver| driver.id())

@@ -23,12 +23,14 @@ impl Engine {
     ) -> Result<(), Refusal> {
         let instance = self.store().instance(tenant, instance_id).await?;
         let package = self
-            .parts
+            .context
+            .ports
             .packages
             .package(tenant, &instance.vnf_pkg_id)
             .await;
         let package = package.map_err(Refusal::unprocessable)?;
-        let (_, driver) = vims::of_connections(self, tenant, &request.vim_connection_info).await?;
+        let (_, driver) =
+            vims::of_connections(&self.context, tenant, &request.vim_connection_info).await?;
         let requested = Allocation::requested(&instance.vnf_pkg_id, package, request);
         let allocation = Allocation {
             instance_name: instance.vnf.vnf_instance_name,

@@ -1,6 +1,5 @@
 //! Ports filled with what is linked into the program, or with nothing.
 
-use crate::hooks::versioned_name;
 use crate::ports::{
     Code, CommandOutput, Declaration, DriverId, ErrorKind, HostServices, HttpRequest, HttpResponse,
     MgmtDriver, MgmtDrivers, PortError, RemoteFile, SshCommand, SshTarget, Watcher, replaced,
@@ -29,7 +28,7 @@ impl MgmtDrivers for StaticPlugins {
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let name = plugin.unwrap_or(implementation);
         let named = |driver: &&Arc<dyn MgmtDriver>| {
-            driver.declaration().name == name || versioned_name(&driver.id()) == name
+            driver.declaration().name == name || driver.id().versioned_name() == name
         };
         self.0.iter().rev().find(named).cloned().ok_or_else(|| {
             let known: Vec<_> = self

@@ -287,7 +287,8 @@ impl Observer for Metrics {
     fn step_ended(
         &self,
         operation: LcmOperationType,
-        (step, status): (&str, StepStatus),
+        step: &str,
+        status: StepStatus,
         took: Duration,
     ) {
         let end = match status {
@@ -301,7 +302,7 @@ impl Observer for Metrics {
             .observe(took.as_secs_f64());
     }
 
-    fn vim_called(&self, vim: &str, end: CallEnd, (waited, took): (Duration, Duration)) {
+    fn vim_called(&self, vim: &str, end: CallEnd, waited: Duration, took: Duration) {
         let end = match end {
             CallEnd::Answered => ENDS[0],
             CallEnd::Failed => ENDS[1],

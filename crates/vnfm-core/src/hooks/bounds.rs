@@ -21,7 +21,7 @@ const VIMS: usize = 100;
 
 /// Checkpoints of one run of a hook: size in bytes by key.
 #[derive(Default)]
-pub(super) struct CheckpointSizes(Mutex<BTreeMap<String, usize>>);
+pub(crate) struct CheckpointSizes(Mutex<BTreeMap<String, usize>>);
 
 impl CheckpointSizes {
     /// Counts a checkpoint against the limits of this run of the hook.
@@ -29,7 +29,7 @@ impl CheckpointSizes {
     /// # Errors
     ///
     /// `Refused` if it exceeds a limit, alone or together with earlier ones.
-    pub(super) fn count(&self, key: &str, value: &Value) -> Result<(), PortError> {
+    pub(crate) fn count(&self, key: &str, value: &Value) -> Result<(), PortError> {
         check_max(key.len(), KEY_BYTES, "bytes as a key of `checkpoint.put`")?;
         let bytes = length(value);
         check_max(bytes, VALUE_BYTES, "bytes as a value of `checkpoint.put`")?;
@@ -48,7 +48,7 @@ impl CheckpointSizes {
 /// # Errors
 ///
 /// `Refused` if they exceed a limit.
-pub(super) fn check_effects(effects: Effects) -> Result<Effects, PortError> {
+pub(crate) fn check_effects(effects: Effects) -> Result<Effects, PortError> {
     let vims = effects
         .register_vims
         .len()

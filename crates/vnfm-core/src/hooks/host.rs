@@ -1,11 +1,11 @@
 //! The engine's side of a running hook: implements the host services.
 
 use super::bounds::CheckpointSizes;
-use crate::engine::Engine;
+use super::pinning::Login;
+use crate::context::Context;
 use crate::ports::{
-    Change, Code, CommandOutput, ErrorKind, Fence, HookCall, HookFile, HookHost, HostPin,
-    HttpRequest, InfraDriver, PortError, SecretJson, SshCommand, SshTarget, Watcher as _, files_of,
-    wrong_call,
+    Change, Code, CommandOutput, ErrorKind, Fence, HookCall, HookFile, HookHost, HttpRequest,
+    InfraDriver, PortError, SecretJson, SshCommand, SshTarget, Watcher as _, files_of, wrong_call,
 };
 use crate::running_ops::RunningOp;
 use crate::vims::VimHandle;
@@ -19,29 +19,29 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 use vnfm_descriptor::Package;
 
-pub(super) struct Host {
-    pub(super) engine: Engine,
-    pub(super) live: Arc<RunningOp>,
-    pub(super) fence: Fence,
-    pub(super) tenant: String,
-    pub(super) instance_id: String,
-    pub(super) step: String,
-    pub(super) package: Arc<Package>,
-    pub(super) vim: VimHandle,
-    pub(super) infra: Arc<dyn InfraDriver>,
-    pub(super) pending: Pending,
-    pub(super) checkpoints: CheckpointSizes,
+pub(crate) struct Host {
+    pub(crate) context: Context,
+    pub(crate) live: Arc<RunningOp>,
+    pub(crate) fence: Fence,
+    pub(crate) tenant: String,
+    pub(crate) instance_id: String,
+    pub(crate) step: String,
+    pub(crate) package: Arc<Package>,
+    pub(crate) vim: VimHandle,
+    pub(crate) infra: Arc<dyn InfraDriver>,
+    pub(crate) pending: Pending,
+    pub(crate) checkpoints: CheckpointSizes,
     /// The step's span: a plugin may call from any thread.
-    pub(super) span: Span,
+    pub(crate) span: Span,
 }
 
 /// Open calls to hosts; those dropped together with their hook stay, so that the hook's error can name them.
 #[derive(Clone, Default)]
-pub(super) struct Pending(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Pending(Arc<Mutex<Vec<String>>>);
 
 impl Pending {
     /// Describes the calls without a response.
-    pub(super) fn describe(&self) -> Option<String> {
+    pub(crate) fn describe(&self) -> Option<String> {
         let calls = self.calls();
         (!calls.is_empty()).then(|| format!("no response by then: {}", calls.join(", ")))
     }
@@ -137,7 +137,7 @@ impl Host {
         let source = format!("{} {}", self.step, target.address);
         self.live
             .log("debug", &source, &format!("$ {}", command.command));
-        let output = self.engine.parts.host.ssh_run(target, command).await?;
+        let output = self.context.ports.host.ssh_run(target, command).await?;
         self.log_output(&source, &output);
         to_value(&output)
     }
@@ -162,22 +162,26 @@ impl Host {
     async fn ssh_put(&self, target: SshTarget, file: HookFile) -> Result<Value, PortError> {
         let target = &self.pinned(target).await?;
         let file = file.with(|path| self.read(path))?;
-        self.engine.parts.host.ssh_put(target, &file).await?;
+        self.context.ports.host.ssh_put(target, &file).await?;
         Ok(json!({}))
     }
 
     async fn ssh_wait(&self, target: SshTarget, seconds: u32) -> Result<Value, PortError> {
         let target = &self.pinned(target).await?;
-        let host = &self.engine.parts.host;
+        let host = &self.context.ports.host;
         host.ssh_wait(target, seconds, &*self.live).await?;
         Ok(json!({}))
     }
 
     /// Sets what the host key is pinned to. Before the first login, the key is taken from the console log if that shows it.
     async fn pinned(&self, target: SshTarget) -> Result<SshTarget, PortError> {
-        let store = self.engine.store();
-        let instance = (self.tenant.as_str(), self.instance_id.as_str());
-        let target = HostPin::server(target, instance, self.vim.registered_id());
+        let store = self.context.store();
+        let login = Login {
+            tenant: &self.tenant,
+            instance_id: &self.instance_id,
+            vim_id: self.vim.registered_id(),
+        };
+        let target = login.pinned(target);
         if store.host_key(&target.pin).await?.is_some() {
             return Ok(target);
         }
@@ -197,7 +201,7 @@ impl Host {
     }
 
     async fn http(&self, request: &HttpRequest) -> Result<Value, PortError> {
-        to_value(&self.engine.parts.host.http(request).await?)
+        to_value(&self.context.ports.host.http(request).await?)
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, PortError> {
@@ -222,7 +226,7 @@ impl Host {
     }
 
     async fn recall(&self, key: &str) -> Result<Value, PortError> {
-        let store = self.engine.store();
+        let store = self.context.store();
         let found = store.checkpoint(&self.fence.op_id, &self.step, key).await?;
         Ok(json!({"value": found.as_deref()}))
     }
@@ -235,7 +239,7 @@ impl Host {
             key,
             value: SecretJson::from(value),
         };
-        self.engine
+        self.context
             .store()
             .write(Some(&self.fence), vec![change])
             .await?;
@@ -243,8 +247,8 @@ impl Host {
     }
 
     async fn sleep(&self, seconds: f64) -> Value {
-        self.engine
-            .parts
+        self.context
+            .ports
             .clock
             .sleep(Duration::from_secs_f64(seconds))
             .await;

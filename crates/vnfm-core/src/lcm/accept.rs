@@ -8,8 +8,8 @@
 
 use super::operation::{Begin, Expected, Operation, Requested, Target, malformed};
 use super::operation_control::{self, Beginning};
+use crate::context::Context;
 use crate::deployment::Deployment;
-use crate::engine::Engine;
 use crate::hooks;
 use crate::overrides::SkipHooks;
 use crate::ports::InstanceRecord;
@@ -20,41 +20,33 @@ use serde_json::Value;
 use std::sync::Arc;
 use vnfm_types::InstantiationState;
 
-impl Engine {
-    /// Accepts an operation: its occurrence exists in its initial state when this returns its id.
-    ///
-    /// # Errors
-    ///
-    /// `NotFound`; `Stale` if the instance is not as expected; `Conflict` if it is busy or not in the state that the
-    /// operation requires; `Unprocessable` if the request is malformed or cannot be served, or if this engine does not
-    /// have the operation. Nothing is changed then.
-    pub async fn begin(
-        &self,
-        tenant: &str,
-        instance_id: &str,
-        begin: Begin<'_>,
-    ) -> Result<String, Refusal> {
-        let (instance, beginning) = accept(self, tenant, instance_id, begin).await?;
-        operation_control::begin(self, instance, beginning).await
-    }
+/// Accepts an operation: its occurrence exists in its initial state when this returns its id.
+pub(crate) async fn begin(
+    context: &Context,
+    tenant: &str,
+    instance_id: &str,
+    begin: Begin<'_>,
+) -> Result<String, Refusal> {
+    let (instance, beginning) = accept(context, tenant, instance_id, begin).await?;
+    operation_control::begin(context, instance, beginning).await
+}
 
-    /// As [`Engine::begin`], but writes nothing: the operation's row, and the deployment that its steps would work on.
-    pub(crate) async fn try_to_begin(
-        &self,
-        tenant: &str,
-        instance_id: &str,
-        begin: Begin<'_>,
-    ) -> Result<Tried, Refusal> {
-        let (instance, beginning) = accept(self, tenant, instance_id, begin).await?;
-        let tried = Tried {
-            operation: beginning.operation,
-            vnf_pkg_id: instance.vnf_pkg_id.clone(),
-            before: instance.deployment.clone(),
-            target: beginning.target.deployment.clone(),
-        };
-        operation_control::try_to_begin(self, instance, beginning).await?;
-        Ok(tried)
-    }
+/// As [`begin`], but writes nothing: the operation's row, and the deployment that its steps would work on.
+pub(crate) async fn try_to_begin(
+    context: &Context,
+    tenant: &str,
+    instance_id: &str,
+    begin: Begin<'_>,
+) -> Result<Tried, Refusal> {
+    let (instance, beginning) = accept(context, tenant, instance_id, begin).await?;
+    let tried = Tried {
+        operation: beginning.operation,
+        vnf_pkg_id: instance.vnf_pkg_id.clone(),
+        before: instance.deployment.clone(),
+        target: beginning.target.deployment.clone(),
+    };
+    operation_control::try_to_begin(context, instance, beginning).await?;
+    Ok(tried)
 }
 
 /// An operation that could begin.
@@ -67,24 +59,20 @@ pub(crate) struct Tried {
 
 /// Makes every check, in the order at the top of the file.
 async fn accept(
-    engine: &Engine,
+    context: &Context,
     tenant: &str,
     instance_id: &str,
     begin: Begin<'_>,
 ) -> Result<(InstanceRecord, Beginning), Refusal> {
-    let kind = begin.operation.kind;
-    let operation = engine.operation(kind).ok_or_else(|| {
-        let what = format!("unknown operation {kind}");
-        Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what)
-    })?;
+    let operation = begin.operation;
     let body = operation.body.read(&begin.body).map_err(|_| malformed())?;
-    let instance = engine.store().instance(tenant, instance_id).await?;
+    let instance = context.store().instance(tenant, instance_id).await?;
     check_unchanged(&instance, begin.expected)?;
     operation.can_begin(&instance)?;
     let skip = checked_skip(operation, begin.skip)?;
     let id = uuid::Uuid::new_v4().to_string();
     let requested = Requested {
-        engine,
+        context,
         instance: &instance,
         op_id: &id,
         body: &body,
@@ -92,7 +80,7 @@ async fn accept(
     let target = (operation.target)(&requested).await?;
     let has_resources = instance.vnf.instantiation_state == InstantiationState::Instantiated;
     if operation.uses_vim && has_resources {
-        vims::check_registered(engine, &instance).await?;
+        vims::check_registered(context, &instance).await?;
     }
     let skipped = skip.as_ref().map(|skip| &skip.hooks[..]);
     let skipped = skipped.unwrap_or_default();
@@ -163,10 +151,10 @@ async fn redacted(
     let check = hooks::ParameterCheck {
         package: &package,
         flavour: &wanted.flavour_id,
-        operation,
+        interface_operation: operation.interface_operation,
         params: &params.unwrap_or_default(),
         skipped,
         deployed,
     };
-    hooks::check_parameters(requested.engine, &check, &target.body)
+    hooks::check_parameters(requested.context, &check, &target.body)
 }

@@ -2,10 +2,11 @@
 
 use super::crash_suspects::{self, Beginning};
 use super::descriptor_shortage;
+use super::journal::begin;
 use super::op::Op;
-use super::runner::{PANICKED, TOO_LATE, begin, cancelled};
+use super::problem::cancelled;
 use super::step::{Direction, Step};
-use crate::ports::{PortError, StoreError};
+use crate::ports::{Code, ErrorKind, PortError, StoreError};
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
@@ -20,9 +21,9 @@ pub(super) async fn attempt(
     step: &Step,
     direction: Direction,
 ) -> Result<Option<Result<Value, PortError>>, StoreError> {
-    let engine = op.engine.clone();
+    let context = op.context.clone();
     loop {
-        let Some(mut beginning) = crash_suspects::enter(&engine, op, step).await? else {
+        let Some(mut beginning) = crash_suspects::enter(&context, op, step).await? else {
             return Ok(None);
         };
         begin(op, step, direction, &beginning.lives).await?;
@@ -97,3 +98,18 @@ fn timed_out(op: &Op, step: &Step) -> PortError {
         what,
     )
 }
+
+/// The deadline of a step passed.
+pub const TOO_LATE: Code = Code {
+    name: "op.deadline",
+    kind: ErrorKind::Unavailable,
+    means: "a step did not finish within its time limit",
+    next: "fix what it was waiting for and retry; `vnfmctl op log ID` shows what it did",
+};
+/// A bug in a step.
+pub const PANICKED: Code = Code {
+    name: "op.panicked",
+    kind: ErrorKind::Broken,
+    means: "a step of the engine panicked: a bug",
+    next: "report it with the server's log; retry or roll back meanwhile",
+};

@@ -13,7 +13,7 @@
 use super::hook_journal;
 use super::op::Op;
 use super::step::Step;
-use crate::engine::Engine;
+use crate::context::Context;
 use crate::exclusive::{Pass, exclusive_time};
 use crate::ports::{
     Change, Code, ErrorKind, JournalRow, OpenStep, PortError, ProcessHistory, StepStatus,
@@ -47,11 +47,11 @@ pub(super) struct Beginning<'s> {
 
 /// Waits until a step may start; `None` if it must not start any more, because of a cancel request or a shutdown.
 pub(super) async fn enter<'e>(
-    engine: &'e Engine,
+    context: &'e Context,
     op: &Op,
     step: &Step,
 ) -> Result<Option<Beginning<'e>>, StoreError> {
-    load_suspects(engine).await?;
+    load_suspects(context).await?;
     let before = op
         .rows
         .get(step.name)
@@ -59,7 +59,7 @@ pub(super) async fn enter<'e>(
         .map(|row| row.lives.clone());
     let is_new_here = before
         .as_ref()
-        .is_some_and(|before| before.by != *engine.owner);
+        .is_some_and(|before| before.by != *context.owner);
     let mut lives = lives(op, before).await?;
     let mut beginning = Beginning {
         lives: lives.clone(),
@@ -69,24 +69,24 @@ pub(super) async fn enter<'e>(
         pass: None,
     };
     if lives.killed {
-        engine.exclusion.arrived(&op.fence.op_id);
-        engine.exclusion.killed(op.tenant());
+        context.exclusion.arrived(&op.fence.op_id);
+        context.exclusion.killed(op.tenant());
         beginning.refusal = Some(refusal(op, step, &lives));
         return Ok(Some(beginning));
     }
     let is_suspect = is_new_here && lives.died.len() >= SUSPECT_DEATHS;
     let pass = if is_suspect {
-        enter_exclusively(engine, op, step, &lives).await
+        enter_exclusively(context, op, step, &lives).await
     } else {
-        engine.exclusion.arrived(&op.fence.op_id);
-        enter_concurrently(engine, op).await
+        context.exclusion.arrived(&op.fence.op_id);
+        enter_concurrently(context, op).await
     };
     let Some(pass) = pass else { return Ok(None) };
     if pass.is_alone() {
         let timeout = if step.is_hook() {
-            engine.limits().hook
+            context.limits().hook
         } else {
-            engine.limits().step
+            context.limits().step
         };
         let time = exclusive_time(lives.outlived, timeout);
         lives.alone = true;
@@ -97,7 +97,7 @@ pub(super) async fn enter<'e>(
         );
         op.watcher().log("warn", step.name, &text);
         // The process may die before the log is stored the next time.
-        op.live.store_log(engine.store(), &op.fence.op_id).await;
+        op.live.store_log(context.store(), &op.fence.op_id).await;
     }
     beginning.lives = lives;
     beginning.pass = Some(pass);
@@ -122,7 +122,7 @@ impl Beginning<'_> {
             ..JournalRow::clone(row)
         });
         let changes = || vec![Change::Journal(row.clone())];
-        while let Err(error) = op.engine.store().write(Some(&op.fence), changes()).await {
+        while let Err(error) = op.context.store().write(Some(&op.fence), changes()).await {
             // As long as the journal says `alone`, nothing else runs.
             tracing::warn!(op_id = op.fence.op_id, %error, "a step still runs exclusively");
             op.clock().sleep(RECHECK_INTERVAL).await;
@@ -135,7 +135,7 @@ impl Beginning<'_> {
 
 /// The history of processes for the row of a step that this process starts; `before` is that of its open row.
 async fn lives(op: &Op, before: Option<ProcessHistory>) -> Result<ProcessHistory, StoreError> {
-    let owner = op.engine.owner.to_string();
+    let owner = op.context.owner.to_string();
     let Some(mut lives) = before else {
         return Ok(ProcessHistory {
             by: owner,
@@ -146,7 +146,7 @@ async fn lives(op: &Op, before: Option<ProcessHistory>) -> Result<ProcessHistory
         lives.alone = false;
         return Ok(lives);
     }
-    let left = op.engine.store().orderly_exits(&op.fence.op_id).await?;
+    let left = op.context.store().orderly_exits(&op.fence.op_id).await?;
     let last = std::mem::replace(&mut lives.by, owner);
     lives.killed |= lives.alone && !left.contains(&last);
     lives.alone = false;
@@ -158,10 +158,10 @@ async fn lives(op: &Op, before: Option<ProcessHistory>) -> Result<ProcessHistory
 }
 
 /// Waits until the step may run concurrently with others.
-async fn enter_concurrently<'e>(engine: &'e Engine, op: &Op) -> Option<Pass<'e>> {
+async fn enter_concurrently<'e>(context: &'e Context, op: &Op) -> Option<Pass<'e>> {
     loop {
-        let changed = engine.exclusion.listen();
-        if let Some(pass) = engine.exclusion.enter(op.clock().now()) {
+        let changed = context.exclusion.listen();
+        if let Some(pass) = context.exclusion.enter(op.clock().now()) {
             return Some(pass);
         }
         op.live
@@ -172,24 +172,24 @@ async fn enter_concurrently<'e>(engine: &'e Engine, op: &Op) -> Option<Pass<'e>>
 
 /// Waits until the step may run exclusively; after the time limit of a step it runs concurrently.
 async fn enter_exclusively<'e>(
-    engine: &'e Engine,
+    context: &'e Context,
     op: &Op,
     step: &Step,
     lives: &ProcessHistory,
 ) -> Option<Pass<'e>> {
     let began = op.clock().now();
-    let mut pass = engine
+    let mut pass = context
         .exclusion
         .queue_suspect(op.tenant(), lives.outlived, began);
-    engine.exclusion.arrived(&op.fence.op_id);
+    context.exclusion.arrived(&op.fence.op_id);
     let deaths = lives.died.len();
     loop {
-        let changed = engine.exclusion.listen();
+        let changed = context.exclusion.listen();
         let now = op.clock().now();
         if pass.take_turn(now) {
             return Some(pass);
         }
-        if now.duration_since(began).unsigned_abs() >= engine.limits().step {
+        if now.duration_since(began).unsigned_abs() >= context.limits().step {
             pass.run_concurrently();
             return Some(pass);
         }
@@ -206,18 +206,18 @@ async fn recheck(op: &Op, changed: event_listener::EventListener) -> Option<()> 
     let tick = select(changed, op.clock().sleep(RECHECK_INTERVAL));
     let stopped = pin!(op.live.stop_requested());
     match select(tick, stopped).await {
-        Either::Left(_) if !op.engine.live.is_paused() => Some(()),
+        Either::Left(_) if !op.context.live.is_paused() => Some(()),
         _ => None,
     }
 }
 
 /// Reads once which suspects the journal shows, so that nothing starts concurrently with them.
-async fn load_suspects(engine: &Engine) -> Result<(), StoreError> {
-    let mut suspects_loaded = engine.suspects_loaded.lock().await;
+async fn load_suspects(context: &Context) -> Result<(), StoreError> {
+    let mut suspects_loaded = context.suspects_loaded.lock().await;
     if *suspects_loaded {
         return Ok(());
     }
-    let now = engine.parts.clock.now();
+    let now = context.ports.clock.now();
     let is_recent = |open: &OpenStep| {
         let ended = open
             .ended_at
@@ -225,18 +225,18 @@ async fn load_suspects(engine: &Engine) -> Result<(), StoreError> {
         ended.is_none_or(|ago| ago < PENALTY)
     };
     let (mut expected, mut killers) = (BTreeSet::new(), BTreeMap::<String, u32>::new());
-    for open in engine.store().open_steps().await? {
-        if open.lives.killed || (open.lives.alone && open.lives.by != *engine.owner) {
+    for open in context.store().open_steps().await? {
+        if open.lives.killed || (open.lives.alone && open.lives.by != *context.owner) {
             if is_recent(&open) {
                 *killers.entry(open.tenant).or_default() += 1;
             }
-        } else if open.lives.died.len() + 1 >= SUSPECT_DEATHS && open.lives.by != *engine.owner {
+        } else if open.lives.died.len() + 1 >= SUSPECT_DEATHS && open.lives.by != *context.owner {
             expected.insert((open.tenant, open.op_id));
         }
     }
     expected.retain(|(tenant, _)| !killers.contains_key(tenant));
     let expected = expected.into_iter().map(|(_, op_id)| op_id).collect();
-    engine.exclusion.expect(expected, killers, now);
+    context.exclusion.expect(expected, killers, now);
     *suspects_loaded = true;
     Ok(())
 }
@@ -271,7 +271,7 @@ fn is_open(row: &JournalRow) -> bool {
     matches!(row.status, StepStatus::Started | StepStatus::Undoing) && row.ended_at.is_none()
 }
 
-pub(crate) const DIED: Code = Code {
+pub(super) const DIED: Code = Code {
     name: "op.server-died",
     kind: ErrorKind::Refused,
     means: "the server died repeatedly while this step ran, the last time with nothing else running; it is not started \
@@ -279,7 +279,7 @@ pub(crate) const DIED: Code = Code {
     next: "find out why it died in the logs of the server and the system (memory is the usual cause); fix what the step \
            works on, then retry; or roll back",
 };
-pub(crate) const HOOK_DIED: Code = Code {
+pub(super) const HOOK_DIED: Code = Code {
     name: "hook.server-died",
     kind: ErrorKind::Refused,
     means: "the server died repeatedly while this hook ran, the last time with nothing else running; it is not started \

@@ -2,6 +2,7 @@
 //! It is repeated until it gets one or its deadline passes. Steps are idempotent, so they can be repeated.
 
 use super::op::Op;
+use super::perform::perform;
 use super::step::{Direction, Step};
 use crate::ports::PortError;
 use serde_json::Value;
@@ -16,7 +17,7 @@ const SHORTAGE_SUFFIXES: &[&str] = &["(os error 24)", "(os error 23)"];
 /// its own process itself, and the code that starts that process waits for a descriptor.
 pub(super) async fn run(op: &Op, step: &Step, direction: Direction) -> Result<Value, PortError> {
     loop {
-        match step.perform(op, direction).await {
+        match perform(op, step, direction).await {
             Err(error) if !step.is_hook() && is_shortage(&error) => {
                 tracing::warn!(step = step.name, %error, "no file descriptor left; the step is repeated");
                 op.watcher()

@@ -1,7 +1,8 @@
 //! What an operation is doing, why it waits, and what each possible action would do: for operators.
 
-use super::Operation;
-use crate::engine::Engine;
+use super::operation::{self, Operation};
+use super::step::Step;
+use crate::context::Context;
 use crate::ports::{JournalRow, OpRecord, StepStatus, StoreError};
 use crate::running_ops::Stored;
 use std::sync::Arc;
@@ -11,11 +12,12 @@ use vnfm_types::{PossibleAction, Progress, StepProgress};
 /// The progress of one operation. While this process drives it, the last stored state comes from memory; otherwise
 /// from the database.
 pub(crate) async fn progress(
-    engine: &Engine,
+    context: &Context,
+    operations: &[&'static Operation],
     tenant: &str,
     op_id: &str,
 ) -> Result<Progress, StoreError> {
-    let live = engine
+    let live = context
         .live
         .get(op_id)
         .map(|live| live.state())
@@ -26,7 +28,7 @@ pub(crate) async fn progress(
         .filter(|it| it.record.op.operation_state.is_driven() && it.record.tenant == tenant);
     let (stored, undone) = match known {
         Some(stored) => (stored, String::new()), // a running operation offers no rollback
-        None => read(engine, tenant, op_id).await?,
+        None => read(context, operations, tenant, op_id).await?,
     };
     let Stored { record, journal } = &*stored;
     let open =
@@ -49,22 +51,22 @@ pub(crate) async fn progress(
         waiting: live.waiting,
         error: record.op.error.clone(),
         ways_on: next_actions(record, &undone, live.cancel.is_some()),
-        steps: engine
-            .operation(record.op.operation)
-            .map(|operation| steps(engine, operation, journal))
+        steps: operation::find(operations, record.op.operation)
+            .map(|operation| steps(context, operation, journal))
             .unwrap_or_default(),
     })
 }
 
 /// The stored operation, and what a rollback would undo.
 async fn read(
-    engine: &Engine,
+    context: &Context,
+    operations: &[&'static Operation],
     tenant: &str,
     op_id: &str,
 ) -> Result<(Arc<Stored>, String), StoreError> {
-    let record = engine.store().op(tenant, op_id).await?;
-    let journal = engine.store().journal(op_id).await?;
-    let undone = match engine.operation(record.op.operation) {
+    let record = context.store().op(tenant, op_id).await?;
+    let journal = context.store().journal(op_id).await?;
+    let undone = match operation::find(operations, record.op.operation) {
         // Only FAILED_TEMP offers a rollback.
         Some(operation) if record.op.operation_state == FailedTemp => {
             undoable_steps(operation, &journal)
@@ -82,8 +84,12 @@ async fn read(
     ))
 }
 
-fn steps(engine: &Engine, operation: &Operation, journal: &[Arc<JournalRow>]) -> Vec<StepProgress> {
-    let step_progress = |step: &super::Step| {
+fn steps(
+    context: &Context,
+    operation: &Operation,
+    journal: &[Arc<JournalRow>],
+) -> Vec<StepProgress> {
+    let step_progress = |step: &Step| {
         let row = journal.iter().find(|row| row.step == step.name);
         StepProgress {
             name: step.name.to_owned(),
@@ -95,9 +101,9 @@ fn steps(engine: &Engine, operation: &Operation, journal: &[Arc<JournalRow>]) ->
         }
     };
     // Without an NFVO the grant step is omitted.
-    let is_shown = |step: &&super::Step| {
+    let is_shown = |step: &&Step| {
         let has_begun = || journal.iter().any(|row| row.step == step.name);
-        !step.is_grant() || engine.parts.nfvo.is_some() || has_begun()
+        !step.is_grant() || context.ports.nfvo.is_some() || has_begun()
     };
     operation
         .steps
@@ -169,7 +175,7 @@ fn undoable_steps(operation: &Operation, journal: &[JournalRow]) -> String {
             row.step == name && !matches!(row.status, StepStatus::Undone | StepStatus::Skipped)
         })
     };
-    let can_undo = |step: &&super::Step| {
+    let can_undo = |step: &&Step| {
         let mut rows = journal.iter().filter(|row| row.step == step.name);
         !step.is_hook() || rows.any(|row| row.hook.as_ref().is_some_and(|hook| hook.can_undo))
     };

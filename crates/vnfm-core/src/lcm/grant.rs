@@ -12,130 +12,51 @@
 //! ends the operation as ROLLED_BACK (SOL003 5.5.4.6): a call in flight completes, and after a 202 we poll until the
 //! NFVO has decided. A failed request is not sent again.
 
-use super::Op;
+pub use super::approved::Approved;
+
 use super::grant_check;
 use super::grant_request;
-use super::operation::{GrantDecides, GrantRule};
-use super::runner::cancelled;
-use super::step::{Output, StepOutput};
-use crate::hooks;
+use super::op::Op;
+use super::problem::cancelled;
+use super::step::{Output, StepOutput as _};
 use crate::ports::{
-    Backoff, Change, Clock, Code, ErrorKind, Expired, GrantOutcome, Granted, Nfvo, OpRecord,
-    PortError, SecretJson, Waited,
+    Backoff, Change, Clock, Code, ErrorKind, Expired, GrantOutcome, Nfvo, PortError, SecretJson,
+    Waited,
 };
 use crate::running_ops::RunningOp;
 use futures_util::future::{self, BoxFuture, Either};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use vnfm_types::{
-    CancelMode, ExtVirtualLinkData, Grant, GrantRequest, KeyValuePairs, VimConnectionInfo,
-};
+use vnfm_types::{CancelMode, Grant, GrantRequest};
 
 /// Checkpoint key of the location to poll for a pending grant.
 const LOCATION_KEY: &str = "place";
 const POLL_INTERVAL: Duration = Duration::from_secs(4);
 
-/// The approved parts of a grant that affect the operation.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Approved {
-    /// `None` if the local policy approved.
-    pub grant_id: Option<String>,
-    /// Whether the grant chose another VIM than the request.
-    pub elsewhere: bool,
-    /// The VIM to use; empty: that of the request.
-    pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
-    /// Override those of the request.
-    pub ext_virtual_links: Vec<ExtVirtualLinkData>,
-    /// Override those of the request.
-    pub additional_params: KeyValuePairs,
-    /// What the NFVO decided about resources.
-    pub granted: Granted,
-}
-
-impl StepOutput for Approved {
-    const STEP: &'static str = "grant";
-}
-
-impl Approved {
-    /// Merges the grant into the request and the target of the operation; idempotent.
-    pub(super) fn apply(self, record: &mut OpRecord, rule: Option<&GrantRule>) {
-        record.op.grant_id = self.grant_id;
-        if !self.additional_params.is_empty()
-            && let Some(request) = record.request.to_mut().as_object_mut()
-        {
-            let params = request
-                .entry("additionalParams")
-                .or_insert_with(|| json!({}));
-            if let Some(params) = params.as_object_mut() {
-                hooks::merge_params(params, &self.additional_params);
-            }
-        }
-        let decides = rule.map(|rule| rule.decides);
-        let (Some(GrantDecides::Placement), Some(target)) = (decides, record.target.as_mut())
-        else {
-            return;
-        };
-        let target = Arc::make_mut(target);
-        hooks::merge_params(&mut target.additional_params, &self.additional_params);
-        if !self.vim_connection_info.is_empty() {
-            target.vim_connection_info = self.vim_connection_info;
-        }
-        if !self.ext_virtual_links.is_empty() {
-            let old = std::mem::take(&mut target.ext_virtual_links);
-            target.ext_virtual_links = merged(old, self.ext_virtual_links);
-        }
-        if !self.granted.is_empty() {
-            target.placement = self.granted.with_links(&target.ext_managed_virtual_links);
-        }
-    }
-}
-
-/// External links of the request, with those of the grant replacing links of the same id and bindings of the same CP.
-fn merged(
-    mut old: Vec<ExtVirtualLinkData>,
-    new: Vec<ExtVirtualLinkData>,
-) -> Vec<ExtVirtualLinkData> {
-    old.retain(|link| new.iter().all(|other| other.id != link.id));
-    for link in &mut old {
-        let is_rebound = |cpd: &str| {
-            new.iter()
-                .flat_map(|other| &other.ext_cps)
-                .any(|data| data.cpd_id == cpd)
-        };
-        link.ext_cps.retain(|data| !is_rebound(&data.cpd_id));
-    }
-    old.retain(|link| !link.ext_cps.is_empty());
-    old.extend(new);
-    old
-}
-
 /// Requests a grant and waits until it is decided.
 pub(crate) async fn ask(op: &Op) -> Output<Approved> {
-    let Some(nfvo) = op.engine.parts.nfvo.clone() else {
+    let Some(nfvo) = op.context.ports.nfvo.clone() else {
         return Ok(Approved::default());
     };
     let request = grant_request::request(op)?;
-    let limits = op.engine.limits();
+    let limits = op.context.limits();
     let deadline = op.deadline - limits.grant_call - limits.grant_call;
     let location = Arc::new(Location::default());
     location.set(stored_location(op).await?);
     let clock = CancellableClock {
-        clock: op.engine.parts.clock.clone(),
+        clock: op.context.ports.clock.clone(),
         live: op.live.clone(),
         location,
     };
     let not_before = clock.now();
-    let times = (&clock, deadline);
     let mut poll = GrantPoll {
         op,
         nfvo: &*nfvo,
         request: &request,
-        times,
+        clock: &clock,
+        deadline,
         not_before,
     };
     let mut backoff = Backoff::new(&clock, op.watcher(), deadline, POLL_INTERVAL);
@@ -169,7 +90,7 @@ pub(crate) async fn ask(op: &Op) -> Output<Approved> {
 /// The location to poll, received by an earlier process.
 async fn stored_location(op: &Op) -> Result<Option<String>, PortError> {
     let stored = op
-        .engine
+        .context
         .store()
         .checkpoint(&op.fence.op_id, Approved::STEP, LOCATION_KEY)
         .await?;
@@ -233,8 +154,9 @@ struct GrantPoll<'a> {
     op: &'a Op,
     nfvo: &'a dyn Nfvo,
     request: &'a GrantRequest,
-    /// Clock with the location to poll, and the deadline.
-    times: (&'a CancellableClock, Timestamp),
+    /// Has the location to poll.
+    clock: &'a CancellableClock,
+    deadline: Timestamp,
     /// The NFVO must not be called before this (`Retry-After`).
     not_before: Timestamp,
 }
@@ -242,7 +164,7 @@ struct GrantPoll<'a> {
 impl GrantPoll<'_> {
     /// Pauses the calls for as long as the NFVO asked, at most until the deadline.
     fn pause_calls(&mut self, pause: Option<Duration>) {
-        let (clock, deadline) = self.times;
+        let (clock, deadline) = (self.clock, self.deadline);
         if let Some(pause) = pause {
             let until = clock.now().saturating_add(pause).unwrap_or(deadline);
             self.not_before = until.min(deadline);
@@ -251,7 +173,7 @@ impl GrantPoll<'_> {
 
     /// One call to the NFVO, after the requested pause.
     async fn attempt(&mut self) -> Result<Waited<Grant>, PortError> {
-        let (clock, _) = self.times;
+        let clock = self.clock;
         let pause = self.not_before.duration_since(clock.now());
         if pause.is_positive() {
             clock.sleep(pause.unsigned_abs()).await;
@@ -284,12 +206,12 @@ impl GrantPoll<'_> {
     }
 
     async fn call_nfvo(&self) -> Result<GrantOutcome, PortError> {
-        let location = self.times.0.location.get();
+        let location = self.clock.location.get();
         let call = match &location {
             Some(location) => self.nfvo.poll_grant(location),
             None => self.nfvo.request_grant(self.request),
         };
-        let limit = self.op.engine.limits().grant_call;
+        let limit = self.op.context.limits().grant_call;
         match future::select(call, self.op.clock().sleep(limit)).await {
             Either::Left((answer, _)) => answer,
             Either::Right(_) => {
@@ -301,7 +223,7 @@ impl GrantPoll<'_> {
 
     /// Stores the location to poll, also for a process that takes over.
     async fn store_location(&self, location: Option<String>) -> Result<(), PortError> {
-        let known = &self.times.0.location;
+        let known = &self.clock.location;
         if known.get() == location {
             return Ok(());
         }
@@ -312,7 +234,7 @@ impl GrantPoll<'_> {
             value: SecretJson::from(json!(location)),
         };
         self.op
-            .engine
+            .context
             .store()
             .write(Some(&self.op.fence), vec![stored])
             .await?;
@@ -334,35 +256,3 @@ const SILENT: Code = Code {
     next: "check that the NFVO runs and is reachable from the VNFM",
 };
 pub(super) const CODES: [&Code; 2] = [&LATE, &SILENT];
-
-#[cfg(test)]
-mod tests {
-    use super::merged;
-    use serde_json::json;
-    use vnfm_types::ExtVirtualLinkData;
-
-    fn links(links: &[(&str, &str, &[&str])]) -> Vec<ExtVirtualLinkData> {
-        let link = |(id, network, cps): &(&str, &str, &[&str])| {
-            let cps: Vec<_> = cps.iter().map(|cp| json!({"cpdId": cp})).collect();
-            serde_json::from_value(json!({"id": id, "resourceId": network, "extCps": cps})).unwrap()
-        };
-        links.iter().map(link).collect()
-    }
-
-    #[test]
-    fn links_of_the_grant_replace_the_same_links_and_cps_of_the_request() {
-        let old = links(&[
-            ("a", "net-a", &["x"]),
-            ("b", "net-b", &["y", "z"]),
-            ("c", "net-c", &["v"]),
-        ]);
-        let new = links(&[("a", "net-1", &["x"]), ("d", "net-2", &["y", "v"])]);
-        let wanted = links(&[
-            ("b", "net-b", &["z"]),
-            ("a", "net-1", &["x"]),
-            ("d", "net-2", &["y", "v"]),
-        ]);
-        assert_eq!(merged(old, new.clone()), wanted);
-        assert_eq!(merged(wanted.clone(), new), wanted, "idempotent");
-    }
-}

@@ -1,8 +1,8 @@
 //! Checks a grant against its request: it approves exactly what was requested, does not contradict itself, and
 //! prescribes nothing that we cannot do. What only a driver can judge, the driver refuses in `preview`.
 
-use super::Op;
-use super::grant::Approved;
+use super::approved::Approved;
+use super::op::Op;
 use super::operation::GrantDecides;
 use crate::deployment::Deployment;
 use crate::hooks;
@@ -94,7 +94,7 @@ impl GrantReader<'_> {
             target.vim_connection_info.retain(|known, _| *known == key);
         }
         let connections = &mut target.vim_connection_info;
-        let found = vims::of_connections(&self.op.engine, self.op.tenant(), connections).await;
+        let found = vims::of_connections(&self.op.context, self.op.tenant(), connections).await;
         let (vim, _) = found.map_err(not_usable)?;
         vims::name_by_id(connections, &vim);
         approved.elsewhere = target.vim_connection_info.get(&key) != requested.as_ref();
@@ -108,12 +108,12 @@ impl GrantReader<'_> {
             let requested = hooks::ParameterCheck {
                 package: self.op.package()?,
                 flavour: &target.flavour_id,
-                operation: self.op.operation,
+                interface_operation: self.op.operation.interface_operation,
                 params: &target.additional_params,
                 skipped: &[],
                 deployed: None,
             };
-            hooks::check_parameters(&self.op.engine, &requested, &Value::Null)
+            hooks::check_parameters(&self.op.context, &requested, &Value::Null)
                 .map_err(not_usable)?;
         }
         Ok(())

@@ -2,7 +2,8 @@
 //!
 //! A resource definition has the same id in every request for the same operation, also from another process.
 
-use super::Op;
+use super::op::Op;
+use super::operation::GrantNeeds;
 use crate::deployment::Deployment;
 use crate::ports::{Inventory, PortError, compute_id, link_id, port_id, storage_id};
 use std::collections::BTreeMap;
@@ -12,21 +13,6 @@ use vnfm_types::{
     PlacementConstraint, ResourceDefinition, ResourceHandle, ResourceType,
     VirtualStorageResourceInfo, VnfcResourceInfo,
 };
-
-/// The resources that an operation adds, removes and updates.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct GrantNeeds {
-    /// Resources to be created.
-    pub add_resources: Vec<ResourceDefinition>,
-    /// Resources to be deleted.
-    pub remove_resources: Vec<ResourceDefinition>,
-    /// Resources that stay, but change.
-    pub update_resources: Vec<ResourceDefinition>,
-    /// Placement rules for them.
-    pub placement_constraints: Vec<PlacementConstraint>,
-    /// The instantiation level, if the operation sets one.
-    pub instantiation_level_id: Option<String>,
-}
 
 /// The grant request for `op`.
 pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {

@@ -25,12 +25,11 @@ use super::operation::{
     Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
-use super::{GrantNeeds, Op, grant_request, hook_journal};
+use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims};
 use crate::ports::{
     Convergence, HookHeal, HookRequest, InstanceRecord, PortError, Recorded, Replacement,
 };
 use crate::refusal::{self, Refusal, Why};
-use crate::vims;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -231,12 +230,12 @@ async fn register_vims(op: &Op) -> Output<Registered> {
     let mut registered = Registered::default();
     for effects in op.hook_effects()? {
         for new in effects.register_vims {
-            let redacted = Box::pin(vims::register_for(op, new)).await?;
+            let redacted = Box::pin(hook_vims::register_for(op, new)).await?;
             registered
                 .0
                 .insert(redacted.vim_id.clone().unwrap_or_default(), redacted);
         }
-        vims::unregister_of(op, &effects.unregister_vims).await?;
+        hook_vims::unregister_of(op, &effects.unregister_vims).await?;
     }
     Ok(registered)
 }
@@ -269,7 +268,7 @@ fn healed(op: &Op, now: Recorded) -> Result<InstanceRecord, PortError> {
     let vnf = &mut record.vnf;
     let removed: BTreeSet<_> = removed
         .iter()
-        .map(|name| vims::vim_id(&vnf.id, name))
+        .map(|name| hook_vims::vim_id(&vnf.id, name))
         .collect();
     vnf.vim_connection_info
         .retain(|key, _| !removed.contains(key));

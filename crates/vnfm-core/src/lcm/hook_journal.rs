@@ -1,12 +1,11 @@
 //! What the journal stores about a hook ([`HookState`]): the driver that serves it, and whether it can undo the hook.
 
-use super::Op;
+use super::hook_call;
+use super::op::Op;
 use super::step::Step;
-use crate::deployment::Deployment;
-use crate::hooks;
-use crate::ports::{DriverId, HookState, StepStatus};
+use crate::deployment::{Deployment, PLUGINS_MEMBER};
+use crate::ports::{HookState, StepStatus};
 use serde_json::json;
-use vnfm_descriptor::Hook;
 use vnfm_types::KeyValuePairs;
 
 /// The state of a hook when its step, or its undo, begins: the driver that was called first is retained.
@@ -15,7 +14,7 @@ pub(super) fn begun(op: &Op, step: &Step) -> Option<HookState> {
         return None;
     }
     let before = op.rows.get(step.name).and_then(|row| row.hook.clone());
-    let now = hooks::state(op, step.name);
+    let now = hook_call::state(op, step.name);
     let could_undo = before.as_ref().is_some_and(|before| before.can_undo);
     now.map(|now| HookState {
         can_undo: now.can_undo || could_undo,
@@ -33,27 +32,13 @@ pub(super) fn ended(op: &Op, step: &Step, status: StepStatus) -> Option<HookStat
     })
 }
 
-/// The driver that this operation first called for hooks with the implementation of `hook`.
-pub(crate) fn driver<'a>(op: &'a Op, hook: &Hook) -> Option<&'a DriverId> {
-    let mut states = op.rows.values().filter_map(|row| row.hook.as_ref());
-    let names = (hook.implementation.as_str(), hooks::plugin_of(hook));
-    let state =
-        states.find(|state| (state.implementation.as_str(), state.plugin.as_deref()) == names);
-    state.map(|state| &state.driver)
-}
-
 /// Records the plugins that served this operation, in the deployment and in the metadata shown to clients.
 pub(super) fn note_plugins(op: &Op, deployment: &mut Deployment, metadata: &mut KeyValuePairs) {
     let states = op.rows.values().filter_map(|row| row.hook.as_ref());
-    let began = states.map(|state| {
-        (
-            state.implementation.clone(),
-            hooks::versioned_name(&state.driver),
-        )
-    });
+    let began = states.map(|state| (state.implementation.clone(), state.driver.versioned_name()));
     deployment.plugins.extend(began);
     if !deployment.plugins.is_empty() {
-        metadata.insert(hooks::PLUGINS_MEMBER.to_owned(), json!(deployment.plugins));
+        metadata.insert(PLUGINS_MEMBER.to_owned(), json!(deployment.plugins));
     }
 }
 

@@ -28,7 +28,7 @@ use super::operation::{
     Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
-use super::{GrantNeeds, Op, changes, check_budget, grant, grant_request, hook_journal, runner};
+use super::{GrantNeeds, Op, changes, check_budget, grant, grant_request, hook_journal, hook_vims};
 use crate::deployment::{Deployment, max_scale_levels};
 use crate::json::to_json;
 use crate::ports::Vim as _;
@@ -87,19 +87,19 @@ pub const STEPS: &[Step] = &[
 
 /// Checks whatever VNFD and registry can tell: flavour, level, links, VIM, size.
 async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
-    let (engine, instance) = (requested.engine, requested.instance);
+    let (context, instance) = (requested.context, requested.instance);
     let (tenant, mut request) = (requested.tenant(), requested.request()?);
-    check_enabled(engine, tenant, &instance.vnf_pkg_id).await?;
+    check_enabled(context, tenant, &instance.vnf_pkg_id).await?;
     let package = requested.package().await;
     let package = package.map_err(Refusal::unprocessable)?;
     check_flavour(&package, &request)?;
     check_links(&package, &request)?;
-    let is_placed_by_grant = engine.parts.nfvo.is_some() && request.vim_connection_info.is_empty();
+    let is_placed_by_grant = context.ports.nfvo.is_some() && request.vim_connection_info.is_empty();
     let allocation = Allocation::requested(&instance.vnf_pkg_id, package, request.clone());
     let mut allocation = Allocation {
         instance_name: instance.vnf.vnf_instance_name.clone(),
-        awaits_grant: engine.parts.nfvo.is_some(),
-        budget: engine.limits().plan,
+        awaits_grant: context.ports.nfvo.is_some(),
+        budget: context.limits().plan,
         ..allocation.map_err(Refusal::unprocessable)?
     };
     let mut vim_use = VimUse::for_deployment(tenant, &instance.vnf.id, &allocation.deployment);
@@ -107,7 +107,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     // If the request names no VIM, the NFVO chooses one.
     if !is_placed_by_grant {
         let connections = &mut request.vim_connection_info;
-        let (vim, driver) = vims::of_connections(engine, tenant, connections).await?;
+        let (vim, driver) = vims::of_connections(context, tenant, connections).await?;
         vims::name_by_id(connections, &vim);
         let target = Arc::make_mut(&mut allocation.deployment);
         target.vim_connection_info.clone_from(connections);
@@ -169,10 +169,10 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
         };
         let moved = elsewhere.then_some(Change::RemoveUses { instance_id });
         let changes = moved.into_iter().chain([Change::AddUse(vim_use)]).collect();
-        op.engine.store().write(Some(&op.fence), changes).await?;
+        op.context.store().write(Some(&op.fence), changes).await?;
     }
     if is_new_identity {
-        vims::store_report(&op.engine, op.tenant(), &vim, &report).await?;
+        vims::store_report(&op.context, op.tenant(), &vim, &report).await?;
     }
     Ok(report)
 }
@@ -246,7 +246,7 @@ async fn register_vims(op: &Op) -> Output<Registered> {
     let mut registered = Registered::default();
     let effects = op.hook_effects()?.into_iter();
     for new in effects.flat_map(|effects| effects.register_vims) {
-        let redacted = Box::pin(vims::register_for(op, new)).await?;
+        let redacted = Box::pin(hook_vims::register_for(op, new)).await?;
         registered
             .0
             .insert(redacted.vim_id.clone().unwrap_or_default(), redacted);
@@ -255,7 +255,7 @@ async fn register_vims(op: &Op) -> Output<Registered> {
 }
 
 async fn unregister_vims(op: &Op) -> Output<()> {
-    vims::unregister_all_of(op).await
+    hook_vims::unregister_all_of(op).await
 }
 
 /// The instance with its resources on completion or failure; otherwise it stays NOT_INSTANTIATED.
@@ -346,7 +346,7 @@ fn instantiated(op: &Op, allocated: Recorded) -> Result<InstanceRecord, PortErro
     hook_journal::note_plugins(op, &mut deployment, &mut metadata);
     let vnf = &mut record.vnf;
     vnf.instantiation_state = InstantiationState::Instantiated;
-    vnf.vim_connection_info = runner::without_access_info(&deployment.vim_connection_info);
+    vnf.vim_connection_info = vims::without_access_info(&deployment.vim_connection_info);
     vnf.vim_connection_info
         .extend(op.output::<Registered>()?.unwrap_or_default().0);
     vnf.extensions.extend(request.extensions);

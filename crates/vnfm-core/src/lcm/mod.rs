@@ -1,42 +1,55 @@
 //! Lifecycle operations: one file per operation and one shared runner.
 //!
+//! From top to bottom; a file imports those below it. `op`, `operation` and `step` are one unit: a row has functions of an
+//! [`Op`], an `Op` knows its row, and both know steps.
+//!
 //! | file | content |
 //! |---|---|
-//! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
-//! | `operation` | the row: all that others need to know about an operation |
 //! | `accept` | how a request becomes an operation |
+//! | [`runner`] | runs the steps, resumes, undoes |
 //! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
-//! | `transition` | the one writer of operation states |
-//! | `step` | one step: what it does, and how it is undone |
-//! | [`runner`] | runs the steps, writes the journal, resumes, undoes |
+//! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
 //! | `attempt` | one attempt at a step, bounded by its deadline |
-//! | [`grant`], `grant_request`, `grant_check` | asks the NFVO for a grant, and checks the grant |
-//! | `hook_journal` | what the journal stores about a hook: its driver, and whether it can be undone |
-//! | `crash_suspects` | steps during which the server died: run one at a time, with nothing else running |
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
+//! | `perform` | runs or undoes a step: asks for the grant, calls the hook, or works |
+//! | `transition` | the one writer of operation states |
+//! | `load` | an operation from its records, with the grant that it has |
+//! | `journal` | writes the journal: *started* before a side effect, *done* after it |
+//! | `crash_suspects` | steps during which the server died: run one at a time, with nothing else running |
+//! | [`grant`], `grant_request`, `grant_check`, `approved` | asks the NFVO for a grant, checks it, and applies it |
+//! | `hook_call`, `hook_journal` | calls a hook for an operation; what the journal stores about it |
+//! | `hook_vims` | registers the VIMs that a hook created |
 //! | `vim_slot` | limits concurrent operations per VIM |
-//! | `notification` | the notification that subscribers get about an operation |
 //! | `explain` | progress, reason for waiting, possible next actions |
 //! | `problem` | the error recorded in the occurrence |
-//! | `changes` | `resourceChanges` from inventories |
+//! | `op` | one operation while it is driven |
+//! | `operation` | the row: all that others need to know about an operation |
+//! | `step` | one step: what it does, and how it is undone |
+//! | `changes`, `notification`, `state_log` | `resourceChanges`, the notification and the log line about an operation |
 
 mod accept;
+mod approved;
 mod attempt;
 mod changes;
-pub(crate) mod crash_suspects;
+mod crash_suspects;
 mod descriptor_shortage;
 pub(crate) mod explain;
 pub mod grant;
 mod grant_check;
 mod grant_request;
 pub mod heal;
-pub(crate) mod hook_journal;
+mod hook_call;
+mod hook_journal;
+mod hook_vims;
 pub mod instantiate;
+mod journal;
+mod load;
 pub mod modify_info;
 mod notification;
 mod op;
 mod operation;
 mod operation_control;
+mod perform;
 mod problem;
 pub mod runner;
 mod state_log;
@@ -45,20 +58,19 @@ pub mod terminate;
 mod transition;
 mod vim_slot;
 
-pub(crate) use accept::check_unchanged;
-pub use grant_request::GrantNeeds;
+pub use crate::context::Context;
+pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
 pub use op::Op;
-pub(crate) use op::{PACKAGE, check_budget};
+pub(crate) use op::check_budget;
 pub use operation::{
-    Begin, Body, Completion, Expected, GrantDecides, GrantRule, Operation, Requested, Requires,
-    Target, TargetFn,
+    Begin, Body, Completion, Expected, GrantDecides, GrantNeeds, GrantRule, Operation, Requested,
+    Requires, Target, TargetFn, find,
 };
-pub(crate) use runner::without_access_info;
+pub(crate) use operation_control::Control;
 pub use step::{InventoryFn, Output, Step, StepFn, StepKind, StepOutput, Undo, journaled, silent};
 pub(crate) use transition::Transition;
 
-use crate::ports::{Code, PLAN_TOO_LARGE};
-use vnfm_types::LcmOperationType;
+use crate::ports::{Code, PACKAGE, PLAN_TOO_LARGE};
 
 /// The operations of the product. One added here is covered by the generic tests and the fault machine.
 pub const OPERATIONS: &[&Operation] = &[
@@ -68,21 +80,16 @@ pub const OPERATIONS: &[&Operation] = &[
     &terminate::OPERATION,
 ];
 
-/// The operation of this type; `None` if [`OPERATIONS`] has no such row.
-pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {
-    let mut all = OPERATIONS.iter().copied();
-    all.find(|operation| operation.kind == kind)
-}
-
 pub(crate) fn codes() -> Vec<&'static Code> {
-    let own: [&Code; 7] = [
+    let own: [&Code; 8] = [
         &PLAN_TOO_LARGE,
         &runner::CANCELLED,
         &runner::TOO_LATE,
         &runner::PANICKED,
         &crash_suspects::DIED,
+        &crash_suspects::HOOK_DIED,
         &op::JOURNAL,
-        &op::PACKAGE,
+        &PACKAGE,
     ];
     own.into_iter()
         .chain(grant::CODES)

@@ -61,7 +61,7 @@ pub const STEPS: &[Step] = &[
 
 /// The deployment with the VIM connections as patched. Refuses what the VNFD does not declare, and invalid connections.
 async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
-    let (engine, instance) = (requested.engine, requested.instance);
+    let (context, instance) = (requested.context, requested.instance);
     let mut request: VnfInfoModificationRequest = requested.request()?;
     let vnfd_id = request.vnfd_id.as_ref();
     if let Some(vnfd_id) = vnfd_id.filter(|id| **id != instance.vnf.vnfd_id) {
@@ -69,14 +69,14 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
             format!("the VNFD of an instance cannot change: vnfdId cannot become `{vnfd_id}`");
         return Err(Refusal::new(Why::Unprocessable, &refusal::UNDECLARED, what));
     }
-    check_declared(engine, instance, &request).await?;
+    check_declared(context, instance, &request).await?;
     if let Some(patch) = &mut request.vim_connection_info {
         let connections = Connections::from_instance(instance)
             .patched(patch.as_ref())
             .map_err(bad_vim)?;
         if let Some(patch) = patch {
             let tenant = requested.tenant();
-            connections.check_registered(engine, tenant, patch).await?;
+            connections.check_registered(context, tenant, patch).await?;
         }
     }
     let after = modified(instance, &request).map_err(Refusal::unprocessable)?;
@@ -102,12 +102,12 @@ async fn check_vim(op: &Op) -> Output<()> {
     let Some(changed) = connections.changed_connections() else {
         return Ok(());
     };
-    let (vim, driver) = vims::of_connections(&op.engine, op.tenant(), changed)
+    let (vim, driver) = vims::of_connections(&op.context, op.tenant(), changed)
         .await
         .map_err(vims::as_port_error)?;
     driver.check(&vim).await?;
     let owned = driver
-        .owned(&vim, op.engine.store().installation_id())
+        .owned(&vim, op.context.store().installation_id())
         .await?;
     let id = &op.instance.vnf.id;
     if owned

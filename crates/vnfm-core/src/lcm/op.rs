@@ -1,18 +1,15 @@
 //! One operation while it is driven: its records, the outputs of its steps, and access to its neighbours.
 
 use super::changes;
-use super::grant::Approved;
 use super::operation::Operation;
 use super::step::StepOutput;
+use crate::context::Context;
 use crate::deployment::Deployment;
-use crate::engine::Engine;
-use crate::json::to_json_or_log;
 use crate::ports::{
     Allocation, Change, Clock, Code, Effects, ErrorKind, Fence, InfraDriver, InstanceRecord,
-    Inventory, JournalRow, OpRecord, Ownership, PortError, StepStatus, StoreError, Vim, VimCall,
+    Inventory, JournalRow, OpRecord, Ownership, PACKAGE, PortError, StepStatus, Vim, VimCall,
     Watcher,
 };
-use crate::redact::Redactor;
 use crate::running_ops::RunningOp;
 use crate::vims::VimHandle;
 use jiff::Timestamp;
@@ -24,8 +21,8 @@ use vnfm_types::v1::ApiVersion;
 
 /// One operation that is being driven.
 pub struct Op {
-    pub(crate) engine: Engine,
-    /// The row of the operation in [`Engine::operations`].
+    pub(crate) context: Context,
+    /// The row of the operation.
     pub operation: &'static Operation,
     /// The occurrence with its request and target.
     pub record: Arc<OpRecord>,
@@ -37,105 +34,11 @@ pub struct Op {
     /// Journal rows and other changes of the last step; written in the next transaction.
     pub(crate) unwritten: Vec<Change>,
     pub(crate) deadline: Timestamp,
-    package: Result<Arc<Package>, PortError>,
-    ownership: Ownership,
+    pub(super) package: Result<Arc<Package>, PortError>,
+    pub(super) ownership: Ownership,
 }
 
 impl Op {
-    /// Loads the records, the journal and the package that the steps need.
-    pub(crate) async fn load(
-        engine: &Engine,
-        tenant: &str,
-        fence: Fence,
-    ) -> Result<Self, StoreError> {
-        let store = engine.store();
-        let record = store.op(tenant, &fence.op_id).await?;
-        let kind = record.op.operation;
-        let operation = engine
-            .operation(kind)
-            .ok_or_else(|| StoreError::Broken(format!("unknown operation {kind}")))?;
-        let instance = store.instance(tenant, &record.op.vnf_instance_id).await?;
-        let journal = store.journal(&fence.op_id).await?;
-        let rows = journal
-            .into_iter()
-            .map(|row| (row.step.clone(), Arc::new(row)))
-            .collect();
-        let package = engine
-            .parts
-            .packages
-            .package(tenant, &instance.vnf_pkg_id)
-            .await;
-        let live = engine.live.add(&fence.op_id, engine.parts.clock.clone());
-        let ownership = Ownership {
-            installation_id: store.installation_id().to_owned(),
-            tenant: tenant.to_owned(),
-            instance_id: instance.vnf.id.clone(),
-            op_id: fence.op_id.clone(),
-        };
-        let deadline = engine.parts.clock.now();
-        let engine = engine.clone();
-        let unwritten = Vec::new();
-        let mut op = Self {
-            engine,
-            operation,
-            record: Arc::new(record),
-            instance,
-            fence,
-            live,
-            rows,
-            unwritten,
-            deadline,
-            package,
-            ownership,
-        };
-        op.set_missing_levels();
-        op.apply_grant();
-        op.hide_secrets();
-        Ok(op)
-    }
-
-    /// Sets the levels of an operation that began before levels were recorded.
-    fn set_missing_levels(&mut self) {
-        let Ok(package) = &self.package else { return };
-        let record = Arc::make_mut(&mut self.record);
-        for deployment in [&mut record.before, &mut record.target]
-            .into_iter()
-            .flatten()
-        {
-            if deployment.vdu_instances.is_empty()
-                && let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id)
-            {
-                // A flavour that does not define its number of VNFCs is refused when it is planned.
-                let _ = Arc::make_mut(deployment).set_levels(flavour);
-            }
-        }
-    }
-
-    /// Applies the grant, if there is one, to the target and the request of the operation.
-    pub(crate) fn apply_grant(&mut self) {
-        let Ok(Some(approved)) = self.output::<Approved>() else {
-            return;
-        };
-        let rule = self.operation.grant.as_ref();
-        approved.apply(Arc::make_mut(&mut self.record), rule);
-        self.hide_secrets();
-    }
-
-    /// Hides the secrets of the request from everything the operation logs or reports from now on.
-    fn hide_secrets(&self) {
-        let mut found = Redactor::default();
-        found.add_well_known(&self.record.request);
-        for deployment in [&self.record.before, &self.record.target]
-            .into_iter()
-            .flatten()
-        {
-            if let Some(deployment) = to_json_or_log("a deployment", &**deployment) {
-                found.add_well_known(&deployment);
-            }
-        }
-        self.live.add_secrets(&found);
-    }
-
     /// The tenant that owns the instance.
     pub fn tenant(&self) -> &str {
         &self.record.tenant
@@ -143,7 +46,7 @@ impl Op {
 
     /// The engine's clock; drivers and hooks use no other.
     pub fn clock(&self) -> &dyn Clock {
-        &*self.engine.parts.clock
+        &*self.context.ports.clock
     }
 
     /// Receives progress, waits and log lines of the operation.
@@ -270,7 +173,7 @@ impl Op {
             deployment: self.deployment()?.clone(),
             instance_name: self.instance.vnf.vnf_instance_name.clone(),
             awaits_grant: false,
-            budget: self.engine.limits().plan,
+            budget: self.context.limits().plan,
         })
     }
 
@@ -292,7 +195,7 @@ impl Op {
     /// If it is no longer in the registry.
     pub async fn vim(&self) -> Result<(VimHandle, Arc<dyn InfraDriver>), PortError> {
         crate::vims::of_connections(
-            &self.engine,
+            &self.context,
             self.tenant(),
             &self.deployment()?.vim_connection_info,
         )
@@ -358,10 +261,4 @@ pub(super) const JOURNAL: Code = Code {
     kind: ErrorKind::Broken,
     means: "the journal or the record of an operation holds a shape that this binary does not know",
     next: "use the binary that wrote it or a newer one; if that does not help, report it",
-};
-pub(crate) const PACKAGE: Code = Code {
-    name: "op.package",
-    kind: ErrorKind::Refused,
-    means: "the VNF package no longer matches what the instance needs",
-    next: "onboard the package that the instance was created from",
 };

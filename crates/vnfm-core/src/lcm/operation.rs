@@ -5,14 +5,14 @@
 //! | acceptance: state, conditions, parameters, VIM, first transaction | `accept` |
 //! | dry run, progress, what a rollback undoes | `plan`, `explain` |
 //! | grant request, what the grant may decide | `grant_request`, `grant_check` |
-//! | hooks and their parameter schemas | `hooks` |
+//! | hooks and their parameter schemas | `hook_call`, `accept` |
 //! | slot at the VIM | `vim_slot` |
 //! | routes, links, command line | server and `vnfmctl` |
 
+use super::op::Op;
 use super::step::Step;
-use super::{Op, grant_request::GrantNeeds};
+use crate::context::Context;
 use crate::deployment::Deployment;
-use crate::engine::Engine;
 use crate::json::{self, JsonError};
 use crate::overrides::SkipHooks;
 use crate::ports::{Change, HookRequest, InstanceRecord, PortError};
@@ -24,7 +24,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use vnfm_descriptor::Package;
 use vnfm_types::{
-    InstantiationState, LcmOperationState, LcmOperationType, ResourceChanges, VnfInfoModifications,
+    InstantiationState, LcmOperationState, LcmOperationType, PlacementConstraint, ResourceChanges,
+    ResourceDefinition, VnfInfoModifications,
 };
 
 /// An operation: how it begins, its steps, and what its end writes.
@@ -57,6 +58,15 @@ pub struct Operation {
     pub finish: fn(&Op, LcmOperationState) -> Result<Completion, PortError>,
 }
 
+/// The operation of this type in a table of operations; `None` if it has no such row.
+pub fn find(
+    operations: &[&'static Operation],
+    kind: LcmOperationType,
+) -> Option<&'static Operation> {
+    let mut all = operations.iter().copied();
+    all.find(|operation| operation.kind == kind)
+}
+
 /// The state of the instance in which an operation may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requires {
@@ -74,6 +84,21 @@ pub struct GrantRule {
     pub needs: fn(&Op) -> Result<GrantNeeds, PortError>,
     /// What a grant may decide beyond its approval.
     pub decides: GrantDecides,
+}
+
+/// The resources that an operation adds, removes and updates.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GrantNeeds {
+    /// Resources to be created.
+    pub add_resources: Vec<ResourceDefinition>,
+    /// Resources to be deleted.
+    pub remove_resources: Vec<ResourceDefinition>,
+    /// Resources that stay, but change.
+    pub update_resources: Vec<ResourceDefinition>,
+    /// Placement rules for them.
+    pub placement_constraints: Vec<PlacementConstraint>,
+    /// The instantiation level, if the operation sets one.
+    pub instantiation_level_id: Option<String>,
 }
 
 /// What a grant may decide beyond its approval.
@@ -128,8 +153,8 @@ pub type TargetFn = for<'a> fn(&'a Requested<'a>) -> BoxFuture<'a, Result<Target
 
 /// A request that is being accepted.
 pub struct Requested<'a> {
-    /// The engine that accepts it.
-    pub engine: &'a Engine,
+    /// Store, limits and clock of the engine that accepts it.
+    pub context: &'a Context,
     /// The instance as it is.
     pub instance: &'a InstanceRecord,
     /// Id of the new occurrence.
@@ -158,7 +183,7 @@ impl Requested<'_> {
     ///
     /// If its file cannot be read.
     pub async fn package(&self) -> Result<Arc<Package>, PortError> {
-        let packages = &self.engine.parts.packages;
+        let packages = &self.context.ports.packages;
         packages
             .package(self.tenant(), &self.instance.vnf_pkg_id)
             .await
@@ -193,9 +218,9 @@ pub struct Target {
 /// Whether an instance still is as the caller last read it (`If-Match`, `If-Unmodified-Since`).
 pub type Expected<'a> = &'a (dyn Fn(&InstanceRecord) -> bool + Sync);
 
-/// A request to begin an operation; see [`Engine::begin`].
+/// A request to begin an operation; see [`Engine::begin`](crate::Engine::begin).
 pub struct Begin<'a> {
-    /// One of [`Engine::operations`].
+    /// One of [`Engine::operations`](crate::Engine::operations).
     pub operation: &'static Operation,
     /// The request, as [`Operation::body`] defines it.
     pub body: Value,

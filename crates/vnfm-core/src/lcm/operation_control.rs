@@ -1,11 +1,11 @@
 //! How an operation begins, and how it is controlled from there: retry, rollback, fail (SOL003 5.4.14 to 5.4.16), cancel
 //! (5.4.17). Each is one transaction conditional on the state, so only one of two concurrent requests succeeds.
 
-use super::Op;
+use super::load::load;
 use super::operation::{Operation, Target};
 use super::transition::{self, transition};
-use crate::engine::Engine;
-use crate::overrides::{Override, SkipHooks};
+use crate::context::Context;
+use crate::overrides::{Overridden, Override, SkipHooks};
 use crate::ports::{Change, Fence, InstanceRecord, OpControl, OpRecord, SecretJson, StoreError};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::Value;
@@ -24,15 +24,15 @@ pub(super) struct Beginning {
 
 /// Writes the occurrence in its initial state, the instance's one active operation, and the first notification.
 pub(super) async fn begin(
-    engine: &Engine,
+    context: &Context,
     instance: InstanceRecord,
     beginning: Beginning,
 ) -> Result<String, Refusal> {
     let (kind, id) = (beginning.operation.kind, beginning.id.clone());
-    let changes = first_changes(engine, instance, beginning);
-    let written = engine.store().write(None, changes).await;
+    let changes = first_changes(context, instance, beginning);
+    let written = context.store().write(None, changes).await;
     written.map_err(not_begun)?;
-    engine.observer.entered(kind, kind.initial_state());
+    context.observer.entered(kind, kind.initial_state());
     Ok(id)
 }
 
@@ -50,7 +50,7 @@ fn not_begun(error: StoreError) -> Refusal {
 
 /// The transaction that begins the operation.
 fn first_changes(
-    engine: &Engine,
+    context: &Context,
     instance: InstanceRecord,
     mut beginning: Beginning,
 ) -> Vec<Change> {
@@ -63,19 +63,21 @@ fn first_changes(
             .unwrap_or("modify")
             .replace('_', "-");
         let what = format!("vnf {command} --skip-hook {}", hooks.join(" --skip-hook "));
-        let on = (
-            instance.vnf.id.as_str(),
-            instance.vnf.vnf_instance_name.clone(),
-        );
-        also.push(act.audit(engine, &instance.tenant, what, on));
+        let overridden = Overridden {
+            tenant: &instance.tenant,
+            what: &what,
+            target: &instance.vnf.id,
+            name: instance.vnf.vnf_instance_name.clone(),
+        };
+        also.push(act.audit(overridden, context.now()));
     }
-    let record = new_record(engine, &instance, beginning);
+    let record = new_record(context, &instance, beginning);
     transition::begin(record, instance, also)
 }
 
 /// The record of a new operation in its initial state.
-fn new_record(engine: &Engine, instance: &InstanceRecord, beginning: Beginning) -> OpRecord {
-    let (now, kind) = (engine.parts.clock.now(), beginning.operation.kind);
+fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning) -> OpRecord {
+    let (now, kind) = (context.ports.clock.now(), beginning.operation.kind);
     let skipped = beginning.skip.map(|skip| skip.hooks).unwrap_or_default();
     let warning = |hook: &String| format!("hook `{hook}` was skipped");
     let op = VnfLcmOpOcc {
@@ -104,7 +106,7 @@ fn new_record(engine: &Engine, instance: &InstanceRecord, beginning: Beginning) 
         target: beginning.target.deployment,
         control: OpControl {
             skip_hooks: skipped,
-            api_version: engine.api_version,
+            api_version: context.api_version,
         },
         point_of_no_return: None,
         epoch: 0,
@@ -113,134 +115,102 @@ fn new_record(engine: &Engine, instance: &InstanceRecord, beginning: Beginning) 
 
 /// Checks whether the operation could begin: a last change that always fails undoes all of them.
 pub(super) async fn try_to_begin(
-    engine: &Engine,
+    context: &Context,
     instance: InstanceRecord,
     beginning: Beginning,
 ) -> Result<(), Refusal> {
     let trial_id = format!("{} (trial)", beginning.id);
-    let mut changes = first_changes(engine, instance, beginning);
+    let mut changes = first_changes(context, instance, beginning);
     changes.push(Change::Cancel {
         op_id: trial_id.clone(),
         mode: CancelMode::Graceful,
     });
-    match engine.store().write(None, changes).await {
+    match context.store().write(None, changes).await {
         Err(StoreError::NotFound { id, .. }) if id == trial_id => Ok(()),
         Err(error) => Err(not_begun(error)),
         Ok(()) => Err(StoreError::Broken("a trial was written".to_owned()).into()),
     }
 }
 
-impl Engine {
-    /// Retries a FAILED_TEMP operation, continuing at the step that failed.
-    ///
-    /// # Errors
-    ///
-    /// `Conflict` if it is not FAILED_TEMP.
-    pub async fn retry(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
-        self.leave_failed_temp(tenant, op_id, Processing, None)
-            .await
+/// An operation that a caller controls.
+pub(crate) struct Control<'a> {
+    pub(crate) context: &'a Context,
+    /// The operations that the engine knows.
+    pub(crate) operations: &'a [&'static Operation],
+    pub(crate) tenant: &'a str,
+    pub(crate) op_id: &'a str,
+}
+
+impl Control<'_> {
+    /// Continues at the step that failed.
+    pub(crate) async fn retry(&self) -> Result<(), Refusal> {
+        self.leave_failed_temp(Processing, None).await
     }
 
-    /// Rolls a FAILED_TEMP operation back: undoes every step that has begun, last first.
-    ///
-    /// # Errors
-    ///
-    /// `Conflict` if it is not FAILED_TEMP, or if a step that cannot be undone has begun.
-    pub async fn rollback(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
-        let record = self.store().op(tenant, op_id).await?;
+    /// Undoes every step that has begun, last first.
+    pub(crate) async fn rollback(&self) -> Result<(), Refusal> {
+        let op_id = self.op_id;
+        let record = self.context.store().op(self.tenant, op_id).await?;
         if let (FailedTemp, Some(step)) = (record.op.operation_state, &record.point_of_no_return) {
             let what =
                 format!("operation `{op_id}` has begun step `{step}`, which cannot be undone");
             return Err(Refusal::new(Why::Conflict, &refusal::IRREVERSIBLE, what));
         }
-        self.leave_failed_temp(tenant, op_id, RollingBack, None)
-            .await
+        self.leave_failed_temp(RollingBack, None).await
     }
 
-    /// Fails a FAILED_TEMP operation for good; its resources stay, and a later terminate cleans up.
-    ///
-    /// # Errors
-    ///
-    /// `Conflict` if it is not FAILED_TEMP.
-    pub async fn fail(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
-        self.leave_failed_temp(tenant, op_id, Failed, None).await
+    /// Ends the operation as FAILED; its resources stay.
+    pub(crate) async fn fail(&self, act: Option<&Override>) -> Result<(), Refusal> {
+        let audit = act.map(|act| self.audit(act, "op fail"));
+        self.leave_failed_temp(Failed, audit).await
     }
 
-    /// As [`Engine::fail`], with an audit entry that says who and why.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::fail`].
-    pub async fn fail_by(&self, tenant: &str, op_id: &str, act: Override) -> Result<(), Refusal> {
-        let audit = act.audit(self, tenant, "op fail", (op_id, None));
-        self.leave_failed_temp(tenant, op_id, Failed, Some(audit))
-            .await
-    }
-
-    /// Cancels an operation: the process that drives it stops after the running step, or at once if `Forceful`.
-    ///
-    /// # Errors
-    /// `Conflict` if it is not STARTING, PROCESSING or ROLLING_BACK.
-    pub async fn cancel(&self, tenant: &str, op_id: &str, mode: CancelMode) -> Result<(), Refusal> {
-        self.cancel_and(tenant, op_id, mode, None).await
-    }
-
-    /// As [`Engine::cancel`], with an audit entry that says who and why.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::cancel`].
-    pub async fn cancel_by(
+    /// Stops the operation after the running step, or at once.
+    pub(crate) async fn cancel(
         &self,
-        tenant: &str,
-        op_id: &str,
         mode: CancelMode,
-        act: Override,
+        act: Option<&Override>,
     ) -> Result<(), Refusal> {
-        let what = match mode {
-            CancelMode::Forceful => "op cancel --forceful",
-            CancelMode::Graceful => "op cancel",
-        };
-        let audit = act.audit(self, tenant, what, (op_id, None));
-        self.cancel_and(tenant, op_id, mode, Some(audit)).await
-    }
-
-    async fn cancel_and(
-        &self,
-        tenant: &str,
-        op_id: &str,
-        mode: CancelMode,
-        audit: Option<Change>,
-    ) -> Result<(), Refusal> {
-        let state = self.store().op(tenant, op_id).await?.op.operation_state;
+        let (store, op_id) = (self.context.store(), self.op_id);
+        let state = store.op(self.tenant, op_id).await?.op.operation_state;
         if !state.is_driven() {
-            return Err(wrong_state(
-                op_id,
-                state,
-                "STARTING, PROCESSING or ROLLING_BACK",
-            ));
+            let needed = "STARTING, PROCESSING or ROLLING_BACK";
+            return Err(wrong_state(op_id, state, needed));
         }
         let change = Change::Cancel {
             op_id: op_id.to_owned(),
             mode,
         };
-        self.store()
-            .write(None, [Some(change), audit].into_iter().flatten().collect())
-            .await?;
-        if let Some(live) = self.live.get(op_id) {
+        let what = match mode {
+            CancelMode::Forceful => "op cancel --forceful",
+            CancelMode::Graceful => "op cancel",
+        };
+        let audit = act.map(|act| self.audit(act, what));
+        let changes = [Some(change), audit].into_iter().flatten().collect();
+        store.write(None, changes).await?;
+        if let Some(live) = self.context.live.get(op_id) {
             live.cancel(mode);
         }
         Ok(())
     }
 
+    fn audit(&self, act: &Override, what: &str) -> Change {
+        let overridden = Overridden {
+            tenant: self.tenant,
+            what,
+            target: self.op_id,
+            name: None,
+        };
+        act.audit(overridden, self.context.now())
+    }
+
     async fn leave_failed_temp(
         &self,
-        tenant: &str,
-        op_id: &str,
         next: LcmOperationState,
         audit: Option<Change>,
     ) -> Result<(), Refusal> {
-        let record = self.store().op(tenant, op_id).await?;
+        let (context, tenant, op_id) = (self.context, self.tenant, self.op_id);
+        let record = context.store().op(tenant, op_id).await?;
         let state = record.op.operation_state;
         if state != FailedTemp {
             return Err(wrong_state(op_id, state, "FAILED_TEMP"));
@@ -249,18 +219,18 @@ impl Engine {
             op_id: op_id.to_owned(),
             epoch: record.epoch,
         };
-        let op = Op::load(self, tenant, fence).await?;
-        self.live.remove(op_id);
+        let op = load(context, self.operations, tenant, fence).await?;
+        context.live.remove(op_id);
         let (_, mut changes) = transition(&op, next, None)?;
         changes.extend(audit);
-        match self.store().write(None, changes).await {
+        match context.store().write(None, changes).await {
             Err(StoreError::WrongState { found, .. }) => {
                 let what = format!("operation `{op_id}` is already {found}");
                 Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what))
             }
             outcome => {
                 outcome?;
-                self.observer.entered(record.op.operation, next);
+                context.observer.entered(record.op.operation, next);
                 Ok(())
             }
         }

@@ -1,8 +1,8 @@
 //! `VnfLcmOpOcc.error`: a neighbour's ProblemDetails is passed on unchanged, together with our own members.
 
-use super::Op;
-use crate::ports::{ErrorKind, PortError};
-use vnfm_types::ProblemDetails;
+use super::op::Op;
+use crate::ports::{Code, ErrorKind, PortError};
+use vnfm_types::{CancelMode, ProblemDetails};
 
 /// The ProblemDetails for `VnfLcmOpOcc.error`.
 pub(super) fn problem(op: &Op, step: &str, error: &PortError) -> ProblemDetails {
@@ -36,3 +36,24 @@ pub(super) fn problem(op: &Op, step: &str, error: &PortError) -> ProblemDetails 
         blocked_by: Vec::new(),
     }
 }
+
+/// The error of an operation that a caller cancelled.
+pub(super) fn cancelled(op: &Op) -> PortError {
+    let how = match op.live.cancel_mode() {
+        Some(CancelMode::Graceful) => "cancelled gracefully",
+        _ => "cancelled forcefully",
+    };
+    PortError::new(
+        &CANCELLED,
+        format!("continue {}", op.record.op.operation),
+        how,
+    )
+}
+
+/// Cancelled by a caller.
+pub const CANCELLED: Code = Code {
+    name: "op.cancelled",
+    kind: ErrorKind::Refused,
+    means: "the operation was cancelled",
+    next: "retry, roll back or fail it",
+};

@@ -11,23 +11,25 @@
 //! whether or not an interrupted attempt had begun. Every write carries the lease's epoch: a process that lost its
 //! lease stops at its next write.
 
+pub use super::attempt::{PANICKED, TOO_LATE};
+pub use super::problem::CANCELLED;
+
 use super::attempt::attempt;
 use super::crash_suspects;
-use super::hook_journal;
+use super::journal::{end, report_step, store};
+use super::load::{apply_grant, load};
 use super::op::Op;
-use super::problem::problem;
+use super::operation::Operation;
+use super::problem::{cancelled, problem};
 use super::step::{Direction, Step};
 use super::transition::{enter, enter_with};
 use super::vim_slot;
-use crate::engine::Engine;
+use crate::context::Context;
 use crate::ports::{
-    Change, Claim, Code, ErrorKind, Fence, JournalRow, PortError, ProcessHistory, SecretJson,
-    StepStatus, StoreError,
+    Change, Claim, Fence, JournalRow, PortError, SecretJson, StepStatus, StoreError,
 };
-use crate::running_ops::Stored;
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +37,6 @@ use tracing::Instrument as _;
 use vnfm_types::LcmOperationState::{
     Completed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
-use vnfm_types::{CancelMode, VimConnectionInfo};
 
 /// Time limit for observing what a failed step left behind.
 const OBSERVE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -45,11 +46,15 @@ const OBSERVE_TIMEOUT: Duration = Duration::from_mins(1);
 /// # Errors
 ///
 /// If the database does not respond; the operation stays as it is.
-pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreError> {
+pub(crate) async fn drive(
+    context: &Context,
+    operations: &[&'static Operation],
+    claim: Claim,
+) -> Result<(), StoreError> {
     let fence = claim.fence.clone();
-    let mut op = Op::load(engine, &claim.tenant, claim.fence).await?;
+    let mut op = load(context, operations, &claim.tenant, claim.fence).await?;
     let live = op.live.clone();
-    let lease = hold_lease(engine, &fence, live.clone());
+    let lease = hold_lease(context, &fence, live.clone());
     let outcome = {
         let span = operation_span(&op);
         let working = work(&mut op).instrument(span);
@@ -59,17 +64,17 @@ pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreErro
             Either::Right((lost, _)) => Err(lost),
         }
     };
-    live.store_log(engine.store(), &fence.op_id).await;
-    engine.live.remove(&fence.op_id);
-    engine.exclusion.arrived(&fence.op_id);
+    live.store_log(context.store(), &fence.op_id).await;
+    context.live.remove(&fence.op_id);
+    context.exclusion.arrived(&fence.op_id);
     match outcome {
         Err(StoreError::LeaseLost { op_id }) => {
             tracing::info!(op_id, "another process drives this operation now");
-            engine.orderly_exits(Some(op_id)).await;
+            context.orderly_exits(Some(op_id)).await;
             Ok(())
         }
         outcome => {
-            engine.store().release(&fence).await?;
+            context.store().release(&fence).await?;
             outcome
         }
     }
@@ -83,11 +88,15 @@ fn operation_span(op: &Op) -> tracing::Span {
 
 /// Renews the lease and stores the log, until the lease is lost.
 async fn hold_lease(
-    engine: &Engine,
+    context: &Context,
     fence: &Fence,
     live: Arc<crate::running_ops::RunningOp>,
 ) -> StoreError {
-    let (store, clock, lease) = (engine.store(), &engine.parts.clock, engine.limits().lease);
+    let (store, clock, lease) = (
+        context.store(),
+        &context.ports.clock,
+        context.limits().lease,
+    );
     let mut held_until = clock.now() + lease;
     loop {
         clock.sleep(lease / 5).await;
@@ -130,7 +139,7 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         if step.is_grant() && needs_no_grant(op) {
             continue;
         }
-        if op.live.is_shutting_down() || op.engine.live.is_paused() {
+        if op.live.is_shutting_down() || op.context.live.is_paused() {
             return store(op, Vec::new()).await;
         }
         if op.live.cancel_mode().is_some() {
@@ -150,7 +159,7 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
             Ok(output) => {
                 end(op, step, StepStatus::Done, output);
                 if step.is_grant() {
-                    op.apply_grant();
+                    apply_grant(op);
                 }
             }
             Err(_) if op.live.is_shutting_down() => return release_step(op, step).await,
@@ -165,7 +174,7 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
 
 /// True if there is no NFVO, or if the operation left STARTING while there was none.
 fn needs_no_grant(op: &Op) -> bool {
-    op.engine.parts.nfvo.is_none() || op.record.op.operation_state != Starting
+    op.context.ports.nfvo.is_none() || op.record.op.operation_state != Starting
 }
 
 /// True if the VNFD does not name the hook, or the caller asked to skip it.
@@ -185,7 +194,7 @@ async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError>
         if !(step.has_undo() && op.has_begun(step.name)) {
             continue;
         }
-        if op.live.is_shutting_down() || op.engine.live.is_paused() {
+        if op.live.is_shutting_down() || op.context.live.is_paused() {
             return store(op, Vec::new()).await;
         }
         if op.live.cancel_mode().is_some() {
@@ -205,7 +214,7 @@ async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError>
 
 /// A step was not started, because of a cancel request or the shutdown of this process.
 async fn not_started(op: &mut Op, step: &Step) -> Result<(), StoreError> {
-    if op.live.is_shutting_down() || op.engine.live.is_paused() {
+    if op.live.is_shutting_down() || op.context.live.is_paused() {
         return store(op, Vec::new()).await;
     }
     stop(op, step, cancelled(op)).await
@@ -216,7 +225,7 @@ async fn release_step(op: &Op, step: &Step) -> Result<(), StoreError> {
     let Some(row) = crash_suspects::close_row(op, step) else {
         return Ok(());
     };
-    op.engine
+    op.context
         .store()
         .write(Some(&op.fence), vec![Change::Journal(Arc::new(row))])
         .await
@@ -242,117 +251,9 @@ async fn observe_failed(op: &mut Op, step: &Step) -> Result<(), StoreError> {
     }
     let row = Arc::new(row);
     let changes = vec![Change::Journal(row.clone())];
-    op.engine.store().write(Some(&op.fence), changes).await?;
+    op.context.store().write(Some(&op.fence), changes).await?;
     op.rows.insert(step.name.to_owned(), row);
     Ok(())
-}
-
-pub(super) fn cancelled(op: &Op) -> PortError {
-    let how = match op.live.cancel_mode() {
-        Some(CancelMode::Graceful) => "cancelled gracefully",
-        _ => "cancelled forcefully",
-    };
-    PortError::new(
-        &CANCELLED,
-        format!("continue {}", op.record.op.operation),
-        how,
-    )
-}
-
-/// Journals the start of a step or of its undo. Starting an irreversible step rules out a rollback.
-pub(super) async fn begin(
-    op: &mut Op,
-    step: &Step,
-    direction: Direction,
-    lives: &ProcessHistory,
-) -> Result<(), StoreError> {
-    op.deadline = op.clock().now() + step.time_limit(&op.engine.limits());
-    let status = match direction {
-        Direction::Forward => StepStatus::Started,
-        Direction::Backward => StepStatus::Undoing,
-    };
-    let before = op.rows.get(step.name);
-    let row = Arc::new(JournalRow {
-        op_id: op.fence.op_id.clone(),
-        step: step.name.to_owned(),
-        status,
-        attempt: before.map_or(0, |row| row.attempt) + 1,
-        output: before.map(|row| row.output.clone()).unwrap_or_default(),
-        started_at: op.clock().now(),
-        ended_at: None,
-        lives: lives.clone(),
-        hook: hook_journal::begun(op, step),
-    });
-    let attempt = row.attempt;
-    let mut changes = vec![Change::Journal(row.clone())];
-    if step.is_irreversible() && op.record.point_of_no_return.is_none() {
-        Arc::make_mut(&mut op.record).point_of_no_return = Some(step.name.to_owned());
-        let from = op.record.op.operation_state;
-        changes.push(Change::PutOp {
-            record: op.record.clone(),
-            from,
-        });
-    }
-    op.rows.insert(step.name.to_owned(), row);
-    store(op, changes).await?;
-    op.live.set_stored(stored(op));
-    op.live.start_step(step.name, attempt, op.deadline);
-    Ok(())
-}
-
-/// The state in the database once everything is written.
-pub(super) fn stored(op: &Op) -> Stored {
-    Stored {
-        record: op.record.clone(),
-        journal: op.rows.values().cloned().collect(),
-    }
-}
-
-/// Records the end of a step or of its undo; the next write stores it.
-fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
-    let now = op.clock().now();
-    let row = Arc::new(JournalRow {
-        op_id: op.fence.op_id.clone(),
-        step: step.name.to_owned(),
-        status,
-        attempt: op.rows.get(step.name).map_or(0, |row| row.attempt),
-        output: SecretJson::from(output),
-        started_at: op.rows.get(step.name).map_or(now, |row| row.started_at),
-        ended_at: Some(now),
-        lives: ProcessHistory::default(),
-        hook: hook_journal::ended(op, step, status),
-    });
-    op.watcher()
-        .log("info", step.name, &format!("{status:?}").to_lowercase());
-    report_step(op, &row);
-    op.unwritten.push(Change::Journal(row.clone()));
-    if status == StepStatus::Undone {
-        // A retry after a rollback that stopped starts the step from scratch.
-        let (op_id, step) = (op.fence.op_id.clone(), step.name.to_owned());
-        op.unwritten.push(Change::RemoveCheckpoints { op_id, step });
-    }
-    op.rows.insert(step.name.to_owned(), row);
-}
-
-fn report_step(op: &Op, row: &JournalRow) {
-    let took = row
-        .ended_at
-        .unwrap_or_else(|| op.clock().now())
-        .duration_since(row.started_at);
-    let (kind, took) = (op.record.op.operation, took.try_into().unwrap_or_default());
-    op.engine
-        .observer
-        .step_ended(kind, (&row.step, row.status), took);
-}
-
-/// Writes the end of the previous step and these changes in one transaction.
-pub(super) async fn store(op: &mut Op, changes: Vec<Change>) -> Result<(), StoreError> {
-    let mut all = std::mem::take(&mut op.unwritten);
-    all.extend(changes);
-    if all.is_empty() {
-        return Ok(());
-    }
-    op.engine.store().write(Some(&op.fence), all).await
 }
 
 /// The operation stops at `step`: it is rolled back if nothing was changed yet, otherwise the operator decides.
@@ -370,37 +271,3 @@ async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreErr
     let also = crash_suspects::close_row(op, step).map(|row| Change::Journal(Arc::new(row)));
     enter_with(op, next, Some(problem), also).await
 }
-
-/// Connections as shown to clients: id and type of the registry, without secrets.
-pub(crate) fn without_access_info(
-    connections: &BTreeMap<String, Box<VimConnectionInfo>>,
-) -> BTreeMap<String, Box<VimConnectionInfo>> {
-    let redacted = connections.iter().map(|(key, connection)| {
-        let mut redacted = connection.clone();
-        redacted.access_info.clear();
-        (key.clone(), redacted)
-    });
-    redacted.collect()
-}
-
-/// Cancelled by a caller.
-pub const CANCELLED: Code = Code {
-    name: "op.cancelled",
-    kind: ErrorKind::Refused,
-    means: "the operation was cancelled",
-    next: "retry, roll back or fail it",
-};
-/// The deadline of a step passed.
-pub const TOO_LATE: Code = Code {
-    name: "op.deadline",
-    kind: ErrorKind::Unavailable,
-    means: "a step did not finish within its time limit",
-    next: "fix what it was waiting for and retry; `vnfmctl op log ID` shows what it did",
-};
-/// A bug in a step.
-pub const PANICKED: Code = Code {
-    name: "op.panicked",
-    kind: ErrorKind::Broken,
-    means: "a step of the engine panicked: a bug",
-    next: "report it with the server's log; retry or roll back meanwhile",
-};

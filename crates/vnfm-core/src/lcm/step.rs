@@ -1,10 +1,9 @@
 //! A step of an operation: what it does, and what that means for retry, rollback and the journal.
 
-use super::{Op, grant};
-use crate::engine::Limits;
-use crate::hooks;
+use super::op::{Op, unreadable};
+use crate::limits::Limits;
 use crate::ports::{Inventory, PortError};
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -173,31 +172,6 @@ impl Step {
             StepKind::Work { .. } => limits.step,
         }
     }
-
-    /// Runs or undoes the step; the output with its version.
-    pub(super) fn perform<'a>(
-        &self,
-        op: &'a Op,
-        direction: Direction,
-    ) -> BoxFuture<'a, Result<Value, PortError>> {
-        let name = self.name;
-        match (self.kind, direction) {
-            (StepKind::Grant, Direction::Forward) => journaled(grant::ask(op)),
-            (StepKind::Hook(inventory), Direction::Forward) => Box::pin(async move {
-                let effects = hooks::run(op, name, &inventory(op)?).await?;
-                versioned(name, 1, &effects)
-            }),
-            (StepKind::Hook(inventory), Direction::Backward) => {
-                silent(async move { hooks::undo(op, name, &inventory(op)?).await })
-            }
-            (StepKind::Work { run, .. }, Direction::Forward) => run(op),
-            (StepKind::Work { undo, .. }, Direction::Backward) => match undo {
-                Undo::By(undo) => undo(op),
-                Undo::NotNeeded | Undo::Impossible => Box::pin(ready(Ok(Value::Null))),
-            },
-            (StepKind::Grant, Direction::Backward) => Box::pin(ready(Ok(Value::Null))),
-        }
-    }
 }
 
 /// The future of a [`StepFn`] for typed work.
@@ -217,7 +191,11 @@ pub fn silent<'a>(
     })
 }
 
-fn versioned(step: &str, version: u32, output: &impl Serialize) -> Result<Value, PortError> {
-    let data = serde_json::to_value(output).map_err(super::op::unreadable(step))?;
+pub(super) fn versioned(
+    step: &str,
+    version: u32,
+    output: &impl Serialize,
+) -> Result<Value, PortError> {
+    let data = serde_json::to_value(output).map_err(unreadable(step))?;
     Ok(json!({"v": version, "data": data}))
 }

@@ -21,10 +21,9 @@ use super::operation::{
     Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
 use super::step::{Output, Step, silent};
-use super::{Op, changes, grant_request};
+use super::{Op, changes, grant_request, hook_vims};
 use crate::ports::{Change, InstanceRecord, PortError, Release};
 use crate::refusal::{self, Refusal, Why};
-use crate::vims;
 use serde_json::Value;
 use std::future::ready;
 use vnfm_types::LcmOperationState::{Completed, Failed, Processing, RolledBack, Starting};
@@ -102,7 +101,7 @@ async fn release(op: &Op) -> Output<()> {
 
 /// The resources are deleted, so no VIM of this instance can stay, whether or not a hook names it.
 async fn unregister_vims(op: &Op) -> Output<()> {
-    vims::unregister_all_of(op).await
+    hook_vims::unregister_all_of(op).await
 }
 
 /// The instance without resources on completion; otherwise unchanged.

@@ -1,10 +1,10 @@
 //! The one writer of operation states: how an occurrence begins, and each later change of its state, with what belongs
 //! into the same transaction.
 
-use super::Completion;
+use super::journal::{store, stored};
 use super::notification::{Status, notification};
 use super::op::Op;
-use super::runner::{store, stored};
+use super::operation::Completion;
 use crate::ports::{Change, InstanceRecord, OpRecord, StoreError};
 use futures_util::future;
 use jiff::Timestamp;
@@ -129,11 +129,11 @@ pub(super) async fn enter_with(
     let (record, mut changes) = transition(op, next, error)?;
     changes.splice(0..0, also);
     // Log lines are queued at the same moment, and so share the transaction.
-    let (engine, live, id) = (op.engine.clone(), op.live.clone(), op.fence.op_id.clone());
-    let logged = live.store_log(engine.store(), &id);
+    let (context, live, id) = (op.context.clone(), op.live.clone(), op.fence.op_id.clone());
+    let logged = live.store_log(context.store(), &id);
     let (entered, ()) = future::join(store(op, changes), logged).await;
     entered?;
-    op.engine.observer.entered(record.op.operation, next);
+    op.context.observer.entered(record.op.operation, next);
     super::state_log::log_state(&record.op);
     op.record = record;
     op.live.set_stored(stored(op));

@@ -16,7 +16,7 @@ pub(super) async fn acquire(op: &Op) -> Option<Ticket> {
         return None;
     }
     let (vim, _) = op.vim().await.ok()?;
-    let limiter = &op.engine.operations;
+    let limiter = &op.context.operation_slots;
     let ticket = limiter.request(vim.address());
     let report = |position: usize| {
         let limit = limiter.max();
@@ -24,7 +24,7 @@ pub(super) async fn acquire(op: &Op) -> Option<Ticket> {
         op.live.waiting(&format!(
             "a free slot at VIM `{name}`: operation {position} in the queue, {limit} at a time"
         ));
-        !op.engine.live.is_paused()
+        !op.context.live.is_paused()
     };
     {
         let called = pin!(ticket.wait_for_slot(op.clock(), report));

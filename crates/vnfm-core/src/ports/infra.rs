@@ -25,20 +25,15 @@
 //! | each call holds a slot ([`Vim::acquire_slot`]), a pause between two calls does not | yes |
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`] | yes |
 
-use super::{Clock, Code, ErrorKind, PortError, VimSlot};
+use super::{Clock, Code, ErrorKind, PortError, Recorded, VimSlot};
 use crate::deployment::Deployment;
-use crate::lcm::PACKAGE;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 use vnfm_descriptor::Package;
-use vnfm_types::{
-    ExtManagedVirtualLinkInfo, ExtVirtualLinkInfo, InstantiateVnfRequest, KeyValuePairs,
-    VimConnectionInfo, VimPolicy, VirtualStorageResourceInfo, VnfExtCpInfo,
-    VnfVirtualLinkResourceInfo, VnfcResourceInfo,
-};
+use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, VimConnectionInfo, VimPolicy};
 
 /// A VIM as a driver sees it: the source of the currently valid connection.
 #[async_trait]
@@ -239,6 +234,13 @@ impl Budget {
     }
 }
 
+pub(crate) const PACKAGE: Code = Code {
+    name: "op.package",
+    kind: ErrorKind::Refused,
+    means: "the VNF package no longer matches what the instance needs",
+    next: "onboard the package that the instance was created from",
+};
+
 pub(crate) const PLAN_TOO_LARGE: Code = Code {
     name: "plan.too-large",
     kind: ErrorKind::Refused,
@@ -246,37 +248,6 @@ pub(crate) const PLAN_TOO_LARGE: Code = Code {
     next: "choose a smaller instantiation level, or have the VNFD fixed; the operator may raise `limits.resources` and \
            `limits.plan_bytes`",
 };
-
-/// The resources of an instance as SOL003 shows them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Inventory {
-    /// One per server or pod.
-    pub vnfc_resource_info: Vec<VnfcResourceInfo>,
-    /// External connection points.
-    pub ext_cp_info: Vec<VnfExtCpInfo>,
-    /// Networks outside the VNF, with our ports on them.
-    pub ext_virtual_link_info: Vec<ExtVirtualLinkInfo>,
-    /// Internal virtual links that the NFVO or the tenant manages.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ext_managed_virtual_link_info: Vec<ExtManagedVirtualLinkInfo>,
-    /// Internal virtual links that we manage.
-    pub vnf_virtual_link_resource_info: Vec<VnfVirtualLinkResourceInfo>,
-    /// Volumes.
-    pub virtual_storage_resource_info: Vec<VirtualStorageResourceInfo>,
-}
-
-/// What a driver recorded of an instance: the result of `converge` and `observe`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Recorded {
-    /// The driver's own data about the resources: stack id, namespace, objects. No secrets.
-    pub handle: Value,
-    /// The resources as SOL003 shows them.
-    pub inventory: Inventory,
-    /// Shown in `instantiatedVnfInfo.metadata`.
-    pub metadata: KeyValuePairs,
-}
 
 /// The change from what is recorded of an instance to its desired state.
 #[derive(Clone)]

@@ -46,6 +46,13 @@ pub struct DriverId {
     pub sha256: Option<String>,
 }
 
+impl DriverId {
+    /// `name@version`, as deployments and clients know it.
+    pub(crate) fn versioned_name(&self) -> String {
+        format!("{}@{}", self.name, self.version)
+    }
+}
+
 impl std::fmt::Display for DriverId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}@{}`", self.name, self.version)?;

@@ -20,8 +20,10 @@ mod backoff;
 mod change;
 mod clock;
 mod error;
+mod event_scope;
 mod host;
 mod infra;
+mod inventory;
 mod mgmt;
 mod nfvo;
 mod observer;
@@ -37,7 +39,7 @@ mod store_admin;
 mod store_codes;
 mod subscribers;
 mod vim_slot;
-pub(crate) use infra::PLAN_TOO_LARGE;
+pub(crate) use infra::{PACKAGE, PLAN_TOO_LARGE};
 pub(crate) use records::merge;
 pub(crate) use service::SERVICE;
 pub(crate) use store_codes::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
@@ -46,13 +48,15 @@ pub use backoff::{Backoff, Expired};
 pub use change::Change;
 pub use clock::{Clock, Waited};
 pub use error::{Code, ErrorKind, PortError};
+pub use event_scope::{EventScope, InstanceLocation};
 pub use host::{
     CommandOutput, HostServices, HttpRequest, HttpResponse, RemoteFile, SshCommand, SshTarget,
 };
 pub use infra::{
-    Allocation, Budget, Convergence, InfraDriver, Inventory, NO_POLICIES, OwnedResource, Ownership,
-    Recorded, Release, Replacement, SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
+    Allocation, Budget, Convergence, InfraDriver, NO_POLICIES, OwnedResource, Ownership, Release,
+    Replacement, SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
 };
+pub use inventory::{Inventory, Recorded};
 pub use mgmt::{
     Declaration, DriverId, Effects, HookArtifact, HookDeclaration, HookDependent, HookDriverRef,
     HookHeal, HookHost, HookInstance, HookRequest, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers,
@@ -65,9 +69,8 @@ pub use packages::Packages;
 pub use pins::{HostPin, PinnedHost, PinnedKey};
 pub use quota::{QuotaLimits, QuotaResource};
 pub use records::{
-    EventScope, HookState, InstanceLocation, InstanceRecord, JournalRow, OpControl, OpRecord,
-    OpenStep, OutboxRow, PackageRecord, ProcessHistory, SecretJson, StepStatus, SubscriptionRecord,
-    VimRecord, VimUse,
+    HookState, InstanceRecord, JournalRow, OpControl, OpRecord, OpenStep, OutboxRow, PackageRecord,
+    ProcessHistory, SecretJson, StepStatus, SubscriptionRecord, VimRecord, VimUse,
 };
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
@@ -78,4 +81,5 @@ pub use store_admin::{
     StoreAdmin, UnfinishedWork, VimExpiry,
 };
 pub use subscribers::{Callback, Subscribers};
+pub(crate) use vim_slot::SlotCall;
 pub use vim_slot::VimSlot;

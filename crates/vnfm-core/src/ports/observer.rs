@@ -27,7 +27,8 @@ pub trait Observer: Send + Sync {
     fn step_ended(
         &self,
         operation: LcmOperationType,
-        (step, status): (&str, StepStatus),
+        step: &str,
+        status: StepStatus,
         took: Duration,
     ) {
         let _ = (operation, step, status, took);
@@ -35,7 +36,7 @@ pub trait Observer: Send + Sync {
 
     /// A call to the VIM with this registry id (`inline` for a connection from a request) ended. It `waited` for a slot
     /// first, and then `took` so long.
-    fn vim_called(&self, vim: &str, end: CallEnd, (waited, took): (Duration, Duration)) {
+    fn vim_called(&self, vim: &str, end: CallEnd, waited: Duration, took: Duration) {
         let _ = (vim, end, waited, took);
     }
 }

@@ -11,6 +11,20 @@ use tracing::Span;
 #[must_use = "make the call while holding it"]
 pub struct VimSlot(Option<Held>);
 
+/// A call that has its slot.
+pub(crate) struct SlotCall {
+    /// Its turn among the calls to the VIM.
+    pub(crate) ticket: Ticket,
+    /// Registry id of the VIM, or `inline`.
+    pub(crate) vim: String,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// When it began to wait for the slot.
+    pub(crate) requested_at: Timestamp,
+    /// Traces the call.
+    pub(crate) span: Span,
+}
+
 struct Held {
     vim: String,
     observer: Arc<dyn Observer>,
@@ -25,25 +39,17 @@ struct Held {
 }
 
 impl VimSlot {
-    /// A slot that was requested at `asked`, for the call that `span` traces.
-    pub(crate) fn new(
-        ticket: Ticket,
-        vim: String,
-        observer: Arc<dyn Observer>,
-        (clock, requested_at): (Arc<dyn Clock>, Timestamp),
-        span: Span,
-    ) -> Self {
-        let began = clock.now();
-        let end = CallEnd::Dropped;
+    /// The slot of a call that begins now.
+    pub(crate) fn for_call(call: SlotCall) -> Self {
         Self(Some(Held {
-            vim,
-            observer,
-            clock,
-            requested_at,
-            began,
-            end,
-            span,
-            _ticket: ticket,
+            began: call.clock.now(),
+            vim: call.vim,
+            observer: call.observer,
+            clock: call.clock,
+            requested_at: call.requested_at,
+            end: CallEnd::Dropped,
+            span: call.span,
+            _ticket: call.ticket,
         }))
     }
 
@@ -66,10 +72,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         let since =
             |from: Timestamp, to: Timestamp| to.duration_since(from).try_into().unwrap_or_default();
-        let times = (
-            since(self.requested_at, self.began),
-            since(self.began, self.clock.now()),
-        );
-        self.observer.vim_called(&self.vim, self.end, times);
+        let waited = since(self.requested_at, self.began);
+        let took = since(self.began, self.clock.now());
+        self.observer.vim_called(&self.vim, self.end, waited, took);
     }
 }

@@ -1,7 +1,7 @@
 //! The VIM that the `vimConnectionInfo` of a request or an instance names, and what to do if it was removed.
 
-use super::VimHandle;
-use crate::engine::Engine;
+use super::handle::VimHandle;
+use crate::context::Context;
 use crate::ports::{InfraDriver, InstanceRecord, PortError, StoreError};
 use crate::refusal::{self, Refusal, Why};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(crate) type Connections = BTreeMap<String, Box<VimConnectionInfo>>;
 ///
 /// If they name none, several, or an unknown one, or another type than the registry.
 pub(crate) async fn of_connections(
-    engine: &Engine,
+    context: &Context,
     tenant: &str,
     connections: &Connections,
 ) -> Result<(VimHandle, Arc<dyn InfraDriver>), Refusal> {
@@ -27,7 +27,7 @@ pub(crate) async fn of_connections(
         let what = "vimConnectionInfo must name exactly one VIM, but names";
         return Err(bad(format!("{what} {}", connections.len())));
     };
-    let drivers = &engine.parts.drivers;
+    let drivers = &context.ports.drivers;
     let path = format!("vimConnectionInfo.{key}");
     let Some(id) = given
         .vim_id
@@ -43,11 +43,11 @@ pub(crate) async fn of_connections(
             .validate(&connection)
             .map_err(Refusal::unprocessable)?;
         return Ok((
-            VimHandle::inline(engine, (tenant, None), key, connection),
+            VimHandle::inline(context, tenant, None, key, connection),
             driver.clone(),
         ));
     };
-    let record = match engine.store().vim(tenant, id).await {
+    let record = match context.store().vim(tenant, id).await {
         Err(StoreError::NotFound { .. }) => {
             let what = format!("{path}.vimId `{id}` is not in the registry");
             return Err(Refusal::new(
@@ -73,7 +73,7 @@ pub(crate) async fn of_connections(
         )));
     }
     Ok((
-        VimHandle::registered(engine, &record, (tenant, key)),
+        VimHandle::registered(context, &record, tenant, key),
         driver.clone(),
     ))
 }
@@ -98,13 +98,13 @@ pub(crate) fn name_by_id(connections: &mut Connections, vim: &VimHandle) {
 ///
 /// `Unprocessable`, with a hint on what to do, if it was removed.
 pub(crate) async fn check_registered(
-    engine: &Engine,
+    context: &Context,
     instance: &InstanceRecord,
 ) -> Result<(), Refusal> {
     let Some(deployment) = &instance.deployment else {
         return Ok(());
     };
-    match of_connections(engine, &instance.tenant, &deployment.vim_connection_info).await {
+    match of_connections(context, &instance.tenant, &deployment.vim_connection_info).await {
         Err(refusal) if refusal.code == &refusal::UNKNOWN_VIM => Err(refusal.hint(REREGISTER_HINT)),
         _ => Ok(()),
     }
@@ -126,4 +126,14 @@ pub(crate) fn as_port_error(refusal: Refusal) -> PortError {
     } else {
         error
     }
+}
+
+/// Connections as shown to clients: id and type of the registry, without secrets.
+pub(crate) fn without_access_info(connections: &Connections) -> Connections {
+    let redacted = connections.iter().map(|(key, connection)| {
+        let mut redacted = connection.clone();
+        redacted.access_info.clear();
+        (key.clone(), redacted)
+    });
+    redacted.collect()
 }

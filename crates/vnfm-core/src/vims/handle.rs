@@ -1,15 +1,16 @@
 //! A VIM as drivers get it: the source of its connection, and the slots for calling it.
 
-use super::connection_of;
-use crate::engine::Engine;
-use crate::ports::{PortError, SecretConnection, Vim, VimLogin, VimRecord, VimSlot, Watcher};
+use crate::context::Context;
+use crate::ports::{
+    PortError, SecretConnection, SlotCall, Vim, VimLogin, VimRecord, VimSlot, Watcher,
+};
 use async_trait::async_trait;
 use serde_json::Value;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
 
 /// The VIM of an instance: registered, or inline in the request.
 pub struct VimHandle {
-    engine: Engine,
+    context: Context,
     name: String,
     key: String,
     vim_type: String,
@@ -35,13 +36,9 @@ enum Source {
 
 impl VimHandle {
     /// A registered VIM as tenant `user` uses it: on another tenant's VIM, missing limits have strict defaults.
-    pub(crate) fn registered(
-        engine: &Engine,
-        record: &VimRecord,
-        (user, key): (&str, &str),
-    ) -> Self {
+    pub(crate) fn registered(context: &Context, record: &VimRecord, user: &str, key: &str) -> Self {
         Self {
-            engine: engine.clone(),
+            context: context.clone(),
             name: record.vim.name.clone(),
             key: key.to_owned(),
             vim_type: record.vim.vim_type.clone(),
@@ -56,13 +53,14 @@ impl VimHandle {
     }
 
     pub(super) fn inline(
-        engine: &Engine,
-        (tenant, vim): (&str, Option<&str>),
+        context: &Context,
+        tenant: &str,
+        vim: Option<&str>,
         key: &str,
         connection: VimConnectionInfo,
     ) -> Self {
         Self {
-            engine: engine.clone(),
+            context: context.clone(),
             name: key.to_owned(),
             key: key.to_owned(),
             vim_type: connection.vim_type.clone(),
@@ -139,7 +137,7 @@ impl Vim for VimHandle {
                 version: 0,
             }),
             Source::Registry { tenant, id } => {
-                let record = self.engine.store().vim(tenant, id).await?;
+                let record = self.context.store().vim(tenant, id).await?;
                 let info = SecretConnection(connection_of(&record));
                 Ok(VimLogin {
                     info,
@@ -158,11 +156,11 @@ impl Vim for VimHandle {
             Source::Registry { tenant, id } => (tenant, Some(id.as_str())),
             Source::Request { tenant, vim, .. } => (tenant, vim.as_deref()),
         };
-        self.engine.store().keeps_address(tenant, vim, connection)
+        self.context.store().keeps_address(tenant, vim, connection)
     }
 
     async fn acquire_slot(&self, doing: &str, watcher: Option<&dyn Watcher>) -> VimSlot {
-        let (clock, calls) = (&self.engine.parts.clock, &self.engine.calls);
+        let (clock, calls) = (&self.context.ports.clock, &self.context.call_slots);
         let requested_at = clock.now();
         let ticket = calls.request(&self.address);
         let report = |position: usize| {
@@ -184,12 +182,24 @@ impl Vim for VimHandle {
             otel.kind = "client",
             otel.status_code = tracing::field::Empty
         );
-        VimSlot::new(
+        VimSlot::for_call(SlotCall {
             ticket,
             vim,
-            self.engine.observer.clone(),
-            (clock.clone(), requested_at),
+            observer: self.context.observer.clone(),
+            clock: clock.clone(),
+            requested_at,
             span,
-        )
+        })
+    }
+}
+
+/// The connection of a registered VIM, with its login.
+pub(crate) fn connection_of(record: &VimRecord) -> VimConnectionInfo {
+    VimConnectionInfo {
+        vim_id: Some(record.vim.id.clone()),
+        vim_type: record.vim.vim_type.clone(),
+        interface_info: record.vim.interface_info.clone(),
+        access_info: record.access_info.as_object().cloned().unwrap_or_default(),
+        extra: record.vim.extra.clone(),
     }
 }

@@ -1,6 +1,6 @@
 //! Checks of an instantiation request against the instance, its package and its VNFD, before anything is written.
 
-use crate::engine::Engine;
+use crate::context::Context;
 use crate::ports::StoreError;
 use crate::refusal::{self, Refusal, Why};
 use vnfm_types::{InstantiateVnfRequest, PackageOperationalState};
@@ -8,11 +8,11 @@ use vnfm_types::{InstantiateVnfRequest, PackageOperationalState};
 /// Refuses a package that was disabled after the instance was created: nothing more is instantiated from it (SOL005
 /// 9.5.4.4).
 pub(super) async fn check_enabled(
-    engine: &Engine,
+    context: &Context,
     tenant: &str,
     vnf_pkg_id: &str,
 ) -> Result<(), Refusal> {
-    match engine.store().package_record(tenant, vnf_pkg_id).await {
+    match context.store().package_record(tenant, vnf_pkg_id).await {
         Ok(record) if record.info.operational_state == PackageOperationalState::Disabled => {
             let what = format!("VNF package `{vnf_pkg_id}` is DISABLED");
             Err(Refusal::new(Why::Conflict, &refusal::DISABLED, what))

@@ -1,14 +1,14 @@
 //! VIMs that the hooks of an instance created: registered as an effect of the operation, unregistered by its undo.
 
-use super::as_port_error;
-use crate::lcm::Op;
+use super::op::Op;
 use crate::ports::{Change, NewVim, PortError, StoreError};
+use crate::vims::{Candidate, as_port_error};
 use uuid::Uuid;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 
 /// Registers a VIM that a hook of `op` created, or updates it if an interrupted attempt already did. Its id is
 /// UUIDv5(instance id, name). Returns it as the instance shows it.
-pub(crate) async fn register_for(
+pub(super) async fn register_for(
     op: &Op,
     new: NewVim,
 ) -> Result<Box<VimConnectionInfo>, PortError> {
@@ -21,12 +21,15 @@ pub(crate) async fn register_for(
         access_info: new.access_info,
         extra: new.extra,
     };
-    let key = (id.clone(), new.name);
-    let mut record = op
-        .engine
-        .tested_record(op.tenant(), key, connection, None)
-        .await
-        .map_err(as_port_error)?;
+    let candidate = Candidate {
+        tenant: op.tenant(),
+        id: id.clone(),
+        name: new.name,
+        connection,
+        old: None,
+    };
+    let tested = candidate.tested(&op.context).await;
+    let mut record = tested.map_err(as_port_error)?;
     record.vim.registered_by = Some(instance_id.clone());
     let visible = Box::new(VimConnectionInfo {
         vim_id: Some(id.clone()),
@@ -35,7 +38,7 @@ pub(crate) async fn register_for(
         access_info: KeyValuePairs::new(),
         extra: record.vim.extra.clone(),
     });
-    let store = op.engine.store();
+    let store = op.context.store();
     let change = match store.vim(op.tenant(), &id).await {
         Ok(old) => {
             record.version = old.version;
@@ -51,23 +54,23 @@ pub(crate) async fn register_for(
 }
 
 /// The id of the VIM `name` that a hook of an instance registers.
-pub(crate) fn vim_id(instance_id: &str, name: &str) -> String {
+pub(super) fn vim_id(instance_id: &str, name: &str) -> String {
     let namespace = Uuid::parse_str(instance_id).unwrap_or(Uuid::NAMESPACE_OID);
     Uuid::new_v5(&namespace, name.as_bytes()).to_string()
 }
 
 /// Unregisters all VIMs that the instance of `op` registered.
-pub(crate) async fn unregister_all_of(op: &Op) -> Result<(), PortError> {
+pub(super) async fn unregister_all_of(op: &Op) -> Result<(), PortError> {
     unregister(op, |_| true).await
 }
 
 /// Unregisters the VIMs with these names that the instance of `op` registered.
-pub(crate) async fn unregister_of(op: &Op, names: &[String]) -> Result<(), PortError> {
+pub(super) async fn unregister_of(op: &Op, names: &[String]) -> Result<(), PortError> {
     unregister(op, |name| names.iter().any(|removed| removed == name)).await
 }
 
 async fn unregister(op: &Op, matches: impl Fn(&str) -> bool) -> Result<(), PortError> {
-    let store = op.engine.store();
+    let store = op.context.store();
     let owner = Some(op.instance.vnf.id.as_str());
     let mut removed = store.vims(op.tenant()).await?;
     removed

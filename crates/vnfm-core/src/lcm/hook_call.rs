@@ -1,0 +1,255 @@
+//! One call of a hook: its driver, its request, and the host services that it may use.
+
+use super::op::Op;
+use crate::hooks::{
+    CheckpointSizes, Host, Pending, UNDECLARED, can_undo, check_effects, check_implements,
+    driver_of, merge_params, plugin_of,
+};
+use crate::ports::{
+    DriverId, Effects, HookArtifact, HookDependent, HookDriverRef, HookInstance, HookRequest,
+    HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord,
+};
+use crate::redact::{Redactor, redact};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_descriptor::Hook;
+
+/// Calls hook `name` of `op`.
+///
+/// # Errors
+///
+/// The hook's error, or what kept it from running.
+pub(super) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Effects, PortError> {
+    let Some(hook) = op.flavour()?.hook(name) else {
+        return Ok(Effects::default());
+    };
+    let driver = driver_for(op, hook)?;
+    warn_if_replaced(op, hook, &*driver);
+    let effects = call(op, hook, &*driver, request(op, hook, inventory).await?).await?;
+    for vim in &effects.register_vims {
+        let mut found = Redactor::default();
+        found.add(&Value::Object(vim.access_info.clone()));
+        op.live.add_secrets(&found);
+    }
+    Ok(effects)
+}
+
+/// Undoes hook `name` of `op`; does nothing if the hook has no undo.
+///
+/// # Errors
+///
+/// The hook's error; or that its MgmtDriver, which declared an undo when the hook began, is no longer available.
+pub(super) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(), PortError> {
+    let row = op.rows.get(name);
+    if !row
+        .and_then(|row| row.hook.as_ref())
+        .is_some_and(|hook| hook.can_undo)
+    {
+        return Ok(());
+    }
+    let Some(hook) = op.flavour()?.hook(name) else {
+        return Ok(());
+    };
+    let driver = driver_for(op, hook)?;
+    if !can_undo(&*driver, name) {
+        let declaration = driver.declaration();
+        let what = format!(
+            "`{}` {} does not declare an undo",
+            declaration.name, declaration.version
+        );
+        return Err(PortError::new(
+            &UNDECLARED,
+            format!("undo hook `{name}`"),
+            what,
+        ));
+    }
+    let mut request = request(op, hook, inventory).await?;
+    request.undo = true;
+    let effects = call(op, hook, &*driver, request).await?;
+    if let Some(message) = effects.message {
+        op.watcher().log("info", name, &message);
+    }
+    Ok(())
+}
+
+/// The state of hook `name` for its next call; `None` if no driver serves it.
+pub(super) fn state(op: &Op, name: &str) -> Option<HookState> {
+    let hook = op.flavour().ok()?.hook(name)?;
+    let driver = driver_for(op, hook).ok()?;
+    Some(HookState {
+        implementation: hook.implementation.clone(),
+        plugin: plugin_of(hook).map(ToOwned::to_owned),
+        driver: driver.id(),
+        can_undo: can_undo(&*driver, name),
+    })
+}
+
+/// The driver with which `op` began, or else the one that serves its instance.
+fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
+    let Some(began) = first_driver(op, hook) else {
+        let deployed = op.record.before.as_deref();
+        return driver_of(&op.context, deployed, op.package()?, hook);
+    };
+    check_implements(
+        op.context
+            .ports
+            .mgmt
+            .for_running_hook(began, &HookDriverRef::for_hook(hook, op.package()?))?,
+        hook,
+    )
+}
+
+/// The driver that this operation first called for hooks with the implementation of `hook`.
+fn first_driver<'a>(op: &'a Op, hook: &Hook) -> Option<&'a DriverId> {
+    let mut states = op.rows.values().filter_map(|row| row.hook.as_ref());
+    let names = (hook.implementation.as_str(), plugin_of(hook));
+    let state =
+        states.find(|state| (state.implementation.as_str(), state.plugin.as_deref()) == names);
+    state.map(|state| &state.driver)
+}
+
+/// Warns the operator if another version serves the instance than the one that instantiated it.
+fn warn_if_replaced(op: &Op, hook: &Hook, driver: &dyn MgmtDriver) {
+    let now = driver.id().versioned_name();
+    let deployed = op.record.before.as_ref();
+    if let Some(own_version) = deployed.and_then(|before| before.plugins.get(&hook.implementation))
+        && *own_version != now
+    {
+        let line = format!(
+            "this instance was instantiated with `{own_version}`, which is no longer installed; continuing with `{now}`"
+        );
+        op.watcher().log("warn", &hook.operation, &line);
+    }
+}
+
+async fn call(
+    op: &Op,
+    hook: &Hook,
+    driver: &dyn MgmtDriver,
+    request: HookRequest,
+) -> Result<Effects, PortError> {
+    let name = &hook.operation;
+    if let Some(schema) = driver
+        .declaration()
+        .hooks
+        .get(name)
+        .and_then(|h| h.parameters.as_ref())
+    {
+        let mut found = Redactor::default();
+        redact(
+            &Value::Object(request.additional_params.clone()),
+            Some(schema),
+            &mut found,
+        );
+        op.live.add_secrets(&found);
+    }
+    let (vim, infra) = op.vim().await?;
+    let pending = Pending::default();
+    let host = Host {
+        context: op.context.clone(),
+        live: op.live.clone(),
+        fence: op.fence.clone(),
+        tenant: op.instance.tenant.clone(),
+        instance_id: op.instance.vnf.id.clone(),
+        step: name.clone(),
+        package: op.package()?.clone(),
+        vim,
+        infra,
+        pending: pending.clone(),
+        checkpoints: CheckpointSizes::default(),
+        span: tracing::Span::current(),
+    };
+    let effects = driver
+        .call(request, Arc::new(host))
+        .await
+        .map_err(|error| match pending.describe() {
+            Some(calls) => error.with_detail(&op.live.redact(&calls)),
+            None => error,
+        })?;
+    check_effects(effects)
+}
+
+async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequest, PortError> {
+    let vnf = &op.instance.vnf;
+    let mut params = op.deployment()?.additional_params.clone();
+    let own: Value = op.request()?;
+    if let Some(own) = own.get("additionalParams").and_then(Value::as_object) {
+        merge_params(&mut params, own);
+    }
+    let mut vims = op.context.store().vims(op.tenant()).await?;
+    vims.retain(|record| record.vim.registered_by.as_deref() == Some(vnf.id.as_str()));
+    let mut request = HookRequest::new(op.record.op.operation.to_string(), &hook.operation, params);
+    request.instance = instance(op)?;
+    request.inventory = inventory.clone();
+    request.inputs = serde_json::to_value(&hook.inputs)
+        .ok()
+        .and_then(|inputs| inputs.as_object().cloned())
+        .unwrap_or_default();
+    request.dependents = dependents(op, &vims).await?;
+    let vims = vims.into_iter().map(|record| record.vim);
+    request.vims = vims
+        .map(|vim| HookVim::new(vim.id, vim.name, vim.vim_type))
+        .collect();
+    request.artifacts = hook.artifact.iter().filter_map(in_package).collect();
+    let deadline = op.deadline - hook_margin(op.context.limits().hook);
+    request.deadline = deadline.to_string();
+    request.attempt = op.rows.get(&hook.operation).map_or(1, |row| row.attempt);
+    (op.operation.hook_request)(op, &mut request)?;
+    Ok(request)
+}
+
+/// The instance as a hook sees it.
+fn instance(op: &Op) -> Result<HookInstance, PortError> {
+    let vnf = &op.instance.vnf;
+    let mut instance = HookInstance::default();
+    instance.id.clone_from(&vnf.id);
+    instance
+        .vnf_instance_name
+        .clone_from(&vnf.vnf_instance_name);
+    instance.vnfd_id.clone_from(&vnf.vnfd_id);
+    instance.vnf_provider.clone_from(&vnf.vnf_provider);
+    instance.vnf_product_name.clone_from(&vnf.vnf_product_name);
+    instance
+        .vnf_software_version
+        .clone_from(&vnf.vnf_software_version);
+    instance.vnfd_version.clone_from(&vnf.vnfd_version);
+    instance.vdus = op.flavour()?.vdus.keys().cloned().collect();
+    instance.metadata.clone_from(&vnf.metadata);
+    Ok(instance)
+}
+
+/// Margin by which a hook ends before its step, so that its error can name unanswered calls even on a busy machine.
+fn hook_margin(limit: Duration) -> Duration {
+    (limit / 10).min(Duration::from_secs(1))
+}
+
+/// The live VNF instances on `vims`, which the instance of `op` registered.
+async fn dependents(op: &Op, vims: &[VimRecord]) -> Result<Vec<HookDependent>, PortError> {
+    let store = op.context.store();
+    let mut found = BTreeMap::new();
+    for record in vims {
+        for lives in store.uses(op.tenant(), &record.vim.id).await? {
+            if lives.tenant != op.tenant() {
+                // Other tenants' instances are not identified, only their existence is.
+                found.insert("of another tenant".to_owned(), None);
+            } else if lives.instance_id != op.instance.vnf.id
+                && !found.contains_key(&lives.instance_id)
+            {
+                let name = store.instance(op.tenant(), &lives.instance_id).await?;
+                found.insert(lives.instance_id, name.vnf.vnf_instance_name);
+            }
+        }
+    }
+    let found = found.into_iter();
+    Ok(found
+        .map(|(id, name)| HookDependent::new(id, name))
+        .collect())
+}
+
+/// Describes an artifact file of the package; `None` if the artifact names an installed plugin.
+fn in_package(artifact: &vnfm_descriptor::Artifact) -> Option<HookArtifact> {
+    let path = artifact.file.as_ref()?;
+    Some(HookArtifact::new(&artifact.name, path, &artifact.kind))
+}
