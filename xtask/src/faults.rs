@@ -75,7 +75,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(piece) = arguments.piece {
         machine.args(["--piece", &piece.to_string()]);
     }
-    for (flag, wanted) in [("--all", arguments.all), ("--administrative", arguments.administrative)] {
+    for (flag, wanted) in [
+        ("--all", arguments.all),
+        ("--administrative", arguments.administrative),
+    ] {
         if wanted {
             machine.arg(flag);
         }
