@@ -71,7 +71,9 @@ pub use operation::{
     Requires, Target, TargetFn, find,
 };
 pub(crate) use operation_control::Control;
-pub use step::{InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo, journaled, silent};
+pub use step::{
+    InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo, journaled, silent,
+};
 pub(crate) use transition::Transition;
 
 use crate::ports::{Code, PACKAGE, PLAN_TOO_LARGE};
