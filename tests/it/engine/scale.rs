@@ -25,7 +25,7 @@ struct CountedVim(MemoryVim, Arc<FakeWorld>);
 #[async_trait]
 impl InfraDriver for CountedVim {
     fn vim_types(&self) -> &'static [&'static str] {
-        &[OPENSTACK]
+        &[OPENSTACK, KUBERNETES]
     }
     fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
         self.0.validate(connection)
@@ -118,7 +118,9 @@ impl Scalable {
         };
         let op = engine.instantiate(TENANT, &id, request).await.unwrap();
         engine.drive(&op).await.unwrap();
-        assert_eq!(state(&engine, &op).await, Completed);
+        let instantiated = store.op(TENANT, &op).await.unwrap().op;
+        let error = instantiated.error;
+        assert_eq!(instantiated.operation_state, Completed, "{error:?}");
         world.calls.lock().unwrap().clear();
         world.grant_requests.lock().unwrap().clear();
         Self {
