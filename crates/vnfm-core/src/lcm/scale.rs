@@ -34,7 +34,7 @@ use vnfm_types::{LcmOperationType, ScaleType, ScaleVnfRequest};
 #[cfg(doc)]
 use vnfm_descriptor::Flavour;
 
-/// Row of the operation.
+/// Row of the operation. It is not part of [`OPERATIONS`](super::OPERATIONS) yet; an embedder may add it to its own.
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Scale,
     task: Some("scale"),

@@ -30,7 +30,7 @@ use vnfm_descriptor::{Flavour, ScaleError, ScaleStatus, ScaledSize};
 use vnfm_types::LcmOperationState::{Processing, Starting};
 use vnfm_types::{LcmOperationType, ScaleVnfToLevelRequest};
 
-/// Row of the operation.
+/// Row of the operation. It is not part of [`OPERATIONS`](super::OPERATIONS) yet; an embedder may add it to its own.
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::ScaleToLevel,
     task: Some("scale_to_level"),
