@@ -65,6 +65,9 @@ impl<D: InfraDriver> TestBed for On<D> {
     fn sizes(&self) -> Option<[Allocation; 2]> {
         self.sizes.clone()
     }
+    fn removes_last_vnfcs(&self) -> bool {
+        !self.driver.vim_types().contains(&vnfm_types::KUBERNETES)
+    }
     async fn resources(&self) -> Vec<String> {
         (self.list_resources)()
     }

@@ -13,7 +13,7 @@ use crate::ports::Granted;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use vnfm_descriptor::{Flavour, LevelError, ScalingAspect};
+use vnfm_descriptor::{Flavour, LevelError, ScaledSize, ScalingAspect};
 use vnfm_types::{
     AspectId, ExtManagedVirtualLinkData, ExtVirtualLinkData, FlavourId, InstantiateVnfRequest,
     KeyValuePairs, PackageId, ScaleInfo, VduId, VimConnectionInfo, VnfOperationalState,
@@ -93,6 +93,14 @@ impl Deployment {
             .map(|(name, at)| (name.into(), at))
             .collect();
         Ok(())
+    }
+
+    /// Sets scale levels and VNFC counts to those of a scaling.
+    pub(crate) fn set_size(&mut self, size: ScaledSize) {
+        let instances = size.instances.into_iter();
+        self.vdu_instances = instances.map(|(vdu, n)| (vdu.into(), n)).collect();
+        let levels = size.levels.into_iter();
+        self.scale_levels = levels.map(|(name, at)| (name.into(), at)).collect();
     }
 
     /// Desired number of VNFCs of a VDU; 0 for an unknown VDU.

@@ -228,6 +228,12 @@ pub(crate) const BAD_PARAMETERS: Code = refused(
     "`additionalParams` violate the schema that the hook or the VNFD declares",
     "correct the member that the message names",
 );
+pub(crate) const BAD_SCALE: Code = refused(
+    "request.scale",
+    "the VNFD or the size of the instance does not allow this scaling",
+    "choose an aspect, a number of steps or a level that the message names; the instance shows scaleStatus and \
+     maxScaleLevels",
+);
 pub(crate) const UNKNOWN_VNFC: Code = refused(
     "request.unknown-vnfc",
     "the request names a VNFC that the instance does not have",
@@ -268,6 +274,7 @@ pub(crate) const CODES: &[&Code] = &[
     &NO_PACKAGE,
     &DISABLED,
     &BAD_PARAMETERS,
+    &BAD_SCALE,
     &UNKNOWN_VNFC,
     &NO_DRIVER,
     &NO_REASON,

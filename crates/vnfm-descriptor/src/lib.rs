@@ -62,9 +62,9 @@ pub use model::{
     CpuPinning, DeploymentItem, ExternalCp, Flavour, Hook, HugePages, Indicator,
     InstantiationLevel, IpPool, LcmConfiguration, LevelError, Mcio, Mciop, Monitored,
     MonitoringParameter, OciImage, PackageChange, Qos, RequestedCapability, RequiredPlugin,
-    RequiredResource, ScaleDirection, ScaleError, ScaleStatus, ScalingAspect, SecurityGroupRule,
-    Storage, StorageKind, SupportedInterface, SwImage, Vdu, VduKind, VirtualCompute, VirtualLink,
-    Vnfd,
+    RequiredResource, ScaleDirection, ScaleError, ScaleStatus, ScaledSize, ScalingAspect,
+    SecurityGroupRule, Storage, StorageKind, SupportedInterface, SwImage, Vdu, VduKind,
+    VirtualCompute, VirtualLink, Vnfd,
 };
 pub use order::{
     InvalidValue, Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable, type_of,

@@ -325,14 +325,14 @@ fn scaling_beyond_aspects_or_profiles_is_refused() {
             "c",
             ScaleOut,
             1,
-            "flavour `f` has no scaling aspect `c`",
+            "flavour `f` has no scaling aspect `c`, only `a`, `b`",
         ),
         (
             &begin,
             "a",
             ScaleIn,
             1,
-            "scaling aspect `a` is at level 0 and cannot be reduced by 1",
+            "scaling aspect `a` is at level 0 and cannot be reduced by 1, at most by 0",
         ),
         (
             &two,
@@ -366,6 +366,20 @@ fn scaling_beyond_aspects_or_profiles_is_refused() {
         let error = flavour.scaled(from, aspect, direction, steps).unwrap_err();
         assert_eq!(error.to_string(), expected);
     }
+}
+
+#[test]
+fn scaling_to_an_instantiation_level_takes_its_levels_and_counts() {
+    let flavour = scaling("{}");
+    let high = flavour.scaled_to_level("high").unwrap();
+    assert_eq!(high.levels, status(&[("a", 2), ("b", 0)]));
+    assert_eq!(high.instances, BTreeMap::from([("V".to_owned(), 4)]));
+    assert_eq!(flavour.size_at(high.levels.clone()), Ok(high));
+    let error = flavour.scaled_to_level("huge").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "flavour `f` has no instantiation level `huge`, only `high`, `low`"
+    );
 }
 
 #[test]

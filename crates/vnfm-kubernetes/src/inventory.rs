@@ -73,12 +73,22 @@ pub(crate) async fn inventory(
         }
     }
     inventory.vnfc_resource_info.sort_by(|a, b| {
-        (&a.vdu_id, &a.compute_resource.resource_id)
-            .cmp(&(&b.vdu_id, &b.compute_resource.resource_id))
+        (&a.vdu_id, by_ordinal(&a.compute_resource.resource_id))
+            .cmp(&(&b.vdu_id, by_ordinal(&b.compute_resource.resource_id)))
     });
     let behind = (&inventory, vdu_pods.as_slice());
     inventory.ext_cp_info = external_cps(cx, session, flavour, namespaces, behind).await?;
     Ok(inventory)
+}
+
+/// A sort key: `web-10` of a StatefulSet after `web-9`; it removes the pod with the highest ordinal first.
+fn by_ordinal(pod: &str) -> (&str, Option<u64>, &str) {
+    let split = pod.rsplit_once('-');
+    let ordinal = split.and_then(|(of, ordinal)| Some((of, ordinal.parse().ok()?)));
+    match ordinal {
+        Some((of, ordinal)) => (of, Some(ordinal), pod),
+        None => (pod, None, pod),
+    }
 }
 
 /// Whether a VDU has fewer VNFCs than its manifest states replicas.
@@ -268,6 +278,14 @@ impl OwnerLookup<'_, '_> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn pods_of_a_stateful_set_are_sorted_by_their_ordinal() {
+        let mut pods = ["web-10", "web-9", "web-0", "db-7d4f-x2x4z", "db-7d4f-b5v2k"];
+        pods.sort_by_key(|pod| super::by_ordinal(pod));
+        let sorted = ["db-7d4f-b5v2k", "db-7d4f-x2x4z", "web-0", "web-9", "web-10"];
+        assert_eq!(pods, sorted);
+    }
+
     use super::*;
     use crate::catalog::core;
 

@@ -25,7 +25,7 @@ pub use error::{DriverError, ErrorKind, Failure, ServiceError};
 pub use http::{HttpRequest, HttpResponse};
 pub use request::{
     Artifact, ComputeResource, Dependent, Heal, HookRequest, Instance, Inventory, RegisteredVim,
-    Vnfc, VnfcCp,
+    Scale, Vnfc, VnfcCp,
 };
 pub use secret::Secret;
 pub use ssh::{Output, SshTarget};

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The request of a hook. `P` is the hook's own type for `additionalParams`; the engine has its own types for the
 /// inventory `I` and its VNFCs `V`.
@@ -87,6 +88,9 @@ pub struct HookRequest<P = Value, I = Inventory, V = Vnfc> {
     /// Parameters of a heal; absent in every other operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heal: Option<Heal<V>>,
+    /// The change of size of a scaling; absent in every other operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Scale<V>>,
     /// Artifacts of the package that the VNFD names.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
@@ -128,6 +132,7 @@ impl<P, I: Default, V> HookRequest<P, I, V> {
             vims: Vec::new(),
             dependents: Vec::new(),
             heal: None,
+            scale: None,
             artifacts: Vec::new(),
             deadline: String::new(),
             attempt: 1,
@@ -173,6 +178,7 @@ impl HookRequest<Value> {
             vims: self.vims,
             dependents: self.dependents,
             heal: self.heal,
+            scale: self.scale,
             artifacts: self.artifacts,
             deadline: self.deadline,
             attempt: self.attempt,
@@ -555,6 +561,35 @@ pub struct Heal<V = Vnfc> {
     pub heal_script: Option<String>,
     /// True if volumes are recreated as well.
     pub all: bool,
+}
+
+/// The change of size of a scaling.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(bound = "V: JsonSchema + Default + Serialize")
+)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Scale<V = Vnfc> {
+    /// `SCALE_OUT` or `SCALE_IN`; absent if the VNF is scaled to a level.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub type_: Option<String>,
+    /// Scaling aspect of the request; absent if the VNF is scaled to a level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aspect_id: Option<String>,
+    /// Number of scaling steps, from 1; absent if the VNF is scaled to a level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number_of_steps: Option<u32>,
+    /// Scale level of each aspect before the scaling.
+    pub levels_before: BTreeMap<String, u32>,
+    /// Scale level of each aspect after it.
+    pub levels: BTreeMap<String, u32>,
+    /// The VNFCs that are removed, as they were before: they still run in the `…_start` hook.
+    pub vnfcs_to_remove: Vec<V>,
+    /// The VNFCs that were added; empty in the `…_start` hook.
+    pub vnfcs_added: Vec<V>,
 }
 
 /// A file of the package that the VNFD names as an artifact.

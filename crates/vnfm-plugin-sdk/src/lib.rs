@@ -75,7 +75,7 @@ pub use vnfm_plugin_messages::{self as messages, http, secret};
 pub use vnfm_plugin_messages::{
     Artifact, ComputeResource, Dependent, DriverError, Effects, ErrorKind, Failure, Heal,
     HookRequest, HttpRequest, HttpResponse, Instance, Inventory, NewVim, Object, Output,
-    RegisteredVim, SCHEMA_VERSION, Secret, ServiceError, SshTarget, Vnfc, VnfcCp,
+    RegisteredVim, SCHEMA_VERSION, Scale, Secret, ServiceError, SshTarget, Vnfc, VnfcCp,
 };
 pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
 

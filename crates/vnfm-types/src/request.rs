@@ -1,7 +1,8 @@
 //! Request bodies of the supported tasks (SOL003 5.5.2).
 
 use crate::{
-    CancelMode, ExtManagedVirtualLinkData, ExtVirtualLinkData, KeyValuePairs, VimConnectionInfo,
+    CancelMode, ExtManagedVirtualLinkData, ExtVirtualLinkData, KeyValuePairs, ScaleInfo,
+    VimConnectionInfo,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -107,6 +108,62 @@ pub struct HealVnfRequest {
     /// A script chosen by the vendor, for hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heal_script: Option<String>,
+}
+
+/// The direction of a scaling (5.5.2.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ScaleType {
+    /// Adds VNFCs.
+    ScaleOut,
+    /// Removes VNFCs.
+    ScaleIn,
+}
+
+impl ScaleType {
+    /// As in JSON: `SCALE_OUT` or `SCALE_IN`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ScaleOut => "SCALE_OUT",
+            Self::ScaleIn => "SCALE_IN",
+        }
+    }
+}
+
+/// `ScaleVnfRequest` (5.5.2.5).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScaleVnfRequest {
+    /// Direction of the scaling.
+    #[serde(rename = "type")]
+    pub type_: ScaleType,
+    /// Scaling aspect of the VNFD.
+    pub aspect_id: String,
+    /// Number of scaling steps, from 1; default 1.
+    #[serde(default = "one_step")]
+    pub number_of_steps: u32,
+    /// Parameters for hooks, overriding those of the instantiation.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub additional_params: KeyValuePairs,
+}
+
+const fn one_step() -> u32 {
+    1
+}
+
+/// `ScaleVnfToLevelRequest` (5.5.2.6); either `instantiationLevelId` or `scaleInfo`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScaleVnfToLevelRequest {
+    /// An instantiation level of the current flavour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instantiation_level_id: Option<String>,
+    /// Scale level of each aspect to change; the others keep theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_info: Option<Vec<ScaleInfo>>,
+    /// Parameters for hooks, overriding those of the instantiation.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub additional_params: KeyValuePairs,
 }
 
 /// `VnfInfoModificationRequest` (5.5.2.12), a merge patch (RFC 7396): an absent member is unchanged, `Some(None)` is a null.

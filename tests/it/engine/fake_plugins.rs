@@ -43,6 +43,12 @@ impl MgmtDriver for FakeMgmtDriver {
             .lock()
             .unwrap()
             .push((request.hook.clone(), params));
+        if let Some(scale) = request.scale.clone() {
+            let vnfcs = request.inventory.vnfc_resource_info.iter();
+            let vnfcs = vnfcs.map(|vnfc| vnfc.id.clone()).collect();
+            let mut scales = self.0.hook_scales.lock().unwrap();
+            scales.push((request.hook.clone(), scale, vnfcs));
+        }
         let inputs = request.inputs.clone();
         self.0.hook_inputs.lock().unwrap().push(inputs);
         let id = request.instance.id.clone();

@@ -31,6 +31,8 @@ pub(crate) struct FakeWorld {
     pub(crate) hook_params: Mutex<Vec<(String, Value)>>,
     /// Inputs of each hook call.
     pub(crate) hook_inputs: Mutex<Vec<KeyValuePairs>>,
+    /// What each hook of a scaling received about it, with the VNFCs of its inventory.
+    pub(crate) hook_scales: Mutex<Vec<(String, HookScale, Vec<String>)>>,
     /// Instances that a `…_start` hook has drained, and no later hook has restored.
     pub(crate) drained: Mutex<BTreeSet<String>>,
     /// Every call to the VIM, in order.

@@ -21,6 +21,7 @@
 //! | `grants.rs`, `grant_contents.rs` | grant requests, and how a grant is used |
 //! | `grant_waits.rs` | waiting for the NFVO: polling, retries, timeouts, cancels, crashes |
 //! | `heal.rs` | heal: refusals, reports, records, rollback |
+//! | `scale.rs` | both scalings: sizes, refusals, hooks, grants, rollback, crashes |
 
 mod abandon;
 mod descriptor_shortage;
@@ -41,6 +42,7 @@ mod plan;
 mod plugins;
 mod races;
 mod repeated_crashes;
+mod scale;
 pub(crate) mod setup;
 mod step_tables;
 mod stopping_store;

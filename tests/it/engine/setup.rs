@@ -24,9 +24,57 @@ pub(crate) const OPERATIONS: &[&Operation] = &[
     &super::own_operation::OPERATION,
 ];
 
+/// The operations of an instance whose size can change.
+pub(crate) const SCALABLE: &[&Operation] = &[
+    &lcm::instantiate::OPERATION,
+    &lcm::heal::OPERATION,
+    &lcm::scale::OPERATION,
+    &lcm::scale_to_level::OPERATION,
+    &lcm::terminate::OPERATION,
+];
+
 /// All hooks, as named by the package and declared by the MgmtDriver.
 fn hooks() -> impl Iterator<Item = &'static str> {
-    OPERATIONS.iter().flat_map(|operation| operation.hooks())
+    let all = OPERATIONS.iter().chain(SCALABLE);
+    let all = all.flat_map(|operation| operation.hooks());
+    all.collect::<std::collections::BTreeSet<_>>().into_iter()
+}
+
+/// The package `vnf-levels` with all hooks; it allows several steps at once, and any levels.
+pub(crate) fn scalable_package() -> Arc<Package> {
+    static PACKAGE: LazyLock<Arc<Package>> = LazyLock::new(|| {
+        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-levels");
+        let folder = tempfile::tempdir().unwrap();
+        copy(&sample, folder.path());
+        let vnfd = folder.path().join("Definitions/vnf-levels.yaml");
+        let text = std::fs::read_to_string(&vnfd).unwrap();
+        let after = "        flavour_description: Web servers and workers\n";
+        let hook = |name| format!("          {name}: {{implementation: fake}}\n");
+        let hooks: String = hooks().map(hook).collect();
+        let allowed = "        lcm_operations_configuration:\n          \
+             scale: {scaling_by_more_than_one_step_supported: true}\n          \
+             scale_to_level: {arbitrary_target_levels_supported: true}\n";
+        let changed = format!("{after}{allowed}      interfaces:\n        Vnflcm:\n{hooks}");
+        assert!(text.contains(after));
+        std::fs::write(&vnfd, text.replace(after, &changed)).unwrap();
+        Arc::new(Package::open(folder.path(), &vnfm_descriptor::Limits::default()).unwrap())
+    });
+    PACKAGE.clone()
+}
+
+/// An engine of [`SCALABLE`] for instances of [`scalable_package`] on this VIM.
+pub(crate) fn scalable_engine(
+    store: Arc<dyn Store>,
+    world: &Arc<FakeWorld>,
+    vim: impl InfraDriver + 'static,
+    limits: Limits,
+) -> Engine {
+    Engine::new(EngineParts {
+        packages: Arc::new(FakePackages(world.clone(), scalable_package())),
+        drivers: Drivers::default().with(vim),
+        limits,
+        ..parts(SCALABLE, store, world)
+    })
 }
 
 /// The package `vnf-a-seed`, which declares no parameters, with all hooks.

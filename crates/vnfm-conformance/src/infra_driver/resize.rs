@@ -63,6 +63,30 @@ impl Resized {
     }
 }
 
+/// Ids of the VNFCs in the order of the inventory, those of a VDU together.
+fn in_order(recorded: &Recorded) -> Vec<&str> {
+    let all = recorded.inventory.vnfc_resource_info.iter();
+    all.map(|vnfc| vnfc.id.as_str()).collect()
+}
+
+/// Checks that `few` are the first VNFCs of each VDU of `many`: the engine announces that the last ones go.
+fn check_last_are_removed(many: &Recorded, few: &Recorded) {
+    let vdus = many.inventory.vnfc_resource_info.iter();
+    let vdus: BTreeSet<_> = vdus.map(|vnfc| &vnfc.vdu_id).collect();
+    for vdu in vdus {
+        let of_vdu = |recorded: &Recorded| {
+            let mut part = recorded.clone();
+            part.inventory
+                .vnfc_resource_info
+                .retain(|vnfc| &vnfc.vdu_id == vdu);
+            part
+        };
+        let (many, few) = (of_vdu(many), of_vdu(few));
+        let (many, few) = (in_order(&many), in_order(&few));
+        assert_eq!(many[..few.len()], few[..], "the last ones of `{vdu}` go");
+    }
+}
+
 pub(super) async fn a_change_of_size_keeps_the_other_vnfcs(stand: Shared) {
     let Some(sizes) = stand.sizes() else {
         return;
@@ -81,6 +105,9 @@ pub(super) async fn a_change_of_size_keeps_the_other_vnfcs(stand: Shared) {
     let (many, few) = (members(&grown), members(&shrunk));
     assert!(few.is_subset(&many), "{few:#?} should be among {many:#?}");
     assert_eq!(few.len(), members(&it.record).len(), "{few:#?}");
+    if stand.removes_last_vnfcs() {
+        check_last_are_removed(&grown, &shrunk);
+    }
     let existing = resources_on_vim(&stand).await;
     assert_eq!(existing.len(), at_first.len(), "{existing:#?}");
     it.release(shrunk, &before).await;

@@ -31,6 +31,12 @@ pub trait TestBed: Send + Sync {
     /// change the size of an instance.
     fn sizes(&self) -> Option<[Allocation; 2]>;
 
+    /// Whether a smaller size removes the last VNFCs of the inventory; false if the VIM itself chooses, as Kubernetes
+    /// does for the pods of a Deployment.
+    fn removes_last_vnfcs(&self) -> bool {
+        true
+    }
+
     /// All resources on the VIM that any driver may have created, by kind and id.
     async fn resources(&self) -> Vec<String>;
 

@@ -2,6 +2,7 @@
 
 use super::operation::{GrantDecides, GrantRule};
 use super::step::StepOutput;
+use crate::deployment::Deployment;
 use crate::hooks;
 use crate::ports::{Granted, OpRecord};
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,7 @@ impl StepOutput for Approved {
 impl Approved {
     /// Merges the grant into the request and the target of the operation; idempotent.
     pub(super) fn apply(self, record: &mut OpRecord, rule: Option<&GrantRule>) {
-        record.op.grant_id = self.grant_id;
+        record.op.grant_id.clone_from(&self.grant_id);
         if !self.additional_params.is_empty()
             && let Some(request) = record.request.to_mut().as_object_mut()
         {
@@ -47,11 +48,22 @@ impl Approved {
             }
         }
         let decides = rule.map(|rule| rule.decides);
-        let (Some(GrantDecides::Placement), Some(target)) = (decides, record.target.as_mut())
-        else {
+        let (Some(decides), Some(target)) = (decides, record.target.as_mut()) else {
             return;
         };
-        let target = Arc::make_mut(target);
+        match decides {
+            GrantDecides::Placement => self.place(Arc::make_mut(target)),
+            GrantDecides::NewResources if self.granted.zones.is_empty() => {}
+            GrantDecides::NewResources => {
+                let zones = &mut Arc::make_mut(target).placement.zones;
+                zones.extend(self.granted.zones);
+            }
+            GrantDecides::Parameters => {}
+        }
+    }
+
+    /// Merges VIM, links, parameters and placement into the target.
+    fn place(self, target: &mut Deployment) {
         hooks::merge_params(&mut target.additional_params, &self.additional_params);
         if !self.vim_connection_info.is_empty() {
             target.vim_connection_info = self.vim_connection_info;

@@ -73,6 +73,9 @@ impl GrantReader<'_> {
         };
         match op.operation.grant.as_ref().map(|rule| rule.decides) {
             Some(GrantDecides::Placement) => self.review_target(&mut approved).await?,
+            Some(GrantDecides::NewResources) => {
+                approved.granted.zones = self.check_assets_unchanged()?.zones;
+            }
             Some(GrantDecides::Parameters) | None => self.check_placement_unchanged()?,
         }
         if !approved.additional_params.is_empty() && !op.record.request.is_object() {
@@ -246,6 +249,17 @@ impl GrantReader<'_> {
 
     /// An existing VNF stays where it is: a grant may confirm its placement, but not change it.
     fn check_placement_unchanged(&self) -> Result<(), PortError> {
+        let after = self.check_assets_unchanged()?;
+        let before = &self.op.deployment()?.placement;
+        let zones: BTreeSet<&String> = before.zones.values().collect();
+        if let Some(zone) = after.zones.values().find(|zone| !zones.contains(zone)) {
+            return Err(unusable(format!("it moves resources to zone `{zone}`")));
+        }
+        Ok(())
+    }
+
+    /// VIM, links, flavors and images of an existing VNF stay. The placement that the grant prescribes.
+    fn check_assets_unchanged(&self) -> Result<Granted, PortError> {
         let first = self.op.deployment()?;
         let on = |key: &String| {
             first.vim_connection_info.contains_key(key)
@@ -282,10 +296,6 @@ impl GrantReader<'_> {
                 .next()
                 .map_or("", String::as_str),
         )?;
-        let zones: BTreeSet<&String> = before.zones.values().collect();
-        if let Some(zone) = after.zones.values().find(|zone| !zones.contains(zone)) {
-            return Err(unusable(format!("it moves resources to zone `{zone}`")));
-        }
         for (what, before, after) in [
             ("flavor", &before.flavours, &after.flavours),
             ("image", &before.images, &after.images),
@@ -295,7 +305,7 @@ impl GrantReader<'_> {
                 return Err(unusable(format!("it gives `{of}` another {what}: `{id}`")));
             }
         }
-        Ok(())
+        Ok(after)
     }
 }
 

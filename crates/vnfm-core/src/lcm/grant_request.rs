@@ -219,6 +219,27 @@ pub(super) fn references(
     all
 }
 
+/// The placement rules that concern resources to be created, with the VNFCs that stay.
+pub(super) fn constraints_for_new<'a>(
+    flavour: &Flavour,
+    added: &[ResourceDefinition],
+    staying: impl Iterator<Item = &'a VnfcResourceInfo>,
+) -> Vec<PlacementConstraint> {
+    let mut refs = references(added);
+    for vnfc in staying {
+        let of_vdu = refs.entry(vnfc.vdu_id.clone()).or_default();
+        of_vdu.push(ConstraintResourceRef {
+            id_type: ConstraintIdType::ResMgmt,
+            resource_id: vnfc.compute_resource.resource_id.clone(),
+            vim_connection_id: vnfc.compute_resource.vim_connection_id.clone(),
+        });
+    }
+    let is_new = |one: &ConstraintResourceRef| one.id_type == ConstraintIdType::Grant;
+    let mut constraints = constraints(flavour, &refs);
+    constraints.retain(|constraint| constraint.resource.iter().any(is_new));
+    constraints
+}
+
 /// The VNFD's placement rules for these resources. A rule with fewer than two resources is omitted.
 pub(super) fn constraints(
     flavour: &Flavour,

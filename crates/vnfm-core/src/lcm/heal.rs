@@ -37,8 +37,7 @@ use std::future::ready;
 use std::sync::Arc;
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
 use vnfm_types::{
-    ConstraintIdType, ConstraintResourceRef, HealVnfRequest, LcmOperationState, LcmOperationType,
-    PlacementConstraint, ResourceDefinition, VnfcResourceInfo,
+    HealVnfRequest, LcmOperationState, LcmOperationType, ResourceDefinition, VnfcResourceInfo,
 };
 
 /// Row of the operation in [`OPERATIONS`](super::OPERATIONS).
@@ -140,20 +139,10 @@ fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
     let Ok(flavour) = op.flavour() else {
         return Ok(needs);
     };
-    let mut refs = grant_request::references(&needs.add_resources);
     let staying = current.vnfc_resource_info.iter();
-    for vnfc in staying.filter(|vnfc| !healed.contains(vnfc)) {
-        let of_vdu = refs.entry(vnfc.vdu_id.clone()).or_default();
-        of_vdu.push(ConstraintResourceRef {
-            id_type: ConstraintIdType::ResMgmt,
-            resource_id: vnfc.compute_resource.resource_id.clone(),
-            vim_connection_id: vnfc.compute_resource.vim_connection_id.clone(),
-        });
-    }
-    needs.placement_constraints = grant_request::constraints(flavour, &refs);
-    let is_new = |one: &ConstraintResourceRef| one.id_type == ConstraintIdType::Grant;
-    let concerns_new = |constraint: &PlacementConstraint| constraint.resource.iter().any(is_new);
-    needs.placement_constraints.retain(concerns_new);
+    let staying = staying.filter(|vnfc| !healed.contains(vnfc));
+    needs.placement_constraints =
+        grant_request::constraints_for_new(flavour, &needs.add_resources, staying);
     Ok(needs)
 }
 
@@ -227,7 +216,7 @@ async fn observe(op: &Op) -> Output<Repaired> {
 
 /// Registers the VIMs that the hooks created or recreated, under the id they already have there, and removes those
 /// that the hooks named as deleted.
-async fn register_vims(op: &Op) -> Output<Registered> {
+pub(super) async fn register_vims(op: &Op) -> Output<Registered> {
     let mut registered = Registered::default();
     for effects in op.hook_effects()? {
         for new in effects.register_vims {
@@ -248,7 +237,7 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     };
     let resource_changes = Some(changes::between(&inventory(&op.instance), &now.inventory));
     let instance = match state {
-        Completed | Failed => Some(healed(op, now)?),
+        Completed | Failed => Some(with_resources(op, now)?),
         FailedTemp => None,
         _ => return Ok(Completion::default()),
     };
@@ -259,7 +248,8 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     })
 }
 
-fn healed(op: &Op, now: Recorded) -> Result<InstanceRecord, PortError> {
+/// The instance with these resources, and with what the hooks want changed.
+pub(super) fn with_resources(op: &Op, now: Recorded) -> Result<InstanceRecord, PortError> {
     let mut record = op.instance.clone();
     let mut removed = BTreeSet::new();
     for effects in op.hook_effects()? {

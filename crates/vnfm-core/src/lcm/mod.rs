@@ -8,7 +8,8 @@
 //! | `accept` | how a request becomes an operation |
 //! | [`runner`] | runs the steps, resumes, undoes |
 //! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
-//! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
+//! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
+//! | `resize` | what the two scalings share |
 //! | `step_attempt` | one attempt at a step, bounded by its deadline |
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
 //! | `perform` | runs or undoes a step: asks for the grant, calls the hook, or works |
@@ -50,7 +51,10 @@ mod operation;
 mod operation_control;
 mod perform;
 mod problem;
+pub mod resize;
 pub mod runner;
+pub mod scale;
+pub mod scale_to_level;
 mod state_log;
 mod step;
 mod step_attempt;
@@ -67,7 +71,9 @@ pub use operation::{
     Requires, Target, TargetFn, find,
 };
 pub(crate) use operation_control::Control;
-pub use step::{InventoryFn, Output, Step, StepFn, StepKind, StepOutput, Undo, journaled, silent};
+pub use step::{
+    InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo, journaled, silent,
+};
 pub(crate) use transition::Transition;
 
 use crate::ports::{Code, PACKAGE, PLAN_TOO_LARGE};

@@ -108,6 +108,8 @@ pub struct GrantNeeds {
 pub enum GrantDecides {
     /// VIM, external links, parameters and placement of the target.
     Placement,
+    /// Parameters, and the zones of resources to be created: everything else stays where it is.
+    NewResources,
     /// Parameters only: the VNF stays where it is.
     Parameters,
 }

@@ -148,7 +148,7 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         if step.state == Processing && op.record.op.operation_state == Starting {
             enter(op, Processing, None).await?;
         }
-        if step.is_hook() && is_skipped(op, step) {
+        if (step.is_hook() && is_skipped(op, step)) || is_needless(op, step) {
             end(op, step, StepStatus::Skipped, Value::Null);
             continue;
         }
@@ -186,6 +186,12 @@ fn is_skipped(op: &Op, step: &Step) -> bool {
     }
     op.flavour()
         .is_ok_and(|flavour| flavour.hook(step.name).is_none())
+}
+
+/// True if the operation does not need the step. One whose need cannot be determined runs, and reports why.
+fn is_needless(op: &Op, step: &Step) -> bool {
+    step.condition
+        .is_some_and(|needs| needs(op).is_ok_and(|needed| !needed))
 }
 
 /// Undoes every step that has begun according to the journal, last first.

@@ -36,7 +36,12 @@ pub struct Step {
     pub state: LcmOperationState,
     /// Whether it asks the NFVO, runs a hook, or works on the VNF itself.
     pub kind: StepKind,
+    /// When it runs; otherwise it is journaled as skipped. `None`: always.
+    pub condition: Option<StepCondition>,
 }
+
+/// Whether an operation needs a step.
+pub type StepCondition = fn(&Op) -> Result<bool, PortError>;
 
 /// What a step does when it runs.
 #[derive(Clone, Copy)]
@@ -79,25 +84,28 @@ impl Step {
     pub const fn new(name: &'static str, state: LcmOperationState, run: StepFn) -> Self {
         let (undo, observe) = (Undo::NotNeeded, None);
         let kind = StepKind::Work { run, undo, observe };
-        Self { name, state, kind }
+        Self::of_kind(name, state, kind)
+    }
+
+    const fn of_kind(name: &'static str, state: LcmOperationState, kind: StepKind) -> Self {
+        let condition = None;
+        Self {
+            name,
+            state,
+            kind,
+            condition,
+        }
     }
 
     /// The step that asks the NFVO for what [`Operation::grant`](super::Operation::grant) needs.
     pub const fn grant() -> Self {
-        Self {
-            name: "grant",
-            state: LcmOperationState::Starting,
-            kind: StepKind::Grant,
-        }
+        Self::of_kind("grant", LcmOperationState::Starting, StepKind::Grant)
     }
 
     /// The step that runs the vendor's hook of the same name, such as `heal_start`, with this inventory.
     pub const fn hook(name: &'static str, inventory: InventoryFn) -> Self {
-        Self {
-            name,
-            state: LcmOperationState::Processing,
-            kind: StepKind::Hook(inventory),
-        }
+        let kind = StepKind::Hook(inventory);
+        Self::of_kind(name, LcmOperationState::Processing, kind)
     }
 
     /// Adds the undo of its work.
@@ -110,6 +118,13 @@ impl Step {
     #[must_use]
     pub const fn irreversible(self) -> Self {
         self.with_undo(Undo::Impossible)
+    }
+
+    /// Skips the step in operations that do not need it: an irreversible one then does not rule out a rollback.
+    #[must_use]
+    pub const fn only_if(mut self, condition: StepCondition) -> Self {
+        self.condition = Some(condition);
+        self
     }
 
     /// Adds the function that lists what exists after a failure.

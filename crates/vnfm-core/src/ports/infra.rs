@@ -15,6 +15,7 @@
 //! | what an NFVO prescribes and the driver cannot honour is refused by `preview`, by name | yes |
 //! | `converge` is idempotent: it adopts what an earlier, interrupted call created or replaced | yes |
 //! | `converge` leaves alone what the target keeps: ids on the VIM and addresses stay | yes |
+//! | the inventory lists the VNFCs of a VDU in their order, new ones last; a smaller target removes the last ones | unless the VIM chooses |
 //! | what the VIM's policy does not allow is refused before anything is created, by name | yes |
 //! | resources are named after the instance and tagged with installation and operation | yes |
 //! | a resource with our name but not our tag is never touched | yes |

@@ -20,6 +20,9 @@ pub type HookRequest =
 /// A heal request as a hook sees it.
 pub type HookHeal = vnfm_plugin_messages::Heal<VnfcResourceInfo>;
 
+/// A change of size as a hook sees it.
+pub type HookScale = vnfm_plugin_messages::Scale<VnfcResourceInfo>;
+
 /// The engine's side of a running hook: services by name, with the JSON that crosses the plugin boundary.
 #[async_trait]
 pub trait HookHost: Send + Sync {

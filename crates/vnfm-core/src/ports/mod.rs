@@ -59,8 +59,8 @@ pub use infra::{
 pub use inventory::{Inventory, Recorded};
 pub use mgmt::{
     Declaration, DriverId, Effects, HookArtifact, HookDeclaration, HookDependent, HookDriverRef,
-    HookHeal, HookHost, HookInstance, HookRequest, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers,
-    NewVim, REPLACED, replaced,
+    HookHeal, HookHost, HookInstance, HookRequest, HookScale, HookScriptRef, HookVim, MgmtDriver,
+    MgmtDrivers, NewVim, REPLACED, replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;

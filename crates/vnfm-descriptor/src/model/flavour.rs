@@ -195,12 +195,14 @@ pub enum LevelError {
         known: String,
     },
     /// The flavour has no such scaling aspect.
-    #[error("flavour `{flavour}` has no scaling aspect `{aspect}`")]
+    #[error("flavour `{flavour}` has no scaling aspect `{aspect}`, {known}")]
     Aspect {
         /// The flavour's identifier, for the message.
         flavour: String,
         /// The scaling aspect that was requested.
         aspect: String,
+        /// The aspects that exist, for the message.
+        known: String,
     },
     /// The level is above the aspect's highest.
     #[error("the highest level of scaling aspect `{aspect}` is {max}, not {level}")]
@@ -321,10 +323,7 @@ impl Flavour {
             .unwrap_or(1);
         for (name, &level) in levels {
             let Some(aspect) = self.scaling_aspects.get(name) else {
-                return Err(LevelError::Aspect {
-                    flavour: self.id.clone(),
-                    aspect: name.clone(),
-                });
+                return Err(self.unknown_aspect(name));
             };
             if level > aspect.max_scale_level {
                 return Err(LevelError::TooHigh {
@@ -418,6 +417,22 @@ impl Flavour {
                 level: name.to_owned(),
                 known: self.known_levels(),
             }),
+        }
+    }
+
+    /// The error for an aspect that the flavour does not have.
+    pub(super) fn unknown_aspect(&self, aspect: &str) -> LevelError {
+        let names = self.scaling_aspects.keys();
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        let known = if names.is_empty() {
+            "and no other: it cannot be scaled".to_owned()
+        } else {
+            format!("only {}", names.join(", "))
+        };
+        LevelError::Aspect {
+            flavour: self.id.clone(),
+            aspect: aspect.to_owned(),
+            known,
         }
     }
 

@@ -35,7 +35,7 @@ pub use resources::{
     Checksum, ConnectivityKind, Cp, CpKind, ExternalCp, IpPool, Mcio, Qos, Storage, StorageKind,
     SwImage, Vdu, VduKind, VirtualCompute, VirtualLink,
 };
-pub use scaling::{ScaleDirection, ScaleError, ScaleStatus};
+pub use scaling::{ScaleDirection, ScaleError, ScaleStatus, ScaledSize};
 
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,10 +1,11 @@
 //! Computes the scale status after a scaling, or why the scaling is not allowed.
 //!
 //! ```text
-//! scaled     aspect ± steps        0 … max_scale_level; several steps only if configured
-//! scaled_to  a level per aspect    those of an instantiation level; others only if configured
+//! scaled           aspect ± steps              0 … max_scale_level; several steps only if configured
+//! scaled_to        a level per aspect          those of an instantiation level; others only if configured
+//! scaled_to_level  an instantiation level      its levels, and its numbers of instances
 //! ```
-//! In both cases each VDU stays within its profile ([`Flavour::instances_at`] counts).
+//! Each time every VDU stays within its profile ([`Flavour::instances_at`] counts).
 
 use super::flavour::{Flavour, LevelError};
 use serde::Serialize;
@@ -12,6 +13,15 @@ use std::collections::BTreeMap;
 
 /// The scale level of each aspect, `scaleStatus` of SOL003.
 pub type ScaleStatus = BTreeMap<String, u32>;
+
+/// The size of an instance after a scaling.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScaledSize {
+    /// Scale level of each aspect.
+    pub levels: ScaleStatus,
+    /// Number of VNFCs of each VDU.
+    pub instances: BTreeMap<String, u32>,
+}
 
 /// The direction of a scaling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,16 +42,20 @@ pub enum ScaleError {
     Level(#[from] LevelError),
     /// Zero steps, or more than the descriptor allows at once.
     #[error(
-        "scaling aspect `{aspect}` by {steps} steps is not allowed: the descriptor allows one step at a time"
+        "scaling aspect `{aspect}` by {steps} steps is not allowed: the descriptor allows {allowed}"
     )]
     Steps {
         /// The scaling aspect of the request.
         aspect: String,
         /// The number of steps in the request.
         steps: u32,
+        /// What the descriptor allows, for the message.
+        allowed: &'static str,
     },
     /// The aspect would fall below level 0.
-    #[error("scaling aspect `{aspect}` is at level {level} and cannot be reduced by {steps}")]
+    #[error(
+        "scaling aspect `{aspect}` is at level {level} and cannot be reduced by {steps}, at most by {level}"
+    )]
     TooLow {
         /// The scaling aspect of the request.
         aspect: String,
@@ -86,13 +100,17 @@ impl Flavour {
         steps: u32,
     ) -> Result<ScaleStatus, ScaleError> {
         let Some(declared) = self.scaling_aspects.get(aspect) else {
-            let (flavour, aspect) = (self.id.clone(), aspect.to_owned());
-            return Err(LevelError::Aspect { flavour, aspect }.into());
+            return Err(self.unknown_aspect(aspect).into());
         };
         if steps == 0 || (steps > 1 && !self.lcm.scaling_by_more_than_one_step_supported) {
             return Err(ScaleError::Steps {
                 aspect: aspect.to_owned(),
                 steps,
+                allowed: if self.lcm.scaling_by_more_than_one_step_supported {
+                    "one or more steps"
+                } else {
+                    "one step at a time"
+                },
             });
         }
         let level = status.get(aspect).copied().unwrap_or(0);
@@ -155,6 +173,29 @@ impl Flavour {
         Ok(next)
     }
 
+    /// The size at an instantiation level. The numbers that the level states for its VDUs take precedence over
+    /// those of the aspects, as in an instantiation.
+    ///
+    /// # Errors
+    /// The level does not exist, an aspect lacks the delta of a step, or a VDU would be outside its profile.
+    pub fn scaled_to_level(&self, level: &str) -> Result<ScaledSize, ScaleError> {
+        let levels = self.scale_levels(Some(level))?;
+        let counted = |vdu: &String| Ok((vdu.clone(), self.instances_of(vdu, Some(level))?));
+        let instances = self.vdus.keys().map(counted);
+        let instances = instances.collect::<Result<_, LevelError>>()?;
+        self.check_counts(&instances)?;
+        Ok(ScaledSize { levels, instances })
+    }
+
+    /// The size at these scale levels, which [`Flavour::scaled`] or [`Flavour::scaled_to`] returned.
+    ///
+    /// # Errors
+    /// As [`Flavour::all_instances_at`].
+    pub fn size_at(&self, levels: ScaleStatus) -> Result<ScaledSize, ScaleError> {
+        let instances = self.all_instances_at(&levels)?;
+        Ok(ScaledSize { levels, instances })
+    }
+
     /// The number of VNFCs of each VDU at the given scale levels.
     ///
     /// # Errors
@@ -170,13 +211,17 @@ impl Flavour {
     }
 
     fn check_profiles(&self, status: &ScaleStatus) -> Result<(), ScaleError> {
-        for (vdu, count) in self.all_instances_at(status)? {
-            let profile = &self.vdus[&vdu];
+        self.check_counts(&self.all_instances_at(status)?)
+    }
+
+    fn check_counts(&self, instances: &BTreeMap<String, u32>) -> Result<(), ScaleError> {
+        for (vdu, &count) in instances {
+            let profile = &self.vdus[vdu];
             let min = profile.min_number_of_instances.unwrap_or(0);
             let max = profile.max_number_of_instances.unwrap_or(u32::MAX);
             if count < min || count > max {
                 return Err(ScaleError::Profile {
-                    vdu,
+                    vdu: vdu.clone(),
                     count,
                     min,
                     max,

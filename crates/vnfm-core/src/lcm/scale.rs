@@ -1,0 +1,99 @@
+//! Scale a VNF by steps of a scaling aspect (SOL003 5.4.5): the whole flow, top to bottom.
+//!
+//! ```text
+//!  POST …/vnf_instances/{id}/scale
+//!    │  target: scale levels and VNFC counts after the steps, refused with what would be possible; then one
+//!    │  transaction: occurrence in STARTING, the instance's one active operation        202 Accepted + Location
+//!    ▼
+//!  STARTING ──grant, prepare──► PROCESSING ──hooks and driver──► COMPLETED
+//! ```
+//!
+//! A step of the aspect may concern several VDUs, each with another number of VNFCs ([`Flavour::scaled`]).
+//!
+//! | step          | state      | does                                                           | undo            |
+//! |---------------|------------|----------------------------------------------------------------|-----------------|
+//! | grant         | STARTING   | asks the NFVO, if there is one                                 | —               |
+//! | prepare       | STARTING   | logs in, looks up what only the VIM knows                      | —               |
+//! | scale_start   | PROCESSING | vendor hook: learns which VNFCs will go, while they still run  | its undo, if any |
+//! | add           | PROCESSING | adds VNFCs and waits until they work; skipped in a scale-in    | removes them    |
+//! | remove        | PROCESSING | removes VNFCs; skipped in a scale-out                          | not possible    |
+//! | scale_end     | PROCESSING | vendor hook: configures the VNFCs that came or stayed          | its undo, if any |
+//! | register_vims | PROCESSING | updates the VIMs of the instance in the registry               | —               |
+
+use super::Op;
+use super::heal;
+use super::operation::{Body, GrantDecides, GrantRule, Operation, Requested, Requires, Target};
+use super::resize;
+use super::step::{Output, Step, journaled, silent};
+use crate::ports::{HookRequest, HookScale};
+use crate::refusal::Refusal;
+use vnfm_descriptor::ScaleDirection;
+use vnfm_types::LcmOperationState::{Processing, Starting};
+use vnfm_types::{LcmOperationType, ScaleType, ScaleVnfRequest};
+
+#[cfg(doc)]
+use vnfm_descriptor::Flavour;
+
+/// Row of the operation. It is not part of [`OPERATIONS`](super::OPERATIONS) yet; an embedder may add it to its own.
+pub const OPERATION: Operation = Operation {
+    kind: LcmOperationType::Scale,
+    task: Some("scale"),
+    interface_operation: "scale",
+    body: Body::new::<ScaleVnfRequest>("ScaleVnfRequest"),
+    requires: Requires::Instantiated,
+    uses_vim: true,
+    skippable_hooks: true,
+    checks_parameters: true,
+    grant: Some(GrantRule {
+        needs: resize::grant_needs,
+        decides: GrantDecides::NewResources,
+    }),
+    target: |requested| Box::pin(target(requested)),
+    hook_request,
+    steps: STEPS,
+    finish: resize::finish,
+};
+
+/// The steps in order, as in the table above.
+pub const STEPS: &[Step] = &[
+    Step::grant(),
+    Step::new("prepare", Starting, |op| journaled(resize::prepare(op))),
+    Step::hook("scale_start", |op| Ok(op.inventory())),
+    Step::new("add", Processing, |op| journaled(resize::add(op)))
+        .undone_by(|op| silent(resize::undo_add(op)))
+        .observed_by(|op| journaled(async { resize::observe(op).await.map(resize::Added) }))
+        .only_if(resize::adds),
+    Step::new("remove", Processing, |op| journaled(resize::remove(op)))
+        .irreversible()
+        .observed_by(|op| journaled(async { resize::observe(op).await.map(resize::Removed) }))
+        .only_if(resize::removes),
+    Step::hook("scale_end", resize::inventory_now),
+    Step::new("register_vims", Processing, |op| {
+        journaled(heal::register_vims(op))
+    }),
+];
+
+/// The size after the steps, within the limits of aspect and VDUs.
+async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
+    let request: ScaleVnfRequest = requested.request()?;
+    let direction = match request.type_ {
+        ScaleType::ScaleOut => ScaleDirection::ScaleOut,
+        ScaleType::ScaleIn => ScaleDirection::ScaleIn,
+    };
+    let (aspect, steps) = (request.aspect_id, request.number_of_steps);
+    resize::target(requested, move |flavour, levels| {
+        let levels = flavour.scaled(levels, &aspect, direction, steps)?;
+        flavour.size_at(levels)
+    })
+    .await
+}
+
+/// What scale hooks get in addition.
+fn hook_request(op: &Op, hook: &mut HookRequest) -> Output<()> {
+    let request: ScaleVnfRequest = op.request()?;
+    let mut scale = HookScale::default();
+    scale.type_ = Some(request.type_.as_str().to_owned());
+    scale.aspect_id = Some(request.aspect_id);
+    scale.number_of_steps = Some(request.number_of_steps);
+    resize::hook_request(op, hook, scale)
+}
