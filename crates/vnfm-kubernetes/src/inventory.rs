@@ -81,7 +81,7 @@ pub(crate) async fn inventory(
     Ok(inventory)
 }
 
-/// A sort key: `web-10` of a StatefulSet after `web-9`; it removes the pod with the highest ordinal first.
+/// A sort key: `web-10` of a `StatefulSet` after `web-9`; it removes the pod with the highest ordinal first.
 fn by_ordinal(pod: &str) -> (&str, Option<u64>, &str) {
     let split = pod.rsplit_once('-');
     let ordinal = split.and_then(|(of, ordinal)| Some((of, ordinal.parse().ok()?)));

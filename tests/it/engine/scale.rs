@@ -103,10 +103,10 @@ struct Scalable {
 
 impl Scalable {
     async fn new() -> Self {
-        Self::of(Arc::default(), "trial").await
+        Self::at_level(Arc::default(), "trial").await
     }
 
-    async fn of(world: Arc<FakeWorld>, level: &str) -> Self {
+    async fn at_level(world: Arc<FakeWorld>, level: &str) -> Self {
         let vim = CountedVim(MemoryVim::default(), world.clone());
         let store: Arc<dyn Store> = store().await;
         let engine = scalable_engine(store.clone(), &world, vim.clone(), Limits::default());
@@ -327,7 +327,7 @@ async fn what_is_not_possible_is_refused_with_what_would_be() {
 
 #[tokio::test]
 async fn hooks_learn_which_vnfcs_go_while_they_still_run() {
-    let it = Scalable::of(Arc::default(), "town").await;
+    let it = Scalable::at_level(Arc::default(), "town").await;
     let before: BTreeSet<_> = it.vnfcs().await.into_iter().collect();
     it.completed(&down("load", 1)).await;
     let after: BTreeSet<_> = it.vnfcs().await.into_iter().collect();
@@ -391,7 +391,7 @@ async fn a_rollback_of_a_scale_out_removes_exactly_what_was_added() {
 
 #[tokio::test]
 async fn a_scale_in_can_be_rolled_back_until_it_removes() {
-    let it = Scalable::of(Arc::default(), "town").await;
+    let it = Scalable::at_level(Arc::default(), "town").await;
     let before = it.vnfcs().await;
     it.world.fail_call.store(CONVERGE - 1, SeqCst);
     let op = it.run(&down("load", 1)).await;
@@ -441,7 +441,7 @@ async fn every_call_may_fail_once_and_a_retry_completes_the_scaling() {
     for task in tasks() {
         for after_effect in [false, true] {
             for number in 2.. {
-                let it = Scalable::of(FakeWorld::with_nfvo(), "town").await;
+                let it = Scalable::at_level(FakeWorld::with_nfvo(), "town").await;
                 *it.world.fail_after_effect.lock().unwrap() = after_effect;
                 it.world.fail_call.store(number, SeqCst);
                 let op = it.run(&task).await;
@@ -471,7 +471,7 @@ async fn a_crash_at_any_store_write_of_a_scaling_is_resumed_by_the_next_process(
     for task in tasks() {
         for after_effect in [false, true] {
             for number in 1.. {
-                let it = Scalable::of(FakeWorld::with_nfvo(), "town").await;
+                let it = Scalable::at_level(FakeWorld::with_nfvo(), "town").await;
                 let op = it.begin(&task).await.unwrap();
                 let stopping = stop_at(it.store.clone(), number, after_effect);
                 let limits = Limits {
@@ -521,7 +521,7 @@ async fn one_of_16_clients_that_scale_at_once_is_accepted() {
 
 #[tokio::test]
 async fn the_grant_asks_for_what_comes_and_goes_and_may_choose_zones_of_new_vnfcs() {
-    let it = Scalable::of(FakeWorld::with_nfvo(), "town").await;
+    let it = Scalable::at_level(FakeWorld::with_nfvo(), "town").await;
     let going: Vec<_> = it.vnfcs().await.split_off(5);
     let op = it.begin(&to(2, 0)).await.unwrap();
     let mut zoned = Grant {
@@ -539,8 +539,8 @@ async fn the_grant_asks_for_what_comes_and_goes_and_may_choose_zones_of_new_vnfc
     let new = ["compute/web/3", "compute/web/4"];
     let ports = ["linkport/webService/3", "linkport/webService/4"];
     zoned.add_resources = new.iter().map(|id| info(id, Some("z"))).collect();
-    let gone = going.iter().map(|id| info(&format!("compute/{id}"), None));
-    zoned.remove_resources = gone.collect();
+    let removed = going.iter().map(|id| info(&format!("compute/{id}"), None));
+    zoned.remove_resources = removed.collect();
     zoned
         .add_resources
         .extend(ports.iter().map(|id| info(id, None)));
@@ -567,7 +567,7 @@ async fn the_grant_asks_for_what_comes_and_goes_and_may_choose_zones_of_new_vnfc
 
 #[tokio::test]
 async fn a_grant_that_changes_what_stays_is_refused() {
-    let it = Scalable::of(FakeWorld::with_nfvo(), "town").await;
+    let it = Scalable::at_level(FakeWorld::with_nfvo(), "town").await;
     let op = it.run(&out("clients", 1)).await;
     assert_eq!(state(&it.engine, &op).await, Completed);
     let requested = it.world.grant_requests.lock().unwrap()[0].clone();
