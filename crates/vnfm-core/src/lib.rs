@@ -1,5 +1,8 @@
 //! The LCM engine of vnfm: operations as journaled steps over ports.
 //!
+//! To embed it, depend on the crate `vnfm` instead: it re-exports the engine with our adapters, and its front page is a
+//! program that runs.
+//!
 //! Read in this order: [`lcm::instantiate`] (one operation from top to bottom), [`lcm::runner`] (how a step is run,
 //! retried, undone, resumed), [`ports`] (what the engine needs from its environment).
 //!
