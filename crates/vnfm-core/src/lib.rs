@@ -1,13 +1,13 @@
 //! The LCM engine of vnfm: operations as journaled steps over ports.
 //!
-//! To embed it, depend on the crate `vnfm` instead: it re-exports the engine with our adapters, and its front page is a
-//! program that runs.
-//!
 //! Read in this order: [`lcm::instantiate`] (one operation from top to bottom), [`lcm::runner`] (how a step is run,
 //! retried, undone, resumed), [`ports`] (what the engine needs from its environment).
 //!
 //! The engine owns no runtime: the embedder awaits [`Engine::drive`] wherever it likes. Dropping that future is
 //! equivalent to a crash; [`Engine::resume_all`] continues.
+//!
+//! To embed it, depend on the crate `vnfm` instead: it re-exports the engine with our adapters, and its front page is a
+//! program that runs.
 
 mod abandon;
 mod deployment;
