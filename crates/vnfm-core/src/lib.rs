@@ -16,6 +16,9 @@
 //!
 //! The engine owns no runtime: the embedder awaits [`Engine::drive`] wherever it likes. Dropping that future is
 //! equivalent to a crash; [`Engine::resume_all`] continues.
+//!
+//! To embed it, depend on the crate `vnfm` instead: it re-exports the engine with our adapters, and its front page is a
+//! program that runs.
 
 mod abandon;
 mod context;
