@@ -42,6 +42,7 @@ pub const OPERATION: Operation = Operation {
     body: Body::new::<ScaleVnfRequest>("ScaleVnfRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
+    frees_space: false,
     skippable_hooks: true,
     checks_parameters: true,
     grant: Some(GrantRule {

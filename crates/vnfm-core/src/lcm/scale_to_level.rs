@@ -38,6 +38,7 @@ pub const OPERATION: Operation = Operation {
     body: Body::new::<ScaleVnfToLevelRequest>("ScaleVnfToLevelRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
+    frees_space: false,
     skippable_hooks: true,
     checks_parameters: true,
     grant: Some(GrantRule {
