@@ -563,12 +563,29 @@ pub struct Heal<V = Vnfc> {
     pub all: bool,
 }
 
-/// The change of size of a scaling.
+/// The change of size of a scaling. A hook that takes VNFCs out of service does so in `…_start`, while they still run:
+///
+/// ```
+/// use vnfm_plugin_sdk::Scale;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let json = json!({
+///     "type": "SCALE_IN", "aspectId": "load", "numberOfSteps": 1,
+///     "levelsBefore": {"load": 2}, "levels": {"load": 1},
+///     "vnfcsToRemove": [{"id": "web-2", "vduId": "web", "computeResource": {"resourceId": "server-2"}}]
+/// });
+/// let scale: Scale = from_value(json).unwrap();
+/// assert_eq!(scale.levels["load"], 1);
+/// assert_eq!(scale.vnfcs_to_remove[0].id, "web-2");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(JsonSchema))]
 #[cfg_attr(
     feature = "schemars",
-    schemars(bound = "V: JsonSchema + Default + Serialize")
+    schemars(
+        bound = "V: JsonSchema + Default + Serialize",
+        description = "The change of size of a scaling."
+    )
 )]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]

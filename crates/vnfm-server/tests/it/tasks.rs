@@ -51,10 +51,12 @@ async fn of_sixteen_clients_one_instantiates_and_one_terminates() {
     bench.world.held.send_replace(false);
     assert_eq!(bench.ended(&op_id).await["operationState"], "COMPLETED");
 
+    bench.world.held.send_replace(true);
     let terminate = json!({"terminationType": "FORCEFUL"});
     let (statuses, op_id) =
         at_once(&bench, &format!("{INSTANCES}/{id}/terminate"), &terminate).await;
     assert_eq!(statuses, one);
+    bench.world.held.send_replace(false);
     assert_eq!(bench.ended(&op_id).await["operationState"], "COMPLETED");
     assert_eq!(bench.get(OPS).await.body.as_array().unwrap().len(), 2);
 }

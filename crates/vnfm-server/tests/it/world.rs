@@ -20,7 +20,7 @@ pub(crate) const WRONG: &str = "planted-wrong-password";
 
 /// What the VIM does with each call.
 pub(crate) struct World {
-    /// While true, an instantiation waits.
+    /// While true, everything that creates, replaces or deletes waits.
     pub(crate) held: watch::Sender<bool>,
     /// While true, an instantiation fails.
     pub(crate) fails: AtomicBool,
@@ -45,6 +45,11 @@ impl World {
             .wait_for(|calls| calls.contains(&call))
             .await
             .unwrap();
+    }
+
+    /// Waits while everything is held.
+    async fn released(&self) {
+        let _ = self.held.subscribe().wait_for(|held| !held).await;
     }
 
     fn note(&self, call: &'static str) {
@@ -103,13 +108,12 @@ impl InfraDriver for Driver {
         change: &Convergence<'_>,
         _: &Value,
     ) -> Result<Recorded, PortError> {
+        self.0.note(change.current.map_or("allocate", |_| "heal"));
+        cx.watcher.waiting("the test");
+        self.0.released().await;
         if let Some(current) = change.current {
-            self.0.note("heal");
             return Ok(healed(current));
         }
-        self.0.note("allocate");
-        cx.watcher.waiting("the test");
-        let _ = self.0.held.subscribe().wait_for(|held| !held).await;
         if self.0.fails.load(SeqCst) {
             return Err(PortError::new(&INJECTED, "make it", "told to fail")
                 .on("thing-1")
@@ -123,6 +127,7 @@ impl InfraDriver for Driver {
     }
     async fn release(&self, _: &VimCall<'_>, _: &Allocation, _: &Release) -> Result<(), PortError> {
         self.0.note("release");
+        self.0.released().await;
         Ok(())
     }
     async fn observe(
