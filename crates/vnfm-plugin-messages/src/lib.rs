@@ -15,6 +15,7 @@ pub mod declaration;
 pub mod effects;
 pub mod error;
 pub mod http;
+pub mod inventory;
 pub mod request;
 pub mod secret;
 pub mod ssh;
@@ -23,10 +24,8 @@ pub use declaration::{Declaration, HookDeclaration};
 pub use effects::{Effects, NewVim};
 pub use error::{DriverError, ErrorKind, Failure, ServiceError};
 pub use http::{HttpRequest, HttpResponse};
-pub use request::{
-    Artifact, ComputeResource, Dependent, Heal, HookRequest, Instance, Inventory, RegisteredVim,
-    Scale, Vnfc, VnfcCp,
-};
+pub use inventory::{ComputeResource, Inventory, Vnfc, VnfcCp};
+pub use request::{Artifact, Dependent, Heal, HookRequest, Instance, RegisteredVim, Scale};
 pub use secret::Secret;
 pub use ssh::{Output, SshTarget};
 

@@ -1,6 +1,6 @@
 //! The SOL003 HTTP API on top of the engine.
 //!
-//! An application that embeds the API needs [`AppState`], [`router`], [`drive`], and for its middleware [`Principal`]:
+//! An application that embeds the API needs [`AppState`], [`router`], [`drive()`], and for its middleware [`Principal`]:
 //! see `examples/nested.rs`. [`program`] is what the `vnfm-server` binary consists of, and [`mod@reference`] has the tables
 //! that documentation and tests compare with. Everything else is private.
 //!

@@ -131,7 +131,7 @@ impl AppState {
         self
     }
 
-    /// The queue of accepted operations, for [`drive`](crate::drive).
+    /// The queue of accepted operations, for [`drive`](crate::drive()).
     pub fn drive_queue(&self) -> DriveQueue {
         self.wake.clone()
     }

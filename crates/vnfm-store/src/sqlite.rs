@@ -32,7 +32,7 @@ pub struct SqliteStore {
     // Fields are dropped in order: this one first, the lock last.
     database: Database,
     kept_addresses: KeptAddresses,
-    /// The quotas of [`Self::set_quotas`], which sets them once.
+    /// The quotas of each tenant; set once, when the server starts.
     quotas: OnceLock<Quotas>,
     file: Option<FileState>,
 }

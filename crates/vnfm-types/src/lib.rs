@@ -15,7 +15,7 @@
 //! | [`v1`] | – | differences between SOL003 V2.6.1 and V3.7.1, and conversion in both directions |
 //! | [`progress`] | – | our own API: what an operation is doing, and why it waits |
 //! | [`ids`] | – | identifiers, one type each |
-//! | [`acts`] | – | our own API: audit entries and tombstones |
+//! | [`audit`] | – | our own API: audit entries and tombstones |
 //!
 //! There is no I/O here, and no logic beyond the state table.
 
