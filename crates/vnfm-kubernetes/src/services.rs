@@ -1,7 +1,7 @@
 //! The Services of the VNF as SOL003's external connection points.
 //!
-//! A `VirtualCp` of the VNFD represents our Service of the same name or, if there is none, our Services that select
-//! the pods of its target VDU. The address is the load balancer's if there is one, else the cluster IP; type, ports
+//! A `VirtualCp` of the VNFD represents our Service of the same name; without one, our Services that select the
+//! pods of its target VDU. The address is the load balancer's if there is one, else the cluster IP; type, ports
 //! and other addresses are in the metadata. SOL003 V3.7.1 has no virtual CP: the external CP is associated with the
 //! first VNFC CP behind it.
 

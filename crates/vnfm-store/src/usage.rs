@@ -115,7 +115,7 @@ pub(crate) fn reserve(
     vec![reserve.bind(amount)]
 }
 
-/// Removes a reservation; nothing happens if there is none.
+/// Removes a reservation; succeeds if it does not exist.
 pub(crate) fn release(id: &str) -> Vec<Statement> {
     vec![Statement::new("DELETE FROM reservations WHERE id = $1").bind(id)]
 }

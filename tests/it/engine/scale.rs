@@ -300,6 +300,13 @@ async fn what_is_not_possible_is_refused_with_what_would_be() {
             "the highest level of scaling aspect `load` is 2, not 3",
         ),
         (
+            (
+                level,
+                json!({"scaleInfo": [{"aspectId": "load", "scaleLevel": 1}, {"aspectId": "load", "scaleLevel": 2}]}),
+            ),
+            "scaleInfo names aspect `load` twice",
+        ),
+        (
             (level, json!({})),
             "either instantiationLevelId or scaleInfo",
         ),

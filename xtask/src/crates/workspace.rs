@@ -8,7 +8,7 @@ use crate::{interrupt, paths, process};
 /// Runs cargo in the foreground.
 ///
 /// # Errors
-/// If it fails.
+/// If cargo cannot be started, is interrupted, or fails.
 pub(super) fn cargo(arguments: &[&str]) -> Result<()> {
     interrupt::check()?;
     let mut command = paths::cargo();

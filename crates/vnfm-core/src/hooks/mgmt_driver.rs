@@ -11,7 +11,7 @@ use vnfm_descriptor::{Hook, Package};
 ///
 /// # Errors
 ///
-/// `Refused` if there is none, or it does not implement the hook.
+/// `Refused` if no driver serves the hook, or the driver does not implement it.
 pub(crate) fn driver_of(
     context: &Context,
     deployed: Option<&Deployment>,

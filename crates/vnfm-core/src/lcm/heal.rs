@@ -73,10 +73,13 @@ pub const STEPS: &[Step] = &[
         let repaired = op.output::<Repaired>()?.map(|repaired| repaired.0);
         Ok(repaired.unwrap_or_default().inventory)
     }),
-    Step::new("register_vims", Processing, |op| {
-        journaled(register_vims(op))
-    }),
+    REGISTER_VIMS,
 ];
+
+/// Updates the VIMs of the instance after its hooks have run.
+pub(super) const REGISTER_VIMS: Step = Step::new("register_vims", Processing, |op| {
+    journaled(register_vims(op))
+});
 
 /// A heal changes nothing about what the instance should be. Its VNFCs must exist.
 fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
@@ -216,7 +219,7 @@ async fn observe(op: &Op) -> Output<Repaired> {
 
 /// Registers the VIMs that the hooks created or recreated, under the id they already have there, and removes those
 /// that the hooks named as deleted.
-pub(super) async fn register_vims(op: &Op) -> Output<Registered> {
+async fn register_vims(op: &Op) -> Output<Registered> {
     let mut registered = Registered::default();
     for effects in op.hook_effects()? {
         for new in effects.register_vims {

@@ -12,7 +12,7 @@ use super::changes::{self, inventory};
 use super::heal;
 use super::instantiate::Prepared;
 use super::operation::{Completion, GrantNeeds, Requested, Target};
-use super::step::{Output, StepOutput};
+use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::{Op, check_budget, grant_request};
 use crate::deployment::Deployment;
 use crate::ports::{
@@ -24,8 +24,23 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use vnfm_descriptor::{Flavour, ScaleError, ScaleStatus, ScaledSize};
-use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp};
+use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
 use vnfm_types::{AspectId, LcmOperationState, ResourceDefinition, VnfcResourceInfo};
+
+/// Logs in, and looks up what new VNFCs need.
+pub(super) const PREPARE: Step = Step::new("prepare", Starting, |op| journaled(prepare(op)));
+
+/// Adds VNFCs; skipped if none come.
+pub(super) const ADD: Step = Step::new("add", Processing, |op| journaled(add(op)))
+    .undone_by(|op| silent(undo_add(op)))
+    .observed_by(|op| journaled(async { observe(op).await.map(Added) }))
+    .only_if(adds);
+
+/// Removes VNFCs; skipped if none go, so that a rollback stays possible.
+pub(super) const REMOVE: Step = Step::new("remove", Processing, |op| journaled(remove(op)))
+    .irreversible()
+    .observed_by(|op| journaled(async { observe(op).await.map(Removed) }))
+    .only_if(removes);
 
 /// The instance with the size that `scaled` computes from its flavour and its scale status.
 pub(super) async fn target(
@@ -35,7 +50,7 @@ pub(super) async fn target(
     let package = requested.package().await;
     let package = package.map_err(Refusal::unprocessable)?;
     let mut target = requested.unchanged();
-    let mut deployment = Deployment::clone(target.deployment.as_deref().unwrap_or(&EMPTY));
+    let mut deployment = target.deployment.as_deref().cloned().unwrap_or_default();
     let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id) else {
         return Err(not_possible(format!(
             "the VNFD `{}` has no flavour `{}`, with which the instance was created",
@@ -67,8 +82,6 @@ pub(super) async fn target(
     Ok(target)
 }
 
-static EMPTY: std::sync::LazyLock<Deployment> = std::sync::LazyLock::new(Deployment::default);
-
 /// The refusal of a size that flavour and instance do not allow.
 pub(super) fn not_possible(what: String) -> Refusal {
     Refusal::new(Why::Unprocessable, &refusal::BAD_SCALE, what)
@@ -93,14 +106,14 @@ fn before(op: &Op) -> Result<&Deployment, PortError> {
 }
 
 /// Whether a VDU has more VNFCs in the target.
-pub(super) fn adds(op: &Op) -> Result<bool, PortError> {
+fn adds(op: &Op) -> Result<bool, PortError> {
     let (before, target) = (before(op)?, op.deployment()?);
     let mut counts = target.vdu_instances.iter();
     Ok(counts.any(|(vdu, count)| *count > before.instances_of(vdu)))
 }
 
 /// Whether a VDU has fewer VNFCs in the target.
-pub(super) fn removes(op: &Op) -> Result<bool, PortError> {
+fn removes(op: &Op) -> Result<bool, PortError> {
     let (before, target) = (before(op)?, op.deployment()?);
     let mut counts = before.vdu_instances.iter();
     Ok(counts.any(|(vdu, count)| *count > target.instances_of(vdu)))
@@ -243,27 +256,27 @@ fn largest(op: &Op) -> Result<Allocation, PortError> {
 }
 
 /// Looks up at the VIM what the new VNFCs need.
-pub(super) async fn prepare(op: &Op) -> Output<Prepared> {
+async fn prepare(op: &Op) -> Output<Prepared> {
     let (vim, driver) = op.vim().await?;
     let (current, target) = (recorded(&op.instance), largest(op)?);
     let change = Convergence::update(&current, &target);
     driver.preview(&op.call(&vim), &change).await.map(Prepared)
 }
 
-pub(super) async fn add(op: &Op) -> Output<Added> {
+async fn add(op: &Op) -> Output<Added> {
     let current = recorded(&op.instance);
     converge(op, &current, &largest(op)?).await.map(Added)
 }
 
 /// Removes what was added: the record and the deployment before the operation agree again.
-pub(super) async fn undo_add(op: &Op) -> Output<()> {
+async fn undo_add(op: &Op) -> Output<()> {
     let current = recorded(&op.instance);
     let mut target = op.allocation()?;
     target.deployment = Arc::new(before(op)?.clone());
     converge(op, &current, &target).await.map(drop)
 }
 
-pub(super) async fn remove(op: &Op) -> Output<Removed> {
+async fn remove(op: &Op) -> Output<Removed> {
     let added = op.output::<Added>()?.map(|added| added.0);
     let current = added.unwrap_or_else(|| recorded(&op.instance));
     converge(op, &current, &op.allocation()?).await.map(Removed)
@@ -279,7 +292,7 @@ async fn converge(op: &Op, current: &Recorded, target: &Allocation) -> Output<Re
 }
 
 /// What exists after a failed step.
-pub(super) async fn observe(op: &Op) -> Output<Recorded> {
+async fn observe(op: &Op) -> Output<Recorded> {
     let (vim, driver) = op.vim().await?;
     driver
         .observe(&op.call(&vim), &largest(op)?, &op.instance.handle)

@@ -24,11 +24,10 @@ use super::Op;
 use super::heal;
 use super::operation::{Body, GrantDecides, GrantRule, Operation, Requested, Requires, Target};
 use super::resize;
-use super::step::{Output, Step, journaled, silent};
+use super::step::{Output, Step};
 use crate::ports::{HookRequest, HookScale};
 use crate::refusal::Refusal;
 use vnfm_descriptor::ScaleDirection;
-use vnfm_types::LcmOperationState::{Processing, Starting};
 use vnfm_types::{LcmOperationType, ScaleType, ScaleVnfRequest};
 
 #[cfg(doc)]
@@ -58,20 +57,12 @@ pub const OPERATION: Operation = Operation {
 /// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
     Step::grant(),
-    Step::new("prepare", Starting, |op| journaled(resize::prepare(op))),
+    resize::PREPARE,
     Step::hook("scale_start", |op| Ok(op.inventory())),
-    Step::new("add", Processing, |op| journaled(resize::add(op)))
-        .undone_by(|op| silent(resize::undo_add(op)))
-        .observed_by(|op| journaled(async { resize::observe(op).await.map(resize::Added) }))
-        .only_if(resize::adds),
-    Step::new("remove", Processing, |op| journaled(resize::remove(op)))
-        .irreversible()
-        .observed_by(|op| journaled(async { resize::observe(op).await.map(resize::Removed) }))
-        .only_if(resize::removes),
+    resize::ADD,
+    resize::REMOVE,
     Step::hook("scale_end", resize::inventory_now),
-    Step::new("register_vims", Processing, |op| {
-        journaled(heal::register_vims(op))
-    }),
+    heal::REGISTER_VIMS,
 ];
 
 /// The size after the steps, within the limits of aspect and VDUs.

@@ -23,11 +23,11 @@
 use super::heal;
 use super::operation::{Body, GrantDecides, GrantRule, Operation, Requested, Requires, Target};
 use super::resize;
-use super::step::{Step, journaled, silent};
+use super::step::Step;
 use crate::ports::HookScale;
 use crate::refusal::{self, Refusal, Why};
+use std::collections::BTreeSet;
 use vnfm_descriptor::{Flavour, ScaleError, ScaleStatus, ScaledSize};
-use vnfm_types::LcmOperationState::{Processing, Starting};
 use vnfm_types::{LcmOperationType, ScaleVnfToLevelRequest};
 
 /// Row of the operation. It is not part of [`OPERATIONS`](super::OPERATIONS) yet; an embedder may add it to its own.
@@ -54,20 +54,12 @@ pub const OPERATION: Operation = Operation {
 /// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
     Step::grant(),
-    Step::new("prepare", Starting, |op| journaled(resize::prepare(op))),
+    resize::PREPARE,
     Step::hook("scale_to_level_start", |op| Ok(op.inventory())),
-    Step::new("add", Processing, |op| journaled(resize::add(op)))
-        .undone_by(|op| silent(resize::undo_add(op)))
-        .observed_by(|op| journaled(async { resize::observe(op).await.map(resize::Added) }))
-        .only_if(resize::adds),
-    Step::new("remove", Processing, |op| journaled(resize::remove(op)))
-        .irreversible()
-        .observed_by(|op| journaled(async { resize::observe(op).await.map(resize::Removed) }))
-        .only_if(resize::removes),
+    resize::ADD,
+    resize::REMOVE,
     Step::hook("scale_to_level_end", resize::inventory_now),
-    Step::new("register_vims", Processing, |op| {
-        journaled(heal::register_vims(op))
-    }),
+    heal::REGISTER_VIMS,
 ];
 
 /// The size of the instantiation level, or at the scale levels, that the request names.
@@ -77,6 +69,12 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         let what = "the request must have either instantiationLevelId or scaleInfo";
         let code = &refusal::BAD_PARAMETERS;
         return Err(Refusal::new(Why::Unprocessable, code, what));
+    }
+    let mut aspects = BTreeSet::new();
+    let mut named = request.scale_info.iter().flatten();
+    if let Some(twice) = named.find(|info| !aspects.insert(info.aspect_id.clone())) {
+        let what = format!("scaleInfo names aspect `{}` twice", twice.aspect_id);
+        return Err(resize::not_possible(what));
     }
     resize::target(requested, move |flavour, levels| {
         size(flavour, levels, &request)
