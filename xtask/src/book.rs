@@ -16,10 +16,15 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{paths, process, terminal};
+use crate::tools::Tool;
+use crate::{paths, process};
 
-/// Pinned version of mdBook, since others may render differently.
-const VERSION: &str = "0.5.4";
+/// Pinned, since other versions may render differently.
+const MDBOOK: Tool = Tool {
+    name: "mdbook",
+    version: "0.5.4",
+    install: &["--no-default-features", "--features", "search"],
+};
 /// The page that becomes the first chapter.
 const FRONT: &str = "README.md";
 /// Folder of the book for what is not in `docs/`.
@@ -38,7 +43,7 @@ pub(crate) struct Arguments {
 /// If mdBook cannot be installed, a page cannot be read, or a link in the book leads nowhere.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let book = std::path::absolute(&arguments.folder)?;
-    let mdbook = provide()?;
+    let mdbook = MDBOOK.provide()?;
     let source = paths::target()?.join("book-source");
     if source.exists() {
         fs::remove_dir_all(&source)?;
@@ -58,41 +63,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     );
     println!("{}", book.join("index.html").display());
     Ok(())
-}
-
-/// The mdBook of the cache, or the installed one of the same version; installs it if both are missing.
-fn provide() -> Result<PathBuf> {
-    let root = paths::cache().join("tools");
-    for program in [PathBuf::from("mdbook"), root.join("bin/mdbook")] {
-        let version = process::query(&program, &["--version"]);
-        if version.is_some_and(|text| text.trim().ends_with(VERSION)) {
-            return Ok(program);
-        }
-    }
-    terminal::note(&format!(
-        "installing mdBook {VERSION}, once, into `{}`",
-        root.display()
-    ));
-    let mut install = paths::cargo();
-    install.args([
-        "install",
-        "mdbook",
-        "--version",
-        VERSION,
-        "--locked",
-        "--force",
-    ]);
-    install.args(["--no-default-features", "--features", "search", "--root"]);
-    install.arg(&root);
-    // It runs for a second: making it fast would take minutes.
-    install.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
-    install.env("CARGO_PROFILE_RELEASE_LTO", "off");
-    install.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
-    ensure!(
-        process::foreground(&mut install)?,
-        "mdBook was not installed; see the output above"
-    );
-    Ok(root.join("bin/mdbook"))
 }
 
 /// Writes the source of the book into `to`.

@@ -34,6 +34,7 @@ mod sbom;
 mod stack;
 mod terminal;
 mod tiers;
+mod tools;
 
 use std::process::ExitCode;
 

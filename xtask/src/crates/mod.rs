@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `features` | `vnfm` builds with sets of its features, and each published crate builds alone | `features.rs` |
 //! | `package` | each published crate has complete metadata, packs, and builds from its package; compared with a release | `published.rs` |
-//! | `msrv` | each published crate builds with its `rust-version` | `published.rs` |
+//! | `msrv` | each published crate builds with its `rust-version` | `features.rs` |
 //! | `weight` | crates, cold build and size of a program for each feature; slow, because it rebuilds everything for each | `weight.rs` |
 
 mod features;
@@ -34,7 +34,7 @@ enum Task {
         #[arg(long, value_name = "REVISION")]
         since: Option<String>,
     },
-    /// Check that each published crate builds with its `rust-version`.
+    /// Check that each published crate builds with its `rust-version`; needs rustup.
     Msrv,
     /// Measure the crates, build time and program size for each feature.
     Weight {
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.task {
         Task::Features { depth } => features::check(*depth),
         Task::Package { since } => published::package(since.as_deref()),
-        Task::Msrv => published::msrv(),
+        Task::Msrv => features::msrv(),
         Task::Weight { features } => weight::measure(features),
     }
 }

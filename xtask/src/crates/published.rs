@@ -1,11 +1,10 @@
 //! Checks that the published crates can be published: their metadata is complete, their dependencies have versions, they
-//! pack, and they build from the package with their `rust-version`.
+//! pack, and they build from the package.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -120,66 +119,6 @@ fn has(command: &str) -> bool {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     version.status().is_ok_and(|status| status.success())
-}
-
-/// Checks each published crate with its `rust-version`.
-///
-/// # Errors
-/// If that Rust is not installed, or a crate does not build with it.
-pub(super) fn msrv() -> Result<()> {
-    let mut by_rust: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for package in packages()?.iter().filter(|package| is_published(package)) {
-        let name = package["name"].as_str().context("a crate has no name")?;
-        let msrv = package["rust_version"].as_str();
-        let msrv = msrv.with_context(|| format!("`{name}` has no `rust-version`"))?;
-        by_rust
-            .entry(msrv.to_owned())
-            .or_default()
-            .push(name.to_owned());
-    }
-    for (msrv, names) in &by_rust {
-        let mut command = cargo_of(msrv)?;
-        command
-            .args(["check", "--all-features"])
-            .current_dir(paths::root());
-        command.args(names.iter().flat_map(|name| ["--package", name]));
-        ensure!(
-            process::foreground(&mut command)?,
-            "{} do not build with Rust {msrv}; hint: avoid newer features, or raise `rust-version`",
-            names.join(", ")
-        );
-        println!("{} crates build with Rust {msrv}", names.len());
-    }
-    Ok(())
-}
-
-/// The cargo of another Rust version: from rustup, or `cargo-1.85` and `rustc-1.85` of a distribution.
-fn cargo_of(rust: &str) -> Result<Command> {
-    let toolchain = format!("{rust}.0")
-        .split('.')
-        .take(3)
-        .collect::<Vec<_>>()
-        .join(".");
-    let (cargo, rustc) = (format!("cargo-{rust}"), format!("rustc-{rust}"));
-    let mut command = if process::query("rustup", &["run", &toolchain, "rustc", "-V"]).is_some() {
-        let mut command = Command::new("rustup");
-        command.args(["run", &toolchain, "cargo"]);
-        command
-    } else {
-        ensure!(
-            process::query(&cargo, &["-V"]).is_some() && process::query(&rustc, &["-V"]).is_some(),
-            "Rust {rust} is not installed; hint: `rustup toolchain install {toolchain}`, or `{cargo}` and `{rustc}` in PATH"
-        );
-        Command::new(cargo)
-    };
-    // These variables, set by the cargo that runs us, would select the current Rust.
-    for name in ["CARGO", "RUSTC", "RUSTDOC"] {
-        command.env_remove(name);
-    }
-    if command.get_program() != "rustup" {
-        command.env("RUSTC", rustc);
-    }
-    Ok(command)
 }
 
 /// Missing metadata of the published crates.

@@ -10,7 +10,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::features::features;
 use super::workspace::umbrella;
 use crate::{interrupt, paths, process, terminal};
 
@@ -32,7 +31,7 @@ struct Row {
 /// # Errors
 /// If a feature is unknown, or a program does not build.
 pub(super) fn measure(only: &[String]) -> Result<()> {
-    let all: Vec<_> = features(&umbrella()?)?.into_keys().collect();
+    let all = features()?;
     if let Some(unknown) = only.iter().find(|name| !all.contains(name)) {
         bail!(
             "`vnfm` has no feature `{unknown}`; known: {}",
@@ -71,6 +70,14 @@ pub(super) fn measure(only: &[String]) -> Result<()> {
         "the engine alone needs more than {MAX_CRATES} crates"
     );
     Ok(())
+}
+
+/// Names of the features of `vnfm`.
+fn features() -> Result<Vec<String>> {
+    let vnfm = umbrella()?;
+    let features = vnfm["features"].as_object();
+    let names = features.context("`vnfm` has no features")?.keys().cloned();
+    Ok(names.filter(|name| name != "default").collect())
 }
 
 /// Number of crates that a package depends on.
@@ -276,13 +283,13 @@ fn main() {
 
 #[cfg(test)]
 mod tests {
-    use super::{USES, cpu_seconds, crates_of, features, hello, umbrella};
+    use super::{USES, cpu_seconds, crates_of, features, hello};
     use std::collections::BTreeSet;
 
     #[test]
     fn every_feature_has_a_statement() {
-        let all = features(&umbrella().unwrap()).unwrap();
-        let known: BTreeSet<_> = all.keys().map(String::as_str).collect();
+        let all = features().unwrap();
+        let known: BTreeSet<_> = all.iter().map(String::as_str).collect();
         let used: BTreeSet<_> = USES.iter().map(|(name, _)| *name).skip(1).collect();
         assert_eq!(used, known);
         assert!(hello(Some("no-such-feature")).is_err());
