@@ -170,8 +170,12 @@ fn resized(current: &Recorded, target: &Allocation) -> Recorded {
     let wanted = target.deployment.instances_of("web") as usize;
     let vnfcs = &mut now.inventory.vnfc_resource_info;
     vnfcs.truncate(wanted);
+    // Without VNFCs, its instantiation was given up, and this is a heal.
+    let Some(first) = vnfcs.first().cloned() else {
+        return now;
+    };
     for number in vnfcs.len()..wanted {
-        let mut added = vnfcs[0].clone();
+        let mut added = first.clone();
         added.id = format!("vnfc{}", number + 1);
         added.vnfc_cp_info.clear();
         vnfcs.push(added);
