@@ -472,8 +472,15 @@ fn next_act(vnf: Vnf, is_there: bool, rng: &mut SeededRng) -> Act {
     if !is_there {
         return acts[0];
     }
-    // VNF-A refuses to heal completely while instances run on its cluster.
-    let fits = |act: &&Act| vnf == Vnf::B || act.one || act.kind != LcmOperationType::Heal;
+    // VNF-A refuses to heal completely while instances run on its cluster, and its plugin does not drain nodes that a
+    // scaling removes.
+    let concerns_all = |act: &Act| {
+        matches!(
+            act.kind,
+            LcmOperationType::Heal | LcmOperationType::Scale | LcmOperationType::ScaleToLevel
+        )
+    };
+    let fits = |act: &&Act| vnf == Vnf::B || act.one || !concerns_all(act);
     let later: Vec<_> = acts[1..].iter().filter(fits).copied().collect();
     *rng.pick(&later)
 }

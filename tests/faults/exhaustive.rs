@@ -14,7 +14,7 @@ use crate::case::{Case, Outcome, play};
 use crate::check;
 use crate::plan::{Address, Death, Fault, Plan, Recovery, SeededRng};
 use crate::report::{Failure, Report};
-use crate::site::{Site, create, delete, host, is_instantiated};
+use crate::site::{Site, create, delete, host, is_instantiated, resize};
 use crate::vnf::{Act, Vnf};
 
 /// Which of the cases to run.
@@ -246,6 +246,7 @@ pub(crate) fn run_lifecycle(
         let case = case.unwrap_or_else(|| Case::without_faults(otherwise));
         let process = idle.as_ref().context("no process")?;
         host(process, site.facts(), &mut target, case.act.carries)?;
+        resize(process, site.facts(), &target, case.act.kind)?;
         let played = catch_unwind(AssertUnwindSafe(|| play(site, &mut idle, &target, &case)));
         record_outcome(
             &case,

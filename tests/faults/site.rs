@@ -254,6 +254,34 @@ pub(crate) fn host(process: &Process, facts: &Facts, on: &mut Target, wanted: bo
     Ok(())
 }
 
+/// Brings the instance to the size from which the samples' requests scale: `scale.json` adds VNFCs to the smallest size,
+/// and `scale_to_level.json` returns to it.
+pub(crate) fn resize(
+    process: &Process,
+    facts: &Facts,
+    target: &Target,
+    next: LcmOperationType,
+) -> Result<()> {
+    let engine = process.engine()?;
+    let is_larger = process.finish(async {
+        let instance = engine.store().instance(TENANT, &target.instance).await?;
+        let info = instance.vnf.instantiated_vnf_info.unwrap_or_default();
+        Ok(info
+            .scale_status
+            .iter()
+            .any(|aspect| aspect.scale_level > 0))
+    })?;
+    match next {
+        LcmOperationType::Scale if is_larger => {
+            perform(process, facts, target, LcmOperationType::ScaleToLevel)
+        }
+        LcmOperationType::ScaleToLevel if !is_larger => {
+            perform(process, facts, target, LcmOperationType::Scale)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether the instance is INSTANTIATED, by its record.
 pub(crate) fn is_instantiated(process: &Process, target: &Target) -> Result<bool> {
     let engine = process.engine()?;

@@ -13,7 +13,9 @@ pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Sign};
 pub use plugins::{NewPlugin, Plugin, Run};
 pub use profiles::{NewProfile, ProfileCommand};
 pub use secrets::{HostKey, KeyStore, Secrets};
-pub use vnfs::{Healing, Instantiation, Modification, SkipHooks, Termination, Vnf};
+pub use vnfs::{
+    Healing, Instantiation, Modification, Scaling, ScalingToLevel, SkipHooks, Termination, Vnf,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;

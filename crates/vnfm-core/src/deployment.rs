@@ -13,7 +13,7 @@ use crate::ports::Granted;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use vnfm_descriptor::{Flavour, LevelError, ScaledSize, ScalingAspect};
+use vnfm_descriptor::{Flavour, LevelError, ScaleError, ScaledSize, ScalingAspect};
 use vnfm_types::{
     AspectId, ExtManagedVirtualLinkData, ExtVirtualLinkData, FlavourId, InstantiateVnfRequest,
     KeyValuePairs, PackageId, ScaleInfo, VduId, VimConnectionInfo, VnfOperationalState,
@@ -92,6 +92,25 @@ impl Deployment {
             .into_iter()
             .map(|(name, at)| (name.into(), at))
             .collect();
+        Ok(())
+    }
+
+    /// Sets scale levels and VNFC counts to those of `targetScaleLevelInfo`; does nothing if it is empty.
+    ///
+    /// # Errors
+    ///
+    /// As [`Flavour::size_of_new`].
+    pub fn set_target_levels(
+        &mut self,
+        flavour: &Flavour,
+        levels: &[ScaleInfo],
+    ) -> Result<(), ScaleError> {
+        if levels.is_empty() {
+            return Ok(());
+        }
+        let levels = levels.iter();
+        let levels = levels.map(|info| (info.aspect_id.clone(), info.scale_level));
+        self.set_size(flavour.size_of_new(&levels.collect())?);
         Ok(())
     }
 

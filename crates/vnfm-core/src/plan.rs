@@ -64,6 +64,7 @@ impl Engine {
             engine: self,
             operation: tried.operation,
             deployed: tried.before.as_deref(),
+            target: tried.target.as_deref(),
             package: &package,
             flavour: deployment.and_then(|one| package.vnfd().flavour(&one.flavour_id)),
         };
@@ -80,6 +81,7 @@ struct Planner<'a> {
     engine: &'a Engine,
     operation: &'static Operation,
     deployed: Option<&'a Deployment>,
+    target: Option<&'a Deployment>,
     package: &'a Package,
     flavour: Option<&'a Flavour>,
 }
@@ -87,7 +89,9 @@ struct Planner<'a> {
 impl Planner<'_> {
     /// The planned step; `None` if it would be omitted.
     fn planned(&self, step: &Step) -> Option<PlannedStep> {
-        if step.is_grant() && self.engine.context.ports.nfvo.is_none() {
+        if step.is_grant() && self.engine.context.ports.nfvo.is_none()
+            || !step.is_needed(self.deployed, self.target)
+        {
             return None;
         }
         let hook = if step.is_hook() {

@@ -234,6 +234,11 @@ pub(crate) const BAD_SCALE: Code = refused(
     "choose an aspect, a number of steps or a level that the message names; the instance shows scaleStatus and \
      maxScaleLevels",
 );
+pub(crate) const NOT_SUPPORTED: Code = refused(
+    "request.not-supported",
+    "the VNF does not support this task",
+    "use a task that `_links` of the instance offers",
+);
 pub(crate) const UNKNOWN_VNFC: Code = refused(
     "request.unknown-vnfc",
     "the request names a VNFC that the instance does not have",
@@ -275,6 +280,7 @@ pub(crate) const CODES: &[&Code] = &[
     &DISABLED,
     &BAD_PARAMETERS,
     &BAD_SCALE,
+    &NOT_SUPPORTED,
     &UNKNOWN_VNFC,
     &NO_DRIVER,
     &NO_REASON,

@@ -125,10 +125,25 @@ pub(crate) fn instance(record: InstanceRecord, root: &Root) -> Versioned<VnfInst
         this: root.lcm_link(&path),
         tasks: tasks
             .into_iter()
-            .map(|task| (task.to_owned(), root.lcm_link(&format!("{path}/{task}"))))
+            .map(|task| (link_name(task), root.lcm_link(&format!("{path}/{task}"))))
             .collect(),
     });
     root.in_version(vnf, |vnf| v1::vnf_instance(vnf, &record.vnf_pkg_id))
+}
+
+/// The name of a task's link in SOL003: `scaleToLevel` for `scale_to_level`.
+fn link_name(task: &str) -> String {
+    if task == "change_vnfpkg" {
+        return "changeCurrentVnfPkg".to_owned();
+    }
+    let mut words = task.split('_');
+    let mut name = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let (first, rest) = word.split_at(word.len().min(1));
+        name.push_str(&first.to_uppercase());
+        name.push_str(rest);
+    }
+    name
 }
 
 /// The tasks that can begin on an instance now.
@@ -188,4 +203,22 @@ pub(crate) fn package(record: PackageRecord, root: &Root) -> VnfPkgInfo {
         package_content: root.link(&format!("{path}/package_content")),
     });
     info
+}
+
+#[cfg(test)]
+mod tests {
+    use super::link_name;
+    use vnfm_core::lcm::OPERATIONS;
+    use vnfm_types::shape::VNF_INSTANCES;
+
+    #[test]
+    fn links_have_the_names_of_the_standard() {
+        let known = VNF_INSTANCES.type_description().links();
+        let later = ["change_vnfpkg", "change_ext_conn", "revert_to_snapshot"];
+        let tasks = OPERATIONS.iter().filter_map(|operation| operation.task);
+        for task in tasks.chain(later) {
+            let name = link_name(task);
+            assert!(known.contains(&&*name), "`{name}` is not in {known:?}");
+        }
+    }
 }

@@ -34,6 +34,9 @@ pub struct InstantiateVnfRequest {
     /// An instantiation level of the flavour; default: the flavour's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instantiation_level_id: Option<String>,
+    /// Scale level of some aspects, instead of an instantiation level (SOL003 V4); the others have that of the default level.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub target_scale_level_info: Vec<ScaleInfo>,
     /// External virtual links and the CPs to connect to them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_virtual_links: Vec<ExtVirtualLinkData>,

@@ -66,12 +66,14 @@ impl MgmtDriver for FakeMgmtDriver {
         self.0
             .call(&format!("{prefix}{}", request.hook), mark_drained)
             .await?;
-        Ok(effects_of(&request))
+        let vims = self.0.vims_of_scale_end.load(SeqCst);
+        Ok(effects_of(&request, vims))
     }
 }
 
-/// Instantiation and heal register the cluster, each with its own token; termination unregisters it.
-fn effects_of(request: &HookRequest) -> Effects {
+/// Instantiation and heal register the cluster, each with its own token; termination unregisters it. `scale_end` registers
+/// as many others.
+fn effects_of(request: &HookRequest, of_scale_end: usize) -> Effects {
     let name = format!("cluster-{}", request.instance.id);
     let effects = Effects::none();
     let token = match request.hook.as_str() {
@@ -80,6 +82,17 @@ fn effects_of(request: &HookRequest) -> Effects {
         "heal_end" => "planted-token-after-heal",
         "terminate_end" => {
             return effects.unregister_vim(name);
+        }
+        "scale_end" => {
+            let others = (0..of_scale_end).map(|number| {
+                NewVim::new(format!("{name}-{number}"), KUBERNETES)
+                    .interface(
+                        "endpoint",
+                        format!("https://{number}.{}", request.instance.id),
+                    )
+                    .access("bearer_token", "planted-token")
+            });
+            return others.fold(effects, Effects::register_vim);
         }
         _ => return effects,
     };

@@ -4,6 +4,7 @@
 use super::fakes::*;
 use super::setup::*;
 use super::stopping_store::stop_at;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -36,6 +37,31 @@ async fn terminate(engine: &Engine, id: &str) -> String {
     op
 }
 
+/// Requests for an operation that has no method of its own; together they run every step.
+pub(super) fn requests(kind: LcmOperationType) -> Vec<Value> {
+    let scale = |direction: &str| json!({"type": direction, "aspectId": "workers"});
+    let level = |aspect: &str, level: u32| json!({"aspectId": aspect, "scaleLevel": level});
+    match kind {
+        LcmOperationType::Scale => vec![scale("SCALE_OUT"), scale("SCALE_IN")],
+        LcmOperationType::ScaleToLevel => {
+            vec![json!({"scaleInfo": [level("masters", 2), level("workers", 0)]})]
+        }
+        _ => vec![super::own_operation::request()],
+    }
+}
+
+/// Begins an operation with this request.
+pub(super) async fn begin_with(
+    engine: &Engine,
+    kind: LcmOperationType,
+    id: &str,
+    request: Value,
+) -> String {
+    let operation = engine.operation(kind).unwrap();
+    let begin = Begin::new(operation, request);
+    engine.begin(TENANT, id, begin).await.unwrap()
+}
+
 /// Begins an operation on an instance that is ready for it.
 pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> String {
     match kind {
@@ -54,9 +80,8 @@ pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> 
             engine.modify(TENANT, id, request, &|_| true).await.unwrap()
         }
         kind => {
-            let operation = engine.operation(kind).unwrap();
-            let begin = Begin::new(operation, super::own_operation::request());
-            engine.begin(TENANT, id, begin).await.unwrap()
+            let request = requests(kind).remove(0);
+            begin_with(engine, kind, id, request).await
         }
     }
 }

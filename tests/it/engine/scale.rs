@@ -15,6 +15,7 @@ use vnfm::memory::MemoryVim;
 use vnfm_core::lcm::{Begin, find};
 use vnfm_core::ports::*;
 use vnfm_core::{Engine, Limits, Refusal, Why};
+use vnfm_descriptor::Package;
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, RolledBack};
 use vnfm_types::*;
 
@@ -107,15 +108,23 @@ impl Scalable {
     }
 
     async fn at_level(world: Arc<FakeWorld>, level: &str) -> Self {
-        let vim = CountedVim(MemoryVim::default(), world.clone());
-        let store: Arc<dyn Store> = store().await;
-        let engine = scalable_engine(store.clone(), &world, vim.clone(), Limits::default());
-        let id = instance(&engine).await;
         let request = InstantiateVnfRequest {
             flavour_id: "simple".into(),
             instantiation_level_id: Some(level.into()),
             ..on("cloud")
         };
+        Self::instantiated(world, scalable_package(), request).await
+    }
+
+    async fn instantiated(
+        world: Arc<FakeWorld>,
+        package: Arc<Package>,
+        request: InstantiateVnfRequest,
+    ) -> Self {
+        let vim = CountedVim(MemoryVim::default(), world.clone());
+        let store: Arc<dyn Store> = store().await;
+        let engine = Engine::new(scalable_parts(store.clone(), &world, vim.clone(), package));
+        let id = instance(&engine).await;
         let op = engine.instantiate(TENANT, &id, request).await.unwrap();
         engine.drive(&op).await.unwrap();
         let instantiated = store.op(TENANT, &op).await.unwrap().op;
@@ -305,6 +314,10 @@ async fn what_is_not_possible_is_refused_with_what_would_be() {
                 json!({"scaleInfo": [{"aspectId": "load", "scaleLevel": 1}, {"aspectId": "load", "scaleLevel": 2}]}),
             ),
             "scaleInfo names aspect `load` twice",
+        ),
+        (
+            (level, json!({"scaleInfo": []})),
+            "scaleInfo names no aspect",
         ),
         (
             (level, json!({})),
@@ -592,4 +605,207 @@ async fn a_grant_that_changes_what_stays_is_refused() {
     assert_eq!(state(&it.engine, &op).await, RolledBack);
     let error = it.store.op(TENANT, &op).await.unwrap().op.error.unwrap();
     assert_eq!(error.code.as_deref(), Some("grant.unusable"));
+}
+
+#[tokio::test]
+async fn the_name_that_was_probably_meant_is_named() {
+    let it = Scalable::new().await;
+    for (task, near) in [(out("client", 1), "clients"), (to_level("twon"), "town")] {
+        let refusal = it.begin(&task).await.unwrap_err();
+        assert_eq!(
+            refusal.next(),
+            format!("did you mean `{near}`?"),
+            "{refusal}"
+        );
+    }
+    let refusal = it.begin(&out("users", 1)).await.unwrap_err();
+    assert!(refusal.next().contains("maxScaleLevels"), "{refusal}");
+}
+
+#[tokio::test]
+async fn a_vdu_does_not_fall_below_its_profile() {
+    let package = changed_scalable_package(&[
+        (
+            "{min_number_of_instances: 2,",
+            "{min_number_of_instances: 3,",
+        ),
+        (
+            "scale_info: {clients: {scale_level: 0}, load: {scale_level: 0}}",
+            "scale_info: {clients: {scale_level: 0}, load: {scale_level: 1}}",
+        ),
+        (
+            "{trial: {number_of_instances: 2}",
+            "{trial: {number_of_instances: 4}",
+        ),
+    ]);
+    let request = InstantiateVnfRequest {
+        flavour_id: "simple".into(),
+        ..on("cloud")
+    };
+    let it = Scalable::instantiated(Arc::default(), package, request).await;
+    assert_eq!(it.size().await, (1, 4));
+    let before = it.store.instance(TENANT, &it.id).await.unwrap();
+    for task in [down("load", 1), to(0, 0)] {
+        let refusal = it.begin(&task).await.unwrap_err();
+        assert_eq!(refusal.why, Why::Unprocessable, "{refusal}");
+        let expected = "VDU `worker` would have 2 instances; its profile allows 3 to 8";
+        assert!(refusal.detail.contains(expected), "{refusal}");
+    }
+    assert_eq!(it.store.instance(TENANT, &it.id).await.unwrap(), before);
+}
+
+/// A request to instantiate with these levels.
+fn with_levels(levels: &Value) -> InstantiateVnfRequest {
+    InstantiateVnfRequest {
+        flavour_id: "simple".into(),
+        target_scale_level_info: serde_json::from_value(levels.clone()).unwrap(),
+        ..on("cloud")
+    }
+}
+
+fn info(aspect: &str, level: u32) -> Value {
+    json!({"aspectId": aspect, "scaleLevel": level})
+}
+
+#[tokio::test]
+async fn an_instantiation_may_name_the_level_of_each_aspect() {
+    for (levels, size, status) in [
+        (
+            json!([info("load", 2)]),
+            (1, 8),
+            json!({"clients": 0, "load": 2}),
+        ),
+        (
+            json!([info("clients", 2), info("load", 1)]),
+            (5, 4),
+            json!({"clients": 2, "load": 1}),
+        ),
+    ] {
+        let it = Scalable::instantiated(
+            FakeWorld::with_nfvo(),
+            scalable_package(),
+            with_levels(&levels),
+        )
+        .await;
+        assert_eq!(it.size().await, size, "{levels}");
+        assert_eq!(it.scale_status().await, status);
+        it.check_consistent().await;
+        it.completed(&to_level("trial")).await;
+        assert_eq!(it.size().await, (1, 2));
+    }
+}
+
+#[tokio::test]
+async fn levels_of_an_instantiation_that_are_not_possible_are_refused() {
+    let vim = CountedVim(MemoryVim::default(), Arc::default());
+    let both = InstantiateVnfRequest {
+        instantiation_level_id: Some("town".into()),
+        ..with_levels(&json!([info("load", 1)]))
+    };
+    let unsupported = changed_scalable_package(&[(
+        "{target_scale_levels_supported: true}",
+        "{target_scale_levels_supported: false}",
+    )]);
+    for (package, request, expected) in [
+        (
+            scalable_package(),
+            both,
+            "must not have both instantiationLevelId and targetScaleLevelInfo",
+        ),
+        (
+            scalable_package(),
+            with_levels(&json!([info("load", 3)])),
+            "the highest level of scaling aspect `load` is 2, not 3",
+        ),
+        (
+            scalable_package(),
+            with_levels(&json!([info("users", 1)])),
+            "no scaling aspect `users`",
+        ),
+        (
+            scalable_package(),
+            with_levels(&json!([info("load", 1), info("load", 1)])),
+            "targetScaleLevelInfo names aspect `load` twice",
+        ),
+        (
+            unsupported,
+            with_levels(&json!([info("load", 1)])),
+            "does not support levels in an instantiation",
+        ),
+    ] {
+        let parts = scalable_parts(store().await, &vim.1, vim.clone(), package);
+        let engine = Engine::new(parts);
+        let id = instance(&engine).await;
+        let refusal = engine.instantiate(TENANT, &id, request).await.unwrap_err();
+        assert_eq!(refusal.why, Why::Unprocessable, "{refusal}");
+        assert!(refusal.detail.contains(expected), "{refusal}");
+    }
+    assert!(vim.1.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_plan_omits_the_steps_that_a_scaling_skips() {
+    let it = Scalable::at_level(Arc::default(), "town").await;
+    for (task, expected) in [
+        (out("clients", 1), vec![("add", true, false)]),
+        (down("load", 1), vec![("remove", false, true)]),
+        (
+            to(2, 0),
+            vec![("add", true, false), ("remove", false, true)],
+        ),
+        (to(1, 1), vec![]),
+    ] {
+        let (kind, body) = task;
+        let begin = Begin::new(find(SCALABLE, kind).unwrap(), body);
+        let plan = it.engine.plan(TENANT, &it.id, begin).await.unwrap();
+        let works = plan
+            .steps
+            .iter()
+            .filter(|step| matches!(step.name, "add" | "remove"));
+        let works = works.map(|step| (step.name, step.undone, step.irreversible));
+        assert_eq!(works.collect::<Vec<_>>(), expected);
+    }
+}
+
+/// A package that was replaced behind the instance's back.
+#[tokio::test]
+async fn a_flavour_that_the_vnfd_no_longer_has_is_named() {
+    let it = Scalable::new().await;
+    let renamed = changed_scalable_package(&[
+        ("valid_values: [simple]", "valid_values: [other]"),
+        ("default: simple}", "default: other}"),
+        ("flavour_id: simple", "flavour_id: other"),
+    ]);
+    let parts = scalable_parts(it.store.clone(), &it.world, it.vim.clone(), renamed);
+    let engine = Engine::new(parts);
+    let before = it.store.instance(TENANT, &it.id).await.unwrap();
+    for task in [out("clients", 1), to_level("town")] {
+        let refusal = begin_on(&engine, &it.id, &task).await.unwrap_err();
+        assert_eq!(refusal.why, Why::Unprocessable, "{refusal}");
+        let expected = "has no flavour `simple`, with which the instance was created";
+        assert!(refusal.detail.contains(expected), "{refusal}");
+    }
+    assert_eq!(it.store.instance(TENANT, &it.id).await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_rollback_unregisters_the_vims_that_the_hooks_registered() {
+    let it = Scalable::new().await;
+    let names = async || {
+        let vims = it.engine.vims(TENANT).await.unwrap();
+        vims.into_iter().map(|vim| vim.name).collect::<Vec<_>>()
+    };
+    let before = names().await;
+    it.world.vims_of_scale_end.store(2, SeqCst);
+    // The first of the two is registered; the second cannot be reached.
+    it.world.fail_call.store(END + 2, SeqCst);
+    let op = it.run(&out("clients", 1)).await;
+    let error = it.store.op(TENANT, &op).await.unwrap().op.error.unwrap();
+    assert_eq!(error.step.as_deref(), Some("register_vims"), "{error:?}");
+    assert_eq!(names().await.len(), before.len() + 1);
+    it.engine.rollback(TENANT, &op).await.unwrap();
+    it.engine.drive(&op).await.unwrap();
+    assert_eq!(state(&it.engine, &op).await, RolledBack);
+    assert_eq!(names().await, before);
+    it.check_consistent().await;
 }

@@ -19,6 +19,8 @@ use vnfm_types::*;
 pub(crate) const OPERATIONS: &[&Operation] = &[
     &lcm::instantiate::OPERATION,
     &lcm::heal::OPERATION,
+    &lcm::scale::OPERATION,
+    &lcm::scale_to_level::OPERATION,
     &lcm::modify_info::OPERATION,
     &lcm::terminate::OPERATION,
     &super::own_operation::OPERATION,
@@ -42,24 +44,33 @@ fn hooks() -> impl Iterator<Item = &'static str> {
 
 /// The package `vnf-levels` with all hooks; it allows several steps at once, and any levels.
 pub(crate) fn scalable_package() -> Arc<Package> {
-    static PACKAGE: LazyLock<Arc<Package>> = LazyLock::new(|| {
-        let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-levels");
-        let folder = tempfile::tempdir().unwrap();
-        copy(&sample, folder.path());
-        let vnfd = folder.path().join("Definitions/vnf-levels.yaml");
-        let text = std::fs::read_to_string(&vnfd).unwrap();
-        let after = "        flavour_description: Web servers and workers\n";
-        let hook = |name| format!("          {name}: {{implementation: fake}}\n");
-        let hooks: String = hooks().map(hook).collect();
-        let allowed = "        lcm_operations_configuration:\n          \
-             scale: {scaling_by_more_than_one_step_supported: true}\n          \
-             scale_to_level: {arbitrary_target_levels_supported: true}\n";
-        let changed = format!("{after}{allowed}      interfaces:\n        Vnflcm:\n{hooks}");
-        assert!(text.contains(after));
-        std::fs::write(&vnfd, text.replace(after, &changed)).unwrap();
-        Arc::new(Package::open(folder.path(), &vnfm_descriptor::Limits::default()).unwrap())
-    });
+    static PACKAGE: LazyLock<Arc<Package>> = LazyLock::new(|| changed_scalable_package(&[]));
     PACKAGE.clone()
+}
+
+/// [`scalable_package`] with a VNFD in which each text is replaced by another.
+pub(crate) fn changed_scalable_package(changes: &[(&str, &str)]) -> Arc<Package> {
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-levels");
+    let folder = tempfile::tempdir().unwrap();
+    copy(&sample, folder.path());
+    let vnfd = folder.path().join("Definitions/vnf-levels.yaml");
+    let text = std::fs::read_to_string(&vnfd).unwrap();
+    let after = "        flavour_description: Web servers and workers\n";
+    let hook = |name| format!("          {name}: {{implementation: fake}}\n");
+    let hooks: String = hooks().map(hook).collect();
+    let allowed = "        lcm_operations_configuration:\n          \
+         instantiate: {target_scale_levels_supported: true}\n          \
+         scale: {scaling_by_more_than_one_step_supported: true}\n          \
+         scale_to_level: {arbitrary_target_levels_supported: true}\n";
+    let changed = format!("{after}{allowed}      interfaces:\n        Vnflcm:\n{hooks}");
+    assert!(text.contains(after));
+    let mut text = text.replace(after, &changed);
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    std::fs::write(&vnfd, text).unwrap();
+    Arc::new(Package::open(folder.path(), &vnfm_descriptor::Limits::default()).unwrap())
 }
 
 /// An engine of [`SCALABLE`] for instances of [`scalable_package`] on this VIM.
@@ -70,14 +81,59 @@ pub(crate) fn scalable_engine(
     limits: Limits,
 ) -> Engine {
     Engine::new(EngineParts {
-        packages: Arc::new(FakePackages(world.clone(), scalable_package())),
-        drivers: Drivers::default().with(vim),
         limits,
-        ..parts(SCALABLE, store, world)
+        ..scalable_parts(store, world, vim, scalable_package())
     })
 }
 
-/// The package `vnf-a-seed`, which declares no parameters, with all hooks.
+/// The parts of such an engine for instances of another package.
+pub(crate) fn scalable_parts(
+    store: Arc<dyn Store>,
+    world: &Arc<FakeWorld>,
+    vim: impl InfraDriver + 'static,
+    package: Arc<Package>,
+) -> EngineParts {
+    EngineParts {
+        packages: Arc::new(FakePackages(world.clone(), package)),
+        drivers: Drivers::default().with(vim),
+        ..parts(SCALABLE, store, world)
+    }
+}
+
+/// Scaling aspects for the package `vnf-a-seed`, without which it has one `masterNode` and one `workerNode`, too.
+const ASPECTS: &str = "
+  policies:
+    - aspects:
+        type: tosca.policies.nfv.ScalingAspects
+        properties:
+          aspects:
+            masters: {name: masters, description: Masters, max_scale_level: 2, step_deltas: [one]}
+            workers: {name: workers, description: Workers, max_scale_level: 2, step_deltas: [one]}
+    - masters_deltas:
+        type: tosca.policies.nfv.VduScalingAspectDeltas
+        properties: {aspect: masters, deltas: {one: {number_of_instances: 1}}}
+        targets: [masterNode]
+    - workers_deltas:
+        type: tosca.policies.nfv.VduScalingAspectDeltas
+        properties: {aspect: workers, deltas: {one: {number_of_instances: 1}}}
+        targets: [workerNode]
+    - initial:
+        type: tosca.policies.nfv.VduInitialDelta
+        properties: {initial_delta: {number_of_instances: 0}}
+        targets: [masterNode, workerNode]
+    - levels:
+        type: tosca.policies.nfv.InstantiationLevels
+        properties:
+          levels:
+            usual: {description: One each, scale_info: {masters: {scale_level: 1}, workers: {scale_level: 1}}}
+          default_level: usual
+    - counts:
+        type: tosca.policies.nfv.VduInstantiationLevels
+        properties: {levels: {usual: {number_of_instances: 1}}}
+        targets: [masterNode, workerNode]
+";
+
+/// The package `vnf-a-seed`, which declares no parameters, with all hooks, and with scaling aspects.
 fn package() -> Arc<Package> {
     static PACKAGE: LazyLock<Arc<Package>> = LazyLock::new(|| {
         let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-seed");
@@ -90,7 +146,16 @@ fn package() -> Arc<Package> {
         let hook =
             |name| format!("          {name}: {{implementation: mgmt-drivers-kubernetes}}\n");
         let hooks: String = hooks().map(hook).collect();
-        std::fs::write(&vnfd, format!("{}{hooks}{}", &text[..begin], &text[end..])).unwrap();
+        let of_vnf = "        flavour_description: A simple flavour\n";
+        let allowed = "        lcm_operations_configuration:\n          \
+             scale_to_level: {arbitrary_target_levels_supported: true}\n";
+        let text = format!("{}{hooks}{}{ASPECTS}", &text[..begin], &text[end..])
+            .replace(of_vnf, &format!("{of_vnf}{allowed}"))
+            .replace(
+                "{min_number_of_instances: 1, max_number_of_instances: 1}",
+                "{min_number_of_instances: 0, max_number_of_instances: 2}",
+            );
+        std::fs::write(&vnfd, text).unwrap();
         Arc::new(Package::open(folder.path(), &vnfm_descriptor::Limits::default()).unwrap())
     });
     PACKAGE.clone()

@@ -49,7 +49,14 @@ async fn stop_at_every_write(store: &Arc<SqliteStore>, world: &Arc<FakeWorld>) -
                         super::faults::begin(&engine, LcmOperationType::Instantiate, &id).await;
                     engine.drive(&op).await.unwrap();
                 }
-                let op = super::faults::begin(&engine, operation.kind, &id).await;
+                let op = match operation.kind {
+                    LcmOperationType::Scale => {
+                        let mut requests = super::faults::requests(operation.kind);
+                        let request = requests.remove(usize::from(after_effect));
+                        super::faults::begin_with(&engine, operation.kind, &id, request).await
+                    }
+                    kind => super::faults::begin(&engine, kind, &id).await,
+                };
                 let stopping = stop_at(store.clone(), number, after_effect);
                 let first = super::setup::engine(stopping.clone(), world);
                 tokio::select! {

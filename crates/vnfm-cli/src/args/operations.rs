@@ -153,8 +153,8 @@ mod tests {
     use vnfm::lcm::{OPERATIONS, Operation, heal};
 
     /// An operation without options of its own.
-    const SCALE: Operation = Operation {
-        task: Some("scale_to_level"),
+    const REHEARSE: Operation = Operation {
+        task: Some("rehearse"),
         ..heal::OPERATION
     };
 
@@ -164,14 +164,14 @@ mod tests {
 
     #[test]
     fn an_operation_without_options_of_its_own_gets_a_command() {
-        let operations: &[&'static Operation] = &[&SCALE];
-        let args = ["vnf", "scale_to_level", "web", "--request", "scale.yaml"];
+        let operations: &[&'static Operation] = &[&REHEARSE];
+        let args = ["vnf", "rehearse", "web", "--request", "acts.yaml"];
         let matches = command(operations).try_get_matches_from(args).unwrap();
         match parse(&matches, operations).unwrap() {
             VnfCommand::Task(Named(operation), task) => {
-                assert_eq!(operation.task, Some("scale_to_level"));
+                assert_eq!(operation.task, Some("rehearse"));
                 assert_eq!(task.vnf, "web");
-                assert_eq!(task.request.unwrap().to_str(), Some("scale.yaml"));
+                assert_eq!(task.request.unwrap().to_str(), Some("acts.yaml"));
             }
             VnfCommand::Typed(_) => panic!("an operation of the product"),
         }

@@ -39,6 +39,12 @@ pub enum Vnf {
     Instantiate(Instantiation),
     /// Replace broken VNFCs: those named with --vnfc, otherwise all
     Heal(Healing),
+    /// Add or remove VNFCs by steps of a scaling aspect
+    #[command(after_help = SCALE_EXAMPLES)]
+    Scale(Scaling),
+    /// Scale to an instantiation level, or each aspect to a scale level
+    #[command(name = "scale_to_level", alias = "scale-to-level", after_help = LEVEL_EXAMPLES)]
+    ScaleToLevel(ScalingToLevel),
     /// Change name, description, metadata, extensions or properties; the value `null` removes one
     Modify(Modification),
     /// Delete the VNF's resources; the instance remains as NOT_INSTANTIATED
@@ -89,6 +95,69 @@ pub struct Healing {
     /// Replace the volumes of the VNFCs too
     #[arg(long)]
     pub all: bool,
+    /// Set a member of additionalParams, overriding the one given at instantiation
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub params: Vec<String>,
+    /// Hooks to skip, and why
+    #[command(flatten)]
+    pub skip: SkipHooks,
+    /// Watch until the operation finishes
+    #[arg(long)]
+    pub watch: bool,
+}
+
+const SCALE_EXAMPLES: &str = "\
+Examples:
+  vnfmctl vnf show web                                        its aspects, with current and highest level
+  vnfmctl vnf scale web --aspect clients --out --watch        one step more
+  vnfmctl vnf scale web --aspect load --in --steps 2 --watch  two steps fewer";
+
+const LEVEL_EXAMPLES: &str = "\
+Examples:
+  vnfmctl vnf scale_to_level web --level city --watch
+  vnfmctl vnf scale_to_level web --aspect clients=2 --aspect load=0 --watch";
+
+/// By how much to scale an instance.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("direction").args(["out", "in"]).required(true))]
+pub struct Scaling {
+    /// ID or name of the VNF instance
+    pub vnf: String,
+    /// Scaling aspect of the VNFD, as in `vnf show`
+    #[arg(long)]
+    pub aspect: String,
+    /// Add VNFCs
+    #[arg(long)]
+    pub out: bool,
+    /// Remove VNFCs
+    #[arg(long)]
+    pub r#in: bool,
+    /// Number of scaling steps
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub steps: u32,
+    /// Set a member of additionalParams, overriding the one given at instantiation
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub params: Vec<String>,
+    /// Hooks to skip, and why
+    #[command(flatten)]
+    pub skip: SkipHooks,
+    /// Watch until the operation finishes
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// The size to scale an instance to.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("size").args(["level", "aspects"]).required(true))]
+pub struct ScalingToLevel {
+    /// ID or name of the VNF instance
+    pub vnf: String,
+    /// Instantiation level of the VNFD
+    #[arg(long)]
+    pub level: Option<String>,
+    /// Scale level of an aspect; repeatable, other aspects keep theirs
+    #[arg(long = "aspect", value_name = "ASPECT=LEVEL")]
+    pub aspects: Vec<String>,
     /// Set a member of additionalParams, overriding the one given at instantiation
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub params: Vec<String>,

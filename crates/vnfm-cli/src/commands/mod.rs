@@ -13,6 +13,7 @@ mod package;
 mod plugin;
 mod plugin_run;
 mod profile;
+mod scaling;
 mod secret_input;
 mod secrets;
 mod subscription;

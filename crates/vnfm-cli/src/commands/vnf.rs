@@ -5,7 +5,7 @@ use crate::args::{
     Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
-use crate::commands::package;
+use crate::commands::{package, scaling};
 use crate::input;
 use crate::output::{Column, Output};
 use crate::watch;
@@ -34,6 +34,7 @@ const DETAILS: &[Column] = &[
     ("software", "/vnfSoftwareVersion"),
     ("state", "/instantiationState"),
     ("flavour", "/instantiatedVnfInfo/flavourId"),
+    ("scale", "/scale"),
     ("vims", "/vims"),
     ("metadata", "/metadata"),
 ];
@@ -78,6 +79,8 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
             begin(client, output, request).await
         }
         Vnf::Heal(args) => begin(client, output, heal(client, args).await?).await,
+        Vnf::Scale(args) => scaling::scale(client, output, args).await,
+        Vnf::ScaleToLevel(args) => scaling::to_level(client, output, args).await,
         Vnf::Terminate(args) => begin(client, output, terminate(args)).await,
     }
 }
@@ -176,7 +179,7 @@ pub(super) async fn find(client: &Client, id_or_name: &str) -> Outcome<Value> {
         .await
 }
 
-fn id_of(instance: &Value) -> &str {
+pub(super) fn id_of(instance: &Value) -> &str {
     instance["id"].as_str().unwrap_or_default()
 }
 
@@ -223,6 +226,7 @@ fn show(output: Output, instance: &Value) -> Outcome<()> {
     row["vims"] = vims
         .map(|(key, vim)| Value::from(vim_line(key, vim)))
         .collect();
+    row["scale"] = scaling::levels(instance).into();
     output.one(&row, DETAILS)?;
     let vnfcs = instance
         .pointer("/instantiatedVnfInfo/vnfcResourceInfo")
@@ -317,17 +321,27 @@ fn task(operation: &'static Operation, args: Task) -> Outcome<BeginRequest> {
 }
 
 /// An operation to begin on an instance.
-struct BeginRequest {
-    vnf: String,
-    operation: &'static Operation,
-    body: Value,
-    skip: Option<SkipHooks>,
-    watch: bool,
+pub(super) struct BeginRequest {
+    pub(super) vnf: String,
+    pub(super) operation: &'static Operation,
+    pub(super) body: Value,
+    pub(super) skip: Option<SkipHooks>,
+    pub(super) watch: bool,
 }
 
 async fn begin(client: &Client, output: Output, begin: BeginRequest) -> Outcome<()> {
     let found = find(client, &begin.vnf).await?;
-    let instance = format!("{INSTANCES}/{}", id_of(&found));
+    begin_on(client, output, &found, begin).await
+}
+
+/// Begins an operation on the instance that was found.
+pub(super) async fn begin_on(
+    client: &Client,
+    output: Output,
+    found: &Value,
+    begin: BeginRequest,
+) -> Outcome<()> {
+    let instance = format!("{INSTANCES}/{}", id_of(found));
     let request = match begin.operation.task {
         Some(task) => client.request(Method::POST, &format!("{instance}/{task}")),
         None => client
@@ -378,7 +392,7 @@ fn read(file: &Path) -> Outcome<Value> {
 }
 
 /// Sets `a.b.c=value` in `params`; a value that is valid JSON is parsed.
-fn set(params: &mut Value, assignment: &str) -> Outcome<()> {
+pub(super) fn set(params: &mut Value, assignment: &str) -> Outcome<()> {
     let Some((key, value)) = assignment.split_once('=') else {
         return Err(local(format!("`{assignment}` is not KEY=VALUE")));
     };

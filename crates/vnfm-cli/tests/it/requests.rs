@@ -1,7 +1,7 @@
 //! The requests that commands send: heal, modify, subscriptions, overrides, host keys and the audit log.
 
 use crate::golden::{INSTANCES, instance};
-use crate::stub::{OP, Stub, VNF, accepted, at, ok};
+use crate::stub::{OP, Stub, VNF, accepted, at, events, ok, progress};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -32,6 +32,116 @@ async fn a_heal_request_has_the_vnfcs_cause_and_parameters() {
     assert_eq!(
         stub.requests().last().unwrap().body,
         json!({"additionalParams": {}})
+    );
+}
+
+/// The instance with a scaling aspect `clients` at level 1 of 3.
+fn scalable() -> Value {
+    let mut scalable = instance();
+    let info = &mut scalable["instantiatedVnfInfo"];
+    info["scaleStatus"] = json!([{"aspectId": "clients", "scaleLevel": 1}]);
+    info["maxScaleLevels"] = json!([{"aspectId": "clients", "scaleLevel": 3}]);
+    scalable
+}
+
+#[tokio::test]
+async fn a_scaling_sends_steps_or_levels_and_tells_the_size() {
+    let task = |name: &str| format!("POST /vnflcm/v2/vnf_instances/{VNF}/{name}");
+    let (scale, to_level) = (task("scale"), task("scale_to_level"));
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([scalable()]))),
+        (&scale, accepted()),
+        (&to_level, accepted()),
+    ])
+    .await;
+    for (args, expected) in [
+        (
+            "scale vnf-a --aspect clients --out",
+            json!({"type": "SCALE_OUT", "aspectId": "clients", "numberOfSteps": 1}),
+        ),
+        (
+            "scale vnf-a --aspect clients --in --steps 2 --param a.b=1",
+            json!({"type": "SCALE_IN", "aspectId": "clients", "numberOfSteps": 2,
+                "additionalParams": {"a": {"b": 1}}}),
+        ),
+        (
+            "scale_to_level vnf-a --level city",
+            json!({"instantiationLevelId": "city"}),
+        ),
+        (
+            "scale-to-level vnf-a --aspect clients=2 --aspect load=0",
+            json!({"scaleInfo": [{"aspectId": "clients", "scaleLevel": 2}, {"aspectId": "load", "scaleLevel": 0}]}),
+        ),
+    ] {
+        let args: Vec<_> = ["vnf"].into_iter().chain(args.split(' ')).collect();
+        let ended = stub.run(&args).await;
+        assert_eq!(
+            (ended.code, ended.messages.as_str()),
+            (0, "size before: clients 1 of 3; 1 master\n")
+        );
+        assert!(ended.data.contains("of vnf-a accepted"), "{ended:?}");
+        assert_eq!(stub.requests().last().unwrap().body, expected);
+    }
+    for wrong in [
+        "scale vnf-a --aspect clients",
+        "scale vnf-a --aspect clients --in --out",
+        "scale vnf-a --out",
+        "scale_to_level vnf-a",
+        "scale_to_level vnf-a --level city --aspect clients=2",
+    ] {
+        let args: Vec<_> = ["vnf"].into_iter().chain(wrong.split(' ')).collect();
+        assert_eq!(stub.run(&args).await.code, 2, "{wrong}");
+    }
+    let wrong = ["vnf", "scale_to_level", "vnf-a", "--aspect", "clients"];
+    let ended = stub.run(&wrong).await;
+    assert_eq!(ended.code, 1);
+    assert!(ended.messages.contains("ASPECT=LEVEL"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_watched_scaling_shows_the_size_after_it() {
+    let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/scale");
+    let mut larger = scalable();
+    larger["instantiatedVnfInfo"]["scaleStatus"][0]["scaleLevel"] = json!(2);
+    let end = progress("COMPLETED", &Value::Null);
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([scalable()]))),
+        (&*task, accepted()),
+        (
+            &format!("GET /vnfm/v1/op_occs/{OP}/events"),
+            events(&[end.clone()]),
+        ),
+        (&format!("GET /vnfm/v1/op_occs/{OP}/progress"), ok(&end)),
+        (
+            &format!("GET /vnflcm/v2/vnf_lcm_op_occs/{OP}"),
+            ok(&json!({"id": OP})),
+        ),
+        (&format!("GET /vnflcm/v2/vnf_instances/{VNF}"), ok(&larger)),
+    ])
+    .await;
+    let args = [
+        "vnf", "scale", "vnf-a", "--aspect", "clients", "--out", "--watch",
+    ];
+    let ended = stub.run(&args).await;
+    assert_eq!(
+        ended.data,
+        format!("scale of vnf-a is COMPLETED (operation {OP})\n")
+    );
+    let expected = "\
+size before: clients 1 of 3; 1 master
+COMPLETED
+size after: clients 2 of 3; 1 master
+";
+    assert_eq!((ended.code, ended.messages.as_str()), (0, expected));
+}
+
+#[tokio::test]
+async fn an_instance_with_aspects_is_shown_with_their_levels() {
+    let stub = Stub::new([(INSTANCES, ok(&json!([scalable()])))]).await;
+    let ended = stub.run(&["vnf", "show", "vnf-a"]).await;
+    assert!(
+        ended.data.contains("\nscale        clients 1 of 3\n"),
+        "{ended:?}"
     );
 }
 

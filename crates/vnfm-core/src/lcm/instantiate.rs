@@ -138,11 +138,13 @@ fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
         one.type_ != ResourceType::Vl || !managed.contains_key(&one.resource_template_id)
     });
     let refs = grant_request::references(&add_resources);
+    let request: InstantiateVnfRequest = op.request()?;
     let level = deployment.instantiation_level_id.clone();
+    let level = level.or_else(|| flavour.default_level.clone());
     Ok(GrantNeeds {
         add_resources,
         placement_constraints: grant_request::constraints(flavour, &refs),
-        instantiation_level_id: level.or_else(|| flavour.default_level.clone()),
+        instantiation_level_id: level.filter(|_| request.target_scale_level_info.is_empty()),
         ..GrantNeeds::default()
     })
 }

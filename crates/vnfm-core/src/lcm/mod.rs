@@ -10,6 +10,7 @@
 //! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
 //! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
 //! | `resize` | what the two scalings share |
+//! | `scale_refusal` | why a size or a list of levels is not possible |
 //! | `step_attempt` | one attempt at a step, bounded by its deadline |
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
 //! | `perform` | runs or undoes a step: asks for the grant, calls the hook, or works |
@@ -54,6 +55,7 @@ mod problem;
 pub mod resize;
 pub mod runner;
 pub mod scale;
+mod scale_refusal;
 pub mod scale_to_level;
 mod state_log;
 mod step;
@@ -82,6 +84,8 @@ use crate::ports::{Code, PACKAGE, PLAN_TOO_LARGE};
 pub const OPERATIONS: &[&Operation] = &[
     &instantiate::OPERATION,
     &heal::OPERATION,
+    &scale::OPERATION,
+    &scale_to_level::OPERATION,
     &modify_info::OPERATION,
     &terminate::OPERATION,
 ];

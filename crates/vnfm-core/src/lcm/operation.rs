@@ -76,6 +76,8 @@ pub enum Requires {
     NotInstantiated,
     /// The instance is `INSTANTIATED`: it has resources.
     Instantiated,
+    /// As [`Self::Instantiated`], and its flavour has scaling aspects.
+    Scalable,
     /// The instance may be in either state.
     Nothing,
 }
@@ -265,17 +267,37 @@ impl Operation {
     ///
     /// # Errors
     ///
-    /// `Conflict`, with the instance's state.
+    /// `Conflict`, with the instance's state; `NotFound` if the VNF does not support the operation.
     pub fn can_begin(&self, instance: &InstanceRecord) -> Result<(), Refusal> {
         let state = match (self.requires, instance.vnf.instantiation_state) {
             (Requires::NotInstantiated, InstantiationState::Instantiated) => "already INSTANTIATED",
-            (Requires::Instantiated, InstantiationState::NotInstantiated) => "NOT_INSTANTIATED",
+            (Requires::Instantiated | Requires::Scalable, InstantiationState::NotInstantiated) => {
+                "NOT_INSTANTIATED"
+            }
+            (Requires::Scalable, InstantiationState::Instantiated) => {
+                return self.check_scalable(instance);
+            }
             (Requires::Nothing, _)
             | (Requires::NotInstantiated, InstantiationState::NotInstantiated)
             | (Requires::Instantiated, InstantiationState::Instantiated) => return Ok(()),
         };
         let what = format!("VNF instance `{}` is {state}", instance.vnf.id);
         Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what))
+    }
+
+    /// Refuses an instance without scaling aspects: its VNF does not support scaling.
+    fn check_scalable(&self, instance: &InstanceRecord) -> Result<(), Refusal> {
+        let info = instance.vnf.instantiated_vnf_info.as_ref();
+        if info.is_some_and(|info| !info.max_scale_levels.is_empty()) {
+            return Ok(());
+        }
+        let what = format!(
+            "VNF `{}` does not support the task `{}`: flavour `{}` of its VNFD declares no scaling aspect",
+            instance.vnf.id,
+            self.task.unwrap_or(self.interface_operation),
+            info.map_or("", |info| &info.flavour_id),
+        );
+        Err(Refusal::new(Why::NotFound, &refusal::NOT_SUPPORTED, what))
     }
 
     /// Names of its hooks, in the order in which they run.

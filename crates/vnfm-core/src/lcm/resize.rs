@@ -5,20 +5,24 @@
 //! ```
 //!
 //! VNFCs are added first, so that a rollback removes exactly what was added; only the step `remove` rules it out, and it
-//! runs only if VNFCs go. Drivers list the VNFCs of a VDU in their order, and the last ones go first: so hooks and the
-//! NFVO learn which go before they go.
+//! runs only if VNFCs go. It does so when it begins, not at the first deletion: no VIM tells whether a deletion that it
+//! accepted has begun, and a VNFC that was deleted does not come back.
+//!
+//! Drivers list the VNFCs of a VDU in their order, and the last ones go first: so hooks and the NFVO learn which go before
+//! they go.
 
 use super::changes::{self, inventory};
 use super::heal;
 use super::instantiate::Prepared;
 use super::operation::{Completion, GrantNeeds, Requested, Target};
+use super::scale_refusal::{not_possible, refused};
 use super::step::{Output, Step, StepOutput, journaled, silent};
-use super::{Op, check_budget, grant_request};
+use super::{Op, check_budget, grant_request, hook_vims};
 use crate::deployment::Deployment;
 use crate::ports::{
     Allocation, Convergence, HookRequest, HookScale, InstanceRecord, Inventory, PortError, Recorded,
 };
-use crate::refusal::{self, Refusal, Why};
+use crate::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +46,10 @@ pub(super) const REMOVE: Step = Step::new("remove", Processing, |op| journaled(r
     .observed_by(|op| journaled(async { observe(op).await.map(Removed) }))
     .only_if(removes);
 
+/// Registers or updates the VIMs that the hooks created; a rollback unregisters new ones.
+pub(super) const REGISTER_VIMS: Step =
+    heal::REGISTER_VIMS.undone_by(|op| silent(unregister_new_vims(op)));
+
 /// The instance with the size that `scaled` computes from its flavour and its scale status.
 pub(super) async fn target(
     requested: &Requested<'_>,
@@ -64,7 +72,7 @@ pub(super) async fn target(
         levels.map_err(|error| not_possible(error.to_string()))?;
     }
     let levels = scale_status(&deployment);
-    let size = scaled(flavour, &levels).map_err(|error| not_possible(error.to_string()))?;
+    let size = scaled(flavour, &levels).map_err(|error| refused(flavour, &error))?;
     let before: BTreeSet<_> = resource_ids(flavour, &deployment);
     deployment.set_size(size);
     let after = resource_ids(flavour, &deployment);
@@ -80,11 +88,6 @@ pub(super) async fn target(
     check_budget(&allocation).map_err(Refusal::unprocessable)?;
     target.deployment = Some(allocation.deployment);
     Ok(target)
-}
-
-/// The refusal of a size that flavour and instance do not allow.
-pub(super) fn not_possible(what: String) -> Refusal {
-    Refusal::new(Why::Unprocessable, &refusal::BAD_SCALE, what)
 }
 
 fn scale_status(deployment: &Deployment) -> ScaleStatus {
@@ -106,17 +109,14 @@ fn before(op: &Op) -> Result<&Deployment, PortError> {
 }
 
 /// Whether a VDU has more VNFCs in the target.
-fn adds(op: &Op) -> Result<bool, PortError> {
-    let (before, target) = (before(op)?, op.deployment()?);
+fn adds(before: &Deployment, target: &Deployment) -> bool {
     let mut counts = target.vdu_instances.iter();
-    Ok(counts.any(|(vdu, count)| *count > before.instances_of(vdu)))
+    counts.any(|(vdu, count)| *count > before.instances_of(vdu))
 }
 
 /// Whether a VDU has fewer VNFCs in the target.
-fn removes(op: &Op) -> Result<bool, PortError> {
-    let (before, target) = (before(op)?, op.deployment()?);
-    let mut counts = before.vdu_instances.iter();
-    Ok(counts.any(|(vdu, count)| *count > target.instances_of(vdu)))
+fn removes(before: &Deployment, target: &Deployment) -> bool {
+    adds(target, before)
 }
 
 /// The VNFCs that the target has no room for: of each VDU the last ones.
@@ -289,6 +289,19 @@ async fn converge(op: &Op, current: &Recorded, target: &Allocation) -> Output<Re
     driver
         .converge(&op.call(&vim), &change, &prepared.unwrap_or(Value::Null))
         .await
+}
+
+/// Unregisters the VIMs of the hooks that the instance did not have before.
+async fn unregister_new_vims(op: &Op) -> Output<()> {
+    let vnf = &op.instance.vnf;
+    let is_new = |name: &String| {
+        let id = hook_vims::vim_id(&vnf.id, name);
+        !vnf.vim_connection_info.contains_key(&id)
+    };
+    let effects = op.hook_effects()?.into_iter();
+    let registered = effects.flat_map(|effects| effects.register_vims);
+    let new: Vec<_> = registered.map(|vim| vim.name).filter(is_new).collect();
+    hook_vims::unregister_of(op, &new).await
 }
 
 /// What exists after a failed step.

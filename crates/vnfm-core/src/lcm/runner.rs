@@ -188,10 +188,10 @@ fn is_skipped(op: &Op, step: &Step) -> bool {
         .is_ok_and(|flavour| flavour.hook(step.name).is_none())
 }
 
-/// True if the operation does not need the step. One whose need cannot be determined runs, and reports why.
+/// True if the operation does not need the step.
 fn is_needless(op: &Op, step: &Step) -> bool {
-    step.condition
-        .is_some_and(|needs| needs(op).is_ok_and(|needed| !needed))
+    let (before, target) = (&op.record.before, &op.record.target);
+    !step.is_needed(before.as_deref(), target.as_deref())
 }
 
 /// Undoes every step that has begun according to the journal, last first.

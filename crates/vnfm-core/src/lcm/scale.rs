@@ -18,10 +18,9 @@
 //! | add           | PROCESSING | adds VNFCs and waits until they work; skipped in a scale-in    | removes them    |
 //! | remove        | PROCESSING | removes VNFCs; skipped in a scale-out                          | not possible    |
 //! | scale_end     | PROCESSING | vendor hook: configures the VNFCs that came or stayed          | its undo, if any |
-//! | register_vims | PROCESSING | updates the VIMs of the instance in the registry               | —               |
+//! | register_vims | PROCESSING | updates the VIMs of the instance in the registry               | unregisters new ones |
 
 use super::Op;
-use super::heal;
 use super::operation::{Body, GrantDecides, GrantRule, Operation, Requested, Requires, Target};
 use super::resize;
 use super::step::{Output, Step};
@@ -33,13 +32,13 @@ use vnfm_types::{LcmOperationType, ScaleType, ScaleVnfRequest};
 #[cfg(doc)]
 use vnfm_descriptor::Flavour;
 
-/// Row of the operation. It is not part of [`OPERATIONS`](super::OPERATIONS) yet; an embedder may add it to its own.
+/// Row of the operation in [`OPERATIONS`](super::OPERATIONS).
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::Scale,
     task: Some("scale"),
     interface_operation: "scale",
     body: Body::new::<ScaleVnfRequest>("ScaleVnfRequest"),
-    requires: Requires::Instantiated,
+    requires: Requires::Scalable,
     uses_vim: true,
     frees_space: false,
     skippable_hooks: true,
@@ -62,7 +61,7 @@ pub const STEPS: &[Step] = &[
     resize::ADD,
     resize::REMOVE,
     Step::hook("scale_end", resize::inventory_now),
-    heal::REGISTER_VIMS,
+    resize::REGISTER_VIMS,
 ];
 
 /// The size after the steps, within the limits of aspect and VDUs.

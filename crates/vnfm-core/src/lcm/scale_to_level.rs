@@ -18,25 +18,24 @@
 //! | add                  | PROCESSING | adds VNFCs and waits until they work; skipped if none come     | removes them    |
 //! | remove               | PROCESSING | removes VNFCs; skipped if none go                              | not possible    |
 //! | scale_to_level_end   | PROCESSING | vendor hook: configures the VNFCs that came or stayed          | its undo, if any |
-//! | register_vims        | PROCESSING | updates the VIMs of the instance in the registry               | —               |
+//! | register_vims        | PROCESSING | updates the VIMs of the instance in the registry               | unregisters new ones |
 
-use super::heal;
 use super::operation::{Body, GrantDecides, GrantRule, Operation, Requested, Requires, Target};
 use super::resize;
+use super::scale_refusal::{check_aspects, not_possible};
 use super::step::Step;
 use crate::ports::HookScale;
 use crate::refusal::{self, Refusal, Why};
-use std::collections::BTreeSet;
 use vnfm_descriptor::{Flavour, ScaleError, ScaleStatus, ScaledSize};
 use vnfm_types::{LcmOperationType, ScaleVnfToLevelRequest};
 
-/// Row of the operation. It is not part of [`OPERATIONS`](super::OPERATIONS) yet; an embedder may add it to its own.
+/// Row of the operation in [`OPERATIONS`](super::OPERATIONS).
 pub const OPERATION: Operation = Operation {
     kind: LcmOperationType::ScaleToLevel,
     task: Some("scale_to_level"),
     interface_operation: "scale_to_level",
     body: Body::new::<ScaleVnfToLevelRequest>("ScaleVnfToLevelRequest"),
-    requires: Requires::Instantiated,
+    requires: Requires::Scalable,
     uses_vim: true,
     frees_space: false,
     skippable_hooks: true,
@@ -59,7 +58,7 @@ pub const STEPS: &[Step] = &[
     resize::ADD,
     resize::REMOVE,
     Step::hook("scale_to_level_end", resize::inventory_now),
-    heal::REGISTER_VIMS,
+    resize::REGISTER_VIMS,
 ];
 
 /// The size of the instantiation level, or at the scale levels, that the request names.
@@ -70,12 +69,11 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         let code = &refusal::BAD_PARAMETERS;
         return Err(Refusal::new(Why::Unprocessable, code, what));
     }
-    let mut aspects = BTreeSet::new();
-    let mut named = request.scale_info.iter().flatten();
-    if let Some(twice) = named.find(|info| !aspects.insert(info.aspect_id.clone())) {
-        let what = format!("scaleInfo names aspect `{}` twice", twice.aspect_id);
-        return Err(resize::not_possible(what));
+    if request.scale_info.as_ref().is_some_and(Vec::is_empty) {
+        return Err(not_possible("scaleInfo names no aspect"));
     }
+    let levels = request.scale_info.as_deref().unwrap_or_default();
+    check_aspects(levels, "scaleInfo")?;
     resize::target(requested, move |flavour, levels| {
         size(flavour, levels, &request)
     })

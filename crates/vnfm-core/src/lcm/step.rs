@@ -1,6 +1,7 @@
 //! A step of an operation: what it does, and what that means for retry, rollback and the journal.
 
 use super::op::{Op, unreadable};
+use crate::deployment::Deployment;
 use crate::limits::Limits;
 use crate::ports::{Inventory, PortError};
 use futures_util::future::BoxFuture;
@@ -40,8 +41,8 @@ pub struct Step {
     pub condition: Option<StepCondition>,
 }
 
-/// Whether an operation needs a step.
-pub type StepCondition = fn(&Op) -> Result<bool, PortError>;
+/// Whether an operation from the first deployment to the second needs a step.
+pub type StepCondition = fn(&Deployment, &Deployment) -> bool;
 
 /// What a step does when it runs.
 #[derive(Clone, Copy)]
@@ -125,6 +126,13 @@ impl Step {
     pub const fn only_if(mut self, condition: StepCondition) -> Self {
         self.condition = Some(condition);
         self
+    }
+
+    /// False if the operation does not need the step.
+    pub fn is_needed(&self, before: Option<&Deployment>, target: Option<&Deployment>) -> bool {
+        let ends = before.or(target).zip(target.or(before));
+        let condition = self.condition.zip(ends);
+        condition.is_none_or(|(needed, (before, target))| needed(before, target))
     }
 
     /// Adds the function that lists what exists after a failure.

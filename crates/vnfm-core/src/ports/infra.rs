@@ -172,19 +172,24 @@ impl Allocation {
     ///
     /// # Errors
     ///
-    /// `Refused` if the VNFD does not define the number of VNFCs of the instantiation level.
+    /// `Refused` if the VNFD does not define the number of VNFCs of the instantiation level, or does not allow the levels
+    /// of `targetScaleLevelInfo`.
     pub fn requested(
         vnf_pkg_id: &str,
         package: Arc<Package>,
         request: InstantiateVnfRequest,
     ) -> Result<Self, PortError> {
+        let target_levels = request.target_scale_level_info.clone();
         let mut deployment = Deployment::requested(vnf_pkg_id, request);
         // A step that needs the flavour reports that it is missing.
         if let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id) {
-            let levels = deployment.set_levels(flavour);
-            levels.map_err(|error| {
+            let refused = |error: &dyn std::fmt::Display| {
                 PortError::new(&PACKAGE, "plan the instance", error.to_string())
-            })?;
+            };
+            let levels = deployment.set_levels(flavour);
+            levels.map_err(|error| refused(&error))?;
+            let levels = deployment.set_target_levels(flavour, &target_levels);
+            levels.map_err(|error| refused(&error))?;
         }
         let deployment = Arc::new(deployment);
         let (instance_name, awaits_grant, budget) = (None, false, Budget::default());

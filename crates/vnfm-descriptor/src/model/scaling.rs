@@ -76,6 +76,14 @@ pub enum ScaleError {
         /// `max_number_of_instances` in the VDU's `vdu_profile`.
         max: u32,
     },
+    /// An instantiation names levels, which the descriptor does not allow.
+    #[error(
+        "flavour `{flavour}` does not support levels in an instantiation: `target_scale_levels_supported` is not true"
+    )]
+    TargetLevels {
+        /// The flavour's identifier, for the message.
+        flavour: String,
+    },
     /// The levels match no instantiation level, and the descriptor allows no others.
     #[error(
         "the requested levels match no instantiation level of flavour `{flavour}`, and the descriptor allows no others"
@@ -171,6 +179,34 @@ impl Flavour {
             });
         }
         Ok(next)
+    }
+
+    /// The size of a new instance with these levels. Aspects not in `levels`, and VDUs that no aspect in it scales, are as in
+    /// the default instantiation level.
+    ///
+    /// # Errors
+    /// An aspect does not exist or has no such level, the descriptor does not allow levels in an instantiation, or a VDU
+    /// would be outside its profile.
+    pub fn size_of_new(&self, levels: &ScaleStatus) -> Result<ScaledSize, ScaleError> {
+        if !self.lcm.target_scale_levels_supported {
+            return Err(ScaleError::TargetLevels {
+                flavour: self.id.clone(),
+            });
+        }
+        let mut all = self.scale_levels(None)?;
+        all.extend(levels.clone());
+        let mut size = self.size_at(all)?;
+        let scaled_by = |vdu: &str, aspect: &String| {
+            let aspect = self.scaling_aspects.get(aspect);
+            aspect.is_some_and(|aspect| aspect.deltas.contains_key(vdu))
+        };
+        for (vdu, count) in &mut size.instances {
+            if !levels.keys().any(|aspect| scaled_by(vdu, aspect)) {
+                *count = self.instances_of(vdu, None)?;
+            }
+        }
+        self.check_counts(&size.instances)?;
+        Ok(size)
     }
 
     /// The size at an instantiation level. The numbers that the level states for its VDUs take precedence over

@@ -45,6 +45,7 @@ mod policies;
 mod process;
 mod proxies;
 mod refusals;
+mod scale;
 mod scoped_roles;
 mod signatures;
 mod standard_details;

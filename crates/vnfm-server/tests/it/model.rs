@@ -27,6 +27,8 @@ struct Vnf {
     id: String,
     name: Option<String>,
     instantiated: bool,
+    /// Scale level of its aspect.
+    level: usize,
     /// The instantiation that is in FAILED_TEMP.
     stopped: Option<String>,
     /// The operations that have ended.
@@ -42,7 +44,7 @@ impl Vnf {
         match (self.is_free(), self.instantiated) {
             (false, _) => vec!["self"],
             (true, false) => vec!["self", "instantiate"],
-            (true, true) => vec!["self", "heal", "terminate"],
+            (true, true) => vec!["self", "heal", "scale", "scaleToLevel", "terminate"],
         }
     }
 }
@@ -177,11 +179,8 @@ impl Play {
         match call {
             Call::Delete => return self.delete(number).await,
             Call::Instantiate { fails } => self.instantiate(&mut vnf, fails).await,
-            Call::Terminate | Call::Heal | Call::Rename => self.change(&mut vnf, call).await,
-            Call::Scale => {
-                let path = format!("{INSTANCES}/{}/scale", vnf.id);
-                let response = self.send(Method::POST, &path, json!({})).await;
-                self.expect(&response, 404);
+            Call::Terminate | Call::Heal | Call::Scale | Call::Rename => {
+                self.change(&mut vnf, call).await;
             }
             _ => self.decide(&mut vnf, call).await,
         }
@@ -197,6 +196,7 @@ impl Play {
             id: response.id(),
             name: None,
             instantiated: false,
+            level: 0,
             stopped: None,
             ended: Vec::new(),
         };
@@ -239,6 +239,7 @@ impl Play {
 
     fn came_to(vnf: &mut Vnf, op: String, fails: bool) {
         vnf.instantiated = !fails;
+        vnf.level = 0;
         if fails {
             vnf.stopped = Some(op);
         } else {
@@ -249,6 +250,7 @@ impl Play {
     async fn change(&mut self, vnf: &mut Vnf, call: Call) {
         let path = format!("{INSTANCES}/{}", vnf.id);
         let name = format!("name-{}", self.calls.len());
+        let level = self.chance.below(4);
         let (path, body, possible) = match call {
             Call::Terminate => {
                 let body = json!({"terminationType": "FORCEFUL"});
@@ -263,6 +265,11 @@ impl Play {
                 json!({}),
                 vnf.is_free() && vnf.instantiated,
             ),
+            Call::Scale => (
+                format!("{path}/scale_to_level"),
+                json!({"scaleInfo": [{"aspectId": "web", "scaleLevel": level}]}),
+                vnf.is_free() && vnf.instantiated,
+            ),
             _ => (path, json!({"vnfInstanceName": name}), vnf.is_free()),
         };
         let Some(op) = self.begin(&path, body, possible).await else {
@@ -271,6 +278,7 @@ impl Play {
         vnf.ended.push(op);
         match call {
             Call::Terminate => vnf.instantiated = false,
+            Call::Scale => vnf.level = level,
             Call::Rename => vnf.name = Some(name),
             _ => {}
         }
@@ -340,6 +348,10 @@ impl Play {
             vnf.instantiated,
             "{calls}"
         );
+        let levels = current.body.pointer("/instantiatedVnfInfo/scaleStatus");
+        let expected = json!([{"aspectId": "web", "scaleLevel": vnf.level}]);
+        let expected = vnf.instantiated.then_some(&expected);
+        assert_eq!(levels, expected, "{vnf:?}\n{calls}");
         let links: Vec<_> = current.body["_links"].as_object().unwrap().keys().collect();
         assert_eq!(links, vnf.links(), "{vnf:?}\n{calls}");
     }

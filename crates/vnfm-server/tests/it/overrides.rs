@@ -41,7 +41,10 @@ async fn a_heal_conforms_to_the_standard() {
     let id = instantiated(&bench).await;
     let instance = format!("{INSTANCES}/{id}");
     let before = bench.get(&instance).await.body;
-    assert_eq!(links(&before), ["self", "heal", "terminate"]);
+    assert_eq!(
+        links(&before),
+        ["self", "heal", "scale", "scaleToLevel", "terminate"]
+    );
     let vnfc = &before["instantiatedVnfInfo"]["vnfcResourceInfo"][0]["id"];
     let heal = format!("{instance}/heal");
     for (body, status, says) in [

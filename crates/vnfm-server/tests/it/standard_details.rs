@@ -381,7 +381,14 @@ async fn links_can_be_filtered() {
             "(cont,_links/instantiate/href,http)".to_owned(),
             created[..4].to_vec(),
         ),
-        ("(cont,_links/scale/href,http)".to_owned(), Vec::new()),
+        (
+            "(cont,_links/scaleToLevel/href,scale_to_level)".to_owned(),
+            vec![last.clone()],
+        ),
+        (
+            "(cont,_links/createSnapshot/href,http)".to_owned(),
+            Vec::new(),
+        ),
         (
             format!("(eq,_links/self/href,{other});(eq,instantiationState,NOT_INSTANTIATED)"),
             Vec::new(),

@@ -6,9 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-const TASKS: [&str; 8] = [
-    "scale",
-    "scale_to_level",
+const TASKS: [&str; 6] = [
     "change_flavour",
     "operate",
     "change_ext_conn",

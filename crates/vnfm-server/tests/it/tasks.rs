@@ -120,7 +120,10 @@ async fn links_exist_only_while_the_task_is_possible() {
     assert_eq!(done["operationState"], "COMPLETED", "{done:#}");
     assert_eq!(links(&done), ["self", "vnfInstance"]);
     let current = bench.get(&instance).await;
-    assert_eq!(links(&current.body), ["self", "heal", "terminate"]);
+    assert_eq!(
+        links(&current.body),
+        ["self", "heal", "scale", "scaleToLevel", "terminate"]
+    );
     assert!(current.headers.contains_key("etag"));
 }
 

@@ -137,6 +137,7 @@ pub(crate) async fn ask(bench: &Bench, method: &str, path: &str) -> Response {
 fn body(last: &str, path: &str) -> Value {
     match last {
         "terminate" => json!({"terminationType": "FORCEFUL"}),
+        "scale" => json!({"type": "SCALE_OUT", "aspectId": "web"}),
         "cancel" => json!({"cancelMode": "GRACEFUL"}),
         "instantiate" => {
             json!({"flavourId": "simple", "vimConnectionInfo": {"v": {"vimId": "acme-cluster"}}})

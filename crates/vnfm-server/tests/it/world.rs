@@ -108,11 +108,20 @@ impl InfraDriver for Driver {
         change: &Convergence<'_>,
         _: &Value,
     ) -> Result<Recorded, PortError> {
-        self.0.note(change.current.map_or("allocate", |_| "heal"));
+        self.0.note(match change.current {
+            None => "allocate",
+            Some(_) if is_resize(change) => "resize",
+            Some(_) => "heal",
+        });
         cx.watcher.waiting("the test");
         self.0.released().await;
         if let Some(current) = change.current {
-            return Ok(healed(current));
+            let resizes = is_resize(change);
+            return Ok(if resizes {
+                resized(current, change.target)
+            } else {
+                healed(current)
+            });
         }
         if self.0.fails.load(SeqCst) {
             return Err(PortError::new(&INJECTED, "make it", "told to fail")
@@ -148,6 +157,30 @@ impl InfraDriver for Driver {
             instance_id: Some("nobody".into()),
         }])
     }
+}
+
+/// Whether the change replaces no VNFC.
+fn is_resize(change: &Convergence<'_>) -> bool {
+    change.replace.vnfcs.is_empty()
+}
+
+/// The instance with as many VNFCs `web` as its deployment has.
+fn resized(current: &Recorded, target: &Allocation) -> Recorded {
+    let mut now = current.clone();
+    let wanted = target.deployment.instances_of("web") as usize;
+    let vnfcs = &mut now.inventory.vnfc_resource_info;
+    vnfcs.truncate(wanted);
+    // Without VNFCs, its instantiation was given up, and this is a heal.
+    let Some(first) = vnfcs.first().cloned() else {
+        return now;
+    };
+    for number in vnfcs.len()..wanted {
+        let mut added = first.clone();
+        added.id = format!("vnfc{}", number + 1);
+        added.vnfc_cp_info.clear();
+        vnfcs.push(added);
+    }
+    now
 }
 
 /// The instance with a new id for every VNFC.

@@ -1,8 +1,11 @@
 //! Checks of an instantiation request against the instance, its package and its VNFD, before anything is written.
 
+use super::super::scale_refusal::{check_aspects, not_possible, refused};
 use crate::context::Context;
+use crate::deployment::Deployment;
 use crate::ports::StoreError;
 use crate::refusal::{self, Refusal, Why};
+use vnfm_descriptor::Flavour;
 use vnfm_types::{InstantiateVnfRequest, PackageOperationalState};
 
 /// Refuses a package that was disabled after the instance was created: nothing more is
@@ -82,6 +85,22 @@ pub(super) fn check_flavour(
                 known.join(", ")
             )))
         }
-        _ => Ok(()),
+        _ => check_target_levels(flavour, request),
     }
+}
+
+/// `targetScaleLevelInfo` replaces the instantiation level, if the flavour allows it.
+fn check_target_levels(flavour: &Flavour, request: &InstantiateVnfRequest) -> Result<(), Refusal> {
+    let levels = &request.target_scale_level_info;
+    if levels.is_empty() {
+        return Ok(());
+    }
+    if request.instantiation_level_id.is_some() {
+        let what = "the request must not have both instantiationLevelId and targetScaleLevelInfo";
+        return Err(not_possible(what));
+    }
+    check_aspects(levels, "targetScaleLevelInfo")?;
+    Deployment::default()
+        .set_target_levels(flavour, levels)
+        .map_err(|error| refused(flavour, &error))
 }
