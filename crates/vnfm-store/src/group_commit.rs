@@ -295,7 +295,6 @@ fn answer_all(writer: &mut Writer, jobs: &mut Vec<Job>) {
     jobs.retain(|job| !job.reply.is_closed());
     let answers = writer.exclusively(|writer| perform_all(writer, jobs));
     let changes = || jobs.iter().flat_map(|job| job.work.changes());
-    writer.shared.vims.invalidate(changes());
     writer.shared.announce(changes());
     for (job, answer) in jobs.drain(..).zip(answers) {
         // The caller may have been dropped.

@@ -6,7 +6,7 @@ use crate::fault::Done;
 use crate::filter::{INSTANCES, OPS, PACKAGES};
 use crate::keys::SecretKeys;
 use crate::lease::cancel_mode;
-use crate::statement::{Query as Sql, Row};
+use crate::statement::{Query as Sql, Row, json};
 use crate::visibility::List;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -130,16 +130,19 @@ pub(crate) fn vims(tenant: &str) -> Sql {
     Sql::new(LIST).bind(tenant)
 }
 
-/// A row of [`vim`] or [`vims`].
-pub(crate) fn vim_record(mut row: Row, keys: &SecretKeys) -> Done<VimRecord> {
-    let (tenant, version) = (row.take()?, row.count()?);
-    let (mut vim, sealed): (Vim, Option<String>) = (row.json()?, row.take()?);
+/// A row of [`vim`] or [`vims`]: tenant, version, VIM, sealed `accessInfo`.
+pub(crate) type VimRow = (String, i64, String, Option<String>);
+
+/// Converts a row to a record.
+pub(crate) fn vim_record(row: VimRow, keys: &SecretKeys) -> Done<VimRecord> {
+    let (tenant, version, vim, sealed) = row;
+    let mut vim: Vim = json(&vim)?;
     let location = keys.provider_location(sealed.as_deref());
     vim.key_type = location.map(|location| location.key_type.clone());
     vim.secret_uuid = location.map(|location| location.secret_uuid.clone());
     Ok(VimRecord {
         tenant,
-        version,
+        version: u64::try_from(version).unwrap_or_default(),
         vim,
         access_info: keys.unseal(sealed.as_deref())?,
     })

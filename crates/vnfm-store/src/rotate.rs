@@ -188,6 +188,5 @@ async fn drop_other_keys(database: &Database) -> Result<(), StoreError> {
     database
         .task("record which keys are needed", remove)
         .await?;
-    database.shared.vims.forget();
     Ok(())
 }

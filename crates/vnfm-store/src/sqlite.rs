@@ -189,9 +189,10 @@ mod tests {
     use crate::readers::READERS;
     use crate::statement::Query;
     use futures::future::join_all;
+    use serde_json::json;
     use std::os::unix::fs::MetadataExt as _;
     use std::sync::Barrier;
-    use vnfm_core::ports::{Change, OutboxRow, Store as _};
+    use vnfm_core::ports::{Change, OutboxRow, Store as _, VimRecord};
 
     impl SqliteStore {
         /// The value of a PRAGMA on the writer's connection, then on each of the others.
@@ -244,6 +245,59 @@ mod tests {
         assert!(folder.path().join("vnfm.db-wal").exists());
         store.close().await.unwrap();
         assert!(!folder.path().join("vnfm.db-wal").exists());
+    }
+
+    /// Two stores as of two processes: neither knows what the other one writes.
+    #[tokio::test]
+    async fn a_change_of_a_vim_by_another_process_is_seen_at_the_next_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, keys) = (folder.path().join("vnfm.db"), SecretKeys::ephemeral());
+        create(&path).unwrap();
+        let open = async || {
+            let location = Location::File(path.clone());
+            let opened = Opened {
+                acknowledged: None,
+                db: location.open(Access::Write).unwrap(),
+            };
+            SqliteStore::on(opened, keys.clone(), location, None)
+                .await
+                .unwrap_or_else(|_| panic!("cannot open the store"))
+        };
+        let (one, other) = (open().await, open().await);
+        let registered = |password: &str| VimRecord {
+            tenant: "default".into(),
+            version: 1,
+            vim: serde_json::from_value(json!({"id": "v", "name": "cloud", "vimType": "t",
+                "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z"}))
+            .unwrap(),
+            access_info: json!({"password": password}).into(),
+        };
+        let change = async |change| one.write(None, vec![change]).await.unwrap();
+        let seen = async |name| other.vim("default", name).await.map(|vim| vim.access_info);
+        change(Change::AddVim(Box::new(registered("first")))).await;
+        assert_eq!(seen("v").await.unwrap(), registered("first").access_info);
+        let changed = one.vim("default", "v").await.unwrap();
+        let changed = VimRecord {
+            access_info: registered("second").access_info,
+            ..changed
+        };
+        change(Change::PutVim(Box::new(changed))).await;
+        for name in ["v", "cloud"] {
+            assert_eq!(seen(name).await.unwrap(), registered("second").access_info);
+        }
+        let remove = || Change::RemoveVim {
+            tenant: "default".into(),
+            id: "v".into(),
+            force: false,
+        };
+        change(remove()).await;
+        assert!(seen("v").await.is_err());
+        // Registered again with the id, the version and the times that the other store has seen before.
+        change(Change::AddVim(Box::new(registered("third")))).await;
+        assert_eq!(seen("v").await.unwrap(), registered("third").access_info);
+        change(remove()).await;
+        change(Change::AddVim(Box::new(registered("fourth")))).await;
+        assert_eq!(seen("v").await.unwrap(), registered("fourth").access_info);
     }
 
     /// Without that lock, another process that reads the database takes the log's index for a leftover

@@ -3,8 +3,9 @@
 use super::SqliteStore;
 use crate::fault::Done;
 use crate::group_commit::{Answer, Work};
+use crate::keys::SecretKeys;
 use crate::refusals::absent;
-use crate::statement::Row;
+use crate::statement::{FromRow as _, Query as Sql, Row};
 use crate::{read, usage};
 use async_trait::async_trait;
 use std::time::Duration;
@@ -148,23 +149,12 @@ impl Store for SqliteStore {
     }
 
     async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError> {
-        let cache = &self.database.shared.vims;
-        let changes = match cache.get(tenant, id_or_name) {
-            Ok(known) => return Ok(known),
-            Err(changes) => changes,
-        };
         let (query, action) = (read::vim(tenant, id_or_name), "read a VIM");
-        let found = self.database.unsealed(action, query, read::vim_record);
-        let record = only(found.await?, "VIM", id_or_name)?;
-        cache.keep(changes, (tenant, id_or_name), &record);
-        Ok(record)
+        only(self.vim_records(action, query).await?, "VIM", id_or_name)
     }
 
     async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {
-        let query = read::vims(tenant);
-        self.database
-            .unsealed("list VIMs", query, read::vim_record)
-            .await
+        self.vim_records("list VIMs", read::vims(tenant)).await
     }
 
     async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<VimUse>, StoreError> {
@@ -321,6 +311,14 @@ impl Store for SqliteStore {
 }
 
 /// The record with an id, which is the only one found.
+impl SqliteStore {
+    async fn vim_records(&self, action: &str, query: Sql) -> Result<Vec<VimRecord>, StoreError> {
+        let cache = &self.database.shared.vims;
+        let record = |row: Row, keys: &SecretKeys| cache.record(<_>::from_row(row)?, keys);
+        self.database.unsealed(action, query, record).await
+    }
+}
+
 fn only<T>(found: Vec<T>, kind: &'static str, id: &str) -> Result<T, StoreError> {
     found.into_iter().next().ok_or_else(|| absent(kind, id))
 }

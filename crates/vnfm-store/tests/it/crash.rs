@@ -177,6 +177,15 @@ async fn write_until_killed(folder: &std::path::Path) {
     }
 }
 
+/// A process that runs the test `name` as child, and has written something.
+fn writing_child(name: &str, home: &Home) -> Killed {
+    let mut child = Killed(child(name, home));
+    let output = BufReader::new(child.0.stdout.take().unwrap());
+    let mut lines = output.lines().map_while(Result::ok);
+    lines.find_map(|line| number_in(&line)).unwrap();
+    child
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_process_on_the_same_file_is_refused_by_name() {
     if let Some(folder) = std::env::var_os(CHILD) {
@@ -184,13 +193,7 @@ async fn a_second_process_on_the_same_file_is_refused_by_name() {
     }
     let home = Home::new();
     let name = "crash::a_second_process_on_the_same_file_is_refused_by_name";
-    let mut child = Killed(child(name, &home));
-    let output = BufReader::new(child.0.stdout.take().unwrap());
-    output
-        .lines()
-        .map_while(Result::ok)
-        .find_map(|line| number_in(&line))
-        .unwrap();
+    let mut child = writing_child(name, &home);
     let Err(StoreError::Unavailable(text)) = home.try_open().await else {
         panic!("two processes have it open")
     };
@@ -224,13 +227,7 @@ async fn a_second_process_is_refused_even_without_the_lock_file() {
     }
     let home = Home::new();
     let name = "crash::a_second_process_is_refused_even_without_the_lock_file";
-    let mut child = Killed(child(name, &home));
-    let output = BufReader::new(child.0.stdout.take().unwrap());
-    output
-        .lines()
-        .map_while(Result::ok)
-        .find_map(|line| number_in(&line))
-        .unwrap();
+    let mut child = writing_child(name, &home);
     std::fs::remove_file(home.folder.path().join("vnfm.db.lock")).unwrap();
     let Err(StoreError::Unavailable(text)) = home.try_open().await else {
         panic!("two processes have it open")
