@@ -35,8 +35,9 @@ use crate::logs::Log;
 use crate::maintenance::RetentionDays;
 use crate::nfvo::Nfvo;
 use crate::secrets::Secrets;
+use crate::settings_file;
 use crate::signatures::Packages;
-use crate::tls::CertificatePair;
+use crate::tls::{CertificatePair, Files};
 use anyhow::{Context as _, bail};
 use file::ConfigFile;
 use serde_json::Value;
@@ -222,6 +223,17 @@ impl Config {
             .for_host(dir, [self.data.clone()].into_iter().chain(key).collect())
     }
 
+    /// Files of the server's certificate, and of the CA for client certificates if those are used.
+    pub(crate) fn tls_files(&self) -> Option<Files> {
+        let tls = self.tls.as_ref()?;
+        let clients = self.access.as_ref().and_then(|a| a.certificates.as_ref());
+        Some(Files {
+            cert: tls.cert.clone(),
+            key: tls.key.clone(),
+            clients: clients.map(|clients| (clients.authorities_file.clone(), clients.required)),
+        })
+    }
+
     /// `https` if the server has a certificate.
     pub(crate) fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "https" } else { "http" }
@@ -306,8 +318,7 @@ impl Config {
 }
 
 fn read_token(path: &Path) -> anyhow::Result<Secret> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the token file `{}`", path.display()))?;
+    let text = settings_file::text(path).context("token_file")?;
     let token = text.trim();
     if token.len() < 16 {
         bail!(

@@ -38,7 +38,7 @@
 //! | `legacy_vims` | VIMs at addresses that new VIMs may not use |
 //! | `nfvo` | the configured NFVO |
 //! | `tls` | the server's certificate, reloaded when its files change |
-//! | `secrets`, `password_file` | the location of the encryption keys; passwords of the server's own logins |
+//! | `secrets`, `settings_file` | the location of the encryption keys; files that the operator names |
 //! | `client_address`, `client_certificate` | who calls, as far as the connection tells |
 //! | `forwarded`, `request_tracing` | the public URL behind proxies; request ids and traces |
 //! | `supervisor` | background tasks: if one fails, the process ends |
@@ -75,7 +75,6 @@ mod notification_metrics;
 mod onboarding;
 mod overrides;
 mod page;
-mod password_file;
 mod problem;
 mod query;
 mod readiness;
@@ -83,6 +82,7 @@ mod request_tracing;
 mod route;
 mod routes;
 mod secrets;
+mod settings_file;
 mod signatures;
 mod state;
 mod supervisor;

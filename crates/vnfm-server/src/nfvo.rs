@@ -2,9 +2,9 @@
 //! read again at each request, so a renewed certificate, CA or password applies from the next request on, to grants
 //! and packages alike. If a file cannot be used, the connection stays unchanged, and the log has the reason.
 
-use crate::password_file;
+use crate::settings_file;
 use crate::tls::CertificatePair;
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -125,12 +125,12 @@ impl Nfvo {
                 None,
             ) => Login::Basic {
                 user: user.clone(),
-                password: password_file::read(password_file)?,
+                password: settings_file::password(password_file)?,
             },
             (None, Some(oauth2)) => Login::Oauth2(ClientCredentials {
                 token_endpoint: oauth2.token_endpoint.clone(),
                 client_id: oauth2.client_id.clone(),
-                client_password: password_file::read(&oauth2.client_password_file)?,
+                client_password: settings_file::password(&oauth2.client_password_file)?,
             }),
             (None, None) => Login::None,
         };
@@ -235,17 +235,15 @@ pub(crate) fn tls(
     authorities: Option<&Path>,
     certificate: Option<&CertificatePair>,
 ) -> anyhow::Result<Tls> {
-    let bytes = |path: &Path| {
-        std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))
-    };
     let pair = |pair: &CertificatePair| {
-        let mut pem = bytes(&pair.cert)?;
+        let mut pem = settings_file::bytes(&pair.cert)?;
         pem.push(b'\n');
-        pem.extend(bytes(&pair.key)?);
+        pem.extend(settings_file::bytes(&pair.key)?);
         anyhow::Ok(pem)
     };
+    let authorities = authorities.map(settings_file::bytes).transpose()?;
     Ok(Tls {
-        authorities: authorities.map(bytes).transpose()?.unwrap_or_default(),
+        authorities: authorities.unwrap_or_default(),
         certificate: certificate.map(pair).transpose()?,
     })
 }

@@ -1,7 +1,7 @@
 //! The location of the encryption keys: the key file in the data folder, or Barbican. The database records which one
 //! is used; `vnfmctl secrets migrate` changes it. The configuration only has the connection to Barbican.
 
-use crate::password_file;
+use crate::settings_file;
 use anyhow::Context as _;
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -91,13 +91,12 @@ impl BarbicanSettings {
     fn connection(&self) -> anyhow::Result<VimConnectionInfo> {
         let mut interface = json!({"endpoint": self.endpoint});
         if let Some(path) = &self.authorities_file {
-            let pem = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read `{}`", path.display()))?;
+            let pem = settings_file::text(path)?;
             interface["trustedCertificates"] = json!([pem]);
         }
         let mut access = json!({
             "username": self.user,
-            "password": password_file::read(&self.password_file)?.reveal(),
+            "password": settings_file::password(&self.password_file)?.reveal(),
             "project": self.project,
         });
         for (name, given) in [

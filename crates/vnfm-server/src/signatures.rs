@@ -9,6 +9,7 @@
 //! Both files are read for each package: a new list needs no restart. Signatures are verified at onboarding; later,
 //! the package's hash is sufficient.
 
+use crate::settings_file;
 use anyhow::{Context as _, bail};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -120,10 +121,8 @@ impl Signatures {
     }
 
     fn trust(&self) -> Result<Option<Trust>, String> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path)
-                .map_err(|error| format!("cannot read `{}`: {error}", path.display()))
-        };
+        let read =
+            |path: &PathBuf| settings_file::bytes(path).map_err(|error| format!("{error:#}"));
         let Some(path) = &self.config.trust else {
             return Ok(None);
         };

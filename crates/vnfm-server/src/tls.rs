@@ -2,6 +2,7 @@
 //! new connections, while existing ones continue. Invalid content, such as a certificate whose key has not been
 //! written yet, is logged, and tried again when it changes.
 
+use crate::settings_file;
 use anyhow::{Context as _, bail};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -88,14 +89,8 @@ impl Files {
     /// The bytes of each file, in the order of the members.
     fn contents(&self) -> anyhow::Result<Vec<Vec<u8>>> {
         let clients = self.clients.iter().map(|(file, _)| file);
-        let read = |file: &PathBuf| {
-            std::fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))
-        };
-        [&self.cert, &self.key]
-            .into_iter()
-            .chain(clients)
-            .map(read)
-            .collect()
+        let files = [&self.cert, &self.key].into_iter().chain(clients);
+        files.map(|file| settings_file::bytes(file)).collect()
     }
 
     fn config(&self, contents: &[Vec<u8>]) -> anyhow::Result<ServerConfig> {
@@ -128,7 +123,7 @@ impl Files {
         };
         let mut config = builder.with_single_cert(chain, key).with_context(|| {
             let (cert, key) = (self.cert.display(), self.key.display());
-            format!("cannot use the certificate `{cert}` with `{key}`")
+            format!("`{cert}` and `{key}` do not match")
         })?;
         config.alpn_protocols = PROTOCOLS.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(config)

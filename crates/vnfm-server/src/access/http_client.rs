@@ -1,6 +1,6 @@
 //! HTTP client for identity services. Their addresses come from the operator, so every address is allowed.
 
-use anyhow::Context as _;
+use crate::settings_file;
 use std::path::Path;
 use vnfm_outbound::{Client, Destinations, Policy, Tls};
 
@@ -12,8 +12,7 @@ use vnfm_outbound::{Client, Destinations, Policy, Tls};
 pub(crate) fn client(authorities: Option<&Path>) -> anyhow::Result<Client> {
     let mut tls = Tls::default();
     if let Some(path) = authorities {
-        tls.authorities =
-            std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        tls.authorities = settings_file::bytes(path)?;
         if tls.authorities.is_empty() {
             anyhow::bail!("`{}` has no certificate", path.display());
         }

@@ -4,12 +4,14 @@
 //! however many tokens name unknown keys. If a reload fails, the known keys stay valid.
 
 use super::login_error::LoginError;
+use crate::settings_file;
 use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
+use tokio::task::spawn_blocking;
 use vnfm_core::ports::Clock;
 use vnfm_outbound::{Client, Method, Url, read};
 
@@ -111,9 +113,10 @@ impl Keys {
 
     async fn read(&self) -> anyhow::Result<Vec<Jwk>> {
         let bytes = match &self.source {
-            Source::File(path) => tokio::fs::read(path)
-                .await
-                .with_context(|| format!("cannot read `{}`", path.display()))?,
+            Source::File(path) => {
+                let path = path.clone();
+                spawn_blocking(move || settings_file::bytes(&path)).await??
+            }
             Source::Url(from) => {
                 let (http, url) = &**from;
                 fetch(http, url)

@@ -5,7 +5,7 @@
 use super::http_client;
 use super::login_error::LoginError;
 use super::principal::{Principal, RoleGrant};
-use crate::password_file;
+use crate::settings_file;
 use anyhow::{Context as _, bail};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -105,7 +105,8 @@ impl Keystone {
         Ok(Self {
             http: http_client::client(settings.authorities_file.as_deref())
                 .context("access.keystone")?,
-            password: password_file::read(&settings.password_file).context("access.keystone")?,
+            password: settings_file::password(&settings.password_file)
+                .context("access.keystone")?,
             settings,
             tokens,
             clock,

@@ -56,7 +56,7 @@ pub(super) fn http_service(
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<Service> {
     let limits = connection_limits(&config.limits, &app.access);
-    Service::new(config, certificate(config), limits, (router, clock))
+    Service::new(config, config.tls_files(), limits, (router, clock))
 }
 
 /// Starts the separate listener for health and metrics, if configured.
@@ -71,7 +71,7 @@ pub(super) fn monitoring(
     let listener = TcpListener::bind(address)
         .with_context(|| format!("cannot listen on {address} for health and metrics"))?;
     let is_public = !address.ip().is_loopback();
-    let tls = certificate(config).filter(|_| is_public);
+    let tls = config.tls_files().filter(|_| is_public);
     let router = routes::monitoring(app.clone(), is_public);
     let limits = ConnectionLimits::new(MONITORING_CONNECTIONS, MONITORING_CONNECTIONS);
     let service = Service::new(config, tls, limits, (router, clock))?;
@@ -156,18 +156,4 @@ pub(super) fn serve(
 async fn supervised(serving: impl Future<Output = ()>, supervisor: Supervisor) {
     supervisor.run("listener", serving).await;
     supervisor.fail("listener", "ended by itself");
-}
-
-/// Files of the server's certificate, and of the CA for client certificates if those are used.
-fn certificate(config: &Config) -> Option<Files> {
-    let clients = config
-        .access
-        .as_ref()
-        .and_then(|access| access.certificates.as_ref());
-    let clients = clients.map(|clients| (clients.authorities_file.clone(), clients.required));
-    config.tls.as_ref().map(|tls| Files {
-        cert: tls.cert.clone(),
-        key: tls.key.clone(),
-        clients,
-    })
 }

@@ -6,11 +6,7 @@ use super::{Config, Flags, read_token, schema};
 use crate::access::users::Users;
 use crate::access::{Access, Settings};
 use crate::listener::Descriptors;
-use crate::tls::CertificatePair;
 use crate::{legacy_vims, nfvo};
-use anyhow::Context as _;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm::SystemClock;
@@ -103,8 +99,8 @@ fn check_settings(config: &Config, removed: &[String], source: &mut Source) {
             )),
         );
     }
-    if let Some(tls) = &config.tls {
-        report("/tls", certificate(tls));
+    if let Some(files) = config.tls_files() {
+        report("/tls", files.read().map(drop));
     }
     if let Some(nfvo) = &config.nfvo {
         let connected = nfvo.connect("https://vnfm.example.com", Arc::new(SystemClock));
@@ -158,24 +154,6 @@ fn callbacks(config: &Config) -> anyhow::Result<()> {
     callbacks
         .map(drop)
         .map_err(|error| anyhow::anyhow!("{error}"))
-}
-
-/// Checks that the server can use a certificate and its key.
-fn certificate(tls: &CertificatePair) -> anyhow::Result<()> {
-    let (cert, key) = (tls.cert.display(), tls.key.display());
-    let chain: Vec<_> = CertificateDer::pem_file_iter(&tls.cert)
-        .and_then(Iterator::collect)
-        .with_context(|| format!("`{cert}` is not a PEM certificate"))?;
-    let secret = PrivateKeyDer::from_pem_file(&tls.key)
-        .with_context(|| format!("`{key}` has no PEM private key"))?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let server = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(chain, secret);
-    server
-        .map(drop)
-        .with_context(|| format!("`{cert}` and `{key}` do not match"))
 }
 
 /// Unknown variables that look like a known one.

@@ -9,7 +9,7 @@
 
 use super::file::ConfigFile;
 use super::schema::{self, Member};
-use anyhow::Context as _;
+use crate::settings_file;
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::{Map, Value};
@@ -66,10 +66,7 @@ impl Source {
     ///
     /// If the file cannot be read.
     pub(super) fn read(path: Option<&Path>, variables: &Variables) -> anyhow::Result<Self> {
-        let text = path.map(|path| {
-            std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the configuration `{}`", path.display()))
-        });
+        let text = path.map(settings_file::text);
         let name = path.map_or_else(|| "configuration".to_owned(), |p| p.display().to_string());
         Ok(Self::from_text(
             &text.transpose()?.unwrap_or_default(),
