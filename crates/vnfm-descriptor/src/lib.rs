@@ -11,7 +11,7 @@
 //! assert_eq!(flavour.instances_of("workerNode", None), Ok(2));
 //! # Ok(()) }
 //! ```
-//! Start at [`Package::open`]: `archive` → `meta` → `tosca` → `order`, `hot`. Not here: doubtful
+//! Start at [`Package::open`]: `archive` → `tosca_meta` → `tosca` → `order`, `hot`. Not here: doubtful
 //! constructs (`vnfm-lint`, which starts from [`raw`]), signatures (`vnfm-signature`), and the evaluation of values
 //! that come from a request or a VIM.
 
@@ -28,7 +28,6 @@ mod hot;
 mod limits;
 mod located;
 mod manifest_writer;
-mod meta;
 mod model;
 mod order;
 mod pack;
@@ -41,6 +40,7 @@ mod signed_archive;
 mod sink;
 mod suggest;
 mod tosca;
+mod tosca_meta;
 mod variables;
 mod verify;
 mod yaml;
@@ -55,7 +55,6 @@ pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, P
 pub use limits::Limits;
 pub use located::{Located, escaped};
 pub use manifest_writer::{manifest_with, new_manifest, new_meta, without_files};
-pub use meta::{Manifest, ManifestSource};
 pub use model::{
     AffinityRule, Artifact, Asd, AsdDialect, AsdExtCpd, ChangeSelector, Checksum,
     ClusterCapabilities, ClusterLabel, ComponentMapping, ConnectivityKind, Container, Cp, CpKind,
@@ -75,4 +74,5 @@ pub use path::{PathError, normalise};
 pub use repack::{excerpt, repack};
 pub use signed_archive::SignedArchive;
 pub use suggest::nearest;
+pub use tosca_meta::{Manifest, ManifestSource};
 pub use variables::{Marked, MissingVariable, Variables, substitute, text_of};

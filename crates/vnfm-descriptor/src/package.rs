@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! archive   names, sizes, bytes      (archive.rs)   refused: path traversal, links, bombs, duplicates
-//! meta      TOSCA.meta, manifest     (meta.rs)      refused: wrong hashes
+//! meta      TOSCA.meta, manifest     (tosca_meta.rs) refused: wrong hashes
 //! tosca     imports, types, VNFD     (tosca/)       refused: violations of the declared types
 //! files     order file, Base HOT     (order.rs, hot.rs)
 //! ```
@@ -17,10 +17,10 @@ use crate::external::{self, External, LocalCopies};
 use crate::finding::{Finding, Findings};
 use crate::hot::{BaseHot, HotSource};
 use crate::limits::Limits;
-use crate::meta::{self, Manifest, Meta};
 use crate::model::{Asd, Vnfd};
 use crate::order::{self, ORDER_FILE, OrderFile};
 use crate::sink::Sink;
+use crate::tosca_meta::{self, Manifest, Meta};
 use crate::verify::Hashing;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -304,7 +304,7 @@ pub struct Parts {
 ///
 /// If the archive itself is hostile or damaged, nothing of it is used.
 pub fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Parts {
-    let (meta, expected) = meta::read(archive, limits.file_bytes, sink).unzip();
+    let (meta, expected) = tosca_meta::read(archive, limits.file_bytes, sink).unzip();
     archive.verify(&expected.unwrap_or_default(), limits, sink);
     if sink.has(&[codes::ZIP, codes::ZIP_BOMB]) {
         return Parts::default();

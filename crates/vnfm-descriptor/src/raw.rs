@@ -5,7 +5,6 @@
 pub use crate::archive::{Algorithm, Archive};
 pub use crate::consequences::{Relation, Rule};
 pub use crate::finding::sort;
-pub use crate::meta::Meta;
 pub use crate::package::{Parts, compatible_versions, examine};
 pub use crate::path::{base, folder, has_extension, resolve};
 pub use crate::sink::Sink;
@@ -13,5 +12,6 @@ pub use crate::tosca::{
     Document, Group, Kind, Policy, Sources, Template, Topology, Types, VNF, listed, operations_in,
     units,
 };
+pub use crate::tosca_meta::Meta;
 pub use crate::variables::is_name;
 pub use crate::yaml::{Node, Value, float, integer, parse, parse_all};

@@ -6,12 +6,12 @@
 //!         ├─ check ─────────── the request, checked against the VNFD
 //!         ├─ prepare ───────── what only the cloud knows: flavor, image, network, quota; the result is `resolved`
 //!         ├─ grant_constraints ─ what the NFVO's grant prescribes
-//!         ├─ template ──────── generated from the VNFD (hot), or the package's own (base_hot)
+//!         ├─ template ──────── generated from the VNFD (generated_template), or the package's own (base_hot)
 //!         ├─ policy ────────── the template, checked against the VIM's policy
 //!         ├─ stacks ────────── creates and deletes a stack, and waits for it
 //!         ├─ update ────────── changes a stack: other servers, other size, other template
 //!         ├─ inventory ─────── a stack's resources in SOL003's terms
-//!         └─ waiting ───────── through lost responses and changed passwords
+//!         └─ retries ───────── through lost responses and changed passwords
 //! barbican ─ SecretSealer: stores keys
 //! heat, nova, neutron, glance (image_body: streams) ─ session (token, catalog) ─ call (one HTTP call) ─ errors
 //! ```
@@ -25,10 +25,10 @@ mod call;
 mod check;
 mod driver;
 mod errors;
+mod generated_template;
 mod glance;
 mod grant_constraints;
 mod heat;
-mod hot;
 mod image_body;
 mod inventory;
 mod neutron;
@@ -37,13 +37,13 @@ mod policy;
 mod prepare;
 mod reply;
 mod resolved;
+mod retries;
 mod session;
 mod stacks;
 mod template;
 #[cfg(test)]
 mod testing;
 mod update;
-mod waiting;
 
 pub use barbican::{Barbican, BarbicanLogin};
 pub use driver::OpenStack;

@@ -4,7 +4,7 @@ use crate::blueprint::{Blueprint, PLANNING, request};
 use crate::errors::UNEXPECTED;
 use crate::heat::StackTemplate;
 use crate::resolved::Resolved;
-use crate::{base_hot, hot};
+use crate::{base_hot, generated_template};
 use tokio::task::spawn_blocking;
 use vnfm_core::ports::{Allocation, PortError};
 
@@ -15,7 +15,7 @@ pub(crate) fn template(
 ) -> Result<StackTemplate, PortError> {
     let template = match blueprint.base_hot {
         Some(hot) => base_hot::template(blueprint, hot, resolved)?,
-        None => hot::template(blueprint, resolved)?,
+        None => generated_template::template(blueprint, resolved)?,
     };
     within_budget(blueprint, &template)?;
     Ok(template)
@@ -25,7 +25,7 @@ pub(crate) fn template(
 pub(crate) fn expected(blueprint: &Blueprint<'_>) -> Result<StackTemplate, PortError> {
     match blueprint.base_hot {
         Some(_) => base_hot::expected(blueprint),
-        None => hot::template(blueprint, &Resolved::default()),
+        None => generated_template::template(blueprint, &Resolved::default()),
     }
 }
 

@@ -7,7 +7,7 @@
 //! | is not accepted: unknown, expired, forged | 401 | `invalid_token` |
 //! | does not give the required role | 403 | `insufficient_scope` |
 
-use crate::gate;
+use crate::api_version;
 use crate::problem::{Problem, ProblemCode};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -29,7 +29,7 @@ pub(crate) async fn add_challenge(request: Request, next: Next) -> Response {
         StatusCode::UNAUTHORIZED if !is_well_formed => {
             let detail = "the token in `Authorization: Bearer` is malformed (RFC 6750)";
             let problem = Problem::bad_request(detail).into_response();
-            let mut problem = gate::with_version(&path, problem);
+            let mut problem = api_version::with_version(&path, problem);
             set_error(problem.headers_mut(), "invalid_request");
             problem
         }

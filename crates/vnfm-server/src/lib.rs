@@ -47,6 +47,7 @@
 //! | `config` | flag > `VNFM_*` > YAML file > default |
 
 mod access;
+mod api_version;
 mod artifacts;
 mod body;
 mod body_discard;
@@ -62,7 +63,6 @@ mod data;
 mod drive;
 mod externals;
 mod forwarded;
-mod gate;
 mod legacy_vims;
 mod listener;
 mod log_text;

@@ -1,6 +1,6 @@
 //! `vnfmctl lint …`: checks packages for errors and warnings, without a server.
 
-use super::vendor::{self, Local};
+use super::package_files::{self, Local};
 use crate::args::{Format, Lint};
 use crate::client::{Failure, Outcome, local};
 use crate::output::{Output, print, print_rendered, tell};
@@ -39,7 +39,7 @@ pub(super) fn run(output: Output, args: &Lint) -> Outcome<()> {
 fn check(path: &Path) -> Outcome<Linted> {
     let package = Local::at(path, None)?;
     let mut report = vnfm_lint::lint(package.path(), &Limits::default());
-    vendor::check_signatures(&package, &mut report.findings);
+    package_files::check_signatures(&package, &mut report.findings);
     Ok((path.to_owned(), report))
 }
 

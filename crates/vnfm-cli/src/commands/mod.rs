@@ -10,6 +10,7 @@ mod maintenance;
 mod new;
 mod op;
 mod package;
+mod package_files;
 mod plugin;
 mod plugin_run;
 mod profile;
@@ -17,7 +18,6 @@ mod scaling;
 mod secret_input;
 mod secrets;
 mod subscription;
-mod vendor;
 mod vim;
 mod vnf;
 

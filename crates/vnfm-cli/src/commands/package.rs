@@ -1,6 +1,6 @@
-//! `vnfmctl package …`: packages on the server; those on this machine are handled by `vendor.rs`.
+//! `vnfmctl package …`: packages on the server; those on this machine are handled by `package_files.rs`.
 
-use super::vendor::{self, Local, Opened};
+use super::package_files::{self, Local, Opened};
 use super::{described, download};
 use crate::args::{Onboard, Package};
 use crate::client::{Client, Failure, Outcome, local, lost};
@@ -55,14 +55,14 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             described::show(output, &open(Path::new(&package))?.package)
         }
         Package::Graph { path } => super::graph::draw(output, &open(&path)?.package),
-        Package::Init { folder, entry } => vendor::init(output, &folder, entry.as_deref()),
-        Package::Build { folder, out } => vendor::build(output, &folder, out.as_deref()),
-        Package::Sign(args) => vendor::sign(output, &args),
+        Package::Init { folder, entry } => package_files::init(output, &folder, entry.as_deref()),
+        Package::Build { folder, out } => package_files::build(output, &folder, out.as_deref()),
+        Package::Sign(args) => package_files::sign(output, &args),
         Package::Verify {
             package,
             trust,
             crl,
-        } => vendor::verify(output, &package, trust.as_deref(), crl.as_deref()),
+        } => package_files::verify(output, &package, trust.as_deref(), crl.as_deref()),
         Package::Show { package } => show(client, output, &package).await,
         Package::Enable { package } => set_state(client, output, &package, "ENABLED").await,
         Package::Disable { package } => set_state(client, output, &package, "DISABLED").await,

@@ -2,9 +2,9 @@
 
 use super::login_error::LoginError;
 use super::{Access, Principal, audit_log, narrowed_roles, roles, too_many};
+use crate::api_version;
 use crate::client_address::Source;
 use crate::forwarded::Proxies;
-use crate::gate;
 use crate::log_text::{MAX_LOGGED_CHARS, cut};
 use crate::problem::Problem;
 use crate::route::Matched;
@@ -48,11 +48,11 @@ pub(crate) async fn admit<S: Admission>(
                     "login refused"
                 );
             }
-            return gate::with_version(&path, app.access().login_response(error));
+            return api_version::with_version(&path, app.access().login_response(error));
         }
     };
     if let Some(Err(seconds)) = app.access().rate.as_ref().map(|rate| rate.take(&principal)) {
-        return gate::with_version(&path, too_many("requests for one login", seconds));
+        return api_version::with_version(&path, too_many("requests for one login", seconds));
     }
     parts.extensions.insert(principal.clone());
     let is_change = app.access().is_audited && context.is_change();
@@ -68,7 +68,7 @@ pub(crate) async fn admit<S: Admission>(
     }
     // In a separate task: a client that disconnects must not prevent the audit entry.
     let handled = tokio::spawn(handling).await;
-    handled.unwrap_or_else(|_| gate::panicked(Box::new(())))
+    handled.unwrap_or_else(|_| api_version::panicked(Box::new(())))
 }
 
 /// Authorizes and handles the request of an authenticated caller.
@@ -85,7 +85,7 @@ async fn handle<S: Admission>(
             let response = next.run(request).await;
             narrowed_roles::hide_names(app.engine(), &principal, response).await
         }
-        Err(problem) => gate::with_version(&path, problem.into_response()),
+        Err(problem) => api_version::with_version(&path, problem.into_response()),
     };
     if app.access().is_audited && context.is_change() {
         let entry = context.entry(app.engine().now(), &principal, &response);

@@ -23,7 +23,7 @@ mod vnf_packages;
 use self::table::Row;
 use crate::route::{self, Paths, Route};
 use crate::state::App;
-use crate::{access, challenge, conditions, gate, metrics, request_tracing};
+use crate::{access, api_version, challenge, conditions, metrics, request_tracing};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use std::sync::Arc;
@@ -41,12 +41,12 @@ pub fn router(app: App) -> Router {
     let rows = table::all(app.engine.operations());
     let paths = Arc::new(Paths::new(rows.iter().map(|row| &row.route)));
     serve(&rows, |route| route.role.is_some())
-        .fallback(gate::unknown)
-        .method_not_allowed_fallback(gate::not_allowed)
+        .fallback(api_version::unknown)
+        .method_not_allowed_fallback(api_version::not_allowed)
         .layer(from_fn(conditions::unchanged))
-        .layer(from_fn(gate::problems))
-        .layer(from_fn(gate::accept))
-        .layer(from_fn(gate::version))
+        .layer(from_fn(api_version::problems))
+        .layer(from_fn(api_version::accept))
+        .layer(from_fn(api_version::version))
         .layer(from_fn_with_state(
             app.maintenance.clone(),
             crate::maintenance::guard,
@@ -55,14 +55,14 @@ pub fn router(app: App) -> Router {
         .layer(from_fn(challenge::add_challenge))
         .merge(
             serve(&rows, |route| route.role.is_none())
-                .method_not_allowed_fallback(gate::not_allowed),
+                .method_not_allowed_fallback(api_version::not_allowed),
         )
         .layer(from_fn_with_state(paths, route::identify))
         .layer(from_fn_with_state(
             app.instrumentation.metrics.clone(),
             metrics::count,
         ))
-        .layer(CatchPanicLayer::custom(gate::panicked))
+        .layer(CatchPanicLayer::custom(api_version::panicked))
         .layer(from_fn(crate::body_discard::discard))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(from_fn(request_tracing::follow))
@@ -83,10 +83,10 @@ pub(crate) fn monitoring(app: App, guarded: bool) -> Router {
         metrics = metrics.layer(from_fn_with_state(app.clone(), access::admit::<App>));
     }
     serve(&rows, |route| PROBES.contains(&&*route.path))
-        .method_not_allowed_fallback(gate::not_allowed)
+        .method_not_allowed_fallback(api_version::not_allowed)
         .merge(metrics)
         .layer(from_fn_with_state(paths, route::identify))
-        .fallback(gate::unknown)
+        .fallback(api_version::unknown)
         .with_state(app)
 }
 

@@ -1,10 +1,10 @@
 //! VNF packages (SOL005 9.4.2 to 9.4.7): onboarding by upload or from a URI, and full or partial downloads.
 
 use crate::access::Tenant;
+use crate::api_version;
 use crate::artifacts::{SIGNATURES, Selection, flag};
 use crate::body::Json;
 use crate::conditions::{self, Conditions};
-use crate::gate;
 use crate::onboarding::Onboarding;
 use crate::onboarding::{self, Accepts};
 use crate::problem::{HandlerResult, Problem};
@@ -219,7 +219,7 @@ fn signatures(query: &BTreeMap<String, String>) -> HandlerResult<bool> {
 }
 
 fn accepts_type(headers: &HeaderMap, kind: &str) -> bool {
-    gate::accepts(
+    api_version::accepts(
         headers
             .get(header::ACCEPT)
             .and_then(|accept| accept.to_str().ok()),
