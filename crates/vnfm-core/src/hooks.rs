@@ -12,7 +12,7 @@ mod pinning;
 pub(crate) use bounds::{CheckpointSizes, check_effects};
 pub(crate) use host::{Host, Pending};
 pub(crate) use mgmt_driver::{UNDECLARED, can_undo, check_implements, driver_of, plugin_of};
-pub(crate) use parameters::{ParameterCheck, check_parameters, merge_params};
+pub(crate) use parameters::{ParameterCheck, check_parameters};
 
 use crate::ports::Code;
 

@@ -120,17 +120,6 @@ fn check_schema(
     ))
 }
 
-/// Merges `own` into `params`: objects member by member, other values replaced; a null deletes (RFC 7396).
-pub(crate) fn merge_params(params: &mut KeyValuePairs, own: &KeyValuePairs) {
-    for (name, value) in own {
-        match (params.get_mut(name), value) {
-            (_, Value::Null) => drop(params.remove(name)),
-            (Some(Value::Object(old)), Value::Object(new)) => merge_params(old, new),
-            _ => drop(params.insert(name.clone(), value.clone())),
-        }
-    }
-}
-
 pub(super) const SCHEMA: Code = Code {
     name: "hook.schema",
     kind: ErrorKind::Broken,

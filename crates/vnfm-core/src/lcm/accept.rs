@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::hooks;
 use crate::overrides::SkipHooks;
+use crate::patch::merge_patch;
 use crate::ports::InstanceRecord;
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -144,7 +145,7 @@ async fn redacted(
     let mut params = deployed.map(|deployed| deployed.additional_params.clone());
     let own = target.body["additionalParams"].as_object();
     match (&mut params, own) {
-        (Some(params), Some(own)) => hooks::merge_params(params, own),
+        (Some(params), Some(own)) => merge_patch(params, Some(own)),
         (None, own) => params = own.cloned(),
         (Some(_), None) => {}
     }

@@ -3,7 +3,7 @@
 use super::operation::{GrantDecides, GrantRule};
 use super::step::StepOutput;
 use crate::deployment::Deployment;
-use crate::hooks;
+use crate::patch::merge_patch;
 use crate::ports::{Granted, OpRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -44,7 +44,7 @@ impl Approved {
                 .entry("additionalParams")
                 .or_insert_with(|| json!({}));
             if let Some(params) = params.as_object_mut() {
-                hooks::merge_params(params, &self.additional_params);
+                merge_patch(params, Some(&self.additional_params));
             }
         }
         let decides = rule.map(|rule| rule.decides);
@@ -64,7 +64,7 @@ impl Approved {
 
     /// Merges VIM, links, parameters and placement into the target.
     fn place(self, target: &mut Deployment) {
-        hooks::merge_params(&mut target.additional_params, &self.additional_params);
+        merge_patch(&mut target.additional_params, Some(&self.additional_params));
         if !self.vim_connection_info.is_empty() {
             target.vim_connection_info = self.vim_connection_info;
         }

@@ -6,6 +6,7 @@ use super::op::Op;
 use super::operation::GrantDecides;
 use crate::deployment::Deployment;
 use crate::hooks;
+use crate::patch::merge_patch;
 use crate::ports::{Code, ErrorKind, Granted, PortError};
 use crate::refusal::Refusal;
 use crate::vims;
@@ -107,7 +108,10 @@ impl GrantReader<'_> {
             .clone_from(&self.grant.ext_virtual_links);
         approved.granted = self.granted(&key)?;
         if !approved.additional_params.is_empty() {
-            hooks::merge_params(&mut target.additional_params, &approved.additional_params);
+            merge_patch(
+                &mut target.additional_params,
+                Some(&approved.additional_params),
+            );
             let requested = hooks::ParameterCheck {
                 package: self.op.package()?,
                 flavour: &target.flavour_id,

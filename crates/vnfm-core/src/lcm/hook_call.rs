@@ -3,8 +3,9 @@
 use super::op::Op;
 use crate::hooks::{
     CheckpointSizes, Host, Pending, UNDECLARED, can_undo, check_effects, check_implements,
-    driver_of, merge_params, plugin_of,
+    driver_of, plugin_of,
 };
+use crate::patch::merge_patch;
 use crate::ports::{
     DriverId, Effects, HookArtifact, HookDependent, HookDriverRef, HookInstance, HookRequest,
     HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord,
@@ -176,7 +177,7 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
     let mut params = op.deployment()?.additional_params.clone();
     let own: Value = op.request()?;
     if let Some(own) = own.get("additionalParams").and_then(Value::as_object) {
-        merge_params(&mut params, own);
+        merge_patch(&mut params, Some(own));
     }
     let mut vims = op.context.store().vims(op.tenant()).await?;
     vims.retain(|record| record.vim.registered_by.as_deref() == Some(vnf.id.as_str()));
