@@ -61,6 +61,7 @@ const CORE_FLOORS: &[&[&str]] = &[
         "policy_check",
         "recovery",
         "subscriptions",
+        "tenant",
     ],
     &["the root"],
 ];

@@ -9,7 +9,7 @@ pub use vims::VimChange;
 
 use crate::context::{Context, Ports};
 use crate::drivers::Drivers;
-use crate::lcm::{self, Operation};
+use crate::lcm::{self, Driven, Operation};
 use crate::limits::Limits;
 use crate::ports::{
     Claim, Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, Observer, Packages, Schemas, Store,
@@ -145,15 +145,15 @@ impl Engine {
     }
 
     /// Drives an operation until it ends, stops, or another process takes it over. Await it wherever you like; dropping the
-    /// future is equivalent to a crash.
+    /// future is equivalent to a crash. `drive(..).await?.completed()?` requires that it succeeded.
     ///
     /// # Errors
     ///
     /// If the database does not respond: the operation stays as it is until it is driven again.
-    pub async fn drive(&self, op_id: &str) -> Result<(), StoreError> {
+    pub async fn drive(&self, op_id: &str) -> Result<Driven, StoreError> {
         match self.claim(Some(op_id)).await? {
             Some(claim) => lcm::runner::drive(&self.context, self.operations, claim).await,
-            None => Ok(()),
+            None => Ok(Driven::elsewhere(op_id)),
         }
     }
 
@@ -164,7 +164,7 @@ impl Engine {
     /// If the database does not respond.
     pub async fn take_over(
         &self,
-    ) -> Result<Option<impl Future<Output = Result<(), StoreError>> + Send + 'static>, StoreError>
+    ) -> Result<Option<impl Future<Output = Result<Driven, StoreError>> + Send + 'static>, StoreError>
     {
         let claim = self.claim(None).await?;
         let (context, operations) = (self.context.clone(), self.operations);

@@ -5,10 +5,54 @@ use crate::engine::Engine;
 use crate::ports::{ChangeCounters, OutboxRow, StoreError};
 use futures_util::Stream;
 use futures_util::stream;
+use serde::Deserialize;
 use std::collections::VecDeque;
+use vnfm_types::{LcmOperationState, LcmOperationType, ProblemDetails};
 
 /// Number of events read at once.
 const BATCH_SIZE: usize = 100;
+
+/// What an event of [`Engine::events`] is about; [`OutboxRow::body`] has everything that subscribers get.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "notificationType")]
+#[non_exhaustive]
+pub enum Event {
+    /// An instance was created.
+    #[serde(rename = "VnfIdentifierCreationNotification")]
+    Created,
+    /// An instance was deleted.
+    #[serde(rename = "VnfIdentifierDeletionNotification")]
+    Deleted,
+    /// An operation has entered a state.
+    #[serde(
+        rename = "VnfLcmOperationOccurrenceNotification",
+        rename_all = "camelCase"
+    )]
+    Operation {
+        /// The operation occurrence's id.
+        #[serde(rename = "vnfLcmOpOccId")]
+        op_id: String,
+        /// The type of operation.
+        operation: LcmOperationType,
+        /// The state entered.
+        #[serde(rename = "operationState")]
+        state: LcmOperationState,
+        /// Why it is FAILED_TEMP, FAILED or ROLLED_BACK.
+        error: Option<Box<ProblemDetails>>,
+    },
+}
+
+impl OutboxRow {
+    /// The event as a type.
+    ///
+    /// # Errors
+    ///
+    /// `Broken` if a newer version wrote an event that this one does not know.
+    pub fn event(&self) -> Result<Event, StoreError> {
+        Event::deserialize(&self.body)
+            .map_err(|error| StoreError::Broken(format!("cannot read event {}: {error}", self.seq)))
+    }
+}
 
 struct EventCursor {
     engine: Engine,
@@ -26,8 +70,8 @@ impl Engine {
     /// # async fn print_events(engine: vnfm_core::Engine, last: u64) {
     /// use futures_util::StreamExt as _;
     /// let mut events = std::pin::pin!(engine.events(last));
-    /// while let Some(Ok(event)) = events.next().await {
-    ///     println!("{} {} {}", event.seq, event.instance_id, event.kind);
+    /// while let Some(Ok(row)) = events.next().await {
+    ///     println!("{} {} {:?}", row.seq, row.instance_id, row.event());
     /// }
     /// # }
     /// ```

@@ -4,7 +4,7 @@
 //!
 //! | floor | files |
 //! |---|---|
-//! | what adds to the engine | `instances`, `subscriptions`, `notify`, `plan`, `recovery`, `orphans`, `abandon`, … |
+//! | what adds to the engine | `instances`, `subscriptions`, `notify`, `plan`, `recovery`, `orphans`, `abandon`, `tenant`, … |
 //! | the facade | [`Engine`] |
 //! | operations | [`lcm`] |
 //! | what operations use | `hooks`, `vims`, `patch` |
@@ -47,13 +47,16 @@ mod refusal;
 mod running_ops;
 mod static_plugins;
 mod subscriptions;
+mod tenant;
 mod vim_limiter;
 mod vims;
 
 pub use deployment::Deployment;
 pub use drivers::Drivers;
 pub use engine::{Engine, EngineParts, VimChange};
+pub use events::Event;
 pub use json::{to_json, to_json_or_log};
+pub use lcm::{Driven, NotCompleted};
 pub use limits::Limits;
 pub use notify::{DeliveryTimeouts, Notifier};
 pub use overrides::{Override, SkipHooks};
@@ -64,6 +67,7 @@ pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
 pub use refusal::{Refusal, Why};
 pub use static_plugins::{NoHostServices, StaticPlugins};
 pub use subscriptions::SubscribeOutcome;
+pub use tenant::Tenant;
 
 /// All error codes of this crate, for `docs/errors.md`.
 pub fn codes() -> Vec<&'static ports::Code> {

@@ -117,7 +117,7 @@ async fn take_over_all(engine: &Engine, driven: &mut JoinSet<()>) {
     }
 }
 
-fn log_error(outcome: Result<(), StoreError>) {
+fn log_error<T>(outcome: Result<T, StoreError>) {
     if let Err(error) = outcome {
         tracing::error!(%error, "cannot continue driving an operation for now");
     }

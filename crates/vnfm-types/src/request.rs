@@ -5,6 +5,7 @@ use crate::{
     VimConnectionInfo,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -23,6 +24,16 @@ pub struct CreateVnfRequest {
     /// Initial metadata, in free form.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub metadata: KeyValuePairs,
+}
+
+impl CreateVnfRequest {
+    /// An instance of this VNFD, without a name.
+    pub fn new(vnfd_id: impl Into<String>) -> Self {
+        Self {
+            vnfd_id: vnfd_id.into(),
+            ..Self::default()
+        }
+    }
 }
 
 /// `InstantiateVnfRequest` (5.5.2.4). `Debug` hides its parameters.
@@ -60,6 +71,34 @@ pub struct InstantiateVnfRequest {
     pub vnf_configurable_properties: KeyValuePairs,
 }
 
+impl InstantiateVnfRequest {
+    /// An instantiation of this flavour; a VIM is needed too.
+    pub fn new(flavour_id: impl Into<String>) -> Self {
+        Self {
+            flavour_id: flavour_id.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Puts it on a registered VIM, under the key `vim1`.
+    #[must_use]
+    pub fn on_vim(mut self, vim_id: impl Into<String>) -> Self {
+        let vim = VimConnectionInfo {
+            vim_id: Some(vim_id.into()),
+            ..VimConnectionInfo::default()
+        };
+        self.vim_connection_info.insert("vim1".into(), vim.into());
+        self
+    }
+
+    /// Adds a parameter for hooks and driver.
+    #[must_use]
+    pub fn param(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.additional_params.insert(name.into(), value.into());
+        self
+    }
+}
+
 impl fmt::Debug for InstantiateVnfRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InstantiateVnfRequest")
@@ -93,6 +132,16 @@ pub struct TerminateVnfRequest {
     /// Parameters for hooks and for the driver.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub additional_params: KeyValuePairs,
+}
+
+impl TerminateVnfRequest {
+    /// Deletes the resources at once.
+    pub fn forceful() -> Self {
+        Self {
+            termination_type: TerminationType::Forceful,
+            ..Self::default()
+        }
+    }
 }
 
 /// `HealVnfRequest` (5.5.2.9), with `vnfcInstanceId` and `healScript` as SOL002 5.5.2.9 spells them.

@@ -3,6 +3,7 @@
 use crate::{KeyValuePairs, VimPolicy};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fmt;
 
 /// The vimType of OpenStack in the registry of ETSI NFV.
@@ -39,6 +40,30 @@ pub struct VimConnectionInfo {
     /// Further options for the driver; no secrets.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub extra: KeyValuePairs,
+}
+
+impl VimConnectionInfo {
+    /// A VIM of this kind, without endpoint and login.
+    pub fn new(vim_type: impl Into<String>) -> Self {
+        Self {
+            vim_type: vim_type.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a member of `interfaceInfo`, such as `endpoint`.
+    #[must_use]
+    pub fn interface(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.interface_info.insert(name.into(), value.into());
+        self
+    }
+
+    /// Adds a member of `accessInfo`, such as `password`.
+    #[must_use]
+    pub fn access(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.access_info.insert(name.into(), value.into());
+        self
+    }
 }
 
 impl fmt::Debug for VimConnectionInfo {

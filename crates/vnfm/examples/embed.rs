@@ -1,11 +1,12 @@
 //! VNF-A in another program: a simulated cloud, the engine, a package, and a Kubernetes cluster at the end.
 //! `cargo run -p vnfm --example embed --features sqlite,openstack,kubernetes,plugins,hosts,sim`
 
-use serde_json::{from_str, from_value, json};
+use serde_json::from_str;
 use std::sync::Arc;
 use vnfm::descriptor::Limits;
 use vnfm::ports::{Change, PackageRecord, Store as _};
 use vnfm::store::{PackageDir, SecretKeys, SqliteStore};
+use vnfm::types::{CreateVnfRequest, OPENSTACK, VimConnectionInfo};
 use vnfm::{Drivers, Engine, EngineParts, Hosts, SystemClock, VimChange, plugins};
 use vnfm_plugin_sdk::static_driver;
 
@@ -41,19 +42,20 @@ async fn main() -> anyhow::Result<()> {
     let record = Box::new(PackageRecord::onboarded("default", "vnf-a", vnfd_id));
     store.write(None, vec![Change::AddPackage(record)]).await?;
     let to = world.endpoints();
-    let cloud = from_value(json!({
-        "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3", "interfaceInfo": {"endpoint": to.auth_url},
-        "accessInfo": {"username": to.user, "password": to.password, "project": to.user}}))?;
-    let vim = engine.register_vim("default", VimChange::to(cloud)).await?;
-    let create = from_value(json!({"vnfdId": vnfd_id}))?;
-    let instance = engine.create("default", create).await?.vnf.id;
+    let cloud = VimConnectionInfo::new(OPENSTACK)
+        .interface("endpoint", to.auth_url)
+        .access("username", &*to.user)
+        .access("password", to.password)
+        .access("project", &*to.user);
+    let tenant = engine.tenant("default");
+    let vim = tenant.register_vim(VimChange::to(cloud)).await?;
+    let create = CreateVnfRequest::new(vnfd_id);
+    let instance = tenant.create(create).await?.vnf.id;
     let request = std::fs::read_to_string(format!("{sample}/requests/instantiate.json"))?;
     let request = from_str(&world.fill_sample(&request, &vim.id, "cluster-1"))?;
     // Accepted here, then driven on the runtime that this program chose.
-    let op = engine.instantiate("default", &instance, request).await?;
-    engine.drive(&op).await?;
-    let end = engine.progress("default", &op).await?;
-    println!("{}: {:?}", end.operation_state, end.error.map(|e| e.detail));
+    let op = tenant.instantiate(&instance, request).await?;
+    engine.drive(&op).await?.completed()?;
     let cluster = engine.vim("default", "cluster-1").await?;
     println!("the cluster is VIM {}", cluster.id);
     Ok(())

@@ -3,13 +3,13 @@
 //! `cargo run -p vnfm --example one_thread --features memory,clock`
 
 use futures_util::future::{Either, select};
-use serde_json::json;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
 use vnfm::ports::Clock;
+use vnfm::types::{CreateVnfRequest, InstantiateVnfRequest, VimConnectionInfo};
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
 /// Drives an operation until it has begun a step, then drops it.
@@ -18,7 +18,7 @@ async fn dropped_on_its_way(engine: &Engine, op: &str) -> anyhow::Result<()> {
     loop {
         let looked = pin!(tokio::task::yield_now());
         match select(driving, looked).await {
-            Either::Left((ended, _)) => return Ok(ended?),
+            Either::Left((ended, _)) => return Ok(ended?.completed()?),
             Either::Right(((), on)) => driving = on,
         }
         if !engine.store().journal(op).await?.is_empty() {
@@ -51,18 +51,15 @@ fn main() -> anyhow::Result<()> {
             "/../../vnfd-samples/vnf-ha-pair"
         );
         let package = Package::open(sample.as_ref(), &Limits::default())?;
-        let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
+        let create = CreateVnfRequest::new(&package.vnfd().descriptor_id);
         packages
             .onboard(&*store, ("default", "pair"), Arc::new(package))
             .await?;
-        let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
+        let to = VimConnectionInfo::new(MEMORY_VIM);
         let cloud = engine.register_vim("default", VimChange::to(to)).await?.id;
         let id = engine.create("default", create).await?.vnf.id;
-        let request =
-            json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": cloud}}});
-        let op = engine
-            .instantiate("default", &id, serde_json::from_value(request)?)
-            .await?;
+        let request = InstantiateVnfRequest::new("simple").on_vim(cloud);
+        let op = engine.instantiate("default", &id, request).await?;
 
         dropped_on_its_way(&engine, &op).await?;
         let state = engine.progress("default", &op).await?.operation_state;

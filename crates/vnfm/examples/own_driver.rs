@@ -2,14 +2,15 @@
 //! `cargo run -p vnfm --example own_driver --features memory,clock`
 
 use async_trait::async_trait;
-use serde_json::{Value, from_value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MemoryPackages, MemoryStore};
 use vnfm::ports::{Allocation, Convergence, InfraDriver, OwnedResource, PortError};
 use vnfm::ports::{Recorded, Release, Vim, VimCall, VimReport};
-use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange, types::VimConnectionInfo};
+use vnfm::types::{CreateVnfRequest, InstantiateVnfRequest, VimConnectionInfo};
+use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
 /// The rules for drivers are in docs/contracts/infra-driver.md; the feature `conformance` tests them.
 #[derive(Clone, Default)]
@@ -63,15 +64,15 @@ async fn main() -> anyhow::Result<()> {
     let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples");
     let sample = format!("{samples}/vnf-ha-pair");
     let vnf = Arc::new(Package::open(sample.as_ref(), &Limits::default())?);
-    let create = from_value(json!({"vnfdId": vnf.vnfd().descriptor_id}))?;
+    let create = CreateVnfRequest::new(&vnf.vnfd().descriptor_id);
     packages.onboard(&*store, ("default", "pair"), vnf).await?;
-    let to = from_value(json!({"vimType": "EXAMPLE.OWN_CLOUD.V_1"}))?;
-    let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
-    let id = engine.create("default", create).await?.vnf.id;
-    let req = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let op = engine.instantiate("default", &id, from_value(req)?).await?;
-    engine.drive(&op).await?;
-    let state = engine.progress("default", &op).await?.operation_state;
-    println!("{state:?}, on the cloud: {}", cloud.0.lock().await.len());
+    let tenant = engine.tenant("default");
+    let to = VimChange::to(VimConnectionInfo::new("EXAMPLE.OWN_CLOUD.V_1"));
+    let vim = tenant.register_vim(to).await?.id;
+    let id = tenant.create(create).await?.vnf.id;
+    let request = InstantiateVnfRequest::new("simple").on_vim(vim);
+    let op = tenant.instantiate(&id, request).await?;
+    engine.drive(&op).await?.completed()?; // the error has the state and the cause
+    println!("Completed, on the cloud: {}", cloud.0.lock().await.len());
     Ok(())
 }

@@ -2,12 +2,13 @@
 //! `cargo run -p vnfm --example own_hooks --features memory,clock`
 
 use async_trait::async_trait;
-use serde_json::{from_value, json};
+use serde_json::json;
 use std::sync::Arc;
 use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
 use vnfm::ports::{Declaration, Effects, HookDeclaration, HookHost, HookRequest};
 use vnfm::ports::{MgmtDriver, PortError};
+use vnfm::types::{CreateVnfRequest, InstantiateVnfRequest, VimConnectionInfo};
 use vnfm::{Drivers, Engine, EngineParts, StaticPlugins, SystemClock, VimChange};
 
 /// Counts the VNFCs of an instance. The rules for hooks are in docs/contracts/mgmt-driver.md.
@@ -57,18 +58,17 @@ async fn main() -> anyhow::Result<()> {
     let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples");
     let sample = format!("{samples}/vnf-a-seed");
     let package = Arc::new(Package::open(sample.as_ref(), &Limits::default())?);
-    let create = from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
+    let create = CreateVnfRequest::new(&package.vnfd().descriptor_id);
     let ids = ("default", "seed");
     packages.onboard(&*store, ids, package).await?;
-    let to = from_value(json!({"vimType": MEMORY_VIM}))?;
-    let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
-    let id = engine.create("default", create).await?.vnf.id;
-    let vims = json!({"vim1": {"vimId": vim}});
-    let request = from_value(json!({"flavourId": "cluster_install", "vimConnectionInfo": vims}))?;
-    let op = engine.instantiate("default", &id, request).await?;
-    engine.drive(&op).await?;
-    let vnf = engine.store().instance("default", &id).await?.vnf;
-    let state = engine.progress("default", &op).await?.operation_state;
-    println!("{state:?}, {:?}", vnf.metadata);
+    let tenant = engine.tenant("default");
+    let to = VimChange::to(VimConnectionInfo::new(MEMORY_VIM));
+    let vim = tenant.register_vim(to).await?.id;
+    let id = tenant.create(create).await?.vnf.id;
+    let request = InstantiateVnfRequest::new("cluster_install").on_vim(vim);
+    let op = tenant.instantiate(&id, request).await?;
+    engine.drive(&op).await?.completed()?;
+    let vnf = tenant.instance(&id).await?.vnf;
+    println!("Completed, {:?}", vnf.metadata);
     Ok(())
 }

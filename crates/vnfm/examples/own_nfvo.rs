@@ -2,12 +2,12 @@
 //! `cargo run -p vnfm --example own_nfvo --features memory,clock`
 
 use async_trait::async_trait;
-use serde_json::{from_value, json};
 use std::sync::Arc;
 use vnfm::descriptor::{Limits, Package, pack};
 use vnfm::memory::{MEMORY_VIM, MemoryStore, MemoryVim};
 use vnfm::ports::{Change, Code, ErrorKind, GrantOutcome, Nfvo};
 use vnfm::ports::{PackageRecord, Packages, PortError, Store as _};
+use vnfm::types::{CreateVnfRequest, InstantiateVnfRequest, VimConnectionInfo};
 use vnfm::types::{Grant, GrantInfo, GrantRequest, ResourceDefinition};
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
@@ -67,14 +67,12 @@ async fn main() -> anyhow::Result<()> {
     let engine = Engine::new(parts);
     let record = Box::new(PackageRecord::onboarded("default", "pair", &vnfd_id));
     store.write(None, vec![Change::AddPackage(record)]).await?;
-    let to = from_value(json!({"vimType": MEMORY_VIM}))?;
-    let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
-    let create = from_value(json!({"vnfdId": vnfd_id}))?;
-    let id = engine.create("default", create).await?.vnf.id;
-    let req = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    let op = engine.instantiate("default", &id, from_value(req)?).await?;
-    engine.drive(&op).await?;
-    let state = engine.progress("default", &op).await?.operation_state;
-    println!("{state:?}");
+    let tenant = engine.tenant("default");
+    let to = VimChange::to(VimConnectionInfo::new(MEMORY_VIM));
+    let vim = tenant.register_vim(to).await?.id;
+    let id = tenant.create(CreateVnfRequest::new(vnfd_id)).await?.vnf.id;
+    let request = InstantiateVnfRequest::new("simple").on_vim(vim);
+    let op = tenant.instantiate(&id, request).await?;
+    println!("{:?}", engine.drive(&op).await?.state);
     Ok(())
 }

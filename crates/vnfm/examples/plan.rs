@@ -6,6 +6,7 @@ use std::sync::Arc;
 use vnfm::descriptor::{Limits, Package};
 use vnfm::lcm::{Begin, Operation, instantiate, terminate};
 use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
+use vnfm::types::{CreateVnfRequest, InstantiateVnfRequest, VimConnectionInfo};
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 
 async fn show(engine: &Engine, operation: &'static Operation, id: &str, request: &Value) {
@@ -44,15 +45,15 @@ async fn main() -> anyhow::Result<()> {
         "/../../vnfd-samples/vnf-ha-pair"
     );
     let package = Package::open(sample.as_ref(), &Limits::default())?;
-    let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
+    let create = CreateVnfRequest::new(&package.vnfd().descriptor_id);
     packages
         .onboard(&*store, ("default", "pair"), Arc::new(package))
         .await?;
-    let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
+    let to = VimConnectionInfo::new(MEMORY_VIM);
     let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
     let id = engine.create("default", create).await?.vnf.id;
 
-    let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
+    let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": &vim}}});
     let end = json!({"terminationType": "FORCEFUL"});
     show(&engine, &instantiate::OPERATION, &id, &request).await;
     show(
@@ -63,10 +64,9 @@ async fn main() -> anyhow::Result<()> {
     )
     .await;
     show(&engine, &terminate::OPERATION, &id, &end).await;
-    let op = engine
-        .instantiate("default", &id, serde_json::from_value(request)?)
-        .await?;
-    engine.drive(&op).await?;
+    let on_vim = InstantiateVnfRequest::new("simple").on_vim(vim);
+    let op = engine.instantiate("default", &id, on_vim).await?;
+    engine.drive(&op).await?.completed()?;
     show(&engine, &terminate::OPERATION, &id, &end).await;
     let vnf = engine.store().instance("default", &id).await?;
     println!(

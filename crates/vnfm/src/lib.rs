@@ -12,6 +12,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
 //! use vnfm::memory::{MemoryPackages, MemoryStore, MemoryVim};
+//! use vnfm::types::{CreateVnfRequest, InstantiateVnfRequest, VimConnectionInfo};
 //! use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
 //!
 //! // A store, packages and a clock; drivers by vimType. By default a local policy grants, and there are no hooks.
@@ -28,16 +29,15 @@
 //! let package = vnfm::descriptor::Package::open(sample.as_ref(), &Default::default())?;
 //! let vnfd_id = package.vnfd().descriptor_id.clone();
 //! packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
-//! let to = serde_json::from_value(serde_json::json!({"vimType": vnfm::memory::MEMORY_VIM}))?;
-//! let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
-//! let create = serde_json::from_value(serde_json::json!({"vnfdId": vnfd_id}))?;
-//! let instance = engine.create("default", create).await?.vnf.id;
+//! let tenant = engine.tenant("default");
+//! let to = VimConnectionInfo::new(vnfm::memory::MEMORY_VIM);
+//! let vim = tenant.register_vim(VimChange::to(to)).await?.id;
+//! let instance = tenant.create(CreateVnfRequest::new(vnfd_id)).await?.vnf.id;
 //!
-//! // An accepted operation is driven where its future is awaited.
-//! let request = serde_json::json!({"flavourId": "simple", "vimConnectionInfo": {"vim": {"vimId": vim}}});
-//! let op = engine.instantiate("default", &instance, serde_json::from_value(request)?).await?;
-//! engine.drive(&op).await?;
-//! assert_eq!(engine.progress("default", &op).await?.operation_state.as_str(), "COMPLETED");
+//! // An accepted operation is driven where its future is awaited. It may fail: `completed` tells.
+//! let request = InstantiateVnfRequest::new("simple").on_vim(vim);
+//! let op = tenant.instantiate(&instance, request).await?;
+//! engine.drive(&op).await?.completed()?;
 //! # Ok(())
 //! # }
 //! # #[cfg(not(all(feature = "memory", feature = "clock")))]

@@ -5,8 +5,11 @@ use super::setup::*;
 use futures::StreamExt as _;
 use std::pin::pin;
 use std::sync::Arc;
-use vnfm_core::Engine;
+use std::sync::atomic::Ordering::SeqCst;
+use vnfm_core::{Engine, Event};
 use vnfm_memory::MemoryStore;
+use vnfm_types::LcmOperationState::{Completed, RolledBack};
+use vnfm_types::LcmOperationType;
 
 /// The next `count` events above `after`.
 async fn next_events(engine: &Engine, after: u64, count: usize) -> Vec<(u64, String)> {
@@ -66,4 +69,40 @@ async fn events_arrive_in_order_and_resume_after_a_restart() {
     let sqlite = vnfm_store::SqliteStore::in_memory().await.unwrap();
     check_events(Arc::new(sqlite)).await;
     check_events(Arc::new(MemoryStore::new(Arc::new(vnfm::SystemClock)))).await;
+}
+
+#[tokio::test]
+async fn drive_and_the_events_have_state_and_cause() {
+    let world = Arc::new(FakeWorld::default());
+    let engine = engine(store().await, &world);
+    let tenant = engine.tenant(TENANT);
+    let id = instance(&engine).await;
+    world.vim_unavailable.store(true, SeqCst);
+    let op = tenant.instantiate(&id, on(CLOUD)).await.unwrap();
+    let driven = engine.drive(&op).await.unwrap();
+    assert_eq!(driven.state, Some(RolledBack), "nothing was created");
+    let error = driven.clone().completed().unwrap_err().to_string();
+    assert!(error.contains(&format!("operation `{op}` is ROLLED_BACK: ")));
+    assert!(error.contains("the VIM is unavailable"), "{error}");
+    let rows: Vec<_> = pin!(engine.events(0).take(3)).collect().await;
+    let events = rows.into_iter().map(|row| row.unwrap().event().unwrap());
+    let events: Vec<_> = events.collect();
+    let ended = Event::Operation {
+        op_id: op.clone(),
+        operation: LcmOperationType::Instantiate,
+        state: RolledBack,
+        error: driven.error,
+    };
+    assert_eq!((&events[0], &events[2]), (&Event::Created, &ended));
+    // It has ended, so there is nothing to drive.
+    let again = engine.drive(&op).await.unwrap();
+    assert_eq!((again.state, again.error.as_ref()), (None, None));
+    let error = again.completed().unwrap_err().to_string();
+    assert!(error.contains("not driven by this process"), "{error}");
+
+    world.vim_unavailable.store(false, SeqCst);
+    let op = tenant.instantiate(&id, on(CLOUD)).await.unwrap();
+    engine.drive(&op).await.unwrap().completed().unwrap();
+    let state = tenant.progress(&op).await.unwrap().operation_state;
+    assert_eq!(state, Completed);
 }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use vnfm_core::ports::{Clock, Store, StoreError};
 use vnfm_core::query::Query;
-use vnfm_core::{Engine, Limits};
+use vnfm_core::{Driven, Engine, Limits};
 use vnfm_store::{SecretKeys, SqliteStore};
 use vnfm_types::LcmOperationState::Completed;
 
@@ -123,7 +123,7 @@ impl Fixture {
     }
 }
 
-type DriveFuture<'a> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + 'a>>;
+type DriveFuture<'a> = Pin<Box<dyn Future<Output = Result<Driven, StoreError>> + 'a>>;
 
 #[tokio::test]
 async fn an_operation_is_taken_over_only_after_its_lease_and_the_old_owner_writes_nothing() {

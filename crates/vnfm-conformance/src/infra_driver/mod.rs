@@ -8,7 +8,7 @@ mod resize;
 mod test_bed;
 mod test_instance;
 
-pub use test_bed::{MAX_INTERRUPTIONS, TestBed};
+pub use test_bed::{MAX_INTERRUPTIONS, OnVim, TestBed};
 
 use std::sync::Arc;
 

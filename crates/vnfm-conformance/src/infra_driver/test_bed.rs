@@ -1,4 +1,4 @@
-//! What an adapter provides to be tested: its driver, a VIM, and instances to create.
+//! What an adapter provides to be tested: its driver, a VIM, and instances to create. [`OnVim`] serves most.
 
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -48,3 +48,85 @@ pub trait TestBed: Send + Sync {
 
 /// Default of [`TestBed::max_interruptions`]: points at which a call is interrupted.
 pub const MAX_INTERRUPTIONS: usize = 12;
+
+/// A driver and its VIM, as values.
+pub struct OnVim<D> {
+    /// The driver that the contract tests.
+    pub driver: D,
+    /// The VIM's clock, simulated or real.
+    pub clock: Arc<dyn Clock>,
+    /// A login that the VIM accepts.
+    pub login: VimConnectionInfo,
+    /// The same VIM with a login that it refuses; `None` if it accepts any.
+    pub wrong_login: Option<VimConnectionInfo>,
+    /// The instance that the rules create.
+    pub what: Allocation,
+    /// An instance that needs what the VIM lacks; `None` if it lacks nothing.
+    pub infeasible: Option<Allocation>,
+    /// One instance in two sizes; `None` if the driver cannot resize.
+    pub sizes: Option<[Allocation; 2]>,
+    /// Whether a smaller size removes the last VNFCs of the inventory.
+    pub removes_last_vnfcs: bool,
+    /// Lists what is on the VIM, without the driver.
+    pub resources: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// Maximum number of points at which a call is interrupted.
+    pub max_interruptions: usize,
+}
+
+impl<D> OnVim<D> {
+    /// A VIM that accepts any login, lacks nothing and cannot resize; set the other members as far as yours differs.
+    /// `resources` lists what is on the VIM without the driver.
+    pub fn new(
+        (driver, clock): (D, Arc<dyn Clock>),
+        login: VimConnectionInfo,
+        what: Allocation,
+        resources: impl Fn() -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            driver,
+            clock,
+            login,
+            wrong_login: None,
+            what,
+            infeasible: None,
+            sizes: None,
+            removes_last_vnfcs: true,
+            resources: Box::new(resources),
+            max_interruptions: MAX_INTERRUPTIONS,
+        }
+    }
+}
+
+#[async_trait]
+impl<D: InfraDriver> TestBed for OnVim<D> {
+    fn driver(&self) -> &dyn InfraDriver {
+        &self.driver
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+    fn login(&self) -> VimConnectionInfo {
+        self.login.clone()
+    }
+    fn wrong_login(&self) -> Option<VimConnectionInfo> {
+        self.wrong_login.clone()
+    }
+    fn what(&self) -> Allocation {
+        self.what.clone()
+    }
+    fn infeasible_allocation(&self) -> Option<Allocation> {
+        self.infeasible.clone()
+    }
+    fn sizes(&self) -> Option<[Allocation; 2]> {
+        self.sizes.clone()
+    }
+    fn removes_last_vnfcs(&self) -> bool {
+        self.removes_last_vnfcs
+    }
+    async fn resources(&self) -> Vec<String> {
+        (self.resources)()
+    }
+    fn max_interruptions(&self) -> usize {
+        self.max_interruptions
+    }
+}

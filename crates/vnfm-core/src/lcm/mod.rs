@@ -13,6 +13,7 @@
 //! | `scale_refusal` | why a size or a list of levels is not possible |
 //! | `step_attempt` | one attempt at a step, bounded by its deadline |
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
+//! | `driven` | the state in which a process left an operation |
 //! | `perform` | runs or undoes a step: asks for the grant, calls the hook, or works |
 //! | `transition` | the one writer of operation states |
 //! | `load` | an operation from its records, with the grant that it has |
@@ -34,6 +35,7 @@ mod approved;
 mod changes;
 mod crash_suspects;
 mod descriptor_shortage;
+mod driven;
 pub(crate) mod explain;
 pub mod grant;
 mod grant_check;
@@ -66,6 +68,7 @@ mod vim_slot;
 
 pub use crate::context::Context;
 pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
+pub use driven::{Driven, NotCompleted};
 pub use op::Op;
 pub(crate) use op::check_budget;
 pub use operation::{

@@ -15,6 +15,7 @@ pub use super::problem::CANCELLED;
 pub use super::step_attempt::{PANICKED, TOO_LATE};
 
 use super::crash_suspects;
+use super::driven::Driven;
 use super::journal::{end, report_step, store};
 use super::load::{apply_grant, load};
 use super::op::Op;
@@ -50,7 +51,7 @@ pub(crate) async fn drive(
     context: &Context,
     operations: &[&'static Operation],
     claim: Claim,
-) -> Result<(), StoreError> {
+) -> Result<Driven, StoreError> {
     let fence = claim.fence.clone();
     let mut op = load(context, operations, &claim.tenant, claim.fence).await?;
     let live = op.live.clone();
@@ -71,11 +72,11 @@ pub(crate) async fn drive(
         Err(StoreError::LeaseLost { op_id }) => {
             tracing::info!(op_id, "another process drives this operation now");
             context.orderly_exits(Some(op_id)).await;
-            Ok(())
+            Ok(Driven::elsewhere(fence.op_id))
         }
         outcome => {
             context.store().release(&fence).await?;
-            outcome
+            outcome.map(|()| Driven::left(&op))
         }
     }
 }
