@@ -97,7 +97,7 @@ impl Plugin {
         let plugins = PluginHost::new(config, Arc::new(SystemClock));
         plugins.allow(LIBRARY).map_err(|error| anyhow!("{error}"))?;
         let driver = plugins
-            .find(NAME, None)
+            .resolve(&NAME.into())
             .map_err(|error| anyhow!("{error}"))?;
         Ok(Self { driver, _dir: dir })
     }

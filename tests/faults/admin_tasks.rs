@@ -10,8 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use vnfm_core::ports::{Backups as _, SealingKeys as _, StoreAdmin as _};
 use vnfm_core::ports::{
-    Callback, Change, PackageRecord, Packages as _, PortError, SecretConnection, Store as _,
-    StoreError, Subscribers, VimRecord,
+    Callback, Change, PackageRecord, Packages as _, PortError, Store as _, StoreError, Subscribers,
+    VimRecord,
 };
 use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_core::{Engine, Override, VimChange};
@@ -271,13 +271,12 @@ async fn is_onboarded(cx: &TaskContext, ended: bool) -> Result<()> {
     Ok(())
 }
 
-fn connection(record: &VimRecord) -> Result<SecretConnection> {
-    let connection: VimConnectionInfo = serde_json::from_value(json!({
+fn connection(record: &VimRecord) -> Result<VimConnectionInfo> {
+    Ok(serde_json::from_value(json!({
         "vimType": record.vim.vim_type,
         "interfaceInfo": record.vim.interface_info,
         "accessInfo": *record.access_info,
-    }))?;
-    Ok(SecretConnection(connection))
+    }))?)
 }
 
 async fn update_vim(cx: &TaskContext) -> Result<()> {

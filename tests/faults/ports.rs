@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::{
-    Change, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost, HookRequest,
-    HostServices, HttpRequest, HttpResponse, MgmtDriver, MgmtDrivers, PortError, RemoteFile,
-    SshCommand, SshTarget, StepStatus, StoreError, Watcher,
+    Change, Code, CommandOutput, Declaration, DriverId, Effects, ErrorKind, Fence, HookDriverRef,
+    HookHost, HookRequest, HostServices, HttpRequest, HttpResponse, MgmtDriver, MgmtDrivers,
+    PinnedTarget, PortError, RemoteFile, SshCommand, StepStatus, StoreError, Watcher,
 };
 use vnfm_tests::intercepted_store::{Intercept, Intercepted, StoreCall};
 
@@ -129,8 +129,8 @@ pub(crate) struct ProbedHosts<H> {
 }
 
 impl<H> ProbedHosts<H> {
-    fn error(target: &SshTarget) -> impl Fn(&str) -> PortError {
-        let action = format!("work on `{}`", target.address);
+    fn error(target: &PinnedTarget) -> impl Fn(&str) -> PortError {
+        let action = format!("work on `{}`", target.host.address);
         move |why| PortError::new(&INJECTED, action.clone(), why)
     }
 }
@@ -145,11 +145,11 @@ const UPLOAD_TIMEOUT: Duration = Duration::from_mins(10);
 impl<H: HostServices> HostServices for ProbedHosts<H> {
     async fn ssh_run(
         &self,
-        target: &SshTarget,
+        target: &PinnedTarget,
         command: &SshCommand,
     ) -> Result<CommandOutput, PortError> {
-        let host = self.probe.host(&target.server_id);
-        let line = without_ids(&self.probe.without_instance(&command.command));
+        let host = self.probe.host(&target.host.server_id);
+        let line = without_ids(&self.probe.without_instance(&command.line));
         let line: String = line.chars().take(60).collect();
         let call = format!("ssh.run {host}: {line}");
         let limit = Duration::from_secs(command.deadline_seconds.into());
@@ -159,8 +159,8 @@ impl<H: HostServices> HostServices for ProbedHosts<H> {
             .await
     }
 
-    async fn ssh_put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
-        let host = self.probe.host(&target.server_id);
+    async fn ssh_put(&self, target: &PinnedTarget, file: &RemoteFile) -> Result<(), PortError> {
+        let host = self.probe.host(&target.host.server_id);
         let call = format!("ssh.put {host}: {}", without_ids(&file.path));
         let work = self.inner.ssh_put(target, file);
         self.probe
@@ -175,11 +175,11 @@ impl<H: HostServices> HostServices for ProbedHosts<H> {
 
     async fn ssh_wait(
         &self,
-        target: &SshTarget,
+        target: &PinnedTarget,
         deadline_seconds: u32,
         watcher: &dyn Watcher,
     ) -> Result<(), PortError> {
-        let call = format!("ssh.wait {}", self.probe.host(&target.server_id));
+        let call = format!("ssh.wait {}", self.probe.host(&target.host.server_id));
         let limit = Duration::from_secs(deadline_seconds.into());
         let work = self.inner.ssh_wait(target, deadline_seconds, watcher);
         self.probe
@@ -188,7 +188,7 @@ impl<H: HostServices> HostServices for ProbedHosts<H> {
     }
 
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
-        let limit = Duration::from_secs(request.deadline_seconds.unwrap_or(60).into());
+        let limit = request.deadline();
         let error = |why: &str| PortError::new(&INJECTED, "send a hook's request", why);
         let call = format!("ssh.http {}", request.method);
         self.probe
@@ -203,12 +203,8 @@ pub(crate) struct ProbedHooks<M> {
 }
 
 impl<M: MgmtDrivers> MgmtDrivers for ProbedHooks<M> {
-    fn find(
-        &self,
-        implementation: &str,
-        plugin: Option<&str>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let inner = self.inner.find(implementation, plugin)?;
+    fn resolve(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let inner = self.inner.resolve(wanted)?;
         Ok(Arc::new(ProbedHook {
             inner,
             probe: self.probe.clone(),
@@ -232,6 +228,10 @@ const HOOK_TIMEOUT: Duration = Duration::from_hours(24);
 impl MgmtDriver for ProbedHook {
     fn declaration(&self) -> &Declaration {
         self.inner.declaration()
+    }
+
+    fn id(&self) -> DriverId {
+        self.inner.id()
     }
 
     async fn call(

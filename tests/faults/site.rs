@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use vnfm_core::VimChange;
-use vnfm_core::ports::{Change, PackageRecord, SecretConnection, StoreError};
+use vnfm_core::ports::{Change, PackageRecord, StoreError};
 use vnfm_store::PackageDir;
 use vnfm_tests::sources::root;
 use vnfm_types::{LcmOperationState, LcmOperationType, VimConnectionInfo};
@@ -155,7 +155,6 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
         }
         let register = async |name: &str, connection| {
             let name = Some(name.to_owned());
-            let connection = SecretConnection(connection);
             engine
                 .register_vim(
                     TENANT,

@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use vnfm::SystemClock;
-use vnfm_conformance::infra_driver::{RULES, TestBed};
+use vnfm_conformance::infra_driver::{OnVim, RULES, TestBed};
 use vnfm_conformance::{Broken, Rule};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
 use vnfm_tests::cloud::Cloud;
 use vnfm_tests::contracts::{
-    On, connection_from_kubeconfig, first_vdu_with_image, sample, with_image,
+    connections_from_kubeconfig, first_vdu_with_image, sample, with_image,
 };
 use vnfm_tests::live::neighbour;
-use vnfm_types::OPENSTACK;
+use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
 /// At how many points a call is interrupted.
 const MAX_INTERRUPTIONS: usize = 2;
@@ -66,11 +66,16 @@ fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(clouds).unwrap()).unwrap();
     let cloud = &file["clouds"]["nfv"];
-    let login = |password: &Value| {
-        json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": cloud["auth"]["auth_url"]}, "accessInfo": {
-            "username": cloud["auth"]["username"], "password": password, "project": cloud["auth"]["project_name"],
-            "userDomain": cloud["auth"]["user_domain_id"], "projectDomain": cloud["auth"]["project_domain_id"],
-            "region": cloud["region_name"]}})
+    let auth = &cloud["auth"];
+    let login = |password: Value| {
+        VimConnectionInfo::new(OPENSTACK)
+            .interface("endpoint", auth["auth_url"].clone())
+            .access("username", auth["username"].clone())
+            .access("password", password)
+            .access("project", auth["project_name"].clone())
+            .access("userDomain", auth["user_domain_id"].clone())
+            .access("projectDomain", auth["project_domain_id"].clone())
+            .access("region", cloud["region_name"].clone())
     };
     let past = Cloud::login(clouds);
     let network = past.network();
@@ -80,17 +85,16 @@ fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
             .replace("@VIM_ID@", "vim")
     };
     let what = sample("vnf-script-hooks", fill);
-    Arc::new(On {
-        driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
-        login: login(&cloud["auth"]["password"]),
-        wrong: login(&json!("a wrong password")),
-        impossible: with_image(&what, &first_vdu_with_image(&what)),
-        what,
-        sizes: None,
-        list_resources: Box::new(move || {
+    let driver = OpenStack::new(Arc::new(SystemClock), Destinations::anywhere());
+    let infeasible = with_image(&what, &first_vdu_with_image(&what));
+    let right = login(auth["password"].clone());
+    Arc::new(OnVim {
+        wrong_login: Some(login("a wrong password".into())),
+        infeasible: Some(infeasible),
+        max_interruptions: MAX_INTERRUPTIONS,
+        ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
             past.inventory(Path::new("/nowhere")).into_iter().collect()
-        }),
-        max_interruptions: Some(MAX_INTERRUPTIONS),
+        })
     })
 }
 
@@ -174,8 +178,8 @@ impl Cluster {
 
 fn kubernetes(cluster: &Cluster) -> Arc<dyn TestBed> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let (login, wrong) =
-        connection_from_kubeconfig(&std::fs::read_to_string(&cluster.kubeconfig).unwrap());
+    let kubeconfig = std::fs::read_to_string(&cluster.kubeconfig).unwrap();
+    let [right, wrong] = connections_from_kubeconfig(&kubeconfig);
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
     let vdu = what.package.vnfd().flavours["simple"]
         .vdus
@@ -184,15 +188,15 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn TestBed> {
         .unwrap()
         .clone();
     let past = cluster.clone();
-    Arc::new(On {
-        driver: KubernetesDriver::new(Destinations::anywhere()),
-        login,
-        wrong,
-        impossible: with_image(&what, &vdu),
-        what,
-        sizes: None,
-        list_resources: Box::new(move || past.things()),
-        max_interruptions: Some(MAX_INTERRUPTIONS),
+    let driver = KubernetesDriver::new(Destinations::anywhere());
+    Arc::new(OnVim {
+        wrong_login: Some(wrong),
+        infeasible: Some(with_image(&what, &vdu)),
+        removes_last_vnfcs: false,
+        max_interruptions: MAX_INTERRUPTIONS,
+        ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
+            past.things()
+        })
     })
 }
 

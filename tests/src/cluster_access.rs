@@ -8,12 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use vnfm_core::ports::{CommandOutput, SshCommand, SshTarget};
+use serde_json::Value;
+use vnfm_core::ports::{CommandOutput, PinnedTarget, SshCommand, SshTarget};
 
 use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
-use vnfm_types::Secret;
 
 use crate::programs::until;
 use crate::testbed::{LONG, Testbed, VNF_A, VNF_B};
@@ -115,20 +114,18 @@ impl ClusterShell {
         }
     }
 
-    fn target(&self, on: &Vnfc) -> SshTarget {
-        let target = json!({ "serverId": on.server, "address": on.address, "port": self.port,
-            "username": "ubuntu", "password": "secret" });
-        serde_json::from_value(target).unwrap()
+    fn target(&self, on: &Vnfc) -> PinnedTarget {
+        let target = SshTarget::new(&on.server, &on.address, "ubuntu").port(self.port);
+        target.password("secret").into()
     }
 
     /// Runs a command as root on one of the machines.
     pub fn run(&self, on: &Vnfc, command: &str) -> CommandOutput {
-        let command = SshCommand {
-            command: command.to_owned(),
-            stdin: Secret::default(),
-            sudo: true,
-            deadline_seconds: 60,
-        };
+        self.run_command(on, SshCommand::new(command))
+    }
+
+    fn run_command(&self, on: &Vnfc, command: SshCommand) -> CommandOutput {
+        let command = command.sudo().timeout(Duration::from_mins(1));
         self.runtime
             .block_on(self.ssh.run(&self.target(on), &command))
             .unwrap()
@@ -143,17 +140,9 @@ impl ClusterShell {
 
     /// Applies a manifest, and fails if the cluster refuses it.
     pub fn apply(&self, document: &Value) {
-        let target = self.target(&self.master);
-        let command = SshCommand {
-            command: "kubectl --kubeconfig=/etc/kubernetes/admin.conf apply -f -".to_owned(),
-            stdin: document.to_string().into(),
-            sudo: true,
-            deadline_seconds: 60,
-        };
-        let output = self
-            .runtime
-            .block_on(self.ssh.run(&target, &command))
-            .unwrap();
+        let apply = "kubectl --kubeconfig=/etc/kubernetes/admin.conf apply -f -";
+        let command = SshCommand::new(apply).stdin(document.to_string());
+        let output = self.run_command(&self.master, command);
         assert_eq!(output.exit_code, 0, "{output:?}");
     }
 

@@ -3,79 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 #![expect(clippy::missing_panics_doc, reason = "tests fail by panicking")]
 
-use async_trait::async_trait;
 use serde_json::Value;
 use std::sync::Arc;
-use vnfm::SystemClock;
-use vnfm_conformance::infra_driver::TestBed;
 use vnfm_core::Deployment;
-use vnfm_core::ports::{Allocation, Clock, Granted, InfraDriver};
+use vnfm_core::ports::{Allocation, Granted};
 use vnfm_descriptor::{Limits, Package};
-use vnfm_types::VimConnectionInfo;
+use vnfm_types::{KUBERNETES, VimConnectionInfo};
 
 use crate::sources::root;
-
-/// Lists every resource on a VIM, bypassing the driver.
-pub type ListResources = Box<dyn Fn() -> Vec<String> + Send + Sync>;
-
-/// A driver and its VIM.
-pub struct On<D> {
-    /// The driver that the contract tests.
-    pub driver: D,
-    /// A valid connection, as JSON.
-    pub login: Value,
-    /// The same connection with wrong credentials.
-    pub wrong: Value,
-    /// An allocation that the driver can create.
-    pub what: Allocation,
-    /// An allocation that the driver cannot create.
-    pub impossible: Allocation,
-    /// An instance in two sizes: see [`sizes`].
-    pub sizes: Option<[Allocation; 2]>,
-    /// The resources on the VIM.
-    pub list_resources: ListResources,
-    /// Maximum number of points at which a call is interrupted, for slow VIMs.
-    pub max_interruptions: Option<usize>,
-}
-
-fn connection(value: &Value) -> VimConnectionInfo {
-    serde_json::from_value(value.clone()).unwrap()
-}
-
-#[async_trait]
-impl<D: InfraDriver> TestBed for On<D> {
-    fn driver(&self) -> &dyn InfraDriver {
-        &self.driver
-    }
-    fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(SystemClock)
-    }
-    fn login(&self) -> VimConnectionInfo {
-        connection(&self.login)
-    }
-    fn wrong_login(&self) -> Option<VimConnectionInfo> {
-        Some(connection(&self.wrong))
-    }
-    fn what(&self) -> Allocation {
-        self.what.clone()
-    }
-    fn infeasible_allocation(&self) -> Option<Allocation> {
-        Some(self.impossible.clone())
-    }
-    fn sizes(&self) -> Option<[Allocation; 2]> {
-        self.sizes.clone()
-    }
-    fn removes_last_vnfcs(&self) -> bool {
-        !self.driver.vim_types().contains(&vnfm_types::KUBERNETES)
-    }
-    async fn resources(&self) -> Vec<String> {
-        (self.list_resources)()
-    }
-    fn max_interruptions(&self) -> usize {
-        self.max_interruptions
-            .unwrap_or(vnfm_conformance::infra_driver::MAX_INTERRUPTIONS)
-    }
-}
 
 /// The allocation that a sample requests.
 pub fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
@@ -122,22 +57,25 @@ pub fn first_vdu_with_image(what: &Allocation) -> String {
     images.next().unwrap().0.to_owned()
 }
 
-/// Two connections to the cluster of a kubeconfig, as JSON: with its credentials, and with wrong ones.
-pub fn connection_from_kubeconfig(kubeconfig: &str) -> (Value, Value) {
+/// Two connections to the cluster of a kubeconfig: with its credentials, and with wrong ones.
+pub fn connections_from_kubeconfig(kubeconfig: &str) -> [VimConnectionInfo; 2] {
     let file: Value = serde_yaml::from_str(kubeconfig).unwrap();
     let at = |pointer: &str| file.pointer(pointer).cloned().unwrap_or_default();
-    let interface = serde_json::json!({"endpoint": at("/clusters/0/cluster/server"),
-        "ssl_ca_cert": at("/clusters/0/cluster/certificate-authority-data")});
-    let access = match file.pointer("/users/0/user/token") {
-        Some(token) => serde_json::json!({"bearer_token": token}),
-        None => {
-            serde_json::json!({"client_certificate": at("/users/0/user/client-certificate-data"),
-            "client_key": at("/users/0/user/client-key-data")})
-        }
+    let cluster = VimConnectionInfo::new(KUBERNETES)
+        .interface("endpoint", at("/clusters/0/cluster/server"))
+        .interface(
+            "ssl_ca_cert",
+            at("/clusters/0/cluster/certificate-authority-data"),
+        );
+    let right = match file.pointer("/users/0/user/token") {
+        Some(token) => cluster.clone().access("bearer_token", token.clone()),
+        None => cluster
+            .clone()
+            .access(
+                "client_certificate",
+                at("/users/0/user/client-certificate-data"),
+            )
+            .access("client_key", at("/users/0/user/client-key-data")),
     };
-    let login = |access: &Value| serde_json::json!({"vimType": vnfm_types::KUBERNETES, "interfaceInfo": interface, "accessInfo": access});
-    (
-        login(&access),
-        login(&serde_json::json!({"bearer_token": "a wrong token"})),
-    )
+    [right, cluster.access("bearer_token", "a wrong token")]
 }

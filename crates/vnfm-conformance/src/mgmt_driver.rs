@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use vnfm_core::ports::{
-    Code, Declaration, Effects, ErrorKind, HookCall, HookHost, HookRequest, MgmtDriver,
-    MgmtDrivers, PortError,
+    Code, Declaration, Effects, ErrorKind, HookCall, HookDriverRef, HookHost, HookRequest,
+    MgmtDriver, MgmtDrivers, PortError,
 };
 
 /// `MgmtDriver`s, a hook of one of them, and its hosts.
@@ -18,8 +18,8 @@ pub trait TestBed: Send + Sync {
     /// The drivers that the rules test.
     fn drivers(&self) -> &dyn MgmtDrivers;
 
-    /// How a VNFD names the driver to test: `implementation`, and the plugin of its artifact.
-    fn named(&self) -> (String, Option<String>);
+    /// How a VNFD names the driver to test.
+    fn named(&self) -> HookDriverRef<'_>;
 
     /// The request for its hook, with enough time until the deadline. The same each time.
     fn request(&self) -> HookRequest;
@@ -195,11 +195,7 @@ impl Trial {
 }
 
 fn found(stand: &Arc<dyn TestBed>) -> Arc<dyn MgmtDriver> {
-    let (implementation, plugin) = stand.named();
-    stand
-        .drivers()
-        .find(&implementation, plugin.as_deref())
-        .unwrap()
+    stand.drivers().resolve(&stand.named()).unwrap()
 }
 
 /// The effects of an undisturbed hook, and its number of host calls.
@@ -226,10 +222,8 @@ mod tried {
             "`{}` is not listed with this declaration",
             declaration.name
         );
-        let (implementation, plugin) = stand.named();
-        let again = stand
-            .drivers()
-            .find_exact(&driver.id(), &implementation, plugin.as_deref());
+        let began = driver.id();
+        let again = stand.drivers().resolve(&stand.named().exact(&began));
         assert_eq!(
             again.unwrap().id(),
             driver.id(),
@@ -238,7 +232,7 @@ mod tried {
     }
 
     pub(super) async fn an_unknown_driver_is_refused_by_name(stand: Shared) {
-        let nowhere = stand.drivers().find("no-such-driver-anywhere", None);
+        let nowhere = stand.drivers().resolve(&"no-such-driver-anywhere".into());
         let Err(error) = nowhere else {
             panic!("an unknown driver was found")
         };

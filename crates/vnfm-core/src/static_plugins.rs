@@ -1,8 +1,9 @@
 //! Ports filled with what is linked into the program, or with nothing.
 
 use crate::ports::{
-    Code, CommandOutput, Declaration, DriverId, ErrorKind, HostServices, HttpRequest, HttpResponse,
-    MgmtDriver, MgmtDrivers, PortError, RemoteFile, SshCommand, SshTarget, Watcher, replaced,
+    Code, CommandOutput, Declaration, DriverVersion, ErrorKind, HookDriverRef, HostServices,
+    HttpRequest, HttpResponse, MgmtDriver, MgmtDrivers, PinnedTarget, PortError, RemoteFile,
+    SshCommand, Watcher,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -18,42 +19,34 @@ impl StaticPlugins {
         self.0.push(Arc::new(driver));
         self
     }
+
+    fn not_linked(&self, name: &str) -> PortError {
+        let linked: Vec<_> = self.list().into_iter().map(|d| d.name).collect();
+        let what = match linked.as_slice() {
+            [] => "this program links: none".to_owned(),
+            linked => format!("this program links: {}", linked.join(", ")),
+        };
+        PortError::new(&NO_DRIVER, format!("find the MgmtDriver `{name}`"), what)
+    }
 }
 
 impl MgmtDrivers for StaticPlugins {
-    fn find(
-        &self,
-        implementation: &str,
-        plugin: Option<&str>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let name = plugin.unwrap_or(implementation);
-        let named = |driver: &&Arc<dyn MgmtDriver>| {
+    fn resolve(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let name = match wanted.version {
+            DriverVersion::Deployed(name) => name,
+            _ => wanted.plugin.unwrap_or(wanted.implementation),
+        };
+        let is_wanted = |driver: &&Arc<dyn MgmtDriver>| match wanted.version {
+            DriverVersion::Exact(began) => driver.id() == *began,
+            _ => false,
+        };
+        let is_named = |driver: &&Arc<dyn MgmtDriver>| {
             driver.declaration().name == name || driver.id().versioned_name() == name
         };
-        self.0.iter().rev().find(named).cloned().ok_or_else(|| {
-            let known: Vec<_> = self
-                .0
-                .iter()
-                .map(|d| d.declaration().name.as_str())
-                .collect();
-            let what = if known.is_empty() {
-                "none".to_owned()
-            } else {
-                known.join(", ")
-            };
-            let what = format!("this program links: {what}");
-            PortError::new(&NO_DRIVER, format!("find the MgmtDriver `{name}`"), what)
-        })
-    }
-
-    fn find_exact(
-        &self,
-        began: &DriverId,
-        implementation: &str,
-        plugin: Option<&str>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let same = self.0.iter().find(|driver| driver.id() == *began).cloned();
-        same.ok_or_else(|| replaced(began, self.find(implementation, plugin).map(|now| now.id())))
+        let mut newest_first = self.0.iter().rev();
+        let exact = newest_first.clone().find(is_wanted);
+        let found = exact.or_else(|| newest_first.find(is_named)).cloned();
+        wanted.checked(found.ok_or_else(|| self.not_linked(name)))
     }
 
     fn list(&self) -> Vec<Declaration> {
@@ -80,14 +73,14 @@ impl NoHostServices {
 
 #[async_trait]
 impl HostServices for NoHostServices {
-    async fn ssh_run(&self, to: &SshTarget, _: &SshCommand) -> Result<CommandOutput, PortError> {
-        Self::refuse(format!("run a command on {}", to.address))
+    async fn ssh_run(&self, to: &PinnedTarget, _: &SshCommand) -> Result<CommandOutput, PortError> {
+        Self::refuse(format!("run a command on {}", to.host.address))
     }
-    async fn ssh_put(&self, to: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
-        Self::refuse(format!("put `{}` on {}", file.path, to.address))
+    async fn ssh_put(&self, to: &PinnedTarget, file: &RemoteFile) -> Result<(), PortError> {
+        Self::refuse(format!("put `{}` on {}", file.path, to.host.address))
     }
-    async fn ssh_wait(&self, to: &SshTarget, _: u32, _: &dyn Watcher) -> Result<(), PortError> {
-        Self::refuse(format!("log in at {}", to.address))
+    async fn ssh_wait(&self, to: &PinnedTarget, _: u32, _: &dyn Watcher) -> Result<(), PortError> {
+        Self::refuse(format!("log in at {}", to.host.address))
     }
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
         Self::refuse(format!("{} {}", request.method, request.url))
@@ -113,7 +106,7 @@ pub(crate) const CODES: &[&Code] = &[&NO_DRIVER, &NO_HOSTS];
 mod tests {
     use super::{NoHostServices, StaticPlugins};
     use crate::ports::{
-        Declaration, Effects, HookHost, HookRequest, HostServices as _, MgmtDriver,
+        Declaration, Effects, HookDriverRef, HookHost, HookRequest, HostServices as _, MgmtDriver,
         MgmtDrivers as _, PortError, SshTarget,
     };
     use async_trait::async_trait;
@@ -147,15 +140,16 @@ mod tests {
         let linked = StaticPlugins::default()
             .with(Plugin::version("1.0.0"))
             .with(Plugin::version("2.0.0"));
-        let version = |name: &str| linked.find(name, None).unwrap().id().version;
+        let version = |name: &str| linked.resolve(&name.into()).unwrap().id().version;
         assert_eq!(
             (version("mine"), version("mine@1.0.0")),
             ("2.0.0".into(), "1.0.0".into())
         );
-        let began = linked.find("mine@1.0.0", None).unwrap().id();
-        assert_eq!(linked.find_exact(&began, "mine", None).unwrap().id(), began);
+        let began = linked.resolve(&"mine@1.0.0".into()).unwrap().id();
+        let mine = HookDriverRef::from("mine").exact(&began);
+        assert_eq!(linked.resolve(&mine).unwrap().id(), began);
         let later = StaticPlugins::default().with(Plugin::version("2.0.0"));
-        let error = later.find_exact(&began, "mine", None).err().unwrap();
+        let error = later.resolve(&mine).err().unwrap();
         assert_eq!(error.name(), "plugin.replaced");
         assert!(
             error.to_string().contains("now available: `mine@2.0.0`"),
@@ -165,15 +159,15 @@ mod tests {
 
     #[test]
     fn errors_name_the_missing_driver_or_host() {
-        let error = StaticPlugins::default().find("mine", None).err().unwrap();
+        let error = StaticPlugins::default()
+            .resolve(&"mine".into())
+            .err()
+            .unwrap();
         assert_eq!(error.name(), "hook.not-linked");
         assert!(error.to_string().contains("`mine`"), "{error}");
-        let target: SshTarget = serde_json::from_value(
-            serde_json::json!({"serverId": "s", "address": "192.0.2.1", "username": "u"}),
-        )
-        .unwrap();
+        let target = SshTarget::new("s", "192.0.2.1", "u");
         let error = NoHostServices
-            .ssh_wait(&target, 1, &())
+            .ssh_wait(&target.into(), 1, &())
             .now_or_never()
             .unwrap()
             .unwrap_err();

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vnfm_core::ports::{Clock, Code, PortError, SecretConnection, SecretSealer, Vim, VimLogin};
+use vnfm_core::ports::{Clock, Code, PortError, SecretSealer, Vim, VimLogin};
 use vnfm_outbound::{Destinations, Networks};
 use vnfm_types::{Secret, VimConnectionInfo};
 
@@ -59,7 +59,7 @@ impl Vim for Login {
     }
     async fn connection(&self) -> Result<VimLogin, PortError> {
         Ok(VimLogin {
-            info: SecretConnection(self.info()?),
+            info: self.info()?,
             version: 0,
         })
     }

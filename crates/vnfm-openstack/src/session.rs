@@ -17,9 +17,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use vnfm_core::ports::{Clock, PortError, SecretConnection, Vim, VimLogin, Watcher};
+use vnfm_core::ports::{Clock, PortError, Vim, VimLogin, Watcher};
 use vnfm_outbound::{Client, Destinations};
-use vnfm_types::Secret;
+use vnfm_types::{Secret, VimConnectionInfo};
 
 const MAX_CACHED_SESSIONS: usize = 256;
 
@@ -167,7 +167,7 @@ impl Cloud<'_> {
     }
 
     /// The addresses allowed for this VIM: one registered before the rule existed keeps its address.
-    fn destinations(&self, info: &SecretConnection, access: &Access) -> Destinations {
+    fn destinations(&self, info: &VimConnectionInfo, access: &Access) -> Destinations {
         let to = self.sessions.to.clone();
         if !self.vim.keeps_unchecked_address(info) {
             return to;
@@ -179,8 +179,8 @@ impl Cloud<'_> {
         }
     }
 
-    async fn log_in(&self, info: &SecretConnection) -> Result<Session, PortError> {
-        let access = Access::try_from(&**info)?;
+    async fn log_in(&self, info: &VimConnectionInfo) -> Result<Session, PortError> {
+        let access = Access::try_from(info)?;
         let client = access.client(self.destinations(info, &access))?;
         let action = format!("log in to VIM `{}`", self.vim.name());
         let call = Call::post("/auth/tokens", access.login(), action.as_str()).repeatable();
@@ -443,17 +443,9 @@ mod tests {
     #[test]
     fn a_login_is_cached_per_version_and_connection_until_renewal() {
         let sessions = Sessions::new(Destinations::anywhere());
-        let login = |version: u64, password: &str| {
-            let mut login = VimLogin {
-                info: SecretConnection::default(),
-                version,
-            };
-            login
-                .info
-                .0
-                .access_info
-                .insert("password".into(), json!(password));
-            login
+        let login = |version: u64, password: &str| VimLogin {
+            info: VimConnectionInfo::default().access("password", password),
+            version,
         };
         let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
         let one = Arc::new(session(None, "public"));

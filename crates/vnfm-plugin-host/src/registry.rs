@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::{
-    Clock, Declaration, DriverId, HookDriverRef, HookScriptRef, MgmtDriver, MgmtDrivers, PortError,
-    replaced,
+    Clock, Declaration, DriverId, DriverVersion, HookDriverRef, HookScriptRef, MgmtDriver,
+    MgmtDrivers, PortError, replaced,
 };
 use vnfm_plugin_abi::Plugin;
 
@@ -343,7 +343,8 @@ impl PluginHost {
     }
 }
 
-impl MgmtDrivers for PluginHost {
+impl PluginHost {
+    /// The newest plugin of a name, or the version that the name contains.
     fn find(
         &self,
         implementation: &str,
@@ -363,6 +364,7 @@ impl MgmtDrivers for PluginHost {
         }
     }
 
+    /// The driver with which an operation began: linked, newest, or another one in `plugins.lock`.
     fn find_exact(
         &self,
         began: &DriverId,
@@ -403,36 +405,20 @@ impl MgmtDrivers for PluginHost {
             None => Err(unavailable(None)),
         }
     }
+}
 
-    fn for_hook(&self, hook: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        match self.script(hook) {
-            Some(script) => self.find(hook.implementation, Some(self.script_plugin(hook, script)?)),
-            None => self.find(hook.implementation, hook.plugin),
-        }
-    }
-
-    fn for_deployed_hook(
-        &self,
-        deployed: &str,
-        hook: &HookDriverRef<'_>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+impl MgmtDrivers for PluginHost {
+    fn resolve(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
         // The script's package must be allowed, whichever version of the plugin runs it.
-        if let Some(script) = self.script(hook) {
-            self.script_plugin(hook, script)?;
+        let script = self.script(wanted);
+        let runs_script = script.map(|script| self.script_plugin(wanted, script));
+        let plugin = runs_script.transpose()?.or(wanted.plugin);
+        let implementation = wanted.implementation;
+        match wanted.version {
+            DriverVersion::Newest => self.find(implementation, plugin),
+            DriverVersion::Deployed(deployed) => self.find(implementation, Some(deployed)),
+            DriverVersion::Exact(began) => self.find_exact(began, implementation, plugin),
         }
-        self.find(hook.implementation, Some(deployed))
-    }
-
-    fn for_running_hook(
-        &self,
-        began: &DriverId,
-        hook: &HookDriverRef<'_>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let plugin = match self.script(hook) {
-            Some(script) => Some(self.script_plugin(hook, script)?),
-            None => hook.plugin,
-        };
-        self.find_exact(began, hook.implementation, plugin)
     }
 
     fn list(&self) -> Vec<Declaration> {

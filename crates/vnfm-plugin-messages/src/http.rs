@@ -1,6 +1,7 @@
 //! HTTP requests, sent by the host: its proxies, certificate authorities and limits apply.
 
 use crate::secret::Secret;
+use crate::ssh::full_seconds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use std::time::Duration;
 ///     .body(r#"{"name": "web-1"}"#)
 ///     .ca("-----BEGIN CERTIFICATE-----…")
 ///     .timeout(Duration::from_secs(10));
+/// assert_eq!(request.deadline(), Duration::from_secs(10));
 /// let response: HttpResponse = block_on(host.context().http(request)).unwrap();
 /// assert!(response.ok() && response.body == "created");
 /// ```
@@ -39,10 +41,13 @@ pub struct HttpRequest {
     /// PEM certificates of the only authorities to trust; absent: those of the system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_pem: Option<String>,
-    /// Seconds until the request fails.
-    #[serde(rename = "deadlineSeconds")]
-    pub timeout_seconds: u64,
+    /// Seconds until the request fails; absent: [`HttpRequest::deadline`] has the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_seconds: Option<u32>,
 }
+
+/// Applies to requests without a deadline, in seconds.
+const DEFAULT_DEADLINE: u32 = 60;
 
 impl HttpRequest {
     /// A request without a body and with a timeout of 30 seconds.
@@ -53,7 +58,7 @@ impl HttpRequest {
             headers: BTreeMap::new(),
             body: None,
             ca_pem: None,
-            timeout_seconds: 30,
+            deadline_seconds: Some(30),
         }
     }
 
@@ -75,10 +80,15 @@ impl HttpRequest {
         self
     }
 
-    /// Sets the timeout, at least one second.
+    /// Sets the timeout, in full seconds and at least one.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout_seconds = timeout.as_secs().max(1);
+        self.deadline_seconds = Some(full_seconds(timeout).max(1));
         self
+    }
+
+    /// How long the response may take; 60 s if the request does not say.
+    pub fn deadline(&self) -> Duration {
+        Duration::from_secs(self.deadline_seconds.unwrap_or(DEFAULT_DEADLINE).into())
     }
 }
 

@@ -27,7 +27,7 @@ pub use http::{HttpRequest, HttpResponse};
 pub use inventory::{ComputeResource, Inventory, Vnfc, VnfcCp};
 pub use request::{Artifact, Dependent, Heal, HookRequest, Instance, RegisteredVim, Scale};
 pub use secret::Secret;
-pub use ssh::{Output, SshTarget};
+pub use ssh::{Command, FileUpload, Output, SshTarget};
 
 /// A JSON object, such as `metadata` or `additionalParams`.
 ///

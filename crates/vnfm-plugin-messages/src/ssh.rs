@@ -1,8 +1,9 @@
-//! SSH through the host: where to log in, and the result of a command.
+//! SSH through the host: where to log in, a command and its result, a file to write.
 
 use crate::error::DriverError;
 use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// A host to log in to. On first login, its host key is pinned to `server_id`.
 ///
@@ -22,6 +23,7 @@ pub struct SshTarget {
     /// IP address or host name of the SSH server, as seen from the VNFM.
     pub address: String,
     /// TCP port of the SSH server.
+    #[serde(default = "ssh_port")]
     pub port: u16,
     /// User to log in as.
     pub username: String,
@@ -39,6 +41,10 @@ pub struct SshTarget {
     pub name: Option<String>,
 }
 
+fn ssh_port() -> u16 {
+    22
+}
+
 impl SshTarget {
     /// A host that is reached directly, on port 22. Set a password or a private key before use.
     pub fn new(
@@ -49,7 +55,7 @@ impl SshTarget {
         Self {
             server_id: server_id.into(),
             address: address.into(),
-            port: 22,
+            port: ssh_port(),
             username: username.into(),
             password: None,
             private_key: None,
@@ -96,6 +102,142 @@ impl SshTarget {
     /// The name that errors show, or the address if none was set.
     pub fn label(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.address)
+    }
+}
+
+/// A command to run on a host.
+///
+/// ```
+/// use std::time::Duration;
+/// use vnfm_plugin_sdk::Command;
+///
+/// let join = Command::new("cluster-join --token-stdin").stdin("token").sudo().timeout(Duration::from_secs(600));
+/// assert_eq!((join.sudo, join.deadline_seconds), (true, 600));
+/// ```
+///
+/// Pass secrets through `stdin` or a file, never on the command line: command lines are logged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[must_use]
+#[non_exhaustive]
+pub struct Command {
+    /// One command line for the login shell.
+    #[serde(rename = "command")]
+    pub line: String,
+    /// Text for standard input.
+    #[serde(default, skip_serializing_if = "Secret::is_empty")]
+    pub stdin: Secret,
+    /// Whether it runs as root, with `sudo -n`.
+    #[serde(default)]
+    pub sudo: bool,
+    /// Seconds until the command is stopped.
+    pub deadline_seconds: u32,
+}
+
+impl Command {
+    /// A command line for the login shell, with a timeout of five minutes.
+    pub fn new(line: impl Into<String>) -> Self {
+        Self {
+            line: line.into(),
+            stdin: Secret::default(),
+            sudo: false,
+            deadline_seconds: 300,
+        }
+    }
+
+    /// Sets the standard input; use it for secrets.
+    pub fn stdin(mut self, input: impl Into<Secret>) -> Self {
+        self.stdin = input.into();
+        self
+    }
+
+    /// Runs the command as root, with `sudo -n`.
+    pub fn sudo(mut self) -> Self {
+        self.sudo = true;
+        self
+    }
+
+    /// Sets how long the command may run, in full seconds; the default is 5 minutes.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.deadline_seconds = full_seconds(timeout);
+        self
+    }
+}
+
+impl From<&str> for Command {
+    fn from(line: &str) -> Self {
+        Self::new(line)
+    }
+}
+
+impl From<String> for Command {
+    fn from(line: String) -> Self {
+        Self::new(line)
+    }
+}
+
+/// A duration as deadlines are sent: in seconds, rounded up.
+///
+/// ```
+/// use std::time::Duration;
+/// use vnfm_plugin_sdk::messages::ssh::full_seconds;
+///
+/// assert_eq!(full_seconds(Duration::from_millis(1_001)), 2);
+/// ```
+pub fn full_seconds(duration: Duration) -> u32 {
+    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
+/// A file to write on a host. Exactly one of [`FileUpload::content_base64`] and [`FileUpload::artifact`] is set.
+///
+/// ```
+/// use vnfm_plugin_sdk::messages::FileUpload;
+///
+/// let mut file = FileUpload::new("/etc/motd");
+/// file.artifact = Some("Files/motd".into());
+/// assert_eq!(format!("{file:?}"), "FileUpload(/etc/motd, 0600)");
+/// ```
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct FileUpload {
+    /// Absolute path on the host.
+    pub path: String,
+    /// Permissions in octal.
+    #[serde(default = "private")]
+    pub mode: String,
+    /// Whether root writes it, with `sudo -n`.
+    #[serde(default)]
+    pub sudo: bool,
+    /// Content in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_base64: Option<String>,
+    /// Path of the package file to copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<String>,
+}
+
+impl FileUpload {
+    /// A file of mode 0600 without content.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            mode: private(),
+            sudo: false,
+            content_base64: None,
+            artifact: None,
+        }
+    }
+}
+
+fn private() -> String {
+    "0600".to_owned()
+}
+
+impl std::fmt::Debug for FileUpload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FileUpload({}, {})", self.path, self.mode)
     }
 }
 

@@ -407,7 +407,7 @@ struct Done<T> {
     output: T,
 }
 
-fn as_json<T: Serialize>(service: &str, value: &T) -> Result<Value, ServiceError> {
+pub(crate) fn as_json<T: Serialize>(service: &str, value: &T) -> Result<Value, ServiceError> {
     serde_json::to_value(value)
         .map_err(|error| ServiceError::new(service, ErrorKind::Broken, error.to_string()))
 }

@@ -69,11 +69,11 @@ pub use context::{HookContext, JoinAll, Level, join_all_limited};
 pub use driver::{Export, Hooks, MgmtDriver, NoConfig, NoParams};
 pub use error::{MEANINGS, Meaning};
 pub use ffi::{plugin, static_driver};
-pub use ssh::{Command, Ssh, Upload};
+pub use ssh::{Ssh, Upload};
 pub use vnfm_plugin_messages::{self as messages, http, secret};
 #[doc(inline)]
 pub use vnfm_plugin_messages::{
-    Artifact, ComputeResource, Dependent, DriverError, Effects, ErrorKind, Failure, Heal,
+    Artifact, Command, ComputeResource, Dependent, DriverError, Effects, ErrorKind, Failure, Heal,
     HookRequest, HttpRequest, HttpResponse, Instance, Inventory, NewVim, Object, Output,
     RegisteredVim, SCHEMA_VERSION, Scale, Secret, ServiceError, SshTarget, Vnfc, VnfcCp,
 };

@@ -1,77 +1,16 @@
 //! SSH through the host: run a command, upload a file, wait for a login. The host keeps the connections, pins
 //! host keys and keeps credentials out of every log.
 
-use crate::context::HookContext;
+use crate::context::{HookContext, as_json};
 use crate::error::{DriverError, ServiceError};
-use crate::secret::Secret;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::Duration;
 #[doc(inline)]
-pub use vnfm_plugin_messages::ssh::{Output, SshTarget};
-
-/// A command to run on a host.
-///
-/// ```
-/// use std::time::Duration;
-/// use vnfm_plugin_sdk::Command;
-///
-/// let join = Command::new("cluster-join --token-stdin").stdin("token").sudo().timeout(Duration::from_secs(600));
-/// # let _ = join;
-/// ```
-///
-/// Pass secrets through `stdin` or a file, never on the command line: command lines are logged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use]
-pub struct Command {
-    line: String,
-    stdin: Secret,
-    sudo: bool,
-    timeout: Duration,
-}
-
-impl Command {
-    /// A command line for the login shell, with a timeout of five minutes.
-    pub fn new(line: impl Into<String>) -> Self {
-        Self {
-            line: line.into(),
-            stdin: Secret::default(),
-            sudo: false,
-            timeout: Duration::from_secs(300),
-        }
-    }
-
-    /// Sets the standard input; use it for secrets.
-    pub fn stdin(mut self, input: impl Into<Secret>) -> Self {
-        self.stdin = input.into();
-        self
-    }
-
-    /// Runs the command as root, with `sudo -n`.
-    pub fn sudo(mut self) -> Self {
-        self.sudo = true;
-        self
-    }
-
-    /// Sets how long the command may run; the default is 5 minutes.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-}
-
-impl From<&str> for Command {
-    fn from(line: &str) -> Self {
-        Self::new(line)
-    }
-}
-
-impl From<String> for Command {
-    fn from(line: String) -> Self {
-        Self::new(line)
-    }
-}
+pub use vnfm_plugin_messages::ssh::{Command, FileUpload, Output, SshTarget, full_seconds};
 
 /// A file to upload to a host. The upload is atomic: the file is replaced completely or not at all.
 ///
@@ -87,56 +26,32 @@ impl From<String> for Command {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
-pub struct Upload {
-    path: String,
-    mode: String,
-    sudo: bool,
-    content: Content,
-}
-
-#[derive(Clone, PartialEq, Eq)]
-enum Content {
-    Bytes(Vec<u8>),
-    Artifact(String),
-}
-
-impl std::fmt::Debug for Content {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
-            Self::Artifact(path) => write!(f, "artifact `{path}`"),
-        }
-    }
-}
+pub struct Upload(FileUpload);
 
 impl Upload {
     /// A file with this content, of mode 0600.
     pub fn new(path: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
-        Self {
-            path: path.into(),
-            mode: "0600".into(),
-            sudo: false,
-            content: Content::Bytes(content.into()),
-        }
+        let mut file = FileUpload::new(path);
+        file.content_base64 = Some(BASE64_STANDARD.encode(content.into()));
+        Self(file)
     }
 
     /// A copy of a file of the VNF package; its content does not pass through the plugin.
     pub fn artifact(path: impl Into<String>, artifact: impl Into<String>) -> Self {
-        Self {
-            content: Content::Artifact(artifact.into()),
-            ..Self::new(path, [])
-        }
+        let mut file = FileUpload::new(path);
+        file.artifact = Some(artifact.into());
+        Self(file)
     }
 
     /// Sets the file mode, in octal, such as `0644`.
     pub fn mode(mut self, mode: impl Into<String>) -> Self {
-        self.mode = mode.into();
+        self.0.mode = mode.into();
         self
     }
 
     /// Writes the file as root.
     pub fn sudo(mut self) -> Self {
-        self.sudo = true;
+        self.0.sudo = true;
         self
     }
 }
@@ -180,17 +95,7 @@ impl Ssh {
     ///
     /// If the host is unreachable, rejects the login, or the command times out.
     pub async fn run(&self, command: impl Into<Command>) -> Result<Output, ServiceError> {
-        let command = command.into();
-        let mut request = json!({
-            "host": self.target,
-            "command": command.line,
-            "sudo": command.sudo,
-            "deadlineSeconds": round_up_to_seconds(command.timeout),
-        });
-        if !command.stdin.is_empty() {
-            request["stdin"] = Value::from(command.stdin.reveal());
-        }
-        self.cx.call("ssh.run", request).await
+        self.call("ssh.run", &command.into()).await
     }
 
     /// Runs a command that must exit with 0. `phase` names the step in errors.
@@ -220,19 +125,7 @@ impl Ssh {
     ///
     /// As [`Ssh::run`], or if the host cannot write the file.
     pub async fn put(&self, file: Upload) -> Result<(), DriverError> {
-        let mut request = json!({
-            "host": self.target,
-            "path": file.path,
-            "mode": file.mode,
-            "sudo": file.sudo,
-        });
-        match file.content {
-            Content::Bytes(bytes) => {
-                request["contentBase64"] = BASE64_STANDARD.encode(bytes).into();
-            }
-            Content::Artifact(path) => request["artifact"] = path.into(),
-        }
-        let result = self.cx.call::<Value>("ssh.put", request).await;
+        let result = self.call::<Value>("ssh.put", &file.0).await;
         result
             .map(|_| ())
             .map_err(|error| self.driver_error("upload", error))
@@ -244,12 +137,22 @@ impl Ssh {
     ///
     /// If no login succeeded within `timeout`.
     pub async fn wait(&self, timeout: Duration) -> Result<(), DriverError> {
-        let request =
-            json!({ "host": self.target, "deadlineSeconds": round_up_to_seconds(timeout) });
-        let result = self.cx.call::<Value>("ssh.wait", request).await;
+        let limit = json!({ "deadlineSeconds": full_seconds(timeout) });
+        let result = self.call::<Value>("ssh.wait", &limit).await;
         result
             .map(|_| ())
             .map_err(|error| self.driver_error("login", error))
+    }
+
+    /// Calls a service with the members of `what`, on this host.
+    async fn call<T: DeserializeOwned>(
+        &self,
+        service: &str,
+        what: &impl Serialize,
+    ) -> Result<T, ServiceError> {
+        let mut request = as_json(service, what)?;
+        request["host"] = as_json(service, &self.target)?;
+        self.cx.call(service, request).await
     }
 
     fn driver_error(&self, phase: &str, error: ServiceError) -> DriverError {
@@ -257,8 +160,4 @@ impl Ssh {
             .host(self.target.label())
             .phase(phase)
     }
-}
-
-fn round_up_to_seconds(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
-use vnfm_core::ports::{PortError, SshTarget};
+use vnfm_core::ports::{PinnedTarget, PortError, SshTarget};
 use vnfm_outbound::{Destinations, is_forbidden};
 
 /// Timeout for connecting and logging in.
@@ -81,25 +81,26 @@ impl Drop for InUse {
 
 /// Connects to `target`, through `jump` if given, and logs in.
 pub(crate) async fn connect(
-    target: &SshTarget,
+    target: &PinnedTarget,
     jump: Option<Arc<Connection>>,
     trust: (&dyn HostKeys, &Destinations),
 ) -> Result<Connection, PortError> {
     match timeout(CONNECT_TIMEOUT, connect_and_log_in(target, jump, trust)).await {
         Ok(result) => result,
         Err(_) => Err(errors::deadline_error(
-            &format!("log in to `{}`", target.address),
+            &format!("log in to `{}`", target.host.address),
             CONNECT_TIMEOUT,
         )),
     }
 }
 
 async fn connect_and_log_in(
-    target: &SshTarget,
+    target: &PinnedTarget,
     jump: Option<Arc<Connection>>,
     trust: (&dyn HostKeys, &Destinations),
 ) -> Result<Connection, PortError> {
     let (host_keys, to) = trust;
+    let host = &target.host;
     let pinned = host_keys.known(target).await?;
     let trusted = pinned.as_deref().map(parse).unwrap_or_default();
     let presented = Arc::new(Mutex::new(None));
@@ -109,15 +110,15 @@ async fn connect_and_log_in(
     };
     let config = Arc::new(config(&trusted));
     let connected = match &jump {
-        None => client::connect_stream(config, tcp(target, to).await?, checker).await,
+        None => client::connect_stream(config, tcp(host, to).await?, checker).await,
         Some(jump) => {
-            let port = u32::from(target.port);
+            let port = u32::from(host.port);
             let channel = jump
                 .handle
-                .channel_open_direct_tcpip(target.address.clone(), port, "127.0.0.1", 0)
+                .channel_open_direct_tcpip(host.address.clone(), port, "127.0.0.1", 0)
                 .await
                 .map_err(|e| {
-                    login_error(&UNREACHABLE, target, format!("through the jump host: {e}"))
+                    login_error(&UNREACHABLE, host, format!("through the jump host: {e}"))
                 })?;
             client::connect_stream(config, channel.into_stream(), checker).await
         }
@@ -130,11 +131,11 @@ async fn connect_and_log_in(
     };
     let mut handle = connected.map_err(|error| match presented() {
         Some(key) if !trusted.is_empty() && !is_trusted(&trusted, &key) => {
-            host_key_changed(target, &trusted, &key)
+            host_key_changed(host, &trusted, &key)
         }
-        _ => login_error(&UNREACHABLE, target, error.to_string()),
+        _ => login_error(&UNREACHABLE, host, error.to_string()),
     })?;
-    log_in(&mut handle, target).await?;
+    log_in(&mut handle, host).await?;
     if let (true, Some(key)) = (trusted.is_empty(), presented()) {
         host_keys.learn(target, &to_openssh(&key)).await?;
     }

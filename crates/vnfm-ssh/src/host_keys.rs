@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use russh::keys::{HashAlg, PublicKey};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use vnfm_core::ports::{PortError, SshTarget};
+use vnfm_core::ports::{PinnedTarget, PortError};
 
 /// Storage of pinned host keys.
 #[async_trait]
@@ -14,14 +14,14 @@ pub trait HostKeys: Send + Sync {
     /// # Errors
     ///
     /// The storage cannot be read.
-    async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError>;
+    async fn known(&self, host: &PinnedTarget) -> Result<Option<String>, PortError>;
 
     /// Pins `key` to the host; called after the first successful login.
     ///
     /// # Errors
     ///
     /// The storage cannot be written.
-    async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError>;
+    async fn learn(&self, host: &PinnedTarget, key: &str) -> Result<(), PortError>;
 }
 
 /// Host keys in memory, by the VIM's id of the server: for tests, and for embedders without storage.
@@ -30,18 +30,18 @@ pub struct RememberedHostKeys(Mutex<BTreeMap<String, String>>);
 
 #[async_trait]
 impl HostKeys for RememberedHostKeys {
-    async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError> {
+    async fn known(&self, host: &PinnedTarget) -> Result<Option<String>, PortError> {
         Ok(self
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .get(&host.server_id)
+            .get(&host.host.server_id)
             .cloned())
     }
 
-    async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError> {
+    async fn learn(&self, host: &PinnedTarget, key: &str) -> Result<(), PortError> {
         let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.entry(host.server_id.clone())
+        keys.entry(host.host.server_id.clone())
             .or_insert_with(|| key.to_owned());
         Ok(())
     }

@@ -32,7 +32,7 @@ use pool::Pool;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
-use vnfm_core::ports::{CommandOutput, PortError, RemoteFile, SshCommand, SshTarget, Watcher};
+use vnfm_core::ports::{CommandOutput, PinnedTarget, PortError, RemoteFile, SshCommand, Watcher};
 use vnfm_outbound::Destinations;
 use wait::Reports;
 
@@ -76,15 +76,15 @@ impl Ssh {
     /// or the host key is.
     pub async fn run(
         &self,
-        target: &SshTarget,
+        target: &PinnedTarget,
         command: &SshCommand,
     ) -> Result<CommandOutput, PortError> {
-        let line = run::command_line(target, &command.command, command.sudo);
+        let line = run::command_line(&target.host, &command.line, command.sudo);
         let job = run::Job {
             action: format!(
                 "run `{}` on `{}`",
-                run::summary(&command.command),
-                target.address
+                run::summary(&command.line),
+                target.host.address
             ),
             line,
             stdin: command.stdin.reveal().as_bytes().to_vec(),
@@ -98,7 +98,7 @@ impl Ssh {
     /// # Errors
     ///
     /// As [`Ssh::run`], and `Refused` if the host cannot write the file.
-    pub async fn put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
+    pub async fn put(&self, target: &PinnedTarget, file: &RemoteFile) -> Result<(), PortError> {
         put::put(&self.pool, target, file, PUT_TIMEOUT).await
     }
 
@@ -110,19 +110,19 @@ impl Ssh {
     /// booting host may need to create its users.
     pub async fn wait(
         &self,
-        target: &SshTarget,
+        target: &PinnedTarget,
         deadline_seconds: u32,
         watcher: &dyn Watcher,
     ) -> Result<(), PortError> {
         let deadline = Instant::now() + Duration::from_secs(u64::from(deadline_seconds));
-        let mut reports = Reports::begin(target, deadline_seconds, watcher);
+        let mut reports = Reports::begin(&target.host, deadline_seconds, watcher);
         let mut refused_since = None;
         let mut pace = interval(PROBE_INTERVAL);
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             pace.tick().await;
             let job = run::Job {
-                action: format!("log in to `{}`", target.address),
+                action: format!("log in to `{}`", target.host.address),
                 line: PROBE_COMMAND.into(),
                 stdin: Vec::new(),
             };
@@ -134,7 +134,7 @@ impl Ssh {
             let Err(error) = run::run_within(&self.pool, target, job, limit).await else {
                 return Ok(());
             };
-            tracing::debug!(host = %target.address, %error, "host not ready yet");
+            tracing::debug!(host = %target.host.address, %error, "host not ready yet");
             reports.failed(&error);
             self.pool.remove(target);
             let since = *refused_since.get_or_insert(Instant::now());
@@ -156,11 +156,11 @@ impl Ssh {
     /// # Errors
     ///
     /// Those of [`Ssh::run`], as far as connecting and logging in can fail.
-    pub async fn check(&self, target: &SshTarget, limit: Duration) -> Result<(), PortError> {
+    pub async fn check(&self, target: &PinnedTarget, limit: Duration) -> Result<(), PortError> {
         match timeout(limit, self.pool.connection(target)).await {
             Ok(connected) => connected.map(drop),
             Err(_) => Err(errors::deadline_error(
-                &format!("log in to `{}`", target.address),
+                &format!("log in to `{}`", target.host.address),
                 limit,
             )),
         }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, interval_at};
-use vnfm_core::ports::{PortError, SshTarget};
+use vnfm_core::ports::{PinnedTarget, PortError};
 use vnfm_outbound::Destinations;
 
 /// How long an unused connection stays open.
@@ -20,7 +20,7 @@ type Slot = Arc<tokio::sync::Mutex<Option<Arc<Connection>>>>;
 pub(crate) struct Pool {
     host_keys: Arc<dyn HostKeys>,
     to: Destinations,
-    slots: Mutex<Vec<(SshTarget, Slot)>>,
+    slots: Mutex<Vec<(PinnedTarget, Slot)>>,
 }
 
 impl Pool {
@@ -43,7 +43,7 @@ impl Pool {
     /// The open connection to `target`, or a new one.
     pub(crate) fn connection<'a>(
         self: &'a Arc<Self>,
-        target: &'a SshTarget,
+        target: &'a PinnedTarget,
     ) -> Pin<Box<dyn Future<Output = Result<InUse, PortError>> + Send + 'a>> {
         Box::pin(async move {
             let slot = self.slot(target);
@@ -64,7 +64,7 @@ impl Pool {
     }
 
     /// Removes the connection to `target`; commands on it run to their end.
-    pub(crate) fn remove(&self, target: &SshTarget) {
+    pub(crate) fn remove(&self, target: &PinnedTarget) {
         self.slots
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -87,7 +87,7 @@ impl Pool {
             });
     }
 
-    fn slot(&self, target: &SshTarget) -> Slot {
+    fn slot(&self, target: &PinnedTarget) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, slot)) = slots.iter().find(|(known, _)| known == target) {
             return slot.clone();

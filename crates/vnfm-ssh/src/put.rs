@@ -6,7 +6,7 @@ use crate::run::{Job, command_line, run_within};
 use shell_words::quote;
 use std::sync::Arc;
 use std::time::Duration;
-use vnfm_core::ports::{PortError, RemoteFile, SshTarget};
+use vnfm_core::ports::{PinnedTarget, PortError, RemoteFile};
 
 /// Reads the content from standard input. `$1` path, `$2` mode, `$3` number of bytes. A broken connection looks like the
 /// end of the input, hence the size check. Then nobody reads the error message either: `PIPE` is ignored and `HUP` exits
@@ -19,13 +19,13 @@ chmod "$2" "$t"; mv -f "$t" "$1""#;
 /// Writes `file` on `target` within `limit`.
 pub(crate) async fn put(
     pool: &Arc<Pool>,
-    target: &SshTarget,
+    target: &PinnedTarget,
     file: &RemoteFile,
     limit: Duration,
 ) -> Result<(), PortError> {
-    let action = format!("put `{}` on `{}`", file.path, target.address);
+    let action = format!("put `{}` on `{}`", file.path, target.host.address);
     let refused = |detail: String| {
-        PortError::new(&NOT_WRITTEN, action.clone(), detail).on(target.server_id.clone())
+        PortError::new(&NOT_WRITTEN, action.clone(), detail).on(target.host.server_id.clone())
     };
     if !file.path.starts_with('/') || file.path.ends_with('/') {
         return Err(refused(format!(
@@ -49,7 +49,7 @@ pub(crate) async fn put(
     );
     let job = Job {
         action: action.clone(),
-        line: command_line(target, &line, file.sudo),
+        line: command_line(&target.host, &line, file.sudo),
         stdin: file.content.clone(),
     };
     let output = run_within(pool, target, job, limit).await?;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use vnfm_core::ports::{CommandOutput, PortError, SshTarget};
+use vnfm_core::ports::{CommandOutput, PinnedTarget, PortError, SshTarget};
 
 /// SSH's extended data type of standard error (RFC 4254 5.2).
 const STDERR: u32 = 1;
@@ -49,20 +49,20 @@ pub(crate) fn summary(command: &str) -> String {
 /// Runs `job` on `target` for at most `limit`.
 pub(crate) async fn run_within(
     pool: &Arc<Pool>,
-    target: &SshTarget,
+    target: &PinnedTarget,
     job: Job,
     limit: Duration,
 ) -> Result<CommandOutput, PortError> {
     let action = job.action.clone();
     match timeout(limit, execute(pool, target, job)).await {
-        Ok(result) => result.map_err(|e| e.on(target.server_id.clone())),
-        Err(_) => Err(errors::deadline_error(&action, limit).on(target.server_id.clone())),
+        Ok(result) => result.map_err(|e| e.on(target.host.server_id.clone())),
+        Err(_) => Err(errors::deadline_error(&action, limit).on(target.host.server_id.clone())),
     }
 }
 
 async fn execute(
     pool: &Arc<Pool>,
-    target: &SshTarget,
+    target: &PinnedTarget,
     job: Job,
 ) -> Result<CommandOutput, PortError> {
     let (busy, channel) = open(pool, target, &job.action).await?;
@@ -84,7 +84,7 @@ async fn execute(
 /// Opens a channel on the pooled connection. A dead connection is replaced once: nothing ran on it yet.
 async fn open(
     pool: &Arc<Pool>,
-    target: &SshTarget,
+    target: &PinnedTarget,
     action: &str,
 ) -> Result<(InUse, Channel<Msg>), PortError> {
     let busy = pool.connection(target).await?;
@@ -174,12 +174,10 @@ async fn collect(read: &mut ChannelReadHalf, action: &str) -> Result<CommandOutp
             "the connection ended before the command did",
         ));
     };
-    Ok(CommandOutput {
-        exit_code,
-        truncated: stdout.is_truncated() || stderr.is_truncated(),
-        stdout: stdout.into_text(),
-        stderr: stderr.into_text(),
-    })
+    let truncated = stdout.is_truncated() || stderr.is_truncated();
+    let mut output = CommandOutput::new(exit_code, stdout.into_text(), stderr.into_text());
+    output.truncated = truncated;
+    Ok(output)
 }
 
 /// The number of a signal; 0 for a custom one.
@@ -204,19 +202,10 @@ fn signal_number(signal: &Sig) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::{command_line, summary};
-    use vnfm_core::ports::{HostPin, SshTarget};
+    use vnfm_core::ports::SshTarget;
 
     fn target(username: &str) -> SshTarget {
-        SshTarget {
-            server_id: "s".into(),
-            address: "a".into(),
-            port: 22,
-            username: username.into(),
-            password: None,
-            private_key: None,
-            jump: None,
-            pin: HostPin::default(),
-        }
+        SshTarget::new("s", "a", username)
     }
 
     #[test]

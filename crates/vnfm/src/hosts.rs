@@ -1,12 +1,10 @@
 //! The host services for hooks: SSH with host keys pinned in the database, and HTTP.
 
 use async_trait::async_trait;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use vnfm_core::ports::{
-    Change, Code, CommandOutput, ErrorKind, HostServices, HttpRequest, HttpResponse, PortError,
-    RemoteFile, SshCommand, SshTarget, Store, Watcher,
+    Change, Code, CommandOutput, ErrorKind, HostServices, HttpRequest, HttpResponse, PinnedTarget,
+    PortError, RemoteFile, SshCommand, Store, Watcher,
 };
 use vnfm_outbound::{
     Client, Destinations, Error, Method, Policy, ReadError, Tls, error_chain, is_forbidden, read,
@@ -44,7 +42,7 @@ struct Pinned(Arc<dyn Store>);
 #[async_trait]
 impl HostKeys for Pinned {
     /// A key that an older version pinned regardless of the tenant is accepted, and pinned again to this host only.
-    async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError> {
+    async fn known(&self, host: &PinnedTarget) -> Result<Option<String>, PortError> {
         let Some(known) = self.0.host_key(&host.pin).await? else {
             return Ok(None);
         };
@@ -54,7 +52,7 @@ impl HostKeys for Pinned {
         Ok(Some(known.key))
     }
 
-    async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError> {
+    async fn learn(&self, host: &PinnedTarget, key: &str) -> Result<(), PortError> {
         let pin = Box::new(host.pin.clone());
         let change = Change::PinHostKey {
             pin,
@@ -68,19 +66,19 @@ impl HostKeys for Pinned {
 impl HostServices for Hosts {
     async fn ssh_run(
         &self,
-        target: &SshTarget,
+        target: &PinnedTarget,
         command: &SshCommand,
     ) -> Result<CommandOutput, PortError> {
         self.ssh.run(target, command).await
     }
 
-    async fn ssh_put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
+    async fn ssh_put(&self, target: &PinnedTarget, file: &RemoteFile) -> Result<(), PortError> {
         self.ssh.put(target, file).await
     }
 
     async fn ssh_wait(
         &self,
-        target: &SshTarget,
+        target: &PinnedTarget,
         deadline_seconds: u32,
         watcher: &dyn Watcher,
     ) -> Result<(), PortError> {
@@ -99,21 +97,20 @@ impl HostServices for Hosts {
         };
         let method = Method::from_bytes(request.method.as_bytes())
             .map_err(|error| PortError::new(&BAD_REQUEST, action(), error.to_string()))?;
-        let seconds = request.deadline_seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS);
         let client = self.client(request)?;
         let sending = client.request(method, &request.url);
         let sending =
             sending.map_err(|why| PortError::new(&FORBIDDEN, action(), why.to_string()))?;
-        let mut sending = sending.timeout(Duration::from_secs(seconds.into()));
+        let mut sending = sending.timeout(request.deadline());
         for (name, value) in &request.headers {
             sending = sending.header(name, value.reveal());
         }
         if let Some(body) = &request.body {
-            sending = sending.body(body.clone());
+            sending = sending.body(body.reveal().to_owned());
         }
         let response = sending.send().await.map_err(failed)?;
         let status = response.status().as_u16();
-        let headers: BTreeMap<_, _> = response
+        let headers = response
             .headers()
             .iter()
             .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
@@ -124,16 +121,12 @@ impl HostServices for Hosts {
                 ReadError::Lost(error) => failed(error),
                 error => PortError::new(&TOO_LARGE, action(), error.to_string()),
             })?;
-        Ok(HttpResponse {
-            status,
-            headers,
-            body: String::from_utf8_lossy(&body).into_owned(),
-        })
+        let mut answer = HttpResponse::new(status, String::from_utf8_lossy(&body));
+        answer.headers = headers;
+        Ok(answer)
     }
 }
 
-/// Default timeout of a request, in seconds.
-const DEFAULT_TIMEOUT_SECONDS: u32 = 60;
 /// Maximum number of cached clients, one per CA.
 const MAX_CLIENTS: usize = 16;
 

@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm::SystemClock;
+use vnfm::sim::ledger::{Entry, Ledger};
 use vnfm::sim::{Options, World};
-use vnfm_conformance::infra_driver::{RULES, TestBed};
+use vnfm_conformance::infra_driver::{OnVim, RULES, TestBed};
 use vnfm_conformance::{Rule, check};
 use vnfm_core::ports::*;
 use vnfm_kubernetes::KubernetesDriver;
@@ -13,21 +14,15 @@ use vnfm_memory::{MEMORY_VIM, MemoryVim};
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
 use vnfm_tests::contracts::{
-    ListResources, On, connection_from_kubeconfig, first_vdu_with_image, sample, sizes, with_image,
+    connections_from_kubeconfig, first_vdu_with_image, sample, sizes, with_image,
 };
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
-fn left_behind(world: &Arc<World>) -> ListResources {
-    let world = world.clone();
-    Box::new(move || {
-        assert_eq!(world.ledger().violations(), Vec::<String>::new());
-        world
-            .ledger()
-            .left_behind()
-            .iter()
-            .map(|one| format!("{} {}", one.kind, one.id))
-            .collect()
-    })
+fn left_behind(ledger: &Ledger) -> Vec<String> {
+    assert_eq!(ledger.violations(), Vec::<String>::new());
+    let left = ledger.left_behind();
+    let shown = |one: &Entry| format!("{} {}", one.kind, one.id);
+    left.iter().map(shown).collect()
 }
 
 async fn world() -> Arc<World> {
@@ -40,8 +35,12 @@ async fn openstack() -> Arc<dyn TestBed> {
     let world = world().await;
     let to = world.endpoints();
     let login = |password: &str| {
-        json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": to.auth_url}, "accessInfo": {
-            "username": to.user, "password": password, "project": to.user, "region": "RegionOne"}})
+        VimConnectionInfo::new(OPENSTACK)
+            .interface("endpoint", &*to.auth_url)
+            .access("username", &*to.user)
+            .access("password", password)
+            .access("project", &*to.user)
+            .access("region", "RegionOne")
     };
     let what = sample("vnf-ha-pair", |request| {
         world.fill_sample(request, "vim", "")
@@ -49,15 +48,16 @@ async fn openstack() -> Arc<dyn TestBed> {
     let levels = sample("vnf-levels", |request| {
         world.fill_sample(request, "vim", "")
     });
-    Arc::new(On {
-        driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
-        login: login(&to.password),
-        wrong: login("a wrong password"),
-        impossible: with_image(&what, &first_vdu_with_image(&what)),
-        what,
+    let driver = OpenStack::new(Arc::new(SystemClock), Destinations::anywhere());
+    let infeasible = with_image(&what, &first_vdu_with_image(&what));
+    let (login, wrong) = (login(&to.password), login("a wrong password"));
+    Arc::new(OnVim {
+        wrong_login: Some(wrong),
+        infeasible: Some(infeasible),
         sizes: Some(sizes(&levels, "web")),
-        list_resources: left_behind(&world),
-        max_interruptions: None,
+        ..OnVim::new((driver, Arc::new(SystemClock)), login, what, move || {
+            left_behind(&world.ledger())
+        })
     })
 }
 
@@ -69,7 +69,7 @@ async fn openstack_driver_meets_the_contract() {
 async fn kubernetes() -> Arc<dyn TestBed> {
     use vnfm::sim::kubernetes::{ClusterSpec, Clusters};
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let books = vnfm::sim::ledger::Ledger::new();
+    let books = Ledger::new();
     let clusters = Clusters::new(books.clone(), vnfm::sim::faults::Faults::new());
     let spec = ClusterSpec {
         name: "one".to_owned(),
@@ -78,7 +78,7 @@ async fn kubernetes() -> Arc<dyn TestBed> {
     };
     let cluster = clusters.start(spec).await.unwrap();
     cluster.make_standalone("node-1", [127, 0, 0, 1].into());
-    let (login, wrong) = connection_from_kubeconfig(&cluster.kubeconfig());
+    let [login, wrong] = connections_from_kubeconfig(&cluster.kubeconfig());
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
     let vdu = what.package.vnfd().flavours["simple"]
         .vdus
@@ -86,23 +86,17 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         .next()
         .unwrap()
         .clone();
-    let list_resources = move || {
-        assert_eq!(books.violations(), Vec::<String>::new());
-        let stored = &clusters;
-        assert!(stored.get("one").is_some(), "the cluster is there");
-        let what = |one: &vnfm::sim::ledger::Entry| format!("{} {}", one.kind, one.id);
-        books.left_behind().iter().map(what).collect()
+    let resources = move || {
+        assert!(clusters.get("one").is_some(), "the cluster is there");
+        left_behind(&books)
     };
-    let sizes = sizes(&what, &vdu);
-    Arc::new(On {
-        driver: KubernetesDriver::new(Destinations::anywhere()),
-        login,
-        wrong,
-        impossible: with_image(&what, &vdu),
-        what,
-        sizes: Some(sizes),
-        list_resources: Box::new(list_resources),
-        max_interruptions: None,
+    let driver = KubernetesDriver::new(Destinations::anywhere());
+    Arc::new(OnVim {
+        wrong_login: Some(wrong),
+        infeasible: Some(with_image(&what, &vdu)),
+        sizes: Some(sizes(&what, &vdu)),
+        removes_last_vnfcs: false,
+        ..OnVim::new((driver, Arc::new(SystemClock)), login, what, resources)
     })
 }
 
@@ -111,52 +105,52 @@ async fn kubernetes_driver_meets_the_contract() {
     check(RULES, kubernetes).await.unwrap();
 }
 
-fn memory() -> On<MemoryVim> {
+fn memory<D>(wrap: impl FnOnce(MemoryVim) -> D) -> OnVim<D> {
     let vim = MemoryVim::default().with_password("the right password");
-    let login =
-        |password: &str| json!({"vimType": MEMORY_VIM, "accessInfo": {"password": password}});
+    let login = |password| VimConnectionInfo::new(MEMORY_VIM).access("password", password);
     let what = sample("vnf-ha-pair", ToOwned::to_owned);
-    let mut impossible = what.clone();
-    Arc::make_mut(&mut impossible.deployment).flavour_id = "none".into();
-    let there = vim.clone();
-    On {
-        driver: vim,
-        login: login("the right password"),
-        wrong: login("a wrong password"),
-        what,
-        impossible,
+    let mut infeasible = what.clone();
+    Arc::make_mut(&mut infeasible.deployment).flavour_id = "none".into();
+    let (there, driver) = (vim.clone(), wrap(vim));
+    let right = login("the right password");
+    OnVim {
+        wrong_login: Some(login("a wrong password")),
+        infeasible: Some(infeasible),
         sizes: Some(sizes(&sample("vnf-levels", ToOwned::to_owned), "web")),
-        list_resources: Box::new(move || there.vnfcs()),
-        max_interruptions: None,
+        ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
+            there.vnfcs()
+        })
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_vim_meets_the_contract() {
-    check(RULES, || async { Arc::new(memory()) as Arc<dyn TestBed> })
-        .await
-        .unwrap();
+    check(RULES, || async {
+        Arc::new(memory(|vim| vim)) as Arc<dyn TestBed>
+    })
+    .await
+    .unwrap();
 }
 
 /// How a driver is broken.
 #[derive(Clone, Copy, PartialEq)]
 enum Flaw {
     /// The driver's `converge` creates everything again.
-    Repeats,
-    /// `release` fails where there is nothing.
-    WantsSomething,
+    RecreatesAll,
+    /// `release` fails if there is nothing to delete.
+    FailsEmptyRelease,
     /// The driver's `preview` creates resources.
-    MakesEarly,
-    /// The connection is asked once.
-    KeepsTheLogin,
-    /// Calls are made whenever it likes.
-    TakesNoTurn,
+    CreatesInPreview,
+    /// It reads the connection only once.
+    CachesLogin,
+    /// It calls the VIM without a slot.
+    IgnoresSlots,
     /// A heal replaces all VNFCs.
     HealsAll,
     /// `converge` leaves existing resources as they are.
-    KeepsTheSize,
-    /// The password is in the log.
-    Talks,
+    NeverResizes,
+    /// It logs the password.
+    LogsSecrets,
 }
 
 /// The VIM in memory through a driver that is broken.
@@ -168,7 +162,7 @@ impl Broken {
     }
 }
 
-/// A VIM to which the way is another.
+/// The VIM as a broken driver calls it.
 struct Other<'v>(&'v dyn Vim, Flaw);
 
 #[async_trait]
@@ -181,17 +175,14 @@ impl Vim for Other<'_> {
     }
     async fn connection(&self) -> Result<VimLogin, PortError> {
         let mut login = self.0.connection().await?;
-        if self.1 == Flaw::KeepsTheLogin {
-            login
-                .info
-                .0
-                .access_info
-                .insert("password".into(), json!("the right password"));
+        if self.1 == Flaw::CachesLogin {
+            let password = json!("the right password");
+            login.info.access_info.insert("password".into(), password);
         }
         Ok(login)
     }
     async fn acquire_slot(&self, doing: &str, watcher: Option<&dyn Watcher>) -> VimSlot {
-        if self.1 == Flaw::TakesNoTurn {
+        if self.1 == Flaw::IgnoresSlots {
             VimSlot::default()
         } else {
             self.0.acquire_slot(doing, watcher).await
@@ -221,7 +212,7 @@ impl InfraDriver for Broken {
         cx: &VimCall<'_>,
         change: &Convergence<'_>,
     ) -> Result<Value, PortError> {
-        if self.has(Flaw::MakesEarly) {
+        if self.has(Flaw::CreatesInPreview) {
             self.0.converge(cx, change, &Value::Null).await?;
         }
         let vim = Other(cx.vim, self.1);
@@ -236,11 +227,11 @@ impl InfraDriver for Broken {
         let vim = Other(cx.vim, self.1);
         let cx = VimCall { vim: &vim, ..*cx };
         let mut change = change.clone();
-        if self.has(Flaw::Repeats) {
+        if self.has(Flaw::RecreatesAll) {
             let how = Release::default();
             self.0.release(&cx, change.target, &how).await?;
         }
-        if self.has(Flaw::Talks) {
+        if self.has(Flaw::LogsSecrets) {
             cx.watcher.log(
                 "info",
                 "it",
@@ -253,7 +244,7 @@ impl InfraDriver for Broken {
             let all = current.inventory.vnfc_resource_info.iter();
             change.replace.vnfcs = all.map(|vnfc| vnfc.id.clone()).collect();
         }
-        if self.has(Flaw::KeepsTheSize) && change.current.is_some() {
+        if self.has(Flaw::NeverResizes) && change.current.is_some() {
             return self.0.observe(&cx, change.target, &Value::Null).await;
         }
         self.0.converge(&cx, &change, preview).await
@@ -267,7 +258,7 @@ impl InfraDriver for Broken {
         let vim = Other(cx.vim, self.1);
         let cx = VimCall { vim: &vim, ..*cx };
         let there = self.0.observe(&cx, what, &Value::Null).await?;
-        if self.has(Flaw::WantsSomething) && there.inventory.vnfc_resource_info.is_empty() {
+        if self.has(Flaw::FailsEmptyRelease) && there.inventory.vnfc_resource_info.is_empty() {
             return Err(PortError::new(
                 vnfm_memory::CODES[0],
                 "release",
@@ -295,47 +286,27 @@ impl InfraDriver for Broken {
 #[tokio::test(flavor = "multi_thread")]
 async fn contract_detects_broken_infra_drivers() {
     for (flaw, rule) in [
-        (Flaw::Repeats, "a_repeated_creation_creates_nothing_more"),
-        (Flaw::WantsSomething, "a_release_of_nothing_succeeds"),
-        (Flaw::MakesEarly, "a_preview_changes_nothing"),
         (
-            Flaw::KeepsTheLogin,
+            Flaw::RecreatesAll,
+            "a_repeated_creation_creates_nothing_more",
+        ),
+        (Flaw::FailsEmptyRelease, "a_release_of_nothing_succeeds"),
+        (Flaw::CreatesInPreview, "a_preview_changes_nothing"),
+        (
+            Flaw::CachesLogin,
             "a_changed_login_applies_to_the_next_call",
         ),
-        (Flaw::TakesNoTurn, "each_call_holds_a_slot"),
+        (Flaw::IgnoresSlots, "each_call_holds_a_slot"),
         (Flaw::HealsAll, "only_the_named_vnfcs_are_replaced"),
         (Flaw::HealsAll, "a_change_of_size_keeps_the_other_vnfcs"),
-        (Flaw::KeepsTheSize, "a_change_of_size_keeps_the_other_vnfcs"),
-        (Flaw::Talks, "no_secret_is_revealed"),
+        (Flaw::NeverResizes, "a_change_of_size_keeps_the_other_vnfcs"),
+        (Flaw::LogsSecrets, "no_secret_is_revealed"),
     ] {
-        let stand = || async move {
-            let On {
-                driver,
-                login,
-                wrong,
-                what,
-                impossible,
-                list_resources,
-                max_interruptions,
-                sizes,
-            } = memory();
-            let driver = Broken(driver, flaw);
-            let on = On {
-                driver,
-                login,
-                wrong,
-                what,
-                impossible,
-                list_resources,
-                max_interruptions,
-                sizes,
-            };
-            Arc::new(on) as Arc<dyn TestBed>
-        };
+        let broken: Arc<dyn TestBed> = Arc::new(memory(|vim| Broken(vim, flaw)));
         let its: Vec<&Rule<_>> = RULES.iter().filter(|one| one.name == rule).collect();
         assert_eq!(its.len(), 1, "there is no rule `{rule}`");
         assert!(
-            its[0].holds(stand().await).await.is_err(),
+            its[0].holds(broken).await.is_err(),
             "`{rule}` holds of a broken driver"
         );
     }

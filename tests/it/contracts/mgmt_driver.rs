@@ -1,5 +1,5 @@
-//! The plugin host keeps the contract of `MgmtDriver`s with the template in it, and so does a plain Rust object; drivers
-//! that break a rule are found.
+//! The plugin host with the template, and a plain Rust object, meet the contract of `MgmtDriver`s; a driver that breaks
+//! a rule is detected.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -11,22 +11,22 @@ use vnfm_conformance::mgmt_driver::{RULES, TestBed};
 use vnfm_core::ports::*;
 use vnfm_plugin_host::{Config, PluginHost};
 
-/// Hosts on which a file is what was last put there.
-struct On<D> {
+/// Drivers, and simulated hosts that store the last uploaded file.
+struct Bed<D> {
     drivers: D,
-    named: &'static str,
+    name: &'static str,
     hook: &'static str,
     file: Mutex<String>,
 }
 
-impl<D: MgmtDrivers> On<D> {
-    fn stand(drivers: D, named: &'static str, hook: &'static str) -> Arc<dyn TestBed>
+impl<D: MgmtDrivers> Bed<D> {
+    fn with(drivers: D, name: &'static str, hook: &'static str) -> Arc<dyn TestBed>
     where
         D: 'static,
     {
         Arc::new(Self {
             drivers,
-            named,
+            name,
             hook,
             file: Mutex::default(),
         })
@@ -34,12 +34,12 @@ impl<D: MgmtDrivers> On<D> {
 }
 
 #[async_trait]
-impl<D: MgmtDrivers> TestBed for On<D> {
+impl<D: MgmtDrivers> TestBed for Bed<D> {
     fn drivers(&self) -> &dyn MgmtDrivers {
         &self.drivers
     }
-    fn named(&self) -> (String, Option<String>) {
-        (self.named.to_owned(), None)
+    fn named(&self) -> HookDriverRef<'_> {
+        self.name.into()
     }
     fn request(&self) -> HookRequest {
         let deadline = jiff::Timestamp::now() + Duration::from_mins(5);
@@ -86,7 +86,7 @@ async fn plugin_host_meets_the_contract() {
         let host = PluginHost::new(Config::default(), Arc::new(SystemClock));
         host.register(vnfm_plugin_sdk::static_driver::<mgmt_template::Template>())
             .unwrap();
-        On::stand(host, "mgmt-template", "instantiate_end")
+        Bed::with(host, "mgmt-template", "instantiate_end")
     };
     check(RULES, fresh).await.unwrap();
 }
@@ -95,21 +95,21 @@ async fn plugin_host_meets_the_contract() {
 #[derive(Clone, Copy, PartialEq)]
 enum Flaw {
     None,
-    /// It says something else each time.
-    Changes,
-    /// What it does not know it does nevertheless.
-    DoesAnything,
-    /// The driver reports its secrets.
-    Talks,
-    /// After a failure it takes its work for done, and says nothing of it.
-    GivesUp,
-    /// The driver declares a version that is not one.
-    HasNoVersion,
-    /// What it did it does not undo twice.
+    /// Each run returns different effects.
+    UnstableEffects,
+    /// It accepts hooks that it does not declare.
+    AcceptsAnyHook,
+    /// It logs its secrets.
+    LogsSecrets,
+    /// After a failed call, the next run skips the work and its effects.
+    SkipsAfterFailure,
+    /// It declares a version that is not one.
+    InvalidVersion,
+    /// The second undo fails.
     UndoesOnce,
 }
 
-/// A plain object: greets each VNFC once, and can take that back.
+/// A plain Rust object that greets a host, and can undo it.
 struct Greeting(Declaration, Flaw, Mutex<u64>);
 
 impl Greeting {
@@ -118,7 +118,7 @@ impl Greeting {
             undo: true,
             ..HookDeclaration::default()
         };
-        let version = if flaw == Flaw::HasNoVersion {
+        let version = if flaw == Flaw::InvalidVersion {
             "new"
         } else {
             "1.0.0"
@@ -139,8 +139,8 @@ impl Greeting {
 const WRONG: Code = Code {
     name: "test.wrong",
     kind: ErrorKind::Refused,
-    means: "it does not do that",
-    next: "ask for something else",
+    means: "the driver refuses this",
+    next: "call another hook",
 };
 
 #[async_trait]
@@ -153,27 +153,27 @@ impl MgmtDriver for Greeting {
         request: HookRequest,
         host: Arc<dyn HookHost>,
     ) -> Result<Effects, PortError> {
-        let Self(says, flaw, undone) = self;
+        let Self(declaration, flaw, calls) = self;
         let number = {
-            let mut number = undone.lock().unwrap();
+            let mut number = calls.lock().unwrap();
             *number += 1;
             *number
         };
-        if !says.hooks.contains_key(&request.hook) && *flaw != Flaw::DoesAnything {
+        if !declaration.hooks.contains_key(&request.hook) && *flaw != Flaw::AcceptsAnyHook {
             return Err(PortError::new(
                 &WRONG,
                 format!("run `{}`", request.hook),
                 "not declared",
             ));
         }
-        if *flaw == Flaw::Talks {
+        if *flaw == Flaw::LogsSecrets {
             host.log("info", &format!("{:?}", request.additional_params));
         }
         if *flaw == Flaw::UndoesOnce && request.undo && number > 2 {
-            return Err(PortError::new(&WRONG, "undo", "it was undone"));
+            return Err(PortError::new(&WRONG, "undo", "already undone"));
         }
         let known = host.call("checkpoint.get", json!({"key": "tried"})).await?["value"].clone();
-        if *flaw == Flaw::GivesUp && !known.is_null() {
+        if *flaw == Flaw::SkipsAfterFailure && !known.is_null() {
             return Ok(Effects::none());
         }
         host.call("checkpoint.put", json!({"key": "tried", "value": true}))
@@ -181,7 +181,7 @@ impl MgmtDriver for Greeting {
         let target = json!({"serverId": "server-1", "address": "10.0.0.1", "username": "ubuntu"});
         let run = json!({"host": target, "command": "true", "deadlineSeconds": 5});
         host.call("ssh.run", run).await?;
-        let output = if *flaw == Flaw::Changes {
+        let output = if *flaw == Flaw::UnstableEffects {
             json!(number)
         } else {
             json!("hello")
@@ -191,7 +191,7 @@ impl MgmtDriver for Greeting {
 }
 
 fn greeting(flaw: Flaw) -> std::future::Ready<Arc<dyn TestBed>> {
-    std::future::ready(On::stand(
+    std::future::ready(Bed::with(
         Greeting::with(flaw),
         "greeting",
         "instantiate_start",
@@ -202,15 +202,27 @@ fn greeting(flaw: Flaw) -> std::future::Ready<Arc<dyn TestBed>> {
 async fn contract_accepts_a_plain_mgmt_driver_and_detects_broken_ones() {
     check(RULES, || greeting(Flaw::None)).await.unwrap();
     for (flaw, rule) in [
-        (Flaw::Changes, "a_repeated_hook_has_the_same_effects"),
-        (Flaw::DoesAnything, "an_undeclared_hook_is_refused"),
-        (Flaw::Talks, "no_secret_is_revealed"),
-        (Flaw::GivesUp, "a_hook_recovers_from_a_failed_call"),
-        (Flaw::GivesUp, "a_hook_recovers_from_being_dropped"),
-        (Flaw::HasNoVersion, "a_declaration_is_complete"),
+        (
+            Flaw::UnstableEffects,
+            "a_repeated_hook_has_the_same_effects",
+        ),
+        (Flaw::AcceptsAnyHook, "an_undeclared_hook_is_refused"),
+        (Flaw::LogsSecrets, "no_secret_is_revealed"),
+        (
+            Flaw::SkipsAfterFailure,
+            "a_hook_recovers_from_a_failed_call",
+        ),
+        (
+            Flaw::SkipsAfterFailure,
+            "a_hook_recovers_from_being_dropped",
+        ),
+        (Flaw::InvalidVersion, "a_declaration_is_complete"),
         (Flaw::UndoesOnce, "a_hook_with_undo_can_be_undone"),
     ] {
         let broken = check(RULES, || greeting(flaw)).await.unwrap_err();
-        assert!(broken.names().contains(&rule), "`{rule}` holds: {broken}");
+        assert!(
+            broken.names().contains(&rule),
+            "`{rule}` was not broken: {broken}"
+        );
     }
 }

@@ -106,7 +106,7 @@ fn effects_of(request: &HookRequest, of_scale_end: usize) -> Effects {
 pub(super) struct FakePlugins(pub(super) Arc<FakeWorld>, pub(super) Arc<FakeMgmtDriver>);
 
 impl MgmtDrivers for FakePlugins {
-    fn find(&self, _: &str, plugin: Option<&str>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+    fn resolve(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
         if self.0.plugin_missing.load(SeqCst) {
             return Err(PortError::new(
                 &INJECTED,
@@ -122,7 +122,12 @@ impl MgmtDrivers for FakePlugins {
             .unwrap_or(&declaration.version)
             .to_owned();
         // The first version is installed alongside the newest until it is removed.
-        let first = plugin.is_some_and(|name| name == format!("fake@{}", declaration.version));
+        let first = format!("fake@{}", declaration.version);
+        let first = match wanted.version {
+            DriverVersion::Newest => wanted.plugin == Some(&first),
+            DriverVersion::Deployed(name) => name == first,
+            DriverVersion::Exact(began) => began.versioned_name() == first,
+        };
         let first = first && !world.first_plugin_missing.load(SeqCst);
         if !first && world.newest_plugin_broken.load(SeqCst) {
             return Err(PortError::new(
@@ -143,21 +148,7 @@ impl MgmtDrivers for FakePlugins {
         if let Some(change) = *world.change_declaration.lock().unwrap() {
             change(&mut declaration);
         }
-        Ok(Arc::new(FakeMgmtDriver(world.clone(), declaration)))
-    }
-    fn find_exact(
-        &self,
-        began: &DriverId,
-        implementation: &str,
-        _: Option<&str>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let own = format!("{}@{}", began.name, began.version);
-        let driver = self.find(implementation, Some(&own))?;
-        if driver.id() == *began {
-            Ok(driver)
-        } else {
-            Err(replaced(began, Ok(driver.id())))
-        }
+        wanted.checked(Ok(Arc::new(FakeMgmtDriver(world.clone(), declaration))))
     }
     fn list(&self) -> Vec<Declaration> {
         vec![self.1.1.clone()]

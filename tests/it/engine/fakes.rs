@@ -359,21 +359,3 @@ impl Packages for FakePackages {
         Ok(self.1.clone())
     }
 }
-
-pub(super) struct NoHosts;
-
-#[async_trait]
-impl HostServices for NoHosts {
-    async fn ssh_run(&self, _: &SshTarget, _: &SshCommand) -> Result<CommandOutput, PortError> {
-        Err(PortError::new(&INJECTED, "run", "no hosts"))
-    }
-    async fn ssh_put(&self, _: &SshTarget, _: &RemoteFile) -> Result<(), PortError> {
-        Err(PortError::new(&INJECTED, "put", "no hosts"))
-    }
-    async fn ssh_wait(&self, _: &SshTarget, _: u32, _: &dyn Watcher) -> Result<(), PortError> {
-        Err(PortError::new(&INJECTED, "wait", "no hosts"))
-    }
-    async fn http(&self, _: &HttpRequest) -> Result<HttpResponse, PortError> {
-        Err(PortError::new(&INJECTED, "ask", "no hosts"))
-    }
-}

@@ -159,12 +159,7 @@ async fn a_stored_vim_login_is_not_sent_to_a_changed_address() {
             "nobody was called with it"
         );
 
-        let mut complete = VimChange::to(changed);
-        complete
-            .connection
-            .0
-            .access_info
-            .insert("password".into(), "new".into());
+        let complete = VimChange::to(changed.access("password", "new"));
         engine.update_vim(TENANT, "cloud", complete).await.unwrap();
         world.calls.lock().unwrap().clear();
     }

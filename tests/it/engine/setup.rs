@@ -230,20 +230,17 @@ fn parts(
         .has_nfvo
         .load(SeqCst)
         .then(|| Arc::new(FakeNfvo(world.clone())));
+    let packages = Arc::new(FakePackages(world.clone(), package()));
     EngineParts {
-        store,
-        packages: Arc::new(FakePackages(world.clone(), package())),
         drivers: Drivers::default().with(FakeVim(world.clone())),
         mgmt: Arc::new(FakePlugins(
             world.clone(),
             Arc::new(FakeMgmtDriver(world.clone(), declaration)),
         )),
-        host: Arc::new(NoHosts),
         nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn Nfvo>),
         schemas: Arc::new(vnfm::schema_violations),
-        clock: Arc::new(vnfm::SystemClock),
-        limits: Limits::default(),
         operations,
+        ..EngineParts::new(store, packages, Arc::new(vnfm::SystemClock))
     }
 }
 
@@ -308,15 +305,7 @@ pub(crate) async fn instance(engine: &Engine) -> String {
 
 /// A request to instantiate on this VIM.
 pub(crate) fn on(vim_id: &str) -> InstantiateVnfRequest {
-    let vim = VimConnectionInfo {
-        vim_id: Some(vim_id.into()),
-        ..VimConnectionInfo::default()
-    };
-    InstantiateVnfRequest {
-        flavour_id: "cluster_install".into(),
-        vim_connection_info: [("vim1".to_owned(), Box::new(vim))].into_iter().collect(),
-        ..InstantiateVnfRequest::default()
-    }
+    InstantiateVnfRequest::new("cluster_install").on_vim(vim_id)
 }
 
 pub(crate) async fn state(engine: &Engine, op: &str) -> LcmOperationState {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use vnfm_cli::args::{Cli, Command, Op, Termination, Vim, Vnf, VnfCommand};
-use vnfm_core::ports::{SecretConnection, Store, StoreError};
+use vnfm_core::ports::{Store, StoreError};
 use vnfm_core::{Engine, Limits, Override, SkipHooks, VimChange};
 use vnfm_tests::sources::root;
 use vnfm_types::LcmOperationState::{self, FailedTemp, Processing, RollingBack, Starting};
@@ -432,7 +432,7 @@ fn openstack(id: Option<String>, name: String) -> VimChange {
     VimChange {
         id,
         name: Some(name),
-        connection: SecretConnection(connection),
+        connection,
         ..VimChange::default()
     }
 }

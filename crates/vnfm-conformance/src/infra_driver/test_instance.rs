@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocation, Convergence, Ownership, PortError, Recorded, Release, Replacement,
-    SecretConnection, Vim, VimCall, VimLogin, VimSlot, Watcher,
+    Allocation, Convergence, Ownership, PortError, Recorded, Release, Replacement, Vim, VimCall,
+    VimLogin, VimSlot, Watcher,
 };
 use vnfm_types::VimConnectionInfo;
 
@@ -208,10 +208,7 @@ impl Vim for CountingVim {
     }
     async fn connection(&self) -> Result<VimLogin, PortError> {
         let (info, version) = self.login.lock().unwrap().clone();
-        Ok(VimLogin {
-            info: SecretConnection(info),
-            version,
-        })
+        Ok(VimLogin { info, version })
     }
     async fn acquire_slot(&self, _: &str, _: Option<&dyn Watcher>) -> VimSlot {
         let number = self.turns.fetch_add(1, SeqCst) + 1;

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::overrides::{Overridden, Override};
-use crate::ports::{Change, Code, ErrorKind, SecretConnection, VimRecord, VimReport};
+use crate::ports::{Change, Code, ErrorKind, VimRecord, VimReport};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims::{Candidate, VimHandle, check_login_bound, connection_of, store_report};
 use uuid::Uuid;
@@ -16,7 +16,7 @@ pub struct VimChange {
     /// Unique per tenant; default: the id.
     pub name: Option<String>,
     /// The connection: endpoint and login.
-    pub connection: SecretConnection,
+    pub connection: VimConnectionInfo,
     /// Replaces only the password; the rest of `accessInfo` stays.
     pub password: Option<Secret>,
     /// Whether all tenants may use it; `None`: unchanged.
@@ -29,7 +29,7 @@ impl VimChange {
     /// Registers the VIM at this connection.
     pub fn to(connection: VimConnectionInfo) -> Self {
         Self {
-            connection: SecretConnection(connection),
+            connection,
             ..Self::default()
         }
     }
@@ -56,7 +56,7 @@ impl Engine {
             tenant,
             id,
             name,
-            connection: new.connection.0,
+            connection: new.connection,
             old: None,
         };
         let mut record = candidate.tested(&self.context).await?;
@@ -85,7 +85,7 @@ impl Engine {
         let old = self.own_vim(tenant, id_or_name).await?;
         let policy = change.policy.map(checked_policy).transpose()?;
         let mut connection = connection_of(&old);
-        let new = change.connection.0;
+        let new = change.connection;
         let mut given = new.access_info.clone();
         if !new.interface_info.is_empty() {
             connection
@@ -229,11 +229,9 @@ impl Engine {
             let what = format!("VNF instance `{instance_id}` has registered no VIM");
             return Err(Refusal::new(Why::Conflict, &refusal::UNKNOWN_VIM, what));
         };
-        let connection = SecretConnection(connection_of(record));
         let new = VimChange {
             name: Some(name),
-            connection,
-            ..VimChange::default()
+            ..VimChange::to(connection_of(record))
         };
         self.register_vim(tenant, new).await
     }

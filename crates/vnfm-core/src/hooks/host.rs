@@ -5,7 +5,8 @@ use super::pinning::Login;
 use crate::context::Context;
 use crate::ports::{
     Change, Code, CommandOutput, ErrorKind, Fence, HookCall, HookFile, HookHost, HttpRequest,
-    InfraDriver, PortError, SecretJson, SshCommand, SshTarget, Watcher as _, files_of, wrong_call,
+    InfraDriver, PinnedTarget, PortError, SecretJson, SshCommand, SshTarget, Watcher as _,
+    files_of, remote_file, wrong_call,
 };
 use crate::running_ops::RunningOp;
 use crate::vims::VimHandle;
@@ -134,9 +135,9 @@ const MAX_FAILURE_LINES: usize = 40;
 impl Host {
     async fn ssh_run(&self, target: SshTarget, command: &SshCommand) -> Result<Value, PortError> {
         let target = &self.pinned(target).await?;
-        let source = format!("{} {}", self.step, target.address);
+        let source = format!("{} {}", self.step, target.host.address);
         self.live
-            .log("debug", &source, &format!("$ {}", command.command));
+            .log("debug", &source, &format!("$ {}", command.line));
         let output = self.context.ports.host.ssh_run(target, command).await?;
         self.log_output(&source, &output);
         to_value(&output)
@@ -161,7 +162,7 @@ impl Host {
 
     async fn ssh_put(&self, target: SshTarget, file: HookFile) -> Result<Value, PortError> {
         let target = &self.pinned(target).await?;
-        let file = file.with(|path| self.read(path))?;
+        let file = remote_file(file, |path| self.read(path))?;
         self.context.ports.host.ssh_put(target, &file).await?;
         Ok(json!({}))
     }
@@ -174,7 +175,7 @@ impl Host {
     }
 
     /// Sets what the host key is pinned to. Before the first login, the key is taken from the console log if that shows it.
-    async fn pinned(&self, target: SshTarget) -> Result<SshTarget, PortError> {
+    async fn pinned(&self, target: SshTarget) -> Result<PinnedTarget, PortError> {
         let store = self.context.store();
         let login = Login {
             tenant: &self.tenant,
@@ -187,7 +188,7 @@ impl Host {
         }
         let keys = self
             .infra
-            .host_keys(&self.vim, &target.server_id)
+            .host_keys(&self.vim, &target.host.server_id)
             .await
             .unwrap_or_default();
         if !keys.is_empty() {

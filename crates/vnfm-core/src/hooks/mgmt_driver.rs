@@ -21,16 +21,16 @@ pub(crate) fn driver_of(
     let (mgmt, wanted) = (&context.ports.mgmt, HookDriverRef::for_hook(hook, package));
     let own_version = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
     let Some(own_version) = own_version else {
-        return check_implements(mgmt.for_hook(&wanted)?, hook);
+        return check_implements(mgmt.resolve(&wanted)?, hook);
     };
     // The instance's own version first: an instance that does not use the newest one must not depend on it.
-    let own = mgmt.for_deployed_hook(own_version, &wanted);
+    let own = mgmt.resolve(&wanted.deployed(own_version));
     if let Ok(own) = &own
         && own.id().versioned_name() == *own_version
     {
         return check_implements(own.clone(), hook);
     }
-    let newest = mgmt.for_hook(&wanted).map_err(|error| match own {
+    let newest = mgmt.resolve(&wanted).map_err(|error| match own {
         Err(own) if own.name() != error.name() => error.with_detail(&format!(
             "`{own_version}`, which instantiated it, does not serve it either: {own}"
         )),

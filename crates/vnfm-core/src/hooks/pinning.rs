@@ -1,6 +1,6 @@
 //! Sets what the host keys of a server and its jump hosts are pinned to.
 
-use crate::ports::{HostPin, PinnedHost, SshTarget};
+use crate::ports::{HostPin, PinnedHost, PinnedTarget, SshTarget};
 
 /// Who logs in. The engine knows this; no plugin chooses it.
 #[derive(Clone, Copy)]
@@ -15,14 +15,14 @@ pub(super) struct Login<'a> {
 
 impl Login<'_> {
     /// Sets the pins of a server of the VIM and of its jump hosts.
-    pub(super) fn pinned(self, target: SshTarget) -> SshTarget {
+    pub(super) fn pinned(self, target: SshTarget) -> PinnedTarget {
         let host = target.server_id.clone();
         self.on(target, host)
     }
 
     /// A jump host does not belong to the VIM, and the plugin names it as it likes: it is identified by its address. Other
     /// instances use it too, so its pin is deleted with the VIM.
-    fn jump(self, target: SshTarget) -> SshTarget {
+    fn jump(self, target: SshTarget) -> PinnedTarget {
         let host = format!("{}:{}", target.address, target.port);
         let mut target = self.on(target, host);
         if self.vim_id.is_some() {
@@ -31,7 +31,7 @@ impl Login<'_> {
         target
     }
 
-    fn on(self, target: SshTarget, host: String) -> SshTarget {
+    fn on(self, mut target: SshTarget, host: String) -> PinnedTarget {
         let of_instance = || format!("instance/{}", self.instance_id);
         let at = PinnedHost {
             tenant: self.tenant.to_owned(),
@@ -43,11 +43,11 @@ impl Login<'_> {
             instance_id: self.instance_id.to_owned(),
             legacy_host: target.server_id.clone(),
         };
-        let jump = target.jump.map(|jump| Box::new(self.jump(*jump)));
-        SshTarget {
-            jump,
+        let jump = target.jump.take();
+        PinnedTarget {
+            host: target,
             pin,
-            ..target
+            jump: jump.map(|jump| Box::new(self.jump(*jump))),
         }
     }
 }

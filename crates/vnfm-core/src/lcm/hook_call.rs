@@ -93,13 +93,8 @@ fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let deployed = op.record.before.as_deref();
         return driver_of(&op.context, deployed, op.package()?, hook);
     };
-    check_implements(
-        op.context
-            .ports
-            .mgmt
-            .for_running_hook(began, &HookDriverRef::for_hook(hook, op.package()?))?,
-        hook,
-    )
+    let wanted = HookDriverRef::for_hook(hook, op.package()?).exact(began);
+    check_implements(op.context.ports.mgmt.resolve(&wanted)?, hook)
 }
 
 /// The driver that this operation first called for hooks with the implementation of `hook`.

@@ -2,70 +2,32 @@
 
 use super::{HostPin, PortError, Watcher};
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use vnfm_types::Secret;
+pub use vnfm_plugin_messages::{
+    Command as SshCommand, FileUpload as HookFile, HttpRequest, HttpResponse,
+    Output as CommandOutput, SshTarget,
+};
 
-/// An SSH host. Its host key is trusted on first use, then pinned ([`HostPin`]).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SshTarget {
-    /// The VIM's id of the server behind the address.
-    pub server_id: String,
-    /// IP address or DNS name.
-    pub address: String,
-    /// TCP port of the SSH server; 22 if absent.
-    #[serde(default = "ssh_port")]
-    pub port: u16,
-    /// Name of the user to log in as.
-    pub username: String,
-    /// Password of that user; absent if a key is used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub password: Option<Secret>,
-    /// Private key of that user, PEM; absent if a password is used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub private_key: Option<Secret>,
-    /// Host to connect through, if the address is not reachable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jump: Option<Box<SshTarget>>,
-    /// What its host key is pinned to; set by the engine, never by a plugin.
-    #[serde(skip)]
+/// An SSH host and what its host key is pinned to: trusted on first use, then pinned ([`HostPin`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinnedTarget {
+    /// The host and its login, without its jump host.
+    pub host: SshTarget,
+    /// Set by the engine, never by a plugin.
     pub pin: HostPin,
+    /// Host to connect through, if the address is not reachable.
+    pub jump: Option<Box<PinnedTarget>>,
 }
 
-fn ssh_port() -> u16 {
-    22
-}
-
-/// A command to run on a host. Pass secrets through `stdin` or a file, never in `command`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SshCommand {
-    /// One command line for the login shell.
-    pub command: String,
-    /// Text for standard input; empty by default.
-    #[serde(default)]
-    pub stdin: Secret,
-    /// Whether it runs as root through `sudo -n`.
-    #[serde(default)]
-    pub sudo: bool,
-    /// Seconds until the command is stopped.
-    pub deadline_seconds: u32,
-}
-
-/// The result of a command. A nonzero exit code is not an error of the call.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CommandOutput {
-    /// Exit code; 128 + n if signal n killed the command.
-    pub exit_code: i32,
-    /// Standard output, truncated in the middle if too long.
-    pub stdout: String,
-    /// Standard error, truncated in the middle if too long.
-    pub stderr: String,
-    /// True if output was truncated.
-    #[serde(default)]
-    pub truncated: bool,
+impl From<SshTarget> for PinnedTarget {
+    /// Without a pin: for host keys that are known by the server's id alone.
+    fn from(mut host: SshTarget) -> Self {
+        let jump = host.jump.take();
+        Self {
+            host,
+            pin: HostPin::default(),
+            jump: jump.map(|jump| Box::new(Self::from(*jump))),
+        }
+    }
 }
 
 /// A file to write to a host, atomically.
@@ -81,40 +43,6 @@ pub struct RemoteFile {
     pub content: Vec<u8>,
 }
 
-/// An HTTP request from a hook.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HttpRequest {
-    /// Request method, such as `GET`.
-    pub method: String,
-    /// Absolute URL, `http` or `https`.
-    pub url: String,
-    /// Header fields by name; values may be secrets.
-    #[serde(default)]
-    pub headers: BTreeMap<String, Secret>,
-    /// Request body as text; absent: none is sent.
-    #[serde(default)]
-    pub body: Option<String>,
-    /// CA certificates to trust, PEM; default: those of the system.
-    #[serde(default)]
-    pub ca_pem: Option<String>,
-    /// Seconds until the request fails; a default applies if absent.
-    #[serde(default)]
-    pub deadline_seconds: Option<u32>,
-}
-
-/// The response to an [`HttpRequest`].
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HttpResponse {
-    /// HTTP status code of any class.
-    pub status: u16,
-    /// Header fields, names in lower case.
-    pub headers: BTreeMap<String, String>,
-    /// Body as text, limited in size.
-    pub body: String,
-}
-
 /// SSH and HTTP for hooks.
 #[async_trait]
 pub trait HostServices: Send + Sync {
@@ -125,7 +53,7 @@ pub trait HostServices: Send + Sync {
     /// If the host is unreachable, refuses the login, presents another host key, or the command exceeds its timeout.
     async fn ssh_run(
         &self,
-        target: &SshTarget,
+        target: &PinnedTarget,
         command: &SshCommand,
     ) -> Result<CommandOutput, PortError>;
 
@@ -134,7 +62,7 @@ pub trait HostServices: Send + Sync {
     /// # Errors
     ///
     /// As [`HostServices::ssh_run`]; also if the host refuses to write.
-    async fn ssh_put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError>;
+    async fn ssh_put(&self, target: &PinnedTarget, file: &RemoteFile) -> Result<(), PortError>;
 
     /// Waits until a login succeeds, and reports to `watcher` the address, the last error and the seconds elapsed.
     ///
@@ -143,7 +71,7 @@ pub trait HostServices: Send + Sync {
     /// If none succeeds within `deadline_seconds`, or the host key changed.
     async fn ssh_wait(
         &self,
-        target: &SshTarget,
+        target: &PinnedTarget,
         deadline_seconds: u32,
         watcher: &dyn Watcher,
     ) -> Result<(), PortError>;

@@ -81,30 +81,9 @@ pub trait Vim: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct VimLogin {
     /// Endpoint and login. `accessInfo` holds secrets: do not print or store it.
-    pub info: SecretConnection,
+    pub info: VimConnectionInfo,
     /// Version of the connection; each change raises it.
     pub version: u64,
-}
-
-/// [`VimConnectionInfo`] whose `Debug` hides `accessInfo`.
-#[derive(Clone, Default, PartialEq)]
-pub struct SecretConnection(pub VimConnectionInfo);
-
-impl std::fmt::Debug for SecretConnection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "SecretConnection({} {:?})",
-            self.0.vim_type, self.0.vim_id
-        )
-    }
-}
-
-impl std::ops::Deref for SecretConnection {
-    type Target = VimConnectionInfo;
-    fn deref(&self) -> &VimConnectionInfo {
-        &self.0
-    }
 }
 
 /// Receives what a driver or a hook is doing; shown to operators and stored in the operation's log.

@@ -51,7 +51,7 @@ pub struct DriverId {
 
 impl DriverId {
     /// `name@version`, as deployments and clients know it.
-    pub(crate) fn versioned_name(&self) -> String {
+    pub fn versioned_name(&self) -> String {
         format!("{}@{}", self.name, self.version)
     }
 }
@@ -101,6 +101,20 @@ pub struct HookDriverRef<'a> {
     pub plugin: Option<&'a str>,
     /// The script that its artifact is.
     pub script: Option<HookScriptRef<'a>>,
+    /// Which of several versions.
+    pub version: DriverVersion<'a>,
+}
+
+/// Which version of a driver serves a hook; others may be installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DriverVersion<'a> {
+    /// The one for new operations.
+    Newest,
+    /// `name@version`, which instantiated an instance, as long as it is available. Drivers that cannot tell versions
+    /// apart may return another one.
+    Deployed(&'a str),
+    /// Exactly this driver, with which an operation began.
+    Exact(&'a DriverId),
 }
 
 /// A hook script in the VNF package.
@@ -124,74 +138,64 @@ impl<'a> HookDriverRef<'a> {
                 path,
                 package: package.sha256(),
             }),
+            version: DriverVersion::Newest,
+        }
+    }
+
+    /// The version `name@version`, which instantiated an instance.
+    #[must_use]
+    pub fn deployed(self, name_and_version: &'a str) -> Self {
+        let version = DriverVersion::Deployed(name_and_version);
+        Self { version, ..self }
+    }
+
+    /// The driver `began`, with which an operation began.
+    #[must_use]
+    pub fn exact(self, began: &'a DriverId) -> Self {
+        let version = DriverVersion::Exact(began);
+        Self { version, ..self }
+    }
+
+    /// Returns `found`, unless an operation began with another driver.
+    ///
+    /// # Errors
+    ///
+    /// `plugin.replaced` in that case; the error in `found`.
+    pub fn checked(
+        &self,
+        found: Result<Arc<dyn MgmtDriver>, PortError>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let DriverVersion::Exact(began) = self.version else {
+            return found;
+        };
+        match found {
+            Ok(driver) if driver.id() == *began => Ok(driver),
+            found => Err(replaced(began, found.map(|driver| driver.id()))),
+        }
+    }
+}
+
+impl<'a> From<&'a str> for HookDriverRef<'a> {
+    /// The newest driver for an implementation without an artifact.
+    fn from(implementation: &'a str) -> Self {
+        Self {
+            implementation,
+            plugin: None,
+            script: None,
+            version: DriverVersion::Newest,
         }
     }
 }
 
 /// Finds the driver of a hook among those available.
 pub trait MgmtDrivers: Send + Sync {
-    /// The driver for a hook: `plugin` if the artifact names one, otherwise by `implementation`.
+    /// The driver for a hook: the plugin that its artifact names, or else the one for its script or its implementation.
     ///
     /// # Errors
     ///
-    /// `Refused` if there is none, naming what was looked for and what is available.
-    fn find(
-        &self,
-        implementation: &str,
-        plugin: Option<&str>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError>;
-    /// The driver `began`, with which an operation began for `implementation` and `plugin`: another version may
-    /// serve new operations by now.
-    ///
-    /// # Errors
-    ///
-    /// `Refused` if it is no longer available, naming it and the alternatives.
-    fn find_exact(
-        &self,
-        began: &DriverId,
-        implementation: &str,
-        plugin: Option<&str>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let driver = self.find(implementation, plugin)?;
-        if driver.id() == *began {
-            Ok(driver)
-        } else {
-            Err(replaced(began, Ok(driver.id())))
-        }
-    }
-    /// The driver for a hook that may be a script; falls back to [`MgmtDrivers::find`] if scripts are not supported.
-    ///
-    /// # Errors
-    ///
-    /// As [`MgmtDrivers::find`]; `Refused` for a script of a package whose scripts are not allowed.
-    fn for_hook(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        self.find(wanted.implementation, wanted.plugin)
-    }
-    /// The driver `name_and_version` (`name@version`), which instantiated an instance, as long as it is available: another
-    /// version may serve new instances, or be unusable.
-    ///
-    /// # Errors
-    ///
-    /// As [`MgmtDrivers::for_hook`]. May return another version if it cannot distinguish versions.
-    fn for_deployed_hook(
-        &self,
-        name_and_version: &str,
-        wanted: &HookDriverRef<'_>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        self.find(wanted.implementation, Some(name_and_version))
-    }
-    /// As [`MgmtDrivers::find_exact`], for a hook that may be a script.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`MgmtDrivers::find_exact`] and [`MgmtDrivers::for_hook`], whichever is used.
-    fn for_running_hook(
-        &self,
-        began: &DriverId,
-        wanted: &HookDriverRef<'_>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        self.find_exact(began, wanted.implementation, wanted.plugin)
-    }
+    /// `Refused` if there is none, naming what was looked for and what is available; also for a script of a package whose
+    /// scripts are not allowed, and if the driver that an operation began with is no longer available.
+    fn resolve(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError>;
     /// Declarations of all available drivers.
     fn list(&self) -> Vec<Declaration>;
 }

@@ -50,17 +50,18 @@ pub use clock::{Clock, Waited};
 pub use error::{Code, ErrorKind, PortError};
 pub use event_scope::{EventScope, InstanceLocation};
 pub use host::{
-    CommandOutput, HostServices, HttpRequest, HttpResponse, RemoteFile, SshCommand, SshTarget,
+    CommandOutput, HookFile, HostServices, HttpRequest, HttpResponse, PinnedTarget, RemoteFile,
+    SshCommand, SshTarget,
 };
 pub use infra::{
     Allocation, Budget, Convergence, InfraDriver, NO_POLICIES, OwnedResource, Ownership, Release,
-    Replacement, SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
+    Replacement, Vim, VimCall, VimLogin, VimReport, Watcher,
 };
 pub use inventory::{Inventory, Recorded};
 pub use mgmt::{
-    Declaration, DriverId, Effects, HookArtifact, HookDeclaration, HookDependent, HookDriverRef,
-    HookHeal, HookHost, HookInstance, HookRequest, HookScale, HookScriptRef, HookVim, MgmtDriver,
-    MgmtDrivers, NewVim, REPLACED, replaced,
+    Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookDeclaration, HookDependent,
+    HookDriverRef, HookHeal, HookHost, HookInstance, HookRequest, HookScale, HookScriptRef,
+    HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED, replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;
@@ -74,7 +75,7 @@ pub use records::{
 };
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
-pub use service::{HookCall, HookFile, files_of, wrong_call};
+pub use service::{HookCall, files_of, remote_file, wrong_call};
 pub use store::{ChangeCounters, Claim, Fence, Store, StoreError, Usage};
 pub use store_admin::{
     Backups, KeyLocation, Pruned, Recovery, Retention, SealedBy, SealingKeys, Statistics,

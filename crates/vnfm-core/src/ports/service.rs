@@ -1,7 +1,7 @@
 //! The host services for hooks, by name, with the formats of their requests: the only place that defines
 //! them. They are implemented elsewhere.
 
-use super::{Code, ErrorKind, HttpRequest, PortError, RemoteFile, SshCommand, SshTarget};
+use super::{Code, ErrorKind, HookFile, HttpRequest, PortError, RemoteFile, SshCommand, SshTarget};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
@@ -46,63 +46,29 @@ impl std::fmt::Debug for HookCall {
     }
 }
 
-/// The file of an `ssh.put`.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HookFile {
-    /// Absolute path on the host.
-    pub path: String,
-    /// Permissions in octal, default `0600`.
-    #[serde(default = "private")]
-    pub mode: String,
-    /// Whether root writes it, through `sudo -n`.
-    #[serde(default)]
-    pub sudo: bool,
-    /// Content in base64; exclusive with `artifact`.
-    pub content_base64: Option<String>,
-    /// Path of the package file to copy; exclusive with `content_base64`.
-    pub artifact: Option<String>,
-}
-
-impl std::fmt::Debug for HookFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "HookFile({}, {})", self.path, self.mode)
-    }
-}
-
-impl HookFile {
-    /// Resolves the content; `artifact` reads a file of the package.
-    ///
-    /// # Errors
-    ///
-    /// `Refused` if it has no content, two contents, or invalid base64; errors of `artifact`.
-    pub fn with(
-        self,
-        artifact: impl FnOnce(&str) -> Result<Vec<u8>, PortError>,
-    ) -> Result<RemoteFile, PortError> {
-        let content = match (self.content_base64, self.artifact) {
-            (Some(text), None) => BASE64
-                .decode(text)
-                .map_err(|error| wrong_call("ssh.put", error.to_string()))?,
-            (None, Some(path)) => artifact(&path)?,
-            _ => {
-                return Err(wrong_call(
-                    "ssh.put",
-                    "needs one of contentBase64 and artifact",
-                ));
-            }
-        };
-        Ok(RemoteFile {
-            path: self.path,
-            mode: self.mode,
-            sudo: self.sudo,
-            content,
-        })
-    }
-}
-
-fn private() -> String {
-    "0600".to_owned()
+/// Resolves the content of the file of an `ssh.put`; `artifact` reads a file of the package.
+///
+/// # Errors
+///
+/// `Refused` if it has no content, two contents, or invalid base64; errors of `artifact`.
+pub fn remote_file(
+    file: HookFile,
+    artifact: impl FnOnce(&str) -> Result<Vec<u8>, PortError>,
+) -> Result<RemoteFile, PortError> {
+    let wrong = |what: String| wrong_call("ssh.put", what);
+    let content = match (file.content_base64, file.artifact) {
+        (Some(text), None) => BASE64
+            .decode(text)
+            .map_err(|error| wrong(error.to_string()))?,
+        (None, Some(path)) => artifact(&path)?,
+        _ => return Err(wrong("needs one of contentBase64 and artifact".to_owned())),
+    };
+    Ok(RemoteFile {
+        path: file.path,
+        mode: file.mode,
+        sudo: file.sudo,
+        content,
+    })
 }
 
 /// The longest pause in one call, in seconds.
@@ -249,7 +215,9 @@ pub(crate) const SERVICE: Code = Code {
 #[cfg(test)]
 mod tests {
     use super::HookCall;
+    use crate::ports::{HookFile, HttpRequest, SshCommand, SshTarget};
     use serde_json::json;
+    use std::time::Duration;
 
     #[test]
     fn a_call_is_parsed_or_refused_by_name() {
@@ -280,5 +248,48 @@ mod tests {
             assert_eq!(error.name(), "hook.service");
             assert!(error.to_string().contains(word), "{error}");
         }
+    }
+
+    /// Released plugins send these texts.
+    #[test]
+    fn the_json_of_calls_stays_that_of_the_released_versions() {
+        let jump = SshTarget::new("j", "192.0.2.1", "u").private_key("PEM");
+        let target = SshTarget::new("s", "10.0.0.1", "u")
+            .password("p")
+            .jump(jump);
+        let mut file = HookFile::new("/a");
+        file.artifact = Some("b".into());
+        let request = HttpRequest::new("PUT", "https://h/").header("a", "b");
+        let half = Duration::from_millis(1500);
+        let request = request.body("c").ca("PEM").timeout(half);
+        for (sent, text) in [
+            (
+                serde_json::to_string(&target),
+                r#"{"serverId":"s","address":"10.0.0.1","port":22,"username":"u","password":"p","jump":{"serverId":"j","address":"192.0.2.1","port":22,"username":"u","privateKey":"PEM"}}"#,
+            ),
+            (
+                serde_json::to_string(&SshCommand::new("id")),
+                r#"{"command":"id","sudo":false,"deadlineSeconds":300}"#,
+            ),
+            (
+                serde_json::to_string(&SshCommand::new("id").stdin("x").sudo().timeout(half)),
+                r#"{"command":"id","stdin":"x","sudo":true,"deadlineSeconds":2}"#,
+            ),
+            (
+                serde_json::to_string(&file),
+                r#"{"path":"/a","mode":"0600","sudo":false,"artifact":"b"}"#,
+            ),
+            (
+                serde_json::to_string(&request),
+                r#"{"method":"PUT","url":"https://h/","headers":{"a":"b"},"body":"c","caPem":"PEM","deadlineSeconds":2}"#,
+            ),
+        ] {
+            assert_eq!(sent.unwrap(), text);
+        }
+        let least = json!({"method": "GET", "url": "u", "body": null, "deadlineSeconds": null});
+        let HookCall::Http(request) = HookCall::parse("http", least).unwrap() else {
+            panic!("not a request")
+        };
+        assert_eq!(request.deadline(), Duration::from_mins(1));
     }
 }

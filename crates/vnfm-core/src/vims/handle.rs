@@ -1,9 +1,7 @@
 //! A VIM as drivers get it: the source of its connection, and the slots for calling it.
 
 use crate::context::Context;
-use crate::ports::{
-    PortError, SecretConnection, SlotCall, Vim, VimLogin, VimRecord, VimSlot, Watcher,
-};
+use crate::ports::{PortError, SlotCall, Vim, VimLogin, VimRecord, VimSlot, Watcher};
 use async_trait::async_trait;
 use serde_json::Value;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
@@ -30,7 +28,7 @@ enum Source {
     Request {
         tenant: String,
         vim: Option<String>,
-        info: Box<SecretConnection>,
+        info: Box<VimConnectionInfo>,
     },
 }
 
@@ -70,7 +68,7 @@ impl VimHandle {
             source: Source::Request {
                 tenant: tenant.to_owned(),
                 vim: vim.map(str::to_owned),
-                info: Box::new(SecretConnection(connection)),
+                info: Box::new(connection),
             },
         }
     }
@@ -138,7 +136,7 @@ impl Vim for VimHandle {
             }),
             Source::Registry { tenant, id } => {
                 let record = self.context.store().vim(tenant, id).await?;
-                let info = SecretConnection(connection_of(&record));
+                let info = connection_of(&record);
                 Ok(VimLogin {
                     info,
                     version: record.version,

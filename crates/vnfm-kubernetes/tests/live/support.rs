@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocation, Clock, Convergence, InfraDriver as _, Ownership, PortError, Recorded, Release,
-    SecretConnection, Vim, VimCall, VimLogin, Watcher,
+    Allocation, Clock, Convergence, InfraDriver as _, Ownership, PortError, Recorded, Release, Vim,
+    VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
 use vnfm_kubernetes::KubernetesDriver;
@@ -263,7 +263,7 @@ impl Vim for TestVim {
     async fn connection(&self) -> Result<VimLogin, PortError> {
         let login = self.login.lock().unwrap().clone();
         Ok(VimLogin {
-            info: SecretConnection(login.0),
+            info: login.0,
             version: login.1,
         })
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use vnfm_core::ports::{
     Allocation, Clock, Convergence, InfraDriver, Ownership, PortError, Recorded, Release,
-    Replacement, SecretConnection, Vim, VimCall, VimLogin, Watcher,
+    Replacement, Vim, VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
 use vnfm_openstack::OpenStack;
@@ -48,10 +48,7 @@ pub(crate) struct TestVim {
 impl TestVim {
     pub(crate) fn new(info: VimConnectionInfo) -> Self {
         Self {
-            login: Mutex::new(VimLogin {
-                info: SecretConnection(info),
-                version: 1,
-            }),
+            login: Mutex::new(VimLogin { info, version: 1 }),
         }
     }
 
@@ -59,7 +56,7 @@ impl TestVim {
     pub(crate) fn set_access(&self, name: &str, value: &str) {
         let mut login = self.login.lock().unwrap();
         login.version += 1;
-        login.info.0.access_info.insert(name.into(), json!(value));
+        login.info.access_info.insert(name.into(), json!(value));
     }
 }
 
@@ -182,7 +179,7 @@ impl TestBed {
 
     /// The same instance on the same cloud in another process, which resumes or cleans up.
     pub(crate) fn restarted(&self) -> Self {
-        let info = self.vim.login.lock().unwrap().info.0.clone();
+        let info = self.vim.login.lock().unwrap().info.clone();
         Self {
             ownership: self.ownership.clone(),
             ..Self::new(info, &self.network)

@@ -47,7 +47,7 @@ fn an_allowed_plugin_is_found_by_name_version_and_mapped_implementation() {
     };
     let host = PluginHost::new(config, Arc::new(RealClock));
 
-    let error = refusal(host.find("mgmt-template", None));
+    let error = refusal(host.resolve(&"mgmt-template".into()));
     assert_eq!(error.name(), "plugin.not-found");
     let pin = host.allow("mgmt-template-0.1.0.so").unwrap();
     assert_eq!(pin.to_string(), "mgmt-template@0.1.0");
@@ -58,13 +58,17 @@ fn an_allowed_plugin_is_found_by_name_version_and_mapped_implementation() {
         ("drivers-of-old", None),
         ("whatever", Some("mgmt-template")),
     ] {
-        let driver = host.find(implementation, plugin).unwrap();
+        let wanted = HookDriverRef {
+            plugin,
+            ..implementation.into()
+        };
+        let driver = host.resolve(&wanted).unwrap();
         assert_eq!(
             driver.declaration().hooks.keys().collect::<Vec<_>>(),
             ["instantiate_end"]
         );
     }
-    let error = refusal(host.find("mgmt-template@9.9.9", None));
+    let error = refusal(host.resolve(&"mgmt-template@9.9.9".into()));
     assert!(
         error.to_string().contains("`mgmt-template@0.1.0`"),
         "it says what is there: {error}"
@@ -121,7 +125,7 @@ fn every_malformed_library_has_its_own_error_code() {
         let folder = Folder::new();
         c::plugin(folder.path(), "bad.so", &[define]);
         pin(&folder, "bad.so", "c-plugin", "1.0.0");
-        let error = refusal(folder.host().find("c-plugin", None));
+        let error = refusal(folder.host().resolve(&"c-plugin".into()));
         assert_eq!(error.name(), name, "{define}: {error}");
         assert!(error.to_string().contains(word), "{define}: {error}");
         assert_eq!(
@@ -141,7 +145,7 @@ fn the_error_names_the_glibc_version_that_a_library_needs() {
     let folder = Folder::new();
     c::plugin_of_the_future(folder.path(), "future.so");
     pin(&folder, "future.so", "c-plugin", "1.0.0");
-    let error = refusal(folder.host().find("c-plugin", None));
+    let error = refusal(folder.host().resolve(&"c-plugin".into()));
     assert_eq!(error.name(), "plugin.newer-glibc");
     assert!(error.to_string().contains("needs glibc 2.999"), "{error}");
 }
@@ -156,11 +160,11 @@ fn a_file_that_is_not_a_library_is_refused() {
     pin(&folder, "gone.so", "gone", "1.0.0");
     std::fs::remove_file(folder.path().join("gone.so")).unwrap();
     assert_eq!(
-        refusal(folder.host().find("text", None)).name(),
+        refusal(folder.host().resolve(&"text".into())).name(),
         "plugin.unloadable"
     );
     assert_eq!(
-        refusal(folder.host().find("gone", None)).name(),
+        refusal(folder.host().resolve(&"gone".into())).name(),
         "plugin.unreadable"
     );
 }
@@ -173,7 +177,7 @@ fn a_file_whose_hash_differs_from_the_pin_is_not_loaded() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes.push(0);
     std::fs::write(&path, bytes).unwrap();
-    let error = refusal(folder.host().find("c-plugin", None));
+    let error = refusal(folder.host().resolve(&"c-plugin".into()));
     assert_eq!(error.name(), "plugin.hash-mismatch");
 }
 
@@ -183,7 +187,7 @@ async fn overwriting_the_file_of_a_loaded_plugin_does_not_affect_it() {
     let path = c::plugin(folder.path(), "p.so", &[]);
     let host = folder.host();
     host.allow("p.so").unwrap();
-    let driver = host.find("c-plugin", None).unwrap();
+    let driver = host.resolve(&"c-plugin".into()).unwrap();
     std::fs::write(&path, "gone").unwrap();
     let remembering = Arc::new(Remembering::default());
     let effects = driver
@@ -192,11 +196,11 @@ async fn overwriting_the_file_of_a_loaded_plugin_does_not_affect_it() {
         .unwrap();
     assert_eq!(effects.message.as_deref(), Some("done in C"));
     assert!(
-        host.find("c-plugin", None).is_ok(),
+        host.resolve(&"c-plugin".into()).is_ok(),
         "what is in use stays in use"
     );
     assert_eq!(
-        refusal(folder.host().find("c-plugin", None)).name(),
+        refusal(folder.host().resolve(&"c-plugin".into())).name(),
         "plugin.hash-mismatch"
     );
 }
@@ -224,22 +228,22 @@ fn libraries_outside_the_folder_or_writable_by_others_are_refused() {
 
     let host = folder.host();
     assert_eq!(
-        refusal(host.find("link", None)).name(),
+        refusal(host.resolve(&"link".into())).name(),
         "plugin.not-allowed"
     );
     assert_eq!(
-        refusal(host.find("outside", None)).name(),
+        refusal(host.resolve(&"outside".into())).name(),
         "plugin.not-allowed"
     );
     for path in [folder.path().join("p.so"), folder.path().to_owned()] {
         let before = path.metadata().unwrap().permissions();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o775)).unwrap();
-        let error = refusal(host.find("c-plugin", None));
+        let error = refusal(host.resolve(&"c-plugin".into()));
         assert_eq!(error.name(), "plugin.unsafe-permissions");
         assert!(error.to_string().contains("mode 775"), "{error}");
         std::fs::set_permissions(&path, before).unwrap();
     }
-    host.find("c-plugin", None).unwrap();
+    host.resolve(&"c-plugin".into()).unwrap();
 }
 
 #[test]
@@ -251,7 +255,13 @@ fn the_newest_of_several_versions_is_used() {
         folder.host().allow(&format!("c-{version}.so")).unwrap();
     }
     let host = folder.host();
-    let version = |name: &str| host.find(name, None).unwrap().declaration().version.clone();
+    let version = |name: &str| {
+        host.resolve(&name.into())
+            .unwrap()
+            .declaration()
+            .version
+            .clone()
+    };
     assert_eq!(
         (version("c-plugin"), version("c-plugin@1.9.0")),
         ("1.10.0".into(), "1.9.0".into())
@@ -268,16 +278,12 @@ fn an_instances_version_is_found_although_the_newest_cannot_be_loaded() {
     }
     std::fs::write(folder.path().join("c-1.10.0.so"), "cut short").unwrap();
     let host = folder.host();
-    let wanted = HookDriverRef {
-        implementation: "c-plugin",
-        plugin: None,
-        script: None,
-    };
+    let wanted = HookDriverRef::from("c-plugin");
     assert_eq!(
-        refusal(host.for_hook(&wanted)).name(),
+        refusal(host.resolve(&wanted)).name(),
         "plugin.hash-mismatch"
     );
-    let deployed = |name: &str| host.for_deployed_hook(name, &wanted);
+    let deployed = |name: &str| host.resolve(&wanted.deployed(name));
     assert_eq!(deployed("c-plugin@1.9.0").unwrap().id().version, "1.9.0");
     assert_eq!(
         refusal(deployed("c-plugin@1.10.0")).name(),
@@ -301,14 +307,16 @@ fn an_operation_keeps_its_linked_driver_despite_a_newer_library() {
     let host = folder.host();
     host.register(static_driver::<mgmt_template::Template>())
         .unwrap();
-    let began = host.find("mgmt-template", None).unwrap().id();
+    let began = host.resolve(&"mgmt-template".into()).unwrap().id();
     host.allow("newer.so").unwrap();
     assert_eq!(
-        host.find("mgmt-template", None).unwrap().id().version,
+        host.resolve(&"mgmt-template".into()).unwrap().id().version,
         "9.0.0"
     );
     assert_eq!(
-        host.find_exact(&began, "mgmt-template", None).unwrap().id(),
+        host.resolve(&HookDriverRef::from("mgmt-template").exact(&began))
+            .unwrap()
+            .id(),
         began
     );
 }
@@ -319,13 +327,13 @@ fn a_new_library_of_the_same_name_is_used_and_a_misnamed_one_is_refused() {
     c::plugin(folder.path(), "one.so", &[]);
     let host = folder.host();
     host.allow("one.so").unwrap();
-    host.find("c-plugin", None).unwrap();
+    host.resolve(&"c-plugin".into()).unwrap();
     c::plugin(folder.path(), "two.so", &["WRONG_SHAPE"]);
     host.allow("two.so").unwrap();
-    host.find("c-plugin", None).unwrap();
+    host.resolve(&"c-plugin".into()).unwrap();
     pin(&folder, "one.so", "other-name", "1.0.0");
     assert_eq!(
-        refusal(host.find("other-name", None)).name(),
+        refusal(host.resolve(&"other-name".into())).name(),
         "plugin.misnamed"
     );
 }
@@ -335,7 +343,7 @@ fn a_malformed_lock_file_is_refused() {
     let folder = Folder::new();
     std::fs::write(folder.path().join(LOCK_FILE), "plugins: all").unwrap();
     assert_eq!(
-        refusal(folder.host().find("any", None)).name(),
+        refusal(folder.host().resolve(&"any".into())).name(),
         "plugin.lock-unreadable"
     );
     assert!(folder.host().list().is_empty());
@@ -347,7 +355,7 @@ async fn a_configuration_is_validated_and_never_shown() {
     folder.put(&built("mgmt-template"), "t.so");
     folder.host().allow("t.so").unwrap();
     let host = folder.configured("mgmt-template", json!({"loginSeconds": "p4ssw0rd"}));
-    let error = refusal(host.find("mgmt-template", None));
+    let error = refusal(host.resolve(&"mgmt-template".into()));
     assert_eq!(error.name(), "plugin.bad-config");
     let text = format!("{error} {error:?} {host:?}");
     assert!(
@@ -356,7 +364,7 @@ async fn a_configuration_is_validated_and_never_shown() {
     );
 
     let host = folder.configured("mgmt-template", json!({"path": "etc"}));
-    let driver = host.find("mgmt-template", None).unwrap();
+    let driver = host.resolve(&"mgmt-template".into()).unwrap();
     let remembering = Arc::new(Remembering::default());
     let error = refusal(
         driver
@@ -376,29 +384,29 @@ fn an_operation_keeps_the_library_that_it_started_with() {
         let folder = Folder::new();
         c::plugin(folder.path(), "old.so", &[]);
         folder.host_of(runner).allow("old.so").unwrap();
-        let began = folder.host_of(runner).find("c-plugin", None).unwrap().id();
+        let newest = HookDriverRef::from("c-plugin");
+        let began = folder.host_of(runner).resolve(&newest).unwrap().id();
         c::plugin(folder.path(), "new.so", &["WRONG_SHAPE"]);
         folder.host_of(runner).allow("new.so").unwrap();
         c::plugin(folder.path(), "newer.so", &["PLUGIN_VERSION=\"1.0.1\""]);
         folder.host_of(runner).allow("newer.so").unwrap();
 
         let host = folder.host_of(runner);
-        let now = host.find("c-plugin", None).unwrap().id();
+        let now = host.resolve(&newest).unwrap().id();
         assert_eq!(
             (now.version.as_str(), began.version.as_str()),
             ("1.0.1", "1.0.0")
         );
-        assert_eq!(
-            host.find_exact(&began, "c-plugin", None).unwrap().id(),
-            began
-        );
-        assert_eq!(host.find_exact(&now, "c-plugin", None).unwrap().id(), now);
-        let same_version = host.find("c-plugin@1.0.0", None).unwrap().id();
+        for installed in [&began, &now] {
+            let exact = host.resolve(&newest.exact(installed)).unwrap().id();
+            assert_eq!(exact, *installed);
+        }
+        let same_version = host.resolve(&"c-plugin@1.0.0".into()).unwrap().id();
         assert_ne!(same_version, began, "new operations get the new file");
         assert_eq!(host.list().len(), 2);
 
         std::fs::remove_file(folder.path().join("old.so")).unwrap();
-        let error = refusal(folder.host_of(runner).find_exact(&began, "c-plugin", None));
+        let error = refusal(folder.host_of(runner).resolve(&newest.exact(&began)));
         assert_eq!(error.name(), "plugin.replaced");
         assert!(
             error.to_string().contains(began.sha256.as_deref().unwrap()),
@@ -407,8 +415,7 @@ fn an_operation_keeps_the_library_that_it_started_with() {
         let mut lock = Lock::read(folder.path()).unwrap();
         lock.plugins.retain(|pin| pin.file != "old.so");
         lock.write(folder.path()).unwrap();
-        let error =
-            refusal(folder.host_of(runner).find_exact(&began, "c-plugin", None)).to_string();
+        let error = refusal(folder.host_of(runner).resolve(&newest.exact(&began))).to_string();
         let both = [
             "`c-plugin@1.0.0`",
             "`c-plugin@1.0.1`",

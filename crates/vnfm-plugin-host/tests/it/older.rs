@@ -18,7 +18,7 @@ async fn works(library: &Path, runner: Runner) {
     folder.put(library, "old.so");
     let plugins = folder.host_of(runner);
     plugins.allow("old.so").unwrap();
-    let driver = plugins.find("old-rust", None).unwrap();
+    let driver = plugins.resolve(&"old-rust".into()).unwrap();
     assert_eq!(driver.declaration().version, "1.0.0");
     for _ in 0..2 {
         let host = Arc::new(Remembering::default());

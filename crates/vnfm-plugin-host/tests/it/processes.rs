@@ -45,7 +45,7 @@ impl Stage {
         change(&mut config);
         let plugins = PluginHost::new(config, Arc::new(RealClock));
         let pin = plugins.allow("m.so").unwrap();
-        let driver = plugins.find(&pin.name, None).unwrap();
+        let driver = plugins.resolve(&pin.name.as_str().into()).unwrap();
         Self {
             plugins,
             driver,
@@ -179,7 +179,7 @@ async fn a_segfault_does_not_affect_other_hooks() {
     c::plugin(folder.path(), "c.so", &["WRONG_SEGFAULT"]);
     let plugins = folder.host_of(Runner::Process);
     plugins.allow("c.so").unwrap();
-    let crashing = plugins.find("c-plugin", None).unwrap();
+    let crashing = plugins.resolve(&"c-plugin".into()).unwrap();
     let other = Stage::small();
     let mut running = Box::pin(
         other
@@ -297,7 +297,7 @@ async fn many_hook_processes_call_services_concurrently() {
     c::plugin(folder.path(), "c.so", &[]);
     let plugins = folder.host_of(Runner::Process);
     plugins.allow("c.so").unwrap();
-    let driver = plugins.find("c-plugin", None).unwrap();
+    let driver = plugins.resolve(&"c-plugin".into()).unwrap();
     let host = Arc::new(Remembering::default());
     let many = (0..20).map(|_| driver.call(request("instantiate_end", AMPLE), host.clone()));
     let ended = futures::future::join_all(many).await;
@@ -381,7 +381,10 @@ fn a_missing_or_wrong_runner_program_is_named() {
         ..folder.config_of(Runner::Process)
     };
     let plugins = PluginHost::new(none, Arc::new(RealClock));
-    let error = plugins.find(MISBEHAVING, None).map(|_| ()).unwrap_err();
+    let error = plugins
+        .resolve(&MISBEHAVING.into())
+        .map(|_| ())
+        .unwrap_err();
     assert_eq!(error.name(), "plugin.no-process");
 }
 

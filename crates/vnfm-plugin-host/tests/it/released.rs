@@ -33,7 +33,7 @@ async fn libraries_of_all_released_sdks_work() {
             folder.put(&library, "released.so");
             let plugins = folder.host_of(runner);
             let pin = plugins.allow("released.so").unwrap();
-            let driver = plugins.find(&pin.name, None).unwrap();
+            let driver = plugins.resolve(&pin.name.as_str().into()).unwrap();
             assert!(driver.declaration().config_schema.is_some());
             let mut hook = request("instantiate_end", AMPLE);
             let params = json!({"sshCp": "CP1", "username": "u", "password": "p", "text": "hello"});

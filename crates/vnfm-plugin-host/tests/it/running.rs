@@ -22,7 +22,7 @@ struct Stage {
 impl Stage {
     fn new(folder: Folder, plugins: PluginHost, file: &str) -> Self {
         let pin = plugins.allow(file).unwrap();
-        let driver = plugins.find(&pin.name, None).unwrap();
+        let driver = plugins.resolve(&pin.name.as_str().into()).unwrap();
         Self {
             plugins,
             driver,
@@ -419,7 +419,7 @@ async fn a_linked_driver_behaves_like_a_loaded_one() {
         .unwrap();
     assert_eq!(plugins.list().len(), 2);
     let driver = plugins
-        .find("whatever", Some("fixture-misbehaving@0.1.0"))
+        .resolve(&"fixture-misbehaving@0.1.0".into())
         .unwrap();
     let host = Arc::new(Remembering::default());
     let error = driver

@@ -197,7 +197,7 @@ fn hook_findings(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec
         .flat_map(|(id, f)| f.hooks().iter().map(move |hook| (id, hook)))
     {
         let named = format!("hook `{}` of flavour `{flavour}`", hook.operation);
-        match mgmt.for_hook(&HookDriverRef::for_hook(hook, package)) {
+        match mgmt.resolve(&HookDriverRef::for_hook(hook, package)) {
             Err(error) => {
                 warnings.push(format!(
                     "{named} has no plugin: {error} (hint: {})",

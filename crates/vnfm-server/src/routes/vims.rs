@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use vnfm_core::Engine;
 use vnfm_core::VimChange;
-use vnfm_core::ports::{SecretConnection, StoreError, VimReport};
+use vnfm_core::ports::{StoreError, VimReport};
 use vnfm_core::query::Query as Selection;
 use vnfm_types::{Secret, Vim, VimConnectionInfo, VimPolicy};
 
@@ -59,16 +59,13 @@ pub(super) async fn register(
         check_visible(&engine, &principal, &instance).await?;
         engine.register_vim_of(tenant, &instance, new.name).await?
     } else {
-        let connection = SecretConnection(new.connection);
-        let (id, name) = (new.id, Some(new.name));
-        let (shared, policy) = (new.shared, new.policy);
         let change = VimChange {
-            id,
-            name,
-            connection,
+            id: new.id,
+            name: Some(new.name),
+            connection: new.connection,
             password: None,
-            shared,
-            policy,
+            shared: new.shared,
+            policy: new.policy,
         };
         engine.register_vim(tenant, change).await?
     };
@@ -165,21 +162,13 @@ pub(super) async fn update(
     Json(changed): Json<ChangedVim>,
 ) -> HandlerResult<axum::Json<Vim>> {
     check_may_share(&principal, changed.shared)?;
-    let connection = SecretConnection(changed.connection);
-    let ChangedVim {
-        name,
-        password,
-        shared,
-        policy,
-        ..
-    } = changed;
     let change = VimChange {
         id: None,
-        name,
-        connection,
-        password,
-        shared,
-        policy,
+        name: changed.name,
+        connection: changed.connection,
+        password: changed.password,
+        shared: changed.shared,
+        policy: changed.policy,
     };
     Ok(axum::Json(
         engine.update_vim(&principal.tenant, &id, change).await?,

@@ -1,6 +1,6 @@
 //! A server on a free port, and a client that checks every response.
 
-use crate::world::{Driver, Mgmt, NoHosts, Only, World};
+use crate::world::{Driver, Mgmt, Only, World};
 use crate::{headers, oracle};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ use vnfm::SystemClock;
 use vnfm_core::lcm::{OPERATIONS, Operation};
 use vnfm_core::ports::StoreAdmin as _;
 use vnfm_core::ports::{Clock, StoreError};
-use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
+use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Notifier};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_server::reference::{self, Route};
@@ -216,16 +216,11 @@ impl Bench {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let metrics = Arc::new(Metrics::new().unwrap());
         let parts = EngineParts {
-            store: store.clone(),
-            packages: packages.clone(),
             drivers: setup.drivers(&world),
             mgmt: mgmt.clone(),
-            host: Arc::new(NoHosts),
-            nfvo: None,
             schemas: Arc::new(vnfm::schema_violations),
-            clock: clock.clone(),
-            limits: Limits::default(),
             operations: setup.operations,
+            ..EngineParts::new(store.clone(), packages.clone(), clock.clone())
         };
         let engine = Engine::new(parts).observed_by(metrics.clone());
         let notifier = notifier(store.clone(), clock.clone(), &setup.tls, &metrics);

@@ -1,6 +1,5 @@
 //! What a hook's calls leave behind: connections that are reused, host keys that belong to an instance.
 
-use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +9,7 @@ use vnfm::memory::MemoryStore;
 use vnfm::outbound::Destinations;
 use vnfm::{Hosts, SystemClock};
 use vnfm_core::ports::{
-    HostPin, HostServices as _, HttpRequest, PinnedHost, SshTarget, Store as _,
+    HostPin, HostServices as _, HttpRequest, PinnedHost, PinnedTarget, SshTarget, Store as _,
 };
 use vnfm_sim::faults::Faults;
 use vnfm_sim::hosts::{HostSpec, Hosts as SimulatedHosts, User};
@@ -45,11 +44,7 @@ async fn http_calls_of_hooks_to_one_host_share_a_connection() {
         }
     });
     let hosts = hosts(&Arc::new(MemoryStore::new(Arc::new(SystemClock))));
-    let request = HttpRequest {
-        method: "GET".into(),
-        url,
-        ..HttpRequest::default()
-    };
+    let request = HttpRequest::new("GET", url);
     for _ in 0..3 {
         assert_eq!(hosts.http(&request).await.unwrap().body, "ok");
     }
@@ -87,10 +82,8 @@ async fn simulated_host() -> (SimulatedHosts, u16) {
 async fn a_host_key_learned_at_the_first_login_belongs_to_the_instance() {
     let (_simulated, port) = simulated_host().await;
     let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-    let mut target: SshTarget =
-        serde_json::from_value(json!({"serverId": "s", "address": "127.0.0.1",
-        "port": port, "username": "ubuntu", "password": "secret"}))
-        .unwrap();
+    let target = SshTarget::new("s", "127.0.0.1", "ubuntu").port(port);
+    let mut target = PinnedTarget::from(target.password("secret"));
     target.pin = HostPin {
         at: PinnedHost {
             tenant: "default".into(),

@@ -5,6 +5,7 @@ use crate::process::{Server, started, with_config};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use vnfm::outbound::{Destinations, Networks};
 use vnfm::{Hosts, RememberedHostKeys};
 use vnfm_core::ports::{HostServices as _, HttpRequest, SshTarget};
@@ -257,7 +258,7 @@ fn hosts(networks: &[&str]) -> Hosts {
 
 /// A request that a hook sends.
 fn get(url: &str) -> HttpRequest {
-    serde_json::from_value(json!({"method": "GET", "url": url, "deadlineSeconds": 20})).unwrap()
+    HttpRequest::new("GET", url).timeout(Duration::from_secs(20))
 }
 
 #[tokio::test]
@@ -298,16 +299,18 @@ async fn a_hook_can_call_neither_the_servers_host_nor_a_redirect_target() {
         "only the hook may follow the redirect"
     );
     let port: u16 = inner.url().rsplit(':').next().unwrap().parse().unwrap();
-    let target: SshTarget = serde_json::from_value(
-        json!({"serverId": "server", "address": "127.0.0.1", "username": "root", "port": port}),
-    )
-    .unwrap();
-    let error = hosts(&[]).ssh_wait(&target, 5, &()).await.unwrap_err();
+    let target = SshTarget::new("server", "127.0.0.1", "root").port(port);
+    let error = hosts(&[])
+        .ssh_wait(&target.into(), 5, &())
+        .await
+        .unwrap_err();
     assert_eq!(error.name(), "ssh.address", "{error}");
-    let behind: SshTarget = serde_json::from_value(json!({"serverId": "server", "address": "192.0.2.1",
-        "username": "root", "jump": {"serverId": "jump", "address": "localhost", "username": "root", "port": port}}))
-    .unwrap();
-    let error = hosts(&[]).ssh_wait(&behind, 5, &()).await.unwrap_err();
+    let jump = SshTarget::new("jump", "localhost", "root").port(port);
+    let behind = SshTarget::new("server", "192.0.2.1", "root").jump(jump);
+    let error = hosts(&[])
+        .ssh_wait(&behind.into(), 5, &())
+        .await
+        .unwrap_err();
     assert_eq!(error.name(), "ssh.address", "{error}");
     assert!(inner.seen().is_empty(), "{:?}", inner.seen());
 }

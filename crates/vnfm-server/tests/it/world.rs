@@ -314,45 +314,15 @@ fn cluster() -> NewVim {
 pub(crate) struct Only(pub(crate) Arc<Mgmt>);
 
 impl MgmtDrivers for Only {
-    fn find(
-        &self,
-        implementation: &str,
-        plugin: Option<&str>,
-    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let wanted = plugin.unwrap_or(implementation);
-        if wanted == self.0.1 {
-            return Ok(self.0.clone());
+    fn resolve(&self, wanted: &HookDriverRef<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let name = wanted.plugin.unwrap_or(wanted.implementation);
+        if name == self.0.1 {
+            return wanted.checked(Ok(self.0.clone()));
         }
-        Err(PortError::new(
-            &INJECTED,
-            format!("find plugin `{wanted}`"),
-            "there is none",
-        ))
+        let action = format!("find plugin `{name}`");
+        Err(PortError::new(&INJECTED, action, "there is none"))
     }
     fn list(&self) -> Vec<Declaration> {
         vec![self.0.0.clone()]
-    }
-}
-
-/// No host can be reached.
-pub(crate) struct NoHosts;
-
-fn no_host<T>() -> Result<T, PortError> {
-    Err(PortError::new(&INJECTED, "reach a host", "there are none"))
-}
-
-#[async_trait]
-impl HostServices for NoHosts {
-    async fn ssh_run(&self, _: &SshTarget, _: &SshCommand) -> Result<CommandOutput, PortError> {
-        no_host()
-    }
-    async fn ssh_put(&self, _: &SshTarget, _: &RemoteFile) -> Result<(), PortError> {
-        no_host()
-    }
-    async fn ssh_wait(&self, _: &SshTarget, _: u32, _: &dyn Watcher) -> Result<(), PortError> {
-        no_host()
-    }
-    async fn http(&self, _: &HttpRequest) -> Result<HttpResponse, PortError> {
-        no_host()
     }
 }

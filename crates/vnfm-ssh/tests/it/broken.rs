@@ -11,10 +11,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval};
-use vnfm_core::ports::{ErrorKind, HostPin, PortError, RemoteFile, SshCommand, SshTarget};
+use vnfm_core::ports::{ErrorKind, PinnedTarget, PortError, RemoteFile, SshCommand, SshTarget};
 use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
-use vnfm_types::Secret;
 
 fn client() -> Ssh {
     Ssh::new(
@@ -23,26 +22,14 @@ fn client() -> Ssh {
     )
 }
 
-fn target(port: u16) -> SshTarget {
-    SshTarget {
-        server_id: "server-1".into(),
-        address: "127.0.0.1".into(),
-        port,
-        username: "ali".into(),
-        password: Some(Secret::new("planted-password")),
-        private_key: None,
-        jump: None,
-        pin: HostPin::default(),
-    }
+fn target(port: u16) -> PinnedTarget {
+    let target = SshTarget::new("server-1", "127.0.0.1", "ali").port(port);
+    target.password("planted-password").into()
 }
 
 fn command(line: &str, deadline_seconds: u32) -> SshCommand {
-    SshCommand {
-        command: line.into(),
-        stdin: Secret::default(),
-        sudo: true,
-        deadline_seconds,
-    }
+    let timeout = Duration::from_secs(deadline_seconds.into());
+    SshCommand::new(line).sudo().timeout(timeout)
 }
 
 /// Asserts code, kind and server of the error, and that it has a hint but no password.
@@ -150,10 +137,7 @@ async fn a_late_banner_is_waited_for_until_the_deadline() {
     })
     .await;
     let (ssh, target) = (client(), target(port));
-    let plain = |seconds| SshCommand {
-        sudo: false,
-        ..command("true", seconds)
-    };
+    let plain = |seconds| SshCommand::new("true").timeout(Duration::from_secs(seconds));
     let error = ssh.run(&target, &plain(1)).await.unwrap_err();
     says(
         &error,

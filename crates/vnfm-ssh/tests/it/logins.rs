@@ -9,10 +9,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use vnfm_core::ports::{ErrorKind, HostPin, SshCommand, SshTarget};
+use vnfm_core::ports::{ErrorKind, PinnedTarget, SshCommand, SshTarget};
 use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
-use vnfm_types::Secret;
 
 const PASSWORD: &str = "open sesame";
 
@@ -98,27 +97,14 @@ async fn serve(door: Door) -> u16 {
     port
 }
 
-fn target(port: u16, password: &str) -> SshTarget {
-    SshTarget {
-        server_id: "door".into(),
-        address: "127.0.0.1".into(),
-        port,
-        username: "ali".into(),
-        password: Some(Secret::new(password)),
-        private_key: None,
-        jump: None,
-        pin: HostPin::default(),
-    }
+fn target(port: u16, password: &str) -> PinnedTarget {
+    let target = SshTarget::new("door", "127.0.0.1", "ali").port(port);
+    target.password(password).into()
 }
 
 #[tokio::test]
 async fn a_password_works_for_both_methods_and_a_wrong_one_for_neither() {
-    let command = SshCommand {
-        command: "true".into(),
-        stdin: Secret::default(),
-        sudo: false,
-        deadline_seconds: 10,
-    };
+    let command = SshCommand::new("true").timeout(Duration::from_secs(10));
     for door in [Door::Password, Door::Questions] {
         let port = serve(door).await;
         let ssh = Ssh::new(
@@ -147,10 +133,8 @@ async fn without_credentials_no_login_is_attempted() {
         Arc::new(RememberedHostKeys::default()),
         Destinations::anywhere(),
     );
-    let nobody = SshTarget {
-        password: None,
-        ..target(port, "")
-    };
+    let mut nobody = target(port, "");
+    nobody.host.password = None;
     let error = ssh
         .check(&nobody, Duration::from_secs(10))
         .await

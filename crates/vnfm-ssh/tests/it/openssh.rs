@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 use vnfm_core::ports::{
-    CommandOutput, ErrorKind, PortError, RemoteFile, SshCommand, SshTarget, Watcher,
+    CommandOutput, ErrorKind, PinnedTarget, PortError, RemoteFile, SshCommand, SshTarget, Watcher,
 };
 use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
-use vnfm_types::Secret;
 
 /// The messages that a wait reported.
 #[derive(Default)]
@@ -48,15 +47,10 @@ fn client() -> Ssh {
 }
 
 fn command(line: &str) -> SshCommand {
-    SshCommand {
-        command: line.into(),
-        stdin: Secret::default(),
-        sudo: false,
-        deadline_seconds: 20,
-    }
+    SshCommand::new(line).timeout(Duration::from_secs(20))
 }
 
-async fn run(ssh: &Ssh, target: &SshTarget, line: &str) -> Result<CommandOutput, PortError> {
+async fn run(ssh: &Ssh, target: &PinnedTarget, line: &str) -> Result<CommandOutput, PortError> {
     ssh.run(target, &command(line)).await
 }
 
@@ -90,18 +84,13 @@ async fn outputs_are_separate_and_an_exit_code_is_not_an_error() {
 async fn input_arrives_completely_and_may_remain_unread() {
     let Some(sshd) = Sshd::start() else { return };
     let (ssh, target) = (client(), sshd.target());
-    let much = SshCommand {
-        stdin: Secret::new("x".repeat(5_000_000)),
-        ..command("wc -c")
-    };
+    let much = command("wc -c").stdin("x".repeat(5_000_000));
     assert_eq!(
         ssh.run(&target, &much).await.unwrap().stdout.trim(),
         "5000000"
     );
-    let unread = SshCommand {
-        command: "echo done".into(),
-        ..much
-    };
+    let mut unread = much;
+    unread.line = "echo done".into();
     assert_eq!(ssh.run(&target, &unread).await.unwrap().stdout, "done\n");
 }
 
@@ -122,10 +111,7 @@ async fn a_command_past_its_deadline_is_terminated() {
     // OpenSSH forwards signals only for unprivileged users; for root the closed output must suffice.
     let end = format!("touch {}; exit", mark.display());
     let line = format!("trap '{end}' TERM; trap '' PIPE; while echo on; do sleep 0.1; done; {end}");
-    let slow = SshCommand {
-        deadline_seconds: 1,
-        ..command(&line)
-    };
+    let slow = command(&line).timeout(Duration::from_secs(1));
     let error = client().run(&sshd.target(), &slow).await.unwrap_err();
     assert_eq!(
         (error.kind(), error.name()),
@@ -248,10 +234,8 @@ async fn a_refused_login_names_the_methods_and_no_secret() {
     let stranger = Sshd::start()
         .unwrap()
         .login_key("login", &["-t", "ed25519"]);
-    let target = SshTarget {
-        password: Some(Secret::new("planted-password")),
-        ..sshd.target_with(stranger)
-    };
+    let mut target = sshd.target_with(stranger);
+    target.host.password = Some("planted-password".into());
     let error = run(&client(), &target, "true").await.unwrap_err();
     assert_eq!(
         (error.kind(), error.name()),
@@ -291,10 +275,8 @@ async fn a_jump_host_carries_the_connection() {
     let (Some(jump), Some(inner)) = (Sshd::start(), Sshd::start()) else {
         return;
     };
-    let target = SshTarget {
-        jump: Some(Box::new(jump.target())),
-        ..inner.target()
-    };
+    let mut target = inner.target();
+    target.jump = Some(Box::new(jump.target()));
     let ssh = client();
     let output = run(&ssh, &target, "echo inside").await.unwrap();
     assert_eq!(output.stdout, "inside\n");
@@ -310,7 +292,7 @@ async fn a_wait_ends_once_the_host_is_up() {
     let seen = Seen::default();
     let error = ssh.wait(&target, 1, &seen).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    seen.check(&target);
+    seen.check(&target.host);
     let waiting = tokio::spawn({
         let (ssh, target) = (ssh.clone(), target.clone());
         async move { ssh.wait(&target, 20, &Seen::default()).await }

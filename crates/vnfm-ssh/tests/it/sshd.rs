@@ -7,8 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
-use vnfm_core::ports::{HostPin, SshTarget};
-use vnfm_types::Secret;
+use vnfm_core::ports::{PinnedTarget, SshTarget};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -127,22 +126,16 @@ impl Sshd {
     }
 
     /// A target with a fresh key.
-    pub(crate) fn target(&self) -> SshTarget {
+    pub(crate) fn target(&self) -> PinnedTarget {
         self.target_with(self.login_key("login", &["-t", "ed25519"]))
     }
 
     /// A target with the given key.
-    pub(crate) fn target_with(&self, pem: String) -> SshTarget {
-        SshTarget {
-            server_id: format!("server-{}", self.port),
-            address: "127.0.0.1".into(),
-            port: self.port,
-            username: whoami(),
-            password: None,
-            private_key: Some(Secret::new(pem)),
-            jump: None,
-            pin: HostPin::default(),
-        }
+    pub(crate) fn target_with(&self, pem: String) -> PinnedTarget {
+        SshTarget::new(format!("server-{}", self.port), "127.0.0.1", whoami())
+            .port(self.port)
+            .private_key(pem)
+            .into()
     }
 }
 

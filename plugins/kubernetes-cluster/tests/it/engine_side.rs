@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use vnfm_core::ports::{
-    Clock as _, Code, ErrorKind, HookHost, PortError, RemoteFile, SshCommand, SshTarget,
+    Clock as _, Code, ErrorKind, HookCall, HookHost, HttpRequest, PortError, remote_file,
+    wrong_call,
 };
 use vnfm_plugin_sdk::ServiceError;
 use vnfm_plugin_sdk::testkit::World;
@@ -105,76 +106,39 @@ impl HookHost for EngineSide {
 }
 
 impl EngineSide {
-    async fn serve(&self, service: &str, mut request: Value) -> Result<Value, PortError> {
-        let host = request["host"].take();
-        let target = || serde_json::from_value::<SshTarget>(host.clone()).unwrap();
-        let key = format!(
-            "{}: {}",
-            self.hook,
-            request["key"].as_str().unwrap_or_default()
-        );
-        match service {
-            "ssh.run" => {
-                request.as_object_mut().unwrap().remove("host");
-                let command: SshCommand = serde_json::from_value(request).unwrap();
-                Ok(json!(self.ssh.run(&target(), &command).await?))
+    async fn serve(&self, service: &str, request: Value) -> Result<Value, PortError> {
+        let scoped = |key: String| format!("{}: {key}", self.hook);
+        match HookCall::parse(service, request.clone())? {
+            HookCall::Run(host, command) => Ok(json!(self.ssh.run(&host.into(), &command).await?)),
+            HookCall::Put(host, file) => {
+                let file = remote_file(file, |path| self.file(path))?;
+                self.ssh.put(&host.into(), &file).await.map(|()| json!({}))
             }
-            "ssh.put" => {
-                let file = self.remote_file(&request)?;
-                self.ssh.put(&target(), &file).await.map(|()| json!({}))
-            }
-            "ssh.wait" => {
-                let seconds = u32::try_from(request["deadlineSeconds"].as_u64().unwrap()).unwrap();
-                self.ssh
-                    .wait(&target(), seconds, &())
-                    .await
-                    .map(|()| json!({}))
-            }
-            "http" => http(&request).await,
-            "artifact.list" => Ok(json!({ "paths": self.package.keys().collect::<Vec<_>>() })),
-            "checkpoint.get" => Ok(json!({ "value": self.checkpoints.lock().unwrap().get(&key) })),
-            "checkpoint.put" => {
-                self.checkpoints
-                    .lock()
-                    .unwrap()
-                    .insert(key, request["value"].clone());
+            HookCall::Wait(host, seconds) => {
+                self.ssh.wait(&host.into(), seconds, &()).await?;
                 Ok(json!({}))
             }
-            "sleep" => {
-                RealClock
-                    .sleep(Duration::from_secs_f64(
-                        request["seconds"].as_f64().unwrap(),
-                    ))
-                    .await;
+            HookCall::Http(request) => http(&request).await,
+            HookCall::Artifacts => Ok(json!({ "paths": self.package.keys().collect::<Vec<_>>() })),
+            HookCall::Recall(key) => {
+                Ok(json!({ "value": self.checkpoints.lock().unwrap().get(&scoped(key)) }))
+            }
+            HookCall::Remember(key, value) => {
+                self.checkpoints.lock().unwrap().insert(scoped(key), value);
                 Ok(json!({}))
             }
-            "progress" | "waiting" => {
-                self.messages
-                    .lock()
-                    .unwrap()
-                    .push(format!("{service}: {request}"));
+            HookCall::Sleep(seconds) => {
+                RealClock.sleep(Duration::from_secs_f64(seconds)).await;
                 Ok(json!({}))
             }
-            "cancelled" => Ok(json!({ "cancelled": false })),
-            other => Err(PortError::new(
-                &REFUSED,
-                "serve a hook",
-                format!("`{other}` is unknown"),
-            )),
+            HookCall::Progress(..) | HookCall::Waiting(_) => {
+                let message = format!("{service}: {request}");
+                self.messages.lock().unwrap().push(message);
+                Ok(json!({}))
+            }
+            HookCall::Cancelled => Ok(json!({ "cancelled": false })),
+            other => Err(wrong_call(other.service(), "not in this lab")),
         }
-    }
-
-    fn remote_file(&self, request: &Value) -> Result<RemoteFile, PortError> {
-        let content = match request["artifact"].as_str() {
-            Some(path) => self.file(path)?,
-            None => decode(request["contentBase64"].as_str().unwrap()),
-        };
-        Ok(RemoteFile {
-            path: request["path"].as_str().unwrap().into(),
-            mode: request["mode"].as_str().unwrap().into(),
-            sudo: request["sudo"] == true,
-            content,
-        })
     }
 
     fn file(&self, path: &str) -> Result<Vec<u8>, PortError> {
@@ -183,33 +147,21 @@ impl EngineSide {
     }
 }
 
-async fn http(request: &Value) -> Result<Value, PortError> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let ca = reqwest::Certificate::from_pem(text(&request["caPem"]).as_bytes()).unwrap();
-    let seconds = request["deadlineSeconds"].as_u64().unwrap();
+async fn http(request: &HttpRequest) -> Result<Value, PortError> {
+    let pem = request.ca_pem.as_deref().unwrap();
+    let ca = reqwest::Certificate::from_pem(pem.as_bytes()).unwrap();
     let client = reqwest::Client::builder().no_proxy().tls_certs_only([ca]);
-    let client = client
-        .timeout(Duration::from_secs(seconds))
-        .build()
-        .unwrap();
-    let method = text(&request["method"]).parse().unwrap();
-    let mut sending = client.request(method, text(&request["url"]));
-    for (name, value) in request["headers"].as_object().unwrap() {
-        sending = sending.header(name, text(value));
+    let client = client.timeout(request.deadline()).build().unwrap();
+    let mut sending = client.request(request.method.parse().unwrap(), &request.url);
+    for (name, value) in &request.headers {
+        sending = sending.header(name, value.reveal());
     }
-    if let Some(body) = request["body"].as_str() {
-        sending = sending.body(body.to_owned());
+    if let Some(body) = &request.body {
+        sending = sending.body(body.reveal().to_owned());
     }
     let failed =
         |error: reqwest::Error| PortError::new(&NO_ANSWER, "ask", error.without_url().to_string());
     let response = sending.send().await.map_err(failed)?;
     let status = response.status().as_u16();
     Ok(json!({ "status": status, "body": response.text().await.map_err(failed)? }))
-}
-
-fn decode(text: &str) -> Vec<u8> {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD
-        .decode(text)
-        .unwrap()
 }

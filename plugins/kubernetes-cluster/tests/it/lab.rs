@@ -248,7 +248,7 @@ impl Lab {
         plugins
             .register(static_driver::<KubernetesCluster>())
             .unwrap();
-        let driver = plugins.find("kubernetes-cluster", None).unwrap();
+        let driver = plugins.resolve(&"kubernetes-cluster".into()).unwrap();
         let dead = Arc::new(Notify::new());
         let host = Arc::new(EngineSide {
             kill,

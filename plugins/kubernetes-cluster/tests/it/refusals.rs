@@ -54,7 +54,7 @@ fn the_schema_marks_secret_and_required_members() {
         >())
         .unwrap();
     let declaration = driver
-        .find("kubernetes-cluster", None)
+        .resolve(&"kubernetes-cluster".into())
         .unwrap()
         .declaration()
         .clone();

@@ -15,7 +15,7 @@ use vnfm::descriptor::Package;
 use vnfm::outbound::Destinations;
 use vnfm::ports::{
     Clock as _, Code, CommandOutput, ErrorKind, HookCall, HookFile, HookHost, HostServices as _,
-    PortError, SshCommand, SshTarget, Watcher, files_of,
+    PortError, SshCommand, SshTarget, Watcher, files_of, remote_file,
 };
 use vnfm::{Hosts, SystemClock};
 
@@ -205,32 +205,28 @@ impl Host {
                 .ssh_run(&self.inventory.resolve(target), command)
                 .await;
         };
-        let line = command.command.as_str();
+        let line = command.line.as_str();
         let file = || {
             let content = self
                 .state
                 .file(&host.name, line.strip_prefix("cat ")?.trim())?;
             let stdout = String::from_utf8_lossy(&BASE64.decode(content).ok()?).into_owned();
-            Some(CommandOutput {
-                stdout,
-                ..CommandOutput::default()
-            })
+            Some(CommandOutput::new(0, stdout, ""))
         };
         Ok(host
             .answer(line)
             .or_else(file)
-            .unwrap_or_else(|| CommandOutput {
-                exit_code: 127,
-                stderr: format!(
+            .unwrap_or_else(|| {
+                let stderr = format!(
                     "`{}` is simulated and has no answer to this command: add `- {{holds: …}}` under `simulated` in the inventory",
                     host.name
-                ),
-                ..CommandOutput::default()
+                );
+                CommandOutput::new(127, "", stderr)
             }))
     }
 
     async fn put(&self, target: &SshTarget, file: HookFile) -> Result<Value, PortError> {
-        let file = file.with(|path| self.artifact(path))?;
+        let file = remote_file(file, |path| self.artifact(path))?;
         match self
             .inventory
             .host_at(&target.address)
@@ -279,7 +275,7 @@ impl Host {
         };
         let arguments = match call {
             HookCall::Run(target, command) => {
-                let line = shortened(&command.command);
+                let line = shortened(&command.line);
                 let line = if command.sudo {
                     format!("sudo sh -c '{line}'")
                 } else {

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use vnfm::Redactor;
-use vnfm::ports::{CommandOutput, SshTarget};
+use vnfm::ports::{CommandOutput, PinnedTarget, SshTarget};
 
 /// The inventory file: hosts, and secrets that they refer to.
 #[derive(Debug, Deserialize)]
@@ -176,7 +176,11 @@ impl Inventory {
     }
 
     /// The target with the inventory's `ssh` endpoint instead of its own address and jump host. Applies to jump hosts, too.
-    pub(super) fn resolve(&self, target: &SshTarget) -> SshTarget {
+    pub(super) fn resolve(&self, target: &SshTarget) -> PinnedTarget {
+        self.reachable(target).into()
+    }
+
+    fn reachable(&self, target: &SshTarget) -> SshTarget {
         let mut resolved = target.clone();
         let endpoint = self
             .host_at(&target.address)
@@ -189,7 +193,7 @@ impl Inventory {
                 resolved.jump = target
                     .jump
                     .as_ref()
-                    .map(|jump| Box::new(self.resolve(jump)));
+                    .map(|jump| Box::new(self.reachable(jump)));
             }
         }
         resolved
@@ -245,12 +249,11 @@ impl Machine {
     pub(super) fn answer(&self, command: &str) -> Option<CommandOutput> {
         let mut answers = self.simulated.iter().flatten();
         let answer = answers.find(|answer| command.contains(&answer.holds))?;
-        Some(CommandOutput {
-            exit_code: answer.exit,
-            stdout: answer.stdout.clone(),
-            stderr: answer.stderr.clone(),
-            truncated: false,
-        })
+        Some(CommandOutput::new(
+            answer.exit,
+            &answer.stdout,
+            &answer.stderr,
+        ))
     }
 }
 
@@ -283,12 +286,18 @@ mod tests {
         let inventory =
             read("hosts: [{name: a, addresses: {CP1: 192.0.2.1}, ssh: '127.0.0.1:2201'}]").unwrap();
         let direct = inventory.resolve(&target("192.0.2.1"));
-        assert_eq!((direct.address.as_str(), direct.port), ("127.0.0.1", 2201));
+        assert_eq!(
+            (direct.host.address.as_str(), direct.host.port),
+            ("127.0.0.1", 2201)
+        );
         let mut behind = target("192.0.2.9");
         behind.jump = Some(Box::new(target("192.0.2.1")));
         let behind = inventory.resolve(&behind);
-        assert_eq!((behind.address.as_str(), behind.port), ("192.0.2.9", 22));
-        assert_eq!(behind.jump.unwrap().port, 2201);
+        assert_eq!(
+            (behind.host.address.as_str(), behind.host.port),
+            ("192.0.2.9", 22)
+        );
+        assert_eq!(behind.jump.unwrap().host.port, 2201);
         assert_eq!(parse_endpoint("[::1]:22"), Some(("::1".into(), 22)));
     }
 

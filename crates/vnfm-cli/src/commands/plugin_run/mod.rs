@@ -137,7 +137,7 @@ fn load(args: &Run) -> Outcome<Loaded> {
         },
     )]);
     let plugins = PluginHost::new(config, Arc::new(SystemClock));
-    let driver = plugins.find(&pin.name, None)?;
+    let driver = plugins.resolve(&pin.name.as_str().into())?;
     Ok(Loaded {
         driver,
         _plugins: plugins,

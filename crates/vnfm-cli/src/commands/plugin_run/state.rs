@@ -12,7 +12,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vnfm::HostKeys;
-use vnfm::ports::{Code, ErrorKind, PortError, SshTarget};
+use vnfm::ports::{Code, ErrorKind, PinnedTarget, PortError};
 
 const FILE: &str = "state.json";
 
@@ -157,15 +157,15 @@ impl RunState {
 
 #[async_trait::async_trait]
 impl HostKeys for RunState {
-    async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError> {
-        Ok(self.state().host_keys.get(&host.server_id).cloned())
+    async fn known(&self, host: &PinnedTarget) -> Result<Option<String>, PortError> {
+        Ok(self.state().host_keys.get(&host.host.server_id).cloned())
     }
 
-    async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError> {
+    async fn learn(&self, host: &PinnedTarget, key: &str) -> Result<(), PortError> {
         self.change(|state| {
             state
                 .host_keys
-                .insert(host.server_id.clone(), key.to_owned());
+                .insert(host.host.server_id.clone(), key.to_owned());
         })
     }
 }

@@ -10,7 +10,7 @@ use vnfm_plugin_host::{AllowedScripts, Lock, PackagePin, PluginHost};
 #[tokio::test]
 async fn scripts_run_only_if_their_package_is_allowed() {
     let world = World::with(&Value::Null, |_| {});
-    let refused = || match world.plugins.for_hook(&WANTED) {
+    let refused = || match world.plugins.resolve(&WANTED) {
         Err(error) => error,
         Ok(_) => panic!("it may run"),
     };
@@ -30,23 +30,19 @@ async fn scripts_run_only_if_their_package_is_allowed() {
     refused();
     lock.add_package(pin("5CA1E"));
     lock.write(world.plugins.dir()).unwrap();
-    let driver = world.plugins.for_hook(&WANTED).unwrap();
+    let driver = world.plugins.resolve(&WANTED).unwrap();
     assert_eq!(driver.declaration().name, "mgmt-script");
     let began = driver.id();
-    assert!(world.plugins.for_running_hook(&began, &WANTED).is_ok());
+    assert!(world.plugins.resolve(&WANTED.exact(&began)).is_ok());
     // Revoked, also for an operation that started with it.
     lock.packages.clear();
     lock.write(world.plugins.dir()).unwrap();
-    let again = world
-        .plugins
-        .for_running_hook(&began, &WANTED)
-        .err()
-        .unwrap();
+    let again = world.plugins.resolve(&WANTED.exact(&began)).err().unwrap();
     assert_eq!(again.name(), "plugin.script-not-allowed");
     let kept = format!("{}@{}", began.name, began.version);
     let kept = world
         .plugins
-        .for_deployed_hook(&kept, &WANTED)
+        .resolve(&WANTED.deployed(&kept))
         .err()
         .unwrap();
     assert_eq!(
@@ -55,7 +51,7 @@ async fn scripts_run_only_if_their_package_is_allowed() {
         "also where that version made it"
     );
     let never = World::with(&Value::Null, |scripts| scripts.allow = AllowedScripts::None);
-    assert!(never.plugins.for_hook(&WANTED).is_err());
+    assert!(never.plugins.resolve(&WANTED).is_err());
 }
 
 #[tokio::test]
@@ -65,7 +61,7 @@ async fn a_named_or_mapped_plugin_takes_precedence_over_a_script() {
         plugin: Some("gone"),
         ..WANTED
     };
-    let error = world.plugins.for_hook(&named).err().unwrap();
+    let error = world.plugins.resolve(&named).err().unwrap();
     assert!(error.to_string().contains("no plugin `gone`"), "{error}");
 }
 
@@ -79,6 +75,6 @@ fn scripts_without_network_never_run_in_the_servers_process() {
     all.scripts.allow = AllowedScripts::All;
     let plugins = PluginHost::new(all, Arc::new(RealClock));
     plugins.allow("script.so").unwrap();
-    let error = plugins.for_hook(&WANTED).err().unwrap();
+    let error = plugins.resolve(&WANTED).err().unwrap();
     assert_eq!(error.name(), "plugin.no-process", "{error}");
 }

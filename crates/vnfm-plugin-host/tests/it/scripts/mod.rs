@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use vnfm_core::ports::{
-    Code, Effects, ErrorKind, HookArtifact, HookDriverRef, HookHost, HookRequest, HookScriptRef,
-    MgmtDrivers as _, PortError,
+    Code, DriverVersion, Effects, ErrorKind, HookArtifact, HookDriverRef, HookHost, HookRequest,
+    HookScriptRef, MgmtDrivers as _, PortError,
 };
 use vnfm_plugin_host::{AllowedScripts, PluginConfig, PluginHost, ProcessConfig, Scripts};
 
@@ -123,6 +123,7 @@ const WANTED: HookDriverRef<'_> = HookDriverRef {
         path: "Scripts/hook",
         package: "5ca1e",
     }),
+    version: DriverVersion::Newest,
 };
 
 impl World {
@@ -160,7 +161,7 @@ impl World {
     }
 
     async fn run(&self, side: &Arc<Side>, request: HookRequest) -> Result<Effects, PortError> {
-        let driver = self.plugins.for_hook(&WANTED).unwrap();
+        let driver = self.plugins.resolve(&WANTED).unwrap();
         driver.call(request, side.clone()).await
     }
 

@@ -117,7 +117,7 @@ async fn a_plugin_in_a_process_cannot_reach_the_server() {
     folder.put(&built("fixture-misbehaving"), "m.so");
     let plugins = folder.host_of(Runner::Process);
     plugins.allow("m.so").unwrap();
-    let driver = plugins.find("fixture-misbehaving", None).unwrap();
+    let driver = plugins.resolve(&"fixture-misbehaving".into()).unwrap();
     let mut request_with_secrets = request("instantiate_start", AMPLE);
     request_with_secrets
         .additional_params
@@ -169,7 +169,7 @@ async fn additional_paths_are_readable_and_not_writable() {
     let script = r#"cat >/dev/null; said=$(cat DATA/vnfm.yaml); touch DATA/made 2>/dev/null && said=written
         echo "{\"schemaVersion\": 1, \"metadata\": {\"said\": \"$said\"}}""#;
     let side = Side::with_script(&script.replace("DATA", &server.0.path().display().to_string()));
-    let driver = plugins.for_hook(&WANTED).unwrap();
+    let driver = plugins.resolve(&WANTED).unwrap();
     let effects = driver.call(hook(BASH, AMPLE), side).await.unwrap();
     assert_eq!(effects.metadata["said"], "planted");
     server.is_untouched();
