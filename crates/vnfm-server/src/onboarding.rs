@@ -115,26 +115,8 @@ impl Onboarding {
         let record = PackageRecord {
             tenant: tenant.to_owned(),
             info: VnfPkgInfo {
-                id: uuid::Uuid::new_v4().to_string(),
-                vnfd_id: None,
-                vnf_provider: None,
-                vnf_product_name: None,
-                vnf_software_version: None,
-                vnfd_version: None,
-                checksum: None,
-                package_security_option: None,
-                signing_certificate: None,
-                vnfm_info: Vec::new(),
-                software_images: Vec::new(),
-                additional_artifacts: Vec::new(),
-                onboarding_state: PackageOnboardingState::Created,
-                operational_state: PackageOperationalState::Disabled,
-                usage_state: PackageUsageState::NotInUse,
                 user_defined_data: data,
-                onboarding_failure_details: None,
-                warnings: Vec::new(),
-                nfvo: None,
-                links: None,
+                ..VnfPkgInfo::created(uuid::Uuid::new_v4())
             },
             fetching: SecretJson::default(),
         };

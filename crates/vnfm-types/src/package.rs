@@ -145,6 +145,34 @@ pub struct VnfPkgInfo {
     pub links: Option<VnfPkgInfoLinks>,
 }
 
+impl VnfPkgInfo {
+    /// A package without content, CREATED and DISABLED.
+    pub fn created(id: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            vnfd_id: None,
+            vnf_provider: None,
+            vnf_product_name: None,
+            vnf_software_version: None,
+            vnfd_version: None,
+            checksum: None,
+            package_security_option: None,
+            signing_certificate: None,
+            vnfm_info: Vec::new(),
+            software_images: Vec::new(),
+            additional_artifacts: Vec::new(),
+            onboarding_state: PackageOnboardingState::Created,
+            operational_state: PackageOperationalState::Disabled,
+            usage_state: PackageUsageState::NotInUse,
+            user_defined_data: KeyValuePairs::new(),
+            onboarding_failure_details: None,
+            warnings: Vec::new(),
+            nfvo: None,
+            links: None,
+        }
+    }
+}
+
 /// `VnfPackageSoftwareImageInfo` (SOL005 9.5.3.2): an image that the VNFD declares.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -11,7 +11,7 @@ use vnfm_core::ports::{
 };
 use vnfm_types::{
     InstantiationState, LcmOperationState, LcmOperationType, PackageOnboardingState,
-    PackageOperationalState, PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+    PackageOperationalState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
 };
 
 /// The tenant that owns these records.
@@ -29,26 +29,12 @@ pub fn at() -> Timestamp {
 /// A package record with this VNFD.
 pub fn package(id: &str, vnfd_id: Option<&str>) -> Box<PackageRecord> {
     let info = VnfPkgInfo {
-        id: id.into(),
         vnfd_id: vnfd_id.map(Into::into),
         vnf_provider: Some("example".into()),
-        vnf_product_name: None,
-        vnf_software_version: None,
-        vnfd_version: None,
-        checksum: None,
-        package_security_option: None,
-        signing_certificate: None,
-        vnfm_info: Vec::new(),
-        software_images: Vec::new(),
-        additional_artifacts: Vec::new(),
         onboarding_state: PackageOnboardingState::Onboarded,
         operational_state: PackageOperationalState::Enabled,
-        usage_state: PackageUsageState::NotInUse,
-        user_defined_data: serde_json::Map::new(),
-        onboarding_failure_details: None,
         warnings: vec!["a warning".into()],
-        nfvo: None,
-        links: None,
+        ..VnfPkgInfo::created(id)
     };
     Box::new(PackageRecord {
         tenant: TENANT.into(),

@@ -13,8 +13,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use vnfm_types::v1::ApiVersion;
 use vnfm_types::{
-    KeyValuePairs, LccnSubscription, PackageOnboardingState, PackageOperationalState,
-    PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+    KeyValuePairs, LccnSubscription, PackageOnboardingState, PackageOperationalState, Vim,
+    VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
 };
 
 /// JSON that holds secrets: hidden from `Debug`, sealed by the store, readable as a [`Value`].
@@ -222,26 +222,10 @@ impl PackageRecord {
     /// A package that is onboarded and enabled, for embedders that store packages themselves.
     pub fn onboarded(tenant: &str, id: &str, vnfd_id: &str) -> Self {
         let info = VnfPkgInfo {
-            id: id.to_owned(),
             vnfd_id: Some(vnfd_id.to_owned()),
-            vnf_provider: None,
-            vnf_product_name: None,
-            vnf_software_version: None,
-            vnfd_version: None,
-            checksum: None,
-            package_security_option: None,
-            signing_certificate: None,
-            vnfm_info: Vec::new(),
-            software_images: Vec::new(),
-            additional_artifacts: Vec::new(),
             onboarding_state: PackageOnboardingState::Onboarded,
             operational_state: PackageOperationalState::Enabled,
-            usage_state: PackageUsageState::NotInUse,
-            user_defined_data: KeyValuePairs::new(),
-            onboarding_failure_details: None,
-            warnings: Vec::new(),
-            nfvo: None,
-            links: None,
+            ..VnfPkgInfo::created(id)
         };
         Self {
             tenant: tenant.to_owned(),
