@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `store.rs` | the store in memory (those in SQLite: `crates/vnfm-store/tests`) |
 //! | `infra_driver.rs` | OpenStack and Kubernetes on the simulated world (on the real ones: `tests/live/contracts.rs`), the VIM in memory; and that broken ones are detected |
+//! | `hostile_vims.rs` | both drivers against servers that lie |
 //! | `mgmt_driver.rs` | the plugin host with the template linked in; a plain Rust object; and that broken ones are detected |
 //! | `nfvo.rs` | the SOL003 client on the simulated NFVO |
 
+mod hostile_vims;
 mod infra_driver;
 mod mgmt_driver;
 mod nfvo;

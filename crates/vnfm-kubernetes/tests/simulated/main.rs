@@ -10,7 +10,7 @@ mod faults;
 #[path = "../live/heal.rs"]
 mod heal;
 #[cfg(test)]
-mod hostile;
+mod invalid_manifests;
 #[cfg(test)]
 mod named;
 #[cfg(test)]

@@ -14,7 +14,6 @@ mod heal_faults;
 #[cfg(test)]
 mod heal_scenarios;
 #[cfg(test)]
-mod hostile;
 #[cfg(test)]
 mod images;
 #[cfg(test)]
