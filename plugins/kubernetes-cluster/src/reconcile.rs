@@ -473,8 +473,8 @@ mod tests {
             ("c".to_owned(), seen(node, Host::Unseen)),
             ("d".to_owned(), seen(node, Host::Unseen)),
         ]);
-        let gone = ["a", "c"].map(|vnfc| (vnfc.to_owned(), Wanted::Gone));
-        let mut target = Target::from(gone);
+        let leaving = ["a", "c"].map(|vnfc| (vnfc.to_owned(), Wanted::Gone));
+        let mut target = Target::from(leaving);
         target.insert("b".to_owned(), Wanted::Member);
         let actions = actions(&observed, &target);
         let actions = actions.iter().map(|a| format!("{:?} {}", a.kind, a.vnfc));
