@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `concurrent_clients` | many HTTP clients at once |
 //! | `cluster_heal` | VNF-A is healed under VNF-B |
+//! | `cluster_scale` | VNF-A is scaled under VNF-B |
 //! | `containers` | failures of containers, and of their removal |
 //! | `crashes` | `kill -9` of the server during operations |
 //! | `new_package` | packages created by `vnfmctl new vnfd` |
@@ -26,6 +27,7 @@
 //! | `ssh` | failures of SSH during an operation |
 
 mod cluster_heal;
+mod cluster_scale;
 mod concurrent_clients;
 mod containers;
 mod crashes;

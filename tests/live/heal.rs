@@ -61,5 +61,5 @@ fn assert_heals(testbed: &Testbed, cluster: &str, worker: &str) {
     );
     inside.wait_until_ready(&worker.to_lowercase(), true, Duration::from_secs(10));
     assert_eq!(inside.nodes().len(), 3);
-    inside.wait_for_b_pods(testbed, 2);
+    inside.assert_b_recorded(testbed, 2);
 }

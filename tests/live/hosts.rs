@@ -17,7 +17,8 @@ use crate::scenario::Real;
 /// The host with the fault, and another one.
 const HOST: &str = "workernode-1";
 const OTHER: &str = "workernode-0";
-const JOIN: &str = "^kubeadm join";
+/// The command line of a join.
+pub(crate) const JOIN: &str = "^kubeadm join";
 
 /// The machine behind a server that the scenario created, from outside.
 pub(crate) struct Host<'a> {
@@ -65,7 +66,7 @@ impl<'a> Host<'a> {
     }
 
     /// Its first process; none while it is off.
-    fn pid(&self) -> Option<String> {
+    pub(crate) fn pid(&self) -> Option<String> {
         let folder = self
             .real
             .hosts
@@ -110,7 +111,7 @@ impl<'a> Host<'a> {
     }
 
     /// Waits until a program with this command line runs on it.
-    fn wait_until_running(&self, pattern: &str) {
+    pub(crate) fn wait_until_running(&self, pattern: &str) {
         let what = format!("`{pattern}` on `{}`", self.name);
         until(&what, LONG, || self.is_running(pattern).then_some(()));
     }

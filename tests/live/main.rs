@@ -12,6 +12,7 @@ mod identity;
 mod judges;
 mod keys;
 mod neighbours;
+mod scale;
 mod scenario;
 mod scripts;
 mod secrets;

@@ -146,6 +146,31 @@ impl ClusterShell {
         assert_eq!(output.exit_code, 0, "{output:?}");
     }
 
+    /// Lets a node take pods, or not.
+    pub fn set_schedulable(&self, node: &str, schedulable: bool) {
+        self.apply(
+            &json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": node },
+            "spec": { "unschedulable": !schedulable } }),
+        );
+    }
+
+    /// Moves the two pods of VNF-B away from these nodes.
+    pub fn move_b_pods_from(&self, nodes: &[&str], testbed: &Testbed) -> Vec<String> {
+        for node in nodes {
+            self.set_schedulable(node, false);
+        }
+        let namespace = b_namespace(testbed);
+        for pod in self.b_pods(testbed) {
+            let deleted = self.kubectl(&format!("delete pod {} -n {namespace}", pod.name));
+            assert!(deleted.is_some(), "{pod:?}");
+        }
+        let elsewhere = self.wait_for_b_pods(testbed, 2);
+        for node in nodes {
+            self.set_schedulable(node, true);
+        }
+        elsewhere
+    }
+
     /// Whether each node is Ready, by name.
     pub fn nodes(&self) -> BTreeMap<String, bool> {
         let nodes = self.items("get nodes -o json");
@@ -181,6 +206,15 @@ impl ClusterShell {
             let nodes: Vec<_> = running.map(|pod| pod.node).collect();
             (nodes.len() == pods).then_some(nodes)
         })
+    }
+
+    /// Waits until this many pods of VNF-B run: exactly those in its record.
+    pub fn assert_b_recorded(&self, testbed: &Testbed, pods: usize) {
+        self.wait_for_b_pods(testbed, pods);
+        let running = self.b_pods(testbed).into_iter().filter(|pod| pod.runs);
+        let mut running: Vec<_> = running.map(|pod| pod.name).collect();
+        running.sort();
+        assert_eq!(testbed.recorded_b_pods(), running, "the record of VNF-B");
     }
 
     /// Waits until a node is Ready, or not.

@@ -113,6 +113,32 @@ pub fn copy(sample: &str, folder: &Path) -> PathBuf {
     to
 }
 
+/// Copies the package of VNF-B below `folder`, with a disruption budget that keeps this many of its two pods available.
+///
+/// # Panics
+/// When it cannot be written.
+#[must_use]
+#[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+pub fn b_with_budget(folder: &Path, min_available: usize) -> String {
+    let package = copy("vnf-b-cnf", folder);
+    let append = |file: &str, text: &str| {
+        let path = package.join(file);
+        let old = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, old + text).unwrap();
+    };
+    let budget = format!(
+        "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {{name: web-stays}}\n\
+         spec: {{minAvailable: {min_available}, selector: {{matchLabels: {{app: web}}}}}}\n"
+    );
+    std::fs::write(package.join("Files/kubernetes/budget.yaml"), budget).unwrap();
+    append(
+        "Files/kubernetes/order.yaml",
+        "  - {path: Files/kubernetes/budget.yaml, order: 1}\n",
+    );
+    append("vnf-b.mf", "Source: Files/kubernetes/budget.yaml\n");
+    package.to_string_lossy().into_owned()
+}
+
 fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {

@@ -74,6 +74,27 @@ impl Testbed {
         text(&self.server.ctl(&words)["vnfLcmOpOccId"])
     }
 
+    /// Begins to scale VNF-A to this level; the operation id.
+    pub fn scale_to_level(&self, level: &str, params: &[&str]) -> String {
+        let mut words = vec!["vnf", "scale_to_level", VNF_A, "--level", level];
+        words.extend(params.iter().flat_map(|param| ["--param", param]));
+        text(&self.server.ctl(&words)["vnfLcmOpOccId"])
+    }
+
+    /// The pods in the record of VNF-B, sorted.
+    pub fn recorded_b_pods(&self) -> Vec<String> {
+        let instance = self.server.ctl(&["vnf", "show", VNF_B]);
+        let vnfcs = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
+            .as_array()
+            .unwrap();
+        let ids = vnfcs
+            .iter()
+            .map(|vnfc| text(&vnfc["computeResource"]["resourceId"]));
+        let mut ids: Vec<_> = ids.collect();
+        ids.sort();
+        ids
+    }
+
     /// Onboards a sample, or a package in any folder.
     pub fn onboard(&self, sample: &str) -> String {
         let folder = sources::root().join("vnfd-samples").join(sample);

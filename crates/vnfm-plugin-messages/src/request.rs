@@ -428,6 +428,9 @@ pub struct Scale<V = Vnfc> {
     pub levels: BTreeMap<String, u32>,
     /// The VNFCs that are removed, as they were before: they still run in the `…_start` hook.
     pub vnfcs_to_remove: Vec<V>,
+    /// How many VNFCs are added, by VDU; known before they exist. Empty from an older host.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub vnfcs_to_add: BTreeMap<String, u32>,
     /// The VNFCs that were added; empty in the `…_start` hook.
     pub vnfcs_added: Vec<V>,
 }

@@ -1,4 +1,4 @@
-//! The parts of the Kubernetes API that healing needs: nodes, their pods, evictions.
+//! The parts of the Kubernetes API that healing and scaling need: nodes, their pods, evictions.
 //!
 //! Calls go through the host service `http`, with the VIM's address and token, so the API is reachable wherever the VIM
 //! is. Unlike `kubectl drain`, which only prints text, the API returns a status and a cause for each eviction. Calls are
@@ -108,11 +108,17 @@ impl ClusterNode {
         has(&self.0, "Ready", "Unknown")
     }
 
+    /// Whether its kubelet reports that it takes pods.
+    pub(crate) fn is_ready(&self) -> bool {
+        has(&self.0, "Ready", "True")
+    }
+
     fn takes_pods(&self) -> bool {
         self.0.pointer("/spec/unschedulable") != Some(&Value::Bool(true))
     }
 
-    fn is_ours(&self) -> bool {
+    /// Whether we have cordoned it.
+    pub(crate) fn is_ours(&self) -> bool {
         !self.0["metadata"]["annotations"][CORDONED_BY].is_null()
     }
 
@@ -365,18 +371,28 @@ impl Api<'_> {
         }
     }
 
-    /// Writes an object; `None` if the object to change does not exist.
-    pub(crate) async fn write(
+    /// Changes an object; `None` if it does not exist.
+    pub(crate) async fn patch(
         &self,
-        method: &str,
         path: &str,
         body: (&str, Value),
     ) -> Result<Option<()>, DriverError> {
-        let response = self.send(method, path, Some(body)).await?;
+        let response = self.send("PATCH", path, Some(body)).await?;
         match response.status {
             200..=299 => Ok(Some(())),
             404 => Ok(None),
-            _ => Err(unexpected_response("write", path, &response)),
+            _ => Err(unexpected_response("change", path, &response)),
+        }
+    }
+
+    /// Creates an object, unless it exists.
+    pub(crate) async fn create(&self, path: &str, object: Value) -> Result<(), DriverError> {
+        let body = ("application/json", object);
+        let response = self.send("POST", path, Some(body)).await?;
+        match response.status {
+            // It exists: an earlier attempt may have created it.
+            200..=299 | 409 => Ok(()),
+            _ => Err(unexpected_response("create", path, &response)),
         }
     }
 

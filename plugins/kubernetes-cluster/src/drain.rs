@@ -11,8 +11,9 @@
 //! not left in time are an error that names them and their budgets, or are deleted if the request says so.
 
 use crate::api::{Api, ClusterNode, Eviction, Pod};
-use crate::machine::Machine;
-use crate::params::{HealParams, OnDrainTimeout};
+use crate::machine::{Machine, StepState};
+use crate::params::{DrainParams, OnDrainTimeout};
+use crate::script;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
@@ -36,8 +37,8 @@ pub(crate) struct DrainOptions {
     delete_bare_pods: bool,
 }
 
-impl From<&HealParams> for DrainOptions {
-    fn from(params: &HealParams) -> Self {
+impl From<&DrainParams> for DrainOptions {
+    fn from(params: &DrainParams) -> Self {
         Self {
             timeout: Duration::from_secs(params.drain_timeout_seconds.into()),
             on_timeout: params.on_drain_timeout,
@@ -172,7 +173,8 @@ impl Drain<'_> {
             return Ok(());
         }
         let detail = format!(
-            "no controller would recreate {}: delete what is not needed and retry, or heal with `delete_bare_pods: true`",
+            "no controller would recreate {}: delete what is not needed and retry, or request it again with \
+             `delete_bare_pods: true`",
             bare.join(", ")
         );
         Err(self.host.refusal("bare-pods", PHASE, detail))
@@ -180,8 +182,8 @@ impl Drain<'_> {
 
     fn blocked(&self, remaining: &[(Pod, String)]) -> DriverError {
         let detail = format!(
-            "after {} s there are still pods on the node, which was uncordoned: {}; resolve that and retry, or heal \
-             with `on_drain_timeout: force`",
+            "after {} s there are still pods on the node, which was uncordoned: {}; resolve that and retry, or \
+             request it again with `on_drain_timeout: force`",
             self.options.timeout.as_secs(),
             names(remaining),
         );
@@ -208,10 +210,15 @@ impl Drain<'_> {
     }
 }
 
-/// Resets a host that responds, so that nothing of the cluster remains on it.
+/// Resets a host that responds, so that nothing of the cluster remains on it. A join that still runs is awaited.
 pub(crate) async fn reset_host(host: &Machine<'_>) -> Result<(), DriverError> {
     host.reach_known().await?;
-    if host.facts().await?.has_traces() {
+    let joins = host.state(host.plan.join_step()).await? == StepState::Running;
+    if joins || host.facts().await?.has_traces() {
+        if host.plan.script().is_some() {
+            script::forget_run(host).await?;
+        }
+        // Steps of one instance run one after another.
         host.step("leave", "kubeadm reset -f").await?;
     }
     Ok(())

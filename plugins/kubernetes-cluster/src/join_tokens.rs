@@ -2,7 +2,7 @@
 //! later attempt, after a crash, can delete it.
 
 use crate::config;
-use crate::install::{CA, Installer, KUBECTL, read_ca};
+use crate::installer::{CA, Installer, KUBECTL, read_ca};
 use crate::machine::Machine;
 use crate::secrets::ca_hash;
 use vnfm_plugin_sdk::prelude::*;
@@ -51,16 +51,9 @@ impl Installer<'_> {
     }
 
     /// Deletes our bootstrap tokens, so that nothing else can join with them.
-    pub(crate) async fn delete_tokens(
-        &self,
-        master: &Machine<'_>,
-        control_plane: &ControlPlane,
-    ) -> Result<(), DriverError> {
-        let names: Vec<_> = control_plane
-            .tokens
-            .iter()
-            .filter_map(token_secret_name)
-            .collect();
+    pub(crate) async fn delete_tokens(&self, master: &Machine<'_>) -> Result<(), DriverError> {
+        let tokens: Vec<Secret> = self.cx.checkpoint(TOKENS).await?.unwrap_or_default();
+        let names: Vec<_> = tokens.iter().filter_map(token_secret_name).collect();
         delete_secrets(master, &names).await
     }
 }

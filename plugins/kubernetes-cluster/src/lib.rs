@@ -5,28 +5,37 @@
 //! | `instantiate_end` | turns the VNF's servers into a cluster and registers it as a VIM |
 //! | `heal_start` | drains the workers that will be replaced and removes them from the cluster; its undo handler brings them back |
 //! | `heal_end` | joins their successors; reinstalls a lost control plane |
+//! | `scale_start`, `scale_to_level_start` | drains the workers that will go and removes them from the cluster; its undo handler brings them back |
+//! | `scale_end`, `scale_to_level_end` | joins the workers that came; its undo handler drains and removes them |
 //! | `terminate_end` | unregisters the VIM; the servers are deleted by then |
 //!
-//! `install.rs` shows the installation from top to bottom, `heal.rs` a heal. The parameters (`params.rs`) are those of
-//! Tacker's driver in `k8s_cluster_installation_param`, and a few of our own. One control-plane node, any number of
-//! workers; scaling is not supported.
+//! `install.rs` shows the installation from top to bottom, `heal.rs` a heal, `scale.rs` a scaling. What nodes an operation
+//! wants, `reconcile.rs` makes of those that it observes. The parameters (`params.rs`) are those of Tacker's driver in
+//! `k8s_cluster_installation_param`, and a few of our own. One control-plane node, any number of workers.
 
+mod access;
 mod api;
+mod cluster;
 mod config;
 mod drain;
 mod heal;
 mod install;
+mod installer;
+mod join;
 mod join_tokens;
 mod labels;
 mod machine;
 pub mod params;
 mod plan;
+mod pods;
 mod prepare;
+mod reconcile;
+mod scale;
 mod script;
 mod secrets;
 
 use config::VIM_TYPE;
-use params::{HealParams, InstantiateParams};
+use params::{HealParams, InstantiateParams, ScaleParams};
 use plan::Plan;
 use std::future::ready;
 use std::sync::Arc;
@@ -44,6 +53,16 @@ impl MgmtDriver for KubernetesCluster {
     }
 
     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+        let hooks = ["scale", "scale_to_level"]
+            .into_iter()
+            .fold(hooks, |hooks, operation| {
+                let [start, end] = ["start", "end"].map(|end| format!("{operation}_{end}"));
+                hooks
+                    .on(&start, Self::scale_start)
+                    .on_undo(&start, Self::undo_scale_start)
+                    .on(&end, Self::scale_end)
+                    .on_undo(&end, Self::undo_scale_end)
+            });
         hooks
             .on("instantiate_end", Self::instantiate_end)
             .on("heal_start", Self::heal_start)
@@ -102,6 +121,38 @@ impl KubernetesCluster {
         request: HookRequest<HealParams>,
     ) -> Result<Effects, DriverError> {
         heal::end(&cx, &request).await
+    }
+
+    async fn scale_start(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<ScaleParams>,
+    ) -> Result<Effects, DriverError> {
+        scale::start(&cx, &request).await
+    }
+
+    async fn undo_scale_start(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<ScaleParams>,
+    ) -> Result<Effects, DriverError> {
+        scale::undo_start(&cx, &request).await
+    }
+
+    async fn scale_end(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<ScaleParams>,
+    ) -> Result<Effects, DriverError> {
+        scale::end(&cx, &request).await
+    }
+
+    async fn undo_scale_end(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<ScaleParams>,
+    ) -> Result<Effects, DriverError> {
+        scale::undo_end(&cx, &request).await
     }
 }
 

@@ -146,6 +146,12 @@ impl<'a> Machine<'a> {
         Ok(Facts::read(&output.stdout))
     }
 
+    /// Whether a host that was set up earlier is completely a node of a cluster.
+    pub(crate) async fn has_joined(&self) -> Result<bool, DriverError> {
+        self.reach_known().await?;
+        Ok(self.facts().await?.has_joined())
+    }
+
     /// Uploads a file as root.
     pub(crate) async fn put(&self, file: Upload, phase: &str) -> Result<(), DriverError> {
         self.ssh
@@ -217,6 +223,11 @@ impl<'a> Machine<'a> {
         let line = format!("{RUN} start {} {name} {file} -- {argv}", self.plan.instance);
         self.run(name, &line).await?;
         self.finish(name).await
+    }
+
+    /// Removes everything of a cluster from the host.
+    pub(crate) async fn reset(&self) -> Result<(), DriverError> {
+        self.step("reset", "kubeadm reset -f").await
     }
 
     /// Waits for the end of a running step.

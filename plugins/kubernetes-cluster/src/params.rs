@@ -1,5 +1,5 @@
 //! The parameters of the hooks: `additionalParams.k8s_cluster_installation_param`, compatible with Tacker, and the
-//! additional ones of a heal.
+//! additional ones of heals and scalings.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,27 @@ pub struct InstantiateParams {
 pub struct HealParams {
     /// How the cluster was installed; taken from the instantiation unless the request has other values.
     pub k8s_cluster_installation_param: Installation,
+    /// How to drain the nodes that are replaced.
+    #[serde(flatten)]
+    pub drain: DrainParams,
+    /// Allows replacing the only control-plane node: the cluster is lost with everything on it, and reinstalled.
+    #[serde(default)]
+    pub accept_cluster_loss: bool,
+}
+
+/// `additionalParams` of a scaling: those of the instantiation, which are stored, and how to drain nodes.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct ScaleParams {
+    /// How the cluster was installed; taken from the instantiation unless the request has other values.
+    pub k8s_cluster_installation_param: Installation,
+    /// How to drain the nodes that leave.
+    #[serde(flatten)]
+    pub drain: DrainParams,
+}
+
+/// How to drain nodes.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct DrainParams {
     /// How long the pods of a node may take to leave it, in seconds; 300 if absent.
     #[serde(default = "drain_timeout")]
     #[schemars(range(max = 86400))]
@@ -27,9 +48,6 @@ pub struct HealParams {
     /// Deletes pods that no controller would recreate. If false, such pods block the drain.
     #[serde(default)]
     pub delete_bare_pods: bool,
-    /// Allows replacing the only control-plane node: the cluster is lost with everything on it, and reinstalled.
-    #[serde(default)]
-    pub accept_cluster_loss: bool,
 }
 
 /// What to do if a node's pods have not left it in time.

@@ -9,6 +9,8 @@ const CNI: &str = "Files/kubernetes/cni.yaml";
 /// Default folder of Debian archives in the package.
 const PACKAGES: &str = "Files/kubernetes/packages";
 pub(crate) const API_PORT: u16 = 6443;
+/// The step that runs the vendor's script.
+pub(crate) const SCRIPT_STEP: &str = "script";
 /// Parameters of Tacker's driver that have no effect here; they cause no warning.
 const IGNORED_PARAMETERS: &[&str] = &["aspect_id"];
 
@@ -186,6 +188,15 @@ impl Plan {
         self.script.as_deref()
     }
 
+    /// The step that makes a host a node.
+    pub(crate) fn join_step(&self) -> &'static str {
+        if self.script.is_some() {
+            SCRIPT_STEP
+        } else {
+            "join"
+        }
+    }
+
     /// Unknown parameters, which have no effect.
     pub(crate) fn ignored(&self) -> &[String] {
         &self.ignored
@@ -243,18 +254,20 @@ fn bad(detail: String) -> DriverError {
     DriverError::new("bad-parameters", detail).phase("preflight")
 }
 
-/// The servers of a role: those of `vdu`, or else of the VDUs whose name starts with the role.
+/// The servers of a role: those of `vdu`, or else of the VDUs whose name starts with the role. There may be none if the
+/// flavour has such a VDU, which is scaled to zero.
 fn role<'a, P>(
     request: &'a HookRequest<P>,
     role: &str,
     vdu: Option<&str>,
 ) -> Result<Vec<&'a Vnfc>, DriverError> {
-    let has_role = |vnfc: &&Vnfc| match vdu {
-        Some(vdu) => vnfc.vdu_id == vdu,
-        None => vnfc.vdu_id.to_lowercase().starts_with(role),
+    let has_role = |id: &str| match vdu {
+        Some(vdu) => id == vdu,
+        None => id.to_lowercase().starts_with(role),
     };
-    let found: Vec<_> = request.vnfcs().iter().filter(has_role).collect();
-    if found.is_empty() {
+    let found = request.vnfcs().iter().filter(|vnfc| has_role(&vnfc.vdu_id));
+    let found: Vec<_> = found.collect();
+    if found.is_empty() && !request.instance.vdus.iter().any(|vdu| has_role(vdu)) {
         let known: Vec<_> = request
             .vnfcs()
             .iter()

@@ -2,7 +2,7 @@
 //! Proxies come before packages, whose download may need them.
 
 use crate::config;
-use crate::install::Installer;
+use crate::installer::Installer;
 use crate::machine::{FOLDER, Facts, Machine, quote};
 use vnfm_plugin_sdk::prelude::*;
 

@@ -7,17 +7,18 @@
 //! No secret stays on a host: the parameter file is deleted after the step, the output once its JSON is in a checkpoint,
 //! and kubeadm's bootstrap token and certificate key are revoked at the end.
 
-use crate::install::{Access, Installer, first_failure};
+use crate::access::Access;
+use crate::installer::{Installer, first_failure};
 use crate::join_tokens::{ControlPlane, delete_secrets, token_secret_name};
 use crate::machine::{FOLDER, Machine, StepState};
-use crate::plan::{Node, Plan};
+use crate::plan::{Node, Plan, SCRIPT_STEP};
 use crate::secrets::is_token;
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use vnfm_plugin_sdk::prelude::*;
 
-const PHASE: &str = "script";
+const PHASE: &str = SCRIPT_STEP;
 /// Path of the script on a host; many systems mount `/run` with `noexec`.
 const SCRIPT_PATH: &str = "/var/lib/vnfm/vendor.sh";
 
@@ -149,6 +150,16 @@ async fn run_on_control_plane(
 /// Deletes the script's output from the host.
 async fn delete_output(host: &Machine<'_>) -> Result<(), DriverError> {
     let line = format!("rm -f {FOLDER}/{PHASE}/out {FOLDER}/{PHASE}/log");
+    host.run(PHASE, &line).await.map(|_| ())
+}
+
+/// Forgets that the script ran on this host, so that it runs again.
+///
+/// # Errors
+///
+/// If the host does not respond.
+pub(crate) async fn forget_run(host: &Machine<'_>) -> Result<(), DriverError> {
+    let line = format!("rm -f {FOLDER}/{PHASE}/exit");
     host.run(PHASE, &line).await.map(|_| ())
 }
 

@@ -24,6 +24,7 @@
 //! | `scale.rs` | both scalings: sizes, refusals, hooks, grants, rollback, crashes |
 
 mod abandon;
+mod dependents;
 mod descriptor_shortage;
 mod events;
 mod fake_plugins;

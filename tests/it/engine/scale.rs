@@ -364,6 +364,7 @@ async fn hooks_learn_which_vnfcs_go_while_they_still_run() {
     assert_eq!(first.aspect_id.as_deref(), Some("load"));
     assert_eq!(first.number_of_steps, Some(1));
     assert_eq!((first.levels_before["load"], first.levels["load"]), (1, 0));
+    assert!(first.vnfcs_to_add.is_empty(), "{first:?}");
     assert_eq!(
         it.world.calls(),
         ["prepare", "scale_start", "converge", "scale_end"]
@@ -380,6 +381,11 @@ async fn hooks_learn_which_vnfcs_came() {
     let hooks: Vec<_> = scales.iter().map(|(hook, ..)| hook.as_str()).collect();
     assert_eq!(hooks, ["scale_to_level_start", "scale_to_level_end"]);
     assert!(scales[0].1.vnfcs_added.is_empty());
+    let counts = scales.iter().map(|(_, scale, _)| &scale.vnfcs_to_add);
+    for counts in counts {
+        let added: u32 = counts.values().sum();
+        assert_eq!(added as usize, after.len() - before.len(), "{counts:?}");
+    }
     assert_eq!(ids(&scales[1].1.vnfcs_added), &after - &before);
     assert!(scales.iter().all(|(_, scale, _)| scale.type_.is_none()));
 }

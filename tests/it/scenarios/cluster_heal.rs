@@ -1,19 +1,18 @@
 //! Healing VNF-A while VNF-B runs on it: pods move, the VIM stays, nothing else changes; obstacles are reported.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 use vnfm_tests::cluster_access::{ClusterShell, b_namespace, vnfcs};
 use vnfm_tests::programs::until;
 use vnfm_tests::simulator::Simulator;
+use vnfm_tests::sources::b_with_budget;
 use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
-use super::{copy, testbed};
+use super::testbed;
 
 const SAMPLE: &str = "vnf-a-k8s-cluster";
 
 /// VNF-A is up with VNF-B on it; the id of the cluster as a VIM.
-fn vnf_b_on_vnf_a(package_of_b: &str) -> (Simulator, Testbed, String) {
+pub(super) fn vnf_b_on_vnf_a(package_of_b: &str) -> (Simulator, Testbed, String) {
     let (sim, testbed) = testbed(&[], "info");
     let (_, request) = testbed.create_a(SAMPLE);
     testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
@@ -46,7 +45,7 @@ fn assert_one_worker_replaced(sim: &Simulator, testbed: &Testbed, cluster: &str,
         inside.nodes()
     );
     assert_eq!(inside.nodes().len(), 3);
-    inside.wait_for_b_pods(testbed, 2);
+    inside.assert_b_recorded(testbed, 2);
     sim.assert_no_violations();
     testbed.terminate_and_delete(VNF_B);
     testbed.terminate_and_delete(VNF_A);
@@ -106,29 +105,10 @@ fn a_powered_off_worker_is_healed() {
     assert_one_worker_replaced(&sim, &testbed, &cluster, &before);
 }
 
-/// VNF-B with a disruption budget that allows no eviction.
-fn package_with_disruption_budget(folder: &Path) -> String {
-    let package = copy("vnf-b-cnf", folder);
-    let append = |file: &str, text: &str| {
-        let path = package.join(file);
-        let old = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(path, old + text).unwrap();
-    };
-    let budget = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web-stays}\n\
-                  spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}\n";
-    std::fs::write(package.join("Files/kubernetes/budget.yaml"), budget).unwrap();
-    append(
-        "Files/kubernetes/order.yaml",
-        "  - {path: Files/kubernetes/budget.yaml, order: 1}\n",
-    );
-    append("vnf-b.mf", "Source: Files/kubernetes/budget.yaml\n");
-    package.to_string_lossy().into_owned()
-}
-
 #[test]
 fn a_blocking_disruption_budget_is_named_and_a_retry_succeeds_without_it() {
     let folder = tempfile::tempdir().unwrap();
-    let (sim, testbed, cluster) = vnf_b_on_vnf_a(&package_with_disruption_budget(folder.path()));
+    let (sim, testbed, cluster) = vnf_b_on_vnf_a(&b_with_budget(folder.path(), 2));
     let before = Before::heal(&testbed, &cluster);
     let op = testbed.heal(
         &[before.id_of("workerNode-0")],

@@ -3,6 +3,7 @@
 server has a port on a network of the stack's own and one on the shared one.
 
     stack3.py create NAME [WORKERS]    prints "CREATE_COMPLETE", then {"master_ip": ..., "worker0_ip": ...}
+    stack3.py scale NAME WORKERS       the same for another number of workers; prints "UPDATE_COMPLETE" and the addresses
     stack3.py delete NAME              prints "DELETE_COMPLETE" and what servers, ports and key pairs are left
 Environment: OPENSTACK_PORT_BASE (20000), KEY (file with the public key to log in with; optional)
 """
@@ -62,13 +63,31 @@ def template(stack, workers, key):
 
 
 def create(name, workers="2"):
-    cloud, key = Cloud(), os.environ.get("KEY")
-    key = open(key).read().strip() if key else None
+    cloud = Cloud()
     r = cloud.call("POST", "orchestration", "/stacks", json={
-        "stack_name": name, "template": template(name, int(workers), key), "timeout_mins": 5})
+        "stack_name": name, "template": template(name, int(workers), public_key()), "timeout_mins": 5})
     if r.status_code != 201:
         sys.exit("%d %s" % (r.status_code, r.text[:600]))
-    stack = cloud.wait("%s/%s" % (name, r.json()["stack"]["id"]))
+    show(cloud.wait("%s/%s" % (name, r.json()["stack"]["id"])))
+
+
+def scale(name, workers):
+    cloud = Cloud()
+    stack = cloud.call("GET", "orchestration", "/stacks?name=" + name).json()["stacks"][0]
+    path = "%s/%s" % (name, stack["id"])
+    r = cloud.call("PUT", "orchestration", "/stacks/" + path, json={
+        "template": template(name, int(workers), public_key()), "timeout_mins": 5})
+    if r.status_code != 202:
+        sys.exit("%d %s" % (r.status_code, r.text[:600]))
+    show(cloud.wait(path))
+
+
+def public_key():
+    key = os.environ.get("KEY")
+    return open(key).read().strip() if key else None
+
+
+def show(stack):
     print(stack["stack_status"], stack["stack_status_reason"])
     print(json.dumps({o["output_key"]: o["output_value"] for o in stack["outputs"]}))
 
@@ -86,4 +105,4 @@ def delete(name):
 
 
 if __name__ == "__main__":
-    {"create": create, "delete": delete}[sys.argv[1]](*sys.argv[2:])
+    {"create": create, "scale": scale, "delete": delete}[sys.argv[1]](*sys.argv[2:])

@@ -1,5 +1,6 @@
 //! One call of a hook: its driver, its request, and the host services that it may use.
 
+use super::dependents;
 use super::op::Op;
 use crate::hooks::{
     CheckpointSizes, Host, Pending, UNDECLARED, can_undo, check_effects, check_implements,
@@ -157,13 +158,14 @@ async fn call(
         checkpoints: CheckpointSizes::default(),
         span: tracing::Span::current(),
     };
-    let effects = driver
-        .call(request, Arc::new(host))
-        .await
-        .map_err(|error| match pending.describe() {
-            Some(calls) => error.with_detail(&op.live.redact(&calls)),
-            None => error,
-        })?;
+    let affected = request.dependents.clone();
+    let result = driver.call(request, Arc::new(host)).await;
+    // Also a hook that failed may have moved their VNFCs.
+    dependents::refresh(op, &affected).await;
+    let effects = result.map_err(|error| match pending.describe() {
+        Some(calls) => error.with_detail(&op.live.redact(&calls)),
+        None => error,
+    })?;
     check_effects(effects)
 }
 
@@ -183,7 +185,7 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
         .ok()
         .and_then(|inputs| inputs.as_object().cloned())
         .unwrap_or_default();
-    request.dependents = dependents(op, &vims).await?;
+    request.dependents = live_dependents(op, &vims).await?;
     let vims = vims.into_iter().map(|record| record.vim);
     request.vims = vims
         .map(|vim| HookVim::new(vim.id, vim.name, vim.vim_type))
@@ -222,7 +224,7 @@ fn hook_margin(limit: Duration) -> Duration {
 }
 
 /// The live VNF instances on `vims`, which the instance of `op` registered.
-async fn dependents(op: &Op, vims: &[VimRecord]) -> Result<Vec<HookDependent>, PortError> {
+async fn live_dependents(op: &Op, vims: &[VimRecord]) -> Result<Vec<HookDependent>, PortError> {
     let store = op.context.store();
     let mut found = BTreeMap::new();
     for record in vims {

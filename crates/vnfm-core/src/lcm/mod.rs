@@ -11,6 +11,7 @@
 //! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
 //! | `resize` | what the two scalings share |
 //! | `scale_refusal` | why a size or a list of levels is not possible |
+//! | `dependents` | updates the records of VNFs on the VIMs that hooks change |
 //! | `step_attempt` | one attempt at a step, bounded by its deadline |
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
 //! | `driven` | the state in which a process left an operation |
@@ -34,6 +35,7 @@ mod accept;
 mod approved;
 mod changes;
 mod crash_suspects;
+mod dependents;
 mod descriptor_shortage;
 mod driven;
 pub(crate) mod explain;

@@ -132,6 +132,19 @@ fn vnfcs_to_remove(op: &Op) -> Result<Vec<VnfcResourceInfo>, PortError> {
     Ok(all)
 }
 
+/// How many VNFCs of each VDU the target has in addition.
+fn vnfcs_to_add(op: &Op) -> Result<BTreeMap<String, u32>, PortError> {
+    let (before, target) = (before(op)?, op.deployment()?);
+    let counts = target.vdu_instances.iter();
+    let added = counts.map(|(vdu, count)| {
+        (
+            vdu.to_string(),
+            count.saturating_sub(before.instances_of(vdu)),
+        )
+    });
+    Ok(added.filter(|(_, count)| *count > 0).collect())
+}
+
 /// The resources of the VNFCs to come and to go, and the placement rules for those to come.
 pub(super) fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
     let (flavour, target) = (op.flavour()?, op.deployment()?);
@@ -191,6 +204,7 @@ pub(super) fn hook_request(op: &Op, hook: &mut HookRequest, request: HookScale) 
     let first = op.inventory().vnfc_resource_info;
     let among = |all: &[VnfcResourceInfo], id: &str| all.iter().any(|vnfc| vnfc.id == id);
     scale.vnfcs_to_remove = vnfcs_to_remove(op)?;
+    scale.vnfcs_to_add = vnfcs_to_add(op)?;
     if let Some(now) = resized(op)? {
         let now = now.inventory.vnfc_resource_info;
         if op.output::<Removed>()?.is_some() {

@@ -151,7 +151,16 @@ fn hooks_name_their_plugin() {
             .iter()
             .map(|hook| hook.operation.as_str())
             .collect::<Vec<_>>(),
-        ["instantiate_end", "heal_start", "heal_end", "terminate_end"]
+        [
+            "instantiate_end",
+            "heal_start",
+            "heal_end",
+            "scale_start",
+            "scale_end",
+            "scale_to_level_start",
+            "scale_to_level_end",
+            "terminate_end"
+        ]
     );
     let hook = flavour.hook("instantiate_end").unwrap();
     let artifact = hook.artifact.as_ref().unwrap();

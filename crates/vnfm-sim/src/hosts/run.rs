@@ -157,7 +157,10 @@ impl Shell {
                     programs::leave_partial_effect(self, argv);
                     Output::flood(flood, exit)
                 }
-                Some(Fault::Hang { .. }) => std::future::pending().await,
+                Some(Fault::Hang { .. }) => {
+                    programs::leave_partial_effect(self, argv);
+                    std::future::pending().await
+                }
                 Some(Fault::Drop { drop: When::Before } | Fault::Status { .. }) => {
                     Output::fail(137, "Killed\n")
                 }

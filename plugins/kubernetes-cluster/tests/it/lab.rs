@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use vnfm_core::ports::{Clock, Effects, HookHeal, HookRequest, MgmtDrivers, PortError};
+use vnfm_core::ports::{Clock, Effects, HookHeal, HookRequest, HookScale, MgmtDrivers, PortError};
 use vnfm_outbound::Destinations;
 use vnfm_plugin_host::{Config, PluginHost};
 use vnfm_plugin_sdk::static_driver;
@@ -103,6 +103,13 @@ impl Lab {
         }
     }
 
+    /// Boots the servers with which [`Lab::scale_request`] scales out.
+    pub(crate) async fn boot_added(&self) {
+        for (last, name) in [(4, "w3"), (5, "w4")] {
+            self.boot((last, name), name).await;
+        }
+    }
+
     /// Boots the successor of `name` with another address.
     pub(crate) async fn boot_at(&self, last: u8, name: &str) {
         self.boot((last, name), &format!("{name}{NEW}")).await;
@@ -188,7 +195,45 @@ impl Lab {
         request
     }
 
+    /// A request for a hook of a scaling from `before` to `after` workers; `params` are added to those of the instantiation.
+    pub(crate) fn scale_request(
+        &self,
+        hook: &str,
+        params: &Value,
+        (before, after): (usize, usize),
+    ) -> HookRequest {
+        let mut all = self.params();
+        all.as_object_mut()
+            .unwrap()
+            .extend(params.as_object().unwrap().clone());
+        let size = |workers| self.request_with(hook, &all, (&[], workers));
+        let vnfcs = |workers| size(workers).inventory.vnfc_resource_info;
+        let at_end = hook.ends_with("_end");
+        let mut request = size(if at_end { after } else { before });
+        let mut scale = HookScale::default();
+        scale.vnfcs_to_remove = vnfcs(before).split_off(1 + after.min(before));
+        if before < after {
+            let added = u32::try_from(after - before).unwrap();
+            scale.vnfcs_to_add = BTreeMap::from([("workerNode".into(), added)]);
+        }
+        if at_end {
+            scale.vnfcs_added = vnfcs(after).split_off(1 + before.min(after));
+        }
+        request.instance.vdus = vec!["masterNode".into(), "workerNode".into()];
+        request.scale = Some(scale);
+        request
+    }
+
     fn request_of(&self, hook: &str, params: &Value, replaced: &[&str]) -> HookRequest {
+        self.request_with(hook, params, (replaced, 2))
+    }
+
+    fn request_with(
+        &self,
+        hook: &str,
+        params: &Value,
+        (replaced, workers): (&[&str], usize),
+    ) -> HookRequest {
         let vnfc = |(last, name, vdu, cp): (u8, &str, &str, &str)| {
             let address = self.address(last).to_string();
             let new = if replaced.contains(&name) { NEW } else { "" };
@@ -211,7 +256,11 @@ impl Lab {
             (1, "m1", "masterNode", "masterCP"),
             (2, "w1", "workerNode", "workerCP"),
             (3, "w2", "workerNode", "workerCP"),
+            (4, "w3", "workerNode", "workerCP"),
+            (5, "w4", "workerNode", "workerCP"),
         ];
+        let vnfcs = vnfcs.into_iter().take(1 + workers);
+        let vnfcs: Vec<_> = vnfcs.map(vnfc).collect();
         serde_json::from_value(json!({
             "schemaVersion": 1,
             "operation": hook.split('_').next().unwrap().to_uppercase(),
@@ -220,7 +269,7 @@ impl Lab {
                 "id": "inst-1", "vnfdId": "d", "vnfProvider": "p", "vnfProductName": "n",
                 "vnfSoftwareVersion": "1", "vnfdVersion": "1", "metadata": {},
             },
-            "inventory": { "vnfcResourceInfo": vnfcs.map(vnfc) },
+            "inventory": { "vnfcResourceInfo": vnfcs },
             "additionalParams": params,
             "inputs": {},
             "vims": [],

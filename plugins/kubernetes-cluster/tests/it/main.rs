@@ -17,6 +17,8 @@ mod refusals;
 #[cfg(test)]
 mod runner;
 #[cfg(test)]
+mod scale;
+#[cfg(test)]
 mod script;
 #[cfg(test)]
 mod trial;

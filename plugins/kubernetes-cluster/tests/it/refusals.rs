@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, PASSWORD};
 use serde_json::{Value, json};
-use vnfm_core::ports::MgmtDrivers;
+use vnfm_core::ports::{Declaration, MgmtDrivers};
 
 async fn refused(change: impl FnOnce(&mut Value)) -> String {
     let lab = Lab::empty().await;
@@ -42,26 +42,37 @@ async fn invalid_parameters_are_named() {
     assert!(cni.contains("Files/no.yaml"), "{cni}");
 }
 
-#[test]
-fn the_schema_marks_secret_and_required_members() {
-    let driver = vnfm_plugin_host::PluginHost::new(
+/// What the driver declares.
+fn declaration() -> Declaration {
+    let plugins = vnfm_plugin_host::PluginHost::new(
         vnfm_plugin_host::Config::default(),
         std::sync::Arc::new(crate::lab::RealClock),
     );
-    driver
+    plugins
         .register(vnfm_plugin_sdk::static_driver::<
             kubernetes_cluster::KubernetesCluster,
         >())
         .unwrap();
-    let declaration = driver
-        .resolve(&"kubernetes-cluster".into())
-        .unwrap()
-        .declaration()
-        .clone();
+    let driver = plugins.resolve(&"kubernetes-cluster".into()).unwrap();
+    driver.declaration().clone()
+}
+
+#[test]
+fn the_schema_marks_secret_and_required_members() {
+    let declaration = declaration();
     let names: Vec<_> = declaration.hooks.keys().collect();
     assert_eq!(
         names,
-        ["heal_end", "heal_start", "instantiate_end", "terminate_end"]
+        [
+            "heal_end",
+            "heal_start",
+            "instantiate_end",
+            "scale_end",
+            "scale_start",
+            "scale_to_level_end",
+            "scale_to_level_start",
+            "terminate_end"
+        ]
     );
     let schema = declaration.hooks["instantiate_end"]
         .parameters
@@ -80,8 +91,15 @@ fn the_schema_marks_secret_and_required_members() {
         schema["$defs"]["Proxy"]["properties"]["http_proxy"]["writeOnly"],
         true
     );
-    for hook in ["heal_start", "heal_end"] {
-        let schema = declaration.hooks[hook].parameters.clone().unwrap();
+}
+
+#[test]
+fn hooks_that_drain_nodes_have_the_same_parameters() {
+    let declaration = declaration();
+    let both = ["start", "end"];
+    let hooks = |operation: &str| both.map(|end| format!("{operation}_{end}"));
+    for hook in ["heal", "scale", "scale_to_level"].map(hooks).concat() {
+        let schema = declaration.hooks[&hook].parameters.clone().unwrap();
         let property = |name: &str| schema["properties"][name].clone();
         assert_eq!(
             property("drain_timeout_seconds")["default"],
@@ -89,9 +107,11 @@ fn the_schema_marks_secret_and_required_members() {
             "{schema}"
         );
         assert_eq!(property("on_drain_timeout")["default"], "fail", "{schema}");
+        let loss = property("accept_cluster_loss")["default"].clone();
+        let heals = hook.starts_with("heal");
         assert_eq!(
-            property("accept_cluster_loss")["default"],
-            false,
+            loss,
+            if heals { json!(false) } else { Value::Null },
             "{schema}"
         );
         assert_eq!(property("delete_bare_pods")["default"], false, "{schema}");

@@ -130,3 +130,55 @@ async fn heal_end_passes_the_trial() {
     let report = trial.run_async().await.unwrap();
     assert!(report.calls > 12 && report.faults >= 10, "{report:?}");
 }
+
+/// A cluster with VNF-B that is scaled: from two workers to four, or back.
+fn scaling(labs: &Labs, hook: &str) -> (TestHost, TestRequest) {
+    let (lab, size) = block_in_place(|| {
+        Handle::current().block_on(async {
+            if hook == "scale_start" {
+                return (Lab::with_four_workers().await, (4, 2));
+            }
+            let (lab, _) = Lab::with_vnf_b().await;
+            lab.boot_added().await;
+            (lab, (2, 4))
+        })
+    });
+    let mut request = lab.scale_request(hook, &json!({}), size);
+    request.dependents = vec![b()];
+    staged(labs, lab, &request)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scale_start_and_its_undo_pass_the_trial() {
+    let labs = Labs::default();
+    let (made, left, back) = (labs.clone(), labs.clone(), labs);
+    let trial = trial_each::<KubernetesCluster>(move || scaling(&made, "scale_start"))
+        .compare_by(move |host, _| {
+            let lab = lab_of(&left, host);
+            lab.assert_scaled(&["m1", "w1", "w2"]);
+            json!({"nodes of VNF-B": lab.nodes_of_b()})
+        })
+        .check_undo(move |host| json!(lab_of(&back, host).usable_nodes()))
+        .secret(PASSWORD)
+        .every_nth_call(12);
+    let report = trial.run_async().await.unwrap();
+    assert!(report.calls > 24 && report.faults >= 10, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scale_end_and_its_undo_pass_the_trial() {
+    let labs = Labs::default();
+    let (made, joined, back) = (labs.clone(), labs.clone(), labs);
+    let trial = trial_each::<KubernetesCluster>(move || scaling(&made, "scale_end"))
+        .compare_by(move |host, _| {
+            let lab = lab_of(&joined, host);
+            lab.assert_scaled(&["m1", "w1", "w2", "w3", "w4"]);
+            let joins = ["w1", "w3", "w4"].map(|worker| lab.count(worker, "kubeadm join"));
+            json!({ "joins": joins })
+        })
+        .check_undo(move |host| json!(lab_of(&back, host).usable_nodes()))
+        .secret(PASSWORD)
+        .every_nth_call(12);
+    let report = trial.run_async().await.unwrap();
+    assert!(report.calls > 24 && report.faults >= 10, "{report:?}");
+}

@@ -100,6 +100,96 @@ impl Lab {
         self.heal("heal_end", json!({}), names).await.unwrap()
     }
 
+    /// Runs a hook of a scaling from some number of workers to another; VNF-B depends on the cluster.
+    pub(crate) async fn scale(
+        &self,
+        hook: &str,
+        params: Value,
+        size: (usize, usize),
+    ) -> Result<Effects, PortError> {
+        let mut request = self.scale_request(hook, &params, size);
+        request.dependents = vec![b()];
+        self.run(request, None).await.unwrap()
+    }
+
+    /// Runs the undo handler of a hook of a scaling.
+    pub(crate) async fn undo_scale(
+        &self,
+        hook: &str,
+        size: (usize, usize),
+    ) -> Result<Effects, PortError> {
+        let mut request = self.scale_request(hook, &json!({}), size);
+        request.undo = true;
+        self.run(request, None).await.unwrap()
+    }
+
+    /// A lab with four workers, and VNF-B on two of those that a scaling to two removes.
+    pub(crate) async fn with_four_workers() -> Self {
+        let (lab, _) = Self::with_vnf_b().await;
+        lab.boot_added().await;
+        lab.scale("scale_end", json!({}), (2, 4)).await.unwrap();
+        for node in ["w1", "w2"] {
+            lab.set_unschedulable(node, &json!(true));
+        }
+        lab.evict_b().await;
+        assert_eq!(lab.nodes_of_b(), ["w3", "w4"]);
+        for node in ["w1", "w2"] {
+            lab.set_unschedulable(node, &Value::Null);
+        }
+        lab
+    }
+
+    fn set_unschedulable(&self, node: &str, value: &Value) {
+        let path = format!("/api/v1/nodes/{node}");
+        let change = json!({ "spec": { "unschedulable": value } });
+        assert!(self.cluster().merge(&path, &change));
+    }
+
+    /// Deletes VNF-B's pods and waits for their successors.
+    async fn evict_b(&self) {
+        let pods = self.cluster().object("/api/v1/namespaces/default/pods");
+        for pod in pods.unwrap()["items"].as_array().unwrap() {
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            let path = format!("/api/v1/namespaces/default/pods/{name}");
+            assert!(self.cluster().delete(&path));
+        }
+        self.wait_for_pods_of_b(2).await;
+    }
+
+    /// The names of the cluster's Ready nodes that take pods.
+    pub(crate) fn usable_nodes(&self) -> Vec<String> {
+        let nodes = self.cluster().object("/api/v1/nodes").unwrap();
+        let nodes = nodes["items"].as_array().unwrap().iter();
+        let takes_pods = nodes.filter(|node| node["spec"]["unschedulable"].is_null());
+        let mut names: Vec<_> = takes_pods
+            .map(|node| node["metadata"]["name"].as_str().unwrap().to_owned())
+            .filter(|name| self.cluster().node_ready(name))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Checks that exactly these nodes exist and take pods, that no bootstrap token is left, and that the simulation saw
+    /// no violation.
+    pub(crate) fn assert_scaled(&self, nodes: &[&str]) {
+        assert_eq!(self.usable_nodes(), nodes);
+        let all = self.cluster().object("/api/v1/nodes").unwrap();
+        assert_eq!(
+            all["items"].as_array().unwrap().len(),
+            nodes.len(),
+            "{all:#}"
+        );
+        let secrets = self
+            .cluster()
+            .object("/api/v1/namespaces/kube-system/secrets");
+        let secrets = secrets.unwrap().to_string();
+        assert!(
+            !secrets.contains("bootstrap-token-"),
+            "a bootstrap token is left"
+        );
+        assert_eq!(self.books.violations(), [""; 0]);
+    }
+
     /// As [`Lab::assert_complete`]; also checks that no bootstrap token is left.
     pub(crate) fn healed(&self, end: &Effects) {
         self.assert_complete(end);

@@ -1,0 +1,182 @@
+//! The phases that installation and joins share. Each is idempotent: it inspects the host and does what is missing.
+
+use crate::config;
+use crate::machine::{Facts, Machine, StepState};
+use crate::plan::{Node, Plan};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::future::join_all;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+use vnfm_plugin_sdk::prelude::*;
+
+pub(crate) const CA: &str = "/etc/kubernetes/pki/ca.crt";
+pub(crate) const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf";
+const READY_TIMEOUT: Duration = Duration::from_mins(10);
+/// How long one `kubectl wait` for the nodes lasts.
+const READY_WAIT: Duration = Duration::from_secs(20);
+/// Interval between two waits that fail at once.
+const READY_RETRY_INTERVAL: Duration = Duration::from_millis(300);
+const TOKEN_TIMEOUT: Duration = Duration::from_mins(1);
+const TOKEN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Runs the phases on the hosts of one cluster.
+#[derive(Debug)]
+pub(crate) struct Installer<'a> {
+    pub(crate) cx: &'a HookContext,
+    pub(crate) plan: &'a Plan,
+    percent: AtomicU8,
+}
+
+impl<'a> Installer<'a> {
+    /// An installer at 0 %.
+    pub(crate) fn new(cx: &'a HookContext, plan: &'a Plan) -> Self {
+        Self {
+            cx,
+            plan,
+            percent: AtomicU8::new(0),
+        }
+    }
+
+    /// Reports progress; the percentage never decreases, although hosts work in parallel.
+    pub(crate) async fn report(&self, percent: u8, message: &str) {
+        let percent = self
+            .percent
+            .fetch_max(percent, Ordering::Relaxed)
+            .max(percent);
+        self.cx.progress(percent, message).await;
+    }
+
+    /// Finds out how far an earlier attempt got with `init` or `join`.
+    pub(crate) async fn earlier_attempt(
+        &self,
+        host: &Machine<'_>,
+        step: &str,
+    ) -> Result<EarlierAttempt, DriverError> {
+        let mut state = host.state(step).await?;
+        if state == StepState::Running {
+            let name = &host.node.name;
+            self.cx.info(&format!(
+                "`{step}` is still running on `{name}`: waiting for it"
+            ));
+            match host.finish(step).await {
+                Ok(()) => return Ok(EarlierAttempt::JustFinished),
+                Err(error) if error.code.starts_with(step) => state = StepState::Lost,
+                Err(error) => return Err(error),
+            }
+        }
+        let facts = host.facts().await?;
+        let complete = facts.has_joined() && (step != "init" || facts.is("admin"));
+        if complete && matches!(state, StepState::Done(0) | StepState::Absent) {
+            return Ok(EarlierAttempt::AlreadyDone(facts));
+        }
+        if facts.has_traces() {
+            let name = &host.node.name;
+            self.cx
+                .warn(&format!("`{step}` is incomplete on `{name}`: resetting it"));
+            return Ok(EarlierAttempt::Incomplete(facts));
+        }
+        Ok(EarlierAttempt::NotStarted(facts))
+    }
+
+    /// Creates the VIM's service account, and returns its token.
+    pub(crate) async fn credentials(&self, master: &Machine<'_>) -> Result<String, DriverError> {
+        let phase = "credentials";
+        let account = Secret::new(config::account());
+        master
+            .run_with_input(phase, &format!("{KUBECTL} apply -f -"), account)
+            .await?;
+        let line = format!(
+            "{KUBECTL} -n {} get secret {} -o jsonpath='{{.data.token}}'",
+            config::NAMESPACE,
+            config::TOKEN_SECRET,
+        );
+        let encoded = self
+            .cx
+            .wait_until(
+                "the service account's token",
+                TOKEN_POLL_INTERVAL,
+                TOKEN_TIMEOUT,
+                || async {
+                    let token = master.run(phase, &line).await?.stdout;
+                    Ok(Some(token.trim().to_owned())
+                        .filter(|token| !token.is_empty() && token != "null"))
+                },
+            )
+            .await?;
+        let bytes = STANDARD
+            .decode(encoded)
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok());
+        bytes.ok_or_else(|| {
+            master.refusal("credentials-failed", phase, "the token is not base64 text")
+        })
+    }
+
+    /// Waits until these nodes are Ready.
+    pub(crate) async fn ready(
+        &self,
+        master: &Machine<'_>,
+        nodes: impl Iterator<Item = &Node>,
+    ) -> Result<(), DriverError> {
+        self.report(85, "waiting for the nodes to be ready").await;
+        let nodes: Vec<_> = nodes.map(|node| format!("node/{}", node.name)).collect();
+        let line = format!(
+            "{KUBECTL} wait --for=condition=Ready {} --timeout={}s",
+            nodes.join(" "),
+            READY_WAIT.as_secs(),
+        );
+        let mut left = READY_TIMEOUT;
+        loop {
+            let output = master.try_run("ready", &line, Secret::default()).await?;
+            if output.ok() {
+                return Ok(());
+            }
+            left = left.saturating_sub(READY_WAIT);
+            if left.is_zero() {
+                return Err(master.failure("ready", output.exit_code, &output.stderr));
+            }
+            let reason = output.stderr.trim();
+            if reason.contains("timed out") {
+                self.cx.pause(reason, Duration::ZERO).await?;
+            } else {
+                // It failed immediately: a node is not listed yet, or the API server restarts.
+                self.cx.pause(reason, READY_RETRY_INTERVAL).await?;
+                left = left
+                    .saturating_add(READY_WAIT)
+                    .saturating_sub(READY_RETRY_INTERVAL);
+            }
+        }
+    }
+
+    /// Waits for a login to all hosts; the vendor's script does the rest.
+    pub(crate) async fn reach_all(&self, hosts: &[Machine<'_>]) -> Result<(), DriverError> {
+        first_failure(join_all(hosts.iter().map(Machine::reach)).await)
+    }
+}
+
+/// How far an earlier attempt got.
+pub(crate) enum EarlierAttempt {
+    /// There are no traces of it; with the facts about the host.
+    NotStarted(Facts),
+    /// It was interrupted or failed: the host must be reset before another attempt.
+    Incomplete(Facts),
+    /// It was complete before this attempt.
+    AlreadyDone(Facts),
+    /// It completed while we waited for it.
+    JustFinished,
+}
+
+/// The first error, in the order of the hosts.
+pub(crate) fn first_failure(results: Vec<Result<(), DriverError>>) -> Result<(), DriverError> {
+    let mut errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(errors.swap_remove(0))
+}
+
+/// Reads the control plane's CA certificate.
+pub(crate) async fn read_ca(master: &Machine<'_>) -> Result<String, DriverError> {
+    Ok(master.run("init", &format!("cat {CA}")).await?.stdout)
+}
