@@ -43,9 +43,9 @@ async fn main() -> anyhow::Result<()> {
     store.write(None, vec![Change::AddPackage(record)]).await?;
     let to = world.endpoints();
     let cloud = VimConnectionInfo::new(OPENSTACK)
-        .interface("endpoint", to.auth_url)
+        .interface("endpoint", &*to.auth_url)
         .access("username", &*to.user)
-        .access("password", to.password)
+        .access("password", &*to.password)
         .access("project", &*to.user);
     let tenant = engine.tenant("default");
     let vim = tenant.register_vim(VimChange::to(cloud)).await?;

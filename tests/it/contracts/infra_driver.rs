@@ -56,7 +56,7 @@ async fn openstack() -> Arc<dyn TestBed> {
         infeasible: Some(infeasible),
         sizes: Some(sizes(&levels, "web")),
         ..OnVim::new((driver, Arc::new(SystemClock)), login, what, move || {
-            left_behind(&world.ledger())
+            left_behind(world.ledger())
         })
     })
 }
