@@ -4,7 +4,7 @@
 //!
 //! | floor | files |
 //! |---|---|
-//! | what adds to the engine | `instances`, `subscriptions`, `notify`, `plan`, `recovery`, `orphans`, `abandon`, `tenant`, … |
+//! | what adds to the engine | `instances`, `subscriptions`, `notification_delivery`, `plan`, `restore_check`, `orphans`, `abandon`, `tenant`, … |
 //! | the facade | [`Engine`] |
 //! | operations | [`lcm`] |
 //! | what operations use | `hooks`, `vims`, `patch` |
@@ -32,7 +32,7 @@ mod instances;
 pub mod json;
 pub mod lcm;
 mod limits;
-mod notify;
+mod notification_delivery;
 mod orphans;
 mod overrides;
 mod patch;
@@ -41,9 +41,9 @@ mod plugin_uses;
 mod policy_check;
 pub mod ports;
 pub mod query;
-mod recovery;
 mod redact;
 mod refusal;
+mod restore_check;
 mod running_ops;
 mod static_plugins;
 mod subscriptions;
@@ -58,7 +58,7 @@ pub use events::Event;
 pub use json::{to_json, to_json_or_log};
 pub use lcm::{Driven, NotCompleted};
 pub use limits::Limits;
-pub use notify::{DeliveryTimeouts, Notifier};
+pub use notification_delivery::{DeliveryTimeouts, Notifier};
 pub use overrides::{Override, SkipHooks};
 pub use patch::merge_patch;
 pub use plan::{Plan, PlannedStep};

@@ -4,8 +4,8 @@
 use crate::engine::Engine;
 use crate::ports::{StoreError, VimRecord};
 use crate::query::Query;
-use crate::recovery::may_have_resources;
 use crate::refusal::Refusal;
+use crate::restore_check::may_have_resources;
 use crate::vims::VimHandle;
 use std::collections::BTreeSet;
 use vnfm_types::{Orphan, Tombstone};

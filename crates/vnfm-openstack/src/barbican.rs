@@ -5,13 +5,13 @@
 //! key     GET    /v1/secrets/ID/payload     as text
 //! list    GET    /v1/secrets?name=NAME      page by page
 //! ```
-//! A token that Barbican refuses is renewed once (`session.rs`). The password is read from its file at each call, so a
+//! A token that Barbican refuses is renewed once (`keystone_login.rs`). The password is read from its file at each call, so a
 //! new one needs no restart.
 
 use crate::access::Access;
 use crate::call::{Call, encoded};
 use crate::errors::{CERTIFICATE, FORBIDDEN, LOGIN_REFUSED, NO_KEY, UNEXPECTED};
-use crate::session::{Cloud, Service, Sessions};
+use crate::keystone_login::{Cloud, Service, Sessions};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

@@ -2,12 +2,12 @@
 //!
 //! A [`Call`] knows its purpose (errors begin with it) and whether repeating it is harmless. Only then is a lost
 //! response, a 502, 503 or 504 retried, with growing pauses. A connection that was never established is retried for
-//! every call. `session.rs` obtains and renews the tokens.
+//! every call. `keystone_login.rs` obtains and renews the tokens.
 
 use crate::errors::{ADDRESS, ANSWER, CERTIFICATE, NOT_FOUND, UNREACHABLE, truncate};
 use crate::image_body::Image;
+use crate::keystone_login::Cloud;
 use crate::reply::Reply;
-use crate::session::Cloud;
 use futures::future::{Either, select};
 use jiff::SignedDuration;
 use serde_json::Value;

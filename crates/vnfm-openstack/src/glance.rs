@@ -23,7 +23,7 @@
 use crate::call::{Call, encoded};
 use crate::heat::{installation_tag, member, stack_name};
 use crate::image_body;
-use crate::session::{Cloud, Service};
+use crate::keystone_login::{Cloud, Service};
 use futures::lock::OwnedMutexGuard;
 use serde::Deserialize;
 use serde_json::json;

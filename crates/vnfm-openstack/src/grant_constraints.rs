@@ -11,10 +11,10 @@
 use crate::blueprint::{Blueprint, unsupported};
 use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK};
 use crate::glance;
+use crate::keystone_login::Cloud;
 use crate::neutron;
 use crate::nova::{self, Flavor};
 use crate::resolved::{FoundImage, Needs};
-use crate::session::Cloud;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Granted, PortError};
 use vnfm_descriptor::{HotExpression, Vdu};

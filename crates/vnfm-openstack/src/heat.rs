@@ -5,8 +5,8 @@
 
 use crate::call::{Call, encoded};
 use crate::errors::UNEXPECTED;
+use crate::keystone_login::{Cloud, Service};
 use crate::reply::Reply;
-use crate::session::{Cloud, Service};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

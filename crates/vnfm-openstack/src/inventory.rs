@@ -11,10 +11,10 @@
 
 use crate::blueprint::{Blueprint, ExtCpBinding, is_external};
 use crate::heat::{Resource, Stack, resources};
+use crate::keystone_login::Cloud;
 use crate::neutron::{Port, ports_of};
 use crate::nova::{Server, server};
 use crate::resolved::Resolved;
-use crate::session::Cloud;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::json;
 use std::collections::BTreeSet;

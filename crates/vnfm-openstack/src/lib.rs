@@ -13,7 +13,7 @@
 //!         ├─ inventory ─────── a stack's resources in SOL003's terms
 //!         └─ retries ───────── through lost responses and changed passwords
 //! barbican ─ SecretSealer: stores keys
-//! heat, nova, neutron, glance (image_body: streams) ─ session (token, catalog) ─ call (one HTTP call) ─ errors
+//! heat, nova, neutron, glance (image_body: streams) ─ keystone_login (token, catalog) ─ call (one HTTP call) ─ errors
 //! ```
 //! We use no OpenStack crate: none supports Heat, and we need few calls. `access.rs` lists the connection's members.
 
@@ -31,6 +31,7 @@ mod grant_constraints;
 mod heat;
 mod image_body;
 mod inventory;
+mod keystone_login;
 mod neutron;
 mod nova;
 mod policy;
@@ -38,7 +39,6 @@ mod prepare;
 mod reply;
 mod resolved;
 mod retries;
-mod session;
 mod stacks;
 mod template;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::call::{Call, encoded};
 use crate::heat::member;
-use crate::session::{Cloud, Service};
+use crate::keystone_login::{Cloud, Service};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use vnfm_core::ports::PortError;

@@ -3,7 +3,7 @@
 use crate::call::{Call, encoded};
 use crate::errors::UNEXPECTED;
 use crate::heat::member;
-use crate::session::{Cloud, Service};
+use crate::keystone_login::{Cloud, Service};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use vnfm_core::ports::PortError;

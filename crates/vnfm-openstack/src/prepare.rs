@@ -10,9 +10,9 @@
 
 use crate::blueprint::{Blueprint, boot_image, vdu_storages};
 use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK, QUOTA};
+use crate::keystone_login::Cloud;
 use crate::nova::{Flavor, Limits};
 use crate::resolved::{FoundImage, Needs, Resolved, known, recorded_instances};
-use crate::session::Cloud;
 use crate::{base_hot, glance, grant_constraints, neutron, nova};
 use std::collections::BTreeMap;
 use vnfm_core::ports::{Convergence, PortError};

@@ -11,8 +11,8 @@
 
 use crate::errors::{STACK_FOREIGN, STACK_SLOW, STACK_STAYS, stack_failure};
 use crate::heat::{self, Phase, Resource, Stack, StackTemplate, stack_name};
+use crate::keystone_login::Cloud;
 use crate::retries::{INTERVAL, Waiter};
-use crate::session::Cloud;
 use futures::TryFutureExt as _;
 use jiff::SignedDuration;
 use vnfm_core::ports::{Backoff, Expired, Ownership, PortError, VimCall, Waited};

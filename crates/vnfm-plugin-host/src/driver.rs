@@ -6,8 +6,8 @@ use crate::errors::{
     failure_error, failure_text,
 };
 use crate::library;
-use crate::runner::{self, Threads};
 use crate::services::{HookGuard, LogOnly};
+use crate::thread_runner::{self, Threads};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -169,7 +169,7 @@ impl MgmtDriver for PluginDriver {
             &*self.clock,
         )?;
         let (factory, detail, log_host) = (self.factory.clone(), action.clone(), host.clone());
-        let answer = runner::run(&self.threads, &action, limit, |runtime| async move {
+        let answer = thread_runner::run(&self.threads, &action, limit, |runtime| async move {
             let driver = factory.driver()?;
             let ends = HookGuard::hook(&detail, host, runtime);
             let host = Host::new(ends.services());

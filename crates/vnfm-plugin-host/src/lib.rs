@@ -8,7 +8,7 @@
 //!                     │  declaration, configuration              library.rs, driver.rs
 //!                     v
 //!                  PluginDriver::call(request, host)        or ProcessDriver::call
-//!                     │  polls the hook on its own thread        runner.rs       process/, child/
+//!                     │  polls the hook on its own thread        thread_runner.rs  process_runner/, child_process/
 //!                     │  passes service calls to core            services.rs
 //!                     v
 //!                  Effects, or one error of one hook             driver.rs, errors.rs
@@ -23,7 +23,7 @@
 //! Hooks must be called on a tokio runtime with time and I/O enabled, which the embedder provides.
 
 mod allocator;
-mod child;
+mod child_process;
 mod config;
 mod driver;
 mod elf;
@@ -32,13 +32,13 @@ mod folder;
 mod isolation;
 mod library;
 mod lock;
-mod process;
+mod process_runner;
 mod registry;
-mod runner;
 mod services;
+mod thread_runner;
 
 pub use allocator::return_freed_memory;
-pub use child::plugin_runner;
+pub use child_process::plugin_runner;
 pub use config::{
     AllowedScripts, Config, PluginConfig, ProcessConfig, ProcessLimits, Runner, Scripts, Users,
 };

@@ -7,8 +7,8 @@ use crate::folder::{self, Checked};
 use crate::isolation::Isolation;
 use crate::library::{self, Inspection, Libraries};
 use crate::lock::{LOCK_FILE, Lock, Pin, newer};
-use crate::process::{self, ProcessDriver, Starter};
-use crate::runner::Threads;
+use crate::process_runner::{self, ProcessDriver, Starter};
+use crate::thread_runner::Threads;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -102,7 +102,9 @@ impl PluginHost {
                 detail,
             ));
         };
-        process::probe(&starter.confined(self.config.confinement(&self.config.scripts.plugin)))
+        process_runner::probe(
+            &starter.confined(self.config.confinement(&self.config.scripts.plugin)),
+        )
     }
 
     /// Adds a driver that is linked into the program; the SDK's `static_driver` returns it.
@@ -185,7 +187,7 @@ impl PluginHost {
     /// Inspects a library, in a separate process if one is configured.
     fn inspect_checked(&self, checked: &Checked) -> Result<Inspection, PortError> {
         match &self.starter {
-            Some(starter) => process::inspect(starter, checked),
+            Some(starter) => process_runner::inspect(starter, checked),
             None => library::inspect_checked(&self.libraries, checked),
         }
     }

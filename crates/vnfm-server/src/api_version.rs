@@ -1,7 +1,7 @@
 //! Checks for every request in addition to [`crate::access`]: the API version and the accepted media type.
 
 use crate::problem::Problem;
-use crate::route::Matched;
+use crate::route_match::Matched;
 use crate::routes::api_versions::{Api, api_of};
 use axum::body::to_bytes;
 use axum::extract::Request;

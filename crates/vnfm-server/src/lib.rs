@@ -21,7 +21,7 @@
 //! | `compose` | the composition root: builds every part of the server |
 //! | `routes/table.rs` | every route: method, path, role, scope, quota, effect, handler |
 //! | `routes/<resource>.rs` | one file per resource, short handlers |
-//! | `route` | what a route needs, and which route a request matched |
+//! | `route_match` | what a route needs, and which route a request matched |
 //! | `problem` | the only place that knows status codes |
 //! | `conditions` | `ETag`, `If-None-Match`, `If-Match`, `Last-Modified`, `If-Unmodified-Since` |
 //! | `challenge` | `WWW-Authenticate`, with the reason why a bearer token was rejected |
@@ -79,7 +79,7 @@ mod problem;
 mod query;
 mod readiness;
 mod request_tracing;
-mod route;
+mod route_match;
 mod routes;
 mod secrets;
 mod settings_file;
@@ -120,7 +120,7 @@ pub mod reference {
     pub use crate::config::{Member, example_mistakes, members, schema};
     pub use crate::metrics::NAMES as METRICS;
     pub use crate::problem::CODES;
-    pub use crate::route::{Effect, Media, Route, Subject};
+    pub use crate::route_match::{Effect, Media, Route, Subject};
     pub use crate::routes::table::documented as routes;
     pub use crate::routes::{OPENAPI, OPENAPI_V1};
 }

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::problem::{HandlerResult, Problem};
-use crate::route::{Effect, Matched};
+use crate::route_match::{Effect, Matched};
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;

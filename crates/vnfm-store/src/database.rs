@@ -4,11 +4,11 @@
 use crate::executor;
 use crate::fault::Done;
 use crate::group_commit::{Answer, Group, Opened, Shared, Work, Writer};
-use crate::keys::SecretKeys;
 use crate::location::Location;
 use crate::readers::Readers;
+use crate::secret_keys::SecretKeys;
 use crate::statement::{Query, Row};
-use crate::vim_cache::VimCache;
+use crate::vim_record_cache::VimCache;
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::{Arc, RwLock};

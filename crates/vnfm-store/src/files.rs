@@ -8,8 +8,8 @@
 use crate::database::Database;
 use crate::executor::one;
 use crate::group_commit::Writer;
-use crate::keys::{SecretKeys, sync_folder_of};
 use crate::leftovers::{Folder, remove_leftovers_in};
+use crate::secret_keys::{SecretKeys, sync_folder_of};
 use crate::statement::Query;
 use crate::{process_lock, wal};
 use jiff::Timestamp;

@@ -12,9 +12,9 @@
 
 use crate::executor::{control, finish, first, run_all};
 use crate::fault::{Done, Fault};
-use crate::keys::SecretKeys;
 use crate::location::{Access, Location};
-use crate::vim_cache::VimCache;
+use crate::secret_keys::SecretKeys;
+use crate::vim_record_cache::VimCache;
 use crate::wal::Acknowledged;
 use crate::{lease, write};
 use rusqlite::Connection;

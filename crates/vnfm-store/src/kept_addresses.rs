@@ -3,8 +3,8 @@
 
 use crate::executor::{all, execute, first, one, transaction};
 use crate::fault::{Done, Fault};
-use crate::keys::SecretKeys;
 use crate::location::{Access, open_file};
+use crate::secret_keys::SecretKeys;
 use crate::statement::{Query, Statement};
 use rusqlite::Connection;
 use serde_json::Value;

@@ -11,8 +11,8 @@
 use crate::database::Database;
 use crate::executor::{all, execute, transaction};
 use crate::fault::Done;
-use crate::keys::{Key, ProviderLocation, SecretKeys};
 use crate::opening;
+use crate::secret_keys::{Key, ProviderLocation, SecretKeys};
 use crate::statement::Query;
 use rusqlite::Connection;
 use std::sync::Arc;

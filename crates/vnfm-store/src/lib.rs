@@ -14,12 +14,12 @@
 //! | store | `sqlite` | opening; the [`Store`](vnfm_core::ports::Store) trait and the ports for the care of a store |
 //! | pure | `write` | the statements of each [`Change`](vnfm_core::ports::Change), with its conditions |
 //! | | `read` | queries, and how their rows become records |
-//! | | `lease`, `usage`, `kept_addresses` | leases; resources counted per tenant; addresses from before they were checked |
+//! | | `lease`, `tenant_usage`, `kept_addresses` | leases; resources counted per tenant; addresses from before they were checked |
 //! | | `filter`, `visibility`, `dialect` | list filters and visibility rules as SQL; this database's JSON functions |
 //! | tasks | `opening`, `schema`, `upgrade` | first transactions, numbered migrations, rows of older versions |
-//! | | `retention`, `statistics`, `recovery` | removal of old rows; counts; the mark of a restored database |
+//! | | `retention`, `statistics`, `restore_mark` | removal of old rows; counts; the mark of a restored database |
 //! | | `backup` | backup and restore |
-//! | | `rotate`, `key_provider`, `keys` | the keys that encrypt secrets, and where they are stored; secrets are encrypted only here |
+//! | | `rotate`, `key_provider`, `secret_keys` | the keys that encrypt secrets, and where they are stored; secrets are encrypted only here |
 //! | executor | `statement`, `refusals` | queries and statements as data |
 //! | | `database`, `group_commit`, `readers` | the writing thread with group commit; the reading threads |
 //! | | `executor`, `location` | runs queries and statements on SQLite; its connections |
@@ -41,27 +41,27 @@ mod group_commit;
 mod integrity;
 mod kept_addresses;
 mod key_provider;
-mod keys;
 mod lease;
 mod leftovers;
 mod location;
 mod opening;
 mod packages;
 mod process_lock;
-mod quotas;
+mod quota_conditions;
 mod read;
 mod readers;
-mod recovery;
 mod refusals;
+mod restore_mark;
 mod retention;
 mod rotate;
 mod schema;
+mod secret_keys;
 mod sqlite;
 mod statement;
 mod statistics;
+mod tenant_usage;
 mod upgrade;
-mod usage;
-mod vim_cache;
+mod vim_record_cache;
 mod visibility;
 mod wal;
 mod write;
@@ -69,9 +69,9 @@ mod write;
 pub use backup::{Restored, restore, restore_with};
 pub use files::{accept_loss, check_files};
 pub use kept_addresses::{UncheckedAddress, unchecked_addresses_of_database};
-pub use keys::SecretKeys;
 pub use leftovers::{Folder, remove_leftovers_in};
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};
+pub use secret_keys::SecretKeys;
 pub use sqlite::{SqliteStore, StoreBackups};
 pub use vnfm_core::ports::{
     KeyLocation, Pruned, QuotaLimits, Recovery, Retention, SealedBy, Statistics, VimExpiry,

@@ -2,8 +2,8 @@
 
 use crate::executor::{execute, first, one, run, transaction};
 use crate::fault::Done;
-use crate::keys::SecretKeys;
 use crate::lease;
+use crate::secret_keys::SecretKeys;
 use crate::statement::Query;
 use rusqlite::Connection;
 use uuid::Uuid;

@@ -10,8 +10,8 @@
 //! tenants; the package's record has its tenant.
 
 use crate::backup::hash_of;
-use crate::keys::sync_folder_of;
 use crate::leftovers::{Folder, remove_leftovers_in};
+use crate::secret_keys::sync_folder_of;
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, Permissions};

@@ -4,8 +4,8 @@
 
 use crate::fault::Done;
 use crate::filter::{INSTANCES, OPS, PACKAGES};
-use crate::keys::SecretKeys;
 use crate::lease::cancel_mode;
+use crate::secret_keys::SecretKeys;
 use crate::statement::{Query as Sql, Row, json};
 use crate::visibility::List;
 use jiff::Timestamp;

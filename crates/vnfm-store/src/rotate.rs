@@ -13,7 +13,7 @@ use crate::fault::Done;
 use crate::files::checkpoint_log;
 use crate::group_commit::Writer;
 use crate::key_provider::{create_key, location, record, remove_others, sealer_of};
-use crate::keys::{Key, SecretKeys};
+use crate::secret_keys::{Key, SecretKeys};
 use crate::statement::Query;
 use rusqlite::Connection;
 use vnfm_core::ports::{KeyLocation, SealedBy, StoreError};

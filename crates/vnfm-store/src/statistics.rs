@@ -3,8 +3,8 @@
 use crate::database::Database;
 use crate::executor::{all, execute, one};
 use crate::fault::Done;
-use crate::keys::SecretKeys;
 use crate::read;
+use crate::secret_keys::SecretKeys;
 use crate::statement::{Query, Row};
 use rusqlite::Connection;
 use vnfm_core::ports::{PackageRecord, Statistics, StoreError, VimExpiry};

@@ -16,7 +16,7 @@
 
 use crate::executor::{all, execute, transaction};
 use crate::fault::Done;
-use crate::keys::SecretKeys;
+use crate::secret_keys::SecretKeys;
 use crate::statement::Query;
 use rusqlite::Connection;
 use serde::Deserialize as _;

@@ -7,7 +7,7 @@ use crate::client_address::Source;
 use crate::forwarded::Proxies;
 use crate::log_text::{MAX_LOGGED_CHARS, cut};
 use crate::problem::Problem;
-use crate::route::Matched;
+use crate::route_match::Matched;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;

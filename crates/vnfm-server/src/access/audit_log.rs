@@ -8,7 +8,7 @@ use super::quota::Quotas;
 use crate::forwarded::Proxies;
 use crate::log_text::{MAX_LOGGED_CHARS, cut};
 use crate::overrides::text;
-use crate::route::Matched;
+use crate::route_match::Matched;
 use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
 use axum::http::{Method, StatusCode, header};

@@ -12,7 +12,7 @@
 use super::principal::{Only, Principal};
 use crate::body;
 use crate::problem::{HandlerResult, Problem};
-use crate::route::{Effect, Matched, Route, Subject};
+use crate::route_match::{Effect, Matched, Route, Subject};
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{StatusCode, header};

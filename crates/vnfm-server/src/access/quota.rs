@@ -216,7 +216,7 @@ impl Quotas {
 #[cfg(test)]
 mod tests {
     use super::{Quota, Quotas};
-    use crate::route::tests::route;
+    use crate::route_match::tests::route;
     use axum::http::Method;
     use std::collections::BTreeMap;
     use std::sync::Arc;

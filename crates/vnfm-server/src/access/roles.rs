@@ -2,7 +2,7 @@
 //! does not have, need the operator, so a forgotten route is closed, not open.
 
 use super::principal::{Principal, Role};
-use crate::route::Matched;
+use crate::route_match::Matched;
 use std::fmt;
 
 /// What a caller must be allowed to use a route.

@@ -21,7 +21,7 @@ mod vnf_lcm_op_occs;
 mod vnf_packages;
 
 use self::table::Row;
-use crate::route::{self, Paths, Route};
+use crate::route_match::{self, Paths, Route};
 use crate::state::App;
 use crate::{access, api_version, challenge, conditions, metrics, request_tracing};
 use axum::Router;
@@ -57,7 +57,7 @@ pub fn router(app: App) -> Router {
             serve(&rows, |route| route.role.is_none())
                 .method_not_allowed_fallback(api_version::not_allowed),
         )
-        .layer(from_fn_with_state(paths, route::identify))
+        .layer(from_fn_with_state(paths, route_match::identify))
         .layer(from_fn_with_state(
             app.instrumentation.metrics.clone(),
             metrics::count,
@@ -85,7 +85,7 @@ pub(crate) fn monitoring(app: App, guarded: bool) -> Router {
     serve(&rows, |route| PROBES.contains(&&*route.path))
         .method_not_allowed_fallback(api_version::not_allowed)
         .merge(metrics)
-        .layer(from_fn_with_state(paths, route::identify))
+        .layer(from_fn_with_state(paths, route_match::identify))
         .fallback(api_version::unknown)
         .with_state(app)
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::access::Role;
 use crate::access::roles::RequiredRole;
 use crate::page;
-use crate::route::{Effect, Media, Route, Subject};
+use crate::route_match::{Effect, Media, Route, Subject};
 use crate::state::App;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -212,7 +212,7 @@ fn task_route(method: Method, path: Cow<'static, str>) -> Route {
 #[cfg(test)]
 mod tests {
     use super::{ADMIN, OPEN, OPERATE, OPERATOR, READ, documented};
-    use crate::route::{Effect, Media, Route, Subject};
+    use crate::route_match::{Effect, Media, Route, Subject};
     use axum::http::Method;
     use std::collections::BTreeSet;
     use vnfm_core::lcm::OPERATIONS;

@@ -6,7 +6,7 @@ use crate::body::{Json, UnparsedJson};
 use crate::conditions::{self, Conditions};
 use crate::overrides::OperatorHeaders;
 use crate::problem::{HandlerResult, Problem};
-use crate::route::{Matched, Route};
+use crate::route_match::{Matched, Route};
 use crate::state::App;
 use crate::view::{self, Root};
 use axum::extract::{FromRequest as _, FromRequestParts as _, Path, Request, State};

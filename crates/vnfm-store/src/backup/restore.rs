@@ -3,11 +3,11 @@
 use super::{DATABASE, FORMAT, KEYS, MANIFEST, Restored, copy, io_error, joined, private};
 use crate::executor::one;
 use crate::fault::Done;
-use crate::keys::{SecretKeys, sync_folder_of};
 use crate::location::{Access, open_file};
 use crate::packages::private_folder;
+use crate::secret_keys::{SecretKeys, sync_folder_of};
 use crate::statement::Query;
-use crate::{key_provider, opening, process_lock, recovery, schema, wal};
+use crate::{key_provider, opening, process_lock, restore_mark, schema, wal};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -122,7 +122,7 @@ async fn prepare(new: &Path, keys: SecretKeys, mark: &str) -> Done<String> {
     schema::migrate(&db, schema::MIGRATIONS)?;
     let keys = key_provider::complete(&mut db, keys).await?;
     let installation_id = opening::prepare(&db, &keys)?;
-    recovery::mark(&db, mark)?;
+    restore_mark::mark(&db, mark)?;
     db.close().map_err(|(_, error)| error)?;
     Ok(installation_id)
 }

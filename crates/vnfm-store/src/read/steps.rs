@@ -1,7 +1,7 @@
 //! Steps of operations, and which processes ran them.
 
 use crate::fault::{Done, Fault};
-use crate::keys::SecretKeys;
+use crate::secret_keys::SecretKeys;
 use crate::statement::{Query, Row};
 use crate::write::status_text;
 use vnfm_core::ports::{JournalRow, OpenStep, StepStatus, StoreError};

@@ -3,7 +3,7 @@
 use super::list::list;
 use crate::fault::Done;
 use crate::filter::SUBSCRIPTIONS;
-use crate::keys::SecretKeys;
+use crate::secret_keys::SecretKeys;
 use crate::statement::{Query as Sql, Row};
 use crate::visibility::List;
 use vnfm_core::ports::SubscriptionRecord;

@@ -2,9 +2,10 @@
 
 use super::SqliteStore;
 use crate::files::checkpoint_log;
-use crate::quotas::Quotas;
+use crate::quota_conditions::Quotas;
 use crate::{
-    PackageDir, backup, key_provider, recovery, retention, rotate, statistics, upgrade, usage,
+    PackageDir, backup, key_provider, restore_mark, retention, rotate, statistics, tenant_usage,
+    upgrade,
 };
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -52,11 +53,11 @@ impl StoreAdmin for SqliteStore {
     }
 
     async fn recovery(&self) -> Result<Option<Recovery>, StoreError> {
-        recovery::read(&self.database).await
+        restore_mark::read(&self.database).await
     }
 
     async fn end_recovery(&self) -> Result<(), StoreError> {
-        recovery::end(&self.database).await
+        restore_mark::end(&self.database).await
     }
 
     async fn checkpoint_log(&self) -> Result<(), StoreError> {
@@ -109,7 +110,7 @@ impl UnfinishedWork for SqliteStore {
 
     async fn unmeasured_packages(&self) -> Result<Vec<(String, String)>, StoreError> {
         let action = "list packages of unknown size";
-        self.database.read(action, usage::unmeasured).await
+        self.database.read(action, tenant_usage::unmeasured).await
     }
 
     async fn unfinished_packages(&self) -> Result<Vec<PackageRecord>, StoreError> {

@@ -3,10 +3,10 @@
 use super::SqliteStore;
 use crate::fault::Done;
 use crate::group_commit::{Answer, Work};
-use crate::keys::SecretKeys;
 use crate::refusals::absent;
+use crate::secret_keys::SecretKeys;
 use crate::statement::{FromRow as _, Query as Sql, Row};
-use crate::{read, usage};
+use crate::{read, tenant_usage};
 use async_trait::async_trait;
 use std::time::Duration;
 use vnfm_core::ports::{
@@ -278,7 +278,7 @@ impl Store for SqliteStore {
         let tenant = tenant.to_owned();
         self.database
             .read("count the resources of a tenant", move |db| {
-                usage::usage(db, &tenant)
+                tenant_usage::usage(db, &tenant)
             })
             .await
     }
@@ -287,13 +287,15 @@ impl Store for SqliteStore {
         let tenant = tenant.to_owned();
         self.database
             .read("count the resources of a tenant", move |db| {
-                usage::used(db, &tenant, what)
+                tenant_usage::used(db, &tenant, what)
             })
             .await
     }
 
     async fn tenants(&self) -> Result<Vec<String>, StoreError> {
-        self.database.read("list tenants", usage::tenants).await
+        self.database
+            .read("list tenants", tenant_usage::tenants)
+            .await
     }
 
     async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
@@ -310,8 +312,8 @@ impl Store for SqliteStore {
     }
 }
 
-/// The record with an id, which is the only one found.
 impl SqliteStore {
+    /// The VIMs that a query finds.
     async fn vim_records(&self, action: &str, query: Sql) -> Result<Vec<VimRecord>, StoreError> {
         let cache = &self.database.shared.vims;
         let record = |row: Row, keys: &SecretKeys| cache.record(<_>::from_row(row)?, keys);
@@ -319,6 +321,7 @@ impl SqliteStore {
     }
 }
 
+/// The record with an id, which is the only one found.
 fn only<T>(found: Vec<T>, kind: &'static str, id: &str) -> Result<T, StoreError> {
     found.into_iter().next().ok_or_else(|| absent(kind, id))
 }

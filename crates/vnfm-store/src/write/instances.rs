@@ -1,8 +1,8 @@
 //! The statements that change VNF instances.
 
 use crate::fault::Done;
-use crate::keys::SecretKeys;
 use crate::refusals::{absent, exists, first, if_found};
+use crate::secret_keys::SecretKeys;
 use crate::statement::{Query, Reason, Refusal, Statement};
 use vnfm_core::ports::{InstanceRecord, StoreError};
 use vnfm_types::InstantiationState;

@@ -12,10 +12,10 @@ mod tests;
 mod vims;
 
 use crate::fault::Done;
-use crate::keys::SecretKeys;
 use crate::refusals::absent;
+use crate::secret_keys::SecretKeys;
 use crate::statement::Statement;
-use crate::usage;
+use crate::tenant_usage;
 use vnfm_core::ports::{Change, OutboxRow, StoreError};
 use vnfm_types::LogLine;
 
@@ -94,15 +94,17 @@ fn quota_statements(change: &Change) -> Done<Vec<Statement>> {
             id,
             what,
             amount,
-        } => Ok(usage::reserve((tenant, id), *what, *amount)),
-        Change::Release { id } => Ok(usage::release(id)),
-        Change::PackageSize { tenant, id, bytes } => Ok(usage::package_size((tenant, id), *bytes)),
+        } => Ok(tenant_usage::reserve((tenant, id), *what, *amount)),
+        Change::Release { id } => Ok(tenant_usage::release(id)),
+        Change::PackageSize { tenant, id, bytes } => {
+            Ok(tenant_usage::package_size((tenant, id), *bytes))
+        }
         Change::CheckQuota {
             tenant,
             what,
             most,
             adds,
-        } => usage::within(tenant, *what, (*most, *adds)),
+        } => tenant_usage::within(tenant, *what, (*most, *adds)),
         other => {
             let name = describe(other);
             Err(StoreError::Broken(format!("this store does not know how to {name}")).into())

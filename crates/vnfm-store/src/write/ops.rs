@@ -3,8 +3,8 @@
 use super::instances::not_free;
 use super::vims::lived;
 use crate::fault::Done;
-use crate::keys::SecretKeys;
 use crate::refusals::{absent, exists, first};
+use crate::secret_keys::SecretKeys;
 use crate::statement::{Query, Refusal, Statement};
 use vnfm_core::ports::{JournalRow, OpRecord, SecretJson, StepStatus, StoreError};
 use vnfm_types::{CancelMode, LcmOperationState};

@@ -2,8 +2,8 @@
 
 use super::vims::in_use;
 use crate::fault::Done;
-use crate::keys::SecretKeys;
 use crate::refusals::{absent, exists, if_found};
+use crate::secret_keys::SecretKeys;
 use crate::statement::{Query, Refusal, Statement};
 use vnfm_core::ports::{PackageRecord, StoreError};
 

@@ -1,8 +1,8 @@
 //! Subscriptions to lifecycle changes, and the last notification sent to each.
 
 use crate::fault::Done;
-use crate::keys::SecretKeys;
 use crate::refusals::{absent, exists};
+use crate::secret_keys::SecretKeys;
 use crate::statement::Statement;
 use crate::visibility;
 use vnfm_core::ports::SubscriptionRecord;

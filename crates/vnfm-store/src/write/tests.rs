@@ -2,9 +2,9 @@
 
 use super::statements;
 use crate::executor;
-use crate::keys::SecretKeys;
 use crate::lease;
 use crate::schema::{MIGRATIONS, migrate};
+use crate::secret_keys::SecretKeys;
 use crate::statement::{Expect, Query, Refusal, Statement, Value};
 use rusqlite::Connection;
 use serde_json::json;

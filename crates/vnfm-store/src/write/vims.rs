@@ -7,8 +7,8 @@
 use super::pins;
 use crate::fault::Done;
 use crate::kept_addresses;
-use crate::keys::SecretKeys;
 use crate::refusals::{absent, exists, first, if_found};
+use crate::secret_keys::SecretKeys;
 use crate::statement::{FromRow, Query, Reason, Refusal, Row, Statement};
 use vnfm_core::ports::{StoreError, VimRecord, VimUse};
 

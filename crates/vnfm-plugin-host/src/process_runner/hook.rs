@@ -4,7 +4,7 @@ use super::end::{Ended, Tail, count_processes};
 use super::launch::{Process, Running, refusal};
 use super::phase::Phase;
 use super::wire::{self, Frame};
-use crate::child::HOOK_LOG;
+use crate::child_process::HOOK_LOG;
 use crate::config::ProcessLimits;
 use crate::driver;
 use crate::services;

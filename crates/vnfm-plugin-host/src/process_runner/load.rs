@@ -1,6 +1,6 @@
 //! The first message to a process: the library to open, and how to isolate it.
 
-use crate::child::user::UserChoice;
+use crate::child_process::user::UserChoice;
 use crate::config::ProcessLimits;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

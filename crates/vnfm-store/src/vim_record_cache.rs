@@ -2,8 +2,8 @@
 //! process reaches operations in flight at their next call; the cache saves unsealing and parsing a row that is known.
 
 use crate::fault::Done;
-use crate::keys::SecretKeys;
 use crate::read::{VimRow, vim_record};
+use crate::secret_keys::SecretKeys;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use vnfm_core::ports::VimRecord;

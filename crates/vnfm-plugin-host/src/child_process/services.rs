@@ -1,6 +1,6 @@
 //! The host as seen by a plugin in a hook process: calls go over the socket, many concurrently.
 
-use crate::process::wire::{self, Frame};
+use crate::process_runner::wire::{self, Frame};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;

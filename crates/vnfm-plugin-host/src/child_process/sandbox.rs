@@ -21,7 +21,7 @@ use super::visible::{self, Access, DEVICES, Visible};
 use super::{calls, landlock, root, supervise, user};
 use crate::config::ProcessLimits;
 use crate::isolation::{Files, Isolation, Network, Processes};
-use crate::process::load::Load;
+use crate::process_runner::load::Load;
 use rustix::process::{Resource, Rlimit, getpgrp, getpid, setrlimit, umask};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};

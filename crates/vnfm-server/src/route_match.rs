@@ -185,7 +185,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Matched {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let matched = Self::from_extensions(&parts.extensions).cloned();
-        matched.ok_or_else(|| Problem::bug(&"a route is not behind `route::identify`"))
+        matched.ok_or_else(|| Problem::bug(&"a route is not behind `route_match::identify`"))
     }
 }
 
