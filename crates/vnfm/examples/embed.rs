@@ -41,16 +41,14 @@ async fn main() -> anyhow::Result<()> {
     let vnfd_id = &package.vnfd().descriptor_id;
     let record = Box::new(PackageRecord::onboarded("default", "vnf-a", vnfd_id));
     store.write(None, vec![Change::AddPackage(record)]).await?;
-    let to = world.endpoints();
+    let (to, tenant) = (world.endpoints(), engine.tenant("default"));
     let cloud = VimConnectionInfo::new(OPENSTACK)
         .interface("endpoint", &*to.auth_url)
         .access("username", &*to.user)
         .access("password", &*to.password)
         .access("project", &*to.user);
-    let tenant = engine.tenant("default");
     let vim = tenant.register_vim(VimChange::to(cloud)).await?;
-    let create = CreateVnfRequest::new(vnfd_id);
-    let instance = tenant.create(create).await?.vnf.id;
+    let instance = tenant.create(CreateVnfRequest::new(vnfd_id)).await?.vnf.id;
     let request = std::fs::read_to_string(format!("{sample}/requests/instantiate.json"))?;
     let request = from_str(&world.fill_sample(&request, &vim.id, "cluster-1"))?;
     // Accepted here, then driven on the runtime that this program chose.
