@@ -12,6 +12,7 @@ mod identity;
 mod judges;
 mod keys;
 mod neighbours;
+mod scaling;
 mod scenario;
 mod scripts;
 mod secrets;
