@@ -19,6 +19,7 @@
 //! | `refusals` | invalid requests and packages |
 //! | `maintenance` | SIGTERM, an older backup, a full disk |
 //! | `samples` | the other samples |
+//! | `scaling` | servers and pods are added and removed |
 //! | `scripts` | hooks that are package scripts |
 //! | `secrets` | planted secrets leak nowhere |
 //! | `nfvo_packages` | packages fetched from the NFVO |
@@ -44,6 +45,7 @@ mod packages;
 mod password_change;
 mod refusals;
 mod samples;
+mod scaling;
 mod scripts;
 mod secrets;
 mod ssh;

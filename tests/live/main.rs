@@ -13,6 +13,7 @@ mod judges;
 mod keys;
 mod neighbours;
 mod scale;
+mod scaling;
 mod scenario;
 mod scripts;
 mod secrets;

@@ -23,6 +23,7 @@ pub mod planted;
 pub mod process_watch;
 pub mod programs;
 pub mod rng;
+pub mod scaling;
 pub mod secret_search;
 pub mod simulator;
 pub mod sol_schema;

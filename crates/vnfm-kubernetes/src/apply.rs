@@ -34,7 +34,8 @@ pub(crate) struct ApplyMode<'a> {
 }
 
 impl ApplyMode<'_> {
-    fn knows(self, metadata: &ObjectMeta) -> bool {
+    /// Whether the object has one of the known UIDs.
+    pub(crate) fn knows(self, metadata: &ObjectMeta) -> bool {
         let uid = metadata.uid.as_ref();
         uid.is_some_and(|uid| self.known_uids.is_some_and(|known| known.contains(uid)))
     }
@@ -80,6 +81,7 @@ pub(crate) fn resolve(item: &Item, kind: &Kind, namespace: &str) -> ResolvedObje
         item: item.clone(),
         target,
         watchable: kind.can("watch"),
+        has_scale: kind.has_scale,
     }
 }
 

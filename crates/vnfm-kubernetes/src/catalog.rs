@@ -19,6 +19,8 @@ use vnfm_core::ports::PortError;
 pub(crate) struct Kind {
     pub(crate) resource: ApiResource,
     pub(crate) namespaced: bool,
+    /// Whether it has the subresource `scale`.
+    pub(crate) has_scale: bool,
     verbs: Vec<String>,
 }
 
@@ -200,20 +202,29 @@ impl<'a> Catalog<'a> {
 
 fn kinds(list: APIResourceList) -> Vec<Kind> {
     let group_version = list.group_version;
-    let standalone = list
+    let (subresources, standalone): (Vec<_>, Vec<_>) = list
         .resources
         .into_iter()
-        .filter(|resource| !resource.name.contains('/'));
+        .partition(|resource| resource.name.contains('/'));
+    let scalable = subresources.iter();
+    let scalable: BTreeSet<&str> = scalable
+        .filter_map(|resource| resource.name.strip_suffix("/scale"))
+        .collect();
     standalone
-        .map(|resource| kind(&group_version, resource))
+        .into_iter()
+        .map(|resource| {
+            let has_scale = scalable.contains(resource.name.as_str());
+            kind(&group_version, resource, has_scale)
+        })
         .collect()
 }
 
-fn kind(group_version: &str, resource: APIResource) -> Kind {
+fn kind(group_version: &str, resource: APIResource, has_scale: bool) -> Kind {
     let gvk = gvk(group_version, &resource.kind);
     Kind {
         resource: ApiResource::from_gvk_with_plural(&gvk, &resource.name),
         namespaced: resource.namespaced,
+        has_scale,
         verbs: resource.verbs,
     }
 }
@@ -248,6 +259,7 @@ fn defined_kinds(object: &Value) -> Vec<Kind> {
             plural,
         ),
         namespaced: text("/spec/scope") == Some("Namespaced"),
+        has_scale: false,
         verbs: ["get", "list", "delete"].map(str::to_owned).to_vec(),
     };
     names.map(of_version).collect()
@@ -274,6 +286,25 @@ mod tests {
                 .all(|kind| kind.namespaced && kind.resource.plural == "things")
         );
         assert!(defined_kinds(&json!({"kind": "ConfigMap"})).is_empty());
+    }
+
+    #[test]
+    fn a_kind_with_the_subresource_scale_is_recognized() {
+        let resource = |name: &str| json!({"name": name, "singularName": "", "kind": "Thing", "namespaced": true, "verbs": ["get"]});
+        let names = [
+            "things",
+            "things/scale",
+            "things/status",
+            "others",
+            "others/status",
+        ];
+        let list = json!({"groupVersion": "example.com/v1", "resources": names.map(resource)});
+        let kinds = kinds(serde_json::from_value(list).unwrap());
+        let found: Vec<_> = kinds
+            .iter()
+            .map(|kind| (kind.resource.plural.as_str(), kind.has_scale))
+            .collect();
+        assert_eq!(found, [("things", true), ("others", false)]);
     }
 
     #[test]

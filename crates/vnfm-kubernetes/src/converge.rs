@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! delete   the pods to replace, and wait until they are deleted
-//! mark     the pods that a smaller size does not need
+//! scale    workloads to their number of replicas; before that, marks the pods that a smaller size does not need
 //! apply    every manifest in order, each stage ready before the next; overwrites foreign changes to our fields
 //! wait     until every workload has its desired number of Ready pods, none of them a replaced one
 //! prune    what the record has and the target has no more, last stage first
@@ -17,7 +17,7 @@ use crate::delete::{Handle, delete_objects};
 use crate::errors::TERMINATING;
 use crate::heal::{delete_replaced, wait_for_surplus, wait_until_complete};
 use crate::resolved::ResolvedObject;
-use crate::surplus::mark_surplus;
+use crate::surplus::scale;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{Backoff, Convergence, Expired, PortError, VimCall};
 
@@ -39,13 +39,13 @@ pub(crate) async fn converge(
     }
     wait_for_namespace_deletion(cx, session, namespace).await?;
     let replaced = delete_replaced(cx, session, (namespace, stages), change).await?;
-    let shrinking = mark_surplus(cx, session, stages, change).await?;
     let objects = before.objects.iter();
     let known: BTreeSet<String> = objects.filter_map(|made| made.uid.clone()).collect();
     let how = ApplyMode {
         restores: true,
         known_uids: Some(&known),
     };
+    let shrinking = scale(cx, session, (stages, how), change).await?;
     let uids = apply::apply_stages(cx, session, namespace, stages, how).await?;
     wait_until_complete(cx, session, stages, &replaced).await?;
     wait_for_surplus(cx, session, &shrinking).await?;

@@ -282,24 +282,29 @@ async fn wait_until_deleted(
         deadline: first_deadline,
         ..*cx
     };
-    let WaitEnd::Expired { cache, .. } =
+    let WaitEnd::Expired { cache, reason } =
         watch_until(&first, session, &feeds, |s| check_deleted(s, doomed)).await?
     else {
         return Ok(());
     };
+    if cx.clock.now() >= cx.deadline {
+        return Err(still_there(&cache, doomed, reason));
+    }
     for (one, pod) in remaining(&cache, doomed) {
         force_delete_if_node_is_dead(cx, session, one, pod).await?;
     }
     match watch_until(cx, session, &feeds, |cache| check_deleted(cache, doomed)).await? {
         WaitEnd::Done(()) => Ok(()),
-        WaitEnd::Expired { cache, reason } => {
-            let object = remaining(&cache, doomed)
-                .next()
-                .map(|(one, _)| one.target.to_string());
-            let object = object.unwrap_or_default();
-            Err(PortError::new(&STILL_THERE, format!("replace {object}"), reason).on(object))
-        }
+        WaitEnd::Expired { cache, reason } => Err(still_there(&cache, doomed, reason)),
     }
+}
+
+fn still_there(cache: &ObjectCache, doomed: &[DoomedPod], reason: String) -> PortError {
+    let object = remaining(cache, doomed)
+        .next()
+        .map(|(one, _)| one.target.to_string());
+    let object = object.unwrap_or_default();
+    PortError::new(&STILL_THERE, format!("delete {object}"), reason).on(object)
 }
 
 fn remaining<'a>(

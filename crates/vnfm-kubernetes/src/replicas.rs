@@ -1,7 +1,8 @@
 //! How many pods a VDU has, as a change of the manifest's `spec.replicas`.
 //!
 //! The manifest's number stands for the VDU's number at the instantiation level: each VNFC more or less is one replica
-//! more or less, and nothing else changes. So a number that the request sets by a variable stays the base.
+//! more or less, and nothing else changes. So a number that the request sets by a variable stays the base. Any kind may
+//! have a number, in `spec.replicas`.
 
 use crate::errors::MANIFEST;
 use crate::ready::text;
@@ -18,12 +19,14 @@ pub(crate) fn has_replicas(kind: &str) -> bool {
     )
 }
 
+/// `spec.replicas` of an object that states it.
+pub(crate) fn stated_replicas(object: &Value) -> Option<u64> {
+    object.pointer("/spec/replicas").and_then(Value::as_u64)
+}
+
 /// `spec.replicas` of a workload; 1 if it states none.
 pub(crate) fn replicas(object: &Value) -> u64 {
-    object
-        .pointer("/spec/replicas")
-        .and_then(Value::as_u64)
-        .unwrap_or(1)
+    stated_replicas(object).unwrap_or(1)
 }
 
 /// The VDU that a workload runs: by its declared MCIO, by `properties.name`, or by the node template's name.
@@ -41,7 +44,8 @@ pub(crate) fn vdu_of<'a>(flavour: &'a Flavour, kind: &str, name: &str) -> Option
         .or_else(|| flavour.vdus.get(name))
 }
 
-/// Sets the replicas of the VDUs whose number differs from that of the instantiation level.
+/// Sets the replicas of the VDUs that an aspect scales, or whose number differs from that of the instantiation level. So a
+/// workload that was scaled never goes back to a manifest without replicas, which would leave its number as it is.
 ///
 /// # Errors
 ///
@@ -58,22 +62,24 @@ pub(crate) fn set_replicas<'a>(
     for object in objects {
         let kind = text(object, "/kind");
         let vdu = vdu_of(flavour, kind, text(object, "/metadata/name"));
-        let Some(vdu) = vdu.filter(|_| has_replicas(kind)) else {
+        let has_number = has_replicas(kind) || stated_replicas(object).is_some();
+        let Some(vdu) = vdu.filter(|_| has_number) else {
             continue;
         };
         if let Some(change) = changes.remove(&vdu.name) {
             object["spec"]["replicas"] = replicas(object).saturating_add_signed(change).into();
         }
     }
-    let Some(vdu) = changes.keys().next() else {
+    let Some((vdu, _)) = changes.iter().find(|(_, change)| **change != 0) else {
         return Ok(());
     };
-    let detail = "none of its objects has `replicas`: a Deployment, StatefulSet or ReplicaSet has";
+    let detail =
+        "none of its objects has `spec.replicas`, as a Deployment, StatefulSet or ReplicaSet has";
     let action = format!("change the number of VNFCs of VDU `{vdu}`");
     Err(PortError::new(&MANIFEST, action, detail).on(vdu))
 }
 
-/// How many VNFCs a VDU has more or fewer than at the instantiation level, for those where it differs.
+/// How many VNFCs a VDU has more or fewer than at the instantiation level, if an aspect scales it or the number differs.
 fn changes(flavour: &Flavour, allocation: &Allocation) -> Result<BTreeMap<String, i64>, PortError> {
     let deployment = &allocation.deployment;
     let level = deployment.instantiation_level_id.as_deref();
@@ -86,7 +92,8 @@ fn changes(flavour: &Flavour, allocation: &Allocation) -> Result<BTreeMap<String
             PortError::new(&MANIFEST, "count the VNFCs", error.to_string()).on(vdu)
         })?;
         let change = i64::from(*desired) - i64::from(base);
-        if change != 0 {
+        let mut aspects = flavour.scaling_aspects.values();
+        if change != 0 || aspects.any(|aspect| aspect.deltas.contains_key(vdu)) {
             changes.insert(vdu.clone(), change);
         }
     }
@@ -136,6 +143,22 @@ mod tests {
         let mut unstated = json!({"kind": "Deployment", "metadata": {"name": "web"}, "spec": {}});
         set_replicas([&mut unstated].into_iter(), &allocation(1)).unwrap();
         assert_eq!(unstated, web(2));
+        set_replicas([&mut unstated].into_iter(), &allocation(-1)).unwrap();
+        assert_eq!(unstated, web(1));
+        unstated["spec"] = json!({});
+        set_replicas([&mut unstated].into_iter(), &allocation(0)).unwrap();
+        assert_eq!(unstated, web(1), "an aspect scales it");
+    }
+
+    #[test]
+    fn a_custom_resource_with_replicas_is_scaled() {
+        let rollout = |replicas: u64| {
+            json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout",
+            "metadata": {"name": "web"}, "spec": {"replicas": replicas}})
+        };
+        let mut objects = [rollout(2)];
+        set_replicas(objects.iter_mut(), &allocation(2)).unwrap();
+        assert_eq!(objects, [rollout(4)]);
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub(crate) struct ResolvedObject {
     pub(crate) item: Item,
     pub(crate) target: Target,
     pub(crate) watchable: bool,
+    /// Whether its kind has the subresource `scale`.
+    pub(crate) has_scale: bool,
 }
 
 /// Whether the VNF's namespace exists, and who created it.

@@ -1,87 +1,157 @@
-//! Fewer replicas: which pods go.
+//! Another number of replicas: which pods go, and the call that sets the number.
 //!
-//! The cluster decides, but prefers pods of a low deletion cost among those that are ready. Pods that the record does not
-//! name go first, since a rollback must leave those of before; then the youngest. A `StatefulSet` deletes its last ones.
+//! The cluster decides which pods go, but prefers those of a low deletion cost among the pods that are ready. Marked are
+//! pods that the record does not name, since a rollback must leave those of before, and then the last ones of the record,
+//! which is what hooks were told. A `StatefulSet` deletes its last ones, whatever they cost.
 
-use crate::apply::{find, merge};
+use crate::apply::{ApplyMode, find, merge};
 use crate::catalog::{Target, core};
 use crate::client::Session;
 use crate::diagnostics::is_pod_of;
 use crate::errors::FORBIDDEN;
-use crate::labels;
+use crate::identifiers::segment;
+use crate::labels::{self, FIELD_MANAGER};
 use crate::owned::pods;
-use crate::replicas::{has_replicas, replicas};
+use crate::replicas::{replicas, stated_replicas, vdu_of};
 use crate::resolved::ResolvedObject;
-use kube::api::DynamicObject;
-use serde_json::json;
-use std::collections::BTreeSet;
+use kube::api::{DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use vnfm_core::ports::{Convergence, PortError, VimCall};
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// Below any cost that a vendor would choose.
+const SURPLUS: &str = "-2147483647";
 
-/// Marks the pods to delete, and returns the workloads that lose some.
+/// Sets the replicas of the workloads whose number differs, and returns the workloads that lose pods: by this call, or by
+/// an earlier one that was interrupted.
 ///
 /// # Errors
 ///
 /// A call failed. If we may not mark pods, the cluster's choice stands.
-pub(crate) async fn mark_surplus<'a>(
+pub(crate) async fn scale<'a>(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    stages: &'a [Vec<ResolvedObject>],
+    (stages, how): (&'a [Vec<ResolvedObject>], ApplyMode<'_>),
     change: &Convergence<'_>,
 ) -> Result<Vec<&'a Target>, PortError> {
     let mut shrinking = Vec::new();
     for resolved in stages.iter().flatten() {
         let target = &resolved.target;
-        let states_replicas = resolved.item.object.pointer("/spec/replicas").is_some();
-        if !states_replicas || !has_replicas(&target.resource.kind) {
+        let Some(desired) = stated_replicas(&resolved.item.object) else {
             continue;
-        }
+        };
         let Some(workload) = find(session, target).await? else {
             continue;
         };
-        let (now, desired) = (replicas(&workload.data), replicas(&resolved.item.object));
-        if now > desired {
-            let keep = usize::try_from(desired).unwrap_or(usize::MAX);
-            mark(cx, session, target, (keep, change)).await?;
+        let is_ours = labels::is_ours(&workload.metadata, cx.ownership);
+        if !is_ours && !how.knows(&workload.metadata) {
+            continue; // it is refused when it is applied
+        }
+        let now = replicas(&workload.data);
+        let pods = pods_of(cx, session, target).await?;
+        if now > desired || loses_vnfcs(target, change) || pods.iter().any(is_going) {
             shrinking.push(target);
+        }
+        if now > desired && target.resource.kind != "StatefulSet" {
+            let keep = usize::try_from(desired).unwrap_or(usize::MAX);
+            mark(cx, session, (target, pods), (keep, change)).await?;
+        }
+        if now != desired && resolved.has_scale {
+            set_replicas(cx, session, target, desired).await?;
         }
     }
     Ok(shrinking)
 }
 
-/// Marks the pods of a workload beyond `keep`.
+/// Sets the number of replicas through the subresource `scale`. Without permission, the manifest sets it.
+async fn set_replicas(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    target: &Target,
+    desired: u64,
+) -> Result<(), PortError> {
+    let action = format!("scale {target} to {desired} replicas");
+    let how = &PatchParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let change = &Patch::Merge(json!({"spec": {"replicas": desired}}));
+    let name = &segment(&target.name);
+    let scaled = session
+        .call(&action, |client| async move {
+            target.api(client).patch_scale(name, how, change).await
+        })
+        .await;
+    match scaled {
+        Err(error) if error.code() == &FORBIDDEN => {
+            let text = format!("{target} is scaled by its manifest: {error}");
+            cx.watcher.log("info", "kubernetes", &text);
+            Ok(())
+        }
+        scaled => scaled
+            .map(drop)
+            .map_err(|error| error.on(target.to_string())),
+    }
+}
+
+/// Whether the record has more VNFCs of the workload's VDU than the target.
+fn loses_vnfcs(workload: &Target, change: &Convergence<'_>) -> bool {
+    let (Some(current), deployment) = (change.current, &change.target.deployment) else {
+        return false;
+    };
+    let vnfd = change.target.package.vnfd();
+    let vdu = vnfd
+        .flavour(&deployment.flavour_id)
+        .and_then(|flavour| vdu_of(flavour, &workload.resource.kind, &workload.name));
+    vdu.is_some_and(|vdu| {
+        let all = current.inventory.vnfc_resource_info.iter();
+        let recorded = all.filter(|vnfc| vnfc.vdu_id == vdu.name).count();
+        recorded as u64 > u64::from(deployment.instances_of(&vdu.name))
+    })
+}
+
+/// Whether a pod that we marked is being deleted.
+fn is_going(pod: &DynamicObject) -> bool {
+    pod.metadata.deletion_timestamp.is_some() && is_marked(pod)
+}
+
+fn is_marked(pod: &DynamicObject) -> bool {
+    let annotations = pod.metadata.annotations.as_ref();
+    annotations.is_some_and(|all| all.get(DELETION_COST).is_some_and(|cost| cost == SURPLUS))
+}
+
+/// Marks the pods of a workload beyond `keep`, and no others.
 async fn mark(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    workload: &Target,
+    (workload, mut pods): (&Target, Vec<DynamicObject>),
     (keep, change): (usize, &Convergence<'_>),
 ) -> Result<(), PortError> {
-    if workload.resource.kind == "StatefulSet" {
-        return Ok(());
-    }
     let recorded = change.current.iter();
-    let recorded: BTreeSet<&str> = recorded
+    let recorded: BTreeMap<&str, usize> = recorded
         .flat_map(|current| &current.inventory.vnfc_resource_info)
-        .map(|vnfc| vnfc.compute_resource.resource_id.as_str())
+        .enumerate()
+        .map(|(position, vnfc)| (vnfc.compute_resource.resource_id.as_str(), position))
         .collect();
-    let mut all = pods_of(cx, session, workload).await?;
-    all.retain(|pod| pod.metadata.deletion_timestamp.is_none());
-    all.sort_by_key(|pod| {
+    pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+    pods.sort_by_key(|pod| {
         let name = pod.metadata.name.clone().unwrap_or_default();
-        let created = pod.metadata.creation_timestamp.clone().map(|time| time.0);
-        (
-            recorded.contains(name.as_str()),
-            std::cmp::Reverse(created),
-            name,
-        )
+        let position = recorded.get(name.as_str()).copied();
+        (position.is_some(), Reverse(position), name)
     });
-    let cost = json!({"metadata": {"annotations": {DELETION_COST: "-1"}}});
-    let surplus = all.len().saturating_sub(keep);
-    for pod in all.into_iter().take(surplus) {
-        let target = pod_target(&pod);
+    let surplus = pods.len().saturating_sub(keep);
+    for (position, pod) in pods.iter().enumerate() {
+        let goes = position < surplus;
+        if goes == is_marked(pod) {
+            continue;
+        }
+        let cost = if goes { json!(SURPLUS) } else { Value::Null };
+        let change = json!({"metadata": {"annotations": {DELETION_COST: cost}}});
+        let target = pod_target(pod);
         let action = format!("mark {target} as surplus");
-        match merge(session, &target, &action, &cost).await {
+        match merge(session, &target, &action, &change).await {
             Err(error) if error.code() == &FORBIDDEN => {
                 let text =
                     format!("the cluster chooses which pods of {workload} to delete: {error}");

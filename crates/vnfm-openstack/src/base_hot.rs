@@ -11,6 +11,7 @@
 //! desired_capacity}}, CP: {<cp>: {network, fixed_ips}}}`. Parameters filled from `additionalParams` whose name is a
 //! secret's become `hidden`, so that Heat does not show them.
 
+use crate::base_hot_sizes;
 use crate::blueprint::{Blueprint, additional, addresses, fingerprint, package};
 use crate::errors::PARAMETER;
 use crate::heat::StackTemplate;
@@ -37,6 +38,7 @@ pub(crate) fn template(
         blueprint,
         resolved,
     };
+    base_hot_sizes::check(blueprint, hot)?;
     let parameters = parameters(hot, &sources)?;
     let text = text(blueprint, &hot.template)?;
     let mut template: Value = serde_yaml::from_str(&text)
@@ -439,7 +441,8 @@ fn referenced_files(value: &Value, file: &str, found: &mut Vec<(String, String)>
     }
 }
 
-fn text(blueprint: &Blueprint<'_>, path: &str) -> Result<String, PortError> {
+/// A file of the package.
+pub(crate) fn text(blueprint: &Blueprint<'_>, path: &str) -> Result<String, PortError> {
     let bytes = blueprint
         .package
         .read(path)

@@ -90,8 +90,13 @@ pub(crate) fn inventory(contents: &StackContents, context: Context<'_>) -> Inven
         .iter()
         .map(|(server, ports)| (server, ports.as_slice(), reader.vnfc(server)))
         .collect();
-    vnfcs
-        .sort_by_cached_key(|(server, _, vnfc)| (vnfc.vdu_id.clone(), natural_order(&server.name)));
+    vnfcs.sort_by_cached_key(|(server, _, vnfc)| {
+        (
+            vnfc.vdu_id.clone(),
+            reader.order(&server.id),
+            natural_order(&server.name),
+        )
+    });
     let mut links = reader.links();
     let mut ext_links = reader.ext_links();
     let mut managed = reader.managed();
@@ -207,6 +212,12 @@ impl Reader<'_> {
             at = above.filter(|_| names.len() < 32);
         }
         names
+    }
+
+    /// A sort key: the names from the top to the resource, so that the members of a group are in the order of their indices.
+    fn order(&self, id: &str) -> Vec<(String, u64, String)> {
+        let names = self.ancestors(id);
+        names.into_iter().rev().map(natural_order).collect()
     }
 
     fn vdu_of(&self, server: &Server) -> String {

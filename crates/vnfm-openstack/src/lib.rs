@@ -20,6 +20,7 @@
 mod access;
 mod barbican;
 mod base_hot;
+mod base_hot_sizes;
 mod blueprint;
 mod call;
 mod check;
@@ -28,6 +29,7 @@ mod errors;
 mod generated_template;
 mod glance;
 mod grant_constraints;
+mod group_members;
 mod heat;
 mod image_body;
 mod inventory;

@@ -16,6 +16,8 @@
 //! - A stack carries the fingerprint of the deployment that it was last sent as a tag. If that is the target's, Heat reuses
 //!   its template, files and parameters, as in a heal: regenerating them could replace every server if a newer version of
 //!   this driver writes them differently. Otherwise the new template names the images and flavors that the instance has.
+//! - Members of an auto scaling group that a smaller size does not need are marked as unhealthy, so that Heat removes them
+//!   and no others.
 //! - Ports are resources of their own, so they keep their addresses. Volumes stay unless their replacement is requested.
 
 use crate::blueprint::fingerprint;
@@ -26,7 +28,7 @@ use crate::keystone_login::Cloud;
 use crate::resolved::recorded_instances;
 use crate::retries::Waiter;
 use crate::stacks::{RETAG_HINT, delete, failure, foreign, report_progress};
-use crate::{neutron, nova};
+use crate::{group_members, neutron, nova};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -44,6 +46,8 @@ const MAX_STALL: SignedDuration = SignedDuration::from_mins(2);
 const UPDATE_START_TIMEOUT: SignedDuration = SignedDuration::from_secs(5);
 /// Heat shows it as the reason of an unhealthy resource.
 const REASON: &str = "to be replaced: healed by vnfm";
+/// The same for a member that a smaller size does not need.
+const SURPLUS: &str = "to be removed: scaled by vnfm";
 
 /// One change of a stack.
 struct Update<'a> {
@@ -246,6 +250,10 @@ impl Update<'_> {
                 )));
             }
         }
+        if self.is_outdated(&stack) && !self.mark_surplus(&resources).await? {
+            let reason = "Heat to release the members that a smaller size does not need";
+            return Ok(Waited::NotYet(reason.to_owned()));
+        }
         self.delete_servers(&old).await?;
         self.update(&stack).await?;
         let names: Vec<&str> = old.iter().map(|one| one.name.as_str()).collect();
@@ -255,6 +263,16 @@ impl Update<'_> {
             format!("replace {}", names.join(", "))
         };
         Ok(Waited::NotYet(format!("stack `{}` to {doing}", stack.name)))
+    }
+
+    /// Marks the members of auto scaling groups that the update is to remove; false while Heat is working on one.
+    async fn mark_surplus(&self, resources: &[Resource]) -> Result<bool, PortError> {
+        for member in group_members::surplus(resources, self.change) {
+            if !heat::mark_unhealthy(self.cloud, member, SURPLUS).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether the stack was made of another deployment. One that an older version of this driver made has no fingerprint:

@@ -47,6 +47,7 @@
 //! | to | use |
 //! |---|---|
 //! | read the request of a hook | [`HookRequest`], [`Vnfc`] |
+//! | know which VNFCs a scaling adds or removes | [`Scale`], in [`HookRequest::scale`] |
 //! | call the services of the VNFM | [`HookContext`], [`Ssh`] |
 //! | return a result | [`Effects`], [`DriverError`] |
 //! | avoid repeating work after a crash | [`HookContext::step`] |

@@ -33,6 +33,8 @@ pub(crate) struct FakeWorld {
     pub(crate) hook_inputs: Mutex<Vec<KeyValuePairs>>,
     /// What each hook of a scaling received about it, with the VNFCs of its inventory.
     pub(crate) hook_scales: Mutex<Vec<(String, HookScale, Vec<String>)>>,
+    /// The VIM replaces the first VNFC in passing, as a cluster does that evicts a pod.
+    pub(crate) replaces_first: AtomicBool,
     /// VIMs that each `scale_end` registers, by number.
     pub(crate) vims_of_scale_end: AtomicUsize,
     /// Instances that a `…_start` hook has drained, and no later hook has restored.

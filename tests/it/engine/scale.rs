@@ -59,7 +59,13 @@ impl InfraDriver for CountedVim {
         if !takes_effect {
             self.1.call("converge", |_| ()).await?;
         }
-        let recorded = self.0.converge(cx, change, preview).await?;
+        let mut change = change.clone();
+        let current = change.current.into_iter();
+        let mut vnfcs = current.flat_map(|current| &current.inventory.vnfc_resource_info);
+        if let Some(first) = vnfcs.next().filter(|_| self.1.replaces_first.load(SeqCst)) {
+            change.replace.vnfcs.push(first.id.clone());
+        }
+        let recorded = self.0.converge(cx, &change, preview).await?;
         let deployment = change.target.deployment.clone();
         *self.1.last_deployment.lock().unwrap() = Some(deployment);
         if takes_effect {
@@ -369,6 +375,29 @@ async fn hooks_learn_which_vnfcs_go_while_they_still_run() {
         it.world.calls(),
         ["prepare", "scale_start", "converge", "scale_end"]
     );
+}
+
+#[tokio::test]
+async fn if_others_went_record_changes_and_hook_name_those_that_went() {
+    let it = Scalable::at_level(Arc::default(), "town").await;
+    let before = it.vnfcs().await;
+    it.world.replaces_first.store(true, SeqCst);
+    let occurrence = it.completed(&down("load", 1)).await;
+    let after = it.vnfcs().await;
+    let went: BTreeSet<_> = before
+        .iter()
+        .filter(|id| !after.contains(id))
+        .cloned()
+        .collect();
+    assert_eq!(
+        went,
+        [&before[..1], &before[5..]].concat().into_iter().collect()
+    );
+    assert_eq!(affected(&occurrence, ChangeType::Removed), went);
+    let scales = it.world.hook_scales.lock().unwrap().clone();
+    let announced = before[5..].iter().cloned().collect();
+    assert_eq!(ids(&scales[0].1.vnfcs_to_remove), announced);
+    assert_eq!(ids(&scales[1].1.vnfcs_to_remove), went);
 }
 
 #[tokio::test]
@@ -814,4 +843,33 @@ async fn a_rollback_unregisters_the_vims_that_the_hooks_registered() {
     assert_eq!(state(&it.engine, &op).await, RolledBack);
     assert_eq!(names().await, before);
     it.check_consistent().await;
+}
+
+#[tokio::test]
+async fn an_aspect_may_scale_several_vdus() {
+    let package = changed_scalable_package(&[
+        (
+            "deltas: {two: {number_of_instances: 2}}\n        targets: [web]",
+            "deltas: {two: {number_of_instances: 2}}\n        targets: [web, worker]",
+        ),
+        ("max_number_of_instances: 8", "max_number_of_instances: 14"),
+        (
+            "{trial: {number_of_instances: 2}, town: {number_of_instances: 4}, city: {number_of_instances: 8}}",
+            "{trial: {number_of_instances: 2}, town: {number_of_instances: 6}, city: {number_of_instances: 14}}",
+        ),
+    ]);
+    let request = InstantiateVnfRequest {
+        flavour_id: "simple".into(),
+        ..on("cloud")
+    };
+    let it = Scalable::instantiated(Arc::default(), package, request).await;
+    for (task, size) in [
+        (out("clients", 2), (5, 6)),
+        (out("load", 1), (5, 8)),
+        (down("clients", 1), (3, 6)),
+        (to_level("city"), (7, 14)),
+    ] {
+        it.completed(&task).await;
+        assert_eq!(it.size().await, size, "{task:?}");
+    }
 }

@@ -23,12 +23,11 @@ pub(super) async fn scale(client: &Client, output: Output, args: Scaling) -> Out
 }
 
 pub(super) async fn to_level(client: &Client, output: Output, args: ScalingToLevel) -> Outcome<()> {
-    let mut body = match args.level {
-        Some(level) => json!({"instantiationLevelId": level}),
-        None => {
-            let levels = args.aspects.iter().map(|aspect| scale_info(aspect));
-            json!({"scaleInfo": levels.collect::<Outcome<Vec<_>>>()?})
-        }
+    let mut body = if let Some(level) = args.level {
+        json!({"instantiationLevelId": level})
+    } else {
+        let levels = args.aspects.iter().map(|aspect| scale_info(aspect));
+        json!({"scaleInfo": levels.collect::<Outcome<Vec<_>>>()?})
     };
     set_params(&mut body, &args.params)?;
     let request = BeginRequest {

@@ -19,10 +19,12 @@ use super::scale_refusal::{not_possible, refused};
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::{Op, check_budget, grant_request, hook_vims};
 use crate::deployment::Deployment;
+use crate::ports::Vim as _;
 use crate::ports::{
     Allocation, Convergence, HookRequest, HookScale, InstanceRecord, Inventory, PortError, Recorded,
 };
 use crate::refusal::Refusal;
+use crate::vims;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,8 +88,23 @@ pub(super) async fn target(
         budget: requested.context.limits().plan,
     };
     check_budget(&allocation).map_err(Refusal::unprocessable)?;
+    check_with_driver(requested, &allocation).await?;
     target.deployment = Some(allocation.deployment);
     Ok(target)
+}
+
+/// Refuses what package and policy do not allow on the VIM of the instance, such as a size that a template cannot have.
+async fn check_with_driver(
+    requested: &Requested<'_>,
+    allocation: &Allocation,
+) -> Result<(), Refusal> {
+    let (context, tenant) = (requested.context, requested.tenant());
+    let connections = &allocation.deployment.vim_connection_info;
+    let (vim, driver) = vims::of_connections(context, tenant, connections).await?;
+    let checked = driver
+        .validate_request(allocation)
+        .and_then(|()| driver.permit(allocation, vim.policy()));
+    checked.map_err(Refusal::unprocessable)
 }
 
 fn scale_status(deployment: &Deployment) -> ScaleStatus {

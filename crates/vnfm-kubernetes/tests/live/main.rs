@@ -16,6 +16,8 @@ mod real;
 #[cfg(test)]
 mod remove;
 #[cfg(test)]
+mod scale;
+#[cfg(test)]
 mod support;
 
 use kube::config::Kubeconfig;

@@ -153,3 +153,28 @@ async fn no_message_contains_the_token() {
     );
     assert!(!message.contains(planted), "{message}");
 }
+
+#[tokio::test]
+async fn a_login_that_may_not_use_the_subresource_scales_by_the_manifest() {
+    let (world, faults) = faulty().await;
+    let what = package(&[(1, &deployment(1, ""))], "", json!({}));
+    let created = world.instantiate(&what, 30).await.unwrap();
+    let forbidden = Rule::new("kubernetes.patch", Fault::Status { status: 403 });
+    faults.add(forbidden.on("deployments").nth(1, 1));
+    let mut larger = what.clone();
+    let deployment = Arc::make_mut(&mut larger.deployment);
+    deployment.vdu_instances.insert("WebServer".into(), 3);
+    let change = Convergence::update(&created, &larger);
+    let cx = world.cx(30);
+    let scaled = world.driver.converge(&cx, &change, &json!(null)).await;
+    let scaled = scaled.unwrap();
+    assert_eq!(scaled.inventory.vnfc_resource_info.len(), 3);
+    let logs = world.seen.logs.lock().unwrap().clone();
+    assert!(
+        logs.iter()
+            .any(|log| log.contains("is scaled by its manifest")),
+        "{logs:?}"
+    );
+    world.terminate(&what, scaled.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}

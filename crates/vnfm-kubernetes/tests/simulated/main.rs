@@ -20,6 +20,9 @@ mod policy;
 #[path = "../live/remove.rs"]
 mod remove;
 #[cfg(test)]
+#[path = "../live/scale.rs"]
+mod scale;
+#[cfg(test)]
 #[path = "../live/support.rs"]
 mod support;
 

@@ -23,6 +23,8 @@ mod proxy;
 #[cfg(test)]
 mod resize;
 #[cfg(test)]
+mod resize_scenarios;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod simulated;

@@ -2,43 +2,15 @@
 //! show what a package can do to them.
 
 use crate::heal::{SAMPLES, updates};
+use crate::resize_scenarios::{
+    a_rollback_removes_what_was_added, assert_kept, auto_scaling, resize, the_announced_servers_go,
+    with_workers,
+};
 use crate::simulated::{assert_clean, bed, world};
-use crate::support::TestBed;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use vnfm_core::ports::{Allocation, Convergence, InfraDriver, PortError, Recorded};
-
-/// The same instance with this many workers.
-fn with_workers(allocation: &Allocation, count: u32) -> Allocation {
-    let mut other = allocation.clone();
-    let deployment = Arc::make_mut(&mut other.deployment);
-    *deployment.vdu_instances.get_mut("workerNode").unwrap() = count;
-    other
-}
-
-async fn resize(
-    bed: &TestBed,
-    current: &Recorded,
-    target: &Allocation,
-) -> Result<Recorded, PortError> {
-    let change = Convergence::update(current, target);
-    let preview = bed.driver.preview(&bed.call(), &change).await?;
-    bed.driver.converge(&bed.call(), &change, &preview).await
-}
-
-/// Asserts that each VNFC of `few` is in `many`, to the last member.
-fn assert_kept(few: &Recorded, many: &Recorded, added: usize) {
-    let (few, many) = (
-        &few.inventory.vnfc_resource_info,
-        &many.inventory.vnfc_resource_info,
-    );
-    assert!(
-        few.iter().all(|vnfc| many.contains(vnfc)),
-        "{few:?} in {many:?}"
-    );
-    assert_eq!(many.len(), few.len() + added);
-}
+use vnfm_core::ports::{Convergence, InfraDriver};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_are_added_and_removed_and_the_others_stay() {
@@ -108,5 +80,26 @@ async fn the_quota_has_to_suffice_for_what_is_added() {
     let grown = grown.unwrap();
     assert_kept(&created, &grown, 1);
     bed.release(&allocation, grown.handle).await.unwrap();
+    assert_clean(&world);
+}
+
+/// More members than digits: the tenth is not behind the second.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_ones_of_the_inventory_go() {
+    for sample in SAMPLES {
+        let world = world(Duration::ZERO).await;
+        let bed = bed(&world);
+        the_announced_servers_go(&bed, &bed.cluster(sample), 12).await;
+        assert_clean(&world);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_auto_scaling_group_loses_the_announced_members() {
+    let world = world(Duration::ZERO).await;
+    let bed = bed(&world);
+    let what = auto_scaling(&bed);
+    the_announced_servers_go(&bed, &what, 5).await;
+    a_rollback_removes_what_was_added(&bed, &what).await;
     assert_clean(&world);
 }

@@ -198,21 +198,23 @@ impl TestBed {
 
     /// The request of the cluster samples, on this test bed's network.
     pub(crate) fn cluster(&self, sample_name: &str) -> Allocation {
-        allocation(
-            sample(sample_name),
-            json!({
-                "flavourId": "cluster_install",
-                "extVirtualLinks": [{
-                    "id": "external",
-                    "resourceId": self.network,
-                    "extCps": [
-                        {"cpdId": "masterNodeExternalCP", "cpConfig": {"master": {}}},
-                        {"cpdId": "workerNodeExternalCP", "cpConfig": {"worker": {}}},
-                    ],
-                }],
-                "additionalParams": {"ssh_public_key": PUBLIC_KEY},
-            }),
-        )
+        allocation(sample(sample_name), self.cluster_request())
+    }
+
+    /// A request for a sample of VNF-A.
+    pub(crate) fn cluster_request(&self) -> Value {
+        json!({
+            "flavourId": "cluster_install",
+            "extVirtualLinks": [{
+                "id": "external",
+                "resourceId": self.network,
+                "extCps": [
+                    {"cpdId": "masterNodeExternalCP", "cpConfig": {"master": {}}},
+                    {"cpdId": "workerNodeExternalCP", "cpConfig": {"worker": {}}},
+                ],
+            }],
+            "additionalParams": {"ssh_public_key": PUBLIC_KEY},
+        })
     }
 
     pub(crate) async fn prepare(&self, allocation: &Allocation) -> Result<Value, PortError> {
@@ -310,11 +312,14 @@ impl TestBed {
 pub(crate) const PUBLIC_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJtzJ1FKlkmJkrFnzh3nLAMbDsSTLjpHgmjqhZYMF0wO test";
 
+pub(crate) fn sample_folder(name: &str) -> PathBuf {
+    let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
+    samples.join(name)
+}
+
 pub(crate) fn sample(name: &str) -> Package {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../vnfd-samples")
-        .join(name);
-    Package::open(&folder, &Limits::default()).unwrap_or_else(|findings| panic!("{findings}"))
+    Package::open(&sample_folder(name), &Limits::default())
+        .unwrap_or_else(|findings| panic!("{findings}"))
 }
 
 pub(crate) fn allocation(package: Package, request: Value) -> Allocation {

@@ -25,6 +25,11 @@ mod proxy;
 #[cfg(test)]
 mod real_cloud;
 #[cfg(test)]
+mod resize;
+#[cfg(test)]
+#[path = "../it/resize_scenarios.rs"]
+mod resize_scenarios;
+#[cfg(test)]
 #[path = "../it/scenarios.rs"]
 mod scenarios;
 #[cfg(test)]

@@ -110,11 +110,25 @@ fn resources(kinds: &[Arc<Kind>], version: &str) -> Option<Reply> {
             format!("{}/status", kind.plural),
             &["get", "patch", "update"],
         ));
+        if scales(&kind.kind) {
+            list.push(entry(
+                format!("{}/scale", kind.plural),
+                &["get", "patch", "update"],
+            ));
+        }
     }
     Some(Reply::json(
         200,
         &json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": list }),
     ))
+}
+
+/// Whether a kind has the subresource `scale`.
+fn scales(kind: &str) -> bool {
+    matches!(
+        kind,
+        "Deployment" | "StatefulSet" | "ReplicaSet" | "ReplicationController"
+    )
 }
 
 fn discovery<'a>(groups: impl Iterator<Item = &'a Vec<Arc<Kind>>>) -> Reply {
@@ -135,8 +149,11 @@ fn aggregated(kinds: &[Arc<Kind>]) -> Value {
         } else {
             "Cluster"
         };
+        let subresource = |name: &str| json!({ "subresource": name, "responseKind": response, "verbs": ["get", "patch", "update"] });
+        let names = ["status", "scale"].into_iter();
+        let subresources = names.filter(|name| *name == "status" || scales(&kind.kind));
         json!({ "resource": kind.plural, "responseKind": response, "scope": scope, "singularResource": kind.kind.to_lowercase(), "verbs": VERBS,
-            "subresources": [{ "subresource": "status", "responseKind": response, "verbs": ["get", "patch", "update"] }] })
+            "subresources": subresources.map(subresource).collect::<Vec<_>>() })
     };
     let version = |version: &str| {
         let all: Vec<Value> = kinds

@@ -98,10 +98,19 @@ fn group(state: &State, stack: &Stack, name: &str, properties: &Map<String, Valu
             .resources
             .get(name)
             .and_then(|r| state.stacks.get(&r.physical));
-        let mut names: Vec<String> = child
-            .map(|c| c.resources.keys().cloned().collect())
+        // As Heat: failed members go first, then the oldest ones.
+        let mut all: Vec<_> = child
+            .map(|c| c.resources.iter().collect())
             .unwrap_or_default();
-        names.truncate(usize::try_from(desired).unwrap_or_default());
+        all.sort_by_key(|(name, one)| (!one.status.ends_with("_FAILED"), &one.created, *name));
+        let surplus = all
+            .len()
+            .saturating_sub(usize::try_from(desired).unwrap_or_default());
+        let mut names: Vec<String> = all
+            .split_off(surplus)
+            .into_iter()
+            .map(|(name, _)| name.clone())
+            .collect();
         while u64::try_from(names.len()).unwrap_or(u64::MAX) < desired {
             names.push(Uuid::new_v4().simple().to_string()[..12].to_owned());
         }

@@ -1,0 +1,103 @@
+//! Other sizes of an instance, on a simulated and a real cloud: which servers come and go, and what the others keep.
+
+use crate::support::{TestBed, allocation, sample_folder};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use vnfm_core::ports::{Allocation, Convergence, InfraDriver, PortError, Recorded};
+use vnfm_descriptor::{Limits, Package};
+use vnfm_types::VnfcResourceInfo;
+
+/// The same instance with this many workers.
+pub(crate) fn with_workers(allocation: &Allocation, count: u32) -> Allocation {
+    let mut other = allocation.clone();
+    let deployment = Arc::make_mut(&mut other.deployment);
+    *deployment.vdu_instances.get_mut("workerNode").unwrap() = count;
+    other
+}
+
+pub(crate) async fn resize(
+    bed: &TestBed,
+    current: &Recorded,
+    target: &Allocation,
+) -> Result<Recorded, PortError> {
+    let change = Convergence::update(current, target);
+    let preview = bed.driver.preview(&bed.call(), &change).await?;
+    bed.driver.converge(&bed.call(), &change, &preview).await
+}
+
+/// Asserts that each VNFC of `few` is in `many`, to the last member: id, addresses, ports.
+pub(crate) fn assert_kept(few: &Recorded, many: &Recorded, added: usize) {
+    let (few, many) = (
+        &few.inventory.vnfc_resource_info,
+        &many.inventory.vnfc_resource_info,
+    );
+    assert!(
+        few.iter().all(|vnfc| many.contains(vnfc)),
+        "{few:?} in {many:?}"
+    );
+    assert_eq!(many.len(), few.len() + added);
+}
+
+/// Ids of the workers, in the order of the inventory.
+fn workers(recorded: &Recorded) -> Vec<&str> {
+    let is_worker = |vnfc: &&VnfcResourceInfo| vnfc.vdu_id == "workerNode";
+    let all = recorded.inventory.vnfc_resource_info.iter();
+    all.filter(is_worker).map(|vnfc| vnfc.id.as_str()).collect()
+}
+
+/// Servers are added and removed: those that were announced, which are the last ones, and no others.
+pub(crate) async fn the_announced_servers_go(bed: &TestBed, what: &Allocation, most: u32) {
+    let first = bed.instantiate(&with_workers(what, 2)).await.unwrap();
+    let large = resize(bed, &first, &with_workers(what, most))
+        .await
+        .unwrap();
+    assert_kept(&first, &large, most as usize - 2);
+    let small = resize(bed, &large, &with_workers(what, most - 2))
+        .await
+        .unwrap();
+    assert_kept(&small, &large, 2);
+    let left = &workers(&large)[..most as usize - 2];
+    assert_eq!(workers(&small), left, "the last ones go");
+    bed.release(what, small.handle).await.unwrap();
+}
+
+/// A change back to the size of the record removes what the record does not name.
+pub(crate) async fn a_rollback_removes_what_was_added(bed: &TestBed, what: &Allocation) {
+    let before = bed.instantiate(&with_workers(what, 2)).await.unwrap();
+    resize(bed, &before, &with_workers(what, 4)).await.unwrap();
+    let after = resize(bed, &before, &with_workers(what, 2)).await.unwrap();
+    assert_eq!(after, before);
+    bed.release(what, after.handle).await.unwrap();
+}
+
+/// The sample with a Base HOT, with its workers in an auto scaling group.
+pub(crate) fn auto_scaling(bed: &TestBed) -> Allocation {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&sample_folder("vnf-a-k8s-cluster-base-hot"), folder.path());
+    let path = folder.path().join("BaseHOT/cluster_install/top.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    let changed = text
+        .replace("OS::Heat::ResourceGroup", "OS::Heat::AutoScalingGroup")
+        .replace(
+            "      count: {get_param: worker_count}\n      resource_def:\n",
+            "      desired_capacity: {get_param: worker_count}\n      min_size: 0\n      max_size: 20\n      resource:\n",
+        );
+    assert!(changed.contains("desired_capacity"), "{text}");
+    fs::write(&path, changed).unwrap();
+    let package = Package::open(&folder.keep(), &Limits::default());
+    let package = package.unwrap_or_else(|findings| panic!("{findings}"));
+    allocation(package, bed.cluster_request())
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Scaling on a real OpenStack and a real Kubernetes: a generated template, and pods of a Deployment.
+
+use vnfm_tests::live::neighbour;
+use vnfm_tests::scaling::{pods_scale_and_the_others_stay, servers_scale_and_the_others_stay};
+use vnfm_tests::testbed::VNF_B;
+
+use crate::scenario::Real;
+
+#[test]
+fn servers_are_added_and_removed_and_the_others_stay() {
+    let Some(real) = Real::find() else { return };
+    let testbed = real.testbed();
+    servers_scale_and_the_others_stay(&testbed);
+    testbed.finish();
+    real.wait_until_clean();
+}
+
+#[test]
+fn pods_are_added_and_removed_and_the_others_stay() {
+    let Some(kubeconfig) = neighbour("VNFM_LIVE_KUBECONFIG") else {
+        return;
+    };
+    let Some(real) = Real::find() else { return };
+    let testbed = real.testbed();
+    let file = kubeconfig.to_string_lossy();
+    let words = [
+        "vim",
+        "register",
+        "--name",
+        "containers",
+        "--config-file",
+        &file,
+    ];
+    let vim = testbed.server.ctl(&words);
+    let request = testbed.create_b("vnf-b-cnf", vim["id"].as_str().unwrap());
+    testbed.wait_for_state(&testbed.instantiate(VNF_B, &request), "COMPLETED");
+    pods_scale_and_the_others_stay(&testbed, VNF_B);
+    testbed.terminate_and_delete(VNF_B);
+    testbed.server.ctl(&["vim", "delete", "containers"]);
+    testbed.finish();
+    real.wait_until_clean();
+}
