@@ -111,9 +111,15 @@ impl<'a> Host<'a> {
     }
 
     /// Waits until a program with this command line runs on it.
-    pub(crate) fn wait_until_running(&self, pattern: &str) {
+    fn wait_until_running(&self, pattern: &str) {
         let what = format!("`{pattern}` on `{}`", self.name);
         until(&what, LONG, || self.is_running(pattern).then_some(()));
+    }
+
+    /// Waits until a program with this command line runs on it, and stops it there.
+    pub(crate) fn freeze(&self, pattern: &str) {
+        self.wait_until_running(pattern);
+        self.inside(&format!("pkill -STOP -f '{pattern}'"));
     }
 
     /// Removes its address; a process on the host, which the outage does not affect, restores it.
