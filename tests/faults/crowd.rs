@@ -472,12 +472,15 @@ fn next_act(vnf: Vnf, is_there: bool, rng: &mut SeededRng) -> Act {
     if !is_there {
         return acts[0];
     }
-    // VNF-A refuses to heal completely while instances run on its cluster, and its plugin does not drain nodes that a
-    // scaling removes.
+    // VNF-A refuses to heal completely while instances run on its cluster, its plugin does not drain nodes that a scaling
+    // removes, and it must not be stopped under them.
     let concerns_all = |act: &Act| {
         matches!(
             act.kind,
-            LcmOperationType::Heal | LcmOperationType::Scale | LcmOperationType::ScaleToLevel
+            LcmOperationType::Heal
+                | LcmOperationType::Scale
+                | LcmOperationType::ScaleToLevel
+                | LcmOperationType::Operate
         )
     };
     let fits = |act: &&Act| vnf == Vnf::B || act.one || !concerns_all(act);

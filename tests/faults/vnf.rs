@@ -30,6 +30,9 @@ pub(crate) struct Act {
     pub(crate) one: bool,
     /// A VNF-B runs on the instance meanwhile.
     pub(crate) carries: bool,
+    /// Returns to what the instance was before the act of the same kind.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) back: bool,
 }
 
 impl Act {
@@ -39,7 +42,13 @@ impl Act {
             kind,
             one: false,
             carries: false,
+            back: false,
         }
+    }
+
+    /// Its reverse.
+    fn back(self) -> Self {
+        Self { back: true, ..self }
     }
 
     /// The variants of an operation.
@@ -48,9 +57,14 @@ impl Act {
             kind,
             one: true,
             carries: vnf == Vnf::A,
+            back: false,
         };
         match kind {
             LcmOperationType::Heal => vec![one, Self::complete_vnf(kind)],
+            LcmOperationType::Operate => {
+                let there = Self::complete_vnf(kind);
+                vec![there, there.back()]
+            }
             _ => vec![Self::complete_vnf(kind)],
         }
     }
@@ -59,7 +73,8 @@ impl Act {
 impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let one = if self.one { " one VNFC" } else { "" };
-        write!(f, "{}{one}", self.kind)
+        let back = if self.back { " back" } else { "" };
+        write!(f, "{}{one}{back}", self.kind)
     }
 }
 
@@ -93,7 +108,12 @@ impl Vnf {
         let between = |kind: &LcmOperationType| {
             !matches!(
                 kind,
-                LcmOperationType::Instantiate | LcmOperationType::Terminate
+                LcmOperationType::Instantiate
+                    | LcmOperationType::Terminate
+                    // Each of the packages has one flavour; the nodes of a cluster must keep their addresses, and pods have
+                    // no external links.
+                    | LcmOperationType::ChangeFlavour
+                    | LcmOperationType::ChangeExtConn
             )
         };
         let mut acts = vec![Act::complete_vnf(LcmOperationType::Instantiate)];
@@ -180,6 +200,9 @@ pub(crate) async fn begin(
         .vnf
         .request(act.kind, facts, target)
         .map_err(|why| unready(&why))?;
+    if act.back {
+        request = json!({"changeStateTo": "STARTED"});
+    }
     if act.one {
         request["vnfcInstanceId"] = json!(one_of(engine, id).await?);
     }

@@ -10,6 +10,8 @@
 //! | `new_package` | packages created by `vnfmctl new vnfd` |
 //! | `grants` | an NFVO that grants, rejects, delays, fails or does not respond |
 //! | `heal_containers` | healing a VNF of containers; refusals of its cluster |
+//! | `flavours` | a VNF of servers changes its flavour and its external links, there and back |
+//! | `operate` | VNFs of servers and of containers are stopped and started |
 //! | `heal_servers` | healing servers of a VNF without hooks |
 //! | `heat` | failures of Heat, as operators see them |
 //! | `join_failures` | a worker that cannot join; retry, rollback and fail |
@@ -32,6 +34,7 @@ mod cluster_scale;
 mod concurrent_clients;
 mod containers;
 mod crashes;
+mod flavours;
 mod grants;
 mod heal_containers;
 mod heal_servers;
@@ -41,6 +44,7 @@ mod join_failures;
 mod maintenance;
 mod new_package;
 mod nfvo_packages;
+mod operate;
 mod packages;
 mod password_change;
 mod refusals;

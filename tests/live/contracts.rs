@@ -36,6 +36,10 @@ const LONG: &[&str] = &[
     "a_change_of_size_keeps_the_other_vnfcs",
     "an_interrupted_change_of_size_is_completed",
     "an_interrupted_change_of_size_is_reversed",
+    "a_repeated_stop_and_start_changes_nothing",
+    "an_interrupted_stop_is_completed_or_reversed",
+    "a_single_vnfc_is_stopped",
+    "a_change_leaves_a_stopped_instance_stopped",
     "a_call_ends_at_its_deadline",
     "an_observation_changes_nothing",
     "each_call_holds_a_slot",
@@ -78,6 +82,7 @@ fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
             .access("region", cloud["region_name"].clone())
     };
     let past = Cloud::login(clouds);
+    let running = Cloud::login(clouds);
     let network = past.network();
     let fill = |request: &str| {
         request
@@ -92,6 +97,11 @@ fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
         wrong_login: Some(login("a wrong password".into())),
         infeasible: Some(infeasible),
         max_interruptions: MAX_INTERRUPTIONS,
+        running: Box::new(move || {
+            let all = running.list("compute", "/servers?status=ACTIVE", "servers");
+            let ids = all.iter().filter_map(|one| one["id"].as_str());
+            ids.map(ToOwned::to_owned).collect()
+        }),
         ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
             past.inventory(Path::new("/nowhere")).into_iter().collect()
         })
@@ -166,6 +176,16 @@ impl Cluster {
             .collect()
     }
 
+    /// Names of the pods that are not being deleted.
+    fn pods(&self) -> Vec<String> {
+        let listed = self.kubectl(&["get", "pods", "--all-namespaces", "--output=json"]);
+        let listed: Value = serde_json::from_slice(&listed).unwrap();
+        let all = listed["items"].as_array().unwrap().iter();
+        let stays = all.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        let names = stays.filter_map(|pod| pod["metadata"]["name"].as_str());
+        names.map(ToOwned::to_owned).collect()
+    }
+
     fn namespaces(&self) -> BTreeSet<String> {
         let names = self.kubectl(&["get", "namespaces", "--output=name"]);
         let names = String::from_utf8(names).unwrap();
@@ -187,13 +207,14 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn TestBed> {
         .next()
         .unwrap()
         .clone();
-    let past = cluster.clone();
+    let (past, running) = (cluster.clone(), cluster.clone());
     let driver = KubernetesDriver::new(Destinations::anywhere());
     Arc::new(OnVim {
         wrong_login: Some(wrong),
         infeasible: Some(with_image(&what, &vdu)),
         removes_last_vnfcs: false,
         max_interruptions: MAX_INTERRUPTIONS,
+        running: Box::new(move || running.pods()),
         ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
             past.things()
         })

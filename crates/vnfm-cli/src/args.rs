@@ -14,7 +14,8 @@ pub use plugins::{NewPlugin, Plugin, Run};
 pub use profiles::{NewProfile, ProfileCommand};
 pub use secrets::{HostKey, KeyStore, Secrets};
 pub use vnfs::{
-    Healing, Instantiation, Modification, Scaling, ScalingToLevel, SkipHooks, Termination, Vnf,
+    Healing, Instantiation, Modification, Operating, Scaling, ScalingToLevel, SkipHooks,
+    Termination, Vnf,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -12,7 +12,7 @@
 use crate::ports::Granted;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vnfm_descriptor::{Flavour, LevelError, ScaleError, ScaledSize, ScalingAspect};
 use vnfm_types::{
     AspectId, ExtManagedVirtualLinkData, ExtVirtualLinkData, FlavourId, InstantiateVnfRequest,
@@ -40,8 +40,12 @@ pub struct Deployment {
     pub ext_managed_virtual_links: Vec<ExtManagedVirtualLinkData>,
     /// The VIM, by its key in the instance's `vimConnectionInfo`; with a login unless the VIM is registered.
     pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
-    /// `additionalParams` of the instantiation, with those of the grant.
+    /// `additionalParams` of the instantiation, with those of the grant and of later changes.
     pub additional_params: KeyValuePairs,
+    /// Id of the operation that last changed `additional_params`; empty: the instantiation. It stands for their values, which
+    /// may be secret, where a driver compares deployments.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub params_changed_by: String,
     /// `localizationLanguage` of the request; absent: the VNF's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub localization_language: Option<String>,
@@ -53,8 +57,11 @@ pub struct Deployment {
     pub resolved: Value,
     /// The plugin that serves each hook: `name@version` by `implementation` of the VNFD.
     pub plugins: BTreeMap<String, String>,
-    /// Whether the VNFCs should run.
+    /// Whether the VNFCs should run; `STOPPED`: none of them, also not those that come later.
     pub vnf_state: VnfOperationalState,
+    /// Of a `STARTED` VNF, the VNFCs that should not run, by the `id` of their `vnfcResourceInfo`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub stopped_vnfcs: BTreeSet<String>,
 }
 
 impl Deployment {
@@ -125,6 +132,20 @@ impl Deployment {
     /// Desired number of VNFCs of a VDU; 0 for an unknown VDU.
     pub fn instances_of(&self, vdu: &str) -> u32 {
         self.vdu_instances.get(vdu).copied().unwrap_or_default()
+    }
+
+    /// Whether this VNFC should run.
+    pub fn state_of(&self, vnfc_id: &str) -> VnfOperationalState {
+        if self.stopped_vnfcs.contains(vnfc_id) {
+            VnfOperationalState::Stopped
+        } else {
+            self.vnf_state
+        }
+    }
+
+    /// Whether any VNFC should not run.
+    pub fn stops_any(&self) -> bool {
+        self.vnf_state == VnfOperationalState::Stopped || !self.stopped_vnfcs.is_empty()
     }
 
     /// `scaleStatus` (SOL003 5.5.2.2): the current level of each aspect.

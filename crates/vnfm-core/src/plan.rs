@@ -90,7 +90,7 @@ impl Planner<'_> {
     /// The planned step; `None` if it would be omitted.
     fn planned(&self, step: &Step) -> Option<PlannedStep> {
         if step.is_grant() && self.engine.context.ports.nfvo.is_none()
-            || !step.is_needed(self.deployed, self.target)
+            || !step.is_needed(self.deployed, self.target, Some(self.package))
         {
             return None;
         }

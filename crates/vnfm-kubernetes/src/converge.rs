@@ -56,6 +56,28 @@ pub(crate) async fn converge(
     Ok(handle)
 }
 
+/// Deletes what the objects of another target, which an interrupted call may have applied, have more than `handle`.
+///
+/// # Errors
+///
+/// The API server's error, or what blocks a deletion at the deadline.
+pub(crate) async fn prune_other(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    handle: &Handle,
+    other: &[Vec<ResolvedObject>],
+) -> Result<(), PortError> {
+    let uids: Vec<_> = other
+        .iter()
+        .map(|stage| vec![Some(String::new()); stage.len()])
+        .collect();
+    let other = Handle::new(&handle.namespace, other, &uids);
+    for stage in handle.lacking(&other).deletion_order() {
+        delete_objects(cx, session, &stage, None).await?;
+    }
+    Ok(())
+}
+
 /// Waits while the namespace is being deleted.
 async fn wait_for_namespace_deletion(
     cx: &VimCall<'_>,

@@ -5,7 +5,7 @@ use crate::apply::{self, find_ours, namespace_state, resolve_stages};
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::connection::{Connection, Trust};
-use crate::converge::converge;
+use crate::converge::{converge, prune_other};
 use crate::delete::{Handle, delete_stages};
 use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
 use crate::heal::wait_until_complete;
@@ -14,14 +14,15 @@ use crate::manifests::Plan;
 use crate::names;
 use crate::owned::owned;
 use crate::policy;
+use crate::power::started;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
-    Allocation, Convergence, Granted, InfraDriver, Inventory, OwnedResource, PortError, Recorded,
-    Release, Vim, VimCall, VimReport,
+    Allocation, Convergence, Granted, InfraDriver, Inventory, OwnedResource, PortError, Power,
+    Recorded, Release, Vim, VimCall, VimReport,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
@@ -147,6 +148,10 @@ impl InfraDriver for KubernetesDriver {
         let before = before.unwrap_or_default();
         let planned = (plan.namespace.as_str(), stages.as_slice());
         let handle = converge(cx, &session, planned, (&before, change)).await?;
+        if let Some(other) = change.other {
+            let other = planned_stages(cx, &session, &started(other), change.handle()).await?;
+            prune_other(cx, &session, &handle, &other).await?;
+        }
         let inventory = complete_inventory(cx, &session, &catalog, (allocation, &stages)).await?;
         let handle = serde_json::to_value(handle).map_err(|error| unserializable(&error))?;
         let mut metadata = KeyValuePairs::new();
@@ -155,6 +160,7 @@ impl InfraDriver for KubernetesDriver {
             handle,
             inventory,
             metadata,
+            ..Recorded::default()
         })
     }
 
@@ -201,7 +207,12 @@ impl InfraDriver for KubernetesDriver {
             handle: handle.clone(),
             inventory,
             metadata,
+            ..Recorded::default()
         })
+    }
+
+    fn power(&self) -> Option<&dyn Power> {
+        Some(self)
     }
 
     async fn owned(
@@ -211,6 +222,28 @@ impl InfraDriver for KubernetesDriver {
     ) -> Result<Vec<OwnedResource>, PortError> {
         owned(&Session::new(vim, &self.to), installation_id).await
     }
+}
+
+impl KubernetesDriver {
+    /// A session for one operation.
+    pub(crate) fn session<'a>(&'a self, cx: &'a VimCall<'a>) -> Result<Session<'a>, PortError> {
+        Session::for_operation(cx, &self.to)
+    }
+}
+
+/// The objects of an instance, of kinds that the cluster has, in the namespace of `handle`.
+pub(crate) async fn planned_stages(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    allocation: &Allocation,
+    handle: &Value,
+) -> Result<Vec<Vec<ResolvedObject>>, PortError> {
+    let namespace = match serde_json::from_value::<Handle>(handle.clone()) {
+        Ok(handle) => Some(handle.namespace),
+        Err(_) => session.namespace().await?,
+    };
+    let plan = read_plan(cx, allocation, namespace).await?;
+    resolve_plan(session, &plan).await
 }
 
 const UNVERIFIED_WARNING: &str = "the API server's certificate is not verified (`ssl_ca_cert` is `None`): an attacker on the network can read the credential";
@@ -300,6 +333,7 @@ async fn targets_from_package(
     session: &Session<'_>,
     allocation: &Allocation,
 ) -> Result<(String, Vec<Vec<Target>>), PortError> {
+    let allocation = &started(allocation);
     let plan = read_plan(cx, allocation, session.namespace().await?).await?;
     let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
     let mut stages = Vec::new();

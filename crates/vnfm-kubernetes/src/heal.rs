@@ -36,8 +36,18 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 /// A pod that is being deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DoomedPod {
-    target: Target,
-    uid: String,
+    pub(crate) target: Target,
+    pub(crate) uid: String,
+}
+
+impl DoomedPod {
+    /// This pod, not a successor of the same name.
+    pub(crate) fn new(pod: &DynamicObject) -> Self {
+        Self {
+            target: pod_target(pod),
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
+        }
+    }
 }
 
 /// Deletes the pods to replace, and waits until they are deleted.
@@ -74,10 +84,7 @@ pub(crate) async fn wait_for_surplus(
             if pod.metadata.deletion_timestamp.is_some() {
                 let stated = pod.metadata.deletion_grace_period_seconds;
                 grace = grace.max(stated.unwrap_or_default());
-                doomed.push(DoomedPod {
-                    target: pod_target(&pod),
-                    uid: pod.metadata.uid.unwrap_or_default(),
-                });
+                doomed.push(DoomedPod::new(&pod));
             }
         }
     }
@@ -164,7 +171,7 @@ async fn delete_pods(
 }
 
 /// Deletes an object by its UID. One that is missing or has a successor of the same name is skipped.
-async fn delete(
+pub(crate) async fn delete(
     session: &Session<'_>,
     target: &Target,
     uid: &str,
@@ -259,7 +266,7 @@ fn claims(pod: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// Waits until the pods are deleted; after their grace period, handles those on dead nodes.
-async fn wait_until_deleted(
+pub(crate) async fn wait_until_deleted(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     doomed: &[DoomedPod],

@@ -11,6 +11,7 @@
 //!                      rollout     waits for a stage: watch ── ready (is it ready?), diagnostics (why not?)
 //!                      inventory   pods as VNFCs, services as external CPs
 //!                      converge    the one path of every change: heal (pods to replace), surplus (pods to lose), apply, prune
+//!                      stopped     the objects of a VNF that is stopped; power: starts and stops it
 //!                      delete      in reverse order, waits for each stage
 //!                      owned       objects that carry our labels
 //! ```
@@ -39,11 +40,13 @@ mod owned;
 mod pem;
 mod pod_security;
 mod policy;
+mod power;
 mod ready;
 mod replicas;
 mod resolved;
 mod rollout;
 mod services;
+mod stopped;
 mod surplus;
 mod template;
 mod watch;

@@ -10,7 +10,8 @@
 
 use crate::errors::{MANIFEST, VALUE, VARIABLE};
 use crate::identifiers::is_label;
-use crate::replicas::set_replicas;
+use crate::replicas::{set_replicas, vdu_of};
+use crate::stopped;
 use crate::template::{self, BytesLeft, TemplateError};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{
     InvalidValue, Marked, MissingVariable, ORDER_FILE, OrderFile, Package, Variables,
 };
+use vnfm_types::VnfOperationalState;
 
 /// The action in the error of a plan that exceeds the budget.
 const PLAN_ACTION: &str = "plan the objects";
@@ -77,8 +79,12 @@ impl Plan {
             count += items.len();
             stages.push(items);
         }
+        drop_other_flavours(&mut stages, allocation);
         let objects = stages.iter_mut().flatten().map(|item| &mut item.object);
         set_replicas(objects, allocation)?;
+        if allocation.deployment.vnf_state == VnfOperationalState::Stopped {
+            stopped::stop(&mut stages);
+        }
         let is_named = namespace != default;
         let plan = Self {
             namespace,
@@ -120,6 +126,31 @@ impl Item {
             .rsplit_once('/')
             .map_or_else(String::new, |(group, _)| group.to_owned())
     }
+}
+
+/// Drops the workloads of VDUs that only other flavours have: manifests are the same for all flavours.
+fn drop_other_flavours(stages: &mut [Vec<Item>], allocation: &Allocation) {
+    let vnfd = allocation.package.vnfd();
+    let Some(own) = vnfd.flavour(&allocation.deployment.flavour_id) else {
+        return;
+    };
+    let others = || {
+        vnfd.flavours
+            .values()
+            .filter(|flavour| flavour.id != own.id)
+    };
+    let is_others = |item: &Item| {
+        let runs_it = |flavour| vdu_of(flavour, &item.kind, &item.name).is_some();
+        makes_pods(&item.group(), &item.kind) && !runs_it(own) && others().any(runs_it)
+    };
+    for stage in stages {
+        stage.retain(|item| !is_others(item));
+    }
+}
+
+/// Whether objects of this kind are workloads.
+fn makes_pods(group: &str, kind: &str) -> bool {
+    matches!(group, "apps" | "batch") || kind == "Pod" || kind == "ReplicationController"
 }
 
 /// Returns the namespace, and the variables with their values.

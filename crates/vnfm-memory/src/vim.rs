@@ -2,14 +2,18 @@
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use vnfm_core::Deployment;
 use vnfm_core::ports::{
     Allocation, Clock, Code, Convergence, ErrorKind, InfraDriver, Inventory, OwnedResource,
-    Ownership, PortError, Recorded, Release, Vim, VimCall, VimReport,
+    Ownership, PortError, Power, PowerChange, Recorded, Release, Vim, VimCall, VimReport,
 };
-use vnfm_types::{ResourceHandle, VimConnectionInfo, VimPolicy, VnfcResourceInfo};
+use vnfm_types::{
+    ExtVirtualLinkData, ExtVirtualLinkInfo, ResourceHandle, VimConnectionInfo, VimPolicy,
+    VnfOperationalState, VnfcResourceInfo,
+};
 
 /// The `vimType` of a [`MemoryVim`].
 pub const MEMORY_VIM: &str = "VNFM.MEMORY";
@@ -27,10 +31,12 @@ pub(crate) const LACKS: Code = Code {
     next: "use a flavour and a level that the VNFD has",
 };
 
-/// The VNFCs of one instance, by id and VDU.
+/// The VNFCs of one instance, by id and VDU, and those of them that do not run.
 struct Made {
     installation_id: String,
     vnfcs: Vec<(String, String)>,
+    stopped: BTreeSet<String>,
+    links: Vec<ExtVirtualLinkInfo>,
 }
 
 /// The driver and its VIM. Clones share the VIM.
@@ -68,6 +74,16 @@ impl MemoryVim {
             .flat_map(|made| &made.vnfcs)
             .map(|(id, _)| id.clone())
             .collect()
+    }
+
+    /// Ids of all VNFCs that run.
+    pub fn running_vnfcs(&self) -> Vec<String> {
+        let instances = self.instances();
+        let running = instances.values().flat_map(|made| {
+            let ids = made.vnfcs.iter().map(|(id, _)| id);
+            ids.filter(|id| !made.stopped.contains(*id))
+        });
+        running.cloned().collect()
     }
 
     fn instances(&self) -> MutexGuard<'_, BTreeMap<String, Made>> {
@@ -121,6 +137,7 @@ impl MemoryVim {
             .collect();
         let inventory = Inventory {
             vnfc_resource_info,
+            ext_virtual_link_info: its.map(|made| made.links.clone()).unwrap_or_default(),
             ..Inventory::default()
         };
         Recorded {
@@ -142,6 +159,20 @@ fn size(what: &Allocation) -> Result<Vec<(&str, usize)>, PortError> {
     Ok(vdus.map(|vdu| (vdu, count(vdu))).collect())
 }
 
+/// The external links of a deployment.
+fn links(deployment: &Deployment) -> Vec<ExtVirtualLinkInfo> {
+    let link = |link: &ExtVirtualLinkData| ExtVirtualLinkInfo {
+        id: link.id.clone(),
+        resource_handle: ResourceHandle {
+            resource_id: link.resource_id.clone(),
+            ..ResourceHandle::default()
+        },
+        current_vnf_ext_cp_data: link.ext_cps.clone(),
+        ..ExtVirtualLinkInfo::default()
+    };
+    deployment.ext_virtual_links.iter().map(link).collect()
+}
+
 fn vnfc(vdu: &str) -> (String, String) {
     (uuid::Uuid::new_v4().to_string(), vdu.to_owned())
 }
@@ -155,6 +186,17 @@ impl Made {
             let mut of_vdu: Vec<_> = of_vdu.take(*count).collect();
             of_vdu.resize_with(*count, || vnfc(vdu));
             self.vnfcs.append(&mut of_vdu);
+        }
+    }
+
+    /// Stops what the deployment has stopped; `starts`: and starts the others.
+    fn set_states(&mut self, wanted: &Deployment, starts: bool) {
+        for (id, _) in &self.vnfcs {
+            match wanted.state_of(id) {
+                VnfOperationalState::Stopped => _ = self.stopped.insert(id.clone()),
+                VnfOperationalState::Started if starts => _ = self.stopped.remove(id),
+                VnfOperationalState::Started => {}
+            }
         }
     }
 
@@ -209,6 +251,8 @@ impl InfraDriver for MemoryVim {
         let new = || Made {
             installation_id: whose.installation_id.clone(),
             vnfcs: Vec::new(),
+            stopped: BTreeSet::new(),
+            links: Vec::new(),
         };
         let mut instances = self.instances();
         let made = instances
@@ -217,9 +261,19 @@ impl InfraDriver for MemoryVim {
         if made.installation_id == whose.installation_id {
             made.replace(&change.replace.vnfcs);
             made.resize(&size);
+            made.links = links(&change.target.deployment);
+            made.set_states(&change.target.deployment, false);
         }
         drop(instances);
         Ok(self.inventory_of(cx.vim, whose))
+    }
+
+    fn changes_ext_connectivity(&self) -> bool {
+        true
+    }
+
+    fn power(&self) -> Option<&dyn Power> {
+        Some(self)
     }
 
     async fn release(
@@ -267,5 +321,28 @@ impl InfraDriver for MemoryVim {
             })
         });
         Ok(each.collect())
+    }
+}
+
+#[async_trait]
+impl Power for MemoryVim {
+    fn is_per_vnfc(&self) -> bool {
+        true
+    }
+
+    async fn operate(
+        &self,
+        cx: &VimCall<'_>,
+        change: &PowerChange<'_>,
+    ) -> Result<Recorded, PortError> {
+        self.called(cx.vim).await?;
+        let whose = cx.ownership;
+        let mut instances = self.instances();
+        let made = instances.get_mut(&whose.instance_id);
+        if let Some(made) = made.filter(|made| made.installation_id == whose.installation_id) {
+            made.set_states(&change.target.deployment, true);
+        }
+        drop(instances);
+        Ok(self.inventory_of(cx.vim, whose))
     }
 }

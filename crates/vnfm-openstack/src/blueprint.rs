@@ -95,7 +95,7 @@ impl<'a> Blueprint<'a> {
 
     fn servers_of(&self, vdu: &'a Vdu) -> impl Iterator<Item = Server<'a>> {
         let count = self.deployment.instances_of(&vdu.name);
-        let several = count > 1 || may_grow(self.flavour, vdu);
+        let several = count > 1 || self.flavour.may_grow(vdu);
         let (flavour, placement) = (self.flavour, &self.deployment.placement);
         (0..count).map(move |index| Server {
             vdu,
@@ -132,12 +132,12 @@ impl<'a> Blueprint<'a> {
             ))),
         }
     }
+}
 
-    /// Whether the package contains an image of the flavour.
-    pub(crate) fn has_package_images(&self) -> bool {
-        let mut images = self.flavour.images();
-        images.any(|(_, image)| image.artifact.is_some())
-    }
+/// Whether the package contains an image of any flavour: one that the instance had before may have uploaded it.
+pub(crate) fn has_package_images(package: &Package) -> bool {
+    let mut flavours = package.vnfd().flavours.values();
+    flavours.any(|flavour| flavour.images().any(|(_, image)| image.artifact.is_some()))
 }
 
 /// The error for a grant that this cloud or template cannot follow.
@@ -150,18 +150,22 @@ pub(crate) fn unsupported(prescription: &str) -> PortError {
 }
 
 /// Identifies what operations change of an instance: a stack with another fingerprint needs another template. It covers
-/// neither what the cloud offers nor the instance's name, which change without an operation, nor parameters, which may
-/// be secrets and change only along with the rest.
+/// neither what the cloud offers nor the instance's name, which change without an operation. Parameters may be secrets:
+/// the operation that last changed them stands for their values.
 pub(crate) fn fingerprint(deployment: &Deployment) -> String {
-    let covered = json!([
-        deployment.vnf_pkg_id,
-        deployment.flavour_id,
-        deployment.vdu_instances,
-        deployment.ext_virtual_links,
-        deployment.ext_managed_virtual_links,
-        deployment.placement,
-    ]);
-    let digest = Sha256::digest(covered.to_string());
+    let mut covered = vec![
+        json!(deployment.vnf_pkg_id),
+        json!(deployment.flavour_id),
+        json!(deployment.vdu_instances),
+        json!(deployment.ext_virtual_links),
+        json!(deployment.ext_managed_virtual_links),
+        json!(deployment.placement),
+    ];
+    // Stacks that released versions made have a fingerprint without it.
+    if !deployment.params_changed_by.is_empty() {
+        covered.push(json!(deployment.params_changed_by));
+    }
+    let digest = Sha256::digest(json!(covered).to_string());
     let hex = |text, byte: &u8| format!("{text}{byte:02x}");
     digest.iter().take(8).fold(String::new(), hex)
 }
@@ -178,14 +182,6 @@ pub(crate) struct ExtCpBinding<'a> {
 pub(crate) struct RequestedAddress {
     pub(crate) address: Option<String>,
     pub(crate) subnet: Option<String>,
-}
-
-fn may_grow(flavour: &Flavour, vdu: &Vdu) -> bool {
-    vdu.max_number_of_instances.is_some_and(|most| most > 1)
-        || flavour
-            .scaling_aspects
-            .values()
-            .any(|aspect| aspect.deltas.contains_key(&vdu.name))
 }
 
 pub(crate) fn vdu_storages<'a>(
@@ -377,6 +373,7 @@ mod tests {
             &|it| it.ext_virtual_links[0].resource_id = "other".into()
         ));
         assert!(changed(&|it| it.flavour_id = "other".into()));
+        assert!(changed(&|it| it.params_changed_by = "op".into()));
         assert!(!changed(&|it| drop(
             it.additional_params.insert("pin".into(), 1.into())
         )));

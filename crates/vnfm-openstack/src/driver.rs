@@ -6,16 +6,18 @@
 //!                        ├─ of another ── images (glance) ─ template ─ change it (update) ───┤
 //!                        └─ none ──────── images (glance) ─ template ─ create it (stacks) ───┘
 //! observe    own stack? ─ inventory, in whatever state the stack is
+//! power      start and stop servers (power); converge stops those that should not run
 //! release    own stack? ─ delete, wait (retry a few times) ─ images
 //! ```
 
 use crate::access::Access;
-use crate::blueprint::{self, Blueprint};
+use crate::blueprint::{self, Blueprint, has_package_images};
 use crate::check::check;
 use crate::errors::UNEXPECTED;
 use crate::heat::{self, Stack, StackTemplate, stack_name};
 use crate::image_body::Image;
 use crate::keystone_login::{Cloud, Sessions};
+use crate::power::PowerSwitch;
 use crate::prepare::{prepare, present};
 use crate::resolved::{Resolved, known};
 use crate::retries::Waiter;
@@ -29,8 +31,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, Clock, Convergence, InfraDriver, OwnedResource, PortError, Recorded, Release, Vim,
-    VimCall, VimReport, Waited,
+    Allocation, Clock, Convergence, InfraDriver, OwnedResource, PortError, Power, PowerChange,
+    Recorded, Release, Stop, Vim, VimCall, VimReport, Waited,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
@@ -147,37 +149,15 @@ impl InfraDriver for OpenStack {
         change: &Convergence<'_>,
         preview: &Value,
     ) -> Result<Recorded, PortError> {
-        let (cloud, instance) = (self.cloud(cx), &cx.ownership.instance_id);
-        let blueprint = &Blueprint::read(change.target, instance)?;
-        let existing = match change.current {
-            Some(_) => update_stack(cx, &cloud, change, None).await?,
-            None => Updated::Missing,
+        let recorded = Box::pin(self.converged(cx, change, preview)).await?;
+        let switch = PowerSwitch {
+            cx,
+            cloud: &self.cloud(cx),
+            deployment: &change.target.deployment,
+            stop: Stop::Forceful,
         };
-        if let Updated::Complete(stack) = existing {
-            let resolved = present(&cloud, blueprint, known(change)).await?;
-            return read_recorded(cx, &cloud, blueprint, (&stack, &resolved)).await;
-        }
-        let from = match existing {
-            Updated::Outdated => change.clone(),
-            _ => Convergence::create(change.target),
-        };
-        let (template, resolved) = self.resolve(cx, blueprint, &from, preview).await?;
-        let existing = match existing {
-            Updated::Outdated => {
-                Box::pin(update_stack(cx, &cloud, change, Some(&template))).await?
-            }
-            missing => missing,
-        };
-        let stack = if let Updated::Complete(stack) = existing {
-            *stack
-        } else {
-            if change.current.is_some() {
-                let text = "the stack no longer exists: recreating it";
-                cx.watcher.log("warn", "openstack", text);
-            }
-            Box::pin(complete(cx, &cloud, &template)).await?
-        };
-        read_recorded(cx, &cloud, blueprint, (&stack, &resolved)).await
+        switch.set_stopped(&recorded.inventory).await?;
+        Ok(recorded)
     }
 
     async fn observe(
@@ -228,11 +208,19 @@ impl InfraDriver for OpenStack {
                 cx.watcher.log("warn", "openstack", &text);
             }
         }
-        if Blueprint::read(allocation, &cx.ownership.instance_id)?.has_package_images() {
+        if has_package_images(&allocation.package) {
             let _lock = self.images.lock(&cloud, &allocation.package).await?;
             glance::release_images(&cloud, cx.ownership).await?;
         }
         Ok(())
+    }
+
+    fn changes_ext_connectivity(&self) -> bool {
+        true
+    }
+
+    fn power(&self) -> Option<&dyn Power> {
+        Some(self)
     }
 
     async fn owned(
@@ -260,6 +248,46 @@ impl InfraDriver for OpenStack {
 }
 
 impl OpenStack {
+    /// The stack of the target, with its servers as Heat leaves them.
+    async fn converged(
+        &self,
+        cx: &VimCall<'_>,
+        change: &Convergence<'_>,
+        preview: &Value,
+    ) -> Result<Recorded, PortError> {
+        let (cloud, instance) = (self.cloud(cx), &cx.ownership.instance_id);
+        let blueprint = &Blueprint::read(change.target, instance)?;
+        let existing = match change.current {
+            Some(_) => update_stack(cx, &cloud, change, None).await?,
+            None => Updated::Missing,
+        };
+        if let Updated::Complete(stack) = existing {
+            let resolved = present(&cloud, blueprint, known(change)).await?;
+            return read_recorded(cx, &cloud, blueprint, (&stack, &resolved)).await;
+        }
+        let from = match existing {
+            Updated::Outdated => change.clone(),
+            _ => Convergence::create(change.target),
+        };
+        let (template, resolved) = self.resolve(cx, blueprint, &from, preview).await?;
+        let existing = match existing {
+            Updated::Outdated => {
+                Box::pin(update_stack(cx, &cloud, change, Some(&template))).await?
+            }
+            missing => missing,
+        };
+        let stack = if let Updated::Complete(stack) = existing {
+            *stack
+        } else {
+            if change.current.is_some() {
+                let text = "the stack no longer exists: recreating it";
+                cx.watcher.log("warn", "openstack", text);
+            }
+            Box::pin(complete(cx, &cloud, &template)).await?
+        };
+        read_recorded(cx, &cloud, blueprint, (&stack, &resolved)).await
+    }
+
     /// The template of the target, with what it was filled from; the images it needs exist when this returns.
     async fn resolve(
         &self,
@@ -318,6 +346,28 @@ impl OpenStack {
     }
 }
 
+#[async_trait]
+impl Power for OpenStack {
+    fn is_per_vnfc(&self) -> bool {
+        true
+    }
+
+    async fn operate(
+        &self,
+        cx: &VimCall<'_>,
+        change: &PowerChange<'_>,
+    ) -> Result<Recorded, PortError> {
+        let switch = PowerSwitch {
+            cx,
+            cloud: &self.cloud(cx),
+            deployment: &change.target.deployment,
+            stop: change.stop,
+        };
+        switch.set_all(&change.current.inventory).await?;
+        Ok(change.current.clone())
+    }
+}
+
 /// An image, once per instance that uses it.
 fn uses(image: &glance::Image) -> Vec<OwnedResource> {
     let owned_by = |instance_id: Option<&str>| OwnedResource {
@@ -371,5 +421,6 @@ fn recorded(
         handle: json!({"stackId": stack.id, "stackName": stack.name}),
         inventory: inventory::inventory(contents, context),
         metadata,
+        resolved: json!(resolved),
     }
 }

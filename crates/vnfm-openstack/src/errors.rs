@@ -136,6 +136,12 @@ pub(crate) const NO_NETWORK: Code = code(
     "the cloud has no network, subnet or port of the name or id in the request",
     "correct `extVirtualLinks[].resourceId`: the id or the name of a network that the project sees",
 );
+pub(crate) const SERVER_LOST: Code = code(
+    "openstack.server-lost",
+    Refused,
+    "a server that is to be started or stopped is in ERROR, or no longer exists",
+    "heal its VNFC, or roll back; `vnfmctl vnf show VNF` lists the VNFCs",
+);
 pub(crate) const PARAMETER: Code = code(
     "base-hot.parameter-missing",
     Refused,

@@ -37,6 +37,7 @@ mod keystone_login;
 mod neutron;
 mod nova;
 mod policy;
+mod power;
 mod prepare;
 mod reply;
 mod resolved;

@@ -18,7 +18,10 @@ pub(crate) struct Server {
     pub(crate) id: String,
     pub(crate) name: String,
     #[serde(default)]
-    status: String,
+    pub(crate) status: String,
+    /// What Nova is doing with it; `None` if it is idle.
+    #[serde(rename = "OS-EXT-STS:task_state", default)]
+    pub(crate) task: Option<String>,
     #[serde(default)]
     pub(crate) metadata: Map<String, Value>,
     #[serde(default)]
@@ -117,6 +120,17 @@ pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError>
     let path = format!("/servers/{}", encoded(id));
     let call = Call::delete(path, format!("delete server `{id}`")).accepting(&[404]);
     cloud.send(Service::Compute, &call).await.map(drop)
+}
+
+/// Requests an action without parameters on a server, such as `os-stop`; false if its state does not allow it now.
+pub(crate) async fn act(cloud: &Cloud<'_>, id: &str, action: &str) -> Result<bool, PortError> {
+    let path = format!("/servers/{}/action", encoded(id));
+    let body = Value::Object([(action.to_owned(), Value::Null)].into_iter().collect());
+    let call = Call::post(path, body, format!("`{action}` server `{id}`"));
+    // It reaches a state, so a repeated one does no harm.
+    let call = call.repeatable().accepting(&[404, 409]);
+    let reply = cloud.send(Service::Compute, &call).await?;
+    Ok(!matches!(reply.status, 404 | 409))
 }
 
 /// Every flavor that the project may use.

@@ -4,7 +4,8 @@
 use crate::blueprint::Blueprint;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_core::ports::Convergence;
+use vnfm_core::ports::{Allocation, Convergence};
+use vnfm_descriptor::Flavour;
 
 /// The findings. They are journaled, so they contain no secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,11 +39,28 @@ pub(crate) struct Needs {
     pub(crate) images: BTreeSet<String>,
 }
 
-/// What the instance's stack was made of; empty if it has none.
+/// What the instance's stack was made of; empty if it has none. Of another deployment that it comes from, what both
+/// describe alike.
 pub(crate) fn known(change: &Convergence<'_>) -> Resolved {
-    let resolved = change.current.map(|_| &change.target.deployment.resolved);
-    let known = resolved.and_then(|resolved| serde_json::from_value(resolved.clone()).ok());
-    known.unwrap_or_default()
+    if change.current.is_none() {
+        return Resolved::default();
+    }
+    let read = |allocation: &Allocation| {
+        let resolved = allocation.deployment.resolved.clone();
+        serde_json::from_value::<Resolved>(resolved).ok()
+    };
+    if let Some(known) = read(change.target) {
+        return known;
+    }
+    let known = change.other.and_then(|other| Some((other, read(other)?)));
+    known.map_or_else(Resolved::default, |(other, known)| {
+        known.common(flavour(other), flavour(change.target))
+    })
+}
+
+fn flavour(allocation: &Allocation) -> Option<&Flavour> {
+    let vnfd = allocation.package.vnfd();
+    vnfd.flavour(&allocation.deployment.flavour_id)
 }
 
 /// The number of VNFCs of a VDU before the change.
@@ -53,6 +71,29 @@ pub(crate) fn recorded_instances(change: &Convergence<'_>, vdu: &str) -> u32 {
 }
 
 impl Resolved {
+    /// The flavors and images of what both flavours describe alike.
+    fn common(mut self, old: Option<&Flavour>, new: Option<&Flavour>) -> Self {
+        let (Some(old), Some(new)) = (old, new) else {
+            return Self::default();
+        };
+        let size = |flavour: &Flavour, vdu: &str| {
+            let vdu = flavour.vdus.get(vdu)?;
+            let image = vdu.image.clone();
+            Some((vdu.compute.clone(), vdu.requested_flavor.clone(), image))
+        };
+        let image = |flavour: &Flavour, owner: &str| {
+            let mut all = flavour.images();
+            all.find(|(of, _)| *of == owner)
+                .map(|(_, image)| image.clone())
+        };
+        self.flavors
+            .retain(|vdu, _| size(old, vdu) == size(new, vdu));
+        self.images
+            .retain(|owner, _| image(old, owner) == image(new, owner));
+        self.managed = BTreeMap::new();
+        self
+    }
+
     /// The network of the link that a CP is bound to.
     pub(crate) fn network_of(&self, blueprint: &Blueprint<'_>, cpd: &str) -> Option<&str> {
         let binding = blueprint.ext_cp_binding(cpd)?;

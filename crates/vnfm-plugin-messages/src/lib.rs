@@ -25,7 +25,10 @@ pub use effects::{Effects, NewVim};
 pub use error::{DriverError, ErrorKind, Failure, ServiceError};
 pub use http::{HttpRequest, HttpResponse};
 pub use inventory::{ComputeResource, Inventory, Vnfc, VnfcCp};
-pub use request::{Artifact, Dependent, Heal, HookRequest, Instance, RegisteredVim, Scale};
+pub use request::{
+    Artifact, Connectivity, Dependent, FlavourChange, Heal, HookRequest, Instance, Operate,
+    RegisteredVim, Scale,
+};
 pub use secret::Secret;
 pub use ssh::{Command, FileUpload, Output, SshTarget};
 

@@ -91,6 +91,15 @@ pub struct HookRequest<P = Value, I = Inventory, V = Vnfc> {
     /// The change of size of a scaling; absent in every other operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<Scale<V>>,
+    /// What is started or stopped; absent in every other operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operate: Option<Operate<V>>,
+    /// The flavours before and after; absent in every operation except a change of flavour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_flavour: Option<FlavourChange<V>>,
+    /// The external links before and after; absent in every operation except a change of external connectivity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_external_connectivity: Option<Connectivity>,
     /// Artifacts of the package that the VNFD names.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
@@ -133,6 +142,9 @@ impl<P, I: Default, V> HookRequest<P, I, V> {
             dependents: Vec::new(),
             heal: None,
             scale: None,
+            operate: None,
+            change_flavour: None,
+            change_external_connectivity: None,
             artifacts: Vec::new(),
             deadline: String::new(),
             attempt: 1,
@@ -179,6 +191,9 @@ impl HookRequest<Value> {
             dependents: self.dependents,
             heal: self.heal,
             scale: self.scale,
+            operate: self.operate,
+            change_flavour: self.change_flavour,
+            change_external_connectivity: self.change_external_connectivity,
             artifacts: self.artifacts,
             deadline: self.deadline,
             attempt: self.attempt,
@@ -256,6 +271,10 @@ pub struct Instance {
     /// IDs of all VDUs of the deployment flavour, including those without a VNFC; empty from an older host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vdus: Vec<String>,
+    /// `STARTED`, or `STOPPED` if none of its VNFCs should run, as before the operation; absent while it has no resources,
+    /// and from an older host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vnf_state: Option<String>,
     /// Metadata of the instance; the effects of a hook can extend it.
     pub metadata: Object,
     /// Members sent by a newer host that this SDK does not know.
@@ -433,6 +452,118 @@ pub struct Scale<V = Vnfc> {
     pub vnfcs_to_add: BTreeMap<String, u32>,
     /// The VNFCs that were added; empty in the `…_start` hook.
     pub vnfcs_added: Vec<V>,
+}
+
+/// What an `operate` request starts or stops. `operate_start` takes a VNF out of service before it is stopped, and
+/// `operate_end` puts it into service after it was started:
+///
+/// ```
+/// use vnfm_plugin_sdk::Operate;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let json = json!({
+///     "changeStateTo": "STOPPED", "stopType": "GRACEFUL", "gracefulStopTimeout": 60,
+///     "vnfcs": [{"id": "web-2", "vduId": "web", "computeResource": {"resourceId": "server-2"}}]
+/// });
+/// let operate: Operate = from_value(json).unwrap();
+/// assert!(operate.stops() && operate.graceful_stop_timeout == Some(60));
+/// assert_eq!(operate.vnfcs[0].id, "web-2");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(
+        bound = "V: JsonSchema + Default + Serialize",
+        description = "What an `operate` request starts or stops."
+    )
+)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Operate<V = Vnfc> {
+    /// `STARTED` or `STOPPED`: the state to reach.
+    pub change_state_to: String,
+    /// `FORCEFUL` or `GRACEFUL`; absent if VNFCs are started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_type: Option<String>,
+    /// Seconds until a graceful stop becomes forceful; absent: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graceful_stop_timeout: Option<u32>,
+    /// The VNFCs to start or stop, as they were before; empty if stopped VNFCs do not exist, as on Kubernetes.
+    pub vnfcs: Vec<V>,
+}
+
+impl<V> Operate<V> {
+    /// Whether VNFCs are stopped, not started.
+    pub fn stops(&self) -> bool {
+        self.change_state_to == "STOPPED"
+    }
+}
+
+/// A change to another deployment flavour. `change_flavour_start` takes out of service what will go:
+///
+/// ```
+/// use vnfm_plugin_sdk::FlavourChange;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let json = json!({
+///     "flavourIdBefore": "redundant", "flavourId": "simple",
+///     "vnfcsToRemove": [{"id": "back-1", "vduId": "back", "computeResource": {"resourceId": "server-2"}}]
+/// });
+/// let change: FlavourChange = from_value(json).unwrap();
+/// assert_eq!((change.flavour_id.as_str(), change.vnfcs_to_remove.len()), ("simple", 1));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(
+        bound = "V: JsonSchema + Default + Serialize",
+        description = "A change to another deployment flavour."
+    )
+)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct FlavourChange<V = Vnfc> {
+    /// Flavour before the change.
+    pub flavour_id_before: String,
+    /// Flavour after it.
+    pub flavour_id: String,
+    /// The VNFCs that do not stay, as they were before: they still run in the `…_start` hook.
+    pub vnfcs_to_remove: Vec<V>,
+    /// The VNFCs that were added; empty in the `…_start` hook.
+    pub vnfcs_added: Vec<V>,
+}
+
+/// A change of the external connectivity, with the links as SOL003's `ExtVirtualLinkData` has them:
+///
+/// ```
+/// use vnfm_plugin_sdk::Connectivity;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let json = json!({
+///     "extVirtualLinksBefore": [{"id": "external", "resourceId": "net-1", "extCps": [{"cpdId": "CP1"}]}],
+///     "extVirtualLinks": [{"id": "external", "resourceId": "net-2", "extCps": [{"cpdId": "CP1"}]}],
+///     "changedCpds": ["CP1"]
+/// });
+/// let change: Connectivity = from_value(json).unwrap();
+/// assert_eq!(change.ext_virtual_links[0]["resourceId"], "net-2");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(description = "A change of the external connectivity.")
+)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Connectivity {
+    /// All external links before the change.
+    pub ext_virtual_links_before: Vec<Value>,
+    /// All external links after it.
+    pub ext_virtual_links: Vec<Value>,
+    /// Names of the external CPDs whose link, port or address changes.
+    pub changed_cpds: Vec<String>,
 }
 
 /// A file of the package that the VNFD names as an artifact.

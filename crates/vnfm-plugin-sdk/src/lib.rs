@@ -74,9 +74,10 @@ pub use ssh::{Ssh, Upload};
 pub use vnfm_plugin_messages::{self as messages, http, secret};
 #[doc(inline)]
 pub use vnfm_plugin_messages::{
-    Artifact, Command, ComputeResource, Dependent, DriverError, Effects, ErrorKind, Failure, Heal,
-    HookRequest, HttpRequest, HttpResponse, Instance, Inventory, NewVim, Object, Output,
-    RegisteredVim, SCHEMA_VERSION, Scale, Secret, ServiceError, SshTarget, Vnfc, VnfcCp,
+    Artifact, Command, ComputeResource, Connectivity, Dependent, DriverError, Effects, ErrorKind,
+    Failure, FlavourChange, Heal, HookRequest, HttpRequest, HttpResponse, Instance, Inventory,
+    NewVim, Object, Operate, Output, RegisteredVim, SCHEMA_VERSION, Scale, Secret, ServiceError,
+    SshTarget, Vnfc, VnfcCp,
 };
 pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
 

@@ -26,6 +26,22 @@ pub enum VnfOperationalState {
     Stopped,
 }
 
+impl VnfOperationalState {
+    /// As in JSON: `STARTED` or `STOPPED`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Started => "STARTED",
+            Self::Stopped => "STOPPED",
+        }
+    }
+}
+
+impl std::fmt::Display for VnfOperationalState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// `VnfInstance`: one VNF, from its identifier to its resources.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

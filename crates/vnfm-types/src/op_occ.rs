@@ -1,8 +1,8 @@
 //! `VnfLcmOpOcc` (SOL003 5.5.2.13): one operation on one instance.
 
 use crate::{
-    CancelMode, KeyValuePairs, LcmOperationState, LcmOperationType, Link, ProblemDetails,
-    ResourceHandle, VimConnectionInfo,
+    CancelMode, ExtVirtualLinkInfo, KeyValuePairs, LcmOperationState, LcmOperationType, Link,
+    ProblemDetails, ResourceHandle, VimConnectionInfo,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,9 @@ pub struct VnfLcmOpOcc {
     /// Attributes that a modification changed, with their new values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_info: Option<VnfInfoModifications>,
+    /// External virtual links that it changed, as they are now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_ext_connectivity: Vec<ExtVirtualLinkInfo>,
     /// Warnings for operators about an operation that continued nevertheless; our addition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,

@@ -2,7 +2,7 @@
 
 use crate::{
     CancelMode, ExtManagedVirtualLinkData, ExtVirtualLinkData, KeyValuePairs, ScaleInfo,
-    VimConnectionInfo,
+    VimConnectionInfo, VnfOperationalState,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -216,6 +216,109 @@ pub struct ScaleVnfToLevelRequest {
     /// Parameters for hooks, overriding those of the instantiation.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub additional_params: KeyValuePairs,
+}
+
+/// `StopType` (5.5.4.4): how VNFCs are stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum StopType {
+    /// Stop at once.
+    #[default]
+    Forceful,
+    /// Take the VNF out of service first, up to the timeout.
+    Graceful,
+}
+
+impl StopType {
+    /// As in JSON: `FORCEFUL` or `GRACEFUL`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Forceful => "FORCEFUL",
+            Self::Graceful => "GRACEFUL",
+        }
+    }
+}
+
+/// `OperateVnfRequest` (5.5.2.10), with `vnfcInstanceId` as SOL002 5.5.2.10 spells it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperateVnfRequest {
+    /// The VNFCs to start or stop, by the `id` of their `vnfcResourceInfo`; absent or empty: all VNFCs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vnfc_instance_id: Vec<String>,
+    /// The state to reach.
+    pub change_state_to: VnfOperationalState,
+    /// Only with `STOPPED`; absent: forceful.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_type: Option<StopType>,
+    /// Seconds after which a graceful stop becomes forceful; absent: never. Only with `GRACEFUL`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graceful_stop_timeout: Option<u32>,
+    /// Parameters for hooks, overriding those of the instantiation.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub additional_params: KeyValuePairs,
+}
+
+/// `ChangeVnfFlavourRequest` (5.5.2.7). `Debug` hides its parameters.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeVnfFlavourRequest {
+    /// A deployment flavour of the VNFD, also the present one.
+    pub new_flavour_id: String,
+    /// An instantiation level of the new flavour; default: the flavour's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instantiation_level_id: Option<String>,
+    /// External virtual links to change or add; others stay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ext_virtual_links: Vec<ExtVirtualLinkData>,
+    /// Internal virtual links that the NFVO or the tenant has created and manages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ext_managed_virtual_links: Vec<ExtManagedVirtualLinkData>,
+    /// The VIM of the instance; it cannot be another.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
+    /// Parameters for hooks and for the driver, over those that the instance has.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub additional_params: KeyValuePairs,
+    /// New values of modifiable extensions.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub extensions: KeyValuePairs,
+    /// New values of configurable properties.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub vnf_configurable_properties: KeyValuePairs,
+}
+
+impl fmt::Debug for ChangeVnfFlavourRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeVnfFlavourRequest")
+            .field("new_flavour_id", &self.new_flavour_id)
+            .field("instantiation_level_id", &self.instantiation_level_id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `ChangeExtVnfConnectivityRequest` (5.5.2.11). `Debug` hides its parameters.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeExtVnfConnectivityRequest {
+    /// External virtual links to change or add, each with the CPs to connect or, with a null configuration, to disconnect;
+    /// other links and CPs stay.
+    pub ext_virtual_links: Vec<ExtVirtualLinkData>,
+    /// The VIM of the instance; it cannot be another.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
+    /// Parameters for hooks, overriding those of the instantiation.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub additional_params: KeyValuePairs,
+}
+
+impl fmt::Debug for ChangeExtVnfConnectivityRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ids = self.ext_virtual_links.iter().map(|link| &link.id);
+        f.debug_struct("ChangeExtVnfConnectivityRequest")
+            .field("ext_virtual_links", &ids.collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
 }
 
 /// `VnfInfoModificationRequest` (5.5.2.12), a merge patch (RFC 7396): an absent member is unchanged, `Some(None)` is a null.

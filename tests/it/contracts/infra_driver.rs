@@ -16,13 +16,20 @@ use vnfm_outbound::Destinations;
 use vnfm_tests::contracts::{
     connections_from_kubeconfig, first_vdu_with_image, sample, sizes, with_image,
 };
-use vnfm_types::{OPENSTACK, VimConnectionInfo};
+use vnfm_types::{OPENSTACK, VimConnectionInfo, VnfOperationalState};
 
 fn left_behind(ledger: &Ledger) -> Vec<String> {
     assert_eq!(ledger.violations(), Vec::<String>::new());
     let left = ledger.left_behind();
     let shown = |one: &Entry| format!("{} {}", one.kind, one.id);
     left.iter().map(shown).collect()
+}
+
+/// Ids of the servers that run, according to the simulated cloud.
+fn running_servers(world: &World) -> Vec<String> {
+    let all = world.ledger().inventory().into_iter();
+    let runs = |one: &Entry| one.kind == "server" && one.detail["status"] == "ACTIVE";
+    all.filter(runs).map(|one| one.id).collect()
 }
 
 async fn world() -> Arc<World> {
@@ -51,7 +58,9 @@ async fn openstack() -> Arc<dyn TestBed> {
     let driver = OpenStack::new(Arc::new(SystemClock), Destinations::anywhere());
     let infeasible = with_image(&what, &first_vdu_with_image(&what));
     let (login, wrong) = (login(&to.password), login("a wrong password"));
+    let same = world.clone();
     Arc::new(OnVim {
+        running: Box::new(move || running_servers(&same)),
         wrong_login: Some(wrong),
         infeasible: Some(infeasible),
         sizes: Some(sizes(&levels, "web")),
@@ -86,6 +95,13 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         .next()
         .unwrap()
         .clone();
+    let ledger = books.clone();
+    let running = move || {
+        let all = ledger.inventory().into_iter();
+        let pods = all.filter(|one| one.kind == "object:pods");
+        let names = pods.filter_map(|one| Some(one.name.rsplit_once('/')?.1.to_owned()));
+        names.collect()
+    };
     let resources = move || {
         assert!(clusters.get("one").is_some(), "the cluster is there");
         left_behind(&books)
@@ -96,6 +112,7 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         infeasible: Some(with_image(&what, &vdu)),
         sizes: Some(sizes(&what, &vdu)),
         removes_last_vnfcs: false,
+        running: Box::new(running),
         ..OnVim::new((driver, Arc::new(SystemClock)), login, what, resources)
     })
 }
@@ -111,12 +128,13 @@ fn memory<D>(wrap: impl FnOnce(MemoryVim) -> D) -> OnVim<D> {
     let what = sample("vnf-ha-pair", ToOwned::to_owned);
     let mut infeasible = what.clone();
     Arc::make_mut(&mut infeasible.deployment).flavour_id = "none".into();
-    let (there, driver) = (vim.clone(), wrap(vim));
+    let (there, runs, driver) = (vim.clone(), vim.clone(), wrap(vim));
     let right = login("the right password");
     OnVim {
         wrong_login: Some(login("a wrong password")),
         infeasible: Some(infeasible),
         sizes: Some(sizes(&sample("vnf-levels", ToOwned::to_owned), "web")),
+        running: Box::new(move || runs.running_vnfcs()),
         ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
             there.vnfcs()
         })
@@ -151,6 +169,12 @@ enum Flaw {
     NeverResizes,
     /// It logs the password.
     LogsSecrets,
+    /// VNFCs run on although they should be stopped.
+    NeverStops,
+    /// A stop stops all VNFCs.
+    StopsAll,
+    /// `converge` starts what is stopped.
+    Starts,
 }
 
 /// The VIM in memory through a driver that is broken.
@@ -247,7 +271,23 @@ impl InfraDriver for Broken {
         if self.has(Flaw::NeverResizes) && change.current.is_some() {
             return self.0.observe(&cx, change.target, &Value::Null).await;
         }
+        if self.has(Flaw::Starts) && change.current.is_some() {
+            let mut target = change.target.clone();
+            let deployment = Arc::make_mut(&mut target.deployment);
+            deployment.vnf_state = VnfOperationalState::Started;
+            change.target = &target;
+            let recorded = self.0.converge(&cx, &change, preview).await?;
+            let change = PowerChange {
+                current: &recorded,
+                target: &target,
+                stop: Stop::Forceful,
+            };
+            return self.0.operate(&cx, &change).await;
+        }
         self.0.converge(&cx, &change, preview).await
+    }
+    fn power(&self) -> Option<&dyn Power> {
+        Some(self)
     }
     async fn release(
         &self,
@@ -283,6 +323,34 @@ impl InfraDriver for Broken {
     }
 }
 
+#[async_trait]
+impl Power for Broken {
+    fn is_per_vnfc(&self) -> bool {
+        self.0.is_per_vnfc()
+    }
+    async fn operate(
+        &self,
+        cx: &VimCall<'_>,
+        change: &PowerChange<'_>,
+    ) -> Result<Recorded, PortError> {
+        let vim = Other(cx.vim, self.1);
+        let cx = VimCall { vim: &vim, ..*cx };
+        let mut target = change.target.clone();
+        let deployment = Arc::make_mut(&mut target.deployment);
+        if self.has(Flaw::NeverStops) {
+            deployment.vnf_state = VnfOperationalState::Started;
+        }
+        if self.has(Flaw::StopsAll) && deployment.stops_any() {
+            deployment.vnf_state = VnfOperationalState::Stopped;
+        }
+        let change = PowerChange {
+            target: &target,
+            ..*change
+        };
+        self.0.operate(&cx, &change).await
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn contract_detects_broken_infra_drivers() {
     for (flaw, rule) in [
@@ -301,6 +369,9 @@ async fn contract_detects_broken_infra_drivers() {
         (Flaw::HealsAll, "a_change_of_size_keeps_the_other_vnfcs"),
         (Flaw::NeverResizes, "a_change_of_size_keeps_the_other_vnfcs"),
         (Flaw::LogsSecrets, "no_secret_is_revealed"),
+        (Flaw::NeverStops, "a_stopped_instance_is_started_again"),
+        (Flaw::StopsAll, "a_single_vnfc_is_stopped"),
+        (Flaw::Starts, "a_change_leaves_a_stopped_instance_stopped"),
     ] {
         let broken: Arc<dyn TestBed> = Arc::new(memory(|vim| Broken(vim, flaw)));
         let its: Vec<&Rule<_>> = RULES.iter().filter(|one| one.name == rule).collect();

@@ -49,6 +49,18 @@ impl MgmtDriver for FakeMgmtDriver {
             let mut scales = self.0.hook_scales.lock().unwrap();
             scales.push((request.hook.clone(), scale, vnfcs));
         }
+        if let Some(operate) = request.operate.clone() {
+            let mut operates = self.0.hook_operates.lock().unwrap();
+            operates.push((request.hook.clone(), operate));
+        }
+        if let Some(change) = request.change_flavour.clone() {
+            let mut changes = self.0.hook_flavours.lock().unwrap();
+            changes.push((request.hook.clone(), change));
+        }
+        if let Some(change) = request.change_external_connectivity.clone() {
+            let mut changes = self.0.hook_links.lock().unwrap();
+            changes.push((request.hook.clone(), change));
+        }
         let inputs = request.inputs.clone();
         self.0.hook_inputs.lock().unwrap().push(inputs);
         let id = request.instance.id.clone();

@@ -27,6 +27,12 @@ pub(crate) struct FakeWorld {
     pub(crate) resources: Mutex<BTreeSet<String>>,
     /// Resources of each instance, by its id.
     pub(crate) inventories: Mutex<BTreeMap<String, Inventory>>,
+    /// States of the VNFCs of each instance, by its id; absent: they run.
+    pub(crate) states: Mutex<BTreeMap<String, VnfOperationalState>>,
+    /// The VIM can neither stop VNFCs nor connect them to other links.
+    pub(crate) powerless: AtomicBool,
+    /// The VIM can only stop all VNFCs of an instance.
+    pub(crate) stops_only_all: AtomicBool,
     /// Parameters of each hook call.
     pub(crate) hook_params: Mutex<Vec<(String, Value)>>,
     /// Inputs of each hook call.
@@ -37,6 +43,12 @@ pub(crate) struct FakeWorld {
     pub(crate) replaces_first: AtomicBool,
     /// VIMs that each `scale_end` registers, by number.
     pub(crate) vims_of_scale_end: AtomicUsize,
+    /// What each hook of a start or stop received about it.
+    pub(crate) hook_operates: Mutex<Vec<(String, HookOperate)>>,
+    /// What each hook of a change of flavour received about it.
+    pub(crate) hook_flavours: Mutex<Vec<(String, HookFlavourChange)>>,
+    /// What each hook of a change of external connectivity received about it.
+    pub(crate) hook_links: Mutex<Vec<(String, HookConnectivity)>>,
     /// Instances that a `…_start` hook has drained, and no later hook has restored.
     pub(crate) drained: Mutex<BTreeSet<String>>,
     /// Every call to the VIM, in order.
@@ -157,7 +169,7 @@ impl FakeWorld {
 }
 
 /// Names of calls to the VIM.
-const VIM_CALLS: [&str; 5] = ["check", "prepare", "allocate", "heal", "release"];
+const VIM_CALLS: [&str; 6] = ["check", "prepare", "allocate", "heal", "power", "release"];
 
 /// A VIM of both types that only records resources.
 pub(super) struct FakeVim(pub(super) Arc<FakeWorld>);
@@ -257,6 +269,12 @@ impl InfraDriver for FakeVim {
             ..recorded()
         })
     }
+    fn changes_ext_connectivity(&self) -> bool {
+        !self.0.powerless.load(SeqCst)
+    }
+    fn power(&self) -> Option<&dyn Power> {
+        (!self.0.powerless.load(SeqCst)).then_some(self)
+    }
     async fn owned(
         &self,
         _: &dyn vnfm_core::ports::Vim,
@@ -272,6 +290,24 @@ impl InfraDriver for FakeVim {
             instance_id: Some(id),
         };
         Ok(self.0.resource_ids().into_iter().map(owned).collect())
+    }
+}
+
+#[async_trait]
+impl Power for FakeVim {
+    fn is_per_vnfc(&self) -> bool {
+        !self.0.stops_only_all.load(SeqCst)
+    }
+    async fn operate(
+        &self,
+        cx: &VimCall<'_>,
+        change: &PowerChange<'_>,
+    ) -> Result<Recorded, PortError> {
+        let id = cx.ownership.instance_id.clone();
+        let (states, state) = (&self.0.states, change.target.deployment.vnf_state);
+        let effect = |_: &mut BTreeSet<String>| _ = states.lock().unwrap().insert(id, state);
+        self.0.call("power", effect).await?;
+        Ok(change.current.clone())
     }
 }
 

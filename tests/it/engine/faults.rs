@@ -46,6 +46,13 @@ pub(super) fn requests(kind: LcmOperationType) -> Vec<Value> {
         LcmOperationType::ScaleToLevel => {
             vec![json!({"scaleInfo": [level("masters", 2), level("workers", 0)]})]
         }
+        LcmOperationType::Operate => vec![json!({"changeStateTo": "STOPPED"})],
+        LcmOperationType::ChangeExtConn => {
+            let cps = json!([{"cpdId": "masterNodeExternalCP", "cpConfig": {"any": {}}}]);
+            vec![
+                json!({"extVirtualLinks": [{"id": "external", "resourceId": "net-2", "extCps": cps}]}),
+            ]
+        }
         _ => vec![super::own_operation::request()],
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `fakes.rs`, `fake_plugins.rs`, `setup.rs` | fake ports: a VIM and hooks that record their state, and calls that fail by number; engines on them |
 //! | `faults.rs` | each call fails once, each write is the last of its process: retry, rollback and resume |
+//! | `flavours.rs` | changes of flavour and of external connectivity: refusals, hooks, grants, rollback |
 //! | `events.rs`, `plan.rs` | the event stream; dry runs |
 //! | `leases.rs` | clock jumps, two engines on one database, an expired lease |
 //! | `own_operation.rs` | an operation defined in a test alone, in one row |
@@ -21,6 +22,7 @@
 //! | `grants.rs`, `grant_contents.rs` | grant requests, and how a grant is used |
 //! | `grant_waits.rs` | waiting for the NFVO: polling, retries, timeouts, cancels, crashes |
 //! | `heal.rs` | heal: refusals, reports, records, rollback |
+//! | `operate.rs` | start and stop: states, refusals, hooks, grants, rollback, other operations on a stopped VNF |
 //! | `scale.rs` | both scalings: sizes, refusals, hooks, grants, rollback, crashes |
 
 mod abandon;
@@ -30,6 +32,7 @@ mod events;
 mod fake_plugins;
 pub(crate) mod fakes;
 mod faults;
+mod flavours;
 mod grant_contents;
 mod grant_waits;
 mod grants;
@@ -37,6 +40,7 @@ mod heal;
 mod leases;
 mod modify;
 mod notify;
+mod operate;
 mod operation_control;
 mod own_operation;
 mod plan;

@@ -21,7 +21,7 @@ use vnfm_types::*;
 
 /// A [`MemoryVim`] whose calls are counted, and can fail, in a [`FakeWorld`].
 #[derive(Clone)]
-struct CountedVim(MemoryVim, Arc<FakeWorld>);
+pub(super) struct CountedVim(pub(super) MemoryVim, Arc<FakeWorld>);
 
 #[async_trait]
 impl InfraDriver for CountedVim {
@@ -90,6 +90,12 @@ impl InfraDriver for CountedVim {
     ) -> Result<Recorded, PortError> {
         self.0.observe(cx, what, handle).await
     }
+    fn changes_ext_connectivity(&self) -> bool {
+        true
+    }
+    fn power(&self) -> Option<&dyn Power> {
+        Some(self)
+    }
     async fn owned(
         &self,
         vim: &dyn vnfm_core::ports::Vim,
@@ -99,21 +105,43 @@ impl InfraDriver for CountedVim {
     }
 }
 
+#[async_trait]
+impl Power for CountedVim {
+    fn is_per_vnfc(&self) -> bool {
+        true
+    }
+    async fn operate(
+        &self,
+        cx: &VimCall<'_>,
+        change: &PowerChange<'_>,
+    ) -> Result<Recorded, PortError> {
+        let takes_effect = *self.1.fail_after_effect.lock().unwrap();
+        if !takes_effect {
+            self.1.call("power", |_| ()).await?;
+        }
+        let recorded = self.0.operate(cx, change).await?;
+        if takes_effect {
+            self.1.call("power", |_| ()).await?;
+        }
+        Ok(recorded)
+    }
+}
+
 /// An instance of `vnf-levels`: one `web` and two `worker` unless its level says otherwise.
-struct Scalable {
-    world: Arc<FakeWorld>,
-    vim: CountedVim,
-    store: Arc<dyn Store>,
-    engine: Engine,
-    id: String,
+pub(super) struct Scalable {
+    pub(super) world: Arc<FakeWorld>,
+    pub(super) vim: CountedVim,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) engine: Engine,
+    pub(super) id: String,
 }
 
 impl Scalable {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         Self::at_level(Arc::default(), "trial").await
     }
 
-    async fn at_level(world: Arc<FakeWorld>, level: &str) -> Self {
+    pub(super) async fn at_level(world: Arc<FakeWorld>, level: &str) -> Self {
         let request = InstantiateVnfRequest {
             flavour_id: "simple".into(),
             instantiation_level_id: Some(level.into()),
@@ -122,7 +150,7 @@ impl Scalable {
         Self::instantiated(world, scalable_package(), request).await
     }
 
-    async fn instantiated(
+    pub(super) async fn instantiated(
         world: Arc<FakeWorld>,
         package: Arc<Package>,
         request: InstantiateVnfRequest,
@@ -147,31 +175,31 @@ impl Scalable {
         }
     }
 
-    async fn begin(&self, task: &Task) -> Result<String, Refusal> {
+    pub(super) async fn begin(&self, task: &Task) -> Result<String, Refusal> {
         begin_on(&self.engine, &self.id, task).await
     }
 
     /// Begins and drives; the operation.
-    async fn run(&self, task: &Task) -> String {
+    pub(super) async fn run(&self, task: &Task) -> String {
         let op = self.begin(task).await.unwrap();
         self.engine.drive(&op).await.unwrap();
         op
     }
 
-    async fn completed(&self, task: &Task) -> VnfLcmOpOcc {
+    pub(super) async fn completed(&self, task: &Task) -> VnfLcmOpOcc {
         let op = self.run(task).await;
         assert_eq!(state(&self.engine, &op).await, Completed, "{task:?}");
         self.check_consistent().await;
         self.store.op(TENANT, &op).await.unwrap().op
     }
 
-    async fn info(&self) -> InstantiatedVnfInfo {
+    pub(super) async fn info(&self) -> InstantiatedVnfInfo {
         let record = self.store.instance(TENANT, &self.id).await.unwrap();
         record.vnf.instantiated_vnf_info.unwrap()
     }
 
     /// Ids of the recorded VNFCs.
-    async fn vnfcs(&self) -> Vec<String> {
+    pub(super) async fn vnfcs(&self) -> Vec<String> {
         let info = self.info().await.vnfc_resource_info;
         info.into_iter().map(|vnfc| vnfc.id).collect()
     }
@@ -190,7 +218,7 @@ impl Scalable {
     }
 
     /// The record has the VNFCs of the VIM, and the deployment their number.
-    async fn check_consistent(&self) {
+    pub(super) async fn check_consistent(&self) {
         assert_eq!(self.vnfcs().await, self.vim.0.vnfcs());
         let record = self.store.instance(TENANT, &self.id).await.unwrap();
         assert_eq!(record.active_op, None);
@@ -210,14 +238,14 @@ async fn begin_on(engine: &Engine, id: &str, (kind, body): &Task) -> Result<Stri
 }
 
 /// An operation and its request.
-type Task = (LcmOperationType, Value);
+pub(super) type Task = (LcmOperationType, Value);
 
-fn out(aspect: &str, steps: u32) -> Task {
+pub(super) fn out(aspect: &str, steps: u32) -> Task {
     let body = json!({"type": "SCALE_OUT", "aspectId": aspect, "numberOfSteps": steps});
     (LcmOperationType::Scale, body)
 }
 
-fn down(aspect: &str, steps: u32) -> Task {
+pub(super) fn down(aspect: &str, steps: u32) -> Task {
     let body = json!({"type": "SCALE_IN", "aspectId": aspect, "numberOfSteps": steps});
     (LcmOperationType::Scale, body)
 }

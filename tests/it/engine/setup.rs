@@ -21,6 +21,8 @@ pub(crate) const OPERATIONS: &[&Operation] = &[
     &lcm::heal::OPERATION,
     &lcm::scale::OPERATION,
     &lcm::scale_to_level::OPERATION,
+    &lcm::operate::OPERATION,
+    &lcm::change_ext_conn::OPERATION,
     &lcm::modify_info::OPERATION,
     &lcm::terminate::OPERATION,
     &super::own_operation::OPERATION,
@@ -32,6 +34,9 @@ pub(crate) const SCALABLE: &[&Operation] = &[
     &lcm::heal::OPERATION,
     &lcm::scale::OPERATION,
     &lcm::scale_to_level::OPERATION,
+    &lcm::operate::OPERATION,
+    &lcm::change_flavour::OPERATION,
+    &lcm::change_ext_conn::OPERATION,
     &lcm::terminate::OPERATION,
 ];
 
@@ -161,7 +166,7 @@ fn package() -> Arc<Package> {
     PACKAGE.clone()
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
         let to = to.join(entry.file_name());
@@ -339,6 +344,12 @@ pub(crate) async fn assert_consistent(engine: &Engine, world: &FakeWorld, case: 
         all.iter().all(|record| record.active_op.is_none()),
         "{case}: an operation has not ended"
     );
+    for record in all.iter().filter(|record| with.contains(&record.vnf.id)) {
+        let states = world.states.lock().unwrap();
+        let state = states.get(&record.vnf.id).copied().unwrap_or_default();
+        let info = record.vnf.instantiated_vnf_info.as_ref().unwrap();
+        assert_eq!(info.vnf_state, state, "{case}: vnfState and reality differ");
+    }
     let registered = engine.vims(TENANT).await.unwrap();
     let of_gone = registered
         .iter()

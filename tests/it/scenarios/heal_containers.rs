@@ -11,7 +11,7 @@ const VIM: &str = "containers";
 const CLUSTER: &str = "standalone";
 
 /// A world with a registered cluster, and VNF-B's package; returns the request that instantiates VNF-B on it.
-fn containers() -> (Simulator, Testbed, Value) {
+pub(super) fn containers() -> (Simulator, Testbed, Value) {
     let (sim, testbed) = testbed(&["--cluster"], "info");
     let file = sim.endpoint("kubeconfig");
     let vim = testbed
@@ -26,7 +26,7 @@ fn containers() -> (Simulator, Testbed, Value) {
 }
 
 /// Terminates and deletes VNF-B; nothing is left.
-fn ends(sim: &Simulator, testbed: &Testbed) {
+pub(super) fn ends(sim: &Simulator, testbed: &Testbed) {
     testbed.terminate_and_delete(VNF_B);
     testbed.server.ctl(&["vim", "delete", VIM]);
     testbed.finish();

@@ -45,6 +45,9 @@ pub enum Vnf {
     /// Scale to an instantiation level, or each aspect to a scale level
     #[command(name = "scale_to_level", alias = "scale-to-level", after_help = LEVEL_EXAMPLES)]
     ScaleToLevel(ScalingToLevel),
+    /// Start or stop VNFCs: those named with --vnfc, otherwise all
+    #[command(group = ArgGroup::new("state").args(["start", "stop"]).required(true))]
+    Operate(Operating),
     /// Change name, description, metadata, extensions or properties; the value `null` removes one
     Modify(Modification),
     /// Delete the VNF's resources; the instance remains as NOT_INSTANTIATED
@@ -158,6 +161,34 @@ pub struct ScalingToLevel {
     /// Scale level of an aspect; repeatable, other aspects keep theirs
     #[arg(long = "aspect", value_name = "ASPECT=LEVEL")]
     pub aspects: Vec<String>,
+    /// Set a member of additionalParams, overriding the one given at instantiation
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub params: Vec<String>,
+    /// Hooks to skip, and why
+    #[command(flatten)]
+    pub skip: SkipHooks,
+    /// Watch until the operation finishes
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// What to start or stop, and how.
+#[derive(Debug, Args)]
+pub struct Operating {
+    /// ID or name of the VNF instance
+    pub vnf: String,
+    /// Start the VNFCs
+    #[arg(long)]
+    pub start: bool,
+    /// Stop the VNFCs; they keep their resources, except on Kubernetes
+    #[arg(long)]
+    pub stop: bool,
+    /// Stop gracefully, then forcefully after SECONDS if given (default: forcefully at once)
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, conflicts_with = "start")]
+    pub graceful: Option<Option<u32>>,
+    /// VNFC to start or stop, by ID or name as in `vnf show`; repeatable
+    #[arg(long = "vnfc", value_name = "VNFC")]
+    pub vnfcs: Vec<String>,
     /// Set a member of additionalParams, overriding the one given at instantiation
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub params: Vec<String>,

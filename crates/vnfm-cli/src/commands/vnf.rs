@@ -1,8 +1,8 @@
 //! `vnfmctl vnf …`: VNF instances and the operations on them.
 
 use crate::args::{
-    Format, Healing, Instantiation, ListOptions, Modification, Named, SkipHooks, Task, Termination,
-    Vnf, VnfCommand, command_name,
+    Format, Healing, Instantiation, ListOptions, Modification, Named, Operating, SkipHooks, Task,
+    Termination, Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
 use crate::commands::{package, scaling};
@@ -12,7 +12,7 @@ use crate::watch;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::path::Path;
-use vnfm::lcm::{Operation, heal, instantiate, modify_info, terminate};
+use vnfm::lcm::{Operation, heal, instantiate, modify_info, operate, terminate};
 use vnfm_types::LcmOperationState;
 
 pub(super) const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
@@ -33,6 +33,7 @@ const DETAILS: &[Column] = &[
     ("product", "/vnfProductName"),
     ("software", "/vnfSoftwareVersion"),
     ("state", "/instantiationState"),
+    ("vnfState", "/instantiatedVnfInfo/vnfState"),
     ("flavour", "/instantiatedVnfInfo/flavourId"),
     ("scale", "/scale"),
     ("vims", "/vims"),
@@ -44,6 +45,7 @@ const VNFCS: &[Column] = &[
     ("vnfc id", "/id"),
     ("type", "/computeResource/vimLevelResourceType"),
     ("resource", "/computeResource/resourceId"),
+    ("state", "/metadata/vnfcState"),
     ("addresses", "/addresses"),
 ];
 
@@ -81,6 +83,7 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
         Vnf::Heal(args) => begin(client, output, heal(client, args).await?).await,
         Vnf::Scale(args) => scaling::scale(client, output, args).await,
         Vnf::ScaleToLevel(args) => scaling::to_level(client, output, args).await,
+        Vnf::Operate(args) => begin(client, output, operate(client, args).await?).await,
         Vnf::Terminate(args) => begin(client, output, terminate(args)).await,
     }
 }
@@ -123,6 +126,32 @@ async fn heal(client: &Client, args: Healing) -> Outcome<BeginRequest> {
     Ok(BeginRequest {
         vnf: args.vnf,
         operation: &heal::OPERATION,
+        body,
+        skip: Some(args.skip),
+        watch: args.watch,
+    })
+}
+
+async fn operate(client: &Client, args: Operating) -> Outcome<BeginRequest> {
+    let mut body = match (args.start, args.graceful) {
+        (true, _) => json!({"changeStateTo": "STARTED"}),
+        (false, None) => json!({"changeStateTo": "STOPPED", "stopType": "FORCEFUL"}),
+        (false, Some(None)) => json!({"changeStateTo": "STOPPED", "stopType": "GRACEFUL"}),
+        (false, Some(Some(seconds))) => {
+            json!({"changeStateTo": "STOPPED", "stopType": "GRACEFUL", "gracefulStopTimeout": seconds})
+        }
+    };
+    for param in args.params {
+        set(&mut body["additionalParams"], &param)?;
+    }
+    if !args.vnfcs.is_empty() {
+        let instance = find(client, &args.vnf).await?;
+        let ids = args.vnfcs.iter().map(|vnfc| vnfc_id(&instance, vnfc));
+        body["vnfcInstanceId"] = ids.collect::<Outcome<_>>()?;
+    }
+    Ok(BeginRequest {
+        vnf: args.vnf,
+        operation: &operate::OPERATION,
         body,
         skip: Some(args.skip),
         watch: args.watch,

@@ -3,6 +3,7 @@
 
 mod interrupted;
 mod lifecycle;
+mod power;
 mod replace;
 mod resize;
 mod test_bed;
@@ -55,6 +56,17 @@ crate::rules! { Arc<dyn TestBed>:
     resize::an_interrupted_change_of_size_is_completed;
     /// A change of size that was interrupted at any point is reversed by a `converge` to the size before: a rollback.
     resize::an_interrupted_change_of_size_is_reversed;
+    /// A stopped instance has no running VNFC, and started again it has as many as before; VNFCs that exist meanwhile keep
+    /// their ids and addresses. Holds if the driver offers `Power`.
+    power::a_stopped_instance_is_started_again;
+    /// `operate` is idempotent: a repeated call changes nothing.
+    power::a_repeated_stop_and_start_changes_nothing;
+    /// A stop that was interrupted at any point is completed by the next call, or reversed by a start.
+    power::an_interrupted_stop_is_completed_or_reversed;
+    /// A single VNFC can be stopped while the others run, if the driver says so.
+    power::a_single_vnfc_is_stopped;
+    /// `converge` leaves a stopped instance stopped: also VNFCs that it replaces or adds.
+    power::a_change_leaves_a_stopped_instance_stopped;
     /// A call ends after its deadline, and leaves what it created for the next one.
     lifecycle::a_call_ends_at_its_deadline;
     /// No secret of the connection appears in an error or log line.

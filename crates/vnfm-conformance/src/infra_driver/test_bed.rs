@@ -40,6 +40,10 @@ pub trait TestBed: Send + Sync {
     /// All resources on the VIM that any driver may have created, by kind and id.
     async fn resources(&self) -> Vec<String>;
 
+    /// Ids on the VIM of the servers or pods that run; needed if the driver offers
+    /// [`Power`](vnfm_core::ports::Power).
+    async fn running(&self) -> Vec<String>;
+
     /// Maximum number of points at which a call is interrupted and then resumed; use fewer if calls take long.
     fn max_interruptions(&self) -> usize {
         MAX_INTERRUPTIONS
@@ -69,6 +73,8 @@ pub struct OnVim<D> {
     pub removes_last_vnfcs: bool,
     /// Lists what is on the VIM, without the driver.
     pub resources: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// Lists the servers or pods that run on the VIM, without the driver; empty unless it offers `Power`.
+    pub running: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Maximum number of points at which a call is interrupted.
     pub max_interruptions: usize,
 }
@@ -92,6 +98,7 @@ impl<D> OnVim<D> {
             sizes: None,
             removes_last_vnfcs: true,
             resources: Box::new(resources),
+            running: Box::new(Vec::new),
             max_interruptions: MAX_INTERRUPTIONS,
         }
     }
@@ -125,6 +132,9 @@ impl<D: InfraDriver> TestBed for OnVim<D> {
     }
     async fn resources(&self) -> Vec<String> {
         (self.resources)()
+    }
+    async fn running(&self) -> Vec<String> {
+        (self.running)()
     }
     fn max_interruptions(&self) -> usize {
         self.max_interruptions

@@ -90,6 +90,7 @@ pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
         error: None,
         resource_changes: None,
         changed_info: None,
+        changed_ext_connectivity: Vec::new(),
         warnings: Vec::new(),
         links: None,
     };

@@ -53,6 +53,7 @@ impl Approved {
         };
         match decides {
             GrantDecides::Placement => self.place(Arc::make_mut(target)),
+            GrantDecides::Flavour => self.place_more(Arc::make_mut(target)),
             GrantDecides::NewResources if self.granted.zones.is_empty() => {}
             GrantDecides::NewResources => {
                 let zones = &mut Arc::make_mut(target).placement.zones;
@@ -60,6 +61,14 @@ impl Approved {
             }
             GrantDecides::Parameters => {}
         }
+    }
+
+    /// As [`Self::place`], but keeps what an earlier grant decided and this one does not mention.
+    fn place_more(self, target: &mut Deployment) {
+        let mut placement = target.placement.clone();
+        placement.extend(self.granted.clone());
+        self.place(target);
+        target.placement = placement.with_links(&target.ext_managed_virtual_links);
     }
 
     /// Merges VIM, links, parameters and placement into the target.

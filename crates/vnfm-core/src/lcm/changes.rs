@@ -7,7 +7,7 @@ use crate::ports::{InstanceRecord, Inventory};
 use std::collections::BTreeSet;
 use vnfm_types::{
     AffectedExtLinkPort, AffectedVirtualLink, AffectedVirtualStorage, AffectedVnfc, ChangeType,
-    ResourceChanges, ResourceHandle, VnfLinkPortInfo,
+    ExtVirtualLinkInfo, ResourceChanges, ResourceHandle, VnfLinkPortInfo, VnfcResourceInfo,
 };
 
 /// The current resources of an instance; empty if it is NOT_INSTANTIATED.
@@ -35,6 +35,22 @@ pub(crate) fn removed(inventory: &Inventory) -> ResourceChanges {
     between(inventory, &Inventory::default())
 }
 
+/// These VNFCs as modified: they keep their resources.
+pub(crate) fn modified<'v>(
+    vnfcs: impl Iterator<Item = &'v VnfcResourceInfo>,
+) -> impl Iterator<Item = AffectedVnfc> {
+    vnfcs.map(|vnfc| AffectedVnfc {
+        id: vnfc.id.clone(),
+        vdu_id: vnfc.vdu_id.clone(),
+        change_type: ChangeType::Modified,
+        compute_resource: vnfc.compute_resource.clone(),
+        affected_vnfc_cp_ids: Vec::new(),
+        added_storage_resource_ids: Vec::new(),
+        removed_storage_resource_ids: Vec::new(),
+        metadata: vnfc.metadata.clone(),
+    })
+}
+
 /// What was removed and added between two inventories. Entries with the same id in both are unchanged.
 pub(crate) fn between(before: &Inventory, after: &Inventory) -> ResourceChanges {
     let mut changes = all(&without(before, after), ChangeType::Removed);
@@ -51,6 +67,54 @@ pub(crate) fn between(before: &Inventory, after: &Inventory) -> ResourceChanges 
         .affected_virtual_storages
         .extend(added.affected_virtual_storages);
     changes
+}
+
+/// As [`between`], with the VNFCs that exist in both but differ: other CPs, or another size.
+pub(crate) fn with_modified(before: &Inventory, after: &Inventory) -> ResourceChanges {
+    let mut changes = between(before, after);
+    for vnfc in &after.vnfc_resource_info {
+        let first = before.vnfc_resource_info.iter();
+        let Some(first) = first.into_iter().find(|first| first.id == vnfc.id) else {
+            continue;
+        };
+        let cps = changed_cps(first, vnfc);
+        let flavor = |vnfc: &VnfcResourceInfo| vnfc.metadata.get("flavor").cloned();
+        if cps.is_empty() && flavor(first) == flavor(vnfc) {
+            continue;
+        }
+        let modified = modified(std::iter::once(vnfc)).map(|affected| AffectedVnfc {
+            affected_vnfc_cp_ids: cps.clone(),
+            ..affected
+        });
+        changes.affected_vnfcs.extend(modified);
+    }
+    changes
+}
+
+/// Ids of the CPs that only one of the two has, or that differ.
+fn changed_cps(before: &VnfcResourceInfo, after: &VnfcResourceInfo) -> Vec<String> {
+    let only_in = |one: &VnfcResourceInfo, other: &VnfcResourceInfo| {
+        let cps = one.vnfc_cp_info.iter();
+        let cps = cps.filter(|cp| !other.vnfc_cp_info.contains(cp));
+        cps.map(|cp| cp.id.clone()).collect::<BTreeSet<_>>()
+    };
+    let changed = &only_in(before, after) | &only_in(after, before);
+    changed.into_iter().collect()
+}
+
+/// The external links of `after` that differ from `before`; one without ports and CPs for each that is no longer used.
+pub(crate) fn ext_connectivity(before: &Inventory, after: &Inventory) -> Vec<ExtVirtualLinkInfo> {
+    let (old, new) = (&before.ext_virtual_link_info, &after.ext_virtual_link_info);
+    let changed = new.iter().filter(|link| !old.contains(link)).cloned();
+    let left = old
+        .iter()
+        .filter(|link| new.iter().all(|one| one.id != link.id));
+    let left = left.map(|link| ExtVirtualLinkInfo {
+        ext_link_ports: Vec::new(),
+        current_vnf_ext_cp_data: Vec::new(),
+        ..link.clone()
+    });
+    changed.chain(left).collect()
 }
 
 /// `inventory` without the entries of `other`.

@@ -74,6 +74,12 @@ impl GrantReader<'_> {
         };
         match op.operation.grant.as_ref().map(|rule| rule.decides) {
             Some(GrantDecides::Placement) => self.review_target(&mut approved).await?,
+            Some(GrantDecides::Flavour) => {
+                self.review_target(&mut approved).await?;
+                if approved.elsewhere {
+                    return Err(unusable("it moves the VNF to another VIM".to_owned()));
+                }
+            }
             Some(GrantDecides::NewResources) => {
                 approved.granted.zones = self.check_assets_unchanged()?.zones;
             }

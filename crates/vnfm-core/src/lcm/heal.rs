@@ -25,7 +25,7 @@ use super::operation::{
     Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
-use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims};
+use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims, outcome};
 use crate::ports::{
     Convergence, HookHeal, HookRequest, InstanceRecord, PortError, Recorded, Replacement,
 };
@@ -84,7 +84,7 @@ pub(super) const REGISTER_VIMS: Step = Step::new("register_vims", Processing, |o
 /// A heal changes nothing about what the instance should be. Its VNFCs must exist.
 fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let request: HealVnfRequest = requested.request()?;
-    check_vnfcs(requested.instance, &request)?;
+    check_vnfcs(requested.instance, &request.vnfc_instance_id)?;
     let all = request.additional_params.get("all");
     if all.is_some_and(|all| !all.is_boolean()) {
         let what = "additionalParams.all must be true or false: whether volumes are replaced too";
@@ -94,10 +94,11 @@ fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     Ok(requested.unchanged())
 }
 
-fn check_vnfcs(instance: &InstanceRecord, request: &HealVnfRequest) -> Result<(), Refusal> {
+/// Refuses the id of a VNFC that the instance does not have.
+pub(super) fn check_vnfcs(instance: &InstanceRecord, named: &[String]) -> Result<(), Refusal> {
     let current = inventory(instance).vnfc_resource_info;
     let unknown = |id: &&String| current.iter().all(|vnfc| &vnfc.id != *id);
-    let Some(unknown) = request.vnfc_instance_id.iter().find(unknown) else {
+    let Some(unknown) = named.iter().find(unknown) else {
         return Ok(());
     };
     let known: Vec<_> = current
@@ -276,8 +277,18 @@ pub(super) fn with_resources(op: &Op, now: Recorded) -> Result<InstanceRecord, P
         info.vnf_virtual_link_resource_info = now.inventory.vnf_virtual_link_resource_info;
         info.virtual_storage_resource_info = now.inventory.virtual_storage_resource_info;
         info.metadata.extend(now.metadata);
-        let deployment = record.deployment.get_or_insert_default();
-        hook_journal::note_plugins(op, Arc::make_mut(deployment), &mut info.metadata);
+        let deployment = Arc::make_mut(record.deployment.get_or_insert_default());
+        let exists = |id: &String| info.vnfc_resource_info.iter().any(|vnfc| vnfc.id == *id);
+        deployment.stopped_vnfcs.retain(exists);
+        outcome::show_states(&mut info.vnfc_resource_info, deployment);
+        hook_journal::note_plugins(op, deployment, &mut info.metadata);
+    }
+    if let Some(deployment) = record
+        .deployment
+        .as_mut()
+        .filter(|_| !now.resolved.is_null())
+    {
+        Arc::make_mut(deployment).resolved = now.resolved;
     }
     record.handle = now.handle;
     Ok(record)

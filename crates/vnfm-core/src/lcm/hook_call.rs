@@ -214,6 +214,8 @@ fn instance(op: &Op) -> Result<HookInstance, PortError> {
         .clone_from(&vnf.vnf_software_version);
     instance.vnfd_version.clone_from(&vnf.vnfd_version);
     instance.vdus = op.flavour()?.vdus.keys().cloned().collect();
+    let info = vnf.instantiated_vnf_info.as_ref();
+    instance.vnf_state = info.map(|info| info.vnf_state.to_string());
     instance.metadata.clone_from(&vnf.metadata);
     Ok(instance)
 }

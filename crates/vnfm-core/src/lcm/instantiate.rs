@@ -340,10 +340,13 @@ const NOT_CREATED: &str = "notMade";
 fn instantiated(op: &Op, allocated: Recorded) -> Result<InstanceRecord, PortError> {
     let request: InstantiateVnfRequest = op.request()?;
     let mut deployment = Deployment::clone(op.deployment()?);
-    deployment.resolved = op
-        .output::<Prepared>()?
-        .map(|found| found.0)
-        .unwrap_or_default();
+    deployment.resolved = match allocated.resolved {
+        Value::Null => op
+            .output::<Prepared>()?
+            .map(|found| found.0)
+            .unwrap_or_default(),
+        resolved => resolved,
+    };
     let mut record = op.instance.clone();
     let mut metadata = allocated.metadata;
     hook_journal::note_plugins(op, &mut deployment, &mut metadata);

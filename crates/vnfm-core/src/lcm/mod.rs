@@ -8,10 +8,12 @@
 //! | `accept` | how a request becomes an operation |
 //! | [`runner`] | runs the steps, resumes, undoes |
 //! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
-//! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
+//! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`operate`], [`change_flavour`], [`change_ext_conn`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
+//! | [`retarget`] | what changes to another deployment share |
 //! | `resize` | what the two scalings share |
 //! | `scale_refusal` | why a size or a list of levels is not possible |
 //! | `dependents` | updates the records of VNFs on the VIMs that hooks change |
+//! | `outcome` | the record of an instance that an operation has changed |
 //! | `step_attempt` | one attempt at a step, bounded by its deadline |
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
 //! | `driven` | the state in which a process left an operation |
@@ -33,6 +35,8 @@
 
 mod accept;
 mod approved;
+pub mod change_ext_conn;
+pub mod change_flavour;
 mod changes;
 mod crash_suspects;
 mod dependents;
@@ -52,11 +56,14 @@ mod load;
 pub mod modify_info;
 mod notification;
 mod op;
+pub mod operate;
 mod operation;
 mod operation_control;
+mod outcome;
 mod perform;
 mod problem;
 pub mod resize;
+pub mod retarget;
 pub mod runner;
 pub mod scale;
 mod scale_refusal;
@@ -79,7 +86,8 @@ pub use operation::{
 };
 pub(crate) use operation_control::Control;
 pub use step::{
-    InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo, journaled, silent,
+    Ends, InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo, journaled,
+    silent,
 };
 pub(crate) use transition::Transition;
 
@@ -91,6 +99,9 @@ pub const OPERATIONS: &[&Operation] = &[
     &heal::OPERATION,
     &scale::OPERATION,
     &scale_to_level::OPERATION,
+    &operate::OPERATION,
+    &change_flavour::OPERATION,
+    &change_ext_conn::OPERATION,
     &modify_info::OPERATION,
     &terminate::OPERATION,
 ];

@@ -50,6 +50,12 @@ pub(super) fn notification(
         if let Some(changed) = changed.and_then(|it| to_json_or_log("changedInfo", it)) {
             body["changedInfo"] = changed;
         }
+        let links = &op.changed_ext_connectivity;
+        if let Some(links) = to_json_or_log("changedExtConnectivity", links)
+            && !op.changed_ext_connectivity.is_empty()
+        {
+            body["changedExtConnectivity"] = links;
+        }
         // The occurrence keeps its error during retry and rollback; only these notifications carry it.
         let carries_error = matches!(op.operation_state, FailedTemp | Failed | RolledBack);
         let error = op.error.as_ref().filter(|_| carries_error);

@@ -99,6 +99,12 @@ impl Op {
         })
     }
 
+    /// True if a step has run to completion, and was not undone.
+    pub(crate) fn is_done(&self, step: &str) -> bool {
+        let row = self.rows.get(step);
+        row.is_some_and(|row| row.status == StepStatus::Done)
+    }
+
     /// True if the caller asked to skip this hook.
     pub(crate) fn skips(&self, hook: &str) -> bool {
         self.record

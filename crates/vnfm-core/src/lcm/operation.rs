@@ -24,8 +24,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use vnfm_descriptor::Package;
 use vnfm_types::{
-    InstantiationState, LcmOperationState, LcmOperationType, PlacementConstraint, ResourceChanges,
-    ResourceDefinition, VnfInfoModifications,
+    ExtVirtualLinkInfo, InstantiationState, LcmOperationState, LcmOperationType,
+    PlacementConstraint, ResourceChanges, ResourceDefinition, VnfInfoModifications,
 };
 
 /// An operation: how it begins, its steps, and what its end writes.
@@ -110,6 +110,8 @@ pub struct GrantNeeds {
 pub enum GrantDecides {
     /// VIM, external links, parameters and placement of the target.
     Placement,
+    /// Parameters, links and placement of the target; the VIM stays.
+    Flavour,
     /// Parameters, and the zones of resources to be created: everything else stays where it is.
     NewResources,
     /// Parameters only: the VNF stays where it is.
@@ -257,6 +259,8 @@ pub struct Completion {
     pub resource_changes: Option<ResourceChanges>,
     /// Attributes that a modification changed, for the occurrence.
     pub changed_info: Option<VnfInfoModifications>,
+    /// Changed external virtual links, for the occurrence.
+    pub changed_ext_connectivity: Vec<ExtVirtualLinkInfo>,
     /// Other rows to write in that transaction.
     pub changes: Vec<Change>,
 }

@@ -95,6 +95,7 @@ fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning
         error: None,
         resource_changes: None,
         changed_info: None,
+        changed_ext_connectivity: Vec::new(),
         warnings: skipped.iter().map(warning).collect(),
         links: None,
     };

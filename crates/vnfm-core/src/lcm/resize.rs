@@ -40,13 +40,13 @@ pub(super) const PREPARE: Step = Step::new("prepare", Starting, |op| journaled(p
 pub(super) const ADD: Step = Step::new("add", Processing, |op| journaled(add(op)))
     .undone_by(|op| silent(undo_add(op)))
     .observed_by(|op| journaled(async { observe(op).await.map(Added) }))
-    .only_if(adds);
+    .only_if(|ends| adds(ends.before, ends.target));
 
 /// Removes VNFCs; skipped if none go, so that a rollback stays possible.
 pub(super) const REMOVE: Step = Step::new("remove", Processing, |op| journaled(remove(op)))
     .irreversible()
     .observed_by(|op| journaled(async { observe(op).await.map(Removed) }))
-    .only_if(removes);
+    .only_if(|ends| removes(ends.before, ends.target));
 
 /// Registers or updates the VIMs that the hooks created; a rollback unregisters new ones.
 pub(super) const REGISTER_VIMS: Step =
@@ -184,7 +184,7 @@ pub(super) fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
 }
 
 /// The part of `all` that these VNFCs have to themselves: volumes, and ports on external links.
-fn resources_of(all: &Inventory, vnfcs: Vec<VnfcResourceInfo>) -> Inventory {
+pub(super) fn resources_of(all: &Inventory, vnfcs: Vec<VnfcResourceInfo>) -> Inventory {
     let cps: BTreeSet<&String> = vnfcs
         .iter()
         .flat_map(|vnfc| &vnfc.vnfc_cp_info)

@@ -192,7 +192,8 @@ fn is_skipped(op: &Op, step: &Step) -> bool {
 /// True if the operation does not need the step.
 fn is_needless(op: &Op, step: &Step) -> bool {
     let (before, target) = (&op.record.before, &op.record.target);
-    !step.is_needed(before.as_deref(), target.as_deref())
+    let package = op.package().ok().map(|package| &**package);
+    !step.is_needed(before.as_deref(), target.as_deref(), package)
 }
 
 /// Undoes every step that has begun according to the journal, last first.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::time::Duration;
+use vnfm_descriptor::Package;
 use vnfm_types::LcmOperationState;
 
 /// The typed output of a step; later steps and its undo read it by type.
@@ -41,8 +42,19 @@ pub struct Step {
     pub condition: Option<StepCondition>,
 }
 
-/// Whether an operation from the first deployment to the second needs a step.
-pub type StepCondition = fn(&Deployment, &Deployment) -> bool;
+/// Whether an operation between these ends needs a step.
+pub type StepCondition = fn(&Ends<'_>) -> bool;
+
+/// The deployments between which an operation leads.
+#[derive(Clone, Copy)]
+pub struct Ends<'a> {
+    /// The deployment so far.
+    pub before: &'a Deployment,
+    /// The deployment from then on.
+    pub target: &'a Deployment,
+    /// Their package; `None` if it cannot be read.
+    pub package: Option<&'a Package>,
+}
 
 /// What a step does when it runs.
 #[derive(Clone, Copy)]
@@ -129,10 +141,21 @@ impl Step {
     }
 
     /// False if the operation does not need the step.
-    pub fn is_needed(&self, before: Option<&Deployment>, target: Option<&Deployment>) -> bool {
+    pub fn is_needed(
+        &self,
+        before: Option<&Deployment>,
+        target: Option<&Deployment>,
+        package: Option<&Package>,
+    ) -> bool {
         let ends = before.or(target).zip(target.or(before));
         let condition = self.condition.zip(ends);
-        condition.is_none_or(|(needed, (before, target))| needed(before, target))
+        condition.is_none_or(|(needed, (before, target))| {
+            needed(&Ends {
+                before,
+                target,
+                package,
+            })
+        })
     }
 
     /// Adds the function that lists what exists after a failure.

@@ -61,6 +61,9 @@ impl Transition {
         op.error = error.or(op.error.take()).filter(|_| next != Completed);
         op.resource_changes = completion.resource_changes.or(op.resource_changes.take());
         op.changed_info = completion.changed_info.or(op.changed_info.take());
+        if !completion.changed_ext_connectivity.is_empty() {
+            op.changed_ext_connectivity = completion.changed_ext_connectivity;
+        }
         let record = Arc::new(record);
         let instance_after = completion.instance.map(Box::new);
         let mut changes: Vec<_> = instance_after

@@ -6,6 +6,7 @@
 //! | heal | `converge` from the record to the same deployment, replacing some VNFCs |
 //! | another size, flavour, network or package | `converge` from the record to the new target |
 //! | its rollback | `converge` from the record to the deployment before |
+//! | start, stop | [`Power`], if the driver offers it |
 //! | terminate | `release` |
 //!
 //! | rule | mandatory |
@@ -19,6 +20,7 @@
 //! | what the VIM's policy does not allow is refused before anything is created, by name | yes |
 //! | resources are named after the instance and tagged with installation and operation | yes |
 //! | a resource with our name but not our tag is never touched | yes |
+//! | `converge` leaves VNFCs stopped that the target has stopped | if it offers [`Power`] |
 //! | `release` of absent resources succeeds; it returns once they are deleted | yes |
 //! | a VNFC's `id` changes when it is replaced, and only then | yes |
 //! | `observe` changes nothing, and lists what exists in any state | yes |
@@ -26,7 +28,7 @@
 //! | each call holds a slot ([`Vim::acquire_slot`]), a pause between two calls does not | yes |
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`] | yes |
 
-use super::{Clock, Code, ErrorKind, PortError, Recorded, VimSlot};
+use super::{Clock, Code, ErrorKind, PortError, Power, Recorded, VimSlot};
 use crate::deployment::Deployment;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -243,6 +245,8 @@ pub struct Convergence<'a> {
     pub target: &'a Allocation,
     /// VNFCs that do not stay, though the target keeps their number.
     pub replace: Replacement,
+    /// Another deployment that the resources may partly be of: the one before, or in a rollback the one that was not reached.
+    pub other: Option<&'a Allocation>,
 }
 
 /// The VNFCs to replace, and whether with their volumes.
@@ -261,6 +265,7 @@ impl<'a> Convergence<'a> {
             current: None,
             target,
             replace: Replacement::default(),
+            other: None,
         }
     }
 
@@ -276,6 +281,13 @@ impl<'a> Convergence<'a> {
     #[must_use]
     pub fn replacing(self, replace: Replacement) -> Self {
         Self { replace, ..self }
+    }
+
+    /// Between this deployment and the target.
+    #[must_use]
+    pub fn coming_from(self, other: &'a Allocation) -> Self {
+        let other = Some(other);
+        Self { other, ..self }
     }
 
     /// The recorded handle; null if nothing was recorded.
@@ -434,6 +446,17 @@ pub trait InfraDriver: Send + Sync {
         vim: &dyn Vim,
         installation_id: &str,
     ) -> Result<Vec<OwnedResource>, PortError>;
+
+    /// Whether `converge` connects VNFCs to other external virtual links; false: instances on its VIMs do not support
+    /// `change_ext_conn`.
+    fn changes_ext_connectivity(&self) -> bool {
+        false
+    }
+
+    /// How it starts and stops VNFCs; `None`: it cannot, and instances on its VIMs do not support `operate`.
+    fn power(&self) -> Option<&dyn Power> {
+        None
+    }
 
     /// The server's SSH host public keys (`ssh-ed25519 AAAA…`), if the VIM can tell (console log).
     ///

@@ -36,4 +36,7 @@ pub struct Recorded {
     pub inventory: Inventory,
     /// Facts for `instantiatedVnfInfo.metadata`, such as the stack id.
     pub metadata: KeyValuePairs,
+    /// What the resources were made of, for [`Deployment::resolved`](crate::Deployment::resolved); null: what `preview` found.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub resolved: Value,
 }

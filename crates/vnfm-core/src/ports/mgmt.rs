@@ -9,8 +9,9 @@ use vnfm_descriptor::{Hook, Package};
 use vnfm_types::{KeyValuePairs, VnfcResourceInfo};
 
 pub use vnfm_plugin_messages::{
-    Artifact as HookArtifact, Declaration, Dependent as HookDependent, Effects, HookDeclaration,
-    Instance as HookInstance, NewVim, RegisteredVim as HookVim,
+    Artifact as HookArtifact, Connectivity as HookConnectivity, Declaration,
+    Dependent as HookDependent, Effects, HookDeclaration, Instance as HookInstance, NewVim,
+    RegisteredVim as HookVim,
 };
 
 /// The request that a hook gets, with the engine's types of the inventory.
@@ -22,6 +23,12 @@ pub type HookHeal = vnfm_plugin_messages::Heal<VnfcResourceInfo>;
 
 /// A change of size as a hook sees it.
 pub type HookScale = vnfm_plugin_messages::Scale<VnfcResourceInfo>;
+
+/// A change of flavour as a hook sees it.
+pub type HookFlavourChange = vnfm_plugin_messages::FlavourChange<VnfcResourceInfo>;
+
+/// A start or stop as a hook sees it.
+pub type HookOperate = vnfm_plugin_messages::Operate<VnfcResourceInfo>;
 
 /// The engine's side of a running hook: services by name, with the JSON that crosses the plugin boundary.
 #[async_trait]

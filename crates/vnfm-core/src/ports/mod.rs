@@ -29,6 +29,7 @@ mod nfvo;
 mod observer;
 mod packages;
 mod pins;
+mod power;
 mod quota;
 mod records;
 mod schemas;
@@ -59,15 +60,17 @@ pub use infra::{
 };
 pub use inventory::{Inventory, Recorded};
 pub use mgmt::{
-    Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookDeclaration, HookDependent,
-    HookDriverRef, HookHeal, HookHost, HookInstance, HookRequest, HookScale, HookScriptRef,
-    HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED, replaced,
+    Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,
+    HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance, HookOperate,
+    HookRequest, HookScale, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED,
+    replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;
 pub use observer::{CallEnd, Observer};
 pub use packages::Packages;
 pub use pins::{HostPin, PinnedHost, PinnedKey};
+pub use power::{Power, PowerChange, Stop};
 pub use quota::{QuotaLimits, QuotaResource};
 pub use records::{
     HookState, InstanceRecord, JournalRow, OpControl, OpRecord, OpenStep, OutboxRow, PackageRecord,

@@ -70,6 +70,16 @@ impl Granted {
         *self == Self::default()
     }
 
+    /// Adds the decisions of a later grant, which override these.
+    pub fn extend(&mut self, later: Self) {
+        self.zones.extend(later.zones);
+        self.flavours.extend(later.flavours);
+        self.images.extend(later.images);
+        self.managed_links.extend(later.managed_links);
+        self.managed_link_ids.extend(later.managed_link_ids);
+        self.resource_groups.extend(later.resource_groups);
+    }
+
     /// Adds the externally managed links of a request, unless the NFVO decided otherwise about them.
     #[must_use]
     pub fn with_links(mut self, links: &[ExtManagedVirtualLinkData]) -> Self {

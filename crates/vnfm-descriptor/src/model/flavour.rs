@@ -244,6 +244,13 @@ impl Flavour {
         self.additional_params.get(operation)
     }
 
+    /// Whether a VDU can ever have more than one VNFC.
+    pub fn may_grow(&self, vdu: &Vdu) -> bool {
+        let has_deltas = |aspect: &ScalingAspect| aspect.deltas.contains_key(&vdu.name);
+        vdu.max_number_of_instances.is_some_and(|most| most > 1)
+            || self.scaling_aspects.values().any(has_deltas)
+    }
+
     /// A VDU's interfaces, in their order.
     pub fn cps_of(&self, vdu: &str) -> Vec<&Cp> {
         let mut cps: Vec<&Cp> = self

@@ -49,6 +49,7 @@ mod scale;
 mod scoped_roles;
 mod signatures;
 mod standard_details;
+mod states_and_flavours;
 mod statuses;
 mod subscriptions;
 mod supervision;

@@ -44,7 +44,16 @@ impl Vnf {
         match (self.is_free(), self.instantiated) {
             (false, _) => vec!["self"],
             (true, false) => vec!["self", "instantiate"],
-            (true, true) => vec!["self", "heal", "scale", "scaleToLevel", "terminate"],
+            (true, true) => vec![
+                "self",
+                "changeExtConn",
+                "changeFlavour",
+                "heal",
+                "operate",
+                "scale",
+                "scaleToLevel",
+                "terminate",
+            ],
         }
     }
 }

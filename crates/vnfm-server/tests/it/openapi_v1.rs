@@ -46,6 +46,8 @@ fn as_in_v1(schemas: &mut Value) {
     for of in [
         "VnfInstance",
         "InstantiateVnfRequest",
+        "ChangeVnfFlavourRequest",
+        "ChangeExtVnfConnectivityRequest",
         "VnfInfoModificationRequest",
     ] {
         let member = &mut schemas[of]["properties"]["vimConnectionInfo"];

@@ -134,6 +134,12 @@ impl InfraDriver for Driver {
             ..Recorded::default()
         })
     }
+    fn power(&self) -> Option<&dyn Power> {
+        Some(self)
+    }
+    fn changes_ext_connectivity(&self) -> bool {
+        true
+    }
     async fn release(&self, _: &VimCall<'_>, _: &Allocation, _: &Release) -> Result<(), PortError> {
         self.0.note("release");
         self.0.released().await;
@@ -181,6 +187,22 @@ fn resized(current: &Recorded, target: &Allocation) -> Recorded {
         vnfcs.push(added);
     }
     now
+}
+
+#[async_trait]
+impl Power for Driver {
+    fn is_per_vnfc(&self) -> bool {
+        true
+    }
+    async fn operate(
+        &self,
+        _: &VimCall<'_>,
+        change: &PowerChange<'_>,
+    ) -> Result<Recorded, PortError> {
+        self.0.note("power");
+        self.0.released().await;
+        Ok(change.current.clone())
+    }
 }
 
 /// The instance with a new id for every VNFC.

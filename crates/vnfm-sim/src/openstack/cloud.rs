@@ -199,8 +199,11 @@ impl Cloud {
                 ));
             }
         }
-        if !self.state().servers.contains_key(&id) {
-            self.hosts.destroy(&id).await;
+        let status = self.state().servers.get(&id).map(|it| it.status.clone());
+        match status.as_deref() {
+            None => self.hosts.destroy(&id).await,
+            Some("SHUTOFF") => self.hosts.power_off(&id),
+            Some(_) => {}
         }
     }
 }

@@ -177,6 +177,24 @@ impl Cloud {
         true
     }
 
+    /// Powers a server's host on again, if it has one.
+    fn power_on(self: &Arc<Self>, server: &str) {
+        let (cloud, id) = (Arc::clone(self), server.to_owned());
+        if self
+            .state()
+            .servers
+            .get(&id)
+            .is_none_or(|it| it.host.is_none())
+        {
+            return;
+        }
+        tokio::spawn(async move {
+            if let Err(error) = cloud.hosts.power_on(&id).await {
+                tracing::warn!(%error, "the host was not powered on");
+            }
+        });
+    }
+
     /// Changes a user's password and revokes the user's tokens; false if there is no such user.
     pub fn set_password(&self, name: &str, password: &str) -> bool {
         let mut state = self.state();

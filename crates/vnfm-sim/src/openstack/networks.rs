@@ -152,6 +152,30 @@ impl State {
         ))
     }
 
+    /// Gives a port the addresses in its properties; without any, it keeps those that it has.
+    pub(crate) fn readdress(&mut self, id: &str, properties: &Map<String, Value>) {
+        let given = properties.get("fixed_ips").and_then(Value::as_array);
+        let Some(port) = self.object("port", id).cloned() else {
+            return;
+        };
+        if let Some(mac) = properties.get("mac_address").filter(|mac| mac.is_string()) {
+            self.change("port", id, &json!({ "mac_address": mac }));
+        }
+        let has = |ip: &Value| {
+            let address = ip.get("ip_address").and_then(Value::as_str);
+            let mut own = port["fixed_ips"].as_array().into_iter().flatten();
+            address.is_none_or(|address| own.any(|own| text(own, "ip_address") == address))
+        };
+        if given.is_none_or(|given| given.is_empty() || given.iter().all(has)) {
+            return;
+        }
+        self.change("port", id, &json!({ "fixed_ips": [] }));
+        let wanted = Value::Object(properties.clone());
+        let addresses = self.fixed_ips(text(&port, "network_id"), &wanted);
+        let addresses = addresses.map_or(port["fixed_ips"].clone(), Value::Array);
+        self.change("port", id, &json!({ "fixed_ips": addresses }));
+    }
+
     /// The addresses of a new port: the requested ones, or a free one of the network's first subnet.
     fn fixed_ips(&self, network: &str, wanted: &Value) -> Result<Vec<Value>, String> {
         let subnets: Vec<String> = self

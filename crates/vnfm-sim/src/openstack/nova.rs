@@ -79,6 +79,7 @@ impl Service for Nova {
                     "os-getConsoleOutput" => "nova.console_output",
                     "os-resetState" => "nova.reset_state",
                     "os-stop" => "nova.server_stop",
+                    "os-start" => "nova.server_start",
                     _ => return None,
                 };
                 Route::new(call, id.clone(), move || self.act(request, &id, &action))
@@ -224,24 +225,37 @@ impl Nova {
                 }
                 Ok(Reply::empty(202))
             }
+            "os-start" => self.start(id),
             _ => self.stop(id),
         }
     }
 
+    fn start(&self, id: &str) -> Answer {
+        self.change_status(id, ("start", "SHUTOFF", "ACTIVE"))?;
+        self.0.power_on(id);
+        Ok(Reply::empty(202))
+    }
+
     fn stop(&self, id: &str) -> Answer {
+        self.change_status(id, ("stop", "ACTIVE", "SHUTOFF"))?;
+        self.0.power_off(id);
+        Ok(Reply::empty(202))
+    }
+
+    /// Sets the status that an action leads to; refused in any other than the one it begins in.
+    fn change_status(&self, id: &str, (action, from, to): (&str, &str, &str)) -> Result<(), Reply> {
         let mut state = self.0.state();
         let server = state.servers.get_mut(id).ok_or_else(|| no_instance(id))?;
-        if server.status != "ACTIVE" {
+        if server.status != from {
             let message = format!(
-                "Cannot 'stop' instance {id} while it is in vm_state {}",
+                "Cannot '{action}' instance {id} while it is in vm_state {}",
                 vm_state(&server.status)
             );
             return Err(error(409, &message));
         }
-        server.status = "SHUTOFF".into();
-        drop(state);
-        self.0.power_off(id);
-        Ok(Reply::empty(202))
+        to.clone_into(&mut server.status);
+        server.updated = crate::time::now();
+        Ok(())
     }
 
     fn list_objects(&self, request: &Request, kind: &str, plural: &str) -> Answer {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::new_resource::{NewResource, Properties, Refusal, attach, network_of, refusal, text_of};
-use super::servers::{create_server, delete_server};
+use super::servers::{create_server, delete_server, reconnect};
 use super::state::{State, new_id, text};
 use super::trunks;
 use crate::time::now;
@@ -152,7 +152,11 @@ fn create_key_pair(
 /// Updates a resource in place.
 pub(crate) fn update_in_place(state: &mut State, kind: &str, id: &str, properties: &Properties) {
     let member = |name: &str| properties.get(name).filter(|value| !value.is_null());
+    if kind == "OS::Neutron::Port" {
+        state.readdress(id, properties);
+    }
     if kind == "OS::Nova::Server" {
+        reconnect(state, id, properties);
         let flavor = member("flavor")
             .and_then(Value::as_str)
             .and_then(|f| state.find("flavor", f))

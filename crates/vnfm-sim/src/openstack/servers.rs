@@ -168,6 +168,36 @@ fn server_ports(
     Ok((ports, own_ports))
 }
 
+/// Attaches a server to the ports in its properties, and detaches it from others; a port that it has stays.
+pub(crate) fn reconnect(state: &mut State, id: &str, properties: &Properties) {
+    let Some(networks) = properties.get("networks").and_then(Value::as_array) else {
+        return;
+    };
+    let named = networks
+        .iter()
+        .map(|one| one.get("port").and_then(Value::as_str));
+    // Ports that Nova makes stay as they are.
+    let Some(wanted) = named.collect::<Option<Vec<&str>>>() else {
+        return;
+    };
+    let wanted = wanted
+        .into_iter()
+        .filter_map(|port| state.find("port", port));
+    let wanted: Vec<String> = wanted.map(|port| text(port, "id").to_owned()).collect();
+    let Some(server) = state.servers.get_mut(id) else {
+        return;
+    };
+    let before = std::mem::replace(&mut server.ports, wanted.clone());
+    for port in before.iter().filter(|port| !wanted.contains(port)) {
+        let detached = json!({ "device_id": "", "device_owner": "", "status": "DOWN" });
+        state.change("port", port, &detached);
+    }
+    for port in wanted.iter().filter(|port| !before.contains(port)) {
+        let attached = json!({ "device_id": id, "device_owner": "compute:nova", "status": "ACTIVE", "binding:host_id": "compute-1" });
+        state.change("port", port, &attached);
+    }
+}
+
 /// Removes a server and the ports that Nova created for it; detaches its other ports and its volumes.
 pub(crate) fn delete_server(state: &mut State, id: &str) {
     let Some(server) = state.servers.remove(id) else {

@@ -282,7 +282,7 @@ pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
         "OS::Nova::Server" => {
             matches!(
                 property,
-                "name" | "metadata" | "flavor" | "tags" | "security_groups"
+                "name" | "metadata" | "flavor" | "tags" | "security_groups" | "networks"
             )
         }
         "OS::Neutron::Net"
@@ -291,10 +291,7 @@ pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
         | "OS::Neutron::Router"
         | "OS::Heat::ScalingPolicy"
         | "OS::Heat::Value" => true,
-        "OS::Neutron::Port" => !matches!(
-            property,
-            "network" | "network_id" | "fixed_ips" | "mac_address"
-        ),
+        "OS::Neutron::Port" => !matches!(property, "network" | "network_id"),
         "OS::Cinder::Volume" => matches!(property, "name" | "description" | "metadata" | "size"),
         _ => false,
     }

@@ -1,0 +1,65 @@
+//! The record of an instance that an operation has changed.
+
+use super::changes::inventory;
+use super::heal;
+use super::op::Op;
+use crate::deployment::Deployment;
+use crate::deployment::max_scale_levels;
+use crate::ports::{InstanceRecord, PortError, Recorded};
+use std::sync::Arc;
+use vnfm_types::VnfOperationalState::Stopped;
+use vnfm_types::VnfcResourceInfo;
+
+/// The resources in the record from before the operation.
+pub(super) fn recorded(instance: &InstanceRecord) -> Recorded {
+    Recorded {
+        handle: instance.handle.clone(),
+        inventory: inventory(instance),
+        ..Recorded::default()
+    }
+}
+
+/// The instance with these resources and this deployment, and with what the hooks want changed.
+pub(super) fn with_deployment(
+    op: &Op,
+    now: Recorded,
+    reached: &Deployment,
+) -> Result<InstanceRecord, PortError> {
+    let mut record = heal::with_resources(op, now)?;
+    let mut deployment = reached.clone();
+    if let Some(noted) = &record.deployment {
+        deployment.plugins.clone_from(&noted.plugins);
+    }
+    if let Some(info) = &mut record.vnf.instantiated_vnf_info {
+        let exists = |id: &String| info.vnfc_resource_info.iter().any(|vnfc| vnfc.id == *id);
+        deployment.stopped_vnfcs.retain(exists);
+        show_states(&mut info.vnfc_resource_info, &deployment);
+        info.flavour_id = deployment.flavour_id.to_string();
+        info.vnf_state = deployment.vnf_state;
+        info.scale_status = deployment.scale_status();
+        let flavour = op
+            .package()
+            .ok()
+            .and_then(|package| package.vnfd().flavour(&deployment.flavour_id));
+        if let Some(flavour) = flavour {
+            info.max_scale_levels = max_scale_levels(flavour);
+        }
+    }
+    record.deployment = Some(Arc::new(deployment));
+    Ok(record)
+}
+
+/// Metadata member of a VNFC that should not run, as `vnfcState` in SOL002.
+const STATE_MEMBER: &str = "vnfcState";
+
+/// Shows which VNFCs should not run.
+pub(super) fn show_states(vnfcs: &mut [VnfcResourceInfo], deployment: &Deployment) {
+    for vnfc in vnfcs {
+        if deployment.state_of(&vnfc.id) == Stopped {
+            let state = Stopped.as_str().into();
+            vnfc.metadata.insert(STATE_MEMBER.to_owned(), state);
+        } else {
+            vnfc.metadata.remove(STATE_MEMBER);
+        }
+    }
+}

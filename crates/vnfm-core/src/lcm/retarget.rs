@@ -1,0 +1,372 @@
+//! The work that changes to another deployment share ([`change_flavour`](super::change_flavour),
+//! [`change_ext_conn`](super::change_ext_conn)): the driver makes the resources match the target, or again what was before.
+//!
+//! ```text
+//! no VNFC goes ──► adapt: in place, can be undone          VNFCs go ──► replace: what they stored is lost, so it cannot
+//! ```
+
+use super::changes::{self, inventory};
+use super::instantiate::Prepared;
+use super::operation::{Completion, Requested};
+use super::step::{Output, Step, StepOutput, journaled, silent};
+use super::{Op, outcome};
+use crate::deployment::Deployment;
+use crate::ports::Vim as _;
+use crate::ports::{Allocation, Convergence, Inventory, PortError, Recorded};
+use crate::refusal::{self, Refusal, Why};
+use crate::vims;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
+use vnfm_types::{ExtVirtualLinkData, LcmOperationState, VimConnectionInfo, VnfExtCpData};
+
+/// Logs in, and looks up what the target needs.
+pub(super) const PREPARE: Step = Step::new("prepare", Starting, |op| journaled(prepare(op)));
+
+/// Changes resources in place; a rollback changes them back.
+pub(super) const ADAPT: Step = Step::new("adapt", Processing, |op| {
+    journaled(async { change(op).await.map(Adapted) })
+})
+.undone_by(|op| silent(undo(op)))
+.observed_by(|op| journaled(async { observe(op).await.map(Adapted) }));
+
+/// Changes resources, of which some are lost.
+pub(super) const REPLACE: Step = Step::new("replace", Processing, |op| {
+    journaled(async { change(op).await.map(Replaced) })
+})
+.irreversible()
+.observed_by(|op| journaled(async { observe(op).await.map(Replaced) }));
+
+/// The instance after a change in place.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Adapted(pub Recorded);
+
+impl StepOutput for Adapted {
+    const STEP: &'static str = "adapt";
+}
+
+/// The instance after a change that replaced resources.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Replaced(pub Recorded);
+
+impl StepOutput for Replaced {
+    const STEP: &'static str = "replace";
+}
+
+/// Checks a target as an instantiation of it would be: links, CPs, size, policy of the VIM.
+pub(super) async fn check(
+    requested: &Requested<'_>,
+    deployment: Deployment,
+) -> Result<Arc<Deployment>, Refusal> {
+    let package = requested.package().await;
+    let context = requested.context;
+    let allocation = Allocation {
+        package: package.map_err(Refusal::unprocessable)?,
+        deployment: Arc::new(deployment),
+        instance_name: requested.instance.vnf.vnf_instance_name.clone(),
+        awaits_grant: context.ports.nfvo.is_some(),
+        budget: context.limits().plan,
+    };
+    super::check_budget(&allocation).map_err(Refusal::unprocessable)?;
+    let connections = &allocation.deployment.vim_connection_info;
+    let (vim, driver) = vims::of_connections(context, requested.tenant(), connections).await?;
+    let checked = driver.validate_request(&allocation);
+    checked.map_err(Refusal::unprocessable)?;
+    let permitted = driver.permit(&allocation, vim.policy());
+    permitted.map_err(Refusal::unprocessable)?;
+    Ok(allocation.deployment)
+}
+
+/// Refuses connections of a request that name another VIM than that of the instance: a VNF does not move.
+pub(super) async fn check_same_vim(
+    requested: &Requested<'_>,
+    given: &BTreeMap<String, Box<VimConnectionInfo>>,
+) -> Result<(), Refusal> {
+    let Some(deployment) = requested
+        .instance
+        .deployment
+        .as_deref()
+        .filter(|_| !given.is_empty())
+    else {
+        return Ok(());
+    };
+    let (context, tenant) = (requested.context, requested.tenant());
+    let own = &deployment.vim_connection_info;
+    let (own, _) = vims::of_connections(context, tenant, own).await?;
+    let (other, _) = vims::of_connections(context, tenant, given).await?;
+    if other.registered_id().is_some() && other.registered_id() == own.registered_id() {
+        return Ok(());
+    }
+    let what = "vimConnectionInfo names another VIM than that of the instance, which stays there";
+    Err(Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what))
+}
+
+/// Merges the links of a request into those of an instance (SOL003 4.4.1.10, 4.4.1.11): a configuration replaces the one of
+/// the same CP and key on whichever link, a null removes it; what is not named stays.
+///
+/// # Errors
+///
+/// A null for a configuration that the link does not have.
+pub(super) fn merge_links(
+    links: &mut Vec<ExtVirtualLinkData>,
+    changes: &[ExtVirtualLinkData],
+) -> Result<(), String> {
+    for change in changes {
+        for data in &change.ext_cps {
+            for (key, config) in &data.cp_config {
+                let from_all = config.is_some();
+                let mut was_there = false;
+                for link in links
+                    .iter_mut()
+                    .filter(|link| from_all || link.id == change.id)
+                {
+                    was_there |= remove_config(link, &data.cpd_id, key);
+                }
+                if !from_all && !was_there {
+                    let (cpd, link) = (&data.cpd_id, &change.id);
+                    return Err(format!(
+                        "extVirtualLinks `{link}` has no cpConfig `{key}` of `{cpd}` to remove"
+                    ));
+                }
+            }
+        }
+        let at = links.iter().position(|link| link.id == change.id);
+        let link = match at {
+            Some(at) => &mut links[at],
+            None => {
+                links.push(ExtVirtualLinkData {
+                    ext_cps: Vec::new(),
+                    ..change.clone()
+                });
+                let last = links.len() - 1;
+                &mut links[last]
+            }
+        };
+        merge_link(link, change);
+    }
+    for link in links.iter_mut() {
+        link.ext_cps.retain(|data| !data.cp_config.is_empty());
+    }
+    links.retain(|link| !link.ext_cps.is_empty());
+    Ok(())
+}
+
+fn remove_config(link: &mut ExtVirtualLinkData, cpd: &str, key: &str) -> bool {
+    let mut removed = false;
+    for data in link.ext_cps.iter_mut().filter(|data| data.cpd_id == cpd) {
+        removed |= data.cp_config.remove(key).is_some();
+    }
+    removed
+}
+
+fn merge_link(link: &mut ExtVirtualLinkData, change: &ExtVirtualLinkData) {
+    link.resource_id.clone_from(&change.resource_id);
+    for port in &change.ext_link_ports {
+        link.ext_link_ports.retain(|known| known.id != port.id);
+        link.ext_link_ports.push(port.clone());
+    }
+    for data in &change.ext_cps {
+        let configs = data.cp_config.iter().filter(|(_, config)| config.is_some());
+        let configs = configs.map(|(key, config)| (key.clone(), config.clone()));
+        let known = link
+            .ext_cps
+            .iter_mut()
+            .find(|known| known.cpd_id == data.cpd_id);
+        match known {
+            Some(known) => known.cp_config.extend(configs),
+            None => link.ext_cps.push(VnfExtCpData {
+                cpd_id: data.cpd_id.clone(),
+                cp_config: configs.collect(),
+            }),
+        }
+    }
+}
+
+/// The deployment before the operation.
+pub(super) fn before(op: &Op) -> Result<&Arc<Deployment>, PortError> {
+    op.record
+        .before
+        .as_ref()
+        .map_or_else(|| op.deployment(), Ok)
+}
+
+fn allocation_before(op: &Op) -> Result<Allocation, PortError> {
+    Ok(Allocation {
+        deployment: before(op)?.clone(),
+        ..op.allocation()?
+    })
+}
+
+async fn prepare(op: &Op) -> Output<Prepared> {
+    let (vim, driver) = op.vim().await?;
+    let (current, target) = (outcome::recorded(&op.instance), op.allocation_to_make()?);
+    let other = allocation_before(op)?;
+    let change = Convergence::update(&current, &target).coming_from(&other);
+    driver.preview(&op.call(&vim), &change).await.map(Prepared)
+}
+
+/// From the record to the target.
+async fn change(op: &Op) -> Output<Recorded> {
+    let (target, other) = (op.allocation()?, allocation_before(op)?);
+    let prepared = op.output::<Prepared>()?.map(|found| found.0);
+    converge(op, (&target, &other), &prepared.unwrap_or(Value::Null)).await
+}
+
+/// From whatever was reached to the deployment before.
+async fn undo(op: &Op) -> Output<()> {
+    let (target, other) = (allocation_before(op)?, op.allocation()?);
+    let undone = converge(op, (&target, &other), &Value::Null).await;
+    undone.map(drop)
+}
+
+async fn converge(
+    op: &Op,
+    (target, other): (&Allocation, &Allocation),
+    preview: &Value,
+) -> Output<Recorded> {
+    let (vim, driver) = op.vim().await?;
+    let current = outcome::recorded(&op.instance);
+    let change = Convergence::update(&current, target).coming_from(other);
+    driver.converge(&op.call(&vim), &change, preview).await
+}
+
+/// What exists after a failed step.
+async fn observe(op: &Op) -> Output<Recorded> {
+    let (vim, driver) = op.vim().await?;
+    let target = op.allocation()?;
+    let (cx, handle) = (op.call(&vim), &op.instance.handle);
+    driver.observe(&cx, &target, handle).await
+}
+
+/// The instance after the step that changed it, or that failed to.
+fn changed(op: &Op) -> Output<Option<Recorded>> {
+    let replaced = op.output::<Replaced>()?.map(|replaced| replaced.0);
+    let adapted = op.output::<Adapted>()?.map(|adapted| adapted.0);
+    Ok(replaced.or(adapted))
+}
+
+/// The resources before the hooks at the end, or all that the operation has left so far.
+pub(super) fn inventory_now(op: &Op) -> Output<Inventory> {
+    Ok(changed(op)?.map_or_else(|| op.inventory(), |now| now.inventory))
+}
+
+/// The deployment in which the operation ends, with what the driver found for it.
+fn reached(op: &Op, now: &Recorded) -> Result<Deployment, PortError> {
+    let mut deployment = Deployment::clone(op.deployment()?);
+    let prepared = op.output::<Prepared>()?.map(|found| found.0);
+    deployment.resolved = match &now.resolved {
+        Value::Null => prepared.unwrap_or_default(),
+        resolved => resolved.clone(),
+    };
+    Ok(deployment)
+}
+
+/// The instance with its new resources and deployment. One that failed has the target if the change was made or can no
+/// longer be undone, and else the deployment before.
+pub(super) fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
+    let Some(now) = changed(op)? else {
+        return Ok(Completion::default());
+    };
+    let first = inventory(&op.instance);
+    let mut completion = Completion {
+        resource_changes: Some(changes::with_modified(&first, &now.inventory)),
+        changed_ext_connectivity: changes::ext_connectivity(&first, &now.inventory),
+        ..Completion::default()
+    };
+    let is_made = op.is_done("adapt") || op.record.point_of_no_return.is_some();
+    let deployment = match state {
+        Completed => reached(op, &now)?,
+        Failed if is_made => reached(op, &now)?,
+        Failed => Deployment::clone(before(op)?),
+        FailedTemp => return Ok(completion),
+        _ => return Ok(Completion::default()),
+    };
+    completion.instance = Some(outcome::with_deployment(op, now, &deployment)?);
+    Ok(completion)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merge_links;
+    use serde_json::{Value, json};
+    use vnfm_types::ExtVirtualLinkData;
+
+    fn links(links: Value) -> Vec<ExtVirtualLinkData> {
+        serde_json::from_value(links).unwrap()
+    }
+
+    fn link(id: &str, network: &str, cps: Value) -> Value {
+        let cps: Vec<Value> = cps
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(cpd, config)| json!({"cpdId": cpd, "cpConfig": config}))
+            .collect();
+        json!({"id": id, "resourceId": network, "extCps": cps})
+    }
+
+    #[test]
+    fn a_change_of_links_changes_what_it_names_and_nothing_else() {
+        let first = || {
+            links(json!([
+                link("a", "net-a", json!({"x": {"1": {}}, "y": {"1": {}}})),
+                link("b", "net-b", json!({"z": {"1": {}}})),
+            ]))
+        };
+        let port = json!({"linkPortId": "p"});
+        for (change, expected) in [
+            // Another network for the same link, with the same CPs.
+            (
+                json!([link("a", "net-c", json!({}))]),
+                json!([
+                    link("a", "net-c", json!({"x": {"1": {}}, "y": {"1": {}}})),
+                    link("b", "net-b", json!({"z": {"1": {}}})),
+                ]),
+            ),
+            // A CP moves to another link, and to a new one.
+            (
+                json!([link("b", "net-b", json!({"x": {"1": {}}}))]),
+                json!([
+                    link("a", "net-a", json!({"y": {"1": {}}})),
+                    link("b", "net-b", json!({"z": {"1": {}}, "x": {"1": {}}})),
+                ]),
+            ),
+            (
+                json!([link("c", "net-c", json!({"z": {"1": {}}}))]),
+                json!([
+                    link("a", "net-a", json!({"x": {"1": {}}, "y": {"1": {}}})),
+                    link("c", "net-c", json!({"z": {"1": {}}})),
+                ]),
+            ),
+            // Another configuration, one more, and one less.
+            (
+                json!([link(
+                    "a",
+                    "net-a",
+                    json!({"x": {"1": port, "2": {}}, "y": {"1": null}})
+                )]),
+                json!([
+                    link("a", "net-a", json!({"x": {"1": port, "2": {}}})),
+                    link("b", "net-b", json!({"z": {"1": {}}})),
+                ]),
+            ),
+        ] {
+            let (mut merged, change) = (first(), links(change));
+            merge_links(&mut merged, &change).unwrap();
+            let names = |mut all: Vec<ExtVirtualLinkData>| {
+                for link in &mut all {
+                    link.ext_cps.sort_by(|a, b| a.cpd_id.cmp(&b.cpd_id));
+                }
+                all
+            };
+            assert_eq!(names(merged), names(links(expected)), "{change:?}");
+        }
+        let unknown = links(json!([link("b", "net-b", json!({"x": {"1": null}}))]));
+        let error = merge_links(&mut first(), &unknown).unwrap_err();
+        assert!(error.contains("`b` has no cpConfig `1` of `x`"), "{error}");
+    }
+}
