@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use vnfm_core::ports::{CommandOutput, PinnedTarget, SshCommand, SshTarget};
 
 use vnfm_outbound::Destinations;

@@ -17,8 +17,7 @@
 use crate::errors::SERVER_LOST;
 use crate::inventory::MAX_CONCURRENT_REQUESTS;
 use crate::nova::{self, Server};
-use crate::keystone_login::Cloud;
-use crate::waiting::Waiter;
+use crate::retries::Waiter;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;

@@ -30,7 +30,7 @@ use super::retarget;
 use super::step::{Ends, Output, Step};
 use super::{Op, grant_request};
 use crate::deployment::Deployment;
-use crate::hooks;
+use crate::patch::merge_patch;
 use crate::ports::{
     Granted, HookFlavourChange, HookRequest, PortError, compute_id, link_id, port_id, storage_id,
 };
@@ -92,10 +92,8 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         ..before
     };
     if !request.additional_params.is_empty() {
-        hooks::merge_params(
-            &mut deployment.additional_params,
-            &request.additional_params,
-        );
+        let params = &mut deployment.additional_params;
+        merge_patch(params, Some(&request.additional_params));
         requested
             .op_id
             .clone_into(&mut deployment.params_changed_by);
