@@ -1,6 +1,7 @@
 //! The vendor's own script in the package.
 
 use crate::lab::Lab;
+use serde_json::json;
 use vnfm_sim::faults::{Fault, Rule};
 
 const GOOD: &str = r#"#!/bin/sh
@@ -148,4 +149,27 @@ async fn a_failed_script_is_reported_with_its_last_lines() {
         text.contains("exit code 7") && text.contains("no space left"),
         "{text}"
     );
+}
+
+/// The script of the sample, which calls kubeadm.
+const SAMPLE: &str = include_str!(
+    "../../../../vnfd-samples/vnf-a-vendor-script/Scripts/install_k8s_cluster.sh"
+);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_a_script_installed_are_scaled() {
+    let mut lab = Lab::new().await;
+    lab.package
+        .insert("Scripts/install.sh".into(), SAMPLE.into());
+    lab.install().await.unwrap();
+    lab.boot_added().await;
+    lab.scale("scale_end", json!({}), (2, 4)).await.unwrap();
+    let four = ["m1", "w1", "w2", "w3", "w4"];
+    lab.assert_scaled(&four);
+    lab.scale("scale_start", json!({}), (4, 2)).await.unwrap();
+    lab.assert_scaled(&["m1", "w1", "w2"]);
+    // The script runs again, although it has succeeded on these hosts before.
+    lab.undo_scale("scale_start", (4, 2)).await.unwrap();
+    lab.assert_scaled(&four);
+    assert_eq!(lab.count("w3", "/var/lib/vnfm/vendor.sh"), 2);
 }
