@@ -16,6 +16,7 @@
 
 use crate::errors::SERVER_LOST;
 use crate::inventory::MAX_CONCURRENT_REQUESTS;
+use crate::keystone_login::Cloud;
 use crate::nova::{self, Server};
 use crate::retries::Waiter;
 use futures::stream::{self, StreamExt, TryStreamExt};
