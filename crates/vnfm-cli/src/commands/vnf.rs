@@ -5,11 +5,11 @@ use crate::args::{
     Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
-use crate::commands::{package, scaling};
+use crate::commands::{package, plan, scaling};
 use crate::input;
 use crate::output::{Column, Output};
 use crate::watch;
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::path::Path;
 use vnfm::lcm::{Operation, heal, instantiate, modify_info, terminate};
@@ -52,6 +52,9 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
         VnfCommand::Typed(command) => command,
         VnfCommand::Task(Named(operation), args) => {
             return begin(client, output, task(operation, args)?).await;
+        }
+        VnfCommand::Plan(command) => {
+            return Box::pin(run(&client.planning(), output, *command)).await;
         }
     };
     match command {
@@ -341,6 +344,9 @@ pub(super) async fn begin_on(
     found: &Value,
     begin: BeginRequest,
 ) -> Outcome<()> {
+    if client.plans() {
+        return plan::show(client, output, found, begin).await;
+    }
     let instance = format!("{INSTANCES}/{}", id_of(found));
     let request = match begin.operation.task {
         Some(task) => client.request(Method::POST, &format!("{instance}/{task}")),
@@ -348,14 +354,23 @@ pub(super) async fn begin_on(
             .request(Method::PATCH, &instance)
             .header("content-type", "application/merge-patch+json"),
     };
-    let mut request = request.json(&begin.body);
-    if let Some(SkipHooks { hooks, reason }) = begin.skip.filter(|skip| !skip.hooks.is_empty()) {
-        request = client.with_audit(request, reason.as_deref())?;
-        request = request.header("x-vnfm-skip-hooks", hooks.join(","));
-    }
+    let request = skipping(client, request.json(&begin.body), begin.skip)?;
     let op_id = client.task(request).await?;
     let name = command_name(begin.operation);
     report(client, output, &op_id, (&begin.vnf, name, begin.watch)).await
+}
+
+/// Names the hooks to skip in the headers of the request.
+pub(super) fn skipping(
+    client: &Client,
+    request: RequestBuilder,
+    skip: Option<SkipHooks>,
+) -> Outcome<RequestBuilder> {
+    let Some(SkipHooks { hooks, reason }) = skip.filter(|skip| !skip.hooks.is_empty()) else {
+        return Ok(request);
+    };
+    let request = client.with_audit(request, reason.as_deref())?;
+    Ok(request.header("x-vnfm-skip-hooks", hooks.join(",")))
 }
 
 /// Prints that an operation was accepted, or watches it until it finishes.

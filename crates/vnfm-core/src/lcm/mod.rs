@@ -70,6 +70,7 @@ mod vim_slot;
 
 pub use crate::context::Context;
 pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
+pub(crate) use changes::inventory;
 pub use driven::{Driven, NotCompleted};
 pub use op::Op;
 pub(crate) use op::check_budget;
@@ -81,6 +82,7 @@ pub(crate) use operation_control::Control;
 pub use step::{
     InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo, journaled, silent,
 };
+pub(crate) use step_attempt::TOO_LATE;
 pub(crate) use transition::Transition;
 
 use crate::ports::{Code, PACKAGE, PLAN_TOO_LARGE};
