@@ -126,7 +126,7 @@ pub(crate) async fn release(
     }
     let vnfcs = pods.vnfc_resource_info.iter();
     rows.extend(vnfcs.map(|vnfc| pod(vnfc, ResourceAction::Delete)));
-    let mut plan = ResourcePlan::of(rows);
+    let mut plan = ResourcePlan::from_resources(rows);
     if is_ours(cx, session, &own).await? {
         if own.name != format!("vnf-{}", cx.ownership.instance_id) {
             let what = format!("whether {own} stays: it does if another instance uses it");

@@ -174,11 +174,11 @@ fn planned(
         let new = || row(vdu, None, (ResourceAction::Create, &size));
         rows.extend(std::iter::repeat_with(new).take(missing));
     }
-    let gone = (ResourceAction::Delete, "flavourId");
+    let deleted = (ResourceAction::Delete, "flavourId");
     rows.extend(
         existing
             .into_iter()
-            .map(|(id, vdu)| row(&vdu, Some(id), gone)),
+            .map(|(id, vdu)| row(&vdu, Some(id), deleted)),
     );
     rows
 }
@@ -252,7 +252,7 @@ impl InfraDriver for MemoryVim {
                 planned(existing, &size(change.target)?, &change.replace.vnfcs)
             }
         };
-        Ok(ResourcePlan::of(rows))
+        Ok(ResourcePlan::from_resources(rows))
     }
 
     async fn converge(

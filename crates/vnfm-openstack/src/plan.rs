@@ -49,7 +49,7 @@ pub(crate) async fn convergence(
     }
     let resources = heat::resources(cloud, &stack).await?;
     let mut plan = if !is_outdated(&stack, change) {
-        ResourcePlan::of(kept(&resources, change))
+        ResourcePlan::from_resources(kept(&resources, change))
     } else if blueprint.base_hot.is_some() {
         of_own_template(change)
     } else {
@@ -101,7 +101,7 @@ pub(crate) async fn release(
     for row in &mut rows {
         row.action = ResourceAction::Delete;
     }
-    Ok(ResourcePlan::of(rows))
+    Ok(ResourcePlan::from_resources(rows))
 }
 
 /// Everything is created: images of the package, and the stack.
@@ -218,7 +218,7 @@ fn of_own_template(change: &Convergence<'_>) -> ResourcePlan {
             let row = PlannedResource::new(SERVER, name, action).of_vdu(vdu, id);
             row.because(vec![format!("vduInstances.{vdu}")])
         };
-        let gone = existing.iter().skip(count).map(|vnfc| {
+        let deleted = existing.iter().skip(count).map(|vnfc| {
             let name = vnfc.metadata.get("name").and_then(Value::as_str);
             row(
                 name.unwrap_or(vdu),
@@ -226,7 +226,7 @@ fn of_own_template(change: &Convergence<'_>) -> ResourcePlan {
                 ResourceAction::Delete,
             )
         });
-        plan.resources.extend(gone);
+        plan.resources.extend(deleted);
         let new = count.saturating_sub(existing.len());
         let new = (0..new).map(|_| row(vdu, None, ResourceAction::Create));
         plan.resources.extend(new);
@@ -278,7 +278,7 @@ impl Comparison<'_> {
             let row = created(PreviewedResource::defined(name, definition));
             row.because(self.why_gone(definition))
         }));
-        Ok(ResourcePlan::of(rows))
+        Ok(ResourcePlan::from_resources(rows))
     }
 
     /// The size is what changes about a VNFC that comes or goes.
@@ -324,11 +324,11 @@ impl Comparison<'_> {
             all.map(|(name, _)| name.clone()).collect::<BTreeSet<_>>()
         };
         loop {
-            let gone = replaced(&actions);
+            let deleted = replaced(&actions);
             for (name, before) in old {
                 let Some(after) = new.get(name) else { continue };
                 let mut because = differing_paths(before, after);
-                because.extend(references_to(&gone, after));
+                because.extend(references_to(&deleted, after));
                 if because.is_empty() {
                     continue;
                 }
@@ -340,7 +340,7 @@ impl Comparison<'_> {
                 let action = action_for(&because, kind, &schemas[kind]);
                 actions.insert(name.clone(), (action, because));
             }
-            if replaced(&actions) == gone {
+            if replaced(&actions) == deleted {
                 return Ok(actions);
             }
         }

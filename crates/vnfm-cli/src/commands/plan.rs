@@ -1,11 +1,9 @@
 //! `vnfmctl vnf TASK … --plan`: what an operation would do.
 
-use super::vnf::{BeginRequest, id_of, skipping};
-use crate::args::command_name;
 use crate::client::{Client, Failure, Outcome};
 use crate::output::{Column, Output, coloured, print};
-use reqwest::Method;
-use serde_json::{Value, json};
+use reqwest::RequestBuilder;
+use serde_json::Value;
 
 const STEPS: &[Column] = &[
     ("step", "/name"),
@@ -21,7 +19,7 @@ const RESOURCES: &[Column] = &[
     ("because of", "/because"),
 ];
 
-/// Prints the plan.
+/// Prints the plan that the server answers to `request`: what operation `name` of `vnf` would do.
 ///
 /// # Errors
 ///
@@ -29,19 +27,15 @@ const RESOURCES: &[Column] = &[
 pub(super) async fn show(
     client: &Client,
     output: Output,
-    instance: &Value,
-    begin: BeginRequest,
+    request: RequestBuilder,
+    (name, vnf): (&str, &str),
 ) -> Outcome<()> {
-    let path = format!("/vnfm/v1/vnf_instances/{}/plan", id_of(instance));
-    let body = json!({"operation": begin.operation.kind, "request": begin.body});
-    let request = client.request(Method::POST, &path).json(&body);
-    let plan: Value = client.json(skipping(client, request, begin.skip)?).await?;
+    let plan: Value = client.json(request).await?;
     if output.is_table() {
         tables(&plan);
     } else {
         output.value(&plan)?;
     }
-    let (name, vnf) = (command_name(begin.operation), begin.vnf);
     if plan["changes"] == true {
         let what = format!("{name} of {vnf} would change something");
         return Err(Failure::Planned(what));

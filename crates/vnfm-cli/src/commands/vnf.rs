@@ -345,7 +345,12 @@ pub(super) async fn begin_on(
     begin: BeginRequest,
 ) -> Outcome<()> {
     if client.plans() {
-        return plan::show(client, output, found, begin).await;
+        let path = format!("/vnfm/v1/vnf_instances/{}/plan", id_of(found));
+        let body = json!({"operation": begin.operation.kind, "request": begin.body});
+        let request = client.request(Method::POST, &path).json(&body);
+        let request = skipping(client, request, begin.skip)?;
+        let what = (command_name(begin.operation), &*begin.vnf);
+        return plan::show(client, output, request, what).await;
     }
     let instance = format!("{INSTANCES}/{}", id_of(found));
     let request = match begin.operation.task {
@@ -361,7 +366,7 @@ pub(super) async fn begin_on(
 }
 
 /// Names the hooks to skip in the headers of the request.
-pub(super) fn skipping(
+fn skipping(
     client: &Client,
     request: RequestBuilder,
     skip: Option<SkipHooks>,

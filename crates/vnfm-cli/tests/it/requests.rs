@@ -450,8 +450,8 @@ Not known before it runs:
   what the hook `scale_start` of `web@1.0.0` does
 ";
     assert_eq!((ended.code, ended.data.as_str()), (9, expected));
-    let said = "plan: scale of vnf-a would change something; nothing was changed\n";
-    assert!(ended.messages.ends_with(said), "{}", ended.messages);
+    let message = "plan: scale of vnf-a would change something; nothing was changed\n";
+    assert!(ended.messages.ends_with(message), "{}", ended.messages);
     let request = json!({"type": "SCALE_IN", "aspectId": "clients", "numberOfSteps": 1});
     let sent = some.requests().pop().unwrap();
     assert_eq!(sent.body, json!({"operation": "SCALE", "request": request}));

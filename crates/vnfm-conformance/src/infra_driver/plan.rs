@@ -19,9 +19,9 @@ pub(super) async fn a_plan_changes_nothing(stand: Shared) {
     let turns = instance.vim.turns.load(SeqCst);
     let plan = instance.planned(&create).await.unwrap();
     assert!(plan.changes(), "{plan:#?}");
-    let asked = instance.vim.turns.load(SeqCst) > turns;
+    let queried = instance.vim.turns.load(SeqCst) > turns;
     assert!(
-        asked || plan.resources.is_empty(),
+        queried || plan.resources.is_empty(),
         "it did not ask the VIM, or without a slot"
     );
     assert_eq!(resources_on_vim(&stand).await, before);
@@ -155,18 +155,18 @@ fn check(plan: &ResourcePlan, before: &Recorded, after: &Recorded) {
     let ids = |actions| -> BTreeSet<String> {
         rows(actions).filter_map(|one| one.vnfc.clone()).collect()
     };
-    let gone: BTreeSet<_> = old.keys().filter(|id| !new.contains_key(*id)).collect();
-    let said = ids(&[Delete, Replace]);
-    let wrong: Vec<_> = said.iter().filter(|id| !gone.contains(id)).collect();
-    assert!(wrong.is_empty(), "{wrong:?} should have gone: {plan:#?}");
+    let deleted: BTreeSet<_> = old.keys().filter(|id| !new.contains_key(*id)).collect();
+    let planned = ids(&[Delete, Replace]);
+    let wrong: Vec<_> = planned.iter().filter(|id| !deleted.contains(id)).collect();
+    assert!(wrong.is_empty(), "{wrong:?} should have deleted: {plan:#?}");
     let kept = ids(&[Keep, Update]);
     let wrong: Vec<_> = kept.iter().filter(|id| !new.contains_key(*id)).collect();
     assert!(wrong.is_empty(), "{wrong:?} should have stayed: {plan:#?}");
     if plan.unknown.is_empty() {
-        assert_eq!(said.len(), gone.len(), "{gone:?} went: {plan:#?}");
-        assert_eq!(said.len() + kept.len(), old.len(), "{old:?}: {plan:#?}");
+        assert_eq!(planned.len(), deleted.len(), "{deleted:?} went: {plan:#?}");
+        assert_eq!(planned.len() + kept.len(), old.len(), "{old:?}: {plan:#?}");
         let came = new.iter().filter(|(id, _)| !old.contains_key(*id));
-        let said = rows(&[Create, Replace]).filter_map(|one| one.vdu.as_ref());
-        assert_eq!(count(said), count(came.map(|(_, vdu)| vdu)), "{plan:#?}");
+        let planned = rows(&[Create, Replace]).filter_map(|one| one.vdu.as_ref());
+        assert_eq!(count(planned), count(came.map(|(_, vdu)| vdu)), "{plan:#?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Where two values differ, by path and without the values: these may be secret.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Paths such as `spec.containers[0].image`, in the order of the members; the path of the whole value is empty.
 pub fn differing_paths(before: &Value, after: &Value) -> Vec<String> {
@@ -27,6 +27,13 @@ fn compare(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
                 compare(before, after, &format!("{path}[{index}]"), found);
             }
         }
+        // A member that one side lacks differs by what the other side has in it.
+        (Value::Null, Value::Object(new)) if !new.is_empty() => {
+            compare(&Value::Object(Map::new()), after, path, found);
+        }
+        (Value::Object(old), Value::Null) if !old.is_empty() => {
+            compare(before, &Value::Object(Map::new()), path, found);
+        }
         _ if before == after => {}
         _ => found.push(path.to_owned()),
     }
@@ -47,5 +54,8 @@ mod tests {
         let shorter = json!({"a": 1, "b": {"c": "x", "list": [2]}, "gone": true});
         assert_eq!(differing_paths(&before, &shorter), ["b.list"]);
         assert_eq!(differing_paths(&json!(1), &json!(2)), [""]);
+        let volume = json!({"volume": {"emptyDir": {}}});
+        assert_eq!(differing_paths(&json!({}), &volume), ["volume.emptyDir"]);
+        assert_eq!(differing_paths(&volume, &json!({})), ["volume.emptyDir"]);
     }
 }

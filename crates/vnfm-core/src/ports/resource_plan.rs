@@ -34,7 +34,7 @@ pub struct ResourcePlan {
 
 impl ResourcePlan {
     /// A plan of these resources that leaves nothing open.
-    pub fn of(resources: Vec<PlannedResource>) -> Self {
+    pub fn from_resources(resources: Vec<PlannedResource>) -> Self {
         let unknown = Vec::new();
         Self { resources, unknown }
     }
