@@ -4,7 +4,7 @@
 use crate::call::{Call, encoded};
 use crate::heat::{Stack, StackTemplate, member, stack_name};
 use crate::inventory::SERVER;
-use crate::session::{Cloud, Service};
+use crate::keystone_login::{Cloud, Service};
 use serde_json::{Value, json};
 use vnfm_core::ports::{Ownership, PortError};
 use vnfm_descriptor::Flavour;
