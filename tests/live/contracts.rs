@@ -18,7 +18,7 @@ use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
 use vnfm_tests::cloud::Cloud;
 use vnfm_tests::contracts::{
-    connections_from_kubeconfig, first_vdu_with_image, sample, with_image,
+    connections_from_kubeconfig, first_vdu_with_image, sample, sizes, with_image,
 };
 use vnfm_tests::live::neighbour;
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
@@ -90,12 +90,16 @@ fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
             .replace("@VIM_ID@", "vim")
     };
     let what = sample("vnf-script-hooks", fill);
+    let levels = sample("vnf-levels", |request| {
+        fill(request).replace("\"town\"", "\"trial\"")
+    });
     let driver = OpenStack::new(Arc::new(SystemClock), Destinations::anywhere());
     let infeasible = with_image(&what, &first_vdu_with_image(&what));
     let right = login(auth["password"].clone());
     Arc::new(OnVim {
         wrong_login: Some(login("a wrong password".into())),
         infeasible: Some(infeasible),
+        sizes: Some(sizes(&levels, "web")),
         max_interruptions: MAX_INTERRUPTIONS,
         running: Box::new(move || {
             let all = running.list("compute", "/servers?status=ACTIVE", "servers");
@@ -212,6 +216,7 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn TestBed> {
     Arc::new(OnVim {
         wrong_login: Some(wrong),
         infeasible: Some(with_image(&what, &vdu)),
+        sizes: Some(sizes(&what, &vdu)),
         removes_last_vnfcs: false,
         max_interruptions: MAX_INTERRUPTIONS,
         running: Box::new(move || running.pods()),

@@ -67,7 +67,8 @@ Exit codes:
   5  lint found warnings but no errors
   6  lint found errors: onboarding would reject the package
   7  the hook of `plugin run` failed and may succeed when run again
-  8  the plugin is broken: it panicked, crashed or returned an invalid result";
+  8  the plugin is broken: it panicked, crashed or returned an invalid result
+  9  `--plan`: the operation would change something";
 
 /// Output format, for people or scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

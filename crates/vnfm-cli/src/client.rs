@@ -42,6 +42,9 @@ pub enum Failure {
         /// Exit code: 7 if the hook may succeed later, 8 if the plugin is broken, else 1.
         code: u8,
     },
+    /// A planned operation would change something.
+    #[error("{0}; nothing was changed")]
+    Planned(String),
     /// An operation that did not end as COMPLETED.
     #[error("{message}")]
     Operation {
@@ -73,6 +76,7 @@ impl Failure {
             Self::Local(_) | Self::Hinted { .. } | Self::Operation { .. } => 1,
             Self::Hook { code, .. } => *code,
             Self::Refused(_) => 3,
+            Self::Planned(_) => 9,
             Self::Found { errors, .. } => 5 + u8::from(*errors),
             Self::Server(_) | Self::Unreachable { .. } => 4,
         }
@@ -82,6 +86,7 @@ impl Failure {
     pub fn severity(&self) -> &'static str {
         match self {
             Self::Found { errors: false, .. } => "warning",
+            Self::Planned(_) => "plan",
             _ => "error",
         }
     }
@@ -94,7 +99,7 @@ impl Failure {
             Self::Hinted { hint, .. } | Self::Hook { hint, .. } => Some(hint.clone()),
             Self::Operation { hint, .. } => hint.clone(),
             Self::Found { .. } => Some("`vnfmctl lint --explain CODE` explains a code".into()),
-            Self::Local(_) => None,
+            Self::Local(_) | Self::Planned(_) => None,
         }
     }
 }
@@ -136,13 +141,16 @@ pub fn local(message: impl std::fmt::Display) -> Failure {
 const VERSION: &str = "2.3.0";
 
 /// A connection to one server, with its login.
+#[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     server: String,
     login: Option<Login>,
+    plans: bool,
 }
 
 /// Credentials for the server; sent with every request.
+#[derive(Clone)]
 enum Login {
     Token(String),
     User { name: String, password: String },
@@ -233,7 +241,22 @@ impl Client {
             http,
             server,
             login: Login::resolve(cli, &profile)?,
+            plans: false,
         })
+    }
+
+    /// A client that plans operations instead of beginning them.
+    #[must_use]
+    pub fn planning(&self) -> Self {
+        Self {
+            plans: true,
+            ..self.clone()
+        }
+    }
+
+    /// Whether operations are planned instead of begun.
+    pub fn plans(&self) -> bool {
+        self.plans
     }
 
     /// A request for `path` on the server, with the login.

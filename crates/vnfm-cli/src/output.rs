@@ -10,7 +10,7 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde_json::Value;
 use std::borrow::Cow;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 /// The output in the format of the command line.
 #[derive(Debug, Clone, Copy)]
@@ -34,20 +34,7 @@ impl Output {
         if self.0 != Format::Table {
             return self.value(&Value::Array(entries.to_vec()));
         }
-        let mut table = Table::new();
-        table.load_style(NOTHING);
-        table.set_header(columns.iter().map(|(head, _)| head.to_uppercase()));
-        for entry in entries {
-            // Escape before the widths are measured: some of these characters have no width.
-            let cells = columns
-                .iter()
-                .map(|(_, pointer)| cell(entry.pointer(pointer)));
-            table.add_row(cells.map(|cell| plain(&cell).into_owned()));
-        }
-        let lines = table.to_string();
-        lines
-            .lines()
-            .for_each(|line| print(line.strip_prefix(' ').unwrap_or(line).trim_end()));
+        lines(entries, columns).iter().for_each(|line| print(line));
         Ok(())
     }
 
@@ -128,6 +115,40 @@ impl Output {
         }
         print(&json(&serde_json::to_string_pretty(value).map_err(local)?));
         Ok(())
+    }
+}
+
+/// The lines of a table: its headings, and one line per entry.
+fn lines(entries: &[Value], columns: &[Column]) -> Vec<String> {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    table.set_header(columns.iter().map(|(head, _)| head.to_uppercase()));
+    for entry in entries {
+        // Escape before the widths are measured: some of these characters have no width.
+        let cells = columns
+            .iter()
+            .map(|(_, pointer)| cell(entry.pointer(pointer)));
+        table.add_row(cells.map(|cell| plain(&cell).into_owned()));
+    }
+    let trimmed = |line: &str| {
+        let line = line.strip_prefix(' ').unwrap_or(line);
+        line.trim_end().to_owned()
+    };
+    table.to_string().lines().map(trimmed).collect()
+}
+
+/// Prints a table whose rows have colours (`\u{1b}[…m`), if standard output is a terminal and `NO_COLOR` is not set.
+pub fn coloured(entries: &[Value], columns: &[Column], colour: impl Fn(&Value) -> &'static str) {
+    let lines = lines(entries, columns);
+    let is_coloured = std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none()
+        && lines.len() == entries.len() + 1;
+    if !is_coloured {
+        return lines.iter().for_each(|line| print(line));
+    }
+    print(&lines[0]);
+    for (line, entry) in lines[1..].iter().zip(entries) {
+        print_rendered(&format!("{}{}\u{1b}[0m", colour(entry), plain(line)));
     }
 }
 

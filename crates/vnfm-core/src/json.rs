@@ -7,10 +7,12 @@ use serde_json::Value;
 use serde_json::error::Category;
 use std::fmt;
 
+mod differences;
 mod objects;
 mod path;
 mod write;
 
+pub use differences::differing_paths;
 pub use write::{to_json, to_json_or_log};
 
 use path::PathError;

@@ -1,24 +1,38 @@
-//! Dry run: an operation is accepted up to its last condition, then nothing is written.
+//! Dry run: an operation is accepted up to its last condition, its VIM is asked what would happen, and nothing is written.
+//!
+//! ```text
+//! row of the operation ─┬─ steps that would run, with the driver of each hook
+//!                       └─ target ─ change of the resources (`resources`) ─ driver: what happens to each
+//! ```
+
+mod resources;
 
 use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::hooks;
-use crate::lcm::{Begin, Operation, Step};
-use crate::ports::MgmtDriver;
+use crate::lcm::{Begin, Operation, Step, Tried};
+use crate::ports::{MgmtDriver, PlannedResource, ResourceAction};
 use crate::refusal::Refusal;
 use serde::Serialize;
+use std::sync::Arc;
 use vnfm_descriptor::{Flavour, Package};
 use vnfm_types::{LcmOperationState, LcmOperationType};
 
-/// The steps of an operation, in order.
+/// What an operation would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Plan {
     /// Type of the operation that was planned.
     pub operation: LcmOperationType,
-    /// In the order in which they would run.
+    /// False if the operation would find nothing to do: no resource changes, nothing else about the instance, no hook runs.
+    pub changes: bool,
+    /// The steps, in the order in which they would run.
     pub steps: Vec<PlannedStep>,
+    /// What would happen to each resource.
+    pub resources: Vec<PlannedResource>,
+    /// What only the operation itself can tell, as sentences: what hooks do, what the NFVO decides.
+    pub unknown: Vec<String>,
 }
 
 /// One step of a plan.
@@ -31,6 +45,7 @@ pub struct PlannedStep {
     /// State of the operation while it runs.
     pub state: LcmOperationState,
     /// The MgmtDriver that would be called, as `name@version`; `None` if the step is not a hook.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// True if a rollback undoes it.
     pub undone: bool,
@@ -39,12 +54,13 @@ pub struct PlannedStep {
 }
 
 impl Engine {
-    /// What an operation would do if it began now. Makes all checks that accepting the operation makes; writes
-    /// nothing and calls no VIM.
+    /// What an operation would do if it began now. Makes all checks that accepting the operation makes, and asks the VIM what
+    /// would happen to the resources; changes nothing anywhere.
     ///
     /// # Errors
     ///
-    /// Those of [`Engine::begin`], which makes the same checks.
+    /// Those of [`Engine::begin`], which makes the same checks; `Unprocessable` if the VIM lacks what the operation needs;
+    /// `Unavailable` if it does not respond in time.
     pub async fn plan(
         &self,
         tenant: &str,
@@ -52,27 +68,40 @@ impl Engine {
         begin: Begin<'_>,
     ) -> Result<Plan, Refusal> {
         let tried = self.try_to_begin(tenant, instance_id, begin).await?;
-        let package = self
-            .context
-            .ports
-            .packages
-            .package(tenant, &tried.vnf_pkg_id)
-            .await;
+        let packages = &self.context.ports.packages;
+        let package = packages.package(tenant, &tried.instance.vnf_pkg_id).await;
         let package = package.map_err(Refusal::unprocessable)?;
-        let deployment = tried.target.as_ref().or(tried.before.as_ref());
-        let planner = Planner {
-            engine: self,
-            operation: tried.operation,
-            deployed: tried.before.as_deref(),
-            target: tried.target.as_deref(),
-            package: &package,
-            flavour: deployment.and_then(|one| package.vnfd().flavour(&one.flavour_id)),
-        };
-        let steps = tried.operation.steps.iter();
+        let steps = Planner::new(self, &tried, &package).steps();
+        let planned = resources::plan(&self.context, &tried, package).await?;
+        let modified = modified(&tried);
+        let runs_hooks = steps.iter().any(|step| step.driver.is_some());
+        let changes = planned.changes() || modified.is_some() || runs_hooks;
+        let unknown = steps.iter().filter_map(unknown_of);
         Ok(Plan {
             operation: tried.operation.kind,
-            steps: steps.filter_map(|step| planner.planned(step)).collect(),
+            changes,
+            unknown: unknown.chain(planned.unknown).collect(),
+            resources: modified.into_iter().chain(planned.resources).collect(),
+            steps,
         })
+    }
+}
+
+/// What changes about the instance itself; `None`: nothing.
+fn modified(tried: &Tried) -> Option<PlannedResource> {
+    let (vnf, because) = (&tried.instance.vnf, tried.modifies.clone());
+    let name = vnf.vnf_instance_name.as_ref().unwrap_or(&vnf.id);
+    let row = PlannedResource::new("VnfInstance", name, ResourceAction::Update);
+    (!because.is_empty()).then(|| row.because(because))
+}
+
+/// What cannot be known of a step before it runs.
+fn unknown_of(step: &PlannedStep) -> Option<String> {
+    let name = step.name;
+    match &step.driver {
+        Some(driver) => Some(format!("what the hook `{name}` of `{driver}` does")),
+        None if name == Step::grant().name => Some("what the NFVO decides in its grant".to_owned()),
+        None => None,
     }
 }
 
@@ -82,15 +111,41 @@ struct Planner<'a> {
     operation: &'static Operation,
     deployed: Option<&'a Deployment>,
     target: Option<&'a Deployment>,
+    skipped_hooks: &'a [String],
     package: &'a Package,
     flavour: Option<&'a Flavour>,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
+    fn new(engine: &'a Engine, tried: &'a Tried, package: &'a Arc<Package>) -> Self {
+        let deployed = tried.instance.deployment.as_deref();
+        let target = tried.target.as_deref();
+        let flavour = target.or(deployed).map(|one| &one.flavour_id);
+        Self {
+            engine,
+            operation: tried.operation,
+            deployed,
+            target,
+            skipped_hooks: &tried.skipped_hooks,
+            package,
+            flavour: flavour.and_then(|id| package.vnfd().flavour(id)),
+        }
+    }
+
+    fn steps(&self) -> Vec<PlannedStep> {
+        let steps = self.operation.steps.iter();
+        steps.filter_map(|step| self.planned(step)).collect()
+    }
+
+    fn is_needed(&self, step: &Step) -> bool {
+        step.is_needed(self.deployed, self.target, Some(self.package))
+    }
+
     /// The planned step; `None` if it would be omitted.
     fn planned(&self, step: &Step) -> Option<PlannedStep> {
         if step.is_grant() && self.engine.context.ports.nfvo.is_none()
-            || !step.is_needed(self.deployed, self.target, Some(self.package))
+            || !self.is_needed(step)
+            || self.skipped_hooks.iter().any(|name| name == step.name)
         {
             return None;
         }
@@ -103,10 +158,11 @@ impl Planner<'_> {
             |hook| hooks::driver_of(&self.engine.context, self.deployed, self.package, hook);
         let driver = hook.and_then(|hook| driver(hook).ok());
         let can_undo = |driver: &dyn MgmtDriver| hooks::can_undo(driver, step.name);
+        let is_undone = self.operation.is_undone(step, |one| self.is_needed(one));
         Some(PlannedStep {
             name: step.name,
             state: step.state,
-            undone: self.operation.is_undone(step) && driver.as_deref().is_none_or(can_undo),
+            undone: is_undone && driver.as_deref().is_none_or(can_undo),
             driver: hook.map(|hook| match &driver {
                 Some(driver) => driver.id().versioned_name(),
                 None => hook.implementation.clone(),

@@ -308,6 +308,44 @@ fn add_policy_label(namespace: &mut Value, policy: &VimPolicy) {
     }
 }
 
+/// The object as applying it would leave it; nothing is written.
+///
+/// # Errors
+///
+/// The API server's error, as [`apply`] would get it.
+pub(crate) async fn dry_run(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    resolved: &ResolvedObject,
+    force: bool,
+) -> Result<DynamicObject, PortError> {
+    let (target, object) = (&resolved.target, marked(cx, resolved));
+    let action = format!("plan {target} ({})", resolved.item.location);
+    let mut how = PatchParams::apply(FIELD_MANAGER).validation_strict();
+    (how.force, how.dry_run) = (force, true);
+    let (how, name, object) = (&how, &segment(&target.name), &Patch::Apply(object));
+    let planned = session
+        .call(&action, |client| async move {
+            target.api(client).patch(name, how, object).await
+        })
+        .await;
+    planned.map_err(|error| error.on(target.to_string()))
+}
+
+/// The object of the manifest with the marks of its owner.
+fn marked(cx: &VimCall<'_>, resolved: &ResolvedObject) -> Value {
+    let target = &resolved.target;
+    let mut object = resolved.item.object.clone();
+    if *target == Target::namespace(&target.name) {
+        add_policy_label(&mut object, cx.vim.policy());
+    }
+    labels::stamp(&mut object, cx.ownership);
+    if let Some(namespace) = &target.namespace {
+        object["metadata"]["namespace"] = namespace.as_str().into();
+    }
+    object
+}
+
 /// Applies one object and returns its UID.
 async fn apply(
     cx: &VimCall<'_>,
@@ -317,14 +355,7 @@ async fn apply(
 ) -> Result<String, PortError> {
     let target = &resolved.target;
     wait_until_free(cx, session, target, how).await?;
-    let mut object = resolved.item.object.clone();
-    if *target == Target::namespace(&target.name) {
-        add_policy_label(&mut object, cx.vim.policy());
-    }
-    labels::stamp(&mut object, cx.ownership);
-    if let Some(namespace) = &target.namespace {
-        object["metadata"]["namespace"] = namespace.as_str().into();
-    }
+    let object = marked(cx, resolved);
     let location = format!(" ({})", resolved.item.location);
     let mut backoff = Backoff::for_call(cx, INTERVAL);
     loop {

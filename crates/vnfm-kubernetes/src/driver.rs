@@ -13,6 +13,7 @@ use crate::inventory::{inventory, is_incomplete};
 use crate::manifests::Plan;
 use crate::names;
 use crate::owned::owned;
+use crate::plan;
 use crate::policy;
 use crate::power::started;
 use crate::resolved::{NamespaceState, ResolvedObject};
@@ -22,7 +23,7 @@ use std::collections::BTreeSet;
 use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
     Allocation, Convergence, Granted, InfraDriver, Inventory, OwnedResource, PortError, Power,
-    Recorded, Release, Vim, VimCall, VimReport,
+    Recorded, Release, ResourceChange, ResourcePlan, Vim, VimCall, VimReport,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
@@ -126,6 +127,32 @@ impl InfraDriver for KubernetesDriver {
         Ok(json!({"namespace": plan.namespace, "objects": plan.items().count()}))
     }
 
+    async fn plan(
+        &self,
+        cx: &VimCall<'_>,
+        change: &ResourceChange<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        let session = Session::for_operation(cx, &self.to)?;
+        match *change {
+            ResourceChange::Converge(change) => {
+                check_supported(&change.target.deployment.placement)?;
+                let before = serde_json::from_value::<Handle>(change.handle().clone()).ok();
+                let namespace = match before {
+                    Some(handle) => Some(handle.namespace),
+                    None => session.namespace().await?,
+                };
+                let plan = read_plan(cx, change.target, namespace).await?;
+                check_plan(change.target, &plan)?;
+                plan::convergence(cx, &session, &plan, change).await
+            }
+            ResourceChange::Release { what, how, .. } => {
+                let (namespace, stages) = recorded_targets(cx, &session, what, &how.handle).await?;
+                let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
+                plan::release(cx, &session, (&namespace, &stages), flavour).await
+            }
+        }
+    }
+
     async fn converge(
         &self,
         cx: &VimCall<'_>,
@@ -171,10 +198,7 @@ impl InfraDriver for KubernetesDriver {
         how: &Release,
     ) -> Result<(), PortError> {
         let session = Session::for_operation(cx, &self.to)?;
-        let (namespace, stages) = match serde_json::from_value::<Handle>(how.handle.clone()) {
-            Ok(handle) => (handle.namespace.clone(), handle.deletion_order()),
-            Err(_) => targets_from_package(cx, &session, allocation).await?,
-        };
+        let (namespace, stages) = recorded_targets(cx, &session, allocation, &how.handle).await?;
         delete_stages(cx, &session, &namespace, &stages, how.grace_seconds).await
     }
 
@@ -185,10 +209,7 @@ impl InfraDriver for KubernetesDriver {
         handle: &Value,
     ) -> Result<Recorded, PortError> {
         let session = Session::for_operation(cx, &self.to)?;
-        let (namespace, stages) = match serde_json::from_value::<Handle>(handle.clone()) {
-            Ok(handle) => (handle.namespace.clone(), handle.deletion_order()),
-            Err(_) => targets_from_package(cx, &session, allocation).await?,
-        };
+        let (namespace, stages) = recorded_targets(cx, &session, allocation, handle).await?;
         let targets = stages.iter().flatten();
         let mut namespaces: BTreeSet<String> = targets
             .filter_map(|target| target.namespace.clone())
@@ -325,6 +346,19 @@ async fn complete_inventory(
     }
     wait_until_complete(cx, session, stages, &[]).await?;
     inventory(cx, session, catalog, flavour, &namespaces).await
+}
+
+/// The VNF's namespace, and the objects of a handle in the order in which they are deleted.
+async fn recorded_targets(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    allocation: &Allocation,
+    handle: &Value,
+) -> Result<(String, Vec<Vec<Target>>), PortError> {
+    match serde_json::from_value::<Handle>(handle.clone()) {
+        Ok(handle) => Ok((handle.namespace.clone(), handle.deletion_order())),
+        Err(_) => targets_from_package(cx, session, allocation).await,
+    }
 }
 
 /// Replaces a lost handle by the package's objects, last stage first. A kind that is not served has no objects.

@@ -18,7 +18,7 @@ pub(crate) const FIELD_MANAGER: &str = "vnfm";
 pub(crate) const INSTALLATION: &str = "vnfm.dev/installation";
 pub(crate) const INSTANCE: &str = "vnfm.dev/instance";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-const OPERATION: &str = "vnfm.dev/operation";
+pub(crate) const OPERATION: &str = "vnfm.dev/operation";
 
 /// The templates of a workload.
 const TEMPLATES: &[&str] = &[

@@ -38,6 +38,7 @@ mod manifests;
 mod names;
 mod owned;
 mod pem;
+mod plan;
 mod pod_security;
 mod policy;
 mod power;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use vnfm_core::Deployment;
 use vnfm_core::ports::{
     Allocation, Clock, Code, Convergence, ErrorKind, InfraDriver, Inventory, OwnedResource,
-    Ownership, PortError, Power, PowerChange, Recorded, Release, Vim, VimCall, VimReport,
+    Ownership, PlannedResource, PortError, Power, PowerChange, Recorded, Release, ResourceAction,
+    ResourceChange, ResourcePlan, Vim, VimCall, VimReport,
 };
 use vnfm_types::{
     ExtVirtualLinkData, ExtVirtualLinkInfo, ResourceHandle, VimConnectionInfo, VimPolicy,
@@ -116,25 +117,26 @@ impl MemoryVim {
         ))
     }
 
-    fn inventory_of(&self, vim: &dyn Vim, ownership: &Ownership) -> Recorded {
+    /// The VNFCs of an instance, by id and VDU.
+    fn existing(&self, ownership: &Ownership) -> Vec<(String, String)> {
         let instances = self.instances();
         let its = instances.get(&ownership.instance_id);
         let its = its.filter(|made| made.installation_id == ownership.installation_id);
-        let info = |(id, vdu): &(String, String)| VnfcResourceInfo {
+        its.map(|made| made.vnfcs.clone()).unwrap_or_default()
+    }
+
+    fn inventory_of(&self, vim: &dyn Vim, ownership: &Ownership) -> Recorded {
+        let info = |(id, vdu): (String, String)| VnfcResourceInfo {
             id: id.clone(),
-            vdu_id: vdu.clone(),
+            vdu_id: vdu,
             compute_resource: ResourceHandle {
                 vim_connection_id: Some(vim.connection_id().to_owned()),
-                resource_id: id.clone(),
+                resource_id: id,
                 ..ResourceHandle::default()
             },
             ..VnfcResourceInfo::default()
         };
-        let vnfc_resource_info = its
-            .into_iter()
-            .flat_map(|made| &made.vnfcs)
-            .map(info)
-            .collect();
+        let vnfc_resource_info = self.existing(ownership).into_iter().map(info).collect();
         let inventory = Inventory {
             vnfc_resource_info,
             ext_virtual_link_info: its.map(|made| made.links.clone()).unwrap_or_default(),
@@ -171,6 +173,45 @@ fn links(deployment: &Deployment) -> Vec<ExtVirtualLinkInfo> {
         ..ExtVirtualLinkInfo::default()
     };
     deployment.ext_virtual_links.iter().map(link).collect()
+}
+
+/// What a change to this size would do to the existing VNFCs, and which it would add.
+fn planned(
+    mut existing: Vec<(String, String)>,
+    size: &[(&str, usize)],
+    replace: &[String],
+) -> Vec<PlannedResource> {
+    let row = |vdu: &str, id: Option<String>, (action, because): (ResourceAction, &str)| {
+        let name = id.as_deref().unwrap_or(vdu);
+        let row = PlannedResource::new("Vnfc", name, action).of_vdu(vdu, id);
+        row.because(vec![because.to_owned()])
+    };
+    let mut rows = Vec::new();
+    for (vdu, count) in size {
+        let size = format!("vduInstances.{vdu}");
+        let of_vdu = existing.extract_if(.., |(_, of)| of == vdu);
+        let of_vdu: Vec<_> = of_vdu.map(|(id, _)| id).collect();
+        let missing = count.saturating_sub(of_vdu.len());
+        for (index, id) in of_vdu.into_iter().enumerate() {
+            rows.push(if index >= *count {
+                row(vdu, Some(id), (ResourceAction::Delete, &size))
+            } else if replace.contains(&id) {
+                let why = (ResourceAction::Replace, "vnfcInstanceId");
+                row(vdu, Some(id), why)
+            } else {
+                row(vdu, Some(id), (ResourceAction::Keep, "")).because(Vec::new())
+            });
+        }
+        let new = || row(vdu, None, (ResourceAction::Create, &size));
+        rows.extend(std::iter::repeat_with(new).take(missing));
+    }
+    let deleted = (ResourceAction::Delete, "flavourId");
+    rows.extend(
+        existing
+            .into_iter()
+            .map(|(id, vdu)| row(&vdu, Some(id), deleted)),
+    );
+    rows
 }
 
 fn vnfc(vdu: &str) -> (String, String) {
@@ -238,6 +279,22 @@ impl InfraDriver for MemoryVim {
     ) -> Result<Value, PortError> {
         self.called(cx.vim).await?;
         size(change.target).map(|_| Value::Null)
+    }
+
+    async fn plan(
+        &self,
+        cx: &VimCall<'_>,
+        change: &ResourceChange<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        self.called(cx.vim).await?;
+        let existing = self.existing(cx.ownership);
+        let rows = match change {
+            ResourceChange::Release { .. } => planned(existing, &[], &[]),
+            ResourceChange::Converge(change) => {
+                planned(existing, &size(change.target)?, &change.replace.vnfcs)
+            }
+        };
+        Ok(ResourcePlan::from_resources(rows))
     }
 
     async fn converge(

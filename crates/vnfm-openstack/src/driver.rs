@@ -5,6 +5,7 @@
 //! converge   own stack? ─┬─ of this deployment ─ replace servers (update) ───────────────────┬─ inventory
 //!                        ├─ of another ── images (glance) ─ template ─ change it (update) ───┤
 //!                        └─ none ──────── images (glance) ─ template ─ create it (stacks) ───┘
+//! plan       own stack? ─ compare it with the deployment (plan)
 //! observe    own stack? ─ inventory, in whatever state the stack is
 //! power      start and stop servers (power); converge stops those that should not run
 //! release    own stack? ─ delete, wait (retry a few times) ─ images
@@ -24,7 +25,7 @@ use crate::retries::Waiter;
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::update::{Updated, update_stack};
-use crate::{glance, inventory, nova, policy};
+use crate::{glance, inventory, nova, plan, policy};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -32,7 +33,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
     Allocation, Clock, Convergence, InfraDriver, OwnedResource, PortError, Power, PowerChange,
-    Recorded, Release, Stop, Vim, VimCall, VimReport, Waited,
+    Recorded, Release, ResourceChange, ResourcePlan, Stop, Vim, VimCall, VimReport, Waited,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
@@ -141,6 +142,20 @@ impl InfraDriver for OpenStack {
         )?;
         serde_json::to_value(resolved)
             .map_err(|error| PortError::new(&UNEXPECTED, "store the resolution", error.to_string()))
+    }
+
+    async fn plan(
+        &self,
+        cx: &VimCall<'_>,
+        change: &ResourceChange<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        let cloud = self.cloud(cx);
+        match *change {
+            ResourceChange::Converge(change) => plan::convergence(cx, &cloud, change).await,
+            ResourceChange::Release { what, current, how } => {
+                plan::release(cx, &cloud, &Convergence::update(current, what), how).await
+            }
+        }
     }
 
     async fn converge(

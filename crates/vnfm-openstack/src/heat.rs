@@ -114,7 +114,7 @@ impl Stack {
         }
     }
 
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("/stacks/{}/{}", encoded(&self.name), encoded(&self.id))
     }
 }
@@ -286,7 +286,7 @@ pub(crate) async fn create(
 
 impl StackTemplate {
     /// The members of a request that creates or updates a stack.
-    fn body(&self, cloud: &Cloud<'_>, ownership: &Ownership) -> Value {
+    pub(crate) fn body(&self, cloud: &Cloud<'_>, ownership: &Ownership) -> Value {
         json!({
             "template": self.template,
             "files": self.files,

@@ -118,7 +118,7 @@ pub(crate) async fn update_stack(
 }
 
 /// The ids of the resources to replace.
-fn targets(change: &Convergence<'_>) -> BTreeSet<String> {
+pub(crate) fn targets(change: &Convergence<'_>) -> BTreeSet<String> {
     let current = change.current.into_iter();
     let vnfcs = current
         .flat_map(|recorded| &recorded.inventory.vnfc_resource_info)
@@ -133,6 +133,47 @@ fn targets(change: &Convergence<'_>) -> BTreeSet<String> {
         })
         .cloned()
         .collect()
+}
+
+/// Whether the stack was made of another deployment. One that an older version of this driver made has no fingerprint:
+/// it is compared by the number of VNFCs, unless VNFCs are to be replaced, as that version only healed.
+pub(crate) fn is_outdated(stack: &Stack, change: &Convergence<'_>) -> bool {
+    match stack.deployment() {
+        Some(made_of) => made_of != fingerprint(&change.target.deployment),
+        None => change.replace.vnfcs.is_empty() && !has_size(change),
+    }
+}
+
+/// Ids of servers and ports of the stack that the cloud no longer has.
+pub(crate) async fn missing(
+    cloud: &Cloud<'_>,
+    resources: &[Resource],
+) -> Result<BTreeSet<String>, PortError> {
+    let ids = |kind: &str| -> Vec<&str> {
+        resources
+            .iter()
+            .filter(|one| one.kind == kind && !one.id().is_empty())
+            .map(Resource::id)
+            .collect()
+    };
+    let ports = ids(PORT);
+    let existing = neutron::existing(cloud, &ports).await?;
+    let missing_ports = ports
+        .into_iter()
+        .filter(|id| !existing.contains(*id))
+        .map(str::to_owned);
+    let servers: Vec<String> = ids(SERVER).into_iter().map(str::to_owned).collect();
+    let missing_servers: Vec<Option<String>> = stream::iter(servers)
+        .map(|id| async move {
+            let server = nova::server(cloud, &id).await?;
+            Ok::<_, PortError>(server.is_none_or(|one| one.is_deleted()).then_some(id))
+        })
+        .buffered(MAX_CONCURRENT_REQUESTS)
+        .try_collect()
+        .await?;
+    Ok(missing_ports
+        .chain(missing_servers.into_iter().flatten())
+        .collect())
 }
 
 /// Whether the recorded VNFCs of each VDU are as many as the target has.
@@ -225,7 +266,7 @@ impl Update<'_> {
     /// Replaces the remaining targets in a stack that Heat is not working on.
     async fn replace(&mut self, stack: Stack) -> Result<Waited<Updated>, PortError> {
         let resources = heat::resources(self.cloud, &stack).await?;
-        let missing = self.missing(&resources).await?;
+        let missing = missing(self.cloud, &resources).await?;
         let is_target = |one: &Resource| {
             matches!(one.kind.as_str(), SERVER | VOLUME) && self.targets.contains(one.id())
         };
@@ -275,13 +316,8 @@ impl Update<'_> {
         Ok(true)
     }
 
-    /// Whether the stack was made of another deployment. One that an older version of this driver made has no fingerprint:
-    /// it is compared by the number of VNFCs, unless VNFCs are to be replaced, as that version only healed.
     fn is_outdated(&self, stack: &Stack) -> bool {
-        match stack.deployment() {
-            Some(fingerprint) => fingerprint != self.fingerprint,
-            None => self.change.replace.vnfcs.is_empty() && !has_size(self.change),
-        }
+        is_outdated(stack, self.change)
     }
 
     /// Heat accepts an update a moment before the stack shows it.
@@ -289,36 +325,6 @@ impl Update<'_> {
         self.requested.is_some_and(|(at, before)| {
             stack.updated == before && self.cx.clock.now().duration_since(at) < UPDATE_START_TIMEOUT
         })
-    }
-
-    /// Ids of servers and ports of the stack that the cloud no longer has.
-    async fn missing(&self, resources: &[Resource]) -> Result<BTreeSet<String>, PortError> {
-        let ids = |kind: &str| -> Vec<&str> {
-            resources
-                .iter()
-                .filter(|one| one.kind == kind && !one.id().is_empty())
-                .map(Resource::id)
-                .collect()
-        };
-        let ports = ids(PORT);
-        let existing = neutron::existing(self.cloud, &ports).await?;
-        let missing_ports = ports
-            .into_iter()
-            .filter(|id| !existing.contains(*id))
-            .map(str::to_owned);
-        let servers: Vec<String> = ids(SERVER).into_iter().map(str::to_owned).collect();
-        let cloud = self.cloud;
-        let missing_servers: Vec<Option<String>> = stream::iter(servers)
-            .map(|id| async move {
-                let server = nova::server(cloud, &id).await?;
-                Ok::<_, PortError>(server.is_none_or(|one| one.is_deleted()).then_some(id))
-            })
-            .buffered(MAX_CONCURRENT_REQUESTS)
-            .try_collect()
-            .await?;
-        Ok(missing_ports
-            .chain(missing_servers.into_iter().flatten())
-            .collect())
     }
 
     /// Deletes the servers among `old`; returns once Nova has none of them.

@@ -274,6 +274,9 @@ impl Maintenance {
         }
         let route = Matched::from_extensions(request.extensions()).and_then(Matched::route);
         let effect = route.map_or(Effect::Adds, |route| route.effect);
+        if effect == Effect::Plans {
+            return Ok(());
+        }
         if let Some(recovery) = self.recovery().filter(|_| effect != Effect::EndsRecovery) {
             let detail = format!(
                 "the database was restored at {} from a backup of {}; changes are refused until an operator has checked how the \
@@ -287,7 +290,7 @@ impl Maintenance {
         self.check_database()?;
         match effect {
             Effect::Adds => self.check_disk(),
-            Effect::Reads | Effect::Frees | Effect::EndsRecovery => Ok(()),
+            Effect::Reads | Effect::Plans | Effect::Frees | Effect::EndsRecovery => Ok(()),
         }
     }
 }

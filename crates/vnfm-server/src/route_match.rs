@@ -69,6 +69,8 @@ pub enum Effect {
     Reads,
     /// Starts or adds something: refused in recovery, and while the disk is low.
     Adds,
+    /// Tells what an operation would do, and changes nothing: a read, except that its body contains the operation's request.
+    Plans,
     /// Ends something or frees space: refused in recovery only.
     Frees,
     /// The request ends the recovery that the server is in.

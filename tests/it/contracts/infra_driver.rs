@@ -163,6 +163,8 @@ enum Flaw {
     CachesLogin,
     /// It calls the VIM without a slot.
     IgnoresSlots,
+    /// Its `plan` creates resources.
+    CreatesInPlan,
     /// A heal replaces all VNFCs.
     HealsAll,
     /// `converge` leaves existing resources as they are.
@@ -241,6 +243,17 @@ impl InfraDriver for Broken {
         }
         let vim = Other(cx.vim, self.1);
         self.0.preview(&VimCall { vim: &vim, ..*cx }, change).await
+    }
+    async fn plan(
+        &self,
+        cx: &VimCall<'_>,
+        change: &ResourceChange<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        if let (true, ResourceChange::Converge(change)) = (self.has(Flaw::CreatesInPlan), change) {
+            self.0.converge(cx, change, &Value::Null).await?;
+        }
+        let vim = Other(cx.vim, self.1);
+        self.0.plan(&VimCall { vim: &vim, ..*cx }, change).await
     }
     async fn converge(
         &self,
@@ -368,6 +381,14 @@ async fn contract_detects_broken_infra_drivers() {
         (Flaw::HealsAll, "only_the_named_vnfcs_are_replaced"),
         (Flaw::HealsAll, "a_change_of_size_keeps_the_other_vnfcs"),
         (Flaw::NeverResizes, "a_change_of_size_keeps_the_other_vnfcs"),
+        (Flaw::CreatesInPlan, "a_plan_changes_nothing"),
+        (Flaw::IgnoresSlots, "a_plan_changes_nothing"),
+        (Flaw::HealsAll, "a_plan_of_what_exists_keeps_everything"),
+        (Flaw::HealsAll, "what_a_plan_says_happens"),
+        (
+            Flaw::NeverResizes,
+            "what_a_plan_says_of_another_size_happens",
+        ),
         (Flaw::LogsSecrets, "no_secret_is_revealed"),
         (Flaw::NeverStops, "a_stopped_instance_is_started_again"),
         (Flaw::StopsAll, "a_single_vnfc_is_stopped"),

@@ -21,7 +21,7 @@ use vnfm_types::*;
 
 /// A [`MemoryVim`] whose calls are counted, and can fail, in a [`FakeWorld`].
 #[derive(Clone)]
-pub(super) struct CountedVim(pub(super) MemoryVim, Arc<FakeWorld>);
+pub(super) struct CountedVim(pub(super) MemoryVim, pub(super) Arc<FakeWorld>);
 
 #[async_trait]
 impl InfraDriver for CountedVim {
@@ -48,6 +48,13 @@ impl InfraDriver for CountedVim {
     ) -> Result<Value, PortError> {
         self.1.call("prepare", |_| ()).await?;
         self.0.preview(cx, change).await
+    }
+    async fn plan(
+        &self,
+        cx: &VimCall<'_>,
+        change: &ResourceChange<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        self.0.plan(cx, change).await
     }
     async fn converge(
         &self,
@@ -818,6 +825,7 @@ async fn a_plan_omits_the_steps_that_a_scaling_skips() {
         ),
         (to(1, 1), vec![]),
     ] {
+        let is_reversible = expected.iter().all(|(_, _, irreversible)| !irreversible);
         let (kind, body) = task;
         let begin = Begin::new(find(SCALABLE, kind).unwrap(), body);
         let plan = it.engine.plan(TENANT, &it.id, begin).await.unwrap();
@@ -827,6 +835,12 @@ async fn a_plan_omits_the_steps_that_a_scaling_skips() {
             .filter(|step| matches!(step.name, "add" | "remove"));
         let works = works.map(|step| (step.name, step.undone, step.irreversible));
         assert_eq!(works.collect::<Vec<_>>(), expected);
+        let mut steps = plan.steps.iter();
+        let vims = steps.find(|step| step.name == "register_vims").unwrap();
+        assert_eq!(
+            vims.undone, is_reversible,
+            "a skipped step rules out nothing"
+        );
     }
 }
 

@@ -210,6 +210,18 @@ pub(crate) fn engine_of(
     Engine::new(parts(operations, store, world))
 }
 
+/// An engine of [`OPERATIONS`] on this VIM.
+pub(crate) fn engine_on(
+    store: Arc<dyn Store>,
+    world: &Arc<FakeWorld>,
+    vim: impl InfraDriver + 'static,
+) -> Engine {
+    Engine::new(EngineParts {
+        drivers: Drivers::default().with(vim),
+        ..parts(OPERATIONS, store, world)
+    })
+}
+
 fn parts(
     operations: &'static [&'static Operation],
     store: Arc<dyn Store>,

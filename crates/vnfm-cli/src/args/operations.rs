@@ -4,7 +4,7 @@
 use super::{SkipHooks, Vnf};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::Error;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::PathBuf;
@@ -17,6 +17,8 @@ pub enum VnfCommand {
     Typed(Vnf),
     /// An operation whose only option is its request.
     Task(Named, Task),
+    /// What one of these operations would do.
+    Plan(Box<Self>),
 }
 
 /// An operation, printed by its name.
@@ -92,10 +94,21 @@ fn with_operations(command: Command, operations: &[&'static Operation]) -> Comma
         command.subcommand(Task::augment_args(task))
     });
     command.mut_subcommands(|one| match operation(operations, one.get_name()) {
-        Some(operation) => with_hooks(one, operation),
+        Some(operation) => with_hooks(one, operation).arg(plan_option()),
         None => one,
     })
 }
+
+/// Any operation can be planned.
+fn plan_option() -> Arg {
+    Arg::new(PLAN)
+        .long(PLAN)
+        .action(ArgAction::SetTrue)
+        .conflicts_with("watch")
+        .help("Show what would happen, without changing anything; exit code 9 if something would change, else 0")
+}
+
+const PLAN: &str = "plan";
 
 /// Offers the operation's hooks for `--skip-hook`, and hides the options from operations that run all of them.
 fn with_hooks(command: Command, operation: &Operation) -> Command {
@@ -111,6 +124,19 @@ fn with_hooks(command: Command, operation: &Operation) -> Command {
 }
 
 fn parse(matches: &ArgMatches, operations: &[&'static Operation]) -> Result<VnfCommand, Error> {
+    let command = parse_command(matches, operations)?;
+    let options = matches.subcommand().map(|(_, options)| options);
+    let plans = options.and_then(|options| options.try_get_one::<bool>(PLAN).ok().flatten());
+    Ok(match plans {
+        Some(true) => VnfCommand::Plan(Box::new(command)),
+        _ => command,
+    })
+}
+
+fn parse_command(
+    matches: &ArgMatches,
+    operations: &[&'static Operation],
+) -> Result<VnfCommand, Error> {
     let other = matches
         .subcommand()
         .filter(|(name, _)| !Vnf::has_subcommand(name))
@@ -146,7 +172,7 @@ impl TypedValueParser for HookName {
 
 #[cfg(test)]
 mod tests {
-    use super::{Named, VnfCommand, parse, with_operations};
+    use super::{Named, VnfCommand, operation, parse, with_operations};
     use crate::args::Vnf;
     use clap::builder::PossibleValue;
     use clap::{Command, Subcommand as _};
@@ -173,9 +199,28 @@ mod tests {
                 assert_eq!(task.vnf, "web");
                 assert_eq!(task.request.unwrap().to_str(), Some("acts.yaml"));
             }
-            VnfCommand::Typed(_) => panic!("an operation of the product"),
+            other => panic!("{other:?}"),
         }
         assert!(command(OPERATIONS).try_get_matches_from(args).is_err());
+    }
+
+    #[test]
+    fn every_operation_can_be_planned_and_nothing_else() {
+        let operations: &[&'static Operation] = &[&REHEARSE];
+        let planned = ["vnf", "rehearse", "web", "--plan"];
+        let matches = command(operations).try_get_matches_from(planned).unwrap();
+        match parse(&matches, operations).unwrap() {
+            VnfCommand::Plan(planned) => assert!(matches!(*planned, VnfCommand::Task(..))),
+            other => panic!("{other:?}"),
+        }
+        let watched = ["vnf", "rehearse", "web", "--plan", "--watch"];
+        assert!(command(operations).try_get_matches_from(watched).is_err());
+        for one in command(OPERATIONS).get_subcommands() {
+            let name = one.get_name();
+            let is_operation = operation(OPERATIONS, name).is_some();
+            let has_plan = one.get_arguments().any(|arg| arg.get_id() == super::PLAN);
+            assert_eq!(has_plan, is_operation, "{name}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod new;
 mod op;
 mod package;
 mod package_files;
+mod plan;
 mod plugin;
 mod plugin_run;
 mod profile;

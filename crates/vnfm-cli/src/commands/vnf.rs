@@ -5,11 +5,11 @@ use crate::args::{
     Termination, Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
-use crate::commands::{package, scaling};
+use crate::commands::{package, plan, scaling};
 use crate::input;
 use crate::output::{Column, Output};
 use crate::watch;
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::path::Path;
 use vnfm::lcm::{Operation, heal, instantiate, modify_info, operate, terminate};
@@ -54,6 +54,9 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
         VnfCommand::Typed(command) => command,
         VnfCommand::Task(Named(operation), args) => {
             return begin(client, output, task(operation, args)?).await;
+        }
+        VnfCommand::Plan(command) => {
+            return Box::pin(run(&client.planning(), output, *command)).await;
         }
     };
     match command {
@@ -370,6 +373,14 @@ pub(super) async fn begin_on(
     found: &Value,
     begin: BeginRequest,
 ) -> Outcome<()> {
+    if client.plans() {
+        let path = format!("/vnfm/v1/vnf_instances/{}/plan", id_of(found));
+        let body = json!({"operation": begin.operation.kind, "request": begin.body});
+        let request = client.request(Method::POST, &path).json(&body);
+        let request = skipping(client, request, begin.skip)?;
+        let what = (command_name(begin.operation), &*begin.vnf);
+        return plan::show(client, output, request, what).await;
+    }
     let instance = format!("{INSTANCES}/{}", id_of(found));
     let request = match begin.operation.task {
         Some(task) => client.request(Method::POST, &format!("{instance}/{task}")),
@@ -377,14 +388,23 @@ pub(super) async fn begin_on(
             .request(Method::PATCH, &instance)
             .header("content-type", "application/merge-patch+json"),
     };
-    let mut request = request.json(&begin.body);
-    if let Some(SkipHooks { hooks, reason }) = begin.skip.filter(|skip| !skip.hooks.is_empty()) {
-        request = client.with_audit(request, reason.as_deref())?;
-        request = request.header("x-vnfm-skip-hooks", hooks.join(","));
-    }
+    let request = skipping(client, request.json(&begin.body), begin.skip)?;
     let op_id = client.task(request).await?;
     let name = command_name(begin.operation);
     report(client, output, &op_id, (&begin.vnf, name, begin.watch)).await
+}
+
+/// Names the hooks to skip in the headers of the request.
+fn skipping(
+    client: &Client,
+    request: RequestBuilder,
+    skip: Option<SkipHooks>,
+) -> Outcome<RequestBuilder> {
+    let Some(SkipHooks { hooks, reason }) = skip.filter(|skip| !skip.hooks.is_empty()) else {
+        return Ok(request);
+    };
+    let request = client.with_audit(request, reason.as_deref())?;
+    Ok(request.header("x-vnfm-skip-hooks", hooks.join(",")))
 }
 
 /// Prints that an operation was accepted, or watches it until it finishes.

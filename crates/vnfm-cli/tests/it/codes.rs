@@ -230,6 +230,7 @@ async fn help_lists_the_exit_codes() {
         "2  invalid command line",
         "3  the server rejected",
         "4  the server is unreachable",
+        "9  `--plan`: the operation would change something",
     ] {
         assert!(
             ended.data.contains(line),

@@ -406,3 +406,80 @@ AT                    WHO  WHAT         NAME  ID   REASON  FROM       ANSWER
         ended.messages
     );
 }
+
+#[tokio::test]
+async fn a_plan_is_shown_and_its_exit_code_tells_whether_something_would_change() {
+    let path = format!("POST /vnfm/v1/vnf_instances/{VNF}/plan");
+    let plan = json!({
+        "operation": "SCALE", "changes": true,
+        "steps": [
+            {"name": "scale_start", "state": "PROCESSING", "driver": "web@1.0.0", "undone": true, "irreversible": false},
+            {"name": "remove", "state": "PROCESSING", "undone": false, "irreversible": true},
+        ],
+        "resources": [
+            {"kind": "Deployment", "name": "web", "action": "UPDATE", "because": ["spec.replicas"]},
+            {"kind": "Pod", "name": "web-1\u{1b}[2J", "vdu": "web", "vnfc": "v", "action": "DELETE"},
+        ],
+        "unknown": ["what the hook `scale_start` of `web@1.0.0` does"],
+    });
+    let mut nothing = plan.clone();
+    nothing["changes"] = json!(false);
+    nothing["unknown"] = json!([]);
+    nothing["resources"] = json!([]);
+    nothing["steps"] = json!([]);
+    let stub = |plan: &Value| {
+        let canned = ok(plan);
+        let path = path.clone();
+        async move { Stub::new([(INSTANCES, ok(&json!([scalable()]))), (&*path, canned)]).await }
+    };
+    let some = stub(&plan).await;
+    let args = [
+        "vnf", "scale", "vnf-a", "--aspect", "clients", "--in", "--plan",
+    ];
+    let ended = some.run(&args).await;
+    let expected = "\
+STEP         STATE       HOOK OF    ROLLBACK
+scale_start  PROCESSING  web@1.0.0  undoes it
+remove       PROCESSING             impossible once it has begun
+
+ACTION  KIND        NAME            VDU  BECAUSE OF
+UPDATE  Deployment  web                  spec.replicas
+DELETE  Pod         web-1\\u{1b}[2J  web
+
+Not known before it runs:
+  what the hook `scale_start` of `web@1.0.0` does
+";
+    assert_eq!((ended.code, ended.data.as_str()), (9, expected));
+    let message = "plan: scale of vnf-a would change something; nothing was changed\n";
+    assert!(ended.messages.ends_with(message), "{}", ended.messages);
+    let request = json!({"type": "SCALE_IN", "aspectId": "clients", "numberOfSteps": 1});
+    let sent = some.requests().pop().unwrap();
+    assert_eq!(sent.body, json!({"operation": "SCALE", "request": request}));
+    let json = some.run(&[&["-o", "json"], &args[..]].concat()).await;
+    assert_eq!(json.code, 9);
+    assert_eq!(serde_json::from_str::<Value>(&json.data).unwrap(), plan);
+    let none = stub(&nothing).await;
+    let ended = none.run(&args).await;
+    assert_eq!(ended.code, 0, "{}", ended.messages);
+    assert!(
+        ended
+            .data
+            .ends_with("scale of vnf-a would change nothing\n")
+    );
+    let skipping = [
+        "vnf",
+        "heal",
+        "vnf-a",
+        "--skip-hook",
+        "heal_end",
+        "--reason",
+        "it hangs",
+    ];
+    let ended = some.run(&[&skipping[..], &["--plan"]].concat()).await;
+    assert_eq!(ended.code, 9, "{}", ended.messages);
+    let sent = some.requests().pop().unwrap();
+    assert_eq!(sent.headers["x-vnfm-skip-hooks"], "heal_end");
+    assert_eq!(sent.body["operation"], "HEAL");
+    let both = some.run(&[&args[..], &["--watch"]].concat()).await;
+    assert_eq!(both.code, 2);
+}

@@ -3,6 +3,7 @@
 
 mod interrupted;
 mod lifecycle;
+mod plan;
 mod power;
 mod replace;
 mod resize;
@@ -28,6 +29,14 @@ crate::rules! { Arc<dyn TestBed>:
     lifecycle::a_preview_changes_nothing;
     /// `preview` refuses what the VIM lacks, before anything is created.
     lifecycle::what_the_vim_lacks_is_refused;
+    /// `plan` changes nothing, before a creation and after it.
+    plan::a_plan_changes_nothing;
+    /// A `plan` of what exists keeps every resource, and a repeated `converge` does.
+    plan::a_plan_of_what_exists_keeps_everything;
+    /// What a `plan` says of a creation, a replacement and a release happens; one that cannot tell says so.
+    plan::what_a_plan_says_happens;
+    /// What a `plan` says of another size happens.
+    plan::what_a_plan_says_of_another_size_happens;
     /// Created resources exist, are reported with their ids, and are tagged with their owner; `release` deletes all of them.
     lifecycle::created_resources_are_tagged_and_released;
     /// `converge` is idempotent: a repeated creation adopts what exists.

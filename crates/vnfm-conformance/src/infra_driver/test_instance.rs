@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocation, Convergence, Ownership, PortError, Recorded, Release, Replacement, Vim, VimCall,
-    VimLogin, VimSlot, Watcher,
+    Allocation, Convergence, Ownership, PortError, Recorded, Release, Replacement, ResourceChange,
+    ResourcePlan, Vim, VimCall, VimLogin, VimSlot, Watcher,
 };
 use vnfm_types::VimConnectionInfo;
 
@@ -69,6 +69,16 @@ impl TestInstance {
         let cx = self.cx(&*clock, &deadline);
         let preview = driver.preview(&cx, change).await?;
         driver.converge(&cx, change, &preview).await
+    }
+
+    /// What the driver says would happen.
+    pub(super) async fn planned(
+        &self,
+        change: &ResourceChange<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        let (driver, clock) = (self.stand.driver(), self.stand.clock());
+        let deadline = self.call(&*clock);
+        driver.plan(&self.cx(&*clock, &deadline), change).await
     }
 
     /// Replaces these VNFCs, without a preview.

@@ -13,7 +13,7 @@ use crate::deployment::Deployment;
 use crate::hooks;
 use crate::overrides::SkipHooks;
 use crate::patch::merge_patch;
-use crate::ports::InstanceRecord;
+use crate::ports::{InstanceRecord, Replacement};
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
@@ -40,22 +40,31 @@ pub(crate) async fn try_to_begin(
     begin: Begin<'_>,
 ) -> Result<Tried, Refusal> {
     let (instance, beginning) = accept(context, tenant, instance_id, begin).await?;
+    let target = &beginning.target;
+    let skipped = beginning.skip.as_ref().map(|skip| skip.hooks.clone());
     let tried = Tried {
         operation: beginning.operation,
-        vnf_pkg_id: instance.vnf_pkg_id.clone(),
-        before: instance.deployment.clone(),
-        target: beginning.target.deployment.clone(),
+        op_id: beginning.id.clone(),
+        instance: instance.clone(),
+        target: target.deployment.clone(),
+        replace: target.replace.clone(),
+        modifies: target.modifies.clone(),
+        skipped_hooks: skipped.unwrap_or_default(),
     };
     operation_control::try_to_begin(context, instance, beginning).await?;
     Ok(tried)
 }
 
-/// An operation that could begin.
+/// An operation that could begin; see [`Target`].
 pub(crate) struct Tried {
     pub(crate) operation: &'static Operation,
-    pub(crate) vnf_pkg_id: String,
-    pub(crate) before: Option<Arc<Deployment>>,
+    /// The id that it would have.
+    pub(crate) op_id: String,
+    pub(crate) instance: InstanceRecord,
     pub(crate) target: Option<Arc<Deployment>>,
+    pub(crate) replace: Replacement,
+    pub(crate) modifies: Vec<String>,
+    pub(crate) skipped_hooks: Vec<String>,
 }
 
 /// Makes every check, in the order at the top of the file.

@@ -91,7 +91,10 @@ fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         let code = &refusal::BAD_PARAMETERS;
         return Err(Refusal::new(Why::Unprocessable, code, what));
     }
-    Ok(requested.unchanged())
+    Ok(Target {
+        replace: replacement(requested.instance, &request),
+        ..requested.unchanged()
+    })
 }
 
 /// Refuses the id of a VNFC that the instance does not have.
@@ -121,7 +124,7 @@ pub(super) fn check_vnfcs(instance: &InstanceRecord, named: &[String]) -> Result
 fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
     let request: HealVnfRequest = op.request()?;
     let current = op.inventory();
-    let healed = vnfcs_to_heal(op, &request);
+    let healed = vnfcs_to_heal(&op.instance, &request);
     let mut needs = GrantNeeds::default();
     for vnfc in &healed {
         needs.remove_resources.push(grant_request::compute(vnfc));
@@ -154,7 +157,7 @@ fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
 fn hook_request(op: &Op, hook: &mut HookRequest) -> Result<(), PortError> {
     let request: HealVnfRequest = op.request()?;
     let mut heal = HookHeal::default();
-    heal.vnfcs = vnfcs_to_heal(op, &request);
+    heal.vnfcs = vnfcs_to_heal(&op.instance, &request);
     heal.all = with_storage(&request);
     heal.cause = request.cause;
     heal.heal_script = request.heal_script;
@@ -163,11 +166,20 @@ fn hook_request(op: &Op, hook: &mut HookRequest) -> Result<(), PortError> {
 }
 
 /// The VNFCs to heal: those that the request names, otherwise all.
-fn vnfcs_to_heal(op: &Op, request: &HealVnfRequest) -> Vec<VnfcResourceInfo> {
+fn vnfcs_to_heal(instance: &InstanceRecord, request: &HealVnfRequest) -> Vec<VnfcResourceInfo> {
     let named = &request.vnfc_instance_id;
-    let all = inventory(&op.instance).vnfc_resource_info.into_iter();
+    let all = inventory(instance).vnfc_resource_info.into_iter();
     all.filter(|vnfc| named.is_empty() || named.contains(&vnfc.id))
         .collect()
+}
+
+/// The VNFCs to heal, for the driver.
+fn replacement(instance: &InstanceRecord, request: &HealVnfRequest) -> Replacement {
+    let healed = vnfcs_to_heal(instance, request).into_iter();
+    Replacement {
+        vnfcs: healed.map(|vnfc| vnfc.id).collect(),
+        with_storage: with_storage(request),
+    }
 }
 
 fn with_storage(request: &HealVnfRequest) -> bool {
@@ -195,14 +207,8 @@ async fn repair(op: &Op) -> Output<Repaired> {
         inventory: inventory(&op.instance),
         ..Recorded::default()
     };
-    let replace = Replacement {
-        vnfcs: vnfcs_to_heal(op, &request)
-            .into_iter()
-            .map(|vnfc| vnfc.id)
-            .collect(),
-        with_storage: with_storage(&request),
-    };
     let target = op.allocation()?;
+    let replace = replacement(&op.instance, &request);
     let change = Convergence::update(&current, &target).replacing(replace);
     driver
         .converge(&op.call(&vim), &change, &Value::Null)

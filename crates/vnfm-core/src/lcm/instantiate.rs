@@ -125,6 +125,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         deployment: Some(allocation.deployment),
         body: to_json("the request", &request)?,
         changes: vec![Change::AddUse(vim_use)],
+        ..requested.unchanged()
     })
 }
 

@@ -77,6 +77,7 @@ mod vim_slot;
 
 pub use crate::context::Context;
 pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
+pub(crate) use changes::inventory;
 pub use driven::{Driven, NotCompleted};
 pub use op::Op;
 pub(crate) use op::check_budget;
@@ -89,6 +90,7 @@ pub use step::{
     Ends, InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo, journaled,
     silent,
 };
+pub(crate) use step_attempt::TOO_LATE;
 pub(crate) use transition::Transition;
 
 use crate::ports::{Code, PACKAGE, PLAN_TOO_LARGE};

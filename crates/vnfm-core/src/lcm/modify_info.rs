@@ -22,13 +22,14 @@
 use super::Op;
 use super::operation::{Body, Completion, Operation, Requested, Requires, Target};
 use super::step::{Output, Step, StepOutput, journaled, silent};
-use crate::json::to_json;
+use crate::json::{differing_paths, to_json};
 use crate::patch::{Connections, check_declared, merge_patch};
-use crate::ports::{InstanceRecord, PortError};
+use crate::ports::{InstanceRecord, PortError, StoreError};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::future::ready;
 use vnfm_types::LcmOperationState::{Completed, Processing};
 use vnfm_types::{
@@ -82,10 +83,26 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     }
     let after = modified(instance, &request).map_err(Refusal::unprocessable)?;
     Ok(Target {
+        modifies: differing(instance, &after)?,
         deployment: after.deployment,
         body: to_json("the request", &request)?,
-        changes: Vec::new(),
+        ..requested.unchanged()
     })
+}
+
+/// Paths of what differs between two records of an instance.
+fn differing(before: &InstanceRecord, after: &InstanceRecord) -> Result<Vec<String>, StoreError> {
+    let shown = |record: &InstanceRecord| to_json("the instance", &record.vnf);
+    let logins = |record: &InstanceRecord| {
+        let deployment = record.deployment.as_deref();
+        let connections = deployment.map(|deployment| &deployment.vim_connection_info);
+        to_json("the connections", &connections)
+            .map(|connections| json!({"vimConnectionInfo": connections}))
+    };
+    let shown = differing_paths(&shown(before)?, &shown(after)?);
+    let logins = differing_paths(&logins(before)?, &logins(after)?);
+    let all: BTreeSet<_> = shown.into_iter().chain(logins).collect();
+    Ok(all.into_iter().collect())
 }
 
 fn bad_vim(what: String) -> Refusal {

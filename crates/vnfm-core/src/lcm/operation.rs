@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::json::{self, JsonError};
 use crate::overrides::SkipHooks;
-use crate::ports::{Change, HookRequest, InstanceRecord, PortError};
+use crate::ports::{Change, HookRequest, InstanceRecord, PortError, Replacement};
 use crate::refusal::{self, Refusal, Why};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -203,6 +203,8 @@ impl Requested<'_> {
             deployment: self.instance.deployment.clone(),
             body: self.body.clone(),
             changes: Vec::new(),
+            replace: Replacement::default(),
+            modifies: Vec::new(),
         }
     }
 }
@@ -221,6 +223,10 @@ pub struct Target {
     pub body: Value,
     /// Changes in the transaction that begins the operation.
     pub changes: Vec<Change>,
+    /// VNFCs that the operation replaces.
+    pub replace: Replacement,
+    /// Paths of what it changes about the instance without touching resources, such as `metadata.site`; for its plan.
+    pub modifies: Vec<String>,
 }
 
 /// Whether an instance still is as the caller last read it (`If-Match`, `If-Unmodified-Since`).
@@ -310,9 +316,11 @@ impl Operation {
         hooks.map(|step| step.name).collect()
     }
 
-    /// True if a rollback undoes this step: it has an undo, and no step up to it rules out a rollback.
-    pub fn is_undone(&self, step: &Step) -> bool {
+    /// True if a rollback of an operation that needs the steps that `is_needed` accepts undoes this one: it has an undo, and
+    /// no step that runs before it rules out a rollback.
+    pub fn is_undone(&self, step: &Step, is_needed: impl Fn(&Step) -> bool) -> bool {
         let upto = self.steps.iter().take_while(|one| one.name != step.name);
-        step.has_undo() && upto.into_iter().all(|one| !one.is_irreversible())
+        let mut upto = upto.filter(|one| is_needed(one));
+        step.has_undo() && upto.all(|one| !one.is_irreversible())
     }
 }

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `check` logs in and changes nothing | yes |
 //! | `preview` looks up what only the VIM knows (image, flavor, quota) and changes nothing | yes |
+//! | `plan` says what `converge` or `release` would do to each resource, or that it cannot tell, and changes nothing | yes |
 //! | what an NFVO prescribes and the driver cannot honour is refused by `preview`, by name | yes |
 //! | `converge` is idempotent: it adopts what an earlier, interrupted call created or replaced | yes |
 //! | `converge` leaves alone what the target keeps: ids on the VIM and addresses stay | yes |
@@ -28,7 +29,9 @@
 //! | each call holds a slot ([`Vim::acquire_slot`]), a pause between two calls does not | yes |
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`] | yes |
 
-use super::{Clock, Code, ErrorKind, PortError, Power, Recorded, VimSlot};
+use super::{
+    Clock, Code, ErrorKind, PortError, Power, Recorded, ResourceChange, ResourcePlan, VimSlot,
+};
 use crate::deployment::Deployment;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -394,6 +397,23 @@ pub trait InfraDriver: Send + Sync {
     /// `Refused` with the VIM's message if image, flavor, network or quota is missing.
     async fn preview(&self, cx: &VimCall<'_>, change: &Convergence<'_>)
     -> Result<Value, PortError>;
+
+    /// What `change` would do to each resource. Changes nothing; names properties, and never their values.
+    ///
+    /// # Errors
+    ///
+    /// As `preview`: what the change needs and the VIM lacks.
+    async fn plan(
+        &self,
+        cx: &VimCall<'_>,
+        change: &ResourceChange<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        let _ = (cx, change);
+        let kind = self.vim_types()[0];
+        Ok(ResourcePlan::unknown(format!(
+            "the driver of `{kind}` cannot tell what happens to resources"
+        )))
+    }
 
     /// Creates, replaces and deletes resources until they match the target, and waits until all of them work. `preview` is
     /// null if the operation has none.

@@ -32,6 +32,7 @@ mod pins;
 mod power;
 mod quota;
 mod records;
+mod resource_plan;
 mod schemas;
 mod sealer;
 mod service;
@@ -76,6 +77,7 @@ pub use records::{
     HookState, InstanceRecord, JournalRow, OpControl, OpRecord, OpenStep, OutboxRow, PackageRecord,
     ProcessHistory, SecretJson, StepStatus, SubscriptionRecord, VimRecord, VimUse,
 };
+pub use resource_plan::{PlannedResource, ResourceAction, ResourceChange, ResourcePlan};
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
 pub use service::{HookCall, files_of, remote_file, wrong_call};

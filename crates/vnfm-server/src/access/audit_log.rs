@@ -1,5 +1,5 @@
 //! The audit log of changes: who, what, from where, and the response status. An entry is written before the response
-//! is sent. Not recorded: reads, callers over their rate limit, and requests that no route matches, because nothing
+//! is sent. Not recorded: reads, plans, callers over their rate limit, and requests that no route matches, because nothing
 //! could have changed. Text from clients is cut to a few hundred characters. A tenant's refused requests use at most
 //! half of its quota `audit_bytes`; the rest is for changes.
 
@@ -8,6 +8,7 @@ use super::quota::Quotas;
 use crate::forwarded::Proxies;
 use crate::log_text::{MAX_LOGGED_CHARS, cut};
 use crate::overrides::text;
+use crate::route::Effect;
 use crate::route_match::Matched;
 use axum::extract::ConnectInfo;
 use axum::http::request::Parts;
@@ -26,6 +27,7 @@ pub(super) struct AuditContext {
     operator: String,
     reason: String,
     is_routed: bool,
+    plans: bool,
 }
 
 impl AuditContext {
@@ -34,13 +36,16 @@ impl AuditContext {
             .extensions
             .get::<ConnectInfo<SocketAddr>>()
             .map(|from| from.0.ip());
+        let matched = Matched::from_extensions(&parts.extensions);
+        let route = matched.and_then(Matched::route);
         Self {
             method: parts.method.clone(),
             path: parts.uri.path().to_owned(),
             from: peer.map(|peer| proxies.client(&parts.headers, peer)),
             operator: text(&parts.headers, "x-vnfm-operator"),
             reason: text(&parts.headers, "x-vnfm-reason"),
-            is_routed: Matched::from_extensions(&parts.extensions).is_some(),
+            is_routed: matched.is_some(),
+            plans: route.is_some_and(|route| route.effect == Effect::Plans),
         }
     }
 
@@ -54,9 +59,10 @@ impl AuditContext {
         self.from.map(|from| from.to_string()).unwrap_or_default()
     }
 
-    /// Whether the request may change something: it has a route and is not a read.
+    /// Whether the request may change something: it has a route and is neither a read nor a plan.
     pub(super) fn is_change(&self) -> bool {
-        self.is_routed && !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+        let reads = matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS);
+        self.is_routed && !self.plans && !reads
     }
 
     /// The audit entry with the response's status.

@@ -19,6 +19,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 use vnfm_core::Engine;
+use vnfm_core::lcm::Requires;
 use vnfm_core::ports::StoreError;
 use vnfm_core::query::Query;
 use vnfm_types::v1::ApiVersion;
@@ -77,13 +78,34 @@ async fn check_body(
     } else {
         read(&bytes)?
     };
-    let instantiates = matched.route().is_some_and(Route::instantiates);
+    let plans = matched
+        .route()
+        .is_some_and(|route| route.effect == Effect::Plans);
+    // A plan may name nothing else than the operation that it plans.
+    let (value, instantiates) = if plans {
+        let instantiates = names_instantiation(engine, &value["operation"]);
+        (value["request"].clone(), instantiates)
+    } else {
+        let instantiates = matched.route().is_some_and(Route::instantiates);
+        (value, instantiates)
+    };
     check_vims_and_namespace(&principal.scope, &value, instantiates)
         .map_err(|detail| refused(principal, &detail))?;
-    if instantiates {
+    if instantiates && plans {
+        let request = value.to_string();
+        let place = (matched.id(), parts.uri.path(), request.as_bytes());
+        check_plan(engine, principal, place).await?;
+    } else if instantiates {
         check_plan(engine, principal, (matched.id(), parts.uri.path(), &bytes)).await?;
     }
     Ok(Request::from_parts(parts, Body::from(bytes)))
+}
+
+/// Whether this is the name of an operation that creates the resources of an instance.
+fn names_instantiation(engine: &Engine, name: &Value) -> bool {
+    let mut all = engine.operations().iter();
+    let named = all.find(|operation| *name == operation.kind.as_str());
+    named.is_some_and(|operation| operation.requires == Requires::NotInstantiated)
 }
 
 /// Checks that an instantiation creates objects only in the principal's namespaces, and nothing that leads out of

@@ -10,6 +10,7 @@ mod nfvo_notifications;
 mod operator_acts;
 mod orphans;
 mod own_op_occs;
+mod plans;
 mod plugins;
 mod probes;
 mod secrets;

@@ -5,8 +5,8 @@
 use super::{OPENAPI, OPENAPI_V1, yaml};
 use super::{
     api_versions, events, hostkeys, list, maintenance, nfvo_notifications, operator_acts, orphans,
-    own_op_occs, plugins, probes, secrets, subscriptions, vims, vnf_instances, vnf_lcm_op_occs,
-    vnf_packages,
+    own_op_occs, plans, plugins, probes, secrets, subscriptions, vims, vnf_instances,
+    vnf_lcm_op_occs, vnf_packages,
 };
 use crate::access::Role;
 use crate::access::roles::RequiredRole;
@@ -107,6 +107,7 @@ const ROUTES: &[Row] = routes! {
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/events"                READ     Operation    Nothing       Reads own_op_occs::events, Other;
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/log"                   READ     Operation    Nothing       Reads own_op_occs::log;
     POST   "/vnfm/v1/vnf_instances/{vnfInstanceId}/abandon"         ADMIN    Instance     Nothing       Frees operator_acts::abandon;
+    POST   "/vnfm/v1/vnf_instances/{vnfInstanceId}/plan"            OPERATE  Instance     Nothing       Plans plans::plan;
     GET    "/vnfm/v1/audit"                                         ADMIN    Shared       Nothing       Reads operator_acts::audit;
     GET    "/vnfm/v1/events"                                        READ     Shared       Nothing       Reads events::list, Other;
     GET    "/vnfm/v1/orphans"                                       READ     Shared       Nothing       Reads orphans::list;

@@ -41,6 +41,7 @@ mod own_operation;
 mod package_contents;
 mod package_parts;
 mod packages;
+mod plans;
 mod policies;
 mod process;
 mod proxies;

@@ -11,7 +11,7 @@ use super::disruption;
 use super::objects::{Key, Kind};
 use super::watch::Selector;
 use super::writes::{
-    apply, conflict, create, error, json_patch, manager, not_found, parse, remove, write,
+    apply, conflict, create, dry_apply, error, json_patch, manager, not_found, parse, remove, write,
 };
 use crate::http::{Reply, Request};
 
@@ -149,6 +149,15 @@ impl Api {
             ));
         }
         let force = request.param("force") == Some("true");
+        if request.param("dryRun") == Some("All") {
+            let (created, body) = dry_apply(
+                &mut self.0.store(),
+                kind,
+                (&key.namespace, &key.name),
+                (manager, force, &applied),
+            )?;
+            return Ok(Reply::json(if created { 201 } else { 200 }, &body));
+        }
         let (created, body) = apply(
             &mut self.0.store(),
             kind,

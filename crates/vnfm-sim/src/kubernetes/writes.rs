@@ -106,6 +106,28 @@ pub(crate) fn apply(
     Ok((old.is_none(), stored))
 }
 
+/// The object as [`apply`] would leave it; nothing is written.
+pub(crate) fn dry_apply(
+    store: &mut Store,
+    kind: &Arc<Kind>,
+    (namespace, name): (&str, &str),
+    (manager, force, applied): (&str, bool, &Value),
+) -> Result<(bool, Value), Reply> {
+    let key = Key::new(&kind.qualified(), namespace, name);
+    let old = store.stored(&key).cloned();
+    let new = json!({ "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": { "name": name } });
+    let (live, owners) = match &old {
+        Some(old) => ((*old.body).clone(), old.owners.clone()),
+        None => (new, Owners::default()),
+    };
+    let (mut body, _) = owners
+        .apply(manager, &live, applied, force)
+        .map_err(|conflicts| apply_conflict(kind, &conflicts))?;
+    admit::default(store, kind, &mut body);
+    admit::check(kind, name, &body)?;
+    Ok((old.is_none(), body))
+}
+
 /// Writes an object; a deleted one is removed once its finalizers are.
 pub(super) fn write(store: &mut Store, key: &Key, mut body: Value, owners: Owners) -> Arc<Value> {
     let old = store.get(key).cloned();

@@ -81,6 +81,15 @@ impl Heat {
             (&Method::POST, ["validate"]) => Route::new("heat.validate", "", move || {
                 self.validate(request, &project)
             }),
+            (&Method::POST, ["stacks", "preview"]) => {
+                Route::new("heat.stack_preview", "", move || self.preview(request))
+            }
+            (&Method::GET, ["resource_types", kind]) => {
+                let kind = (*kind).to_owned();
+                Route::new("heat.resource_type", kind.clone(), move || {
+                    self.resource_type(request, &kind)
+                })
+            }
             (&Method::GET, ["stacks", _]) => Route::new("heat.stack_find", subject, move || {
                 self.redirect(request, &project, &one)
             }),

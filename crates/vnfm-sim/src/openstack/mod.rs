@@ -22,6 +22,7 @@ mod records;
 mod resources;
 mod scope;
 mod servers;
+mod stack_previews;
 mod stack_requests;
 mod stacks;
 mod state;

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::functions::{NOT_YET_CREATED, Scope, evaluate};
+use super::scope::number;
 use super::state::State;
 use super::template::{Definition, Environment, Template, TemplateError, invalid};
 use super::types;
@@ -90,6 +91,59 @@ fn check_resource(
     }
 }
 
+/// The resources that a template which [`check`] accepts would create. A group or nested stack is a list in place of a
+/// resource.
+pub(crate) fn resources(
+    source: &Value,
+    given: &Map<String, Value>,
+    (around, parent): (&Environment, Option<&str>),
+) -> Result<Vec<Value>, TemplateError> {
+    let template = Template::parse(source)?;
+    let parameters = template.fill(given)?;
+    let scope = PreviewScope {
+        template: &template,
+        parameters: &parameters,
+        around,
+    };
+    let all = template.resources.iter();
+    all.map(|(name, definition)| previewed(&scope, (name, parent), definition))
+        .collect()
+}
+
+fn previewed(
+    scope: &PreviewScope<'_>,
+    (name, parent): (&str, Option<&str>),
+    definition: &Definition,
+) -> Result<Value, TemplateError> {
+    let properties = Value::Object(definition.properties.clone());
+    let properties = evaluate(&properties, scope).map_err(invalid)?;
+    if let Some((_, nested)) = scope.around.template_of(&definition.kind) {
+        let given = with_stand_ins(&Template::parse(&nested)?, properties.as_object());
+        return resources(&nested, &given, (scope.around, Some(name))).map(Value::Array);
+    }
+    let mut members = ["resource_def", "resource"].iter();
+    let member = members.find_map(|key| definition.properties.get(*key));
+    let is_group = types::known(&definition.kind).is_some_and(types::ResourceType::is_group);
+    if let Some(member) = member.filter(|_| is_group) {
+        let mut counts = ["count", "desired_capacity", "min_size"].iter();
+        let count = counts.find_map(|key| number(properties.get(*key)));
+        let inner = Definition::parse("0", member)?;
+        let members = 0..count.unwrap_or(1);
+        return members
+            .map(|n| previewed(scope, (&n.to_string(), Some(name)), &inner))
+            .collect();
+    }
+    Ok(json!({
+        "resource_name": name,
+        "resource_type": definition.kind,
+        "physical_resource_id": "",
+        "resource_action": "INIT",
+        "resource_status": "COMPLETE",
+        "parent_resource": parent,
+        "properties": properties,
+    }))
+}
+
 fn check_nested(
     state: &State,
     source: &Value,
@@ -97,9 +151,20 @@ fn check_nested(
     around: &Environment,
 ) -> Result<(), TemplateError> {
     let template = Template::parse(source)?;
+    check(
+        state,
+        source,
+        &with_stand_ins(&template, Some(given)),
+        around,
+    )
+}
+
+/// The properties of a nested stack as its parameters.
+fn with_stand_ins(template: &Template, given: Option<&Map<String, Value>>) -> Map<String, Value> {
+    let given = given.cloned().unwrap_or_default();
     let mut filled = given.clone();
     // A property that refers to resources that do not exist yet is set, but has no value to check.
-    for (name, value) in given {
+    for (name, value) in &given {
         if value == NOT_YET_CREATED {
             let kind = template
                 .parameters
@@ -115,7 +180,7 @@ fn check_nested(
             filled.insert(name.clone(), stand_in);
         }
     }
-    check(state, source, &filled, around)
+    filled
 }
 
 /// An error of a member, as its group or nested stack reports it.

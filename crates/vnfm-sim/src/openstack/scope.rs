@@ -120,7 +120,7 @@ fn group(state: &State, stack: &Stack, name: &str, properties: &Map<String, Valu
     json!({ "heat_template_version": "2018-08-31", "resources": members })
 }
 
-fn number(value: Option<&Value>) -> Option<u64> {
+pub(super) fn number(value: Option<&Value>) -> Option<u64> {
     let value = value?;
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }

@@ -28,6 +28,11 @@ impl ResourceType {
         )
     }
 
+    /// The names of its properties.
+    pub(crate) fn properties(&self) -> impl Iterator<Item = &'static str> {
+        self.required.iter().chain(self.optional).copied()
+    }
+
     /// An error for an unknown or missing property.
     pub(crate) fn check(
         &self,

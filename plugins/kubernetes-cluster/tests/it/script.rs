@@ -152,9 +152,8 @@ async fn a_failed_script_is_reported_with_its_last_lines() {
 }
 
 /// The script of the sample, which calls kubeadm.
-const SAMPLE: &str = include_str!(
-    "../../../../vnfd-samples/vnf-a-vendor-script/Scripts/install_k8s_cluster.sh"
-);
+const SAMPLE: &str =
+    include_str!("../../../../vnfd-samples/vnf-a-vendor-script/Scripts/install_k8s_cluster.sh");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_that_a_script_installed_are_scaled() {

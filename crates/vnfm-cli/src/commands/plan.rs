@@ -1,0 +1,88 @@
+//! `vnfmctl vnf TASK … --plan`: what an operation would do.
+
+use crate::client::{Client, Failure, Outcome};
+use crate::output::{Column, Output, coloured, print};
+use reqwest::RequestBuilder;
+use serde_json::Value;
+
+const STEPS: &[Column] = &[
+    ("step", "/name"),
+    ("state", "/state"),
+    ("hook of", "/driver"),
+    ("rollback", "/rollback"),
+];
+const RESOURCES: &[Column] = &[
+    ("action", "/action"),
+    ("kind", "/kind"),
+    ("name", "/name"),
+    ("vdu", "/vdu"),
+    ("because of", "/because"),
+];
+
+/// Prints the plan that the server answers to `request`: what operation `name` of `vnf` would do.
+///
+/// # Errors
+///
+/// `Planned` if something would change; those of the server, which makes the operation's checks.
+pub(super) async fn show(
+    client: &Client,
+    output: Output,
+    request: RequestBuilder,
+    (name, vnf): (&str, &str),
+) -> Outcome<()> {
+    let plan: Value = client.json(request).await?;
+    if output.is_table() {
+        tables(&plan);
+    } else {
+        output.value(&plan)?;
+    }
+    if plan["changes"] == true {
+        let what = format!("{name} of {vnf} would change something");
+        return Err(Failure::Planned(what));
+    }
+    if output.is_table() {
+        print(&format!("{name} of {vnf} would change nothing"));
+    }
+    Ok(())
+}
+
+fn tables(plan: &Value) {
+    let list = |member: &str| plan[member].as_array().cloned().unwrap_or_default();
+    let steps: Vec<Value> = list("steps").into_iter().map(with_rollback).collect();
+    coloured(&steps, STEPS, |_| "");
+    let resources = list("resources");
+    if !resources.is_empty() {
+        print("");
+        coloured(&resources, RESOURCES, |one| colour_of(&one["action"]));
+    }
+    let unknown = list("unknown");
+    if !unknown.is_empty() {
+        print("\nNot known before it runs:");
+    }
+    for what in unknown {
+        print(&format!("  {}", what.as_str().unwrap_or_default()));
+    }
+}
+
+/// The step with what a rollback does to it.
+fn with_rollback(mut step: Value) -> Value {
+    let rollback = if step["irreversible"] == true {
+        "impossible once it has begun"
+    } else if step["undone"] == true {
+        "undoes it"
+    } else {
+        ""
+    };
+    step["rollback"] = rollback.into();
+    step
+}
+
+fn colour_of(action: &Value) -> &'static str {
+    match action.as_str() {
+        Some("CREATE") => "\u{1b}[32m",
+        Some("UPDATE") => "\u{1b}[33m",
+        Some("REPLACE") => "\u{1b}[35m",
+        Some("DELETE") => "\u{1b}[31m",
+        _ => "\u{1b}[2m",
+    }
+}

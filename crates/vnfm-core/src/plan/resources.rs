@@ -1,0 +1,129 @@
+//! The part of a plan that the VIM knows: what would happen to each resource.
+//!
+//! | the operation leads from, to | change |
+//! |---|---|
+//! | nothing, a deployment | `converge` that creates it |
+//! | a deployment, another one | `converge` from the record to it, replacing the VNFCs that the row names |
+//! | a deployment, nothing | `release` |
+//!
+//! An operation that does not use the VIM changes no resource.
+
+use crate::context::Context;
+use crate::deployment::Deployment;
+use crate::lcm::{TOO_LATE, Tried, inventory};
+use crate::ports::{
+    Allocation, Convergence, InfraDriver, Ownership, PortError, Recorded, Release, ResourceAction,
+    ResourceChange, ResourcePlan, VimCall,
+};
+use crate::refusal::Refusal;
+use crate::vims::{self, VimHandle};
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_descriptor::Package;
+use vnfm_types::InstantiationState;
+
+/// Time limit of a plan; a shorter limit of steps applies, too.
+const TIMEOUT: Duration = Duration::from_mins(2);
+
+/// What the operation would do to the resources of its instance.
+pub(super) async fn plan(
+    context: &Context,
+    tried: &Tried,
+    package: Arc<Package>,
+) -> Result<ResourcePlan, Refusal> {
+    let before = tried.instance.deployment.as_ref();
+    let (true, Some(deployment)) = (
+        tried.operation.uses_vim,
+        tried.target.as_ref().or(before).cloned(),
+    ) else {
+        return Ok(ResourcePlan::default());
+    };
+    let connections = &deployment.vim_connection_info;
+    if connections.is_empty() && context.ports.nfvo.is_some() {
+        let why = "what is created where: the NFVO chooses the VIM in its grant";
+        return Ok(ResourcePlan::unknown(why));
+    }
+    let tenant = &tried.instance.tenant;
+    let (vim, driver) = vims::of_connections(context, tenant, connections).await?;
+    let what = Allocation {
+        package,
+        deployment,
+        instance_name: tried.instance.vnf.vnf_instance_name.clone(),
+        awaits_grant: context.ports.nfvo.is_some(),
+        budget: context.limits().plan,
+    };
+    let planned = planned(context, tried, &what, (&vim, &*driver)).await;
+    let mut planned = planned.map_err(Refusal::unprocessable)?;
+    if let (Some(before), Some(target)) = (before, &tried.target) {
+        note_states(&mut planned, before, target);
+    }
+    Ok(planned)
+}
+
+/// Asks the driver, until the deadline of a plan.
+async fn planned(
+    context: &Context,
+    tried: &Tried,
+    what: &Allocation,
+    (vim, driver): (&VimHandle, &dyn InfraDriver),
+) -> Result<ResourcePlan, PortError> {
+    let instance = &tried.instance;
+    let ownership = Ownership {
+        installation_id: context.store().installation_id().to_owned(),
+        tenant: instance.tenant.clone(),
+        instance_id: instance.vnf.id.clone(),
+        op_id: tried.op_id.clone(),
+    };
+    let (clock, timeout) = (&*context.ports.clock, TIMEOUT.min(context.limits().step));
+    let cx = VimCall {
+        vim,
+        ownership: &ownership,
+        clock,
+        watcher: &(),
+        deadline: clock.now().saturating_add(timeout).unwrap_or_default(),
+    };
+    let recorded = Recorded {
+        handle: instance.handle.clone(),
+        inventory: inventory(instance),
+        ..Recorded::default()
+    };
+    let release = Release {
+        handle: instance.handle.clone(),
+        ..Release::default()
+    };
+    let has_resources = instance.vnf.instantiation_state == InstantiationState::Instantiated;
+    let convergence = match has_resources {
+        true => Convergence::update(&recorded, what).replacing(tried.replace.clone()),
+        false => Convergence::create(what),
+    };
+    let change = match tried.target {
+        Some(_) => ResourceChange::Converge(&convergence),
+        None => ResourceChange::Release {
+            what,
+            current: &recorded,
+            how: &release,
+        },
+    };
+    let planning = pin!(driver.plan(&cx, &change));
+    match select(planning, clock.sleep(timeout)).await {
+        Either::Left((planned, _)) => planned,
+        Either::Right(_) => {
+            let action = format!("plan the resources on VIM `{}`", cx.vim.name());
+            Err(PortError::new(&TOO_LATE, action, "it did not finish"))
+        }
+    }
+}
+
+/// Notes that VNFCs which stay are started or stopped: drivers plan what exists, not whether it runs.
+fn note_states(planned: &mut ResourcePlan, before: &Deployment, target: &Deployment) {
+    if before.vnf_state == target.vnf_state {
+        return;
+    }
+    let vnfcs = planned.resources.iter_mut().filter(|one| one.vdu.is_some());
+    for vnfc in vnfcs.filter(|one| one.action == ResourceAction::Keep) {
+        vnfc.action = ResourceAction::Update;
+        vnfc.because.push("vnfState".to_owned());
+    }
+}
