@@ -248,7 +248,7 @@ impl Planned<'_> {
             }
         };
         let is_ordered = kind == "StatefulSet";
-        if desired < vnfcs.len() && !is_ordered {
+        if desired < vnfcs.len() && desired > 0 && !is_ordered {
             let (count, all) = (vnfcs.len() - desired, vnfcs.len());
             let what = format!("which {count} of the {all} pods of {kind} `{name}` go");
             return self.plan.unknown.push(what);

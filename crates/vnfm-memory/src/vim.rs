@@ -125,6 +125,14 @@ impl MemoryVim {
         its.map(|made| made.vnfcs.clone()).unwrap_or_default()
     }
 
+    /// The external links of an instance.
+    fn links_of(&self, ownership: &Ownership) -> Vec<ExtVirtualLinkInfo> {
+        let instances = self.instances();
+        let its = instances.get(&ownership.instance_id);
+        let its = its.filter(|made| made.installation_id == ownership.installation_id);
+        its.map(|made| made.links.clone()).unwrap_or_default()
+    }
+
     fn inventory_of(&self, vim: &dyn Vim, ownership: &Ownership) -> Recorded {
         let info = |(id, vdu): (String, String)| VnfcResourceInfo {
             id: id.clone(),
@@ -139,7 +147,7 @@ impl MemoryVim {
         let vnfc_resource_info = self.existing(ownership).into_iter().map(info).collect();
         let inventory = Inventory {
             vnfc_resource_info,
-            ext_virtual_link_info: its.map(|made| made.links.clone()).unwrap_or_default(),
+            ext_virtual_link_info: self.links_of(ownership),
             ..Inventory::default()
         };
         Recorded {
@@ -291,7 +299,14 @@ impl InfraDriver for MemoryVim {
         let rows = match change {
             ResourceChange::Release { .. } => planned(existing, &[], &[]),
             ResourceChange::Converge(change) => {
-                planned(existing, &size(change.target)?, &change.replace.vnfcs)
+                let mut rows = planned(existing, &size(change.target)?, &change.replace.vnfcs);
+                let reconnects = links(&change.target.deployment) != self.links_of(cx.ownership);
+                let stays = |row: &&mut PlannedResource| row.action == ResourceAction::Keep;
+                for row in rows.iter_mut().filter(stays).filter(|_| reconnects) {
+                    row.action = ResourceAction::Update;
+                    row.because.push("extVirtualLinks".to_owned());
+                }
+                rows
             }
         };
         Ok(ResourcePlan::from_resources(rows))

@@ -118,10 +118,9 @@ async fn planned(
 
 /// Notes that VNFCs which stay are started or stopped: drivers plan what exists, not whether it runs.
 fn note_states(planned: &mut ResourcePlan, before: &Deployment, target: &Deployment) {
-    if before.vnf_state == target.vnf_state {
-        return;
-    }
-    let vnfcs = planned.resources.iter_mut().filter(|one| one.vdu.is_some());
+    let differs = |id: &String| before.state_of(id) != target.state_of(id);
+    let vnfcs = planned.resources.iter_mut();
+    let vnfcs = vnfcs.filter(|one| one.vnfc.as_ref().is_some_and(differs));
     for vnfc in vnfcs.filter(|one| one.action == ResourceAction::Keep) {
         vnfc.action = ResourceAction::Update;
         vnfc.because.push("vnfState".to_owned());
