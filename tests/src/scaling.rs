@@ -87,7 +87,8 @@ pub fn servers_scale_and_the_others_stay(testbed: &Testbed) {
     let words = ["vnf", "create", "--package", &package, "--name", LEVELS];
     testbed.server.ctl(&words);
     let vim = text(&testbed.server.ctl(&["vim", "show", VIM])["id"]);
-    let request = testbed.request("vnf-levels", &vim);
+    let mut request = testbed.request("vnf-levels", &vim);
+    request["instantiationLevelId"] = json!("trial");
     testbed.wait_for_state(&testbed.instantiate(LEVELS, &request), "COMPLETED");
     let mut before = Seen::new(testbed, LEVELS);
     assert_eq!((before.count("web"), before.count("worker")), (1, 2));

@@ -109,7 +109,7 @@ async fn a_watched_scaling_shows_the_size_after_it() {
         (&*task, accepted()),
         (
             &format!("GET /vnfm/v1/op_occs/{OP}/events"),
-            events(&[end.clone()]),
+            events(std::slice::from_ref(&end)),
         ),
         (&format!("GET /vnfm/v1/op_occs/{OP}/progress"), ok(&end)),
         (
