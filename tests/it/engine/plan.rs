@@ -274,7 +274,7 @@ async fn a_plan_of_nothing_to_do_says_so() {
     );
     let plan = it.engine.plan(TENANT, &it.id, begin).await.unwrap();
     let because = &plan.resources[0].because;
-    assert_eq!(because, &["metadata.site", "vnfInstanceName"]);
+    assert_eq!(because, &["metadata.site.rack", "vnfInstanceName"]);
 }
 
 fn find_operation(kind: LcmOperationType) -> &'static Operation {
