@@ -79,8 +79,14 @@ fn assert_size(testbed: &Testbed, inside: &ClusterShell, servers: usize) {
 fn scale(testbed: &Testbed, level: &str) {
     let began = Instant::now();
     let op = testbed.scale_to_level(level, &[]);
-    testbed.wait_for_state(&op, "COMPLETED");
+    let end = testbed.wait_for_state(&op, "COMPLETED");
     println!("`{level}` in {:.1} s", began.elapsed().as_secs_f64());
+    for step in end["steps"].as_array().unwrap() {
+        println!(
+            "  {} {} {}",
+            step["startedAt"], step["endedAt"], step["name"]
+        );
+    }
 }
 
 #[test]

@@ -295,10 +295,15 @@ impl Api<'_> {
         if !node.is_ours() {
             return Ok(());
         }
-        let change = json!({
+        let mut change = json!({
             "metadata": { "annotations": { CORDONED_BY: null } },
             "spec": { "unschedulable": null },
         });
+        if node.is_out_of_service() {
+            let mut taints = node.taints();
+            taints.retain(|taint| taint["key"] != OUT_OF_SERVICE);
+            change["spec"]["taints"] = taints.into();
+        }
         self.change(node, change).await
     }
 
@@ -312,10 +317,13 @@ impl Api<'_> {
             .push(json!({ "key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute" }));
         // Others may write taints too: the resource version makes the change fail if they did.
         let version = &node.0["metadata"]["resourceVersion"];
-        let change = json!({
+        let mut change = json!({
             "metadata": { "resourceVersion": version },
             "spec": { "taints": taints, "unschedulable": true },
         });
+        if node.takes_pods() {
+            change["metadata"]["annotations"] = json!({ CORDONED_BY: self.instance });
+        }
         self.change(node, change).await
     }
 

@@ -136,7 +136,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 /// Builds the programs. Cargo's progress is visible: the first build takes minutes.
 fn build() -> Result<()> {
-    terminal::note("building the programs; from nothing this takes about eleven minutes on two cores");
+    terminal::note(
+        "building the programs; from nothing this takes about eleven minutes on two cores",
+    );
     let mut build = paths::cargo();
     build.arg("build");
     for package in ["vnfm-server", "vnfm-cli", "vnfm-sim", "kubernetes-cluster"] {

@@ -337,3 +337,18 @@ async fn workers_that_are_off_do_not_delay_a_scale_in() {
             .contains("has left the cluster and does not respond")
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_was_off_takes_pods_again_if_another_cannot_be_drained() {
+    let lab = Lab::with_four_workers().await;
+    lab.create_budget();
+    lab.hosts.power_off("server-w3");
+    let soon = json!({ "drain_timeout_seconds": 1 });
+    let error = lab.scale("scale_start", soon, (4, 2)).await.unwrap_err();
+    assert_eq!(error.name(), "drain-blocked", "{error}");
+    lab.hosts.power_on("server-w3").await.unwrap();
+    lab.wait_for_pods_of_b(2).await;
+    lab.assert_scaled(&FOUR);
+    let taints = lab.node("w3").unwrap()["spec"]["taints"].clone();
+    assert!(!taints.to_string().contains("out-of-service"), "{taints}");
+}
