@@ -196,10 +196,11 @@ mod tests {
 
     #[test]
     fn each_state_has_its_action() {
-        let server = |status: &str, task: Option<&str>| Server {
-            status: status.into(),
-            task: task.map(str::to_owned),
-            ..Server::for_test("1", "web")
+        let server = |status: &str, task: Option<&str>| {
+            let mut server = Server::for_test("1", "web");
+            server.status = status.into();
+            server.task = task.map(str::to_owned);
+            server
         };
         for (status, task, start, stop) in [
             ("ACTIVE", None, Need::Nothing, Need::Action("os-stop")),
