@@ -88,10 +88,11 @@ provider     p
 product      Cluster
 software     1.0
 state        INSTANTIATED
+vnfState     STARTED
 flavour      simple
 vims         vim1 = v-1 (ETSINFV.KUBERNETES.V_1)
-VDU     VNFC      VNFC ID  TYPE              RESOURCE  ADDRESSES
-master  master-0  1        OS::Nova::Server  s-1       192.0.2.1, 10.0.0.1
+VDU     VNFC      VNFC ID  TYPE              RESOURCE  STATE  ADDRESSES
+master  master-0  1        OS::Nova::Server  s-1              192.0.2.1, 10.0.0.1
 "
     );
     assert_eq!(

@@ -31,8 +31,11 @@ pub(super) async fn plan(
     Tenant(tenant): Tenant,
     headers: OperatorHeaders,
     Path(id): Path<String>,
-    Json(planned): Json<PlanRequest>,
+    planned: Result<Json<PlanRequest>, Problem>,
 ) -> HandlerResult<axum::Json<Plan>> {
+    // 404 for an instance of another tenant, whatever the body.
+    app.engine.store().instance(&tenant, &id).await?;
+    let Json(planned) = planned?;
     let kind = planned.operation;
     let Some(operation) = app.engine.operation(kind) else {
         let detail = format!("this VNFM does not implement the operation {kind}");

@@ -43,7 +43,16 @@ async fn a_heal_conforms_to_the_standard() {
     let before = bench.get(&instance).await.body;
     assert_eq!(
         links(&before),
-        ["self", "heal", "scale", "scaleToLevel", "terminate"]
+        [
+            "self",
+            "changeExtConn",
+            "changeFlavour",
+            "heal",
+            "operate",
+            "scale",
+            "scaleToLevel",
+            "terminate"
+        ]
     );
     let vnfc = &before["instantiatedVnfInfo"]["vnfcResourceInfo"][0]["id"];
     let heal = format!("{instance}/heal");

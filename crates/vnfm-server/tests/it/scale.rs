@@ -310,6 +310,13 @@ async fn a_vnf_without_aspects_does_not_support_scaling() {
     }
     assert_eq!(
         links(&bench.get(&instance).await.body),
-        ["self", "heal", "terminate"]
+        [
+            "self",
+            "changeExtConn",
+            "changeFlavour",
+            "heal",
+            "operate",
+            "terminate"
+        ]
     );
 }

@@ -122,7 +122,16 @@ async fn links_exist_only_while_the_task_is_possible() {
     let current = bench.get(&instance).await;
     assert_eq!(
         links(&current.body),
-        ["self", "heal", "scale", "scaleToLevel", "terminate"]
+        [
+            "self",
+            "changeExtConn",
+            "changeFlavour",
+            "heal",
+            "operate",
+            "scale",
+            "scaleToLevel",
+            "terminate"
+        ]
     );
     assert!(current.headers.contains_key("etag"));
 }
