@@ -18,7 +18,7 @@ use std::path::Path;
 use vnfm_core::Engine;
 use vnfm_core::ports::{InstanceRecord, OpRecord};
 use vnfm_core::query::Query;
-use vnfm_types::{InstantiationState, LcmOperationState};
+use vnfm_types::{InstantiationState, LcmOperationState, VnfOperationalState};
 
 use crate::process::Process;
 use crate::site::{PLANTED, Site};
@@ -433,6 +433,8 @@ fn check_b(found: &[&Value], instance: &InstanceRecord, extent: Extent) -> Resul
         as_many || pods == known,
         "I5: pods {pods:?} exist, {known:?} are recorded"
     );
-    ensure!(!known.is_empty(), "I5: no pod is recorded");
+    let info = instance.vnf.instantiated_vnf_info.as_ref();
+    let is_stopped = info.is_some_and(|info| info.vnf_state == VnfOperationalState::Stopped);
+    ensure!(is_stopped || !known.is_empty(), "I5: no pod is recorded");
     Ok(())
 }

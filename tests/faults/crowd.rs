@@ -472,17 +472,9 @@ fn next_act(vnf: Vnf, is_there: bool, rng: &mut SeededRng) -> Act {
     if !is_there {
         return acts[0];
     }
-    // VNF-A refuses to heal completely while instances run on its cluster, its plugin does not drain nodes that a scaling
-    // removes, and it must not be stopped under them.
-    let concerns_all = |act: &Act| {
-        matches!(
-            act.kind,
-            LcmOperationType::Heal
-                | LcmOperationType::Scale
-                | LcmOperationType::ScaleToLevel
-                | LcmOperationType::Operate
-        )
-    };
+    // VNF-A refuses to heal completely while instances run on its cluster, and must not be stopped under them.
+    let concerns_all =
+        |act: &Act| matches!(act.kind, LcmOperationType::Heal | LcmOperationType::Operate);
     let fits = |act: &&Act| vnf == Vnf::B || act.one || !concerns_all(act);
     let later: Vec<_> = acts[1..].iter().filter(fits).copied().collect();
     *rng.pick(&later)

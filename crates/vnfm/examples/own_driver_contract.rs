@@ -15,8 +15,10 @@ fn on_vim(what: Allocation) -> Arc<dyn TestBed> {
     let vim = MemoryVim::default().with_password("a good password");
     let driver = (vim.clone(), Arc::new(SystemClock) as _);
     let login = |password| VimConnectionInfo::new(MEMORY_VIM).access("password", password);
+    let runs = vim.clone();
     Arc::new(OnVim {
         wrong_login: Some(login("a wrong password")), // without it, the rules about logins hold of anything
+        running: Box::new(move || runs.running_vnfcs()), // for a driver that starts and stops VNFCs
         ..OnVim::new(driver, login("a good password"), what, move || vim.vnfcs())
     })
 }

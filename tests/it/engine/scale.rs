@@ -376,13 +376,19 @@ async fn what_is_not_possible_is_refused_with_what_would_be() {
         assert_eq!(refusal.why, Why::Unprocessable, "{refusal}");
         assert!(refusal.detail.contains(expected), "{refusal}");
     }
+    assert_eq!(it.store.instance(TENANT, &it.id).await.unwrap(), before);
+    assert!(it.world.calls().is_empty());
+}
+
+#[tokio::test]
+async fn an_instance_without_resources_is_refused() {
+    let it = Scalable::new().await;
     let bare = instance(&it.engine).await;
     for task in [out("clients", 1), to_level("town")] {
         let refusal = begin_on(&it.engine, &bare, &task).await.unwrap_err();
         assert_eq!(refusal.why, Why::Conflict, "{refusal}");
         assert!(refusal.detail.contains("NOT_INSTANTIATED"), "{refusal}");
     }
-    assert_eq!(it.store.instance(TENANT, &it.id).await.unwrap(), before);
     assert!(it.world.calls().is_empty());
 }
 

@@ -136,11 +136,15 @@ async fn of_sixteen_clients_one_scales() {
     assert!(links(&bench.get(&instance).await.body).contains(&"scale"));
 }
 
-/// Requests that the VNFD, the size of the instance or the data type rule out: task, body, detail and hint.
-fn refused() -> Vec<(&'static str, Value, &'static str, &'static str)> {
+/// Task, body, detail and hint.
+type RefusedRequest = (&'static str, Value, &'static str, &'static str);
+
+/// The hint of what only the size of the instance rules out.
+const LIMITS: &str = "scaleStatus and maxScaleLevels";
+
+/// Steps that the VNFD, the size of the instance or the data type rule out.
+fn refused_steps() -> Vec<RefusedRequest> {
     let named = |aspect: &str| json!({"type": "SCALE_OUT", "aspectId": aspect});
-    let to = |aspect: &str, level: u32| json!({"aspectId": aspect, "scaleLevel": level});
-    let limits = "scaleStatus and maxScaleLevels";
     vec![
         (
             "scale",
@@ -152,31 +156,31 @@ fn refused() -> Vec<(&'static str, Value, &'static str, &'static str)> {
             "scale",
             named("load"),
             "no scaling aspect `load`, only `web`",
-            limits,
+            LIMITS,
         ),
         (
             "scale",
             scale("SCALE_OUT", 4),
             "the highest level of scaling aspect `web` is 3, not 4",
-            limits,
+            LIMITS,
         ),
         (
             "scale",
             scale("SCALE_OUT", u32::MAX),
             "is 3, not 4294967295",
-            limits,
+            LIMITS,
         ),
         (
             "scale",
             scale("SCALE_IN", 1),
             "at level 0 and cannot be reduced by 1, at most by 0",
-            limits,
+            LIMITS,
         ),
         (
             "scale",
             scale("SCALE_OUT", 0),
             "by 0 steps is not allowed",
-            limits,
+            LIMITS,
         ),
         (
             "scale",
@@ -191,35 +195,42 @@ fn refused() -> Vec<(&'static str, Value, &'static str, &'static str)> {
             "",
         ),
         ("scale", json!({"type": "SCALE_OUT"}), "aspectId", ""),
+    ]
+}
+
+/// Levels that they rule out.
+fn refused_levels() -> Vec<RefusedRequest> {
+    let to = |aspect: &str, level: u32| json!({"aspectId": aspect, "scaleLevel": level});
+    vec![
         (
             "scale_to_level",
             json!({"instantiationLevelId": "city"}),
             "no instantiation level `city`",
-            limits,
+            LIMITS,
         ),
         (
             "scale_to_level",
             json!({"scaleInfo": [to("load", 1)]}),
             "no scaling aspect `load`, only `web`",
-            limits,
+            LIMITS,
         ),
         (
             "scale_to_level",
             level(4),
             "the highest level of scaling aspect `web` is 3, not 4",
-            limits,
+            LIMITS,
         ),
         (
             "scale_to_level",
             json!({"scaleInfo": [to("web", 1), to("web", 2)]}),
             "names aspect `web` twice",
-            limits,
+            LIMITS,
         ),
         (
             "scale_to_level",
             json!({"scaleInfo": []}),
             "scaleInfo names no aspect",
-            limits,
+            LIMITS,
         ),
         (
             "scale_to_level",
@@ -241,7 +252,7 @@ async fn what_is_not_possible_is_422_says_what_would_be_and_changes_nothing() {
     let bench = Bench::new().await;
     let instance = instantiated(&bench).await;
     let before = bench.get(&instance).await;
-    for (task, body, detail, hint) in refused() {
+    for (task, body, detail, hint) in refused_steps().into_iter().chain(refused_levels()) {
         let response = bench.post(&format!("{instance}/{task}"), &body).await;
         assert_eq!(response.status, 422, "{body}: {response:?}");
         assert!(response.detail().contains(detail), "{body}: {response:?}");
