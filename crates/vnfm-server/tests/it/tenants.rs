@@ -138,6 +138,9 @@ fn body(last: &str, path: &str) -> Value {
     match last {
         "terminate" => json!({"terminationType": "FORCEFUL"}),
         "scale" => json!({"type": "SCALE_OUT", "aspectId": "web"}),
+        "operate" => json!({"changeStateTo": "STOPPED"}),
+        "change_flavour" => json!({"newFlavourId": "simple"}),
+        "change_ext_conn" => json!({"extVirtualLinks": []}),
         "cancel" => json!({"cancelMode": "GRACEFUL"}),
         "instantiate" => {
             json!({"flavourId": "simple", "vimConnectionInfo": {"v": {"vimId": "acme-cluster"}}})
