@@ -17,7 +17,16 @@ fn links(resource: &Value) -> Vec<&str> {
 }
 
 /// The links of an instance of VNF-B.
-const POSSIBLE: [&str; 5] = ["self", "heal", "scale", "scaleToLevel", "terminate"];
+const POSSIBLE: [&str; 8] = [
+    "self",
+    "changeExtConn",
+    "changeFlavour",
+    "heal",
+    "operate",
+    "scale",
+    "scaleToLevel",
+    "terminate",
+];
 
 /// Instantiates VNF-B; returns the id of the instance.
 async fn instantiated(bench: &Bench) -> String {
