@@ -346,7 +346,7 @@ fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
     let mut add_resources = grant_request::flavour_resources(flavour, target);
     add_resources.retain(|one| {
         let is_managed = managed.contains_key(&one.resource_template_id);
-        !staying.contains(&one.id) && !(one.type_ == ResourceType::Vl && is_managed)
+        !(staying.contains(&one.id) || one.type_ == ResourceType::Vl && is_managed)
     });
     let all = op.inventory();
     let leaving = vnfcs_to_remove(op)?;

@@ -29,26 +29,8 @@ impl GrantReader<'_> {
     ///
     /// If it contradicts the request or itself, or prescribes something we cannot do.
     pub(super) async fn approved(&self) -> Result<Approved, PortError> {
+        self.check_ids()?;
         let Self { op, request, grant } = self;
-        let ids = [
-            (
-                "vnfInstanceId",
-                &grant.vnf_instance_id,
-                &request.vnf_instance_id,
-            ),
-            (
-                "vnfLcmOpOccId",
-                &grant.vnf_lcm_op_occ_id,
-                &request.vnf_lcm_op_occ_id,
-            ),
-        ];
-        for (name, found, wanted) in ids {
-            if found != wanted {
-                return Err(invalid_grant(format!(
-                    "{name} is `{found}`, not `{wanted}`"
-                )));
-            }
-        }
         for (name, wanted, found) in [
             ("addResources", &request.add_resources, &grant.add_resources),
             (
@@ -91,6 +73,21 @@ impl GrantReader<'_> {
             ));
         }
         Ok(approved)
+    }
+
+    /// Refuses the grant of another request.
+    fn check_ids(&self) -> Result<(), PortError> {
+        let Self { request, grant, .. } = self;
+        let (found, wanted) = (&grant.vnf_lcm_op_occ_id, &request.vnf_lcm_op_occ_id);
+        let op = ("vnfLcmOpOccId", found, wanted);
+        let (found, wanted) = (&grant.vnf_instance_id, &request.vnf_instance_id);
+        for (name, found, wanted) in [("vnfInstanceId", found, wanted), op] {
+            if found != wanted {
+                let what = format!("{name} is `{found}`, not `{wanted}`");
+                return Err(invalid_grant(what));
+            }
+        }
+        Ok(())
     }
 
     /// The target of an instantiation: VIM, links, parameters and placement.

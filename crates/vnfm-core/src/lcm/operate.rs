@@ -136,14 +136,18 @@ fn check_power(
 fn set_states(deployment: &mut Deployment, current: &Inventory, request: &OperateVnfRequest) {
     let named = &request.vnfc_instance_id;
     let all = current.vnfc_resource_info.iter().map(|vnfc| &vnfc.id);
-    let stops = |id: &&String| match named.is_empty() || named.contains(id) {
-        true => request.change_state_to == Stopped,
-        false => deployment.state_of(id) == Stopped,
+    let stops = |id: &&String| {
+        if named.is_empty() || named.contains(id) {
+            request.change_state_to == Stopped
+        } else {
+            deployment.state_of(id) == Stopped
+        }
     };
     let stopped: BTreeSet<String> = all.clone().filter(stops).cloned().collect();
-    let none_runs = match named.is_empty() {
-        true => request.change_state_to == Stopped,
-        false => stopped.len() == all.count(),
+    let none_runs = if named.is_empty() {
+        request.change_state_to == Stopped
+    } else {
+        stopped.len() == all.count()
     };
     deployment.vnf_state = if none_runs { Stopped } else { Started };
     deployment.stopped_vnfcs = if none_runs { BTreeSet::new() } else { stopped };

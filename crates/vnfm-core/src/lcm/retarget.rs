@@ -135,18 +135,14 @@ pub(super) fn merge_links(
             }
         }
         let at = links.iter().position(|link| link.id == change.id);
-        let link = match at {
-            Some(at) => &mut links[at],
-            None => {
-                links.push(ExtVirtualLinkData {
-                    ext_cps: Vec::new(),
-                    ..change.clone()
-                });
-                let last = links.len() - 1;
-                &mut links[last]
-            }
-        };
-        merge_link(link, change);
+        let at = at.unwrap_or_else(|| {
+            links.push(ExtVirtualLinkData {
+                ext_cps: Vec::new(),
+                ..change.clone()
+            });
+            links.len() - 1
+        });
+        merge_link(&mut links[at], change);
     }
     for link in links.iter_mut() {
         link.ext_cps.retain(|data| !data.cp_config.is_empty());

@@ -94,9 +94,10 @@ async fn planned(
         ..Release::default()
     };
     let has_resources = instance.vnf.instantiation_state == InstantiationState::Instantiated;
-    let convergence = match has_resources {
-        true => Convergence::update(&recorded, what).replacing(tried.replace.clone()),
-        false => Convergence::create(what),
+    let convergence = if has_resources {
+        Convergence::update(&recorded, what).replacing(tried.replace.clone())
+    } else {
+        Convergence::create(what)
     };
     let change = match tried.target {
         Some(_) => ResourceChange::Converge(&convergence),
