@@ -128,11 +128,11 @@ pub(crate) async fn release(
     rows.extend(vnfcs.map(|vnfc| pod(vnfc, ResourceAction::Delete)));
     let mut plan = ResourcePlan::from_resources(rows);
     if is_ours(cx, session, &own).await? {
-        if own.name != format!("vnf-{}", cx.ownership.instance_id) {
+        if own.name == format!("vnf-{}", cx.ownership.instance_id) {
+            plan.resources.push(row(&own, ResourceAction::Delete));
+        } else {
             let what = format!("whether {own} stays: it does if another instance uses it");
             plan.unknown.push(what);
-        } else {
-            plan.resources.push(row(&own, ResourceAction::Delete));
         }
     }
     Ok(plan)

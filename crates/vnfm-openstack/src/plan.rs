@@ -264,7 +264,7 @@ impl Comparison<'_> {
         let mut rows = Vec::new();
         for (name, definition) in old {
             let what = match (new.contains_key(name), actions.get(name)) {
-                (false, _) => (ResourceAction::Delete, self.why_gone(definition)),
+                (false, _) => (ResourceAction::Delete, why_gone(definition)),
                 (true, Some(what)) => what.clone(),
                 (true, None) => (ResourceAction::Keep, Vec::new()),
             };
@@ -276,17 +276,9 @@ impl Comparison<'_> {
         let added = new.iter().filter(|(name, _)| !old.contains_key(*name));
         rows.extend(added.map(|(name, definition)| {
             let row = created(PreviewedResource::defined(name, definition));
-            row.because(self.why_gone(definition))
+            row.because(why_gone(definition))
         }));
         Ok(ResourcePlan::from_resources(rows))
-    }
-
-    /// The size is what changes about a VNFC that comes or goes.
-    fn why_gone(&self, definition: &Value) -> Vec<String> {
-        let vdu = PreviewedResource::defined("", definition).vdu;
-        vdu.map(|vdu| format!("vduInstances.{vdu}"))
-            .into_iter()
-            .collect()
     }
 
     /// Images that were uploaded for this instance have an id, though its deployment does not know it.
@@ -383,6 +375,14 @@ fn action_for(because: &[String], kind: &str, schema: &Value) -> ResourceAction 
     } else {
         ResourceAction::Replace
     }
+}
+
+/// The size is what changes about a VNFC that comes or goes.
+fn why_gone(definition: &Value) -> Vec<String> {
+    let vdu = PreviewedResource::defined("", definition).vdu;
+    vdu.map(|vdu| format!("vduInstances.{vdu}"))
+        .into_iter()
+        .collect()
 }
 
 #[cfg(test)]
