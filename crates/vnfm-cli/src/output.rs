@@ -34,7 +34,9 @@ impl Output {
         if self.0 != Format::Table {
             return self.value(&Value::Array(entries.to_vec()));
         }
-        lines(entries, columns).iter().for_each(|line| print(line));
+        for line in &lines(entries, columns) {
+            print(line);
+        }
         Ok(())
     }
 

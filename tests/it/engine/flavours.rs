@@ -103,7 +103,8 @@ fn to(flavour: &str) -> Task {
     (LcmOperationType::ChangeFlavour, body)
 }
 
-fn connect(links: Value) -> Task {
+fn connect(links: impl Into<Value>) -> Task {
+    let links = links.into();
     (
         LcmOperationType::ChangeExtConn,
         json!({"extVirtualLinks": links}),
@@ -369,7 +370,10 @@ async fn the_grant_asks_for_what_comes_goes_and_is_resized() {
     let ids = |all: &[ResourceDefinition]| all.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
     let compute = format!("compute/{}", first[0]);
     assert_eq!(requests[0].flavour_id.as_deref(), Some("large"));
-    assert_eq!(ids(&requests[0].update_resources), [compute.clone()]);
+    assert_eq!(
+        ids(&requests[0].update_resources),
+        std::slice::from_ref(&compute)
+    );
     assert!(requests[0].add_resources.is_empty() && requests[0].remove_resources.is_empty());
     assert_eq!(ids(&requests[1].remove_resources), [compute]);
     let added = ids(&requests[1].add_resources);

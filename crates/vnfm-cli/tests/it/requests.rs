@@ -407,10 +407,9 @@ AT                    WHO  WHAT         NAME  ID   REASON  FROM       ANSWER
     );
 }
 
-#[tokio::test]
-async fn a_plan_is_shown_and_its_exit_code_tells_whether_something_would_change() {
-    let path = format!("POST /vnfm/v1/vnf_instances/{VNF}/plan");
-    let plan = json!({
+/// A plan as the server responds with it, with a name that would clear the screen.
+fn scaling_plan() -> Value {
+    json!({
         "operation": "SCALE", "changes": true,
         "steps": [
             {"name": "scale_start", "state": "PROCESSING", "driver": "web@1.0.0", "undone": true, "irreversible": false},
@@ -421,7 +420,13 @@ async fn a_plan_is_shown_and_its_exit_code_tells_whether_something_would_change(
             {"kind": "Pod", "name": "web-1\u{1b}[2J", "vdu": "web", "vnfc": "v", "action": "DELETE"},
         ],
         "unknown": ["what the hook `scale_start` of `web@1.0.0` does"],
-    });
+    })
+}
+
+#[tokio::test]
+async fn a_plan_is_shown_and_its_exit_code_tells_whether_something_would_change() {
+    let path = format!("POST /vnfm/v1/vnf_instances/{VNF}/plan");
+    let plan = scaling_plan();
     let mut nothing = plan.clone();
     nothing["changes"] = json!(false);
     nothing["unknown"] = json!([]);

@@ -1,6 +1,6 @@
 //! Other sizes of an instance, on a simulated and a real cloud: which servers come and go, and what the others keep.
 
-use crate::support::{TestBed, allocation, sample_folder};
+use crate::support::{TestBed, allocation, existing, sample_folder};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ pub(crate) async fn resize(
 ) -> Result<Recorded, PortError> {
     let change = Convergence::update(current, target);
     let preview = bed.driver.preview(&bed.call(), &change).await?;
-    bed.driver.converge(&bed.call(), &change, &preview).await
+    let converged = bed.driver.converge(&bed.call(), &change, &preview).await;
+    converged.map(existing)
 }
 
 /// Asserts that each VNFC of `few` is in `many`, to the last member: id, addresses, ports.

@@ -228,7 +228,8 @@ impl TestBed {
         prepared: &Value,
     ) -> Result<Recorded, PortError> {
         let change = Convergence::create(allocation);
-        self.driver.converge(&self.call(), &change, prepared).await
+        let converged = self.driver.converge(&self.call(), &change, prepared).await;
+        converged.map(existing)
     }
 
     pub(crate) async fn instantiate(&self, allocation: &Allocation) -> Result<Recorded, PortError> {
@@ -250,15 +251,17 @@ impl TestBed {
         };
         let change = Convergence::update(allocated, allocation).replacing(replace);
         let nothing = &Value::Null;
-        self.driver.converge(&self.call(), &change, nothing).await
+        let converged = self.driver.converge(&self.call(), &change, nothing).await;
+        converged.map(existing)
     }
 
     /// Observes the instance without its handle.
     pub(crate) async fn observe(&self, allocation: &Allocation) -> Recorded {
-        self.driver
+        let observed = self
+            .driver
             .observe(&self.call(), allocation, &Value::Null)
-            .await
-            .unwrap()
+            .await;
+        existing(observed.unwrap())
     }
 
     pub(crate) async fn release(
@@ -464,5 +467,13 @@ topology_template:
             count = self.count,
             memory = self.memory,
         )
+    }
+}
+
+/// What exists, without what it was made of: `resolved` learns ids that the first call could not know.
+pub(crate) fn existing(recorded: Recorded) -> Recorded {
+    Recorded {
+        resolved: Value::Null,
+        ..recorded
     }
 }
