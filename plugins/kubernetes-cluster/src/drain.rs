@@ -13,7 +13,6 @@
 use crate::api::{Api, ClusterNode, Eviction, Pod};
 use crate::machine::{Machine, StepState};
 use crate::params::{DrainParams, OnDrainTimeout};
-use crate::script;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
@@ -213,12 +212,15 @@ impl Drain<'_> {
 /// Resets a host that responds, so that nothing of the cluster remains on it. A join that still runs is awaited.
 pub(crate) async fn reset_host(host: &Machine<'_>) -> Result<(), DriverError> {
     host.reach_known().await?;
-    let joins = host.state(host.plan.join_step()).await? == StepState::Running;
-    if joins || host.facts().await?.has_traces() {
-        if host.plan.script().is_some() {
-            script::forget_run(host).await?;
-        }
-        // Steps of one instance run one after another.
+    let join = host.plan.join_step();
+    let is_running = host.state(join).await? == StepState::Running;
+    if is_running && let Err(error) = host.finish(join).await {
+        let name = &host.node.name;
+        let failed = format!("`{join}` on `{name}`, which is reset: {}", error.detail);
+        host.cx.info(&failed);
+    }
+    if is_running || host.facts().await?.has_traces() {
+        host.forget(join).await?;
         host.step("leave", "kubeadm reset -f").await?;
     }
     Ok(())

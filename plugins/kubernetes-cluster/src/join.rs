@@ -96,7 +96,7 @@ impl Joins<'_> {
         let state = worker.state(worker.plan.join_step()).await?;
         let is_outdated = before == NodeBefore::Missing && worker.facts().await?.has_traces();
         if is_outdated && state != StepState::Running {
-            script::forget_run(worker).await?;
+            worker.forget(worker.plan.join_step()).await?;
             self.remove(worker).await?;
         } else if before == NodeBefore::Exists
             && !matches!(state, StepState::Running | StepState::Done(0))

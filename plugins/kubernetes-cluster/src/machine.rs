@@ -264,6 +264,12 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Forgets that a step has ended, so that it runs again.
+    pub(crate) async fn forget(&self, name: &str) -> Result<(), DriverError> {
+        let line = format!("{RUN} forget {name}");
+        self.run(name, &line).await.map(|_| ())
+    }
+
     /// The standard output of a step.
     pub(crate) async fn step_output(&self, name: &str) -> Result<String, DriverError> {
         Ok(self.run(name, &format!("{RUN} out {name}")).await?.stdout)

@@ -153,16 +153,6 @@ async fn delete_output(host: &Machine<'_>) -> Result<(), DriverError> {
     host.run(PHASE, &line).await.map(|_| ())
 }
 
-/// Forgets that the script ran on this host, so that it runs again.
-///
-/// # Errors
-///
-/// If the host does not respond.
-pub(crate) async fn forget_run(host: &Machine<'_>) -> Result<(), DriverError> {
-    let line = format!("rm -f {FOLDER}/{PHASE}/exit");
-    host.run(PHASE, &line).await.map(|_| ())
-}
-
 /// Runs the script on one host, unless an earlier attempt did.
 async fn run(
     host: &Machine<'_>,

@@ -5,6 +5,7 @@
 #   vnfm-step wait STEP SECONDS                 "absent", "running", "lost" or "done CODE", after SECONDS at the latest
 #   vnfm-step log STEP                          the last lines of what it wrote
 #   vnfm-step out STEP                          all that it wrote to standard output
+#   vnfm-step forget STEP                       as if it had never ended: afterwards it is "running", "lost" or "absent"
 #   vnfm-step facts                             what the host is like, as name=value lines
 # A step holds a lock on its folder as long as it lives: whoever waits, waits for that lock, and sees its end at once.
 set -eu
@@ -39,6 +40,8 @@ log)
   for stream in out log; do [ ! -e "$base/$2/$stream" ] || tail -n 25 "$base/$2/$stream"; done ;;
 out)
   cat "$base/$2/out" ;;
+forget)
+  rm -f "$base/$2/exit" ;;
 facts)
   missing=
   for program in kubeadm kubelet kubectl containerd; do
@@ -54,5 +57,5 @@ facts)
   echo "bootstrap=$(yes /etc/kubernetes/bootstrap-kubelet.conf)"
   echo "ca=$(yes /etc/kubernetes/pki/ca.crt)" ;;
 *)
-  echo "usage: vnfm-step start|wait|log|out|facts …" >&2; exit 2 ;;
+  echo "usage: vnfm-step start|wait|log|out|forget|facts …" >&2; exit 2 ;;
 esac

@@ -34,8 +34,15 @@ pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
             Some(step) => Output::ok(step.written().out),
             None => Output::fail(1, format!("vnfm-step: unknown step {name}\n")),
         },
+        ["forget", name] => {
+            let mut steps = host.steps();
+            if steps.get(*name).is_some_and(|step| step.ended().is_some()) {
+                steps.remove(*name);
+            }
+            Output::default()
+        }
         ["facts"] => Output::ok(facts(host)),
-        _ => Output::fail(2, "usage: vnfm-step start|wait|log|out|facts …\n"),
+        _ => Output::fail(2, "usage: vnfm-step start|wait|log|out|forget|facts …\n"),
     }
 }
 

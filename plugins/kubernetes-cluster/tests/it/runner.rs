@@ -71,6 +71,16 @@ fn a_step_starts_once_and_its_end_is_reported() {
 }
 
 #[test]
+fn a_step_that_was_forgotten_has_not_ended() {
+    let folder = Folder::new();
+    folder.begin("join", "exit 0");
+    assert_eq!(folder.step(&["wait", "join", "60"]), "done 0\n");
+    assert_eq!(folder.step(&["forget", "join"]), "");
+    assert_eq!(folder.step(&["wait", "join", "60"]), "lost\n");
+    assert_eq!(folder.step(&["forget", "never"]), "");
+}
+
+#[test]
 fn a_secret_file_is_deleted_when_its_step_ends() {
     let folder = Folder::new();
     for (code, name) in [("0", "well"), ("3", "badly")] {
