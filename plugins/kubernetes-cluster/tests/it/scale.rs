@@ -347,6 +347,7 @@ async fn a_worker_that_was_off_takes_pods_again_if_another_cannot_be_drained() {
     let error = lab.scale("scale_start", soon, (4, 2)).await.unwrap_err();
     assert_eq!(error.name(), "drain-blocked", "{error}");
     lab.hosts.power_on("server-w3").await.unwrap();
+    lab.wait_until_ready("w3").await;
     lab.wait_for_pods_of_b(2).await;
     lab.assert_scaled(&FOUR);
     let taints = lab.node("w3").unwrap()["spec"]["taints"].clone();

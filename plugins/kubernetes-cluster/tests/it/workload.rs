@@ -71,6 +71,17 @@ impl Lab {
             .expect("the pods run");
     }
 
+    pub(crate) async fn wait_until_ready(&self, node: &str) {
+        let mut pace = tokio::time::interval(Duration::from_millis(5));
+        let ready = async {
+            while !self.cluster().node_ready(node) {
+                pace.tick().await;
+            }
+        };
+        let ready = tokio::time::timeout(Duration::from_secs(20), ready);
+        ready.await.expect("the node is Ready");
+    }
+
     pub(crate) fn node(&self, name: &str) -> Option<Value> {
         self.cluster().object(&format!("/api/v1/nodes/{name}"))
     }
