@@ -11,11 +11,13 @@ use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 use crate::hosts::{Host, JOIN};
 use crate::scenario::Real;
 
-/// Requests VNF-B's page from the control-plane node, one request after the other, until the file `stop` exists.
+/// Requests VNF-B's page from the control-plane node, one request after the other, until the file `stop` exists. Failures
+/// count from the first response on: kube-proxy needs a moment for a new service.
 const CLIENT: &str = "
 rm -rf /run/load; mkdir /run/load; cd /run/load; echo 0 >served
 (
     served=0
+    until curl -sSf -m 5 -o page http://ADDRESS/ 2>error || [ -e stop ]; do :; done
     while [ ! -e stop ]; do
         if curl -sSf -m 5 -o page http://ADDRESS/ 2>error; then
             served=$((served + 1)); echo $served >served.new; mv served.new served
