@@ -45,7 +45,9 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     let reconciler = Reconciler::new(&api, &plan, &request.additional_params.drain);
     reconciler.reach(&leaving(Wanted::Drained)).await?;
     if let Err(error) = wait_for_dependents(&api, request).await {
-        reconciler.reach(&leaving(Wanted::MemberIfUp)).await?;
+        if let Err(other) = reconciler.reach(&leaving(Wanted::MemberIfUp)).await {
+            cx.warn(&format!("nodes may stay cordoned: {}", other.detail));
+        }
         return Err(error);
     }
     let done = reconciler.reach(&leaving(Wanted::Gone)).await?;
