@@ -295,7 +295,8 @@ mod tests {
         serde_json::from_value(links).unwrap()
     }
 
-    fn link(id: &str, network: &str, cps: Value) -> Value {
+    fn link(id: &str, network: &str, cps: impl Into<Value>) -> Value {
+        let cps = cps.into();
         let cps: Vec<Value> = cps
             .as_object()
             .unwrap()
