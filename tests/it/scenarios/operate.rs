@@ -1,6 +1,8 @@
 //! `vnfmctl vnf operate`: a VNF of servers, and one of containers, is stopped and started again.
 
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use vnfm_tests::simulator::Simulator;
 use vnfm_tests::testbed::{Testbed, VNF_A, VNF_B};
 
 use super::heal_containers::{containers, ends};
@@ -39,7 +41,7 @@ fn operate(testbed: &Testbed, vnf: &str, options: &[&str]) -> Vec<(String, usize
 }
 
 /// Names of the servers in this status, according to the cloud.
-fn servers(sim: &vnfm_tests::simulator::Simulator, status: &str) -> usize {
+fn servers(sim: &Simulator, status: &str) -> usize {
     let all = sim.page("left-behind");
     let is_in = |one: &&Value| one["kind"] == "server" && one["detail"]["status"] == status;
     all.iter().filter(is_in).count()
@@ -115,5 +117,30 @@ fn containers_are_stopped_without_pods_and_started_with_new_ones() {
             .unwrap()
             .contains("all VNFCs of a VNF at once")
     );
+    ends(&sim, &testbed);
+}
+
+/// Names of the pods that the cluster has.
+fn pods(sim: &Simulator) -> BTreeSet<String> {
+    let all = sim.page("left-behind").into_iter();
+    let pods = all.filter(|one| one["kind"] == "object:pods");
+    let name = |pod: Value| pod["name"].as_str()?.rsplit('/').next().map(str::to_owned);
+    pods.filter_map(name).collect()
+}
+
+#[test]
+fn after_a_stop_was_rolled_back_the_record_has_the_new_pods() {
+    let (sim, testbed, request) = containers();
+    testbed.wait_for_state(&testbed.instantiate(VNF_B, &request), "COMPLETED");
+    let first = pods(&sim);
+    sim.arm(&json!({"call": "kubernetes.list", "subject": "pods/", "fault": {"status": 403}}));
+    let accepted = testbed.server.ctl(&["vnf", "operate", VNF_B, "--stop"]);
+    let op = accepted["vnfLcmOpOccId"].as_str().unwrap();
+    testbed.wait_for_state(op, "FAILED_TEMP");
+    testbed.server.ctl(&["op", "rollback", op]);
+    testbed.wait_for_state(op, "ROLLED_BACK");
+    let recorded: BTreeSet<_> = testbed.recorded_b_pods().into_iter().collect();
+    assert_eq!(recorded, pods(&sim));
+    assert!(recorded.is_disjoint(&first), "the pods were not stopped");
     ends(&sim, &testbed);
 }

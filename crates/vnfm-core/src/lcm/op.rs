@@ -63,9 +63,25 @@ impl Op {
         self.output_of(T::STEP)
     }
 
+    /// The output of the undo of a step; `None` if it was not undone, or its undo has no output.
+    ///
+    /// # Errors
+    ///
+    /// `Broken` if the journal holds another format.
+    pub fn undo_output<T: StepOutput>(&self) -> Result<Option<T>, PortError> {
+        self.parsed(T::STEP, |status| status == StepStatus::Undone)
+    }
+
     fn output_of<T: DeserializeOwned>(&self, step: &str) -> Result<Option<T>, PortError> {
-        let row = self.rows.get(step);
-        let row = row.filter(|row| row.status != StepStatus::Undone);
+        self.parsed(step, |status| status != StepStatus::Undone)
+    }
+
+    fn parsed<T: DeserializeOwned>(
+        &self,
+        step: &str,
+        counts: impl Fn(StepStatus) -> bool,
+    ) -> Result<Option<T>, PortError> {
+        let row = self.rows.get(step).filter(|row| counts(row.status));
         match row.and_then(|row| row.output.get("data")) {
             Some(data) => T::deserialize(data).map(Some).map_err(unreadable(step)),
             None => Ok(None),

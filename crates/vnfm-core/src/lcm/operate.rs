@@ -71,7 +71,7 @@ pub const STEPS: &[Step] = &[
     Step::new("reach_vim", Starting, |op| silent(op.reach_vim())),
     Step::hook("operate_start", |op| Ok(op.inventory())),
     Step::new("power", Processing, |op| journaled(power(op)))
-        .undone_by(|op| silent(undo_power(op)))
+        .undone_by(|op| journaled(undo_power(op)))
         .observed_by(|op| journaled(observe(op))),
     Step::hook("operate_end", |op| {
         let now = op.output::<Powered>()?.map(|powered| powered.0.inventory);
@@ -220,12 +220,10 @@ async fn power(op: &Op) -> Output<Powered> {
 }
 
 /// Returns to the states before.
-async fn undo_power(op: &Op) -> Output<()> {
+async fn undo_power(op: &Op) -> Output<Powered> {
     let before = op.record.before.as_ref();
-    let Some(before) = before.cloned() else {
-        return Ok(());
-    };
-    operate(op, before, Stop::Forceful).await.map(drop)
+    let before = before.map_or_else(|| op.deployment(), Ok)?.clone();
+    operate(op, before, Stop::Forceful).await.map(Powered)
 }
 
 async fn operate(op: &Op, deployment: Arc<Deployment>, stop: Stop) -> Output<Recorded> {
@@ -260,7 +258,8 @@ async fn observe(op: &Op) -> Output<Powered> {
 /// The instance with its new state. One that failed halfway has the state before: another request repeats either.
 fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     let Some(Powered(now)) = op.output::<Powered>()? else {
-        return Ok(Completion::default());
+        let restored = op.undo_output::<Powered>()?;
+        return outcome::restored(op, restored.map(|powered| powered.0));
     };
     let resource_changes = Some(resource_changes(op, &now.inventory)?);
     let reached = match state {

@@ -3,6 +3,7 @@
 use super::changes::inventory;
 use super::heal;
 use super::op::Op;
+use super::operation::Completion;
 use crate::deployment::Deployment;
 use crate::deployment::max_scale_levels;
 use crate::ports::{InstanceRecord, PortError, Recorded};
@@ -47,6 +48,19 @@ pub(super) fn with_deployment(
     }
     record.deployment = Some(Arc::new(deployment));
     Ok(record)
+}
+
+/// The instance after the undo of its change, which left `now`: pods, for example, come back under other names. Without an
+/// undo the record stays.
+pub(super) fn restored(op: &Op, now: Option<Recorded>) -> Result<Completion, PortError> {
+    let before = op.record.before.as_deref();
+    let instance = now
+        .zip(before)
+        .map(|(now, before)| with_deployment(op, now, before));
+    Ok(Completion {
+        instance: instance.transpose()?,
+        ..Completion::default()
+    })
 }
 
 /// Metadata member of a VNFC that should not run, as `vnfcState` in SOL002.

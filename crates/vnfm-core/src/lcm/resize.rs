@@ -17,7 +17,7 @@ use super::instantiate::Prepared;
 use super::operation::{Completion, GrantNeeds, Requested, Target};
 use super::scale_refusal::{not_possible, refused};
 use super::step::{Output, Step, StepOutput, journaled, silent};
-use super::{Op, check_budget, grant_request, hook_vims};
+use super::{Op, check_budget, grant_request, hook_vims, outcome};
 use crate::deployment::Deployment;
 use crate::ports::Vim as _;
 use crate::ports::{
@@ -38,7 +38,7 @@ pub(super) const PREPARE: Step = Step::new("prepare", Starting, |op| journaled(p
 
 /// Adds VNFCs; skipped if none come.
 pub(super) const ADD: Step = Step::new("add", Processing, |op| journaled(add(op)))
-    .undone_by(|op| silent(undo_add(op)))
+    .undone_by(|op| journaled(undo_add(op)))
     .observed_by(|op| journaled(async { observe(op).await.map(Added) }))
     .only_if(|ends| adds(ends.before, ends.target));
 
@@ -300,11 +300,11 @@ async fn add(op: &Op) -> Output<Added> {
 }
 
 /// Removes what was added: the record and the deployment before the operation agree again.
-async fn undo_add(op: &Op) -> Output<()> {
+async fn undo_add(op: &Op) -> Output<Added> {
     let current = recorded(&op.instance);
     let mut target = op.allocation()?;
     target.deployment = Arc::new(before(op)?.clone());
-    converge(op, &current, &target).await.map(drop)
+    converge(op, &current, &target).await.map(Added)
 }
 
 async fn remove(op: &Op) -> Output<Removed> {
@@ -346,6 +346,10 @@ async fn observe(op: &Op) -> Output<Recorded> {
 /// The instance with its new resources and size.
 pub(super) fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     let now = resized(op)?;
+    if now.is_none() && state != Completed {
+        let restored = op.undo_output::<Added>()?;
+        return outcome::restored(op, restored.map(|added| added.0));
+    }
     let resource_changes = now
         .as_ref()
         .map(|now| changes::between(&inventory(&op.instance), &now.inventory));

@@ -8,7 +8,7 @@
 use super::changes::{self, inventory};
 use super::instantiate::Prepared;
 use super::operation::{Completion, Requested};
-use super::step::{Output, Step, StepOutput, journaled, silent};
+use super::step::{Output, Step, StepOutput, journaled};
 use super::{Op, outcome};
 use crate::deployment::Deployment;
 use crate::ports::Vim as _;
@@ -29,7 +29,7 @@ pub(super) const PREPARE: Step = Step::new("prepare", Starting, |op| journaled(p
 pub(super) const ADAPT: Step = Step::new("adapt", Processing, |op| {
     journaled(async { change(op).await.map(Adapted) })
 })
-.undone_by(|op| silent(undo(op)))
+.undone_by(|op| journaled(undo(op)))
 .observed_by(|op| journaled(async { observe(op).await.map(Adapted) }));
 
 /// Changes resources, of which some are lost.
@@ -213,10 +213,10 @@ async fn change(op: &Op) -> Output<Recorded> {
 }
 
 /// From whatever was reached to the deployment before.
-async fn undo(op: &Op) -> Output<()> {
+async fn undo(op: &Op) -> Output<Adapted> {
     let (target, other) = (allocation_before(op)?, op.allocation()?);
     let undone = converge(op, (&target, &other), &Value::Null).await;
-    undone.map(drop)
+    undone.map(Adapted)
 }
 
 async fn converge(
@@ -265,7 +265,8 @@ fn reached(op: &Op, now: &Recorded) -> Result<Deployment, PortError> {
 /// longer be undone, and else the deployment before.
 pub(super) fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     let Some(now) = changed(op)? else {
-        return Ok(Completion::default());
+        let restored = op.undo_output::<Adapted>()?;
+        return outcome::restored(op, restored.map(|adapted| adapted.0));
     };
     let first = inventory(&op.instance);
     let mut completion = Completion {
