@@ -212,7 +212,7 @@ async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError>
             return not_started(op, step).await;
         };
         match outcome {
-            Ok(_) => end(op, step, StepStatus::Undone, Value::Null),
+            Ok(output) => end(op, step, StepStatus::Undone, output),
             Err(_) if op.live.is_shutting_down() => return release_step(op, step).await,
             Err(error) => return stop(op, step, error).await,
         }
