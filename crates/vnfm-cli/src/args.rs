@@ -17,6 +17,7 @@ pub use vnfs::{
     Healing, Instantiation, Modification, Operating, Scaling, ScalingToLevel, SkipHooks,
     Termination, Vnf,
 };
+pub use vnfs::{PolicyOptions, Then, VnfPolicy};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;

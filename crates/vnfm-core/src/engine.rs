@@ -1,6 +1,7 @@
 //! The engine as an embedder sees it: built from its ports, it accepts requests, and is awaited to drive operations.
 
 mod operations;
+mod policies;
 mod upgrade;
 mod vims;
 

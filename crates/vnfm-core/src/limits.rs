@@ -1,7 +1,9 @@
-//! Time limits of steps, hooks and grants, and how much may run at the same time.
+//! Time limits of steps, hooks and grants, how much may run at the same time, and what happens when a step fails.
 
 use crate::ports::Budget;
+use std::collections::BTreeMap;
 use std::time::Duration;
+use vnfm_types::{InstancePolicy, OnFailure, PolicySource};
 
 /// Timeouts of steps and calls, and concurrency limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +24,22 @@ pub struct Limits {
     pub vim_operations: usize,
     /// Maximum size of the plan of one instance.
     pub plan: Budget,
+    /// What happens when a step fails, unless tenant or instance have their own policy.
+    pub on_failure: OnFailure,
+    /// The same for tenants with their own policy.
+    pub on_failure_of: BTreeMap<String, OnFailure>,
+}
+
+impl Limits {
+    /// The policy of an instance: its own, or else that of its tenant or of the server.
+    pub fn policy(&self, tenant: &str, of_instance: Option<OnFailure>) -> InstancePolicy {
+        let own = of_instance.map(|own| (own, PolicySource::Instance));
+        let of_tenant = self.on_failure_of.get(tenant);
+        let of_tenant = of_tenant.map(|policy| (*policy, PolicySource::Tenant));
+        let policy = own.or(of_tenant);
+        let (on_failure, source) = policy.unwrap_or((self.on_failure, PolicySource::Server));
+        InstancePolicy { on_failure, source }
+    }
 }
 
 impl Default for Limits {
@@ -35,6 +53,8 @@ impl Default for Limits {
             vim_calls: 0,
             vim_operations: 0,
             plan: Budget::default(),
+            on_failure: OnFailure::default(),
+            on_failure_of: BTreeMap::new(),
         }
     }
 }

@@ -228,6 +228,11 @@ pub(crate) const BAD_PARAMETERS: Code = refused(
     "`additionalParams` violate the schema that the hook or the VNFD declares",
     "correct the member that the message names",
 );
+pub(crate) const BAD_POLICY: Code = refused(
+    "request.bad-policy",
+    "a member of the policy is out of range",
+    "use a value within the range that the message names",
+);
 pub(crate) const BAD_SCALE: Code = refused(
     "request.scale",
     "the VNFD or the size of the instance does not allow this scaling",
@@ -279,6 +284,7 @@ pub(crate) const CODES: &[&Code] = &[
     &NO_PACKAGE,
     &DISABLED,
     &BAD_PARAMETERS,
+    &BAD_POLICY,
     &BAD_SCALE,
     &NOT_SUPPORTED,
     &UNKNOWN_VNFC,

@@ -5,7 +5,7 @@ use crate::vims;
 use jiff::Timestamp;
 use std::sync::Arc;
 use vnfm_core::ports::{InstanceRecord, StoreError};
-use vnfm_types::InstantiationState;
+use vnfm_types::{InstantiationState, OnFailure};
 
 const WHAT: &str = "VNF instance";
 
@@ -72,6 +72,7 @@ pub(crate) fn put(
         version: record.version + 1,
         vnf_pkg_id: known.vnf_pkg_id.clone(),
         created_at: known.created_at,
+        on_failure: known.on_failure,
         ..record
     });
     let active_op = active_op.clone();
@@ -83,6 +84,26 @@ pub(crate) fn put(
             changed_at: Some(now),
         },
     );
+    Ok(())
+}
+
+/// Sets what happens when a step of the instance's operations fails.
+pub(crate) fn set_on_failure(
+    state: &mut State,
+    (tenant, id): (&str, &str),
+    on_failure: Option<OnFailure>,
+) -> Result<(), StoreError> {
+    let row = find(state, tenant, id)?;
+    let record = InstanceRecord::clone(&row.record);
+    let row = InstanceRow {
+        record: Arc::new(InstanceRecord {
+            on_failure,
+            ..record
+        }),
+        active_op: row.active_op.clone(),
+        changed_at: row.changed_at,
+    };
+    state.instances.put(id.to_owned(), row);
     Ok(())
 }
 

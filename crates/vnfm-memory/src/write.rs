@@ -31,6 +31,11 @@ impl State {
         match change {
             Change::AddInstance(record) => instances::add(self, *record, now),
             Change::PutInstance(record) => instances::put(self, *record, now),
+            Change::SetOnFailure {
+                tenant,
+                id,
+                on_failure,
+            } => instances::set_on_failure(self, (&tenant, &id), on_failure),
             Change::RemoveInstance { tenant, id } => instances::remove(self, &tenant, &id),
             Change::Abandon { tenant, id, force } => instances::abandon(self, &tenant, &id, force),
             Change::AddOp(record) => ops::add(self, *record, now),

@@ -113,7 +113,7 @@ impl Server {
         self.monitoring.as_ref().map(|serving| serving.address)
     }
 
-    /// Applies the settings that can change while the server runs: `limits`. The caller applies the log filter.
+    /// Applies the settings that can change while the server runs: `limits` and `on_failure`. The caller applies the log filter.
     pub fn reload(&mut self, new: Config) -> Differences {
         let differences = self.config.differences(&new);
         let engine = &self.app.engine;

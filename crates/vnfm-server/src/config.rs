@@ -7,6 +7,7 @@
 //! | `config/schema.rs` | the JSON Schema of the file, and the environment variable of each member |
 //! | `config/source.rs` | file and environment as one value, each mistake with its position |
 //! | `config/limits.rs` | `limits`, with the defaults |
+//! | `config/on_failure.rs` | `on_failure` |
 //! | `config/plugins.rs` | `plugins` |
 //! | `config/check.rs` | `vnfm-server check-config` |
 //! | `config/reload.rs` | which changes apply while the server runs |
@@ -15,6 +16,7 @@ mod check;
 mod file;
 mod flags;
 mod limits;
+mod on_failure;
 mod plugins;
 mod reload;
 mod schema;
@@ -24,6 +26,7 @@ pub use check::{check, example_mistakes};
 pub(crate) use file::{Hooks, Monitoring, Notifications, Vims};
 pub use flags::{Command, Flags};
 pub(crate) use limits::Limits;
+pub(crate) use on_failure::OnFailure;
 pub(crate) use plugins::Plugins;
 pub use plugins::RUNNER_MODE;
 pub use reload::Differences;
@@ -64,6 +67,8 @@ pub struct Config {
     pub(crate) plugins: Plugins,
     /// Limits on time, size and concurrency.
     pub(crate) limits: Limits,
+    /// What happens to an operation when one of its steps fails.
+    pub(crate) on_failure: OnFailure,
     /// How long finished operations, their logs and audit entries are retained.
     pub(crate) retention: RetentionDays,
     /// Delivery of notifications to subscribers.
@@ -153,6 +158,7 @@ impl Config {
             tls,
             plugins,
             limits: file.limits,
+            on_failure: file.on_failure,
             retention: file.retention,
             notifications: file.notifications,
             vims: file.vims,
@@ -247,6 +253,7 @@ impl Config {
     /// Applies the settings of `new` that can change while the server runs.
     pub(crate) fn apply_live(&mut self, new: Self) {
         self.limits = new.limits;
+        self.on_failure = new.on_failure;
         self.log.level = new.log.level;
         reload::apply_live(&mut self.source, &new.source);
     }

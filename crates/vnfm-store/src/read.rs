@@ -29,7 +29,7 @@ pub(crate) use subscriptions::{subscribers, subscription, subscription_record, s
 /// One instance of the tenant, by id.
 pub(crate) fn instance(tenant: &str, id: &str) -> Sql {
     const ONE: &str = "
-        SELECT tenant, version, vnf_pkg_id, active_op, vnf, deployment, handle, created_at, changed_ms
+        SELECT tenant, version, vnf_pkg_id, active_op, vnf, deployment, handle, on_failure, created_at, changed_ms
         FROM instances WHERE tenant = $1 AND id = $2";
     Sql::new(ONE).bind(tenant).bind(id)
 }
@@ -38,7 +38,7 @@ pub(crate) fn instance(tenant: &str, id: &str) -> Sql {
 pub(crate) fn instances(tenant: &str, query: &Query) -> Done<Sql> {
     list((&INSTANCES, List::Instances), tenant, query, |condition| {
         format!(
-            "SELECT tenant, version, vnf_pkg_id, active_op, vnf, NULL AS deployment, handle, created_at, changed_ms
+            "SELECT tenant, version, vnf_pkg_id, active_op, vnf, NULL AS deployment, handle, on_failure, created_at, changed_ms
             FROM instances WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
         )
     })
@@ -56,6 +56,7 @@ pub(crate) fn instance_record(mut row: Row, keys: &SecretKeys) -> Done<InstanceR
             .unseal_some(row.take::<Option<String>>()?.as_deref())?
             .map(Arc::new),
         handle: row.json()?,
+        on_failure: row.some_json()?,
         created_at: row.some_time()?,
         changed_at: row
             .take::<Option<i64>>()?

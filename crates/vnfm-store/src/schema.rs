@@ -75,6 +75,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         number: 16,
         sql: include_str!("../migrations/0016_deployments.sql"),
     },
+    Migration {
+        number: 17,
+        sql: include_str!("../migrations/0017_on_failure.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

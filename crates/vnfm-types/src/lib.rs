@@ -14,6 +14,7 @@
 //! | [`shape`] | SOL013 5.2, 5.3 | which attributes each resource of a list has |
 //! | [`v1`] | – | differences between SOL003 V2.6.1 and V3.7.1, and conversion in both directions |
 //! | [`progress`] | – | our own API: what an operation is doing, and why it waits |
+//! | [`on_failure`] | – | our own API: what happens when a step fails |
 //! | [`ids`] | – | identifiers, one type each |
 //! | [`audit`] | – | our own API: audit entries and tombstones |
 //!
@@ -23,6 +24,7 @@ pub mod audit;
 pub mod grant;
 pub mod ids;
 pub mod instance;
+pub mod on_failure;
 pub mod op_occ;
 pub mod package;
 pub mod policy;
@@ -42,6 +44,7 @@ pub use audit::*;
 pub use grant::*;
 pub use ids::*;
 pub use instance::*;
+pub use on_failure::*;
 pub use op_occ::*;
 pub use package::*;
 pub use policy::{InstanceLimits, PodSecurity, Selection, ServiceAccounts, VimPolicy};

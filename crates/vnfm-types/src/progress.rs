@@ -27,6 +27,9 @@ pub struct Progress {
     /// Set while the step waits for something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
+    /// Set while a step that failed is to be repeated, and while its repetition runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryProgress>,
     /// Why the operation stopped, once it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ProblemDetails>,
@@ -50,6 +53,19 @@ pub struct Waiting {
     /// Deadline of the step, UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+}
+
+/// A step that failed and is repeated, as the policy of the instance says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryProgress {
+    /// How often the step has failed since it was last started by a person or for the first time.
+    pub failures: u32,
+    /// Start of the next attempt, UTC; absent while the attempt runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_at: Option<Timestamp>,
+    /// Why the last attempt failed.
+    pub last_error: String,
 }
 
 /// One of cancel, retry, rollback, fail: whether it is allowed, and what it would do.

@@ -55,6 +55,8 @@ pub(crate) struct FakeWorld {
     pub(crate) calls: Mutex<Vec<String>>,
     /// Number of the call that fails once, from 1; 0: none.
     pub(crate) fail_call: AtomicUsize,
+    /// How often the next calls of a name fail, and with which code.
+    pub(crate) failing: Mutex<BTreeMap<&'static str, (usize, &'static Code)>>,
     /// Number of times that it fails because no file descriptor is left.
     pub(crate) descriptor_failures: AtomicUsize,
     /// The failing call takes effect first.
@@ -132,6 +134,10 @@ impl FakeWorld {
                 "the VIM is unavailable",
             ));
         }
+        if let Some(code) = self.take_failure(name) {
+            let doing = format!("do `{name}`");
+            return Err(PortError::new(code, doing, "injected failure"));
+        }
         let fails = self.fail_call.load(SeqCst) == number;
         if fails && self.descriptor_failures.load(SeqCst) > 0 {
             if self.descriptor_failures.fetch_sub(1, SeqCst) > 1 {
@@ -157,6 +163,18 @@ impl FakeWorld {
         } else {
             Ok(())
         }
+    }
+
+    /// Lets the next calls of this name fail.
+    pub(crate) fn fail(&self, call: &'static str, times: usize, code: &'static Code) {
+        self.failing.lock().unwrap().insert(call, (times, code));
+    }
+
+    fn take_failure(&self, call: &str) -> Option<&'static Code> {
+        let mut failing = self.failing.lock().unwrap();
+        let (times, code) = failing.get_mut(call).filter(|(times, _)| *times > 0)?;
+        *times -= 1;
+        Some(*code)
     }
 
     pub(crate) fn calls(&self) -> Vec<String> {

@@ -5,11 +5,9 @@ use super::faults::{begin, ready_in, run_to_end};
 use super::grants::{REJECTED, later, nfvo_calls, record, respond_with};
 use super::setup::*;
 use super::stopping_store::stop_at;
-use futures::future::{BoxFuture, Either, select};
-use jiff::Timestamp;
+use futures::future::{Either, select};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 use vnfm_core::Limits;
 use vnfm_core::ports::*;
@@ -24,23 +22,6 @@ const BUSY: Code = Code {
     next: "wait",
 };
 
-/// A clock that advances at once when something sleeps, and only then.
-struct InstantClock(AtomicI64);
-
-impl Clock for InstantClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millisecond(self.0.load(SeqCst)).unwrap()
-    }
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        if duration > Duration::from_mins(2) {
-            return Box::pin(std::future::pending());
-        }
-        self.0
-            .fetch_add(i64::try_from(duration.as_millis()).unwrap(), SeqCst);
-        Box::pin(tokio::task::yield_now())
-    }
-}
-
 fn busy() -> Result<GrantOutcome, PortError> {
     Err(PortError::new(&BUSY, "ask the NFVO", "503"))
 }
@@ -48,9 +29,7 @@ fn busy() -> Result<GrantOutcome, PortError> {
 #[tokio::test]
 async fn grant_retries_honour_retry_after() {
     let world = FakeWorld::with_nfvo();
-    let clock = Arc::new(InstantClock(AtomicI64::new(
-        Timestamp::now().as_millisecond(),
-    )));
+    let clock = InstantClock::new();
     // A long call timeout, so that the clock does not count it for each call.
     let call = Duration::from_mins(3);
     let limits = Limits {
@@ -111,9 +90,7 @@ async fn pending_grants_are_polled_and_transient_failures_retried() {
 async fn a_grant_that_is_never_decided_times_out() {
     for (answer, expected) in [(later as fn() -> _, "the NFVO's decision"), (busy, "503")] {
         let world = FakeWorld::with_nfvo();
-        let clock = Arc::new(InstantClock(AtomicI64::new(
-            Timestamp::now().as_millisecond(),
-        )));
+        let clock = InstantClock::new();
         let limits = Limits {
             lease: Duration::from_hours(1),
             ..Limits::default()
@@ -145,9 +122,7 @@ async fn a_grant_that_is_never_decided_times_out() {
 async fn a_grant_request_without_response_times_out() {
     let world = FakeWorld::with_nfvo();
     *world.hang_in.lock().unwrap() = Some("grant");
-    let clock = Arc::new(InstantClock(AtomicI64::new(
-        Timestamp::now().as_millisecond(),
-    )));
+    let clock = InstantClock::new();
     let limits = Limits {
         lease: Duration::from_hours(1),
         ..Limits::default()

@@ -15,6 +15,7 @@
 //! | `repeated_crashes.rs` | a server that crashes repeatedly in the same step |
 //! | `upgrade.rs` | databases of released versions, resumed |
 //! | `operation_control.rs` | cancel, fail, deadlines, refused requests |
+//! | `failure_policies.rs` | retries of a step, and rollback on failure |
 //! | `stuck.rs` | from every state, whatever is broken, docs/how-to/stuck.md leads to a deleted instance |
 //! | `abandon.rs` | what abandon removes and leaves, fencing, skipped hooks, the audit log |
 //! | `modify.rs` | changed VIM connections |
@@ -29,6 +30,7 @@ mod abandon;
 mod dependents;
 mod descriptor_shortage;
 mod events;
+mod failure_policies;
 mod fake_plugins;
 pub(crate) mod fakes;
 mod faults;

@@ -2,11 +2,13 @@
 
 use super::fake_plugins::{FakeMgmtDriver, FakePlugins};
 use super::fakes::*;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::json;
 use std::path::Path;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 use vnfm_core::lcm::{self, Operation};
 use vnfm_core::ports::*;
 use vnfm_core::query::Query;
@@ -308,6 +310,30 @@ pub(crate) async fn add_package_and_vim(store: &dyn Store) {
         Change::AddVim(Box::new(vim)),
     ];
     store.write(None, changes).await.unwrap();
+}
+
+/// A clock that advances at once when something sleeps, and only then.
+pub(crate) struct InstantClock(AtomicI64);
+
+impl InstantClock {
+    pub(crate) fn new() -> Arc<Self> {
+        let now = Timestamp::now().as_millisecond();
+        Arc::new(Self(AtomicI64::new(now)))
+    }
+}
+
+impl Clock for InstantClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.0.load(SeqCst)).unwrap()
+    }
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        if duration > Duration::from_mins(2) {
+            return Box::pin(std::future::pending());
+        }
+        self.0
+            .fetch_add(i64::try_from(duration.as_millis()).unwrap(), SeqCst);
+        Box::pin(tokio::task::yield_now())
+    }
 }
 
 /// Creates an instance; its id.

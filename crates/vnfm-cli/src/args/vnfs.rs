@@ -1,7 +1,7 @@
 //! `vnfmctl vnf …`: instances, and the operations that have options of their own.
 
 use super::ListOptions;
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// Commands for VNF instances, from creation to abandonment.
@@ -52,6 +52,9 @@ pub enum Vnf {
     Modify(Modification),
     /// Delete the VNF's resources; the instance remains as NOT_INSTANTIATED
     Terminate(Termination),
+    /// What happens when a step of the instance's operations fails
+    #[command(subcommand)]
+    Policy(VnfPolicy),
     /// Last resort: drop an instance in any state, without touching any VIM
     Abandon {
         /// ID or name of the VNF instance
@@ -242,6 +245,53 @@ pub struct Modification {
     /// Watch until the operation finishes
     #[arg(long)]
     pub watch: bool,
+}
+
+/// Commands for the policy of an instance.
+#[derive(Debug, Subcommand)]
+pub enum VnfPolicy {
+    /// Show the policy that applies, and whether it is the instance's own
+    Show {
+        /// ID or name of the VNF instance
+        vnf: String,
+    },
+    /// Give the instance its own policy, which applies to running operations too
+    #[command(after_help = POLICY_EXAMPLE)]
+    Set(PolicyOptions),
+    /// Remove the instance's own policy: that of the server's configuration applies
+    Unset {
+        /// ID or name of the VNF instance
+        vnf: String,
+    },
+}
+
+const POLICY_EXAMPLE: &str = "\
+Example:
+  vnfmctl vnf policy set vnf-a --retries 10 --within 900 --then rollback";
+
+/// What happens when a step fails.
+#[derive(Debug, Args)]
+pub struct PolicyOptions {
+    /// ID or name of the VNF instance
+    pub vnf: String,
+    /// How often a step is repeated while its neighbour is unavailable
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub retries: u32,
+    /// The last repetition begins within this time after the first failure
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub within: u32,
+    /// What follows then: stop in `FAILED_TEMP`, or roll back
+    #[arg(long, value_enum, default_value_t = Then::Stop)]
+    pub then: Then,
+}
+
+/// What follows once a step is not repeated any more.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Then {
+    /// Stop, so that an operator decides
+    Stop,
+    /// Roll back, unless a step has begun that cannot be undone
+    Rollback,
 }
 
 /// Hooks that an operation skips.

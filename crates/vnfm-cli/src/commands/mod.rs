@@ -14,6 +14,7 @@ mod package_files;
 mod plan;
 mod plugin;
 mod plugin_run;
+mod policy;
 mod profile;
 mod scaling;
 mod secret_input;

@@ -193,6 +193,14 @@ async fn explain(client: &Client, output: Output, op: &str) -> Outcome<()> {
             waiting.for_what, waiting.since
         ));
     }
+    if let Some(retry) = &now.retry {
+        let next = retry.next_at.map_or_else(
+            || "the next attempt runs".to_owned(),
+            |at| format!("the next attempt starts at {at}"),
+        );
+        let (failures, error) = (retry.failures, &retry.last_error);
+        print(&format!("failed {failures} times: {error}; {next}"));
+    }
     if let Some(error) = &now.error {
         // An operation that is being retried or rolled back still has the error of its previous attempt.
         let when = if now.operation_state.is_driven() {

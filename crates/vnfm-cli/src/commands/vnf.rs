@@ -5,7 +5,7 @@ use crate::args::{
     Termination, Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
-use crate::commands::{package, plan, scaling};
+use crate::commands::{package, plan, policy, scaling};
 use crate::input;
 use crate::output::{Column, Output};
 use crate::watch;
@@ -78,6 +78,7 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
             output.done(&format!("deleted VNF instance {vnf}"), &found)
         }
         Vnf::Modify(args) => begin(client, output, modify(args)?).await,
+        Vnf::Policy(command) => policy::run(client, output, command).await,
         Vnf::Abandon { vnf, reason, force } => abandon(client, output, &vnf, (reason, force)).await,
         Vnf::Instantiate(args) => {
             let request = instantiate(client, args).await?;

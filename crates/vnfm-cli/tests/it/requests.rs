@@ -35,6 +35,50 @@ async fn a_heal_request_has_the_vnfcs_cause_and_parameters() {
     );
 }
 
+#[tokio::test]
+async fn a_policy_is_set_with_all_its_members_and_shown() {
+    let path = format!("/vnfm/v1/vnf_instances/{VNF}/policy");
+    let own = json!({"retries": 5, "retryWithinSeconds": 60, "then": "ROLLBACK"});
+    let shown = json!({"onFailure": own, "source": "INSTANCE"});
+    let [get, put, delete] = ["GET", "PUT", "DELETE"].map(|method| format!("{method} {path}"));
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([instance()]))),
+        (&get, ok(&shown)),
+        (&put, ok(&shown)),
+        (&delete, ok(&Value::Null)),
+    ])
+    .await;
+    let policy = ["vnf", "policy"];
+    let set = [
+        "set",
+        "vnf-a",
+        "--retries",
+        "5",
+        "--within",
+        "60",
+        "--then",
+        "rollback",
+    ];
+    let set = stub.run(&[&policy[..], &set].concat()).await;
+    let expected = "steps of vnf-a are retried 5 times within 60 s, then ROLLBACK\n";
+    assert_eq!((set.code, set.data.as_str()), (0, expected));
+    let sent = stub.requests().last().unwrap().body.clone();
+    assert_eq!(sent, json!({"onFailure": own}));
+    let shown = stub.run(&["vnf", "policy", "show", "vnf-a"]).await;
+    for part in ["5", "60", "ROLLBACK", "INSTANCE"] {
+        assert!(shown.data.contains(part), "{}", shown.data);
+    }
+    let unset = stub.run(&["vnf", "policy", "unset", "vnf-a"]).await;
+    assert_eq!(unset.code, 0, "{}", unset.messages);
+    assert!(
+        stub.requests()
+            .iter()
+            .any(|request| request.target == delete)
+    );
+    let wrong = ["vnf", "policy", "set", "vnf-a", "--then", "hope"];
+    assert_eq!(stub.run(&wrong).await.code, 2);
+}
+
 /// The instance with a scaling aspect `clients` at level 1 of 3.
 fn scalable() -> Value {
     let mut scalable = instance();

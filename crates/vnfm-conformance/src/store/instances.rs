@@ -11,7 +11,7 @@ use vnfm_core::ports::{
 };
 use vnfm_core::query::Query;
 use vnfm_types::LcmOperationState::Completed;
-use vnfm_types::PackageUsageState;
+use vnfm_types::{OnFailure, PackageUsageState};
 
 type Shared = Arc<dyn Store>;
 
@@ -124,6 +124,38 @@ pub(super) async fn an_instance_written_from_an_old_version_is_refused(store: Sh
             id: "i2".into()
         })
     );
+}
+
+pub(super) async fn only_its_own_change_sets_what_happens_on_failure(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let on_failure = Some(OnFailure {
+        retries: 3,
+        ..OnFailure::default()
+    });
+    let set = |id: &str, on_failure| {
+        vec![Change::SetOnFailure {
+            tenant: TENANT.into(),
+            id: id.into(),
+            on_failure,
+        }]
+    };
+    let before = store.instance(TENANT, "i1").await.unwrap();
+    write(&*store, vec![Change::AddOp(op("o1", "i1"))]).await;
+    write(&*store, set("i1", on_failure)).await;
+    // What was read before can still be written, and does not reset it.
+    write(&*store, vec![Change::PutInstance(Box::new(before.clone()))]).await;
+    let read = store.instance(TENANT, "i1").await.unwrap();
+    assert_eq!(
+        (read.on_failure, read.version),
+        (on_failure, before.version + 1)
+    );
+    let listed = store.instances(TENANT, &Query::default()).await.unwrap();
+    assert_eq!(listed[0].on_failure, on_failure);
+    write(&*store, set("i1", None)).await;
+    let read = store.instance(TENANT, "i1").await.unwrap();
+    assert_eq!(read.on_failure, None);
+    let absent = store.write(None, set("i2", on_failure)).await;
+    assert_eq!(absent, Err(not_found("VNF instance", "i2")));
 }
 
 pub(super) async fn an_instance_needs_its_package(store: Shared) {

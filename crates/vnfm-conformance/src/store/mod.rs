@@ -19,6 +19,8 @@ crate::rules! { Arc<dyn Store>:
     instances::another_tenant_sees_nothing;
     /// Writing an instance requires the version that was read; only operations change its active operation.
     instances::an_instance_written_from_an_old_version_is_refused;
+    /// What happens when a step fails is set at any time, and only by its own change.
+    instances::only_its_own_change_sets_what_happens_on_failure;
     /// An instance requires an existing package.
     instances::an_instance_needs_its_package;
     /// An instance is removed only without resources and active operation; the history of its operations stays.
@@ -39,6 +41,8 @@ crate::rules! { Arc<dyn Store>:
     ops::an_ended_operation_keeps_no_deployment;
     /// A list of changes is written completely or not at all.
     instances::a_list_of_changes_is_written_completely_or_not_at_all;
+    /// A journal row keeps the failures of a step that is repeated, until it is written without them.
+    ops::a_step_keeps_its_failures;
     /// Journal rows keep the order of their first write, and their outputs.
     ops::the_journal_keeps_its_order_and_its_outputs;
     /// A checkpoint is stored by operation, step and key.

@@ -1,11 +1,13 @@
 //! Rules about operation occurrences: one active one per instance, states, journals, checkpoints and logs.
 
-use super::records::{TENANT, at, instance, op, seed, step, transition};
+use super::records::{TENANT, at, instance, op, seed, step, transition, write};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use vnfm_core::ports::{
-    Change, JournalRow, OpenStep, ProcessHistory, SecretJson, StepStatus, Store, StoreError,
+    Change, JournalRow, OpenStep, ProcessHistory, SecretJson, StepRetry, StepStatus, Store,
+    StoreError,
 };
 use vnfm_core::query::Query;
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, RollingBack};
@@ -331,6 +333,29 @@ pub(super) async fn checkpoints_are_deleted_by_step(store: Shared) {
         Ok(Some(SecretJson::from(json!(1))))
     );
     store.write(None, forget()).await.unwrap();
+}
+
+pub(super) async fn a_step_keeps_its_failures(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    write(&*store, vec![Change::AddOp(op("o1", "i1"))]).await;
+    let failures = StepRetry {
+        failures: 2,
+        first_failed_at: at(),
+        next_at: at() + Duration::from_secs(4),
+        last_error: "no response".into(),
+    };
+    for retry in [Some(failures), None] {
+        let Change::Journal(row) = step("o1", "a", StepStatus::Started, json!(null)) else {
+            panic!("`step` makes a journal row");
+        };
+        let row = JournalRow {
+            retry: retry.clone(),
+            ..(*row).clone()
+        };
+        write(&*store, vec![Change::Journal(Arc::new(row))]).await;
+        let read = store.journal("o1").await.unwrap();
+        assert_eq!(read[0].retry, retry);
+    }
 }
 
 /// The change that journals a step which these processes ran.

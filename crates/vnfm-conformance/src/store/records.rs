@@ -141,6 +141,7 @@ pub fn step(op_id: &str, name: &str, status: StepStatus, output: Value) -> Chang
             },
             can_undo: true,
         }),
+        retry: None,
     }))
 }
 

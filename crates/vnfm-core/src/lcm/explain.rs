@@ -7,7 +7,7 @@ use crate::ports::{JournalRow, OpRecord, StepStatus, StoreError};
 use crate::running_ops::Stored;
 use std::sync::Arc;
 use vnfm_types::LcmOperationState::{self, FailedTemp, RollingBack, Starting};
-use vnfm_types::{PossibleAction, Progress, StepProgress};
+use vnfm_types::{PossibleAction, Progress, RetryProgress, StepProgress};
 
 /// The progress of one operation. While this process drives it, the last stored state comes from
 /// memory; otherwise from the database.
@@ -49,11 +49,22 @@ pub(crate) async fn progress(
         percent: live.percent,
         message: live.message,
         waiting: live.waiting,
+        retry: running.and_then(|row| retry(row)),
         error: record.op.error.clone(),
         ways_on: next_actions(record, &undone, live.cancel.is_some()),
         steps: operation::find(operations, record.op.operation)
             .map(|operation| steps(context, operation, journal))
             .unwrap_or_default(),
+    })
+}
+
+/// The failures of a step that is repeated.
+fn retry(row: &JournalRow) -> Option<RetryProgress> {
+    let retry = row.retry.as_ref()?;
+    Some(RetryProgress {
+        failures: retry.failures,
+        next_at: row.ended_at.map(|_| retry.next_at),
+        last_error: retry.last_error.clone(),
     })
 }
 

@@ -31,6 +31,7 @@ pub(super) async fn begin(
         ended_at: None,
         lives: lives.clone(),
         hook: hook_journal::begun(op, step),
+        retry: before.and_then(|row| row.retry.clone()),
     });
     let attempt = row.attempt;
     let mut changes = vec![Change::Journal(row.clone())];
@@ -70,6 +71,7 @@ pub(super) fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
         ended_at: Some(now),
         lives: ProcessHistory::default(),
         hook: hook_journal::ended(op, step, status),
+        retry: None,
     });
     op.watcher()
         .log("info", step.name, &format!("{status:?}").to_lowercase());

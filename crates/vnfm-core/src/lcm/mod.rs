@@ -16,6 +16,7 @@
 //! | `outcome` | the record of an instance that an operation has changed |
 //! | `step_attempt` | one attempt at a step, bounded by its deadline |
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
+//! | `failure_policy` | what follows when a step fails: another attempt, a rollback, or a stop |
 //! | `driven` | the state in which a process left an operation |
 //! | `perform` | runs or undoes a step: asks for the grant, calls the hook, or works |
 //! | `transition` | the one writer of operation states |
@@ -43,6 +44,7 @@ mod dependents;
 mod descriptor_shortage;
 mod driven;
 pub(crate) mod explain;
+mod failure_policy;
 pub mod grant;
 mod grant_check;
 mod grant_request;

@@ -3,6 +3,7 @@
 //! ```text
 //!  drive ─ lease held ─┬─ forward:  each step not done:          Started ─ run ─ Done      then COMPLETED
 //!                      ├─ backward: each step begun, last first: Undoing ─ undo ─ Undone  then ROLLED_BACK
+//!                      ├─ a step failed: again after a pause, backward, or stop (`failure_policy`)
 //!                      └─ concurrently: renews the lease, stores the log, receives cancel requests
 //! ```
 //!
@@ -16,6 +17,7 @@ pub use super::step_attempt::{PANICKED, TOO_LATE};
 
 use super::crash_suspects;
 use super::driven::Driven;
+use super::failure_policy::{self, Next};
 use super::journal::{end, report_step, store};
 use super::load::{apply_grant, load};
 use super::op::Op;
@@ -23,7 +25,7 @@ use super::operation::Operation;
 use super::problem::{cancelled, problem};
 use super::step::{Direction, Step};
 use super::step_attempt::attempt;
-use super::transition::{enter, enter_with};
+use super::transition::{enter, enter_with, roll_back};
 use super::vim_slot;
 use crate::context::Context;
 use crate::ports::{
@@ -31,6 +33,7 @@ use crate::ports::{
 };
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
+use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +41,7 @@ use tracing::Instrument as _;
 use vnfm_types::LcmOperationState::{
     Completed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
+use vnfm_types::ProblemDetails;
 
 /// Time limit for observing what a failed step left behind.
 const OBSERVE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -122,16 +126,26 @@ async fn work(op: &mut Op) -> Result<(), StoreError> {
     {
         op.live.cancel(mode);
     }
-    let _slot = vim_slot::acquire(op).await;
-    match op.record.op.operation_state {
-        Starting | Processing => forward(op, op.operation.steps).await,
-        RollingBack => backward(op, op.operation.steps).await,
-        _ => Ok(()),
+    loop {
+        failure_policy::wait(op).await;
+        let _slot = vim_slot::acquire(op).await;
+        let flow = match op.record.op.operation_state {
+            Starting | Processing => forward(op, op.operation.steps).await?,
+            RollingBack => backward(op, op.operation.steps).await?,
+            _ => LEAVE,
+        };
+        if flow.is_break() {
+            return Ok(());
+        }
     }
 }
 
+/// Whether the operation is driven on, from what the journal says.
+type Flow = ControlFlow<()>;
+const LEAVE: Flow = Flow::Break(());
+
 /// Runs every step that is not yet done according to the journal.
-async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> {
+async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<Flow, StoreError> {
     for step in steps {
         let known = op.rows.get(step.name).map(|row| row.status);
         if matches!(known, Some(StepStatus::Done | StepStatus::Skipped)) {
@@ -141,9 +155,12 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
             continue;
         }
         if op.live.is_shutting_down() || op.context.live.is_paused() {
-            return store(op, Vec::new()).await;
+            return leave(op).await;
         }
         if op.live.cancel_mode().is_some() {
+            if op.has_begun(step.name) {
+                observe_failed(op, step).await?;
+            }
             return stop(op, step, cancelled(op)).await;
         }
         if step.state == Processing && op.record.op.operation_state == Starting {
@@ -164,13 +181,11 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
                 }
             }
             Err(_) if op.live.is_shutting_down() => return release_step(op, step).await,
-            Err(error) => {
-                observe_failed(op, step).await?;
-                return stop(op, step, error).await;
-            }
+            Err(error) => return failed(op, step, Direction::Forward, error).await,
         }
     }
-    enter(op, Completed, None).await
+    enter(op, Completed, None).await?;
+    Ok(LEAVE)
 }
 
 /// True if there is no NFVO, or if the operation left STARTING while there was none.
@@ -197,13 +212,13 @@ fn is_needless(op: &Op, step: &Step) -> bool {
 }
 
 /// Undoes every step that has begun according to the journal, last first.
-async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> {
+async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<Flow, StoreError> {
     for step in steps.iter().rev() {
         if !(step.has_undo() && op.has_begun(step.name)) {
             continue;
         }
         if op.live.is_shutting_down() || op.context.live.is_paused() {
-            return store(op, Vec::new()).await;
+            return leave(op).await;
         }
         if op.live.cancel_mode().is_some() {
             return stop(op, step, cancelled(op)).await;
@@ -214,29 +229,58 @@ async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError>
         match outcome {
             Ok(output) => end(op, step, StepStatus::Undone, output),
             Err(_) if op.live.is_shutting_down() => return release_step(op, step).await,
-            Err(error) => return stop(op, step, error).await,
+            Err(error) => return failed(op, step, Direction::Backward, error).await,
         }
     }
-    enter(op, RolledBack, None).await
+    enter(op, RolledBack, None).await?;
+    Ok(LEAVE)
 }
 
 /// A step was not started, because of a cancel request or the shutdown of this process.
-async fn not_started(op: &mut Op, step: &Step) -> Result<(), StoreError> {
+async fn not_started(op: &mut Op, step: &Step) -> Result<Flow, StoreError> {
     if op.live.is_shutting_down() || op.context.live.is_paused() {
-        return store(op, Vec::new()).await;
+        return leave(op).await;
     }
     stop(op, step, cancelled(op)).await
 }
 
+/// Leaves the operation as the journal has it; the next process continues.
+async fn leave(op: &mut Op) -> Result<Flow, StoreError> {
+    store(op, Vec::new()).await?;
+    Ok(LEAVE)
+}
+
+/// A step or its undo failed: it is started again, the operation is rolled back, or it stops.
+async fn failed(
+    op: &mut Op,
+    step: &Step,
+    direction: Direction,
+    error: PortError,
+) -> Result<Flow, StoreError> {
+    let next = failure_policy::next(op, step, &error).await?;
+    if let Next::Retry(retry) = next {
+        failure_policy::journal(op, step, retry).await?;
+        return Ok(Flow::Continue(()));
+    }
+    if direction == Direction::Forward {
+        observe_failed(op, step).await?;
+    }
+    if !matches!(next, Next::RollBack) {
+        return stop(op, step, error).await;
+    }
+    let (problem, also) = stopping(op, step, &error);
+    roll_back(op, problem, also).await?;
+    Ok(Flow::Continue(()))
+}
+
 /// This process shuts down: the step is dropped, and the next process starts it again. That does not count as a death.
-async fn release_step(op: &Op, step: &Step) -> Result<(), StoreError> {
+async fn release_step(op: &Op, step: &Step) -> Result<Flow, StoreError> {
     let Some(row) = crash_suspects::close_row(op, step) else {
-        return Ok(());
+        return Ok(LEAVE);
     };
-    op.context
-        .store()
-        .write(Some(&op.fence), vec![Change::Journal(Arc::new(row))])
-        .await
+    let changes = vec![Change::Journal(Arc::new(row))];
+    op.context.store().write(Some(&op.fence), changes).await?;
+    Ok(LEAVE)
 }
 
 /// Records what exists of a step that failed, so that the occurrence shows it. If the VIM does not respond, the
@@ -265,17 +309,27 @@ async fn observe_failed(op: &mut Op, step: &Step) -> Result<(), StoreError> {
 }
 
 /// The operation stops at `step`: it is rolled back if nothing was changed yet, otherwise the operator decides.
-async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreError> {
-    let problem = problem(op, step.name, &error);
-    if let Some(row) = op.rows.get(step.name) {
-        report_step(op, row);
-    }
-    op.watcher().log("error", step.name, &problem.detail);
+async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<Flow, StoreError> {
+    let (problem, also) = stopping(op, step, &error);
     let next = if op.record.op.operation_state == Starting {
         RolledBack
     } else {
         FailedTemp
     };
-    let also = crash_suspects::close_row(op, step).map(|row| Change::Journal(Arc::new(row)));
-    enter_with(op, next, Some(problem), also).await
+    enter_with(op, next, Some(problem), also).await?;
+    Ok(LEAVE)
+}
+
+/// Reports why no further attempt at `step` is made: the error of the operation, and the row that ends the step.
+fn stopping(op: &mut Op, step: &Step, error: &PortError) -> (ProblemDetails, Option<Change>) {
+    let problem = problem(op, step.name, error);
+    if let Some(row) = op.rows.get(step.name) {
+        report_step(op, row);
+    }
+    op.watcher().log("error", step.name, &problem.detail);
+    let row = failure_policy::given_up(op, step).map(Arc::new);
+    if let Some(row) = &row {
+        op.rows.insert(step.name.to_owned(), row.clone());
+    }
+    (problem, row.map(Change::Journal))
 }

@@ -9,7 +9,7 @@ use crate::ports::{Change, InstanceRecord, OpRecord, StoreError};
 use futures_util::future;
 use jiff::Timestamp;
 use std::sync::Arc;
-use vnfm_types::LcmOperationState::{Completed, FailedTemp};
+use vnfm_types::LcmOperationState::{Completed, FailedTemp, RollingBack};
 use vnfm_types::{CancelMode, LcmOperationState, ProblemDetails};
 
 /// A change of an operation's state.
@@ -131,12 +131,50 @@ pub(super) async fn enter_with(
 ) -> Result<(), StoreError> {
     let (record, mut changes) = transition(op, next, error)?;
     changes.splice(0..0, also);
+    written(op, record, changes).await
+}
+
+/// Brings a driven operation through FAILED_TEMP into ROLLING_BACK, in one transaction: both states are reported, and no
+/// process can die in between.
+pub(super) async fn roll_back(
+    op: &mut Op,
+    error: ProblemDetails,
+    also: Option<Change>,
+) -> Result<(), StoreError> {
+    let from = op.record.op.operation_state;
+    let (stopped, mut changes) = transition(op, FailedTemp, Some(error))?;
+    // Written as one change of the operation, because its lease would end in FAILED_TEMP.
+    changes.retain(|change| !matches!(change, Change::PutOp { .. }));
+    changes.splice(0..0, also);
+    let now = op.clock().now();
+    let next = Transition::default().apply(RollingBack, &stopped, &op.instance, now)?;
+    let (record, going_back) = next;
+    changes.extend(going_back.into_iter().map(|change| match change {
+        Change::PutOp { record, .. } => Change::PutOp { record, from },
+        other => other,
+    }));
+    op.context.observer.entered(record.op.operation, FailedTemp);
+    super::state_log::log_state(&stopped.op);
+    written(op, record, changes).await?;
+    // As the completion of FAILED_TEMP wrote it.
+    let store = op.context.store();
+    op.instance = store.instance(op.tenant(), &op.instance.vnf.id).await?;
+    Ok(())
+}
+
+/// Writes the new state of a driven operation.
+async fn written(
+    op: &mut Op,
+    record: Arc<OpRecord>,
+    changes: Vec<Change>,
+) -> Result<(), StoreError> {
     // Log lines are queued at the same moment, and so share the transaction.
     let (context, live, id) = (op.context.clone(), op.live.clone(), op.fence.op_id.clone());
     let logged = live.store_log(context.store(), &id);
     let (entered, ()) = future::join(store(op, changes), logged).await;
     entered?;
-    op.context.observer.entered(record.op.operation, next);
+    let (kind, state) = (record.op.operation, record.op.operation_state);
+    op.context.observer.entered(kind, state);
     super::state_log::log_state(&record.op);
     op.record = record;
     op.live.set_stored(stored(op));

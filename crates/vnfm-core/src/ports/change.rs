@@ -5,7 +5,7 @@ use super::{
     QuotaResource, SecretJson, SubscriptionRecord, VimRecord, VimUse,
 };
 use std::sync::Arc;
-use vnfm_types::{AuditEntry, LcmOperationState, Tombstone};
+use vnfm_types::{AuditEntry, LcmOperationState, OnFailure, Tombstone};
 
 /// One conditional write. The first one whose condition fails rolls back the entire list.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,8 +13,19 @@ use vnfm_types::{AuditEntry, LcmOperationState, Tombstone};
 pub enum Change {
     /// Adds an instance; its id must be new.
     AddInstance(Box<InstanceRecord>),
-    /// Replaces an instance; refused unless the stored version is `version`. `active_op` is not written.
+    /// Replaces an instance; refused unless the stored version is `version`. `active_op` and
+    /// `on_failure` are not written.
     PutInstance(Box<InstanceRecord>),
+    /// Sets what happens when a step of the instance's operations fails, also while one of them runs. Does not raise
+    /// the version of the instance.
+    SetOnFailure {
+        /// Tenant that owns the instance.
+        tenant: String,
+        /// `id` of the VNF instance.
+        id: String,
+        /// `None`: as configured for the tenant.
+        on_failure: Option<OnFailure>,
+    },
     /// Removes an instance; refused while it is `INSTANTIATED` or has an active operation.
     RemoveInstance {
         /// Tenant that owns the instance.

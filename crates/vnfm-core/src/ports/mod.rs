@@ -75,7 +75,7 @@ pub use power::{Power, PowerChange, Stop};
 pub use quota::{QuotaLimits, QuotaResource};
 pub use records::{
     HookState, InstanceRecord, JournalRow, OpControl, OpRecord, OpenStep, OutboxRow, PackageRecord,
-    ProcessHistory, SecretJson, StepStatus, SubscriptionRecord, VimRecord, VimUse,
+    ProcessHistory, SecretJson, StepRetry, StepStatus, SubscriptionRecord, VimRecord, VimUse,
 };
 pub use resource_plan::{PlannedResource, ResourceAction, ResourceChange, ResourcePlan};
 pub use schemas::{NoSchemas, Schemas};

@@ -13,8 +13,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use vnfm_types::v1::ApiVersion;
 use vnfm_types::{
-    KeyValuePairs, LccnSubscription, PackageOnboardingState, PackageOperationalState, Vim,
-    VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+    KeyValuePairs, LccnSubscription, OnFailure, PackageOnboardingState, PackageOperationalState,
+    Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
 };
 
 /// JSON that holds secrets: hidden from `Debug`, sealed by the store, readable as a [`Value`].
@@ -73,6 +73,9 @@ pub struct InstanceRecord {
     pub deployment: Option<Arc<Deployment>>,
     /// The driver's data for `release`; null before `allocate`.
     pub handle: Value,
+    /// What happens when a step of its operations fails; `None`: as configured for its tenant. Written by
+    /// [`super::Change::SetOnFailure`] only.
+    pub on_failure: Option<OnFailure>,
     /// `None` for instances of older versions.
     pub created_at: Option<Timestamp>,
     /// When it was last written, or became busy or free; set by the database, from its clock.
@@ -163,6 +166,22 @@ pub struct JournalRow {
     pub lives: ProcessHistory,
     /// Which driver serves the hook; `None` unless the step is a hook that was called.
     pub hook: Option<HookState>,
+    /// Set while a failed step is to be repeated, and while its repetition runs.
+    pub retry: Option<StepRetry>,
+}
+
+/// The failures of a step that is repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepRetry {
+    /// How often it has failed.
+    pub failures: u32,
+    /// When it failed for the first time.
+    pub first_failed_at: Timestamp,
+    /// When it is started again.
+    pub next_at: Timestamp,
+    /// Why it failed the last time, without secrets.
+    pub last_error: String,
 }
 
 /// Which processes ran a step, and which of them died while it ran.

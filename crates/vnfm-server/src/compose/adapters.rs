@@ -120,6 +120,8 @@ pub(super) fn engine_limits(config: &Config) -> Limits {
             resources: limits.resources.unwrap_or(default.plan.resources),
             bytes: limits.plan_bytes.unwrap_or(default.plan.bytes),
         },
+        on_failure: config.on_failure.policy(),
+        on_failure_of: config.on_failure.of_tenants(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The configuration file: its members in order. A section with a type elsewhere belongs to what it configures.
 
 use super::limits::Limits;
+use super::on_failure::OnFailure;
 use super::plugins::Plugins;
 use crate::access;
 use crate::logs::Log;
@@ -45,6 +46,8 @@ pub(super) struct ConfigFile {
     pub(super) plugins: Plugins,
     /// Limits on time, size and concurrency.
     pub(super) limits: Limits,
+    /// What happens to an operation when one of its steps fails.
+    pub(super) on_failure: OnFailure,
     /// How long finished operations, their logs and audit entries are retained.
     pub(super) retention: RetentionDays,
     /// Delivery of notifications to subscribers.

@@ -1,4 +1,4 @@
-//! Settings that change while the server runs: the log filter and limits. Other changes need
+//! Settings that change while the server runs: the log filter, limits and `on_failure`. Other changes need
 //! a restart; they are reported.
 
 use super::{schema, source};
@@ -28,7 +28,9 @@ const LISTENER_LIMITS: &[&str] = &[
 
 /// Whether changes of a member apply at once.
 fn is_live(name: &str) -> bool {
-    name == "log.level" || (name.starts_with("limits.") && !LISTENER_LIMITS.contains(&name))
+    name == "log.level"
+        || name.starts_with("on_failure.")
+        || (name.starts_with("limits.") && !LISTENER_LIMITS.contains(&name))
 }
 
 /// Compares two configurations, each as one value.

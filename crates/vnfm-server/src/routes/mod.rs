@@ -12,6 +12,7 @@ mod orphans;
 mod own_op_occs;
 mod plans;
 mod plugins;
+mod policies;
 mod probes;
 mod secrets;
 mod subscriptions;

@@ -5,7 +5,7 @@
 use super::{OPENAPI, OPENAPI_V1, yaml};
 use super::{
     api_versions, events, hostkeys, list, maintenance, nfvo_notifications, operator_acts, orphans,
-    own_op_occs, plans, plugins, probes, secrets, subscriptions, vims, vnf_instances,
+    own_op_occs, plans, plugins, policies, probes, secrets, subscriptions, vims, vnf_instances,
     vnf_lcm_op_occs, vnf_packages,
 };
 use crate::access::Role;
@@ -108,6 +108,9 @@ const ROUTES: &[Row] = routes! {
     GET    "/vnfm/v1/op_occs/{vnfLcmOpOccId}/log"                   READ     Operation    Nothing       Reads own_op_occs::log;
     POST   "/vnfm/v1/vnf_instances/{vnfInstanceId}/abandon"         ADMIN    Instance     Nothing       Frees operator_acts::abandon;
     POST   "/vnfm/v1/vnf_instances/{vnfInstanceId}/plan"            OPERATE  Instance     Nothing       Plans plans::plan;
+    GET    "/vnfm/v1/vnf_instances/{vnfInstanceId}/policy"          READ     Instance     Nothing       Reads policies::show;
+    PUT    "/vnfm/v1/vnf_instances/{vnfInstanceId}/policy"          OPERATE  Instance     Nothing       Adds  policies::set;
+    DELETE "/vnfm/v1/vnf_instances/{vnfInstanceId}/policy"          OPERATE  Instance     Nothing       Frees policies::unset;
     GET    "/vnfm/v1/audit"                                         ADMIN    Shared       Nothing       Reads operator_acts::audit;
     GET    "/vnfm/v1/events"                                        READ     Shared       Nothing       Reads events::list, Other;
     GET    "/vnfm/v1/orphans"                                       READ     Shared       Nothing       Reads orphans::list;
@@ -223,6 +226,7 @@ mod tests {
     /// Routes that write, but nothing that a quota counts.
     const WITHOUT_QUOTA: &[&str] = &[
         "/vnfm/v1/vims/{vimId}",
+        "/vnfm/v1/vnf_instances/{vnfInstanceId}/policy",
         "/vnfm/v1/secrets/rotate",
         "/vnfm/v1/secrets/migrate",
         "/vnfm/v1/backup",

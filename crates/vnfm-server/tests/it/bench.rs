@@ -442,7 +442,7 @@ fn check(path: &str, response: &Response) {
     if resource == "vnf_packages" && path.split('/').count() > 5 {
         return;
     }
-    if path.ends_with("/plan") {
+    if path.ends_with("/plan") || path.ends_with("/policy") {
         return;
     }
     if resource == "vnf_packages" && !response.is_all {

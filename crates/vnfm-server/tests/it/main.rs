@@ -12,6 +12,7 @@ mod data_folder;
 mod differences;
 mod events;
 mod external_artifacts;
+mod failure_policies;
 mod full_disk;
 mod gate;
 mod headers;

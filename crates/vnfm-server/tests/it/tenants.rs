@@ -128,6 +128,7 @@ pub(crate) async fn ask(bench: &Bench, method: &str, path: &str) -> Response {
         ("put", "package_content") => request
             .header(CONTENT_TYPE, "application/zip")
             .body(packed("vnf-b-cnf")),
+        ("put", "policy") => request.json(&json!({"onFailure": {"retries": 1}})),
         ("patch" | "post", last) => request.json(&body(last, path)),
         _ => request,
     };

@@ -9,7 +9,7 @@ use vnfm_core::ports::{JournalRow, OpenStep, StepStatus, StoreError};
 /// The journal of an operation, in the order in which its rows were first written.
 pub(crate) fn journal(op_id: &str) -> Query {
     const ALL: &str = "
-        SELECT op_id, step, status, attempt, output, started_at, ended_at, lives, hook
+        SELECT op_id, step, status, attempt, output, started_at, ended_at, lives, hook, retry
         FROM journal WHERE op_id = $1 ORDER BY seq";
     Query::new(ALL).bind(op_id)
 }
@@ -27,6 +27,7 @@ pub(crate) fn journal_row(mut row: Row, keys: &SecretKeys) -> Done<JournalRow> {
         ended_at: row.some_time()?,
         lives: row.some_json()?.unwrap_or_default(),
         hook: row.some_json()?,
+        retry: row.some_json()?,
     })
 }
 

@@ -5,7 +5,7 @@ use crate::refusals::{absent, exists, first, if_found};
 use crate::secret_keys::SecretKeys;
 use crate::statement::{Query, Reason, Refusal, Statement};
 use vnfm_core::ports::{InstanceRecord, StoreError};
-use vnfm_types::InstantiationState;
+use vnfm_types::{InstantiationState, OnFailure};
 
 const KIND: &str = "VNF instance";
 
@@ -58,6 +58,19 @@ pub(super) fn put(record: &InstanceRecord, keys: &SecretKeys) -> Done<Vec<Statem
         .bind(keys.seal_some(record.deployment.as_deref())?)
         .bind(serde_json::to_string(&record.handle)?);
     Ok(vec![put.or(not_found(&record.vnf.id).unless(known))])
+}
+
+/// Sets what happens when a step of the instance's operations fails.
+pub(super) fn set_on_failure(
+    (tenant, id): (&str, &str),
+    on_failure: Option<&OnFailure>,
+) -> Done<Vec<Statement>> {
+    const SET: &str = "UPDATE instances SET on_failure = $3 WHERE tenant = $1 AND id = $2";
+    let set = Statement::new(SET)
+        .bind(tenant)
+        .bind(id)
+        .bind(on_failure.map(serde_json::to_string).transpose()?);
+    Ok(vec![set.or(not_found(id))])
 }
 
 /// Removes an instance without resources and without an active operation, with its dependent rows.

@@ -29,6 +29,11 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
     match change {
         Change::AddInstance(record) => instances::add(record, keys),
         Change::PutInstance(record) => instances::put(record, keys),
+        Change::SetOnFailure {
+            tenant,
+            id,
+            on_failure,
+        } => instances::set_on_failure((tenant, id), on_failure.as_ref()),
         Change::RemoveInstance { tenant, id } => Ok(instances::remove(tenant, id)),
         Change::AddOp(record) => ops::add(record, keys),
         Change::PutOp { record, from } => ops::put(record, *from, keys),
@@ -117,6 +122,7 @@ pub(crate) fn describe(change: &Change) -> &'static str {
     match change {
         Change::AddInstance(_) => "add an instance",
         Change::PutInstance(_) => "write an instance",
+        Change::SetOnFailure { .. } => "set the policy of an instance",
         Change::RemoveInstance { .. } => "remove an instance",
         Change::AddOp(_) => "add an operation",
         Change::PutOp { .. } => "write an operation",

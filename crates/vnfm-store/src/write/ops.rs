@@ -104,12 +104,14 @@ pub(super) fn cancel(op_id: &str, mode: CancelMode) -> Vec<Statement> {
 /// Writes a step's row; a row keeps its position in the order of first writes.
 pub(super) fn journal(row: &JournalRow, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const JOURNAL: &str = "
-        INSERT INTO journal (op_id, step, seq, status, attempt, output, started_at, ended_at, lives, killed, hook)
-        SELECT id, $2, COALESCE((SELECT MAX(seq) FROM journal WHERE op_id = $1), 0) + 1, $3, $4, $5, $6, $7, $8, $9, $10
+        INSERT INTO journal (op_id, step, seq, status, attempt, output, started_at, ended_at, lives, killed, hook,
+            retry)
+        SELECT id, $2, COALESCE((SELECT MAX(seq) FROM journal WHERE op_id = $1), 0) + 1, $3, $4, $5, $6, $7, $8, $9, $10,
+            $11
         FROM ops WHERE id = $1
         ON CONFLICT (op_id, step) DO UPDATE SET status = excluded.status, attempt = excluded.attempt,
             output = excluded.output, started_at = excluded.started_at, ended_at = excluded.ended_at,
-            lives = excluded.lives, killed = excluded.killed, hook = excluded.hook";
+            lives = excluded.lives, killed = excluded.killed, hook = excluded.hook, retry = excluded.retry";
     let journal = Statement::new(JOURNAL)
         .bind(&row.op_id)
         .bind(&row.step)
@@ -120,7 +122,8 @@ pub(super) fn journal(row: &JournalRow, keys: &SecretKeys) -> Done<Vec<Statement
         .bind(row.ended_at.map(|at| at.to_string()))
         .bind(serde_json::to_string(&row.lives)?)
         .bind(row.lives.killed)
-        .bind(row.hook.as_ref().map(serde_json::to_string).transpose()?);
+        .bind(row.hook.as_ref().map(serde_json::to_string).transpose()?)
+        .bind(row.retry.as_ref().map(serde_json::to_string).transpose()?);
     Ok(vec![journal.or(absent(KIND, &row.op_id))])
 }
 

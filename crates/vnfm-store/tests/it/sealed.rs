@@ -41,6 +41,7 @@ pub(crate) async fn plant(store: &dyn Store) {
         ended_at: None,
         lives: ProcessHistory::default(),
         hook: None,
+        retry: None,
     };
     let checkpoint = Change::Checkpoint {
         op_id: "o1".into(),
