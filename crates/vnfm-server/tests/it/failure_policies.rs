@@ -22,7 +22,7 @@ async fn an_instance_gets_shows_and_loses_its_own_policy() {
     let set = put(json!({"onFailure": {"retries": 3, "then": "ROLLBACK"}})).await;
     let own = json!({"retries": 3, "retryWithinSeconds": 3600, "then": "ROLLBACK"});
     let own = json!({"onFailure": own, "source": "INSTANCE"});
-    assert_eq!((set.status.as_u16(), &set.body), (200, &own));
+    assert_eq!((set.status, &set.body), (200, &own));
     assert_eq!(bench.get(&policy).await.body, own);
     let shown = bench.get(&format!("{INSTANCES}/{id}")).await;
     assert_eq!(

@@ -73,6 +73,15 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
             seq,
             lost,
         } => Ok(subscriptions::sent((tenant, id), (*seq, *lost))),
+        Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
+        Change::RemoveHostKey(host) => Ok(pins::forget(host)),
+        other => override_statements(other),
+    }
+}
+
+/// The statements of a change that an operator makes by hand, and of its record.
+fn override_statements(change: &Change) -> Done<Vec<Statement>> {
+    match change {
         Change::Audit { tenant, entry } => overrides::audit(tenant, entry),
         Change::RevokeLease {
             instance_id,
@@ -85,8 +94,6 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
             tenant,
             instance_id,
         } => Ok(overrides::forget(tenant, instance_id)),
-        Change::PinHostKey { pin, key } => Ok(pins::pin(pin, key)),
-        Change::RemoveHostKey(host) => Ok(pins::forget(host)),
         other => quota_statements(other),
     }
 }
