@@ -1,0 +1,229 @@
+//! The story `operations`: every task that a neighbour supports, there and back, and the refusal of the others.
+//!
+//! | instance | neighbour | tasks |
+//! |---|---|---|
+//! | `flavours` | OpenStack | `change_flavour`, `change_ext_conn`, `heal`, `modify` |
+//! | `levels` | OpenStack | `scale`, `scale_to_level`, `operate`, `heal` |
+//! | `vnf-b` | VNF-A's cluster | `scale`, `scale_to_level`, `operate`, `heal`, `modify` |
+//! | `vnf-a` | OpenStack, and the cluster that it is | `scale` of the workers while `vnf-b` lives on them |
+//!
+//! A new task is a row in one of the tables; [`task`](super::task) makes all comparisons.
+
+use anyhow::{Context, Result};
+
+use super::cloud::Cloud;
+use super::instances::{SAMPLE_B, Story, VNF_A, VNF_B};
+use super::kubectl::Kubectl;
+use super::neighbour::{Kind, Neighbours};
+use super::record;
+use super::task::{self, Request, Subject, Task};
+use super::world::{CLOUD, NETWORK};
+
+/// A VNF of servers, and what the story does with it.
+pub(crate) struct ServerVnf {
+    /// Its name.
+    pub(crate) name: &'static str,
+    sample: &'static str,
+    tasks: &'static [Task],
+    refused: &'static [Task],
+}
+
+/// The VNFs of servers, one after the other.
+pub(crate) const SERVER_VNFS: &[ServerVnf] = &[
+    ServerVnf {
+        name: "flavours",
+        sample: FLAVOURS,
+        tasks: FLAVOUR_TASKS,
+        refused: FLAVOUR_REFUSED,
+    },
+    ServerVnf {
+        name: "levels",
+        sample: "vnf-levels",
+        tasks: LEVEL_TASKS,
+        refused: LEVEL_REFUSED,
+    },
+];
+
+const FLAVOURS: &str = "vnf-flavours";
+/// Another network of the cloud.
+const OTHER_NETWORK: &str = "nfv-net";
+const TO_SIMPLE: Request = Request::new(FLAVOURS, "change_flavour", NETWORK);
+const TO_REDUNDANT: Request = Request::new(FLAVOURS, "change_flavour_back", NETWORK);
+const TO_OTHER: Request = Request::new(FLAVOURS, "change_ext_conn", OTHER_NETWORK);
+const BACK_HOME: Request = Request::new(FLAVOURS, "change_ext_conn", NETWORK);
+
+const REDUNDANT: &str = "redundant, STARTED, 2 back, 2 front, external on provider";
+const FLAVOUR_TASKS: &[Task] = &[
+    Task::new(
+        "change_flavour",
+        "",
+        "simple, STARTED, 1 front, external on provider",
+    )
+    .with(TO_SIMPLE),
+    Task::new("change_flavour", "", REDUNDANT).with(TO_REDUNDANT),
+    Task::new(
+        "change_ext_conn",
+        "",
+        "redundant, STARTED, 2 back, 2 front, external on nfv-net",
+    )
+    .with(TO_OTHER),
+    Task::new("change_ext_conn", "", REDUNDANT).with(BACK_HOME),
+    Task::new("heal", "--vnfc VNFC", REDUNDANT),
+    Task::new(
+        "modify",
+        "--metadata site=oslo",
+        "redundant, STARTED, 2 back, 2 front, external on provider, site \"oslo\"",
+    ),
+    Task::new("modify", "--metadata site=null", REDUNDANT),
+];
+const FLAVOUR_REFUSED: &[Task] = &[Task::new(
+    "scale",
+    "--aspect clients --out",
+    "does not support the task `scale`",
+)];
+
+const TOWN: &str = "simple, STARTED, clients 1, load 1, 3 web, 4 worker, external on provider";
+const TRIAL: &str = "simple, STARTED, clients 0, load 0, 1 web, 2 worker, external on provider";
+const LEVEL_TASKS: &[Task] = &[
+    Task::new("scale_to_level", "--level trial", TRIAL),
+    Task::new(
+        "scale",
+        "--aspect clients --out",
+        "simple, STARTED, clients 1, load 0, 3 web, 2 worker, external on provider",
+    ),
+    Task::new("scale", "--aspect clients --in", TRIAL),
+    Task::new(
+        "operate",
+        "--stop",
+        "simple, STOPPED, clients 0, load 0, 1 web, 2 worker, external on provider",
+    ),
+    Task::new("operate", "--start", TRIAL),
+    Task::new("heal", "--vnfc VNFC", TRIAL),
+    Task::new("scale_to_level", "--level town", TOWN),
+];
+const LEVEL_REFUSED: &[Task] =
+    &[Task::new("change_flavour", "", "its only flavour is `simple`").with(TO_SIMPLE)];
+
+const TWO_PODS: &str = "simple, STARTED, web 0, 2 web";
+const POD_TASKS: &[Task] = &[
+    Task::new(
+        "scale",
+        "--aspect web --out --steps 2",
+        "simple, STARTED, web 2, 4 web",
+    ),
+    Task::new("scale", "--aspect web --in --steps 2", TWO_PODS),
+    Task::new(
+        "scale_to_level",
+        "--aspect web=1",
+        "simple, STARTED, web 1, 3 web",
+    ),
+    Task::new("scale_to_level", "--aspect web=0", TWO_PODS),
+    Task::new("operate", "--stop", "simple, STOPPED, web 0"),
+    Task::new("operate", "--start", TWO_PODS),
+    Task::new("heal", "--vnfc VNFC", TWO_PODS),
+    Task::new(
+        "modify",
+        "--metadata site=oslo",
+        "simple, STARTED, web 0, 2 web, site \"oslo\"",
+    ),
+    Task::new("modify", "--metadata site=null", TWO_PODS),
+];
+const POD_REFUSED: &[Task] = &[
+    Task::new(
+        "change_ext_conn",
+        "",
+        "do not connect VNFCs to external virtual links",
+    )
+    .with(TO_OTHER),
+    Task::new("change_flavour", "", "its only flavour is `simple`").with(TO_SIMPLE),
+];
+
+const WORKER_TASKS: &[Task] = &[
+    Task::new(
+        "scale",
+        "--aspect workers --out",
+        "cluster_install, STARTED, workers 1, 1 masterNode, 3 workerNode, external on provider",
+    ),
+    Task::new(
+        "scale",
+        "--aspect workers --in",
+        "cluster_install, STARTED, workers 0, 1 masterNode, 2 workerNode, external on provider",
+    ),
+];
+
+/// Runs all steps, from the first package to the check that nothing is left.
+///
+/// # Errors
+/// The error of the first failing step.
+pub(crate) fn play(story: &mut Story<'_>) -> Result<()> {
+    story.register_cloud()?;
+    let mut neighbours = Neighbours {
+        cloud: Cloud::login(story.world.clouds(), CLOUD)?,
+        cluster: None,
+    };
+    let mut packages = Vec::new();
+    for vnf in SERVER_VNFS {
+        packages.push(servers(story, &neighbours, vnf)?);
+    }
+    packages.push(story.onboard(story.shape.folder())?);
+    packages.push(story.onboard(SAMPLE_B)?);
+    let [.., package_a, package_b] = &packages[..] else {
+        unreachable!("two were just added")
+    };
+    let cluster = story.bring_up_a(package_a)?;
+    story.bring_up_b(package_b, &cluster)?;
+    let master = record::external_address(&task::instance(story.ctl, VNF_A)?, "masterNode");
+    let master = master.context("the record of VNF-A has no address of its control plane")?;
+    neighbours.cluster = Some(Kubectl::new(story.world, master, story.folder)?);
+    on_the_cluster(story, &neighbours)?;
+    story.refuse_to_terminate_a()?;
+    story.bring_down(VNF_B, "terminate VNF-B")?;
+    story.bring_down(VNF_A, "terminate VNF-A")?;
+    let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    story.clear(&packages, &cluster)?;
+    story.check_that_nothing_is_left()
+}
+
+/// Plays a VNF of servers from its package to its deletion; returns the id of the package.
+fn servers(story: &mut Story<'_>, neighbours: &Neighbours<'_>, vnf: &ServerVnf) -> Result<String> {
+    let name = vnf.name;
+    let subject = Subject {
+        name,
+        kind: Kind::Servers,
+    };
+    let package = story.onboard(vnf.sample)?;
+    let label = format!("instantiate {name}");
+    story.bring_up(name, (vnf.sample, &package), &label)?;
+    for one in vnf.tasks {
+        task::run(story, neighbours, (subject, &[]), one)?;
+    }
+    for one in vnf.refused {
+        task::refuse(story, neighbours, subject, one)?;
+    }
+    story.bring_down(name, &format!("terminate {name}"))?;
+    Ok(package)
+}
+
+/// Plays VNF-B on VNF-A, then VNF-A below VNF-B.
+fn on_the_cluster(story: &mut Story<'_>, neighbours: &Neighbours<'_>) -> Result<()> {
+    let (b, a) = (
+        Subject {
+            name: VNF_B,
+            kind: Kind::Pods,
+        },
+        Subject {
+            name: VNF_A,
+            kind: Kind::Nodes,
+        },
+    );
+    for one in POD_TASKS {
+        task::run(story, neighbours, (b, &[]), one)?;
+    }
+    for one in POD_REFUSED {
+        task::refuse(story, neighbours, b, one)?;
+    }
+    for one in WORKER_TASKS {
+        task::run(story, neighbours, (a, &[b]), one)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Compares what a plan said with what happened: with `resourceChanges` of the occurrence, and with the resources that the
+//! neighbour reported before and after.
+//!
+//! | planned | `resourceChanges` | the neighbour |
+//! |---|---|---|
+//! | `CREATE` | ADDED | one resource of the type more |
+//! | `UPDATE` | MODIFIED | the same id |
+//! | `REPLACE` | REMOVED and ADDED | the id is gone, another came |
+//! | `DELETE` | REMOVED | the id is gone |
+//! | `KEEP` | not mentioned | the same id |
+//!
+//! A plan may leave open which resources go (`unknown`); then only what it says is compared, and numbers are not.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Result, bail, ensure};
+use serde::Deserialize;
+use vnfm_types::{ChangeType, ResourceChanges, VnfInstance};
+
+use super::neighbour::{Kind, Resources};
+use super::record;
+
+/// The part of a plan that is compared.
+#[derive(Deserialize)]
+pub(crate) struct Plan {
+    resources: Vec<Planned>,
+    unknown: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Planned {
+    kind: String,
+    name: String,
+    vdu: Option<String>,
+    vnfc: Option<String>,
+    action: Action,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Action {
+    Create,
+    Update,
+    Replace,
+    Delete,
+    Keep,
+}
+
+use Action::{Create, Delete, Keep, Replace, Update};
+
+impl Plan {
+    /// The number of resources for each action, such as `2 CREATE, 7 KEEP`, and what it leaves open.
+    pub(crate) fn summary(&self) -> String {
+        let mut counts: BTreeMap<Action, usize> = BTreeMap::new();
+        for one in &self.resources {
+            *counts.entry(one.action).or_default() += 1;
+        }
+        let counts = counts.iter().map(|(action, count)| {
+            let action = format!("{action:?}").to_uppercase();
+            format!("{count} {action}")
+        });
+        let open = self.open().map(|what| format!("open: {what}"));
+        counts.chain(open).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What it does not know about resources; what hooks do is never known.
+    fn open(&self) -> impl Iterator<Item = &String> {
+        let all = self.unknown.iter();
+        all.filter(|what| !what.starts_with("what the hook "))
+    }
+
+    fn is_complete(&self) -> bool {
+        self.open().next().is_none()
+    }
+
+    /// Checks `resourceChanges` against the record before and after, and against what was planned for VNFCs.
+    ///
+    /// # Errors
+    /// If they differ; the error has both sides.
+    pub(crate) fn check_changes(
+        &self,
+        changes: &ResourceChanges,
+        before: &VnfInstance,
+        after: &VnfInstance,
+    ) -> Result<()> {
+        let (old, new) = (record::vnfcs(before), record::vnfcs(after));
+        let affected = |kind: ChangeType| -> BTreeSet<&String> {
+            let all = changes.affected_vnfcs.iter();
+            let all = all.filter(|one| one.change_type == kind);
+            all.map(|one| &one.id).collect()
+        };
+        let gone = old.keys().filter(|id| !new.contains_key(*id)).collect();
+        let came: BTreeSet<_> = new.keys().filter(|id| !old.contains_key(*id)).collect();
+        same("VNFCs that went", &gone, &affected(ChangeType::Removed))?;
+        same("VNFCs that came", &came, &affected(ChangeType::Added))?;
+        let planned = |actions: &'static [Action]| -> BTreeSet<&String> {
+            let rows = self.vnfcs(actions);
+            rows.filter_map(|one| one.vnfc.as_ref()).collect()
+        };
+        let (planned_gone, updated) = (planned(&[Delete, Replace]), planned(&[Update]));
+        let (stayed, modified) = (planned(&[Keep, Update]), affected(ChangeType::Modified));
+        let wrong: Vec<_> = planned_gone.difference(&gone).collect();
+        ensure!(
+            wrong.is_empty(),
+            "VNFCs that the plan deletes stayed: {wrong:?}"
+        );
+        let wrong: Vec<_> = stayed.intersection(&gone).collect();
+        ensure!(
+            wrong.is_empty(),
+            "VNFCs that the plan keeps went: {wrong:?}"
+        );
+        same(
+            "VNFCs that the plan updates, and modified ones",
+            &updated,
+            &modified,
+        )?;
+        if self.is_complete() {
+            same(
+                "VNFCs that the plan deletes, and that went",
+                &planned_gone,
+                &gone,
+            )?;
+            let vdus = self.vnfcs(&[Create, Replace]);
+            let vdus = count(vdus.filter_map(|one| one.vdu.as_ref()));
+            let came = count(came.into_iter().filter_map(|id| new.get(id)));
+            same("VNFCs that the plan creates, and that came", &vdus, &came)?;
+        }
+        Ok(())
+    }
+
+    fn vnfcs(&self, actions: &'static [Action]) -> impl Iterator<Item = &Planned> {
+        let all = self.resources.iter();
+        all.filter(|one| one.vdu.is_some() && actions.contains(&one.action))
+    }
+
+    /// Checks the resources that the neighbour reported before and after: ids by type and name.
+    ///
+    /// # Errors
+    /// If one did not change as planned, or another number of a type came or went.
+    pub(crate) fn check_resources(
+        &self,
+        (before, after): (&Resources, &Resources),
+        of: Kind,
+    ) -> Result<()> {
+        let ids = |all: &Resources| all.values().cloned().collect::<BTreeSet<_>>();
+        let (old, new) = (ids(before), ids(after));
+        let reported = || self.resources.iter().filter(|row| of.reports(&row.kind));
+        for row in reported().filter(|row| row.action != Create) {
+            let key = format!("{} {}", row.kind, row.name);
+            let Some(id) = before.get(&key) else {
+                bail!(
+                    "the plan says {:?} of `{key}`, which did not exist",
+                    row.action
+                );
+            };
+            let stays = matches!(row.action, Keep | Update);
+            let has = if stays { "no longer has" } else { "still has" };
+            ensure!(
+                stays == new.contains(id),
+                "the plan says {:?} of `{key}`, but the neighbour {has} `{id}`",
+                row.action,
+            );
+        }
+        if !self.is_complete() {
+            return Ok(());
+        }
+        let kinds = |actions: &'static [Action]| {
+            let rows = reported().filter(|row| actions.contains(&row.action));
+            count(rows.map(|row| &row.kind))
+        };
+        let differ = |all: &Resources, others: &BTreeSet<String>| {
+            let rows = all.iter().filter(|(_, id)| !others.contains(*id));
+            let kinds: Vec<_> = rows.map(|(key, _)| kind_of(key)).collect();
+            count(kinds.iter())
+        };
+        let (gone, came) = (kinds(&[Delete, Replace]), kinds(&[Create, Replace]));
+        same(
+            "resources that the plan deletes, and that went",
+            &gone,
+            &differ(before, &new),
+        )?;
+        same(
+            "resources that the plan creates, and that came",
+            &came,
+            &differ(after, &old),
+        )
+    }
+}
+
+/// The type in `TYPE NAME`.
+fn kind_of(key: &str) -> String {
+    let (kind, _) = key.split_once(' ').unwrap_or((key, ""));
+    kind.to_owned()
+}
+
+/// How often each occurs.
+fn count<'a>(all: impl Iterator<Item = &'a String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for one in all {
+        *counts.entry(one.clone()).or_default() += 1;
+    }
+    counts
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Result<()> {
+    ensure!(one == other, "{what} differ: {one:?} and {other:?}");
+    Ok(())
+}
