@@ -52,6 +52,15 @@ enum Plot {
     Operations,
 }
 
+impl Plot {
+    fn play(self, story: &mut Story<'_>) -> Result<()> {
+        match self {
+            Self::Cluster => cluster::play(story),
+            Self::Operations => operations::play(story),
+        }
+    }
+}
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// What to play.
@@ -116,17 +125,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     instances::allow_plugin(&mut stage, &programs, &folder.path().join("data/plugins"))?;
     let server = stage.step("the server starts", |_| serve(&programs, folder.path()))?;
     let ctl = Ctl::new(programs.join("vnfmctl"), &server.url);
-    let mut story = Story {
+    let outcome = arguments.story.play(&mut Story {
         stage: &mut stage,
         ctl: &ctl,
         world: &world,
         shape: arguments.package,
         folder: folder.path(),
-    };
-    let outcome = match arguments.story {
-        Plot::Cluster => cluster::play(&mut story),
-        Plot::Operations => operations::play(&mut story),
-    };
+    });
     let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
     let report = |ok, left_behind| Report {
         story: arguments.story,

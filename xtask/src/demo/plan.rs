@@ -206,3 +206,101 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, one: &T, other: &T) -> Resul
     ensure!(one == other, "{what} differ: {one:?} and {other:?}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Updates `a` and replaces `b`.
+    fn plan(unknown: &[&str]) -> Plan {
+        let row = |name: &str, action: &str| {
+            let kind = "OS::Nova::Server";
+            json!({"kind": kind, "name": name, "vdu": "web", "vnfc": name, "action": action})
+        };
+        let rows = [row("a", "UPDATE"), row("b", "REPLACE")];
+        serde_json::from_value(json!({"resources": rows, "unknown": unknown})).unwrap()
+    }
+
+    fn instance(vnfcs: &[&str]) -> VnfInstance {
+        let vnfc =
+            |id: &&str| json!({"id": id, "vduId": "web", "computeResource": {"resourceId": id}});
+        let vnfcs: Vec<Value> = vnfcs.iter().map(vnfc).collect();
+        serde_json::from_value(json!({
+            "id": "i", "vnfdId": "d", "vnfProvider": "p", "vnfProductName": "n",
+            "vnfSoftwareVersion": "1", "vnfdVersion": "1", "instantiationState": "INSTANTIATED",
+            "instantiatedVnfInfo": {"flavourId": "f", "vnfState": "STARTED", "vnfcResourceInfo": vnfcs},
+        }))
+        .unwrap()
+    }
+
+    fn changes(all: &[(&str, &str)]) -> ResourceChanges {
+        let one = |(id, change): &(&str, &str)| json!({"id": id, "vduId": "web", "changeType": change, "computeResource": {"resourceId": id}});
+        let all: Vec<Value> = all.iter().map(one).collect();
+        serde_json::from_value(json!({"affectedVnfcs": all})).unwrap()
+    }
+
+    #[test]
+    fn changes_must_be_those_of_the_record_and_of_the_plan() {
+        let (before, after) = (instance(&["a", "b"]), instance(&["a", "c"]));
+        let healed = [("a", "MODIFIED"), ("b", "REMOVED"), ("c", "ADDED")];
+        let check = |plan: &Plan, all: &[(&str, &str)], after: &VnfInstance| {
+            let checked = plan.check_changes(&changes(all), &before, after);
+            checked.map_err(|error| error.to_string())
+        };
+        check(&plan(&[]), &healed, &after).unwrap();
+        check(&plan(&["what the hook `x` of `y` does"]), &healed, &after).unwrap();
+        for (all, words) in [
+            (&healed[1..], "VNFCs that the plan updates"),
+            (&healed[..2], "VNFCs that came"),
+            (&[healed[0], healed[2]][..], "VNFCs that went"),
+        ] {
+            let error = check(&plan(&[]), all, &after).unwrap_err();
+            assert!(error.starts_with(words), "{error}");
+        }
+        let all = [healed[0], healed[2]];
+        let error = check(&plan(&[]), &all, &instance(&["a", "b", "c"])).unwrap_err();
+        assert!(error.contains("stayed: [\"b\"]"), "{error}");
+        let more = [healed[0], healed[1], healed[2], ("d", "ADDED")];
+        let larger = instance(&["a", "c", "d"]);
+        let error = check(&plan(&[]), &more, &larger).unwrap_err();
+        assert!(error.contains("that came differ"), "{error}");
+        check(&plan(&["how many pods"]), &more, &larger).unwrap();
+    }
+
+    #[test]
+    fn the_neighbour_must_have_changed_as_planned() {
+        let reported = |ids: &[(&str, &str)]| -> Resources {
+            let key = |name: &str| format!("OS::Nova::Server {name}");
+            ids.iter()
+                .map(|(name, id)| (key(name), (*id).to_owned()))
+                .collect()
+        };
+        let before = reported(&[("a", "1"), ("b", "2")]);
+        let check = |after: &Resources| {
+            let checked = plan(&[]).check_resources((&before, after), Kind::Servers);
+            checked.map_err(|error| error.to_string())
+        };
+        check(&reported(&[("a", "1"), ("b", "3")])).unwrap();
+        for (after, words) in [
+            (
+                &[("a", "1"), ("b", "2")][..],
+                "Replace of `OS::Nova::Server b`, but the neighbour still has `2`",
+            ),
+            (
+                &[("a", "4"), ("b", "3")],
+                "Update of `OS::Nova::Server a`, but the neighbour no longer has `1`",
+            ),
+            (&[("a", "1")], "that the plan creates, and that came differ"),
+        ] {
+            let error = check(&reported(after)).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        let nothing = Resources::new();
+        let error = plan(&[])
+            .check_resources((&nothing, &before), Kind::Servers)
+            .unwrap_err();
+        assert!(error.to_string().contains("did not exist"), "{error}");
+    }
+}

@@ -72,6 +72,17 @@ impl Task {
         }
     }
 
+    /// The command on this instance, as the report shows it.
+    fn label(&self, of: &str) -> String {
+        let request = self.request.map(|request| {
+            let (name, network) = (request.name, request.network);
+            format!("--request {name}.json, network {network}")
+        });
+        let words = [self.name, of, self.options, &request.unwrap_or_default()];
+        let words = words.into_iter().filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     /// The words of the command on this instance.
     fn words(
         &self,
@@ -131,8 +142,7 @@ pub(crate) fn run(
     let before = View::of(subject, ctl, neighbours)?;
     let words = task.words((subject.name, &before.record), story, neighbours)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let label = format!("{} {} {}", task.name, subject.name, task.options);
-    story.stage.step(label.trim(), |progress| {
+    story.stage.step(&task.label(subject.name), |progress| {
         let plan: Plan = parsed("the plan", ctl.plan(&words)?)?;
         progress.show(&format!("plan: {}", plan.summary()));
         let op = ctl.operate(progress, &words)?;
@@ -172,7 +182,7 @@ pub(crate) fn refuse(
     let before = View::of(subject, ctl, neighbours)?;
     let words = task.words((subject.name, &before.record), story, neighbours)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let label = format!("{} {}: refused", task.name, subject.name);
+    let label = format!("{}: refused", task.label(subject.name));
     story.stage.step(&label, |progress| {
         for also in [&["--plan"][..], &[]] {
             let reason = ctl.refused(&[&words, also].concat())?;
