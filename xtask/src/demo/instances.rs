@@ -18,7 +18,7 @@ pub(crate) const VNF_B: &str = "vnf-b";
 /// The sample that runs on the cluster.
 pub(crate) const SAMPLE_B: &str = "vnf-b-cnf";
 /// Name of the OpenStack VIM.
-const VIM: &str = "cloud";
+pub(crate) const VIM: &str = "cloud";
 /// Name of the cluster that VNF-A builds.
 const CLUSTER: &str = "cluster";
 /// User and password of the hosts.
@@ -86,7 +86,7 @@ impl Story<'_> {
     /// Instantiates VNF-A; returns the id of the VIM that it registered.
     pub(crate) fn bring_up_a(&mut self, package: &str) -> Result<String> {
         let label = "instantiate VNF-A: stack, hosts, kubeadm over SSH, VIM registered";
-        self.bring_up(VNF_A, (self.shape.folder(), package), label)?;
+        self.bring_up(VNF_A, (self.shape.folder(), package), VIM, label)?;
         let ctl = self.ctl;
         let kubernetes = vims(ctl)?.into_iter().find(|vim| {
             vim["vimType"]
@@ -111,15 +111,9 @@ impl Story<'_> {
 
     /// Instantiates VNF-B on the cluster of VNF-A.
     pub(crate) fn bring_up_b(&mut self, package: &str, cluster: &str) -> Result<()> {
-        let (ctl, folder) = (self.ctl, self.folder);
-        let request = self.stage.step("vnf create vnf-b", |_| {
-            ctl.json(&["vnf", "create", "--package", package, "--name", VNF_B])?;
-            let values = [("VIM_ID", cluster.into())].into();
-            requests::fill((SAMPLE_B, "instantiate"), &values, folder)
-        })?;
         let label = "instantiate VNF-B on VNF-A: every pod Ready";
-        self.instantiate(VNF_B, &request, label)?;
-        let instance = ctl.json(&["vnf", "show", VNF_B])?;
+        self.bring_up(VNF_B, (SAMPLE_B, package), cluster, label)?;
+        let instance = self.ctl.json(&["vnf", "show", VNF_B])?;
         let pods = instance["instantiatedVnfInfo"]["vnfcResourceInfo"]
             .as_array()
             .map_or(0, Vec::len);
@@ -127,17 +121,18 @@ impl Story<'_> {
         Ok(())
     }
 
-    /// Creates an instance of a sample, and instantiates it on the OpenStack.
+    /// Creates an instance of a sample, and instantiates it on a VIM.
     pub(crate) fn bring_up(
         &mut self,
         name: &str,
         (sample, package): (&str, &str),
+        vim: &str,
         label: &str,
     ) -> Result<()> {
         let (ctl, world, folder) = (self.ctl, self.world, self.folder);
         let request = self.stage.step(&format!("vnf create {name}"), |_| {
             ctl.json(&["vnf", "create", "--package", package, "--name", name])?;
-            let vim = text(&ctl.json(&["vim", "show", VIM])?, "id")?.to_owned();
+            let vim = text(&ctl.json(&["vim", "show", vim])?, "id")?.to_owned();
             let values: Values = [
                 ("VIM_ID", vim.into()),
                 ("NETWORK_ID", world.network()?.into()),
@@ -149,12 +144,7 @@ impl Story<'_> {
             .into();
             requests::fill((sample, "instantiate"), &values, folder)
         })?;
-        self.instantiate(name, &request, label)
-    }
-
-    fn instantiate(&mut self, name: &str, request: &str, label: &str) -> Result<()> {
-        let words = ["vnf", "instantiate", name, "--request", request, "--watch"];
-        let ctl = self.ctl;
+        let words = ["vnf", "instantiate", name, "--request", &request, "--watch"];
         self.stage
             .step(label, |progress| ctl.watch(progress, &words))
     }

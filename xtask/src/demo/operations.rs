@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `flavours` | OpenStack | `change_flavour`, `change_ext_conn`, `heal`, `modify` |
 //! | `levels` | OpenStack | `scale`, `scale_to_level`, `operate`, `heal` |
+//! | `cnf` | VNF-A's cluster | `change_flavour` |
 //! | `vnf-b` | VNF-A's cluster | `scale`, `scale_to_level`, `operate`, `heal`, `modify` |
 //! | `vnf-a` | OpenStack, and the cluster that it is | `scale` of the workers while `vnf-b` lives on them |
 //!
@@ -12,37 +13,47 @@
 use anyhow::{Context, Result};
 
 use super::cloud::Cloud;
-use super::instances::{SAMPLE_B, Story, VNF_A, VNF_B};
+use super::instances::{SAMPLE_B, Story, VIM, VNF_A, VNF_B};
 use super::kubectl::Kubectl;
 use super::neighbour::{Kind, Neighbours};
 use super::record;
 use super::task::{self, Request, Subject, Task};
 use super::world::{CLOUD, NETWORK};
 
-/// A VNF of servers, and what the story does with it.
-pub(crate) struct ServerVnf {
-    /// Its name.
-    pub(crate) name: &'static str,
+/// A VNF that the story instantiates for its own tasks.
+struct Vnf {
+    name: &'static str,
     sample: &'static str,
+    kind: Kind,
     tasks: &'static [Task],
     refused: &'static [Task],
 }
 
-/// The VNFs of servers, one after the other.
-pub(crate) const SERVER_VNFS: &[ServerVnf] = &[
-    ServerVnf {
+const SERVER_VNFS: &[Vnf] = &[
+    Vnf {
         name: "flavours",
         sample: FLAVOURS,
+        kind: Kind::Servers,
         tasks: FLAVOUR_TASKS,
         refused: FLAVOUR_REFUSED,
     },
-    ServerVnf {
+    Vnf {
         name: "levels",
         sample: "vnf-levels",
+        kind: Kind::Servers,
         tasks: LEVEL_TASKS,
         refused: LEVEL_REFUSED,
     },
 ];
+const CNF: Vnf = Vnf {
+    name: "cnf",
+    sample: CNF_FLAVOURS,
+    kind: Kind::Pods,
+    tasks: CNF_TASKS,
+    refused: &[],
+};
+/// The names of all instances; those on the cluster come first.
+pub(crate) const NAMES: &[&str] = &["cnf", VNF_B, VNF_A, "levels", "flavours"];
 
 const FLAVOURS: &str = "vnf-flavours";
 /// Another network of the cloud.
@@ -138,6 +149,14 @@ const POD_REFUSED: &[Task] = &[
     Task::new("change_flavour", "", "its only flavour is `simple`").with(TO_SIMPLE),
 ];
 
+const CNF_FLAVOURS: &str = "cnf-flavours";
+const TO_FULL: Request = Request::new(CNF_FLAVOURS, "change_flavour", NETWORK);
+const TO_SMALL: Request = Request::new(CNF_FLAVOURS, "change_flavour_back", NETWORK);
+const CNF_TASKS: &[Task] = &[
+    Task::new("change_flavour", "", "full, STARTED, 1 cache, 2 web").with(TO_FULL),
+    Task::new("change_flavour", "", "small, STARTED, 2 web").with(TO_SMALL),
+];
+
 const WORKER_TASKS: &[Task] = &[
     Task::new(
         "scale",
@@ -163,59 +182,60 @@ pub(crate) fn play(story: &mut Story<'_>) -> Result<()> {
     };
     let mut packages = Vec::new();
     for vnf in SERVER_VNFS {
-        packages.push(servers(story, &neighbours, vnf)?);
+        packages.push(play_vnf(story, &neighbours, vnf, VIM)?);
     }
-    packages.push(story.onboard(story.shape.folder())?);
-    packages.push(story.onboard(SAMPLE_B)?);
-    let [.., package_a, package_b] = &packages[..] else {
-        unreachable!("two were just added")
-    };
-    let cluster = story.bring_up_a(package_a)?;
-    story.bring_up_b(package_b, &cluster)?;
+    let package_a = story.onboard(story.shape.folder())?;
+    let package_b = story.onboard(SAMPLE_B)?;
+    let cluster = story.bring_up_a(&package_a)?;
+    story.bring_up_b(&package_b, &cluster)?;
     let master = record::external_address(&task::instance(story.ctl, VNF_A)?, "masterNode");
     let master = master.context("the record of VNF-A has no address of its control plane")?;
     neighbours.cluster = Some(Kubectl::new(story.world, master, story.folder)?);
-    on_the_cluster(story, &neighbours)?;
+    packages.push(play_vnf(story, &neighbours, &CNF, &cluster)?);
+    play_cluster(story, &neighbours)?;
     story.refuse_to_terminate_a()?;
     story.bring_down(VNF_B, "terminate VNF-B")?;
     story.bring_down(VNF_A, "terminate VNF-A")?;
+    packages.extend([package_a, package_b]);
     let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
     story.clear(&packages, &cluster)?;
     story.check_that_nothing_is_left()
 }
 
-/// Plays a VNF of servers from its package to its deletion; returns the id of the package.
-fn servers(story: &mut Story<'_>, neighbours: &Neighbours<'_>, vnf: &ServerVnf) -> Result<String> {
-    let name = vnf.name;
+/// Plays a VNF from its package to its deletion; returns the id of the package.
+fn play_vnf(
+    story: &mut Story<'_>,
+    neighbours: &Neighbours<'_>,
+    vnf: &Vnf,
+    vim: &str,
+) -> Result<String> {
     let subject = Subject {
-        name,
-        kind: Kind::Servers,
+        name: vnf.name,
+        kind: vnf.kind,
     };
     let package = story.onboard(vnf.sample)?;
-    let label = format!("instantiate {name}");
-    story.bring_up(name, (vnf.sample, &package), &label)?;
+    let label = format!("instantiate {}", vnf.name);
+    story.bring_up(vnf.name, (vnf.sample, &package), vim, &label)?;
     for one in vnf.tasks {
         task::run(story, neighbours, (subject, &[]), one)?;
     }
     for one in vnf.refused {
         task::refuse(story, neighbours, subject, one)?;
     }
-    story.bring_down(name, &format!("terminate {name}"))?;
+    story.bring_down(vnf.name, &format!("terminate {}", vnf.name))?;
     Ok(package)
 }
 
 /// Plays VNF-B on VNF-A, then VNF-A below VNF-B.
-fn on_the_cluster(story: &mut Story<'_>, neighbours: &Neighbours<'_>) -> Result<()> {
-    let (b, a) = (
-        Subject {
-            name: VNF_B,
-            kind: Kind::Pods,
-        },
-        Subject {
-            name: VNF_A,
-            kind: Kind::Nodes,
-        },
-    );
+fn play_cluster(story: &mut Story<'_>, neighbours: &Neighbours<'_>) -> Result<()> {
+    let b = Subject {
+        name: VNF_B,
+        kind: Kind::Pods,
+    };
+    let a = Subject {
+        name: VNF_A,
+        kind: Kind::Nodes,
+    };
     for one in POD_TASKS {
         task::run(story, neighbours, (b, &[]), one)?;
     }
