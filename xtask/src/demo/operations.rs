@@ -56,12 +56,10 @@ const CNF: Vnf = Vnf {
 pub(crate) const NAMES: &[&str] = &["cnf", VNF_B, VNF_A, "levels", "flavours"];
 
 const FLAVOURS: &str = "vnf-flavours";
-/// Another network of the cloud.
-const OTHER_NETWORK: &str = "nfv-net";
-const TO_SIMPLE: Request = Request::new(FLAVOURS, "change_flavour", NETWORK);
-const TO_REDUNDANT: Request = Request::new(FLAVOURS, "change_flavour_back", NETWORK);
-const TO_OTHER: Request = Request::new(FLAVOURS, "change_ext_conn", OTHER_NETWORK);
-const BACK_HOME: Request = Request::new(FLAVOURS, "change_ext_conn", NETWORK);
+const TO_SIMPLE: Request = Request::new(FLAVOURS, "change_flavour");
+const TO_REDUNDANT: Request = Request::new(FLAVOURS, "change_flavour_back");
+const TO_OTHER: Request = Request::new(FLAVOURS, "change_ext_conn").connecting_to("nfv-net");
+const BACK_HOME: Request = Request::new(FLAVOURS, "change_ext_conn").connecting_to(NETWORK);
 
 const REDUNDANT: &str = "redundant, STARTED, 2 back, 2 front, external on provider";
 const FLAVOUR_TASKS: &[Task] = &[
@@ -150,8 +148,8 @@ const POD_REFUSED: &[Task] = &[
 ];
 
 const CNF_FLAVOURS: &str = "cnf-flavours";
-const TO_FULL: Request = Request::new(CNF_FLAVOURS, "change_flavour", NETWORK);
-const TO_SMALL: Request = Request::new(CNF_FLAVOURS, "change_flavour_back", NETWORK);
+const TO_FULL: Request = Request::new(CNF_FLAVOURS, "change_flavour");
+const TO_SMALL: Request = Request::new(CNF_FLAVOURS, "change_flavour_back");
 const CNF_TASKS: &[Task] = &[
     Task::new("change_flavour", "", "full, STARTED, 1 cache, 2 web").with(TO_FULL),
     Task::new("change_flavour", "", "small, STARTED, 2 web").with(TO_SMALL),

@@ -16,25 +16,30 @@ use super::neighbour::{Kind, Neighbours, Reported};
 use super::plan::Plan;
 use super::record;
 use super::requests;
+use super::world::NETWORK;
 
-/// A request of a sample, and the network that it connects to.
+/// A request of a sample.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     sample: &'static str,
     name: &'static str,
-    network: &'static str,
+    /// The network that it connects to; `None`: the usual one.
+    network: Option<&'static str>,
 }
 
 impl Request {
-    pub(crate) const fn new(
-        sample: &'static str,
-        name: &'static str,
-        network: &'static str,
-    ) -> Self {
+    pub(crate) const fn new(sample: &'static str, name: &'static str) -> Self {
         Self {
             sample,
             name,
-            network,
+            network: None,
+        }
+    }
+
+    pub(crate) const fn connecting_to(self, network: &'static str) -> Self {
+        Self {
+            network: Some(network),
+            ..self
         }
     }
 }
@@ -75,8 +80,14 @@ impl Task {
     /// The command on this instance, as the report shows it.
     fn label(&self, of: &str) -> String {
         let request = self.request.map(|request| {
-            let (name, network) = (request.name, request.network);
-            format!("--request {name}.json, network {network}")
+            let network = request
+                .network
+                .map(|network| format!(", network {network}"));
+            format!(
+                "--request {}.json{}",
+                request.name,
+                network.unwrap_or_default()
+            )
         });
         let words = [self.name, of, self.options, &request.unwrap_or_default()];
         let words = words.into_iter().filter(|word| !word.is_empty());
@@ -97,7 +108,9 @@ impl Task {
             words.push(if is_vnfc { last()? } else { option.to_owned() });
         }
         if let Some(request) = &self.request {
-            let network = neighbours.cloud.network(request.network)?;
+            let network = neighbours
+                .cloud
+                .network(request.network.unwrap_or(NETWORK))?;
             let values = [("NETWORK_ID", network.into())].into();
             let file = requests::fill((request.sample, request.name), &values, story.folder)?;
             words.extend(["--request".to_owned(), file]);
