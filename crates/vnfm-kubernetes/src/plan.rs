@@ -286,10 +286,10 @@ impl Planned<'_> {
         let Some(flavour) = self.flavour else { return };
         let runs = |target: &Target, vdu: &str| {
             let kind = target.resource.kind.as_str();
-            let of = vdu_of(flavour, kind, &target.name).filter(|_| runs_pods(kind));
-            of.is_some_and(|of| of.name == vdu)
+            let own = vdu_of(flavour, kind, &target.name).filter(|_| runs_pods(kind));
+            own.is_some_and(|own| own.name == vdu)
         };
-        let is_gone = |vdu: &str| !flavour.vdus.is_empty() && !flavour.vdus.contains_key(vdu);
+        let is_missing = |vdu: &str| !flavour.vdus.is_empty() && !flavour.vdus.contains_key(vdu);
         let current = self.change.current.into_iter();
         for vnfc in current.flat_map(|recorded| &recorded.inventory.vnfc_resource_info) {
             let vdu = vnfc.vdu_id.as_str();
@@ -301,7 +301,7 @@ impl Planned<'_> {
             if listed.any(|id| *id == vnfc.id) {
                 continue;
             }
-            if is_gone(vdu) || deleted.iter().any(|target| runs(target, vdu)) {
+            if is_missing(vdu) || deleted.iter().any(|target| runs(target, vdu)) {
                 let because = vec![format!("vduInstances.{vdu}")];
                 self.add(pod(vnfc, ResourceAction::Delete).because(because));
             }

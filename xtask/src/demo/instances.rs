@@ -49,7 +49,7 @@ pub(crate) fn allow_plugin(stage: &mut Stage, programs: &Path, plugins: &Path) -
 }
 
 /// What the steps of a story work with.
-pub(crate) struct Story<'a> {
+pub(crate) struct Scenario<'a> {
     pub(crate) stage: &'a mut Stage,
     pub(crate) ctl: &'a Ctl,
     pub(crate) world: &'a World,
@@ -59,7 +59,7 @@ pub(crate) struct Story<'a> {
     pub(crate) folder: &'a Path,
 }
 
-impl Story<'_> {
+impl Scenario<'_> {
     /// Onboards a sample; returns the id of the package.
     ///
     /// # Errors

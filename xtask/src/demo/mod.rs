@@ -37,7 +37,7 @@ use serde::Serialize;
 
 use crate::{interrupt, paths, process, terminal};
 use ctl::Ctl;
-use instances::Story;
+use instances::Scenario;
 use requests::Shape;
 use stage::{Stage, Step};
 use world::World;
@@ -53,10 +53,10 @@ enum Plot {
 }
 
 impl Plot {
-    fn play(self, story: &mut Story<'_>) -> Result<()> {
+    fn play(self, scenario: &mut Scenario<'_>) -> Result<()> {
         match self {
-            Self::Cluster => cluster::play(story),
-            Self::Operations => operations::play(story),
+            Self::Cluster => cluster::play(scenario),
+            Self::Operations => operations::play(scenario),
         }
     }
 }
@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     instances::allow_plugin(&mut stage, &programs, &folder.path().join("data/plugins"))?;
     let server = stage.step("the server starts", |_| serve(&programs, folder.path()))?;
     let ctl = Ctl::new(programs.join("vnfmctl"), &server.url);
-    let outcome = arguments.story.play(&mut Story {
+    let outcome = arguments.story.play(&mut Scenario {
         stage: &mut stage,
         ctl: &ctl,
         world: &world,

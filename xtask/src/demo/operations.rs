@@ -13,7 +13,7 @@
 use anyhow::{Context, Result};
 
 use super::cloud::Cloud;
-use super::instances::{SAMPLE_B, Story, VIM, VNF_A, VNF_B};
+use super::instances::{SAMPLE_B, Scenario, VIM, VNF_A, VNF_B};
 use super::kubectl::Kubectl;
 use super::neighbour::{Kind, Neighbours};
 use super::record;
@@ -172,37 +172,37 @@ const WORKER_TASKS: &[Task] = &[
 ///
 /// # Errors
 /// The error of the first failing step.
-pub(crate) fn play(story: &mut Story<'_>) -> Result<()> {
-    story.register_cloud()?;
+pub(crate) fn play(scenario: &mut Scenario<'_>) -> Result<()> {
+    scenario.register_cloud()?;
     let mut neighbours = Neighbours {
-        cloud: Cloud::login(story.world.clouds(), CLOUD)?,
+        cloud: Cloud::login(scenario.world.clouds(), CLOUD)?,
         cluster: None,
     };
     let mut packages = Vec::new();
     for vnf in SERVER_VNFS {
-        packages.push(play_vnf(story, &neighbours, vnf, VIM)?);
+        packages.push(play_vnf(scenario, &neighbours, vnf, VIM)?);
     }
-    let package_a = story.onboard(story.shape.folder())?;
-    let package_b = story.onboard(SAMPLE_B)?;
-    let cluster = story.bring_up_a(&package_a)?;
-    story.bring_up_b(&package_b, &cluster)?;
-    let master = record::external_address(&task::instance(story.ctl, VNF_A)?, "masterNode");
+    let package_a = scenario.onboard(scenario.shape.folder())?;
+    let package_b = scenario.onboard(SAMPLE_B)?;
+    let cluster = scenario.bring_up_a(&package_a)?;
+    scenario.bring_up_b(&package_b, &cluster)?;
+    let master = record::external_address(&task::instance(scenario.ctl, VNF_A)?, "masterNode");
     let master = master.context("the record of VNF-A has no address of its control plane")?;
-    neighbours.cluster = Some(Kubectl::new(story.world, master, story.folder)?);
-    packages.push(play_vnf(story, &neighbours, &CNF, &cluster)?);
-    play_cluster(story, &neighbours)?;
-    story.refuse_to_terminate_a()?;
-    story.bring_down(VNF_B, "terminate VNF-B")?;
-    story.bring_down(VNF_A, "terminate VNF-A")?;
+    neighbours.cluster = Some(Kubectl::new(scenario.world, master, scenario.folder)?);
+    packages.push(play_vnf(scenario, &neighbours, &CNF, &cluster)?);
+    play_cluster(scenario, &neighbours)?;
+    scenario.refuse_to_terminate_a()?;
+    scenario.bring_down(VNF_B, "terminate VNF-B")?;
+    scenario.bring_down(VNF_A, "terminate VNF-A")?;
     packages.extend([package_a, package_b]);
     let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
-    story.clear(&packages, &cluster)?;
-    story.check_that_nothing_is_left()
+    scenario.clear(&packages, &cluster)?;
+    scenario.check_that_nothing_is_left()
 }
 
 /// Plays a VNF from its package to its deletion; returns the id of the package.
 fn play_vnf(
-    story: &mut Story<'_>,
+    scenario: &mut Scenario<'_>,
     neighbours: &Neighbours<'_>,
     vnf: &Vnf,
     vim: &str,
@@ -211,21 +211,21 @@ fn play_vnf(
         name: vnf.name,
         kind: vnf.kind,
     };
-    let package = story.onboard(vnf.sample)?;
+    let package = scenario.onboard(vnf.sample)?;
     let label = format!("instantiate {}", vnf.name);
-    story.bring_up(vnf.name, (vnf.sample, &package), vim, &label)?;
+    scenario.bring_up(vnf.name, (vnf.sample, &package), vim, &label)?;
     for one in vnf.tasks {
-        task::run(story, neighbours, (subject, &[]), one)?;
+        task::run(scenario, neighbours, (subject, &[]), one)?;
     }
     for one in vnf.refused {
-        task::refuse(story, neighbours, subject, one)?;
+        task::refuse(scenario, neighbours, subject, one)?;
     }
-    story.bring_down(vnf.name, &format!("terminate {}", vnf.name))?;
+    scenario.bring_down(vnf.name, &format!("terminate {}", vnf.name))?;
     Ok(package)
 }
 
 /// Plays VNF-B on VNF-A, then VNF-A below VNF-B.
-fn play_cluster(story: &mut Story<'_>, neighbours: &Neighbours<'_>) -> Result<()> {
+fn play_cluster(scenario: &mut Scenario<'_>, neighbours: &Neighbours<'_>) -> Result<()> {
     let b = Subject {
         name: VNF_B,
         kind: Kind::Pods,
@@ -235,13 +235,13 @@ fn play_cluster(story: &mut Story<'_>, neighbours: &Neighbours<'_>) -> Result<()
         kind: Kind::Nodes,
     };
     for one in POD_TASKS {
-        task::run(story, neighbours, (b, &[]), one)?;
+        task::run(scenario, neighbours, (b, &[]), one)?;
     }
     for one in POD_REFUSED {
-        task::refuse(story, neighbours, b, one)?;
+        task::refuse(scenario, neighbours, b, one)?;
     }
     for one in WORKER_TASKS {
-        task::run(story, neighbours, (a, &[b]), one)?;
+        task::run(scenario, neighbours, (a, &[b]), one)?;
     }
     Ok(())
 }

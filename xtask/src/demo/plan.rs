@@ -89,22 +89,22 @@ impl Plan {
             let all = all.filter(|one| one.change_type == kind);
             all.map(|one| &one.id).collect()
         };
-        let gone = old.keys().filter(|id| !new.contains_key(*id)).collect();
+        let missing = old.keys().filter(|id| !new.contains_key(*id)).collect();
         let came: BTreeSet<_> = new.keys().filter(|id| !old.contains_key(*id)).collect();
-        same("VNFCs that went", &gone, &affected(ChangeType::Removed))?;
+        same("VNFCs that went", &missing, &affected(ChangeType::Removed))?;
         same("VNFCs that came", &came, &affected(ChangeType::Added))?;
         let planned = |actions: &'static [Action]| -> BTreeSet<&String> {
             let rows = self.vnfcs(actions);
             rows.filter_map(|one| one.vnfc.as_ref()).collect()
         };
-        let (planned_gone, updated) = (planned(&[Delete, Replace]), planned(&[Update]));
+        let (planned_missing, updated) = (planned(&[Delete, Replace]), planned(&[Update]));
         let (stayed, modified) = (planned(&[Keep, Update]), affected(ChangeType::Modified));
-        let wrong: Vec<_> = planned_gone.difference(&gone).collect();
+        let wrong: Vec<_> = planned_missing.difference(&missing).collect();
         ensure!(
             wrong.is_empty(),
             "VNFCs that the plan deletes stayed: {wrong:?}"
         );
-        let wrong: Vec<_> = stayed.intersection(&gone).collect();
+        let wrong: Vec<_> = stayed.intersection(&missing).collect();
         ensure!(
             wrong.is_empty(),
             "VNFCs that the plan keeps went: {wrong:?}"
@@ -117,8 +117,8 @@ impl Plan {
         if self.is_complete() {
             same(
                 "VNFCs that the plan deletes, and that went",
-                &planned_gone,
-                &gone,
+                &planned_missing,
+                &missing,
             )?;
             let vdus = self.vnfcs(&[Create, Replace]);
             let vdus = count(vdus.filter_map(|one| one.vdu.as_ref()));
@@ -173,15 +173,15 @@ impl Plan {
             let kinds: Vec<_> = rows.map(|(key, _)| kind_of(key)).collect();
             count(kinds.iter())
         };
-        let (gone, came) = (kinds(&[Delete, Replace]), kinds(&[Create, Replace]));
+        let (deleted, created) = (kinds(&[Delete, Replace]), kinds(&[Create, Replace]));
         same(
             "resources that the plan deletes, and that went",
-            &gone,
+            &deleted,
             &differ(before, &new),
         )?;
         same(
             "resources that the plan creates, and that came",
-            &came,
+            &created,
             &differ(after, &old),
         )
     }

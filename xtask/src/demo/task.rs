@@ -11,7 +11,7 @@ use serde_json::Value;
 use vnfm_types::{ResourceChanges, VnfInstance};
 
 use super::ctl::Ctl;
-use super::instances::Story;
+use super::instances::Scenario;
 use super::neighbour::{Kind, Neighbours, Reported};
 use super::plan::Plan;
 use super::record;
@@ -98,7 +98,7 @@ impl Task {
     fn words(
         &self,
         (of, before): (&str, &VnfInstance),
-        story: &Story<'_>,
+        scenario: &Scenario<'_>,
         neighbours: &Neighbours<'_>,
     ) -> Result<Vec<String>> {
         let mut words = vec!["vnf".to_owned(), self.name.to_owned(), of.to_owned()];
@@ -112,14 +112,14 @@ impl Task {
                 .cloud
                 .network(request.network.unwrap_or(NETWORK))?;
             let values = [("NETWORK_ID", network.into())].into();
-            let file = requests::fill((request.sample, request.name), &values, story.folder)?;
+            let file = requests::fill((request.sample, request.name), &values, scenario.folder)?;
             words.extend(["--request".to_owned(), file]);
         }
         Ok(words)
     }
 }
 
-/// An instance of the story.
+/// An instance of the scenario.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
@@ -133,7 +133,7 @@ struct View {
 }
 
 impl View {
-    fn of(subject: Subject, ctl: &Ctl, neighbours: &Neighbours<'_>) -> Result<Self> {
+    fn read(subject: Subject, ctl: &Ctl, neighbours: &Neighbours<'_>) -> Result<Self> {
         let record = instance(ctl, subject.name)?;
         let agreed = neighbours.agree(&record, subject.kind);
         let reported = agreed.with_context(|| format!("`{}`", subject.name))?;
@@ -146,16 +146,16 @@ impl View {
 /// # Errors
 /// If it does not complete, or if anything differs.
 pub(crate) fn run(
-    story: &mut Story<'_>,
+    scenario: &mut Scenario<'_>,
     neighbours: &Neighbours<'_>,
     (subject, others): (Subject, &[Subject]),
     task: &Task,
 ) -> Result<()> {
-    let ctl = story.ctl;
-    let before = View::of(subject, ctl, neighbours)?;
-    let words = task.words((subject.name, &before.record), story, neighbours)?;
+    let ctl = scenario.ctl;
+    let before = View::read(subject, ctl, neighbours)?;
+    let words = task.words((subject.name, &before.record), scenario, neighbours)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    story.stage.step(&task.label(subject.name), |progress| {
+    scenario.stage.step(&task.label(subject.name), |progress| {
         let plan: Plan = parsed("the plan", ctl.plan(&words)?)?;
         progress.show(&format!("plan: {}", plan.summary()));
         let op = ctl.operate(progress, &words)?;
@@ -163,7 +163,7 @@ pub(crate) fn run(
             Value::Null => ResourceChanges::default(),
             changes => parsed("`resourceChanges`", changes.clone())?,
         };
-        let after = View::of(subject, ctl, neighbours)?;
+        let after = View::read(subject, ctl, neighbours)?;
         plan.check_changes(&changes, &before.record, &after.record)?;
         let resources = (&before.reported.resources, &after.reported.resources);
         plan.check_resources(resources, subject.kind)?;
@@ -175,7 +175,7 @@ pub(crate) fn run(
             task.outcome
         );
         for other in others {
-            View::of(*other, ctl, neighbours)?;
+            View::read(*other, ctl, neighbours)?;
         }
         Ok(())
     })
@@ -186,17 +186,17 @@ pub(crate) fn run(
 /// # Errors
 /// If it is not refused, or for another reason than `outcome`.
 pub(crate) fn refuse(
-    story: &mut Story<'_>,
+    scenario: &mut Scenario<'_>,
     neighbours: &Neighbours<'_>,
     subject: Subject,
     task: &Task,
 ) -> Result<()> {
-    let ctl = story.ctl;
-    let before = View::of(subject, ctl, neighbours)?;
-    let words = task.words((subject.name, &before.record), story, neighbours)?;
+    let ctl = scenario.ctl;
+    let before = View::read(subject, ctl, neighbours)?;
+    let words = task.words((subject.name, &before.record), scenario, neighbours)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let label = format!("{}: refused", task.label(subject.name));
-    story.stage.step(&label, |progress| {
+    scenario.stage.step(&label, |progress| {
         for also in [&["--plan"][..], &[]] {
             let reason = ctl.refused(&[&words, also].concat())?;
             ensure!(
@@ -208,7 +208,7 @@ pub(crate) fn refuse(
                 reason.lines().for_each(|line| progress.show(line));
             }
         }
-        let after = View::of(subject, ctl, neighbours)?;
+        let after = View::read(subject, ctl, neighbours)?;
         ensure!(
             before.record == after.record,
             "the refused task changed the record"
