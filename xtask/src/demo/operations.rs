@@ -3,7 +3,7 @@
 //! | instance | neighbour | tasks |
 //! |---|---|---|
 //! | `flavours` | OpenStack | `change_flavour`, `change_ext_conn`, `heal`, `modify` |
-//! | `levels` | OpenStack | `scale`, `scale_to_level`, `operate`, `heal` |
+//! | `levels` | OpenStack | `scale`, `scale_to_level`, `operate` |
 //! | `cnf` | VNF-A's cluster | `change_flavour` |
 //! | `vnf-b` | VNF-A's cluster | `scale`, `scale_to_level`, `operate`, `heal`, `modify` |
 //! | `vnf-a` | OpenStack, and the cluster that it is | `scale` of the workers while `vnf-b` lives on them |
@@ -107,7 +107,6 @@ const LEVEL_TASKS: &[Task] = &[
         "simple, STOPPED, clients 0, load 0, 1 web, 2 worker, external on provider",
     ),
     Task::new("operate", "--start", TRIAL),
-    Task::new("heal", "--vnfc VNFC", TRIAL),
     Task::new("scale_to_level", "--level town", TOWN),
 ];
 const LEVEL_REFUSED: &[Task] =
