@@ -6,6 +6,7 @@
 //! world.rs      the server and the simulated world as processes, and clients for both
 //! http.rs       the HTTP server: creating and reading
 //! operations.rs cost of an operation
+//! changes.rs    cost of the operations that change an instance, there and back
 //! fleet.rs      many instances, many running operations
 //! lists.rs      lists of 50 000 instances
 //! notifications.rs  delay of notifications after the commit
@@ -18,6 +19,7 @@
 //! ```
 //! A new group is a file with a function that returns results, and a row in [`GROUPS`].
 
+pub mod changes;
 pub mod embed;
 pub mod figure;
 pub mod fleet;

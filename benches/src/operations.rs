@@ -1,5 +1,5 @@
 //! Cost of an operation with the simulated cloud at zero delay in a separate process, so that only our own part is measured:
-//! CPU time of the server, and duration by its own timestamps.
+//! CPU time of the server, and duration by its own timestamps. Operations that change an instance are in `changes.rs`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
 
+use crate::changes;
 use crate::figure::{Figure, median};
 use crate::world::{World, runtime};
 
@@ -40,6 +41,8 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
         Figure::at_most(10.0, "instantiate, wall, median", median(wall.0)?, "ms"),
         Figure::at_most(10.0, "terminate, wall, median", median(wall.1)?, "ms"),
     ];
+    figures.extend(runtime.block_on(changes::of_servers(&world))?);
+    figures.extend(runtime.block_on(changes::of_pods(programs))?);
     let mut seconds = Vec::new();
     for _ in 0..LIVES {
         let began = Instant::now();

@@ -99,7 +99,10 @@ pub struct World {
     programs: PathBuf,
     folder: TempDir,
     endpoints: Value,
-    network: String,
+    /// Id of the network of the servers.
+    pub network: String,
+    /// Id of the other network of the cloud.
+    pub other_network: String,
     vim: Value,
     _sim: Running,
 }
@@ -120,7 +123,8 @@ impl World {
         let endpoints: Value =
             serde_json::from_str(&line).context("the first line of the world is not JSON")?;
         let client = Client::builder().no_proxy().build()?;
-        let network = network(&client, &endpoints).await?;
+        let network = network(&client, &endpoints, "nfv-net").await?;
+        let other_network = self::network(&client, &endpoints, "provider").await?;
         let (server, url) = serve(programs, folder.path())?;
         let programs = programs.to_owned();
         let vim = Value::Null;
@@ -132,6 +136,7 @@ impl World {
             folder,
             endpoints,
             network,
+            other_network,
             vim,
             _sim: sim,
         };
@@ -150,6 +155,24 @@ impl World {
         ];
         world.vim = world.ctl(&[&register[..], &["--cloud", "nfv"]].concat())?["id"].clone();
         Ok(world)
+    }
+
+    /// Registers the Kubernetes cluster of a world with `--cluster` as a VIM; returns its id.
+    ///
+    /// # Errors
+    /// If it has none, or the server refuses it.
+    pub fn register_cluster(&self) -> Result<Value> {
+        let file = self.endpoints["kubeconfig"].as_str();
+        let file = file.context("the world has no cluster")?;
+        let register = [
+            "vim",
+            "register",
+            "--name",
+            "cluster",
+            "--config-file",
+            file,
+        ];
+        Ok(self.ctl(&register)?["id"].clone())
     }
 
     /// Kills the server with SIGKILL and starts it again; returns the time until it listens.
@@ -238,6 +261,21 @@ impl World {
         Ok(answer)
     }
 
+    /// Sends a merge patch, which must be accepted.
+    async fn patch(&self, path: &str, body: &Value) -> Result<Response> {
+        let request = self.client.patch(self.at(path)).header("Version", "2.0.0");
+        let request = request
+            .header("content-type", "application/merge-patch+json")
+            .body(body.to_string());
+        let answer = request.send().await?;
+        let status = answer.status();
+        if status != StatusCode::ACCEPTED {
+            let text = answer.text().await.unwrap_or_default();
+            anyhow::bail!("PATCH {path}: {status}: {text}");
+        }
+        Ok(answer)
+    }
+
     /// Reads a full page of the server.
     ///
     /// # Errors
@@ -267,7 +305,15 @@ impl World {
     /// # Errors
     /// If the server refuses the request.
     pub async fn create(&self) -> Result<String> {
-        let body = json!({"vnfdId": VNFD, "vnfInstanceName": "bench"});
+        self.create_of(VNFD).await
+    }
+
+    /// Creates an instance of the VNFD with this id; returns its id.
+    ///
+    /// # Errors
+    /// If the server refuses the request.
+    pub async fn create_of(&self, vnfd: &str) -> Result<String> {
+        let body = json!({"vnfdId": vnfd, "vnfInstanceName": "bench"});
         let answer = self.post(INSTANCES, &body, StatusCode::CREATED).await?;
         let made: Value = answer.json().await?;
         Ok(made["id"]
@@ -281,21 +327,47 @@ impl World {
     /// # Errors
     /// If the server refuses the request.
     pub async fn begin(&self, instance: &str, task: &str) -> Result<String> {
-        let vim = json!({"vim1": {"vimId": self.vim}});
         let body = match task {
-            "instantiate" => json!({
-                "flavourId": "simple",
-                "vimConnectionInfo": vim,
-                "extVirtualLinks": [{
-                    "id": "external", "resourceId": self.network,
-                    "extCps": [{"cpdId": "out", "cpConfig": {"c": {}}}],
-                }],
-            }),
+            "instantiate" => self.instantiation("simple"),
             "terminate" => json!({"terminationType": "FORCEFUL"}),
             _ => json!({}),
         };
-        let path = format!("{INSTANCES}/{instance}/{task}");
-        let answer = self.post(&path, &body, StatusCode::ACCEPTED).await?;
+        self.begin_with(instance, Some(task), &body).await
+    }
+
+    /// The request to instantiate a flavour of servers on the cloud.
+    pub fn instantiation(&self, flavour: &str) -> Value {
+        json!({
+            "flavourId": flavour,
+            "vimConnectionInfo": {"vim1": {"vimId": self.vim}},
+            "extVirtualLinks": [self.link(&self.network)],
+        })
+    }
+
+    /// The external link on this network.
+    pub fn link(&self, network: &str) -> Value {
+        let cp = json!({"cpdId": "out", "cpConfig": {"c": {}}});
+        json!({"id": "external", "resourceId": network, "extCps": [cp]})
+    }
+
+    /// Starts a task with this request, or without a task the modification of the instance; returns the operation's id.
+    ///
+    /// # Errors
+    /// If the server refuses the request.
+    pub async fn begin_with(
+        &self,
+        instance: &str,
+        task: Option<&str>,
+        body: &Value,
+    ) -> Result<String> {
+        let instance = format!("{INSTANCES}/{instance}");
+        let answer = match task {
+            Some(task) => {
+                let path = format!("{instance}/{task}");
+                self.post(&path, body, StatusCode::ACCEPTED).await?
+            }
+            None => self.patch(&instance, body).await?,
+        };
         let place = answer
             .headers()
             .get("location")
@@ -377,8 +449,8 @@ fn serve(programs: &Path, folder: &Path) -> Result<(Running, String)> {
     ))
 }
 
-/// Id of the internal network of the simulated cloud, which has addresses for 65 000 servers.
-async fn network(client: &Client, endpoints: &Value) -> Result<String> {
+/// Id of a network of the simulated cloud; `nfv-net` has addresses for 65 000 servers.
+async fn network(client: &Client, endpoints: &Value, name: &str) -> Result<String> {
     let text = |name: &str| endpoints[name].as_str().unwrap_or_default().to_owned();
     let (user, password) = (text("user"), text("password"));
     let domain = json!({"name": "Default"});
@@ -399,7 +471,7 @@ async fn network(client: &Client, endpoints: &Value) -> Result<String> {
         .get("x-subject-token")
         .context("no token")?
         .clone();
-    let path = format!("{}/v2.0/networks?name=nfv-net", text("neutron"));
+    let path = format!("{}/v2.0/networks?name={name}", text("neutron"));
     let networks: Value = client
         .get(path)
         .header("x-auth-token", token)

@@ -69,7 +69,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mgmt-template", &["vnfm-plugin-sdk"]),
     ("fixture-misbehaving", &["vnfm-plugin-sdk"]),
     ("vnfm-spans", &[]),
-    ("xtask", &["vnfm-spans"]),
+    ("xtask", &["vnfm-spans", "vnfm-types"]),
 ];
 const INNER: &[&str] = &["vnfm-types", "vnfm-descriptor", "vnfm-core"];
 /// What exchanges bytes with neighbours does so through `vnfm-outbound`.

@@ -65,10 +65,7 @@ use vnfm_tests::sources::copy;
 use vnfm_tests::testbed::{LONG, Testbed};
 
 fn assert_demo_passes(package: &str) {
-    let report = demo_report(&[], package).unwrap();
-    assert_eq!(report["world"], "simulated");
-    assert_eq!(report["ok"], true);
-    assert_eq!(report["left_behind"], serde_json::json!([]));
+    let report = passed_demo(&[], package);
     let refused = steps(&report).iter().any(|step| step.contains("refused"));
     assert!(
         refused,
@@ -90,6 +87,31 @@ fn vnf_b_runs_on_vnf_a_from_tosca_and_both_are_removed_completely() {
 #[test]
 fn vnf_b_runs_on_vnf_a_from_base_hot_and_both_are_removed_completely() {
     assert_demo_passes("base-hot");
+}
+
+/// The report of a simulated demo that passed and left nothing.
+fn passed_demo(options: &[&str], package: &str) -> serde_json::Value {
+    let report = demo_report(options, package).unwrap();
+    assert_eq!(report["world"], "simulated");
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["left_behind"], serde_json::json!([]));
+    report
+}
+
+#[test]
+fn every_operation_is_played_there_and_back() {
+    let report = passed_demo(&["--story", "operations"], "tosca");
+    assert_eq!(report["story"], "operations");
+    let steps = steps(&report);
+    for operation in vnfm_core::lcm::OPERATIONS {
+        let task = operation.task.unwrap_or("modify");
+        let played = steps.iter().filter(|step| !step.contains("refused"));
+        let played = played.filter(|step| step.split(' ').next() == Some(task));
+        let count = played.count();
+        assert!(count > 0, "the story does not play `{task}`: {steps:#?}");
+    }
+    let refused = steps.iter().filter(|step| step.ends_with(": refused"));
+    assert!(refused.count() >= 2, "{steps:#?}");
 }
 
 #[test]

@@ -15,16 +15,16 @@ use crate::sources;
 /// Limit until the demo prints a cue.
 const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// Runs the demo with one of VNF-A's packages; its report, if it succeeds.
+/// Runs the demo with these options and one of VNF-A's packages; its report, if it succeeds.
 ///
 /// # Errors
 /// If it fails or leaves something behind; the error contains its output.
-pub fn demo_report(world: &[&str], package: &str) -> Result<Value> {
-    let file =
-        std::env::temp_dir().join(format!("vnfm-story.{}.{package}.json", std::process::id()));
+pub fn demo_report(options: &[&str], package: &str) -> Result<Value> {
+    let name = [options, &[package]].concat().join(".");
+    let file = std::env::temp_dir().join(format!("vnfm-story.{}.{name}.json", std::process::id()));
     let output = demo(&["--package", package, "--json"])
         .arg(&file)
-        .args(world)
+        .args(options)
         .output()
         .context("cannot start `cargo xtask demo`")?;
     let report = std::fs::read_to_string(&file);

@@ -53,7 +53,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the demo: VNF-A builds a Kubernetes cluster, VNF-B runs on it, both are terminated.
+    /// Run the demo: VNF-A builds a Kubernetes cluster, VNF-B runs on it; or every operation, there and back.
     Demo(demo::Arguments),
     /// Install and start what the tests need, run all tiers, and report what passed, failed and was skipped.
     Test(tiers::Arguments),

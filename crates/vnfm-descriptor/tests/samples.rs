@@ -38,6 +38,7 @@ fn samples_have_no_errors_and_only_the_expected_warnings() {
         [
             "asd-web",
             "cnf-chart",
+            "cnf-flavours",
             "vnf-a-k8s-cluster",
             "vnf-a-k8s-cluster-base-hot",
             "vnf-a-seed",
@@ -92,6 +93,7 @@ fn a_manifest_names_every_file_of_its_package() {
         "vnf-b-cnf",
         "asd-web",
         "cnf-chart",
+        "cnf-flavours",
         "vnf-flavours",
         "vnf-ha-pair",
         "vnf-levels",

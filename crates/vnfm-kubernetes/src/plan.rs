@@ -5,7 +5,7 @@
 //!                   └─ yes ─ dry run of our apply ─ what differs? ─┬─ nothing: keep
 //!                                                                  └─ paths: update
 //! pods   ─ those of a workload whose template changes, or to replace ─ replace; more or fewer replicas ─ create, delete
-//! prune  ─ what the record has and the target has no more ─ delete
+//! prune  ─ what the record has and the target has no more ─ delete, with its pods
 //! ```
 //! The dry run applies defaults, webhooks and validation like the change itself. Only paths are named: a Secret has values.
 
@@ -88,11 +88,14 @@ pub(crate) async fn convergence(
     }
     let nowhere: Vec<Vec<_>> = stages.iter().map(|stage| vec![None; stage.len()]).collect();
     let kept = Handle::new(&plan.namespace, &stages, &nowhere);
+    let mut deleted = Vec::new();
     for target in kept.lacking(&before).deletion_order().into_iter().flatten() {
         if is_ours(cx, session, &target).await? {
             planned.add(row(&target, ResourceAction::Delete));
+            deleted.push(target);
         }
     }
+    planned.deleted_pods(&deleted);
     if change.replace.with_storage && !change.replace.vnfcs.is_empty() {
         let what = "which claims only the replaced pods mount: they are replaced, too";
         planned.plan.unknown.push(what.to_owned());
@@ -275,6 +278,33 @@ impl Planned<'_> {
             let row = PlannedResource::new("Pod", &**name, ResourceAction::Create);
             let row = row.of_vdu(&*vdu, None);
             self.add(row.because(vec!["spec.replicas".to_owned()]));
+        }
+    }
+
+    /// The VNFCs that nothing runs afterwards: those of deleted workloads, and of VDUs that the flavour does not have.
+    fn deleted_pods(&mut self, deleted: &[Target]) {
+        let Some(flavour) = self.flavour else { return };
+        let runs = |target: &Target, vdu: &str| {
+            let kind = target.resource.kind.as_str();
+            let own = vdu_of(flavour, kind, &target.name).filter(|_| runs_pods(kind));
+            own.is_some_and(|own| own.name == vdu)
+        };
+        let is_missing = |vdu: &str| !flavour.vdus.is_empty() && !flavour.vdus.contains_key(vdu);
+        let current = self.change.current.into_iter();
+        for vnfc in current.flat_map(|recorded| &recorded.inventory.vnfc_resource_info) {
+            let vdu = vnfc.vdu_id.as_str();
+            let mut listed = self
+                .plan
+                .resources
+                .iter()
+                .filter_map(|row| row.vnfc.as_ref());
+            if listed.any(|id| *id == vnfc.id) {
+                continue;
+            }
+            if is_missing(vdu) || deleted.iter().any(|target| runs(target, vdu)) {
+                let because = vec![format!("vduInstances.{vdu}")];
+                self.add(pod(vnfc, ResourceAction::Delete).because(because));
+            }
         }
     }
 }

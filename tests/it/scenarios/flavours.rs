@@ -51,8 +51,8 @@ fn run(testbed: &Testbed, task: &str, body: &Value) -> Value {
         .get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"))
 }
 
-fn sample_request(name: &str) -> Value {
-    let path = root().join(format!("vnfd-samples/vnf-flavours/requests/{name}.json"));
+fn sample_request(sample: &str, name: &str) -> Value {
+    let path = root().join(format!("vnfd-samples/{sample}/requests/{name}.json"));
     let text = std::fs::read_to_string(path).unwrap();
     serde_json::from_str(&text.replace("@NETWORK_ID@", "provider")).unwrap()
 }
@@ -84,7 +84,7 @@ fn the_sample_changes_its_flavour_and_its_links_there_and_back() {
     let op = run(
         &testbed,
         "change_flavour",
-        &sample_request("change_flavour"),
+        &sample_request("vnf-flavours", "change_flavour"),
     );
     assert_eq!(
         (
@@ -102,13 +102,55 @@ fn the_sample_changes_its_flavour_and_its_links_there_and_back() {
     let op = run(
         &testbed,
         "change_flavour",
-        &sample_request("change_flavour_back"),
+        &sample_request("vnf-flavours", "change_flavour_back"),
     );
     assert_eq!(affected(&op, "affectedVirtualLinks", "ADDED"), 1);
     let back = info(&testbed);
     assert_eq!(servers(&back), redundant);
     change_links_there_and_back(&testbed, &back);
     testbed.terminate_and_delete(VNF);
+    testbed.finish();
+    sim.assert_clean();
+}
+
+#[test]
+fn a_plan_names_the_pods_of_a_workload_that_goes_with_the_flavour() {
+    let (sim, testbed) = testbed(&["--cluster"], "info");
+    let file = sim.endpoint("kubeconfig");
+    let register = ["vim", "register", "--name", "pods", "--config-file", file];
+    let vim = testbed.server.ctl(&register);
+    let sample = "cnf-flavours";
+    let package = testbed.onboard(sample);
+    let create = ["vnf", "create", "--package", &package, "--name", VNF];
+    let id = testbed.server.ctl(&create)["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let request = testbed.request(sample, vim["id"].as_str().unwrap());
+    testbed.wait_for_state(&testbed.instantiate(VNF, &request), "COMPLETED");
+    let small = ids(&info(&testbed));
+    let op = run(
+        &testbed,
+        "change_flavour",
+        &sample_request(sample, "change_flavour"),
+    );
+    assert_eq!(affected(&op, "affectedVnfcs", "ADDED"), 1);
+    let cache = ids(&info(&testbed))
+        .into_iter()
+        .find(|id| !small.contains(id));
+
+    let back = sample_request(sample, "change_flavour_back");
+    let body = json!({"operation": "CHANGE_FLAVOUR", "request": back});
+    let path = format!("/vnfm/v1/vnf_instances/{id}/plan");
+    let (_, plan) = testbed.server.http("POST", &path, &body.to_string());
+    let deleted = plan["resources"].as_array().unwrap().iter();
+    let deleted = deleted.filter(|row| row["action"] == "DELETE" && row["vdu"] == "cache");
+    let deleted: Vec<_> = deleted.map(|row| row["vnfc"].clone()).collect();
+    assert_eq!(deleted, [json!(cache)], "{plan:#}");
+    run(&testbed, "change_flavour", &back);
+    assert_eq!(ids(&info(&testbed)), small, "the other pods stay");
+    testbed.terminate_and_delete(VNF);
+    testbed.server.ctl(&["vim", "delete", "pods"]);
     testbed.finish();
     sim.assert_clean();
 }

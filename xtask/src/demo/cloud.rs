@@ -1,6 +1,6 @@
 //! Lists the resources of the real cloud directly, before and after the demo.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -94,7 +94,11 @@ impl Cloud {
             .with_context(|| format!("the catalog has no `{service}`"))
     }
 
-    fn list(&self, service: &str, path: &str, key: &str) -> Result<Vec<Value>> {
+    /// All resources of a list.
+    ///
+    /// # Errors
+    /// If the cloud does not respond.
+    pub(crate) fn list(&self, service: &str, path: &str, key: &str) -> Result<Vec<Value>> {
         let url = format!("{}{path}", self.endpoint(service)?);
         let mut answer = self
             .agent
@@ -139,6 +143,32 @@ impl Cloud {
                 .map(|host| format!("host {host}")),
         );
         Ok(found)
+    }
+
+    /// The resources of the stack of this name, with those of nested stacks.
+    ///
+    /// # Errors
+    /// If there is no such stack.
+    pub(crate) fn stack_resources(&self, name: &str) -> Result<Vec<Value>> {
+        let stacks = self.list("orchestration", "/stacks", "stacks")?;
+        let mut stacks = stacks.iter().filter(|stack| stack["stack_name"] == name);
+        let id = stacks.find_map(|stack| stack["id"].as_str());
+        let id = id.with_context(|| format!("the cloud has no stack `{name}`"))?;
+        let path = format!("/stacks/{name}/{id}/resources?nested_depth=5");
+        self.list("orchestration", &path, "resources")
+    }
+
+    /// Names of the networks, by id.
+    ///
+    /// # Errors
+    /// If the cloud does not respond.
+    pub(crate) fn networks(&self) -> Result<BTreeMap<String, String>> {
+        let all = self.list("network", "/v2.0/networks", "networks")?;
+        let named = all.iter().filter_map(|one| {
+            let (id, name) = (one["id"].as_str()?, one["name"].as_str()?);
+            Some((id.to_owned(), name.to_owned()))
+        });
+        Ok(named.collect())
     }
 
     /// The id of a network by its name.

@@ -11,6 +11,8 @@ use crate::terminal::Progress;
 
 /// Exit code if the server refused the request.
 const REFUSED: i32 = 3;
+/// Exit code of a plan that would change something.
+const PLANNED: i32 = 9;
 
 /// `vnfmctl`, and the server that it talks to.
 pub(crate) struct Ctl {
@@ -40,11 +42,42 @@ impl Ctl {
     /// # Errors
     /// If the command fails; with its error message.
     pub(crate) fn json(&self, arguments: &[&str]) -> Result<Value> {
+        self.document(arguments, 0, |_| {})
+    }
+
+    /// What an operation would do, which must be something.
+    ///
+    /// # Errors
+    /// If the plan fails, or says that nothing would change.
+    pub(crate) fn plan(&self, arguments: &[&str]) -> Result<Value> {
+        self.document(&[arguments, &["--plan"]].concat(), PLANNED, |_| {})
+    }
+
+    /// Runs an operation to its end, and shows its progress; returns its occurrence.
+    ///
+    /// # Errors
+    /// If it does not end as COMPLETED; with its error message.
+    pub(crate) fn operate(&self, progress: &Progress, arguments: &[&str]) -> Result<Value> {
+        let arguments = [arguments, &["--watch"]].concat();
+        self.document(&arguments, 0, |line| progress.show(line))
+    }
+
+    /// Runs a command that must end with this exit code; returns its JSON output.
+    fn document(
+        &self,
+        arguments: &[&str],
+        expected: i32,
+        mut on_log: impl FnMut(&str),
+    ) -> Result<Value> {
         let with_format = [&["-o", "json"], arguments].concat();
-        let (code, data, log) = self.run(&with_format, |_| {})?;
-        if code != 0 {
+        let (code, data, log) = self.run(&with_format, |output, line| {
+            if output == Output::Log {
+                on_log(line);
+            }
+        })?;
+        if code != expected {
             bail!(
-                "`vnfmctl {}` failed with exit code {code}: {}",
+                "`vnfmctl {}` ended with exit code {code} instead of {expected}: {}",
                 arguments.join(" "),
                 reason(&log)
             );
@@ -61,7 +94,7 @@ impl Ctl {
     /// # Errors
     /// If the command fails; with its error message.
     pub(crate) fn watch(&self, progress: &Progress, arguments: &[&str]) -> Result<()> {
-        let (code, _, log) = self.run(arguments, |line| progress.show(line))?;
+        let (code, _, log) = self.run(arguments, |_, line| progress.show(line))?;
         if code != 0 {
             bail!(
                 "`vnfmctl {}` failed with exit code {code}: {}",
@@ -77,7 +110,7 @@ impl Ctl {
     /// # Errors
     /// If it is not refused.
     pub(crate) fn refused(&self, arguments: &[&str]) -> Result<String> {
-        let (code, _, log) = self.run(arguments, |_| {})?;
+        let (code, _, log) = self.run(arguments, |_, _| {})?;
         if code != REFUSED {
             bail!(
                 "`vnfmctl {}` must be refused with exit code {REFUSED}, but ended with {code}: {}",
@@ -91,7 +124,7 @@ impl Ctl {
     fn run(
         &self,
         arguments: &[&str],
-        mut on_line: impl FnMut(&str),
+        mut on_line: impl FnMut(Output, &str),
     ) -> Result<(i32, String, String)> {
         let mut command = Command::new(&self.program);
         if !self.server.is_empty() {
@@ -100,7 +133,7 @@ impl Ctl {
         command.args(arguments);
         let (mut data, mut log) = (String::new(), String::new());
         let status = process::follow(&mut command, |output, line| {
-            on_line(line);
+            on_line(output, line);
             let text = if output == Output::Data {
                 &mut data
             } else {

@@ -1,20 +1,31 @@
-//! `cargo xtask demo`: the demo scenario with the built programs.
+//! `cargo xtask demo`: a story with the built programs.
 //!
 //! ```text
-//! world.rs   the simulated world as a process, or the real systems
-//! ctl.rs     runs `vnfmctl` as a user would
-//! stage.rs   runs and times steps
-//! story.rs   the steps of the scenario, top to bottom
-//! rescue.rs  cleans up after a failed step
+//! cluster.rs     the story `cluster`, top to bottom: VNF-A builds a cluster, VNF-B runs on it
+//! operations.rs  the story `operations`, top to bottom: every task there and back
+//! task.rs        one task: planned, run, compared with the plan (plan.rs) and with the neighbour
+//!                (record.rs, neighbour.rs: OpenStack by cloud.rs, the cluster by kubectl.rs)
+//! instances.rs   the steps that stories share
+//! world.rs       the simulated world as a process, or the real systems
+//! ctl.rs         runs `vnfmctl` as a user would
+//! stage.rs       runs and times steps
+//! rescue.rs      cleans up after a failed step
 //! ```
 //! `--real` only changes endpoints. All resources are deleted at the end, even after a failure, unless `--keep` is given.
 
 mod cloud;
+mod cluster;
 mod ctl;
+mod instances;
+mod kubectl;
+mod neighbour;
+mod operations;
+mod plan;
+mod record;
 mod requests;
 mod rescue;
 mod stage;
-mod story;
+mod task;
 mod world;
 
 use std::path::{Path, PathBuf};
@@ -26,19 +37,42 @@ use serde::Serialize;
 
 use crate::{interrupt, paths, process, terminal};
 use ctl::Ctl;
+use instances::Scenario;
 use requests::Shape;
 use stage::{Stage, Step};
 use world::World;
 
+/// The stories.
+#[derive(Clone, Copy, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+enum Plot {
+    /// VNF-A builds a Kubernetes cluster, VNF-B runs on it, both are terminated.
+    Cluster,
+    /// Every task of a VNF, there and back, compared with its plan and with what the neighbours report.
+    Operations,
+}
+
+impl Plot {
+    fn play(self, scenario: &mut Scenario<'_>) -> Result<()> {
+        match self {
+            Self::Cluster => cluster::play(scenario),
+            Self::Operations => operations::play(scenario),
+        }
+    }
+}
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// What to play.
+    #[arg(long, value_enum, default_value = "cluster")]
+    story: Plot,
     /// Use real OpenStack, hosts, kubeadm and Kubernetes; they are started if they do not run.
     #[arg(long)]
     real: bool,
     /// Which of VNF-A's packages to use.
     #[arg(long, value_enum, default_value = "tosca")]
     package: Shape,
-    /// Write the result to this file, as `{"world","ok","seconds","steps","left_behind"}`.
+    /// Write the result to this file, as `{"story","world","ok","seconds","steps","left_behind"}`.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Keep everything running at the end or after a failure, and print where it is.
@@ -52,6 +86,7 @@ pub(crate) struct Arguments {
 /// Result of the demo, by step.
 #[derive(Serialize)]
 pub(crate) struct Report {
+    story: Plot,
     world: &'static str,
     ok: bool,
     seconds: f64,
@@ -87,17 +122,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut stage = Stage::default();
     let world = World::start(arguments.real, &programs, folder.path())?;
     let began = Instant::now();
-    story::allow_plugin(&mut stage, &programs, &folder.path().join("data/plugins"))?;
+    instances::allow_plugin(&mut stage, &programs, &folder.path().join("data/plugins"))?;
     let server = stage.step("the server starts", |_| serve(&programs, folder.path()))?;
     let ctl = Ctl::new(programs.join("vnfmctl"), &server.url);
-    let outcome = story::play(
-        &mut stage,
-        &ctl,
-        &world,
-        &story::Setup::new(arguments.package, folder.path()),
-    );
+    let outcome = arguments.story.play(&mut Scenario {
+        stage: &mut stage,
+        ctl: &ctl,
+        world: &world,
+        shape: arguments.package,
+        folder: folder.path(),
+    });
     let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
     let report = |ok, left_behind| Report {
+        story: arguments.story,
         world: world.name(),
         ok,
         seconds,

@@ -31,22 +31,26 @@ impl Shape {
 /// Values of the placeholders, by name.
 pub(crate) type Values = BTreeMap<&'static str, Value>;
 
-/// Writes the instantiation request of a sample; returns the path of the file.
+/// Writes a request of a sample, such as `instantiate`; returns the path of the file.
 ///
 /// # Errors
-/// If the sample has none, or a placeholder has no value.
-pub(crate) fn fill(sample: &str, values: &Values, folder: &Path) -> Result<String> {
+/// If the sample has none of this name, or a placeholder has no value.
+pub(crate) fn fill(
+    (sample, request): (&str, &str),
+    values: &Values,
+    folder: &Path,
+) -> Result<String> {
     let template = paths::root()
         .join("vnfd-samples")
         .join(sample)
-        .join("requests/instantiate.json");
+        .join(format!("requests/{request}.json"));
     let text = std::fs::read_to_string(&template)
         .with_context(|| format!("cannot read `{}`", template.display()))?;
     let body: Value = serde_json::from_str(&text)
         .with_context(|| format!("`{}` is not JSON", template.display()))?;
     let filled =
         fill_value(body, values).with_context(|| format!("in `{}`", template.display()))?;
-    let file = folder.join(format!("{sample}.json"));
+    let file = folder.join(format!("{sample}.{request}.json"));
     std::fs::write(&file, filled.to_string())
         .with_context(|| format!("cannot write `{}`", file.display()))?;
     Ok(file.to_string_lossy().into_owned())

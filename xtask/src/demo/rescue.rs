@@ -3,13 +3,13 @@
 use anyhow::Result;
 
 use super::ctl::{Ctl, text};
-use super::story::{VNF_A, VNF_B};
+use super::operations::NAMES;
 use super::world::World;
 use crate::terminal::{Progress, note};
 
 /// Deletes everything, first through the server, then directly on the cloud; failures are printed.
 pub(crate) fn clean_up(ctl: &Ctl, world: &World) {
-    for name in [VNF_B, VNF_A] {
+    for name in NAMES {
         if let Err(error) = delete_instance(ctl, name) {
             note(&format!(
                 "  cannot delete {name} through the server: {error:#}"

@@ -13,7 +13,7 @@ use crate::{process, stack};
 /// Entry of clouds.yaml that the demo uses.
 pub(crate) const CLOUD: &str = "nfv";
 /// Network of the external connection points.
-const NETWORK: &str = "provider";
+pub(crate) const NETWORK: &str = "provider";
 
 /// The VIM and hosts of the demo.
 pub(crate) enum World {
@@ -103,6 +103,14 @@ impl World {
 
     /// A list of the control API of the simulated world, one line per entry.
     fn page(&self, path: &str) -> Result<Vec<String>> {
+        Ok(self.control(path)?.iter().map(line_of).collect())
+    }
+
+    /// A list of the control API of the simulated world; empty in the real one.
+    ///
+    /// # Errors
+    /// If the world does not respond.
+    pub(crate) fn control(&self, path: &str) -> Result<Vec<Value>> {
         let Self::Simulated { endpoints, .. } = self else {
             return Ok(Vec::new());
         };
@@ -117,7 +125,7 @@ impl World {
             .body_mut()
             .read_json()
             .with_context(|| format!("the response of `{url}` is not JSON"))?;
-        Ok(page.as_array().into_iter().flatten().map(line_of).collect())
+        Ok(page.as_array().cloned().unwrap_or_default())
     }
 
     /// Deletes the stacks of a failed demo directly on the real cloud.
