@@ -129,6 +129,12 @@ impl Deployment {
         self.scale_levels = levels.map(|(name, at)| (name.into(), at)).collect();
     }
 
+    /// True if its package is another than this one.
+    pub(crate) fn leaves_package(&self, vnf_pkg_id: &str) -> bool {
+        let own = self.vnf_pkg_id.as_str();
+        !own.is_empty() && own != vnf_pkg_id
+    }
+
     /// Desired number of VNFCs of a VDU; 0 for an unknown VDU.
     pub fn instances_of(&self, vdu: &str) -> u32 {
         self.vdu_instances.get(vdu).copied().unwrap_or_default()

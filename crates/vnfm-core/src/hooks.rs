@@ -12,7 +12,7 @@ mod pinning;
 pub(crate) use bounds::{CheckpointSizes, check_effects};
 pub(crate) use host::{Host, Pending};
 pub(crate) use mgmt_driver::{UNDECLARED, can_undo, check_implements, driver_of, plugin_of};
-pub(crate) use parameters::{ParameterCheck, check_parameters};
+pub(crate) use parameters::{ParameterCheck, check_hook_parameters, check_parameters, no_driver};
 
 use crate::ports::Code;
 

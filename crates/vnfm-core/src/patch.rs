@@ -281,7 +281,7 @@ pub(crate) async fn check_declared(
 }
 
 /// Checks values against the declared types; unless free, every value must be declared.
-fn check_types(
+pub(crate) fn check_types(
     schemas: &dyn Schemas,
     schema: Option<&Value>,
     values: &KeyValuePairs,

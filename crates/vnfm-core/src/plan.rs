@@ -10,7 +10,7 @@ mod resources;
 use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::hooks;
-use crate::lcm::{Begin, Operation, Step, Tried};
+use crate::lcm::{Begin, HookOf, Operation, Step, Tried};
 use crate::ports::{MgmtDriver, PlannedResource, ResourceAction};
 use crate::refusal::Refusal;
 use serde::Serialize;
@@ -69,10 +69,22 @@ impl Engine {
     ) -> Result<Plan, Refusal> {
         let tried = self.try_to_begin(tenant, instance_id, begin).await?;
         let packages = &self.context.ports.packages;
-        let package = packages.package(tenant, &tried.instance.vnf_pkg_id).await;
-        let package = package.map_err(Refusal::unprocessable)?;
-        let steps = Planner::new(self, &tried, &package).steps();
-        let planned = resources::plan(&self.context, &tried, package).await?;
+        let own = &tried.instance.vnf_pkg_id;
+        let target = tried
+            .target
+            .as_ref()
+            .filter(|target| target.leaves_package(own));
+        let package = packages.package(tenant, own).await;
+        let before = package.map_err(Refusal::unprocessable)?;
+        let package = match target {
+            Some(target) => {
+                let package = packages.package(tenant, &target.vnf_pkg_id).await;
+                package.map_err(Refusal::unprocessable)?
+            }
+            None => before.clone(),
+        };
+        let steps = Planner::new(self, &tried, [&before, &package]).steps();
+        let planned = resources::plan(&self.context, &tried, [before, package]).await?;
         let modified = modified(&tried);
         let runs_hooks = steps.iter().any(|step| step.driver.is_some());
         let changes = planned.changes() || modified.is_some() || runs_hooks;
@@ -113,11 +125,16 @@ struct Planner<'a> {
     target: Option<&'a Deployment>,
     skipped_hooks: &'a [String],
     package: &'a Package,
+    package_before: &'a Package,
     flavour: Option<&'a Flavour>,
 }
 
 impl<'a> Planner<'a> {
-    fn new(engine: &'a Engine, tried: &'a Tried, package: &'a Arc<Package>) -> Self {
+    fn new(
+        engine: &'a Engine,
+        tried: &'a Tried,
+        [package_before, package]: [&'a Arc<Package>; 2],
+    ) -> Self {
         let deployed = tried.instance.deployment.as_deref();
         let target = tried.target.as_deref();
         let flavour = target.or(deployed).map(|one| &one.flavour_id);
@@ -128,6 +145,7 @@ impl<'a> Planner<'a> {
             target,
             skipped_hooks: &tried.skipped_hooks,
             package,
+            package_before,
             flavour: flavour.and_then(|id| package.vnfd().flavour(id)),
         }
     }
@@ -141,6 +159,21 @@ impl<'a> Planner<'a> {
         step.is_needed(self.deployed, self.target, Some(self.package))
     }
 
+    /// The package whose hook a step runs, the deployment whose plugins serve it, and the flavour that names it.
+    fn serving(&self, step: &Step) -> (&'a Package, Option<&'a Deployment>, Option<&'a Flavour>) {
+        let changes = self.package.vnfd().descriptor_id != self.package_before.vnfd().descriptor_id;
+        match step.hook_of() {
+            HookOf::Target if changes => (self.package, self.target, self.flavour),
+            HookOf::Target => (self.package, self.deployed, self.flavour),
+            HookOf::Before => {
+                let (package, deployed) = (self.package_before, self.deployed);
+                let id = deployed.map(|deployed| &deployed.flavour_id);
+                let flavour = id.and_then(|id| package.vnfd().flavour(id));
+                (package, deployed, flavour)
+            }
+        }
+    }
+
     /// The planned step; `None` if it would be omitted.
     fn planned(&self, step: &Step) -> Option<PlannedStep> {
         if step.is_grant() && self.engine.context.ports.nfvo.is_none()
@@ -149,13 +182,13 @@ impl<'a> Planner<'a> {
         {
             return None;
         }
+        let (package, deployed, flavour) = self.serving(step);
         let hook = if step.is_hook() {
-            Some(self.flavour?.hook(step.name)?)
+            Some(flavour?.hook(step.name)?)
         } else {
             None
         };
-        let driver =
-            |hook| hooks::driver_of(&self.engine.context, self.deployed, self.package, hook);
+        let driver = |hook| hooks::driver_of(&self.engine.context, deployed, package, hook);
         let driver = hook.and_then(|hook| driver(hook).ok());
         let can_undo = |driver: &dyn MgmtDriver| hooks::can_undo(driver, step.name);
         let is_undone = self.operation.is_undone(step, |one| self.is_needed(one));

@@ -223,6 +223,11 @@ pub(crate) const DISABLED: Code = refused(
     "the VNF package is DISABLED, so it cannot be instantiated",
     "enable it: `vnfmctl package enable ID`; if an NFVO disabled it, enable it there",
 );
+pub(crate) const PACKAGE_CHANGE: Code = refused(
+    "request.package-change",
+    "the VNF cannot change to this VNF package",
+    "choose a package that the message names, or ask the vendor for one with a VnfPackageChange policy",
+);
 pub(crate) const BAD_PARAMETERS: Code = refused(
     "request.bad-parameters",
     "`additionalParams` violate the schema that the hook or the VNFD declares",
@@ -283,6 +288,7 @@ pub(crate) const CODES: &[&Code] = &[
     &UNKNOWN_FLAVOUR,
     &NO_PACKAGE,
     &DISABLED,
+    &PACKAGE_CHANGE,
     &BAD_PARAMETERS,
     &BAD_POLICY,
     &BAD_SCALE,

@@ -57,13 +57,13 @@ pub use located::{Located, escaped};
 pub use manifest_writer::{manifest_with, new_manifest, new_meta, without_files};
 pub use model::{
     AffinityRule, Artifact, Asd, AsdDialect, AsdExtCpd, ChangeSelector, Checksum,
-    ClusterCapabilities, ClusterLabel, ComponentMapping, ConnectivityKind, Container, Cp, CpKind,
-    CpuPinning, DeploymentItem, ExternalCp, Flavour, Hook, HugePages, Indicator,
+    ClusterCapabilities, ClusterLabel, Component, ComponentMapping, ConnectivityKind, Container,
+    Cp, CpKind, CpuPinning, DeploymentItem, ExternalCp, Flavour, Hook, HugePages, Indicator,
     InstantiationLevel, IpPool, LcmConfiguration, LevelError, Mcio, Mciop, Monitored,
-    MonitoringParameter, OciImage, PackageChange, Qos, RequestedCapability, RequiredPlugin,
-    RequiredResource, ScaleDirection, ScaleError, ScaleStatus, ScaledSize, ScalingAspect,
-    SecurityGroupRule, Storage, StorageKind, SupportedInterface, SwImage, Vdu, VduKind,
-    VirtualCompute, VirtualLink, Vnfd,
+    MonitoringParameter, NoPackagePath, OciImage, PackageChange, PackagePath, Qos,
+    RequestedCapability, RequiredPlugin, RequiredResource, ScaleDirection, ScaleError, ScaleStatus,
+    ScaledSize, ScalingAspect, SecurityGroupRule, Storage, StorageKind, SupportedInterface,
+    SwImage, Vdu, VduKind, VirtualCompute, VirtualLink, Vnfd,
 };
 pub use order::{
     InvalidValue, Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable, type_of,

@@ -44,11 +44,14 @@ fn samples_have_no_errors_and_only_the_expected_warnings() {
             "vnf-a-seed",
             "vnf-a-vendor-script",
             "vnf-b-cnf",
+            "vnf-b-cnf-2",
             "vnf-flavours",
             "vnf-ha-pair",
             "vnf-levels",
             "vnf-nested-groups",
             "vnf-ports",
+            "vnf-rolling-1",
+            "vnf-rolling-2",
             "vnf-script-hooks"
         ]
     );
@@ -91,6 +94,9 @@ fn a_manifest_names_every_file_of_its_package() {
         "vnf-a-k8s-cluster-base-hot",
         "vnf-a-vendor-script",
         "vnf-b-cnf",
+        "vnf-b-cnf-2",
+        "vnf-rolling-1",
+        "vnf-rolling-2",
         "asd-web",
         "cnf-chart",
         "cnf-flavours",

@@ -1,6 +1,8 @@
 //! Applies the objects of a plan: server-side apply under our field manager, stage by stage; each stage must be ready
 //! before the next one starts. Idempotent: objects that are already ours are adopted.
 //!
+//! A `Service` that is to select other pods is applied last, once these are ready: it is never without any.
+//!
 //! An existing object without this instance's labels is refused by name and not changed. The one exception is the
 //! namespace: an existing one is used, and kept when the VNF is terminated.
 
@@ -31,6 +33,8 @@ pub(crate) struct ApplyMode<'a> {
     pub(crate) restores: bool,
     /// UIDs of objects that are ours whatever their labels say.
     pub(crate) known_uids: Option<&'a BTreeSet<String>>,
+    /// Existing objects that stay as they are until everything else is ready.
+    pub(crate) last: &'a [Target],
 }
 
 impl ApplyMode<'_> {
@@ -247,9 +251,12 @@ pub(crate) async fn apply_stages(
             .filter(|resolved| !is_shared(resolved, namespace, state))
             .collect();
         for resolved in stage {
-            let shared = is_shared(resolved, namespace, state);
-            stage_uids.push(if shared {
+            stage_uids.push(if is_shared(resolved, namespace, state) {
                 None
+            } else if how.last.contains(&resolved.target) {
+                find_metadata(session, &resolved.target)
+                    .await?
+                    .and_then(|found| found.uid)
             } else {
                 Some(apply(cx, session, resolved, how).await?)
             });
@@ -265,6 +272,10 @@ pub(crate) async fn apply_stages(
             percent(done, total),
             &format!("{done} of {total} objects ready"),
         );
+    }
+    let all = stages.iter().flatten();
+    for resolved in all.filter(|resolved| how.last.contains(&resolved.target)) {
+        apply(cx, session, resolved, how).await?;
     }
     Ok(uids)
 }

@@ -4,13 +4,14 @@
 //! delete   the pods to replace, and wait until they are deleted
 //! scale    workloads to their number of replicas; before that, marks the pods that a smaller size does not need
 //! apply    every manifest in order, each stage ready before the next; overwrites foreign changes to our fields
+//! switch   Services that select other pods than before, once these are ready
 //! wait     until every workload has its desired number of Ready pods, none of them a replaced one
 //! prune    what the record has and the target has no more, last stage first
 //! ```
 //! Idempotent: what to replace comes from the record from before the operation. A creation has no record: it overwrites
 //! nothing, and has nothing to replace or prune.
 
-use crate::apply::{self, ApplyMode, namespace_state};
+use crate::apply::{self, ApplyMode, find, namespace_state};
 use crate::catalog::Target;
 use crate::client::Session;
 use crate::delete::{Handle, delete_objects};
@@ -41,9 +42,15 @@ pub(crate) async fn converge(
     let replaced = delete_replaced(cx, session, (namespace, stages), change).await?;
     let objects = before.objects.iter();
     let known: BTreeSet<String> = objects.filter_map(|made| made.uid.clone()).collect();
+    let last = if change.other.is_some() {
+        services_to_switch(session, stages).await?
+    } else {
+        Vec::new()
+    };
     let how = ApplyMode {
         restores: true,
         known_uids: Some(&known),
+        last: &last,
     };
     let shrinking = scale(cx, session, (stages, how), change).await?;
     let uids = apply::apply_stages(cx, session, namespace, stages, how).await?;
@@ -54,6 +61,24 @@ pub(crate) async fn converge(
         delete_objects(cx, session, &stage, None).await?;
     }
     Ok(handle)
+}
+
+/// The existing Services that are to select other pods than they do.
+async fn services_to_switch(
+    session: &Session<'_>,
+    stages: &[Vec<ResolvedObject>],
+) -> Result<Vec<Target>, PortError> {
+    let all = stages.iter().flatten();
+    let services = all.filter(|one| one.target.resource.kind == "Service");
+    let mut found = Vec::new();
+    for resolved in services {
+        let wanted = &resolved.item.object["spec"]["selector"];
+        let live = find(session, &resolved.target).await?;
+        if live.is_some_and(|live| live.data["spec"]["selector"] != *wanted) {
+            found.push(resolved.target.clone());
+        }
+    }
+    Ok(found)
 }
 
 /// Deletes what the objects of another target, which an interrupted call may have applied, have more than `handle`.

@@ -70,7 +70,6 @@ pub(crate) fn put(
     }
     let written = Arc::new(InstanceRecord {
         version: record.version + 1,
-        vnf_pkg_id: known.vnf_pkg_id.clone(),
         created_at: known.created_at,
         on_failure: known.on_failure,
         ..record

@@ -1,6 +1,7 @@
 //! Operation occurrences, with journals, checkpoints and leases.
 
 use crate::instances::{self, busy};
+use crate::packages_and_outbox;
 use crate::state::{OpRow, State, Three, absent};
 use crate::vims;
 use jiff::{SignedDuration, Timestamp};
@@ -35,6 +36,9 @@ pub(crate) fn record_of(row: &OpRow) -> OpRecord {
 /// Adds an operation as the active one of its instance.
 pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result<(), StoreError> {
     let (id, instance_id) = (record.op.id.clone(), record.op.vnf_instance_id.clone());
+    if let Some(next) = record.next_package() {
+        packages_and_outbox::package(state, &record.tenant, next)?;
+    }
     let instance = instances::find(state, &record.tenant, &instance_id)?;
     if let Some(other) = &instance.active_op {
         return Err(busy(&instance_id, other));

@@ -1,6 +1,6 @@
 //! Packages, notifications and subscriptions, audit entries, tombstones, host keys.
 
-use crate::state::{Owned, State, absent, in_use};
+use crate::state::{InstanceRow, Owned, State, absent, in_use};
 use std::collections::BTreeMap;
 use vnfm_core::ports::{
     HostPin, OutboxRow, PackageRecord, PinnedHost, SecretJson, StoreError, SubscriptionRecord,
@@ -73,7 +73,7 @@ pub(crate) fn shown_package(state: &State, record: &PackageRecord) -> PackageRec
     let is_used = state
         .instances
         .iter()
-        .any(|(_, instance)| instance.record.vnf_pkg_id == *id);
+        .any(|(_, instance)| uses_package(state, instance, id));
     record.info.usage_state = if is_used {
         PackageUsageState::InUse
     } else {
@@ -90,13 +90,21 @@ pub(crate) fn listed_package(state: &State, record: &PackageRecord) -> PackageRe
     }
 }
 
-/// Removes a package without instances.
+/// Whether an instance has the package, or its active operation changes it to the package.
+fn uses_package(state: &State, instance: &InstanceRow, id: &str) -> bool {
+    let active = instance.active_op.as_ref();
+    let active = active.and_then(|op_id| state.ops.get(op_id));
+    let next = active.and_then(|row| row.record.next_package());
+    instance.record.vnf_pkg_id == id || next == Some(id)
+}
+
+/// Removes a package without instances, to which no operation changes one either.
 pub(crate) fn remove_package(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
     package(state, tenant, id)?;
     let instances = state
         .instances
         .iter()
-        .filter(|(_, instance)| instance.record.vnf_pkg_id == id);
+        .filter(|(_, instance)| uses_package(state, instance, id));
     let users: BTreeMap<_, _> = instances
         .map(|(of, instance)| {
             let record = &instance.record;

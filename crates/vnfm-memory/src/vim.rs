@@ -38,6 +38,8 @@ struct Made {
     vnfcs: Vec<(String, String)>,
     stopped: BTreeSet<String>,
     links: Vec<ExtVirtualLinkInfo>,
+    /// What each VNFC was made of, by its id.
+    made_of: BTreeMap<String, String>,
 }
 
 /// The driver and its VIM. Clones share the VIM.
@@ -125,6 +127,60 @@ impl MemoryVim {
         its.map(|made| made.vnfcs.clone()).unwrap_or_default()
     }
 
+    /// Replaces the VNFCs that another package describes differently, a batch at a time.
+    async fn roll(&self, cx: &VimCall<'_>, change: &Convergence<'_>) {
+        let rolling = change.rolling.unwrap_or_default();
+        let size = match change.rolling {
+            Some(rolling) => usize::try_from(rolling.parallel.get()).unwrap_or(usize::MAX),
+            None => usize::MAX,
+        };
+        let replace = |made: &mut Made| {
+            made.installation_id == cx.ownership.installation_id && made.replace_batch(change, size)
+        };
+        loop {
+            let more = {
+                let mut instances = self.instances();
+                let made = instances.get_mut(&cx.ownership.instance_id);
+                made.is_some_and(replace)
+            };
+            if !more {
+                return;
+            }
+            if !rolling.pause.is_zero() {
+                cx.watcher.waiting("the pause between two batches");
+                cx.clock.sleep(rolling.pause).await;
+            }
+        }
+    }
+
+    /// Marks the VNFCs that the change replaces because another package describes them differently.
+    fn note_outdated(
+        &self,
+        ownership: &Ownership,
+        change: &Convergence<'_>,
+        rows: &mut Vec<PlannedResource>,
+    ) {
+        let instances = self.instances();
+        let made = instances.get(&ownership.instance_id);
+        let Some(made) = made.filter(|_| change.changes_vnfd()) else {
+            return;
+        };
+        for (position, vdu) in made.outdated(change) {
+            let id = &made.vnfcs[position].0;
+            // A VDU with another name was planned as one that goes, and one that comes.
+            let is_new = |row: &PlannedResource| {
+                row.action == ResourceAction::Create && row.vdu.as_deref() == Some(&vdu)
+            };
+            if let Some(new) = rows.iter().position(is_new) {
+                rows.remove(new);
+            }
+            if let Some(row) = rows.iter_mut().find(|row| row.vnfc.as_ref() == Some(id)) {
+                row.action = ResourceAction::Replace;
+                row.because = vec!["vnfdId".to_owned()];
+            }
+        }
+    }
+
     /// The external links of an instance.
     fn links_of(&self, ownership: &Ownership) -> Vec<ExtVirtualLinkInfo> {
         let instances = self.instances();
@@ -183,6 +239,15 @@ fn links(deployment: &Deployment) -> Vec<ExtVirtualLinkInfo> {
     deployment.ext_virtual_links.iter().map(link).collect()
 }
 
+/// What a VNFC of this VDU is made of.
+fn recipe(what: &Allocation, vdu: &str) -> String {
+    let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
+    let vdu = flavour.and_then(|flavour| flavour.vdus.get(vdu));
+    vdu.map_or_else(String::new, |vdu| {
+        format!("{:?} {:?} {:?}", vdu.image, vdu.compute, vdu.boot_data)
+    })
+}
+
 /// What a change to this size would do to the existing VNFCs, and which it would add.
 fn planned(
     mut existing: Vec<(String, String)>,
@@ -227,6 +292,42 @@ fn vnfc(vdu: &str) -> (String, String) {
 }
 
 impl Made {
+    /// The positions of the VNFCs that another package describes differently or with another VDU, with their VDU there.
+    fn outdated(&self, change: &Convergence<'_>) -> Vec<(usize, String)> {
+        let renamed = change.renamed_vdus();
+        let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+        let mut found = Vec::new();
+        for (position, (id, vdu)) in self.vnfcs.iter().enumerate() {
+            let new = renamed.get(vdu).unwrap_or(vdu);
+            let index = seen.entry(new).or_default();
+            *index += 1;
+            let stays = *index <= change.target.deployment.instances_of(new);
+            let same = self.made_of.get(id) == Some(&recipe(change.target, new));
+            if stays && (new != vdu || !same) {
+                found.push((position, new.clone()));
+            }
+        }
+        found
+    }
+
+    /// Replaces the first VNFCs that are outdated; whether more of them are left.
+    fn replace_batch(&mut self, change: &Convergence<'_>, size: usize) -> bool {
+        let outdated = self.outdated(change);
+        for (position, vdu) in outdated.iter().take(size) {
+            self.vnfcs[*position] = vnfc(vdu);
+        }
+        self.note_recipes(change.target);
+        outdated.len() > size
+    }
+
+    /// Notes what VNFCs are made of that are new.
+    fn note_recipes(&mut self, target: &Allocation) {
+        for (id, vdu) in &self.vnfcs {
+            let made_of = self.made_of.entry(id.clone());
+            made_of.or_insert_with(|| recipe(target, vdu));
+        }
+    }
+
     /// Keeps the first VNFCs of each VDU, and adds those that are missing.
     fn resize(&mut self, size: &[(&str, usize)]) {
         let mut kept = std::mem::take(&mut self.vnfcs);
@@ -300,6 +401,7 @@ impl InfraDriver for MemoryVim {
             ResourceChange::Release { .. } => planned(existing, &[], &[]),
             ResourceChange::Converge(change) => {
                 let mut rows = planned(existing, &size(change.target)?, &change.replace.vnfcs);
+                self.note_outdated(cx.ownership, change, &mut rows);
                 let reconnects = links(&change.target.deployment) != self.links_of(cx.ownership);
                 let stays = |row: &&mut PlannedResource| row.action == ResourceAction::Keep;
                 for row in rows.iter_mut().filter(stays).filter(|_| reconnects) {
@@ -325,7 +427,11 @@ impl InfraDriver for MemoryVim {
             vnfcs: Vec::new(),
             stopped: BTreeSet::new(),
             links: Vec::new(),
+            made_of: BTreeMap::new(),
         };
+        if change.changes_vnfd() {
+            self.roll(cx, change).await;
+        }
         let mut instances = self.instances();
         let made = instances
             .entry(whose.instance_id.clone())
@@ -333,6 +439,7 @@ impl InfraDriver for MemoryVim {
         if made.installation_id == whose.installation_id {
             made.replace(&change.replace.vnfcs);
             made.resize(&size);
+            made.note_recipes(change.target);
             made.links = links(&change.target.deployment);
             made.set_states(&change.target.deployment, false);
         }
@@ -341,6 +448,10 @@ impl InfraDriver for MemoryVim {
     }
 
     fn changes_ext_connectivity(&self) -> bool {
+        true
+    }
+
+    fn rolls(&self, _: &Allocation) -> bool {
         true
     }
 

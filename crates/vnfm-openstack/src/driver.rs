@@ -3,7 +3,8 @@
 //! ```text
 //! preview    blueprint ─ what the cloud has of it (prepare) ─ template ─ allowed by the VIM's policy?
 //! converge   own stack? ─┬─ of this deployment ─ replace servers (update) ───────────────────┬─ inventory
-//!                        ├─ of another ── images (glance) ─ template ─ change it (update) ───┤
+//!                        ├─ of another ── images (glance) ─ template ─ change it, in batches │
+//!                        │                  if that is requested (rolling, update) ──────────┤
 //!                        └─ none ──────── images (glance) ─ template ─ create it (stacks) ───┘
 //! plan       own stack? ─ compare it with the deployment (plan)
 //! observe    own stack? ─ inventory, in whatever state the stack is
@@ -22,6 +23,7 @@ use crate::power::PowerSwitch;
 use crate::prepare::{prepare, present};
 use crate::resolved::{Resolved, known};
 use crate::retries::Waiter;
+use crate::rolling::roll;
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::update::{Updated, update_stack};
@@ -234,6 +236,10 @@ impl InfraDriver for OpenStack {
         true
     }
 
+    fn rolls(&self, what: &Allocation) -> bool {
+        !has_own_template(what)
+    }
+
     fn power(&self) -> Option<&dyn Power> {
         Some(self)
     }
@@ -287,6 +293,9 @@ impl OpenStack {
         let (template, resolved) = self.resolve(cx, blueprint, &from, preview).await?;
         let existing = match existing {
             Updated::Outdated => {
+                if let Some(rolling) = change.rolling.filter(|_| rolls(change)) {
+                    Box::pin(roll(cx, &cloud, (change, rolling), &template)).await?;
+                }
                 Box::pin(update_stack(cx, &cloud, change, Some(&template))).await?
             }
             missing => missing,
@@ -381,6 +390,18 @@ impl Power for OpenStack {
         switch.set_all(&change.current.inventory).await?;
         Ok(change.current.clone())
     }
+}
+
+/// Whether the package brings its own template, whose groups determine in which order servers change.
+fn has_own_template(what: &Allocation) -> bool {
+    let flavour_id = &what.deployment.flavour_id;
+    what.package.base_hot(flavour_id).is_some()
+}
+
+/// Whether both templates of a change are generated.
+fn rolls(change: &Convergence<'_>) -> bool {
+    let mut both = std::iter::once(change.target).chain(change.other);
+    !both.any(has_own_template)
 }
 
 /// An image, once per instance that uses it.

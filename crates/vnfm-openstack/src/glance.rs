@@ -109,6 +109,13 @@ impl Image {
         any("vnfm-") && (any(PACKAGE) || any(INSTANCE))
     }
 
+    /// False if another package brought it.
+    pub(crate) fn may_be_of(&self, package: &Package) -> bool {
+        let own = package_tag(package);
+        let mut packages = self.tags.iter().filter(|tag| tag.starts_with(PACKAGE));
+        packages.clone().next().is_none() || packages.any(|tag| *tag == own)
+    }
+
     /// The ids of the instances that use it.
     pub(crate) fn users(&self) -> impl Iterator<Item = &str> {
         self.tags
@@ -140,8 +147,12 @@ pub(crate) async fn use_image(
     let (installation, instance) = tags(ownership);
     let mut known = tagged(cloud, &package, "look for the package's images").await?;
     known.extend(of_instance(cloud, ownership).await?);
-    known
-        .retain(|one| one.tags.contains(&installation) && one.name.as_deref() == Some(&image.name));
+    // Another version of the package may have an image of the same name.
+    known.retain(|one| {
+        one.tags.contains(&installation)
+            && one.name.as_deref() == Some(&image.name)
+            && one.may_be_of(&file.package)
+    });
     known.sort_by_key(|one| (one.status != "active", one.id.clone()));
     let mut chosen = None;
     for one in known {

@@ -240,6 +240,7 @@ impl Reader<'_> {
         let resource = self.resource(&server.id);
         let members = [
             ("flavor", server.flavor()),
+            ("image", server.image()),
             ("zone", server.zone.as_deref()),
             ("resourceName", resource.map(|one| one.name.as_str())),
             ("stackId", resource.and_then(Resource::stack_id)),

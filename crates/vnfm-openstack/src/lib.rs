@@ -44,6 +44,7 @@ mod prepare;
 mod reply;
 mod resolved;
 mod retries;
+mod rolling;
 mod stacks;
 mod template;
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub(crate) struct Server {
     pub(crate) metadata: Map<String, Value>,
     #[serde(default)]
     flavor: Value,
+    #[serde(default)]
+    image: Value,
     #[serde(rename = "OS-EXT-AZ:availability_zone", default)]
     pub(crate) zone: Option<String>,
     #[serde(rename = "os-extended-volumes:volumes_attached", default)]
@@ -41,6 +43,11 @@ impl Server {
     /// The name of its flavor, if Nova shows it.
     pub(crate) fn flavor(&self) -> Option<&str> {
         self.flavor.get("original_name").and_then(Value::as_str)
+    }
+
+    /// Id of the image that it boots; `None` if it boots from a volume.
+    pub(crate) fn image(&self) -> Option<&str> {
+        self.image.get("id").and_then(Value::as_str)
     }
 
     /// Whether Nova keeps it only as a deleted record.

@@ -295,6 +295,7 @@ impl Comparison<'_> {
         {
             let found = uploaded.iter().find(|one| {
                 one.name.as_ref() == Some(&image.name)
+                    && one.may_be_of(self.blueprint.package)
                     && one.users().any(|user| user == ownership.instance_id)
             });
             image.id = found.map(|one| one.id.clone());
@@ -359,7 +360,7 @@ fn references_to(replaced: &BTreeSet<String>, definition: &Value) -> Vec<String>
 }
 
 /// Whether Heat changes these properties in place.
-fn action_for(because: &[String], kind: &str, schema: &Value) -> ResourceAction {
+pub(crate) fn action_for(because: &[String], kind: &str, schema: &Value) -> ResourceAction {
     let in_place = |path: &String| {
         let mut names = path.split(['.', '[']);
         match (names.next(), names.next()) {

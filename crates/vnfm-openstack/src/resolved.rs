@@ -5,7 +5,7 @@ use crate::blueprint::Blueprint;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Convergence};
-use vnfm_descriptor::Flavour;
+use vnfm_descriptor::{Flavour, SwImage};
 
 /// The findings. They are journaled, so they contain no secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +54,11 @@ pub(crate) fn known(change: &Convergence<'_>) -> Resolved {
     }
     let known = change.other.and_then(|other| Some((other, read(other)?)));
     known.map_or_else(Resolved::default, |(other, known)| {
-        known.common(flavour(other), flavour(change.target))
+        known.common(
+            flavour(other),
+            flavour(change.target),
+            change.changes_vnfd(),
+        )
     })
 }
 
@@ -72,7 +76,7 @@ pub(crate) fn recorded_instances(change: &Convergence<'_>, vdu: &str) -> u32 {
 
 impl Resolved {
     /// The flavors and images of what both flavours describe alike.
-    fn common(mut self, old: Option<&Flavour>, new: Option<&Flavour>) -> Self {
+    fn common(mut self, old: Option<&Flavour>, new: Option<&Flavour>, other_package: bool) -> Self {
         let (Some(old), Some(new)) = (old, new) else {
             return Self::default();
         };
@@ -88,8 +92,14 @@ impl Resolved {
         };
         self.flavors
             .retain(|vdu, _| size(old, vdu) == size(new, vdu));
-        self.images
-            .retain(|owner, _| image(old, owner) == image(new, owner));
+        // The files of two packages are the same only if their checksums say so.
+        let is_known = |image: &SwImage| {
+            !other_package || image.artifact.is_none() || image.checksum.is_some()
+        };
+        self.images.retain(|owner, _| {
+            let (old, new) = (image(old, owner), image(new, owner));
+            old == new && new.as_ref().is_none_or(is_known)
+        });
         self.managed = BTreeMap::new();
         self
     }

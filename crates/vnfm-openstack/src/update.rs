@@ -54,7 +54,7 @@ struct Update<'a> {
     cx: &'a VimCall<'a>,
     cloud: &'a Cloud<'a>,
     change: &'a Convergence<'a>,
-    /// The fingerprint of the target.
+    /// The fingerprint of the target, or of the template on the way to it.
     fingerprint: String,
     /// The template of the target, if the stack turned out to need it.
     template: Option<&'a StackTemplate>,
@@ -100,7 +100,10 @@ pub(crate) async fn update_stack(
         cx,
         cloud,
         change,
-        fingerprint: fingerprint(&change.target.deployment),
+        fingerprint: match template {
+            Some(template) => template.fingerprint.clone(),
+            None => fingerprint(&change.target.deployment),
+        },
         template,
         action: action.clone(),
         targets: targets(change),
@@ -317,7 +320,10 @@ impl Update<'_> {
     }
 
     fn is_outdated(&self, stack: &Stack) -> bool {
-        is_outdated(stack, self.change)
+        match stack.deployment() {
+            Some(made_of) => made_of != self.fingerprint,
+            None => is_outdated(stack, self.change),
+        }
     }
 
     /// Heat accepts an update a moment before the stack shows it.

@@ -100,6 +100,9 @@ pub struct HookRequest<P = Value, I = Inventory, V = Vnfc> {
     /// The external links before and after; absent in every operation except a change of external connectivity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_external_connectivity: Option<Connectivity>,
+    /// The packages before and after; absent in every operation except a change of the VNF package.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_current_package: Option<PackageChange<V>>,
     /// Artifacts of the package that the VNFD names.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
@@ -145,6 +148,7 @@ impl<P, I: Default, V> HookRequest<P, I, V> {
             operate: None,
             change_flavour: None,
             change_external_connectivity: None,
+            change_current_package: None,
             artifacts: Vec::new(),
             deadline: String::new(),
             attempt: 1,
@@ -194,6 +198,7 @@ impl HookRequest<Value> {
             operate: self.operate,
             change_flavour: self.change_flavour,
             change_external_connectivity: self.change_external_connectivity,
+            change_current_package: self.change_current_package,
             artifacts: self.artifacts,
             deadline: self.deadline,
             attempt: self.attempt,
@@ -564,6 +569,52 @@ pub struct Connectivity {
     pub ext_virtual_links: Vec<Value>,
     /// Names of the external CPDs whose link, port or address changes.
     pub changed_cpds: Vec<String>,
+}
+
+/// A change to another VNF package. `change_current_package_start` is a hook of the old package, and
+/// `change_current_package_end` one of the new package:
+///
+/// ```
+/// use vnfm_plugin_sdk::PackageChange;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let json = json!({
+///     "vnfdIdBefore": "web-1", "vnfdId": "web-2", "modificationQualifier": "up",
+///     "vnfSoftwareVersionBefore": "1.0", "vnfSoftwareVersion": "2.0",
+///     "vnfcsToChange": [{"id": "web-0", "vduId": "web", "computeResource": {"resourceId": "server-0"}}]
+/// });
+/// let change: PackageChange = from_value(json).unwrap();
+/// assert_eq!((change.vnfd_id.as_str(), change.vnfcs_to_change.len()), ("web-2", 1));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(
+        bound = "V: JsonSchema + Default + Serialize",
+        description = "A change to another VNF package."
+    )
+)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct PackageChange<V = Vnfc> {
+    /// The VNFD before the change.
+    pub vnfd_id_before: String,
+    /// The VNFD after it.
+    pub vnfd_id: String,
+    /// Version of the VNF's software before the change.
+    pub vnf_software_version_before: String,
+    /// Version of the software after it.
+    pub vnf_software_version: String,
+    /// `up` or `down`, as the `VnfPackageChange` policy states; absent without such a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modification_qualifier: Option<String>,
+    /// The VNFCs that are changed or replaced in their place, as they were before; on Kubernetes all that stay.
+    pub vnfcs_to_change: Vec<V>,
+    /// The VNFCs that do not stay, as they were before: they still run in the `…_start` hook.
+    pub vnfcs_to_remove: Vec<V>,
+    /// The VNFCs that were added, or replaced others; empty in the `…_start` hook.
+    pub vnfcs_added: Vec<V>,
 }
 
 /// A file of the package that the VNFD names as an artifact.

@@ -115,7 +115,8 @@ impl Root {
 
 /// An instance; it has links only to the tasks that are currently possible.
 pub(crate) fn instance(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
-    let tasks = possible_tasks(&record, root.operations);
+    let mut tasks = possible_tasks(&record, root.operations);
+    tasks.retain(|task| root.api_version == ApiVersion::V2 || v1::has_task(task));
     let mut vnf = record.vnf;
     for connection in vnf.vim_connection_info.values_mut() {
         connection.access_info.clear();

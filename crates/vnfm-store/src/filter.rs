@@ -50,7 +50,8 @@ pub(crate) const PACKAGES: Table = Table {
         ("vnfdId", "vnfd_id"),
         (
             "usageState",
-            "CASE WHEN EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) THEN 'IN_USE' ELSE 'NOT_IN_USE' END",
+            "CASE WHEN EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id)
+                OR EXISTS (SELECT 1 FROM ops WHERE next_pkg_id = packages.id AND ended = 0) THEN 'IN_USE' ELSE 'NOT_IN_USE' END",
         ),
     ],
 };

@@ -173,7 +173,8 @@ pub(crate) fn vim_use(mut row: Row) -> Done<VimUse> {
 /// One package of the tenant, by id.
 pub(crate) fn package(tenant: &str, id: &str) -> Sql {
     const ONE: &str = "
-        SELECT tenant, info, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used, fetching
+        SELECT tenant, info, (EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id)
+            OR EXISTS (SELECT 1 FROM ops WHERE next_pkg_id = packages.id AND ended = 0)) AS used, fetching
         FROM packages WHERE tenant = $1 AND id = $2";
     Sql::new(ONE).bind(tenant).bind(id)
 }
@@ -182,7 +183,8 @@ pub(crate) fn package(tenant: &str, id: &str) -> Sql {
 pub(crate) fn packages(tenant: &str, query: &Query) -> Done<Sql> {
     list((&PACKAGES, List::Packages), tenant, query, |condition| {
         format!(
-            "SELECT tenant, info, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used, NULL AS fetching
+            "SELECT tenant, info, (EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id)
+            OR EXISTS (SELECT 1 FROM ops WHERE next_pkg_id = packages.id AND ended = 0)) AS used, NULL AS fetching
             FROM packages WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
         )
     })

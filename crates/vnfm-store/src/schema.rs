@@ -79,6 +79,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         number: 17,
         sql: include_str!("../migrations/0017_on_failure.sql"),
     },
+    Migration {
+        number: 18,
+        sql: include_str!("../migrations/0018_next_packages.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

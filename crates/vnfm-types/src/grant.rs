@@ -18,6 +18,9 @@ pub struct GrantRequest {
     pub vnf_lcm_op_occ_id: String,
     /// `vnfdId` of the VNF instance.
     pub vnfd_id: String,
+    /// `vnfdId` that the VNF instance gets, if its package is to change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dst_vnfd_id: Option<String>,
     /// Current or future flavour of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flavour_id: Option<String>,

@@ -69,6 +69,9 @@ pub struct VnfLcmOpOcc {
     /// External virtual links that it changed, as they are now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_ext_connectivity: Vec<ExtVirtualLinkInfo>,
+    /// Attributes that a change of the VNF package changed, with their new values; never together with `changed_info`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modifications_triggered_by_vnf_pkg_change: Option<ModificationsTriggeredByVnfPkgChange>,
     /// Warnings for operators about an operation that continued nevertheless; our addition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -125,6 +128,36 @@ pub struct VnfInfoModifications {
     /// New or changed VIM connections, without `accessInfo`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
+}
+
+/// `ModificationsTriggeredByVnfPkgChange` (5.5.2.12b): the attributes that a change of the VNF package changed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModificationsTriggeredByVnfPkgChange {
+    /// New or changed configurable properties; null: the new VNFD does not declare it.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub vnf_configurable_properties: KeyValuePairs,
+    /// New or changed metadata members.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub metadata: KeyValuePairs,
+    /// New or changed extensions; null: the new VNFD does not declare it.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub extensions: KeyValuePairs,
+    /// The VNFD of the new package.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnfd_id: Option<String>,
+    /// New vendor of the VNF.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_provider: Option<String>,
+    /// New name of the product.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_product_name: Option<String>,
+    /// New version of the VNF's software.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_software_version: Option<String>,
+    /// New version of the VNFD.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnfd_version: Option<String>,
 }
 
 /// `resourceChanges` of [`VnfLcmOpOcc`]: what the operation did on the VIM.

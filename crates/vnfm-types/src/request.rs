@@ -297,6 +297,40 @@ impl fmt::Debug for ChangeVnfFlavourRequest {
     }
 }
 
+/// `ChangeCurrentVnfPkgRequest` (5.5.2.11a). `Debug` hides its parameters.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeCurrentVnfPkgRequest {
+    /// `descriptor_id` of the VNFD of an onboarded package.
+    pub vnfd_id: String,
+    /// External virtual links to change or add; others stay.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ext_virtual_links: Vec<ExtVirtualLinkData>,
+    /// Internal virtual links that the NFVO or the tenant has created and manages.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ext_managed_virtual_links: Vec<ExtManagedVirtualLinkData>,
+    /// The VIM of the instance; it cannot be another.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
+    /// Parameters for hooks and for the driver, over those that the instance has.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub additional_params: KeyValuePairs,
+    /// New values of modifiable extensions.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub extensions: KeyValuePairs,
+    /// New values of configurable properties.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub vnf_configurable_properties: KeyValuePairs,
+}
+
+impl fmt::Debug for ChangeCurrentVnfPkgRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeCurrentVnfPkgRequest")
+            .field("vnfd_id", &self.vnfd_id)
+            .finish_non_exhaustive()
+    }
+}
+
 /// `ChangeExtVnfConnectivityRequest` (5.5.2.11). `Debug` hides its parameters.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -8,7 +8,8 @@
 //! | `cpConfig` in `extVirtualLinks[].extCps[]` | a list, each with an optional `cpInstanceId` | a map by key |
 //! | `VnfInstance` | has `vnfPkgId` | does not |
 //! | `instantiatedVnfInfo` | | `maxScaleLevels`, `extCpInfo[].cpConfigId`, `extVirtualLinkInfo[].currentVnfExtCpData` |
-//! | `VnfLcmOpOcc` | | `warnings` |
+//! | `VnfLcmOpOcc` | | `warnings`, `modificationsTriggeredByVnfPkgChange` |
+//! | tasks on instances | | `change_vnfpkg`, `create_snapshot`, `revert_to_snapshot` |
 //! | subscriptions and notifications | always `FULL`, without saying so | `verbosity` |
 
 use serde_json::{Map, Value};
@@ -47,6 +48,14 @@ impl ApiVersion {
         let is_v1 = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         if is_v1 { Self::V1 } else { Self::V2 }
     }
+}
+
+/// Whether V2.6.1 has a task on instances: later versions added some.
+pub fn has_task(task: &str) -> bool {
+    !matches!(
+        task,
+        "change_vnfpkg" | "create_snapshot" | "revert_to_snapshot"
+    )
 }
 
 /// Converts any request body from `v1` to `v2`.
@@ -149,6 +158,7 @@ pub fn vnf_instance(shown: &mut Value, vnf_pkg_id: &str) {
 /// Converts a `VnfLcmOpOcc` from `v2` to `v1`.
 pub fn vnf_lcm_op_occ(shown: &mut Value) {
     without(shown, "warnings");
+    without(shown, "modificationsTriggeredByVnfPkgChange");
     changes(shown);
     let Some(request) = shown.get_mut("operationParams") else {
         return;

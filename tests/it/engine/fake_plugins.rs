@@ -61,6 +61,10 @@ impl MgmtDriver for FakeMgmtDriver {
             let mut changes = self.0.hook_links.lock().unwrap();
             changes.push((request.hook.clone(), change));
         }
+        if let Some(change) = request.change_current_package.clone() {
+            let mut changes = self.0.hook_packages.lock().unwrap();
+            changes.push((request.hook.clone(), change));
+        }
         let inputs = request.inputs.clone();
         self.0.hook_inputs.lock().unwrap().push(inputs);
         let id = request.instance.id.clone();

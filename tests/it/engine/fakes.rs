@@ -86,6 +86,10 @@ pub(crate) struct FakeWorld {
     pub(crate) newest_plugin_broken: AtomicBool,
     /// The package cannot be read.
     pub(crate) package_missing: AtomicBool,
+    /// Packages other than the one of the engine, by `vnfPkgId`.
+    pub(crate) other_packages: Mutex<BTreeMap<String, Arc<Package>>>,
+    /// What each hook of a change of package received about it.
+    pub(crate) hook_packages: Mutex<Vec<(String, HookPackageChange)>>,
     /// Whether there is an NFVO.
     pub(crate) has_nfvo: AtomicBool,
     /// The last deployment that the VIM created.
@@ -404,7 +408,7 @@ pub(super) struct FakePackages(pub(super) Arc<FakeWorld>, pub(super) Arc<Package
 
 #[async_trait]
 impl Packages for FakePackages {
-    async fn package(&self, _: &str, _: &str) -> Result<Arc<Package>, PortError> {
+    async fn package(&self, _: &str, id: &str) -> Result<Arc<Package>, PortError> {
         if self.0.package_missing.load(SeqCst) {
             return Err(PortError::new(
                 &INJECTED,
@@ -412,6 +416,7 @@ impl Packages for FakePackages {
                 "its file is gone",
             ));
         }
-        Ok(self.1.clone())
+        let others = self.0.other_packages.lock().unwrap();
+        Ok(others.get(id).unwrap_or(&self.1).clone())
     }
 }

@@ -53,6 +53,7 @@ pub(super) fn requests(kind: LcmOperationType) -> Vec<Value> {
                 json!({"extVirtualLinks": [{"id": "external", "resourceId": "net-2", "extCps": cps}]}),
             ]
         }
+        LcmOperationType::ChangeVnfpkg => vec![json!({ "vnfdId": NEXT_VNFD })],
         _ => vec![super::own_operation::request()],
     }
 }

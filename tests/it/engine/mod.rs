@@ -22,6 +22,7 @@
 //! | `notify.rs` | delivery to fast, slow, dead and deleted subscribers |
 //! | `grants.rs`, `grant_contents.rs` | grant requests, and how a grant is used |
 //! | `grant_waits.rs` | waiting for the NFVO: polling, retries, timeouts, cancels, crashes |
+//! | `packages.rs` | changes of the VNF package: policies, what is carried over, hooks of both, grants, rollback |
 //! | `heal.rs` | heal: refusals, reports, records, rollback |
 //! | `operate.rs` | start and stop: states, refusals, hooks, grants, rollback, other operations on a stopped VNF |
 //! | `scale.rs` | both scalings: sizes, refusals, hooks, grants, rollback, crashes |
@@ -45,6 +46,7 @@ mod notify;
 mod operate;
 mod operation_control;
 mod own_operation;
+mod packages;
 mod plan;
 mod plugins;
 mod races;

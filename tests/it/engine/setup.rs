@@ -25,6 +25,7 @@ pub(crate) const OPERATIONS: &[&Operation] = &[
     &lcm::scale_to_level::OPERATION,
     &lcm::operate::OPERATION,
     &lcm::change_ext_conn::OPERATION,
+    &lcm::change_vnfpkg::OPERATION,
     &lcm::modify_info::OPERATION,
     &lcm::terminate::OPERATION,
     &super::own_operation::OPERATION,
@@ -39,6 +40,7 @@ pub(crate) const SCALABLE: &[&Operation] = &[
     &lcm::operate::OPERATION,
     &lcm::change_flavour::OPERATION,
     &lcm::change_ext_conn::OPERATION,
+    &lcm::change_vnfpkg::OPERATION,
     &lcm::terminate::OPERATION,
 ];
 
@@ -142,30 +144,52 @@ const ASPECTS: &str = "
 
 /// The package `vnf-a-seed`, which declares no parameters, with all hooks, and with scaling aspects.
 fn package() -> Arc<Package> {
-    static PACKAGE: LazyLock<Arc<Package>> = LazyLock::new(|| {
-        let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-seed");
-        let folder = tempfile::tempdir().unwrap();
-        copy(&seed, folder.path());
-        let vnfd = folder.path().join("Definitions/vnf-a-seed.yaml");
-        let text = std::fs::read_to_string(&vnfd).unwrap();
-        let begin = text.find("          instantiate_start: []").unwrap();
-        let end = text[begin..].find("      artifacts:").unwrap() + begin;
-        let hook =
-            |name| format!("          {name}: {{implementation: mgmt-drivers-kubernetes}}\n");
-        let hooks: String = hooks().map(hook).collect();
-        let of_vnf = "        flavour_description: A simple flavour\n";
-        let allowed = "        lcm_operations_configuration:\n          \
-             scale_to_level: {arbitrary_target_levels_supported: true}\n";
-        let text = format!("{}{hooks}{}{ASPECTS}", &text[..begin], &text[end..])
-            .replace(of_vnf, &format!("{of_vnf}{allowed}"))
-            .replace(
-                "{min_number_of_instances: 1, max_number_of_instances: 1}",
-                "{min_number_of_instances: 0, max_number_of_instances: 2}",
-            );
-        std::fs::write(&vnfd, text).unwrap();
-        Arc::new(Package::open(folder.path(), &vnfm_descriptor::Limits::default()).unwrap())
-    });
+    static PACKAGE: LazyLock<Arc<Package>> = LazyLock::new(|| seed_package(&[]));
     PACKAGE.clone()
+}
+
+/// The VNFD of the package to which the generic cases change an instance.
+pub(crate) const NEXT_VNFD: &str = "8d1c9f0e-5a53-4e5d-9d2c-6c1f0a7b0a04";
+/// The `vnfPkgId` of that package.
+pub(crate) const NEXT_PACKAGE: &str = "p2";
+
+/// The next version of [`package`].
+fn next_package() -> Arc<Package> {
+    const OWN_VNFD: &str = "8d1c9f0e-5a53-4e5d-9d2c-6c1f0a7b0a03";
+    static PACKAGE: LazyLock<Arc<Package>> =
+        LazyLock::new(|| seed_package(&[(OWN_VNFD, NEXT_VNFD)]));
+    PACKAGE.clone()
+}
+
+/// [`package`] with types in which each text is replaced by another.
+fn seed_package(changes: &[(&str, &str)]) -> Arc<Package> {
+    let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-seed");
+    let folder = tempfile::tempdir().unwrap();
+    copy(&seed, folder.path());
+    let vnfd = folder.path().join("Definitions/vnf-a-seed.yaml");
+    let text = std::fs::read_to_string(&vnfd).unwrap();
+    let begin = text.find("          instantiate_start: []").unwrap();
+    let end = text[begin..].find("      artifacts:").unwrap() + begin;
+    let hook = |name| format!("          {name}: {{implementation: mgmt-drivers-kubernetes}}\n");
+    let hooks: String = hooks().map(hook).collect();
+    let of_vnf = "        flavour_description: A simple flavour\n";
+    let allowed = "        lcm_operations_configuration:\n          \
+             scale_to_level: {arbitrary_target_levels_supported: true}\n";
+    let text = format!("{}{hooks}{}{ASPECTS}", &text[..begin], &text[end..])
+        .replace(of_vnf, &format!("{of_vnf}{allowed}"))
+        .replace(
+            "{min_number_of_instances: 1, max_number_of_instances: 1}",
+            "{min_number_of_instances: 0, max_number_of_instances: 2}",
+        );
+    std::fs::write(&vnfd, text).unwrap();
+    let types = folder.path().join("Definitions/vnf-a-seed-types.yaml");
+    let mut text = std::fs::read_to_string(&types).unwrap();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    std::fs::write(&types, text).unwrap();
+    Arc::new(Package::open(folder.path(), &vnfm_descriptor::Limits::default()).unwrap())
 }
 
 pub(super) fn copy(from: &Path, to: &Path) {
@@ -249,6 +273,10 @@ fn parts(
         .has_nfvo
         .load(SeqCst)
         .then(|| Arc::new(FakeNfvo(world.clone())));
+    let mut others = world.other_packages.lock().unwrap();
+    let next = others.entry(NEXT_PACKAGE.to_owned());
+    next.or_insert_with(next_package);
+    drop(others);
     let packages = Arc::new(FakePackages(world.clone(), package()));
     EngineParts {
         drivers: Drivers::default().with(FakeVim(world.clone())),
@@ -270,19 +298,10 @@ pub(crate) async fn store() -> Arc<SqliteStore> {
     store
 }
 
-/// Adds the package and the VIM.
+/// Adds the packages and the VIM.
 pub(crate) async fn add_package_and_vim(store: &dyn Store) {
-    let package = package();
-    let info: VnfPkgInfo = serde_json::from_value(json!({
-        "id": "p1", "vnfdId": package.vnfd().descriptor_id, "onboardingState": "ONBOARDED",
-        "operationalState": "ENABLED", "usageState": "NOT_IN_USE",
-    }))
-    .unwrap();
-    let record = PackageRecord {
-        tenant: TENANT.into(),
-        info,
-        fetching: SecretJson::default(),
-    };
+    let own = package_record("p1", &package().vnfd().descriptor_id);
+    let next = package_record(NEXT_PACKAGE, NEXT_VNFD);
     let now = Timestamp::now();
     let vim = VimRecord {
         tenant: TENANT.into(),
@@ -306,7 +325,8 @@ pub(crate) async fn add_package_and_vim(store: &dyn Store) {
         access_info: SecretJson::from(json!({"password": "planted-password"})),
     };
     let changes = vec![
-        Change::AddPackage(Box::new(record)),
+        Change::AddPackage(Box::new(own)),
+        Change::AddPackage(Box::new(next)),
         Change::AddVim(Box::new(vim)),
     ];
     store.write(None, changes).await.unwrap();
@@ -333,6 +353,20 @@ impl Clock for InstantClock {
         self.0
             .fetch_add(i64::try_from(duration.as_millis()).unwrap(), SeqCst);
         Box::pin(tokio::task::yield_now())
+    }
+}
+
+/// An onboarded and enabled package.
+pub(crate) fn package_record(id: &str, vnfd_id: &str) -> PackageRecord {
+    let info: VnfPkgInfo = serde_json::from_value(json!({
+        "id": id, "vnfdId": vnfd_id, "onboardingState": "ONBOARDED",
+        "operationalState": "ENABLED", "usageState": "NOT_IN_USE",
+    }))
+    .unwrap();
+    PackageRecord {
+        tenant: TENANT.into(),
+        info,
+        fetching: SecretJson::default(),
     }
 }
 

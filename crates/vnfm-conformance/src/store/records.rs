@@ -91,6 +91,7 @@ pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
         resource_changes: None,
         changed_info: None,
         changed_ext_connectivity: Vec::new(),
+        modifications_triggered_by_vnf_pkg_change: None,
         warnings: Vec::new(),
         links: None,
     };

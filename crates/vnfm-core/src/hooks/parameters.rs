@@ -11,6 +11,7 @@ use vnfm_descriptor::Package;
 use vnfm_types::KeyValuePairs;
 
 /// Parameters of a request, to be checked against the hooks.
+#[derive(Clone, Copy)]
 pub(crate) struct ParameterCheck<'a> {
     /// The package that names the hooks.
     pub(crate) package: &'a Package,
@@ -37,15 +38,30 @@ pub(crate) fn check_parameters(
     check: &ParameterCheck<'_>,
     body: &Value,
 ) -> Result<Value, Refusal> {
+    let flavour = check.package.vnfd().flavour(check.flavour);
+    let schema = flavour.and_then(|one| one.additional_params_schema(check.interface_operation));
+    if let Some(schema) = schema {
+        let params = Value::Object(check.params.clone());
+        check_schema(context, schema, &params, "the VNFD's interface")?;
+    }
+    check_hook_parameters(context, check, body)
+}
+
+/// As [`check_parameters`], without the schema of the VNFD's interface.
+///
+/// # Errors
+///
+/// As [`check_parameters`].
+pub(crate) fn check_hook_parameters(
+    context: &Context,
+    check: &ParameterCheck<'_>,
+    body: &Value,
+) -> Result<Value, Refusal> {
     let mut redacted = redact(body, None, &mut Redactor::default());
-    let flavour = check.package.vnfd().flavours.get(check.flavour);
-    let Some(flavour) = flavour else {
+    let Some(flavour) = check.package.vnfd().flavour(check.flavour) else {
         return Ok(redacted);
     };
     let params = Value::Object(check.params.clone());
-    if let Some(schema) = flavour.additional_params_schema(check.interface_operation) {
-        check_schema(context, schema, &params, "the VNFD's interface")?;
-    }
     let interface_operation = check.interface_operation;
     for hook in flavour.hooks() {
         let own = is_hook_of(interface_operation, &hook.operation);
@@ -84,7 +100,7 @@ fn is_hook_of(interface_operation: &str, hook: &str) -> bool {
     matches!(moment, Some("_start" | "_end"))
 }
 
-fn no_driver(error: PortError) -> Refusal {
+pub(crate) fn no_driver(error: PortError) -> Refusal {
     let refusal = Refusal::unprocessable(error);
     Refusal {
         code: &refusal::NO_DRIVER,

@@ -8,12 +8,14 @@
 
 use super::operation::{Begin, Expected, Operation, Requested, Target, malformed};
 use super::operation_control::{self, Beginning};
+use super::step::HookOf;
 use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::hooks;
 use crate::overrides::SkipHooks;
 use crate::patch::merge_patch;
-use crate::ports::{InstanceRecord, Replacement};
+use crate::ports::{InstanceRecord, Replacement, without_rolling};
+use crate::query::VisibilityScope;
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
@@ -81,10 +83,12 @@ async fn accept(
     operation.can_begin(&instance)?;
     let skip = checked_skip(operation, begin.skip)?;
     let id = uuid::Uuid::new_v4().to_string();
+    let everything = VisibilityScope::default();
     let requested = Requested {
         context,
         instance: &instance,
         op_id: &id,
+        scope: begin.scope.unwrap_or(&everything),
         body: &body,
     };
     let target = (operation.target)(&requested).await?;
@@ -152,12 +156,14 @@ async fn redacted(
         return Ok(redacted());
     };
     let mut params = deployed.map(|deployed| deployed.additional_params.clone());
-    let own = target.body["additionalParams"].as_object();
+    let own = target.body["additionalParams"].as_object().cloned();
+    let own = own.map(without_rolling);
     match (&mut params, own) {
-        (Some(params), Some(own)) => merge_patch(params, Some(own)),
-        (None, own) => params = own.cloned(),
+        (Some(params), Some(own)) => merge_patch(params, Some(&own)),
+        (None, own) => params = own,
         (Some(_), None) => {}
     }
+    let context = requested.context;
     let check = hooks::ParameterCheck {
         package: &package,
         flavour: &wanted.flavour_id,
@@ -166,5 +172,32 @@ async fn redacted(
         skipped,
         deployed,
     };
-    hooks::check_parameters(requested.context, &check, &target.body)
+    let old = deployed.filter(|old| wanted.leaves_package(&old.vnf_pkg_id));
+    let Some(old) = old else {
+        return hooks::check_parameters(context, &check, &target.body);
+    };
+    // Of each package, the hooks that the operation calls; the new one's interface declares the parameters.
+    let skipping = |of: HookOf| {
+        let others = operation.steps.iter().filter(|step| step.hook_of() != of);
+        let others = others.map(|step| step.name.to_owned());
+        skipped.iter().cloned().chain(others).collect::<Vec<_>>()
+    };
+    let of_old = hooks::ParameterCheck {
+        flavour: &old.flavour_id,
+        interface_operation: operation.interface_operation,
+        skipped: &skipping(HookOf::Before),
+        ..check
+    };
+    let checked = hooks::check_hook_parameters(context, &of_old, &target.body)?;
+    let packages = &context.ports.packages;
+    let package = packages
+        .package(requested.tenant(), &wanted.vnf_pkg_id)
+        .await;
+    let of_new = hooks::ParameterCheck {
+        package: &*package.map_err(Refusal::unprocessable)?,
+        skipped: &skipping(HookOf::Target),
+        deployed: Some(wanted),
+        ..check
+    };
+    hooks::check_parameters(context, &of_new, &checked)
 }

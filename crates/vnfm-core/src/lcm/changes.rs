@@ -69,7 +69,7 @@ pub(crate) fn between(before: &Inventory, after: &Inventory) -> ResourceChanges 
     changes
 }
 
-/// As [`between`], with the VNFCs that exist in both but differ: other CPs, or another size.
+/// As [`between`], with the VNFCs that exist in both but differ: other CPs, another size or another image.
 pub(crate) fn with_modified(before: &Inventory, after: &Inventory) -> ResourceChanges {
     let mut changes = between(before, after);
     for vnfc in &after.vnfc_resource_info {
@@ -79,7 +79,10 @@ pub(crate) fn with_modified(before: &Inventory, after: &Inventory) -> ResourceCh
         };
         let cps = changed_cps(first, vnfc);
         let flavor = |vnfc: &VnfcResourceInfo| vnfc.metadata.get("flavor").cloned();
-        if cps.is_empty() && flavor(first) == flavor(vnfc) {
+        // Records of earlier versions have no image.
+        let image = |vnfc: &VnfcResourceInfo| vnfc.metadata.get("image").cloned();
+        let is_rebuilt = image(first).is_some() && image(first) != image(vnfc);
+        if cps.is_empty() && flavor(first) == flavor(vnfc) && !is_rebuilt {
             continue;
         }
         let modified = modified(std::iter::once(vnfc)).map(|affected| AffectedVnfc {

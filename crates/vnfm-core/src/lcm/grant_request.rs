@@ -25,6 +25,10 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
         vnf_instance_id: record.vnf_instance_id.clone(),
         vnf_lcm_op_occ_id: record.id.clone(),
         vnfd_id: op.instance.vnf.vnfd_id.clone(),
+        dst_vnfd_id: match op.package() {
+            Ok(package) if op.changes_package() => Some(package.vnfd().descriptor_id.clone()),
+            _ => None,
+        },
         flavour_id: Some(op.deployment()?.flavour_id.to_string()),
         operation: record.operation,
         is_automatic_invocation: record.is_automatic_invocation,

@@ -9,7 +9,7 @@ use crate::hooks::{
 use crate::patch::merge_patch;
 use crate::ports::{
     DriverId, Effects, HookArtifact, HookDependent, HookDriverRef, HookInstance, HookRequest,
-    HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord,
+    HookState, HookVim, Inventory, MgmtDriver, PortError, VimRecord, without_rolling,
 };
 use crate::redact::{Redactor, redact};
 use serde_json::Value;
@@ -24,7 +24,7 @@ use vnfm_descriptor::Hook;
 ///
 /// The hook's error, or what kept it from running.
 pub(super) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Effects, PortError> {
-    let Some(hook) = op.flavour()?.hook(name) else {
+    let Some(hook) = op.hook(name)? else {
         return Ok(Effects::default());
     };
     let driver = driver_for(op, hook)?;
@@ -51,7 +51,7 @@ pub(super) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
     {
         return Ok(());
     }
-    let Some(hook) = op.flavour()?.hook(name) else {
+    let Some(hook) = op.hook(name)? else {
         return Ok(());
     };
     let driver = driver_for(op, hook)?;
@@ -78,7 +78,7 @@ pub(super) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
 
 /// The state of hook `name` for its next call; `None` if no driver serves it.
 pub(super) fn state(op: &Op, name: &str) -> Option<HookState> {
-    let hook = op.flavour().ok()?.hook(name)?;
+    let hook = op.hook(name).ok()??;
     let driver = driver_for(op, hook).ok()?;
     Some(HookState {
         implementation: hook.implementation.clone(),
@@ -90,17 +90,20 @@ pub(super) fn state(op: &Op, name: &str) -> Option<HookState> {
 
 /// The driver with which `op` began, or else the one that serves its instance.
 fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
+    let package = op.package_of_hook(&hook.operation)?;
     let Some(began) = first_driver(op, hook) else {
-        let deployed = op.record.before.as_deref();
-        return driver_of(&op.context, deployed, op.package()?, hook);
+        let deployed = op.deployment_of_hook(&hook.operation);
+        return driver_of(&op.context, deployed, package, hook);
     };
-    let wanted = HookDriverRef::for_hook(hook, op.package()?).exact(began);
+    let wanted = HookDriverRef::for_hook(hook, package).exact(began);
     check_implements(op.context.ports.mgmt.resolve(&wanted)?, hook)
 }
 
-/// The driver that this operation first called for hooks with the implementation of `hook`.
+/// The driver that this operation first called for hooks of the same package with the implementation of `hook`.
 fn first_driver<'a>(op: &'a Op, hook: &Hook) -> Option<&'a DriverId> {
-    let mut states = op.rows.values().filter_map(|row| row.hook.as_ref());
+    let of = op.hook_of(&hook.operation);
+    let rows = op.rows.values().filter(|row| op.hook_of(&row.step) == of);
+    let mut states = rows.filter_map(|row| row.hook.as_ref());
     let names = (hook.implementation.as_str(), plugin_of(hook));
     let state =
         states.find(|state| (state.implementation.as_str(), state.plugin.as_deref()) == names);
@@ -110,7 +113,7 @@ fn first_driver<'a>(op: &'a Op, hook: &Hook) -> Option<&'a DriverId> {
 /// Warns the operator if another version serves the instance than the one that instantiated it.
 fn warn_if_replaced(op: &Op, hook: &Hook, driver: &dyn MgmtDriver) {
     let now = driver.id().versioned_name();
-    let deployed = op.record.before.as_ref();
+    let deployed = op.deployment_of_hook(&hook.operation);
     if let Some(own_version) = deployed.and_then(|before| before.plugins.get(&hook.implementation))
         && *own_version != now
     {
@@ -151,7 +154,7 @@ async fn call(
         tenant: op.instance.tenant.clone(),
         instance_id: op.instance.vnf.id.clone(),
         step: name.clone(),
-        package: op.package()?.clone(),
+        package: op.package_of_hook(name)?.clone(),
         vim,
         infra,
         pending: pending.clone(),
@@ -174,12 +177,12 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
     let mut params = op.deployment()?.additional_params.clone();
     let own: Value = op.request()?;
     if let Some(own) = own.get("additionalParams").and_then(Value::as_object) {
-        merge_patch(&mut params, Some(own));
+        merge_patch(&mut params, Some(&without_rolling(own.clone())));
     }
     let mut vims = op.context.store().vims(op.tenant()).await?;
     vims.retain(|record| record.vim.registered_by.as_deref() == Some(vnf.id.as_str()));
     let mut request = HookRequest::new(op.record.op.operation.to_string(), &hook.operation, params);
-    request.instance = instance(op)?;
+    request.instance = instance(op, &hook.operation)?;
     request.inventory = inventory.clone();
     request.inputs = serde_json::to_value(&hook.inputs)
         .ok()
@@ -199,7 +202,7 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
 }
 
 /// The instance as a hook sees it.
-fn instance(op: &Op) -> Result<HookInstance, PortError> {
+fn instance(op: &Op, step: &str) -> Result<HookInstance, PortError> {
     let vnf = &op.instance.vnf;
     let mut instance = HookInstance::default();
     instance.id.clone_from(&vnf.id);
@@ -213,7 +216,7 @@ fn instance(op: &Op) -> Result<HookInstance, PortError> {
         .vnf_software_version
         .clone_from(&vnf.vnf_software_version);
     instance.vnfd_version.clone_from(&vnf.vnfd_version);
-    instance.vdus = op.flavour()?.vdus.keys().cloned().collect();
+    instance.vdus = op.flavour_of_hook(step)?.vdus.keys().cloned().collect();
     let info = vnf.instantiated_vnf_info.as_ref();
     instance.vnf_state = info.map(|info| info.vnf_state.to_string());
     instance.metadata.clone_from(&vnf.metadata);

@@ -2,7 +2,7 @@
 
 use super::hook_call;
 use super::op::Op;
-use super::step::Step;
+use super::step::{HookOf, Step};
 use crate::deployment::{Deployment, PLUGINS_MEMBER};
 use crate::ports::{HookState, StepStatus};
 use serde_json::json;
@@ -32,9 +32,18 @@ pub(super) fn ended(op: &Op, step: &Step, status: StepStatus) -> Option<HookStat
     })
 }
 
-/// Records the plugins that served this operation, in the deployment and in the metadata shown to clients.
+/// Records the plugins that served hooks of the deployment's package in this operation, in the deployment and in the
+/// metadata shown to clients.
 pub(super) fn note_plugins(op: &Op, deployment: &mut Deployment, metadata: &mut KeyValuePairs) {
-    let states = op.rows.values().filter_map(|row| row.hook.as_ref());
+    let is_new = deployment.leaves_package(&op.instance.vnf_pkg_id);
+    let of = if is_new {
+        HookOf::Target
+    } else {
+        HookOf::Before
+    };
+    let rows = op.rows.values();
+    let rows = rows.filter(|row| !op.changes_package() || op.hook_of(&row.step) == of);
+    let states = rows.filter_map(|row| row.hook.as_ref());
     let began = states.map(|state| (state.implementation.clone(), state.driver.versioned_name()));
     deployment.plugins.extend(began);
     if !deployment.plugins.is_empty() {

@@ -27,11 +27,13 @@ pub(super) async fn load(
         .into_iter()
         .map(|row| (row.step.clone(), Arc::new(row)))
         .collect();
-    let package = context
-        .ports
-        .packages
-        .package(tenant, &instance.vnf_pkg_id)
-        .await;
+    let (packages, current) = (&context.ports.packages, &instance.vnf_pkg_id);
+    let package_before = packages.package(tenant, current).await;
+    let target = record.target.as_deref();
+    let package = match target.filter(|target| target.leaves_package(current)) {
+        Some(target) => packages.package(tenant, &target.vnf_pkg_id).await,
+        None => package_before.clone(),
+    };
     let live = context.live.add(&fence.op_id, context.ports.clock.clone());
     let ownership = Ownership {
         installation_id: store.installation_id().to_owned(),
@@ -51,6 +53,7 @@ pub(super) async fn load(
         unwritten: Vec::new(),
         deadline,
         package,
+        package_before,
         ownership,
     };
     set_missing_levels(&mut op);
@@ -61,13 +64,13 @@ pub(super) async fn load(
 
 /// Sets the levels of an operation that began before levels were recorded.
 fn set_missing_levels(op: &mut Op) {
-    let Ok(package) = &op.package else { return };
     let record = Arc::make_mut(&mut op.record);
-    for deployment in [&mut record.before, &mut record.target]
-        .into_iter()
-        .flatten()
-    {
-        if deployment.vdu_instances.is_empty()
+    for (deployment, package) in [
+        (&mut record.before, &op.package_before),
+        (&mut record.target, &op.package),
+    ] {
+        if let (Some(deployment), Ok(package)) = (deployment, package)
+            && deployment.vdu_instances.is_empty()
             && let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id)
         {
             // A flavour that does not define its number of VNFCs is refused when it is planned.

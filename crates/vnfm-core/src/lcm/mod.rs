@@ -8,8 +8,9 @@
 //! | `accept` | how a request becomes an operation |
 //! | [`runner`] | runs the steps, resumes, undoes |
 //! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
-//! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`operate`], [`change_flavour`], [`change_ext_conn`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
+//! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`operate`], [`change_flavour`], [`change_ext_conn`], [`change_vnfpkg`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
 //! | [`retarget`] | what changes to another deployment share |
+//! | `comparison` | two flavours: which VNFCs stay, come and go |
 //! | `resize` | what the two scalings share |
 //! | `scale_refusal` | why a size or a list of levels is not possible |
 //! | `dependents` | updates the records of VNFs on the VIMs that hooks change |
@@ -38,7 +39,9 @@ mod accept;
 mod approved;
 pub mod change_ext_conn;
 pub mod change_flavour;
+pub mod change_vnfpkg;
 mod changes;
+mod comparison;
 mod crash_suspects;
 mod dependents;
 mod descriptor_shortage;
@@ -89,8 +92,8 @@ pub use operation::{
 };
 pub(crate) use operation_control::Control;
 pub use step::{
-    Ends, InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo, journaled,
-    silent,
+    Ends, HookOf, InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo,
+    journaled, silent,
 };
 pub(crate) use step_attempt::TOO_LATE;
 pub(crate) use transition::Transition;
@@ -106,6 +109,7 @@ pub const OPERATIONS: &[&Operation] = &[
     &operate::OPERATION,
     &change_flavour::OPERATION,
     &change_ext_conn::OPERATION,
+    &change_vnfpkg::OPERATION,
     &modify_info::OPERATION,
     &terminate::OPERATION,
 ];

@@ -50,6 +50,11 @@ pub(super) fn notification(
         if let Some(changed) = changed.and_then(|it| to_json_or_log("changedInfo", it)) {
             body["changedInfo"] = changed;
         }
+        let modified = op.modifications_triggered_by_vnf_pkg_change.as_ref();
+        const MODIFIED: &str = "modificationsTriggeredByVnfPkgChange";
+        if let Some(modified) = modified.and_then(|it| to_json_or_log(MODIFIED, it)) {
+            body[MODIFIED] = modified;
+        }
         let links = &op.changed_ext_connectivity;
         if let Some(links) = to_json_or_log("changedExtConnectivity", links)
             && !op.changed_ext_connectivity.is_empty()

@@ -2,7 +2,7 @@
 
 use super::changes;
 use super::operation::Operation;
-use super::step::StepOutput;
+use super::step::{HookOf, StepOutput};
 use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::ports::{
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vnfm_descriptor::{Flavour, Package};
+use vnfm_descriptor::{Flavour, Hook, Package};
 use vnfm_types::v1::ApiVersion;
 
 /// One operation that is being driven.
@@ -35,6 +35,8 @@ pub struct Op {
     pub(crate) unwritten: Vec<Change>,
     pub(crate) deadline: Timestamp,
     pub(super) package: Result<Arc<Package>, PortError>,
+    /// The same as `package` unless the operation changes the package.
+    pub(super) package_before: Result<Arc<Package>, PortError>,
     pub(super) ownership: Ownership,
 }
 
@@ -161,7 +163,7 @@ impl Op {
         })
     }
 
-    /// The VNF package of the instance.
+    /// The VNF package of the instance; in an operation that changes it, the new one.
     ///
     /// # Errors
     ///
@@ -170,18 +172,77 @@ impl Op {
         self.package.as_ref().map_err(Clone::clone)
     }
 
-    /// The instance's flavour in the VNFD.
+    /// The VNF package that the instance had before the operation.
+    ///
+    /// # Errors
+    ///
+    /// If its file cannot be read.
+    pub fn package_before(&self) -> Result<&Arc<Package>, PortError> {
+        self.package_before.as_ref().map_err(Clone::clone)
+    }
+
+    /// True if the operation changes the package of the instance.
+    pub fn changes_package(&self) -> bool {
+        let target = self.record.target.as_deref();
+        target.is_some_and(|target| target.leaves_package(&self.instance.vnf_pkg_id))
+    }
+
+    /// The instance's flavour in the VNFD; in an operation that changes it, the new one.
     ///
     /// # Errors
     ///
     /// If the package cannot be read or no longer has the flavour.
     pub fn flavour(&self) -> Result<&Flavour, PortError> {
-        let id = self.deployment()?.flavour_id.as_str();
-        let vnfd = self.package()?.vnfd();
-        vnfd.flavours.get(id).ok_or_else(|| {
-            let what = format!("the VNFD `{}` has no flavour `{id}`", vnfd.descriptor_id);
-            PortError::new(&PACKAGE, "read the VNF package", what)
-        })
+        flavour_in(self.package()?, self.deployment()?)
+    }
+
+    /// The package whose hook this step runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::package`].
+    pub(super) fn package_of_hook(&self, step: &str) -> Result<&Arc<Package>, PortError> {
+        match self.hook_of(step) {
+            HookOf::Before => self.package_before(),
+            HookOf::Target => self.package(),
+        }
+    }
+
+    /// The flavour whose hook this step runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::flavour`].
+    pub(super) fn flavour_of_hook(&self, step: &str) -> Result<&Flavour, PortError> {
+        let before = self.record.before.as_ref();
+        match (self.hook_of(step), before) {
+            (HookOf::Before, Some(before)) => flavour_in(self.package_before()?, before),
+            _ => self.flavour(),
+        }
+    }
+
+    /// The hook that this step runs; `None` if its VNFD names none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::flavour`].
+    pub(super) fn hook(&self, step: &str) -> Result<Option<&Hook>, PortError> {
+        self.flavour_of_hook(step).map(|flavour| flavour.hook(step))
+    }
+
+    /// The deployment whose plugins serve the hook of this step; `None`: those that are installed.
+    pub(super) fn deployment_of_hook(&self, step: &str) -> Option<&Deployment> {
+        match self.hook_of(step) {
+            HookOf::Target if self.changes_package() => self.record.target.as_deref(),
+            HookOf::Target | HookOf::Before => self.record.before.as_deref(),
+        }
+    }
+
+    /// The package whose hook this step runs.
+    pub(super) fn hook_of(&self, step: &str) -> HookOf {
+        let mut steps = self.operation.steps.iter();
+        let step = steps.find(|one| one.name == step);
+        step.map_or(HookOf::Target, |step| step.hook_of())
     }
 
     /// The package and deployment that drivers work from.
@@ -245,6 +306,15 @@ impl Op {
             deadline: self.deadline,
         }
     }
+}
+
+/// The flavour of a deployment in its package.
+fn flavour_in<'p>(package: &'p Package, deployment: &Deployment) -> Result<&'p Flavour, PortError> {
+    let (id, vnfd) = (deployment.flavour_id.as_str(), package.vnfd());
+    vnfd.flavours.get(id).ok_or_else(|| {
+        let what = format!("the VNFD `{}` has no flavour `{id}`", vnfd.descriptor_id);
+        PortError::new(&PACKAGE, "read the VNF package", what)
+    })
 }
 
 /// Refuses a deployment with too many resources. It only counts: nothing is expanded or created.

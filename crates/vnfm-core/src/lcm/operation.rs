@@ -16,6 +16,7 @@ use crate::deployment::Deployment;
 use crate::json::{self, JsonError};
 use crate::overrides::SkipHooks;
 use crate::ports::{Change, HookRequest, InstanceRecord, PortError, Replacement};
+use crate::query::VisibilityScope;
 use crate::refusal::{self, Refusal, Why};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -25,7 +26,8 @@ use std::sync::Arc;
 use vnfm_descriptor::Package;
 use vnfm_types::{
     ExtVirtualLinkInfo, InstantiationState, LcmOperationState, LcmOperationType,
-    PlacementConstraint, ResourceChanges, ResourceDefinition, VnfInfoModifications,
+    ModificationsTriggeredByVnfPkgChange, PlacementConstraint, ResourceChanges, ResourceDefinition,
+    VnfInfoModifications,
 };
 
 /// An operation: how it begins, its steps, and what its end writes.
@@ -167,6 +169,8 @@ pub struct Requested<'a> {
     pub instance: &'a InstanceRecord,
     /// Id of the new occurrence.
     pub op_id: &'a str,
+    /// The packages that the caller may use.
+    pub scope: &'a VisibilityScope,
     pub(super) body: &'a Value,
 }
 
@@ -242,6 +246,8 @@ pub struct Begin<'a> {
     pub skip: Option<SkipHooks>,
     /// Condition on the instance; `None`: unconditional.
     pub expected: Option<Expected<'a>>,
+    /// The packages that the caller may use; `None`: all.
+    pub scope: Option<&'a VisibilityScope>,
 }
 
 impl Begin<'_> {
@@ -252,6 +258,7 @@ impl Begin<'_> {
             body,
             skip: None,
             expected: None,
+            scope: None,
         }
     }
 }
@@ -265,6 +272,8 @@ pub struct Completion {
     pub resource_changes: Option<ResourceChanges>,
     /// Attributes that a modification changed, for the occurrence.
     pub changed_info: Option<VnfInfoModifications>,
+    /// Attributes that a change of the VNF package changed, for the occurrence.
+    pub modifications: Option<ModificationsTriggeredByVnfPkgChange>,
     /// Changed external virtual links, for the occurrence.
     pub changed_ext_connectivity: Vec<ExtVirtualLinkInfo>,
     /// Other rows to write in that transaction.

@@ -96,6 +96,7 @@ fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning
         resource_changes: None,
         changed_info: None,
         changed_ext_connectivity: Vec::new(),
+        modifications_triggered_by_vnf_pkg_change: None,
         warnings: skipped.iter().map(warning).collect(),
         links: None,
     };

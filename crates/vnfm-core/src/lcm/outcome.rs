@@ -2,6 +2,7 @@
 
 use super::changes::inventory;
 use super::heal;
+use super::hook_journal;
 use super::op::Op;
 use super::operation::Completion;
 use crate::deployment::Deployment;
@@ -28,10 +29,14 @@ pub(super) fn with_deployment(
 ) -> Result<InstanceRecord, PortError> {
     let mut record = heal::with_resources(op, now)?;
     let mut deployment = reached.clone();
-    if let Some(noted) = &record.deployment {
+    let is_new_package = deployment.leaves_package(&op.instance.vnf_pkg_id);
+    if let Some(noted) = record.deployment.as_ref().filter(|_| !is_new_package) {
         deployment.plugins.clone_from(&noted.plugins);
     }
     if let Some(info) = &mut record.vnf.instantiated_vnf_info {
+        if is_new_package {
+            hook_journal::note_plugins(op, &mut deployment, &mut info.metadata);
+        }
         let exists = |id: &String| info.vnfc_resource_info.iter().any(|vnfc| vnfc.id == *id);
         deployment.stopped_vnfcs.retain(exists);
         show_states(&mut info.vnfc_resource_info, &deployment);

@@ -17,11 +17,11 @@ pub(super) fn perform<'a>(
     let name = step.name;
     match (step.kind, direction) {
         (StepKind::Grant, Direction::Forward) => journaled(grant::ask(op)),
-        (StepKind::Hook(inventory), Direction::Forward) => Box::pin(async move {
+        (StepKind::Hook(inventory, _), Direction::Forward) => Box::pin(async move {
             let effects = hook_call::run(op, name, &inventory(op)?).await?;
             versioned(name, 1, &effects)
         }),
-        (StepKind::Hook(inventory), Direction::Backward) => {
+        (StepKind::Hook(inventory, _), Direction::Backward) => {
             silent(async move { hook_call::undo(op, name, &inventory(op)?).await })
         }
         (StepKind::Work { run, .. }, Direction::Forward) => run(op),

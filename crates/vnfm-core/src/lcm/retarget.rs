@@ -1,5 +1,6 @@
 //! The work that changes to another deployment share ([`change_flavour`](super::change_flavour),
-//! [`change_ext_conn`](super::change_ext_conn)): the driver makes the resources match the target, or again what was before.
+//! [`change_ext_conn`](super::change_ext_conn), [`change_vnfpkg`](super::change_vnfpkg)): the driver makes the resources
+//! match the target, or again what was before.
 //!
 //! ```text
 //! no VNFC goes ──► adapt: in place, can be undone          VNFCs go ──► replace: what they stored is lost, so it cannot
@@ -7,18 +8,22 @@
 
 use super::changes::{self, inventory};
 use super::instantiate::Prepared;
+use super::op::JOURNAL;
 use super::operation::{Completion, Requested};
 use super::step::{Output, Step, StepOutput, journaled};
 use super::{Op, outcome};
 use crate::deployment::Deployment;
 use crate::ports::Vim as _;
-use crate::ports::{Allocation, Convergence, Inventory, PortError, Recorded};
+use crate::ports::{
+    Allocation, Convergence, Inventory, PortError, ROLLING_PARAM, Recorded, Rolling,
+};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use vnfm_descriptor::Package;
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
 use vnfm_types::{ExtVirtualLinkData, LcmOperationState, VimConnectionInfo, VnfExtCpData};
 
@@ -63,9 +68,20 @@ pub(super) async fn check(
     deployment: Deployment,
 ) -> Result<Arc<Deployment>, Refusal> {
     let package = requested.package().await;
+    let package = package.map_err(Refusal::unprocessable)?;
+    check_in(requested, deployment, &package, None).await
+}
+
+/// As [`check`], for a target in this package; refuses batches that the driver cannot form.
+pub(super) async fn check_in(
+    requested: &Requested<'_>,
+    deployment: Deployment,
+    package: &Arc<Package>,
+    rolling: Option<Rolling>,
+) -> Result<Arc<Deployment>, Refusal> {
     let context = requested.context;
     let allocation = Allocation {
-        package: package.map_err(Refusal::unprocessable)?,
+        package: package.clone(),
         deployment: Arc::new(deployment),
         instance_name: requested.instance.vnf.vnf_instance_name.clone(),
         awaits_grant: context.ports.nfvo.is_some(),
@@ -78,6 +94,17 @@ pub(super) async fn check(
     checked.map_err(Refusal::unprocessable)?;
     let permitted = driver.permit(&allocation, vim.policy());
     permitted.map_err(Refusal::unprocessable)?;
+    if rolling.is_some() && !driver.rolls(&allocation) {
+        let what = format!(
+            "additionalParams.{ROLLING_PARAM}: the package, or the VIM `{}`, determines in which order VNFCs change",
+            vim.name()
+        );
+        return Err(Refusal::new(
+            Why::Unprocessable,
+            &refusal::BAD_PARAMETERS,
+            what,
+        ));
+    }
     Ok(allocation.deployment)
 }
 
@@ -193,6 +220,7 @@ pub(super) fn before(op: &Op) -> Result<&Arc<Deployment>, PortError> {
 fn allocation_before(op: &Op) -> Result<Allocation, PortError> {
     Ok(Allocation {
         deployment: before(op)?.clone(),
+        package: op.package_before()?.clone(),
         ..op.allocation()?
     })
 }
@@ -227,7 +255,19 @@ async fn converge(
     let (vim, driver) = op.vim().await?;
     let current = outcome::recorded(&op.instance);
     let change = Convergence::update(&current, target).coming_from(other);
+    let change = change.rolling(rolling(op)?);
     driver.converge(&op.call(&vim), &change, preview).await
+}
+
+/// The batches in which VNFCs change to another package.
+fn rolling(op: &Op) -> Result<Option<Rolling>, PortError> {
+    if !op.changes_package() {
+        return Ok(None);
+    }
+    let request: Value = op.request()?;
+    let requested = Rolling::requested(request["additionalParams"].as_object());
+    let requested = requested.map_err(|what| PortError::new(&JOURNAL, "read the request", what))?;
+    Ok(Some(requested.unwrap_or_default()))
 }
 
 /// What exists after a failed step.
@@ -235,7 +275,16 @@ async fn observe(op: &Op) -> Output<Recorded> {
     let (vim, driver) = op.vim().await?;
     let target = op.allocation()?;
     let (cx, handle) = (op.call(&vim), &op.instance.handle);
-    driver.observe(&cx, &target, handle).await
+    let mut found = driver.observe(&cx, &target, handle).await?;
+    if op.changes_package() {
+        // A VNFC that is not changed yet may be of a VDU that the new package does not have.
+        let old = driver.observe(&cx, &allocation_before(op)?, handle).await?;
+        let now = &mut found.inventory.vnfc_resource_info;
+        let mut more = old.inventory.vnfc_resource_info;
+        more.retain(|vnfc| now.iter().all(|known| known.id != vnfc.id));
+        now.append(&mut more);
+    }
+    Ok(found)
 }
 
 /// The instance after the step that changed it, or that failed to.

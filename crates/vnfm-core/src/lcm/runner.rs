@@ -200,8 +200,7 @@ fn is_skipped(op: &Op, step: &Step) -> bool {
             .log("warn", step.name, "skipped, as requested by the caller");
         return true;
     }
-    op.flavour()
-        .is_ok_and(|flavour| flavour.hook(step.name).is_none())
+    op.hook(step.name).is_ok_and(|hook| hook.is_none())
 }
 
 /// True if the operation does not need the step.

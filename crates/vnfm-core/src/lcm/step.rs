@@ -62,7 +62,7 @@ pub enum StepKind {
     /// Asks the NFVO for a grant; omitted, also from the journal, if there is no NFVO.
     Grant,
     /// Runs the vendor's hook of the step's name: skipped unless the VNFD names one, undone if its driver can.
-    Hook(InventoryFn),
+    Hook(InventoryFn, HookOf),
     /// Work of the VNFM itself.
     Work {
         /// Does the work; idempotent, since a crash may repeat it.
@@ -72,6 +72,15 @@ pub enum StepKind {
         /// Lists what exists of the step's work if it fails; stored as its output.
         observe: Option<StepFn>,
     },
+}
+
+/// The package whose hook a step runs. The two differ only in an operation that changes the package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookOf {
+    /// The package that the instance had before the operation.
+    Before,
+    /// The package that it has afterwards.
+    Target,
 }
 
 /// How a rollback undoes a step.
@@ -117,7 +126,13 @@ impl Step {
 
     /// The step that runs the vendor's hook of the same name, such as `heal_start`, with this inventory.
     pub const fn hook(name: &'static str, inventory: InventoryFn) -> Self {
-        let kind = StepKind::Hook(inventory);
+        let kind = StepKind::Hook(inventory, HookOf::Target);
+        Self::of_kind(name, LcmOperationState::Processing, kind)
+    }
+
+    /// As [`Self::hook`], for a hook of the package that the instance had before the operation.
+    pub const fn hook_before(name: &'static str, inventory: InventoryFn) -> Self {
+        let kind = StepKind::Hook(inventory, HookOf::Before);
         Self::of_kind(name, LcmOperationState::Processing, kind)
     }
 
@@ -179,7 +194,7 @@ impl Step {
     pub const fn has_undo(&self) -> bool {
         match self.kind {
             StepKind::Grant => false,
-            StepKind::Hook(_) => true,
+            StepKind::Hook(..) => true,
             StepKind::Work { undo, .. } => matches!(undo, Undo::By(_)),
         }
     }
@@ -194,7 +209,15 @@ impl Step {
 
     /// True if the step runs a vendor's hook.
     pub const fn is_hook(&self) -> bool {
-        matches!(self.kind, StepKind::Hook(_))
+        matches!(self.kind, StepKind::Hook(..))
+    }
+
+    /// The package whose hook the step runs; of a step that is no hook, that of its work.
+    pub const fn hook_of(&self) -> HookOf {
+        match self.kind {
+            StepKind::Hook(_, of) => of,
+            StepKind::Grant | StepKind::Work { .. } => HookOf::Target,
+        }
     }
 
     /// True if the step asks the NFVO.
@@ -204,7 +227,7 @@ impl Step {
 
     pub(super) fn observe(&self) -> Option<StepFn> {
         match self.kind {
-            StepKind::Grant | StepKind::Hook(_) => None,
+            StepKind::Grant | StepKind::Hook(..) => None,
             StepKind::Work { observe, .. } => observe,
         }
     }
@@ -214,7 +237,7 @@ impl Step {
         match self.kind {
             // The last call of a grant step may use its full timeout; the step reports what failed.
             StepKind::Grant => limits.grant + limits.grant_call + limits.grant_call,
-            StepKind::Hook(_) => limits.hook,
+            StepKind::Hook(..) => limits.hook,
             StepKind::Work { .. } => limits.step,
         }
     }

@@ -61,6 +61,8 @@ impl Transition {
         op.error = error.or(op.error.take()).filter(|_| next != Completed);
         op.resource_changes = completion.resource_changes.or(op.resource_changes.take());
         op.changed_info = completion.changed_info.or(op.changed_info.take());
+        let modifications = op.modifications_triggered_by_vnf_pkg_change.take();
+        op.modifications_triggered_by_vnf_pkg_change = completion.modifications.or(modifications);
         if !completion.changed_ext_connectivity.is_empty() {
             op.changed_ext_connectivity = completion.changed_ext_connectivity;
         }

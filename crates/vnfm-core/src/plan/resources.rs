@@ -31,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_mins(2);
 pub(super) async fn plan(
     context: &Context,
     tried: &Tried,
-    package: Arc<Package>,
+    [package_before, package]: [Arc<Package>; 2],
 ) -> Result<ResourcePlan, Refusal> {
     let before = tried.instance.deployment.as_ref();
     let (true, Some(deployment)) = (
@@ -54,7 +54,12 @@ pub(super) async fn plan(
         awaits_grant: context.ports.nfvo.is_some(),
         budget: context.limits().plan,
     };
-    let planned = planned(context, tried, &what, (&vim, &*driver)).await;
+    let other = before.map(|before| Allocation {
+        package: package_before,
+        deployment: before.clone(),
+        ..what.clone()
+    });
+    let planned = planned(context, tried, (&what, other.as_ref()), (&vim, &*driver)).await;
     let mut planned = planned.map_err(Refusal::unprocessable)?;
     if let (Some(before), Some(target)) = (before, &tried.target) {
         note_states(&mut planned, before, target);
@@ -66,7 +71,7 @@ pub(super) async fn plan(
 async fn planned(
     context: &Context,
     tried: &Tried,
-    what: &Allocation,
+    (what, other): (&Allocation, Option<&Allocation>),
     (vim, driver): (&VimHandle, &dyn InfraDriver),
 ) -> Result<ResourcePlan, PortError> {
     let instance = &tried.instance;
@@ -95,7 +100,11 @@ async fn planned(
     };
     let has_resources = instance.vnf.instantiation_state == InstantiationState::Instantiated;
     let convergence = if has_resources {
-        Convergence::update(&recorded, what).replacing(tried.replace.clone())
+        let change = Convergence::update(&recorded, what).replacing(tried.replace.clone());
+        match other.filter(|other| is_described_otherwise(what, other)) {
+            Some(other) => change.coming_from(other),
+            None => change,
+        }
     } else {
         Convergence::create(what)
     };
@@ -115,6 +124,15 @@ async fn planned(
             Err(PortError::new(&TOO_LATE, action, "it did not finish"))
         }
     }
+}
+
+/// Whether another VNFD or flavour describes the resources.
+fn is_described_otherwise(what: &Allocation, other: &Allocation) -> bool {
+    let of = |allocation: &Allocation| {
+        let vnfd = allocation.package.vnfd().descriptor_id.clone();
+        (vnfd, allocation.deployment.flavour_id.clone())
+    };
+    of(what) != of(other)
 }
 
 /// Notes that VNFCs which stay are started or stopped: drivers plan what exists, not whether it runs.

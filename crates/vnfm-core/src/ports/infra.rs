@@ -21,6 +21,7 @@
 //! | what the VIM's policy does not allow is refused before anything is created, by name | yes |
 //! | resources are named after the instance and tagged with installation and operation | yes |
 //! | a resource with our name but not our tag is never touched | yes |
+//! | VNFCs that differ in the target's package change in the batches of [`Convergence::rolling`], each working before the next | if it [`rolls`](InfraDriver::rolls) |
 //! | `converge` leaves VNFCs stopped that the target has stopped | if it offers [`Power`] |
 //! | `release` of absent resources succeeds; it returns once they are deleted | yes |
 //! | a VNFC's `id` changes when it is replaced, and only then | yes |
@@ -30,15 +31,17 @@
 //! | waits end at [`VimCall::deadline`], and report their reason through [`Watcher::waiting`] | yes |
 
 use super::{
-    Clock, Code, ErrorKind, PortError, Power, Recorded, ResourceChange, ResourcePlan, VimSlot,
+    Clock, Code, ErrorKind, PortError, Power, Recorded, ResourceChange, ResourcePlan, Rolling,
+    VimSlot,
 };
 use crate::deployment::Deployment;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use vnfm_descriptor::Package;
+use vnfm_descriptor::{Package, PackagePath};
 use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, VimConnectionInfo, VimPolicy};
 
 /// A VIM as a driver sees it: the source of the currently valid connection.
@@ -250,6 +253,8 @@ pub struct Convergence<'a> {
     pub replace: Replacement,
     /// Another deployment that the resources may partly be of: the one before, or in a rollback the one that was not reached.
     pub other: Option<&'a Allocation>,
+    /// The batches in which VNFCs change; `None`: all at once.
+    pub rolling: Option<Rolling>,
 }
 
 /// The VNFCs to replace, and whether with their volumes.
@@ -269,6 +274,7 @@ impl<'a> Convergence<'a> {
             target,
             replace: Replacement::default(),
             other: None,
+            rolling: None,
         }
     }
 
@@ -291,6 +297,31 @@ impl<'a> Convergence<'a> {
     pub fn coming_from(self, other: &'a Allocation) -> Self {
         let other = Some(other);
         Self { other, ..self }
+    }
+
+    /// In these batches.
+    #[must_use]
+    pub fn rolling(self, rolling: Option<Rolling>) -> Self {
+        Self { rolling, ..self }
+    }
+
+    /// True if the target is of another VNFD than [`Self::other`].
+    pub fn changes_vnfd(&self) -> bool {
+        let id = |one: &Allocation| one.package.vnfd().descriptor_id.clone();
+        self.other.is_some_and(|other| id(other) != id(self.target))
+    }
+
+    /// VDUs that have another name in the target than in [`Self::other`]: that name by the one there.
+    pub fn renamed_vdus(&self) -> BTreeMap<String, String> {
+        let Some(other) = self.other else {
+            return BTreeMap::new();
+        };
+        let described = |one: &'a Allocation| (one.package.vnfd(), &*one.deployment.flavour_id);
+        let (source, destination) = (described(other), described(self.target));
+        let there = PackagePath::between(source, destination.0).ok();
+        let back = || PackagePath::between(destination, source.0).ok();
+        let path = there.or_else(|| back().map(|back| back.reversed()));
+        path.unwrap_or_default().renamed_vdus()
     }
 
     /// The recorded handle; null if nothing was recorded.
@@ -470,6 +501,13 @@ pub trait InfraDriver: Send + Sync {
     /// Whether `converge` connects VNFCs to other external virtual links; false: instances on its VIMs do not support
     /// `change_ext_conn`.
     fn changes_ext_connectivity(&self) -> bool {
+        false
+    }
+
+    /// Whether `converge` can change the VNFCs of this instance in batches ([`Convergence::rolling`]); false: the VIM, or the
+    /// package, determines the order.
+    fn rolls(&self, what: &Allocation) -> bool {
+        let _ = what;
         false
     }
 

@@ -27,6 +27,9 @@ pub type HookScale = vnfm_plugin_messages::Scale<VnfcResourceInfo>;
 /// A change of flavour as a hook sees it.
 pub type HookFlavourChange = vnfm_plugin_messages::FlavourChange<VnfcResourceInfo>;
 
+/// A change of the VNF package as a hook sees it.
+pub type HookPackageChange = vnfm_plugin_messages::PackageChange<VnfcResourceInfo>;
+
 /// A start or stop as a hook sees it.
 pub type HookOperate = vnfm_plugin_messages::Operate<VnfcResourceInfo>;
 

@@ -33,6 +33,7 @@ mod power;
 mod quota;
 mod records;
 mod resource_plan;
+mod rolling;
 mod schemas;
 mod sealer;
 mod service;
@@ -63,8 +64,8 @@ pub use inventory::{Inventory, Recorded};
 pub use mgmt::{
     Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,
     HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance, HookOperate,
-    HookRequest, HookScale, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED,
-    replaced,
+    HookPackageChange, HookRequest, HookScale, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers,
+    NewVim, REPLACED, replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;
@@ -78,6 +79,8 @@ pub use records::{
     ProcessHistory, SecretJson, StepRetry, StepStatus, SubscriptionRecord, VimRecord, VimUse,
 };
 pub use resource_plan::{PlannedResource, ResourceAction, ResourceChange, ResourcePlan};
+pub(crate) use rolling::without_rolling;
+pub use rolling::{ROLLING_PARAM, Rolling};
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
 pub use service::{HookCall, files_of, remote_file, wrong_call};

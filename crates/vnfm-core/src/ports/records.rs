@@ -63,7 +63,7 @@ pub struct InstanceRecord {
     pub tenant: String,
     /// Raised by each write; the `ETag`. A write with another version than the stored one is refused.
     pub version: u64,
-    /// The package that it was created from.
+    /// The package that it was created from, or has changed to.
     pub vnf_pkg_id: String,
     /// The operation that has not ended; set and cleared by [`super::Change::AddOp`] and [`super::Change::PutOp`] only.
     pub active_op: Option<String>,
@@ -101,6 +101,15 @@ pub struct OpRecord {
     pub point_of_no_return: Option<String>,
     /// Raised by each claim; written rows carry it.
     pub epoch: u64,
+}
+
+impl OpRecord {
+    /// The package that the operation changes its instance to; `None`: the instance stays with its own.
+    pub fn next_package(&self) -> Option<&str> {
+        let (before, target) = (self.before.as_deref()?, self.target.as_deref()?);
+        let is_other = target.leaves_package(&before.vnf_pkg_id);
+        is_other.then_some(&*target.vnf_pkg_id)
+    }
 }
 
 /// How an operation is driven, as its caller chose.

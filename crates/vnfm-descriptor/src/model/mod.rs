@@ -15,6 +15,7 @@ mod asd;
 mod compute;
 mod flavour;
 mod lifecycle;
+mod package_change;
 mod resources;
 mod scaling;
 mod seconds;
@@ -31,6 +32,7 @@ pub use lifecycle::{
     ChangeSelector, ComponentMapping, Indicator, LcmConfiguration, Monitored, MonitoringParameter,
     PackageChange, SecurityGroupRule, SupportedInterface,
 };
+pub use package_change::{Component, NoPackagePath, PackagePath};
 pub use resources::{
     Checksum, ConnectivityKind, Cp, CpKind, ExternalCp, IpPool, Mcio, Qos, Storage, StorageKind,
     SwImage, Vdu, VduKind, VirtualCompute, VirtualLink,

@@ -1,6 +1,6 @@
 //! What an operation would do to an instance, without doing it. Our own API.
 
-use crate::access::Tenant;
+use crate::access::Principal;
 use crate::body::Json;
 use crate::overrides::OperatorHeaders;
 use crate::problem::{HandlerResult, Problem};
@@ -28,7 +28,7 @@ fn empty() -> Value {
 
 pub(super) async fn plan(
     State(app): State<App>,
-    Tenant(tenant): Tenant,
+    Principal { tenant, scope, .. }: Principal,
     headers: OperatorHeaders,
     Path(id): Path<String>,
     planned: Result<Json<PlanRequest>, Problem>,
@@ -45,6 +45,7 @@ pub(super) async fn plan(
     let body = operation.body.read(&planned.request)?;
     let begin = Begin {
         skip: headers.skip(operation, app.engine.operations())?,
+        scope: Some(&scope),
         ..Begin::new(operation, body)
     };
     Ok(axum::Json(app.engine.plan(&tenant, &id, begin).await?))

@@ -14,7 +14,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use vnfm_core::Engine;
 use vnfm_core::lcm::Begin;
+use vnfm_core::query::VisibilityScope;
 use vnfm_types::CreateVnfRequest;
+use vnfm_types::v1::{self, ApiVersion};
 
 pub(super) async fn create(
     State(app): State<App>,
@@ -26,19 +28,26 @@ pub(super) async fn create(
     root: Root,
     Json(request): Json<CreateVnfRequest>,
 ) -> HandlerResult {
-    // Callers limited to vendors may only use stored packages: the vendor of a package is known only after it is
-    // fetched.
-    if let Some(supply) = app
-        .nfvo_packages
-        .as_ref()
-        .filter(|_| only.vendors.is_empty())
-    {
-        supply.provide(&tenant, &request.vnfd_id).await?;
-    }
+    provide(&app, &tenant, &only, &request.vnfd_id).await?;
     let record = app.engine.create_in_scope(&tenant, &only, request).await?;
     let location = root.instance(&record.vnf.id);
     let body = axum::Json(view::instance(record, &root));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
+}
+
+/// Fetches the package with this VNFD from the NFVO if it is not here. Callers limited to vendors may only use stored
+/// packages: the vendor of a package is known only after it is fetched.
+async fn provide(
+    app: &App,
+    tenant: &str,
+    only: &VisibilityScope,
+    vnfd_id: &str,
+) -> Result<(), Problem> {
+    let supply = app.nfvo_packages.as_ref();
+    match supply.filter(|_| only.vendors.is_empty()) {
+        Some(supply) => supply.provide(tenant, vnfd_id).await,
+        None => Ok(()),
+    }
 }
 
 pub(super) async fn show(
@@ -70,10 +79,18 @@ pub(super) async fn begin(
     State(app): State<App>,
     matched: Matched,
     root: Root,
-    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
+    (caller, Path(id)): (Principal, Path<String>),
     request: Request,
 ) -> HandlerResult {
     let operation = matched.operation()?;
+    let is_later = |task: &&str| root.api_version == ApiVersion::V1 && !v1::has_task(task);
+    if let Some(task) = operation.task.filter(is_later) {
+        return Err(missing_task(
+            &id,
+            task,
+            "version 1 of the interface does not have it",
+        ));
+    }
     let (mut parts, body) = request.into_parts();
     let Ok(overrides) = OperatorHeaders::from_request_parts(&mut parts, &app).await;
     // Only the modification is conditional (SOL003 5.4.3.3.4).
@@ -84,11 +101,17 @@ pub(super) async fn begin(
     let request = Request::from_parts(parts, body);
     let body = UnparsedJson::from_request(request, &app).await?;
     let body = body.parse(&operation.body)?;
+    let Principal { tenant, scope, .. } = caller;
+    // A task that names a VNFD changes the instance to it.
+    if let Some(vnfd_id) = body["vnfdId"].as_str().filter(|_| operation.task.is_some()) {
+        provide(&app, &tenant, &scope, vnfd_id).await?;
+    }
     let begin = Begin {
         operation,
         body,
         skip: overrides.skip(operation, app.engine.operations())?,
         expected: Some(&|record| conditions.are_met_by(record)),
+        scope: Some(&scope),
     };
     let engine = app.engine.with_api_version(root.api_version);
     let op_id = engine.begin(&tenant, &id, begin).await?;
@@ -104,15 +127,14 @@ pub(super) async fn not_supported(
 ) -> HandlerResult {
     let record = engine.store().instance(&tenant, &id).await?;
     let task = matched.route().map(Route::task).unwrap_or_default();
-    let detail = format!(
-        "VNF `{}` does not support the task `{task}`: this VNFM does not implement it",
-        record.vnf.id
-    );
-    Err(Problem::new(
-        StatusCode::NOT_FOUND,
-        "request.not-supported",
-        detail,
-    ))
+    let why = "this VNFM does not implement it";
+    Err(missing_task(&record.vnf.id, &task, why))
+}
+
+fn missing_task(id: &str, task: &str, why: &str) -> Problem {
+    let detail = format!("VNF `{id}` does not support the task `{task}`: {why}");
+    let code = "request.not-supported";
+    Problem::new(StatusCode::NOT_FOUND, code, detail)
 }
 
 /// 202 with the occurrence's URI; starts driving the operation.

@@ -17,7 +17,7 @@ use futures::future::{BoxFuture, join_all};
 use serde_json::{Map, Value};
 
 use super::Cloud;
-use super::new_resource::NewResource;
+use super::new_resource::{NewResource, Properties};
 use super::progress::{
     Failure, generated_name, no_valid_host, record_resource, set_resource, set_stack,
 };
@@ -265,15 +265,57 @@ impl Cloud {
         } else if old.is_none() || changed == Changed::Replace {
             self.replace(run, (id, name), &wanted, old).await?;
         } else if changed == Changed::InPlace {
-            let mut state = self.state();
             let old = old.as_deref().unwrap_or_default();
-            resources::update_in_place(&mut state, &wanted.kind, old, &wanted.properties);
-            record_resource(&mut state, (id, name), &wanted, old, "UPDATE_IN_PROGRESS");
+            {
+                let mut state = self.state();
+                resources::update_in_place(&mut state, &wanted.kind, old, &wanted.properties);
+                record_resource(&mut state, (id, name), &wanted, old, "UPDATE_IN_PROGRESS");
+            }
+            if wanted.kind == "OS::Nova::Server" {
+                self.rebuild(run, (id, name), &wanted.properties).await?;
+            }
         }
         match fault {
             Some(Fault::ErrorAfterEffect { .. }) => Err(Failure::new(name, no_valid_host())),
             _ => Ok(()),
         }
+    }
+
+    /// Rebuilds a server whose image changed: its disk is new, its id and ports stay. The books tell how many servers of
+    /// the stack were ACTIVE meanwhile.
+    async fn rebuild(
+        self: &Arc<Self>,
+        run: &Run,
+        (id, name): (&str, &str),
+        properties: &Properties,
+    ) -> Result<(), Failure> {
+        let (physical, server, active) = {
+            let mut state = self.state();
+            let resources = state.stacks.get(id).map(|stack| &stack.resources);
+            let all = resources.into_iter().flat_map(|all| all.iter());
+            let servers: Vec<_> = all
+                .filter(|(_, one)| one.kind == "OS::Nova::Server")
+                .map(|(name, one)| (name.clone(), one.physical.clone()))
+                .collect();
+            let physical = servers.iter().find(|(of, _)| of == name);
+            let physical = physical.map(|(_, id)| id.clone()).unwrap_or_default();
+            let Some(server) = servers::begin_rebuild(&mut state, &physical, properties) else {
+                return Ok(());
+            };
+            let is_active = |(_, id): &&(String, String)| {
+                state.servers.get(id).is_some_and(|one| one.status == "ACTIVE")
+            };
+            (physical.clone(), server, servers.iter().filter(is_active).count())
+        };
+        let detail = format!("{active} servers of the stack are ACTIVE");
+        self.books.record("openstack", "nova.server_rebuild", &server, (0, detail));
+        self.hosts.destroy(&physical).await;
+        self.wait(run, name, Some(self.options.server_build)).await?;
+        if let Some(server) = self.state().servers.get_mut(&physical) {
+            server.status = "ACTIVE".into();
+        }
+        self.boot_hosts();
+        Ok(())
     }
 
     /// Creates a resource. As in Heat, the old ones are deleted once all new ones exist, dependents first.

@@ -360,7 +360,7 @@ pub(crate) fn show(state: &State, server: &Server, embed: bool) -> Value {
 
 fn vm_state(status: &str) -> &'static str {
     match status {
-        "ACTIVE" => "active",
+        "ACTIVE" | "REBUILD" => "active",
         "BUILD" => "building",
         "SHUTOFF" => "stopped",
         _ => "error",

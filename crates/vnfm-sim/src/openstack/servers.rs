@@ -105,6 +105,26 @@ fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, R
     Ok(volumes)
 }
 
+/// Takes a server down for a rebuild if its image changes, and returns its name.
+pub(crate) fn begin_rebuild(
+    state: &mut State,
+    id: &str,
+    properties: &Properties,
+) -> Option<String> {
+    let name = properties.get("image").and_then(Value::as_str)?;
+    let image = state.find("image", name);
+    let image = image.map_or_else(|| name.to_owned(), |body| text(body, "id").to_owned());
+    let server = state.servers.get_mut(id)?;
+    if server.image.as_ref() == Some(&image) {
+        return None;
+    }
+    server.image = Some(image);
+    server.status = "REBUILD".into();
+    server.host = None;
+    server.updated = now();
+    Some(server.name.clone())
+}
+
 /// Detaches a server's ports before Heat creates its replacement, except from a server in ERROR.
 pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
     let Some(server) = state.servers.get(id).filter(|_| kind == "OS::Nova::Server") else {

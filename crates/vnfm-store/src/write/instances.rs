@@ -40,7 +40,7 @@ pub(super) fn add(record: &InstanceRecord, keys: &SecretKeys) -> Done<Vec<Statem
 pub(super) fn put(record: &InstanceRecord, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const PUT: &str = "
         UPDATE instances SET version = version + 1, name = $4, vnfd_id = $5, state = $6, vnf = $7, deployment = $8,
-            needs_levels = 0, handle = $9, changed_ms = (SELECT now_ms FROM clock)
+            needs_levels = 0, handle = $9, vnf_pkg_id = $10, changed_ms = (SELECT now_ms FROM clock)
         WHERE tenant = $1 AND id = $2 AND version = $3";
     let changed = StoreError::Changed {
         what: KIND,
@@ -56,7 +56,8 @@ pub(super) fn put(record: &InstanceRecord, keys: &SecretKeys) -> Done<Vec<Statem
         .bind(state_text(record))
         .bind(serde_json::to_string(&record.vnf)?)
         .bind(keys.seal_some(record.deployment.as_deref())?)
-        .bind(serde_json::to_string(&record.handle)?);
+        .bind(serde_json::to_string(&record.handle)?)
+        .bind(&record.vnf_pkg_id);
     Ok(vec![put.or(not_found(&record.vnf.id).unless(known))])
 }
 

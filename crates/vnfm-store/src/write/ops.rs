@@ -1,6 +1,7 @@
 //! Operation occurrences, their journals and checkpoints.
 
 use super::instances::not_free;
+use super::packages;
 use super::vims::lived;
 use crate::fault::Done;
 use crate::refusals::{absent, exists, first};
@@ -11,15 +12,15 @@ use vnfm_types::{CancelMode, LcmOperationState};
 
 const KIND: &str = "operation";
 
-/// Adds an operation, which becomes its instance's active one.
+/// Adds an operation, which becomes its instance's active one; if it changes the package, the new one must exist.
 pub(super) fn add(record: &OpRecord, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const TAKE: &str = "
         UPDATE instances SET active_op = $3, changed_ms = (SELECT now_ms FROM clock)
         WHERE tenant = $1 AND id = $2 AND active_op IS NULL";
     const ADD: &str = "
         INSERT INTO ops (id, tenant, instance_id, operation, state, driven, ended, op, request, point_of_no_return,
-            epoch, lease_until, started_at, before, target, control)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12, $13, $14)
+            epoch, lease_until, started_at, before, target, control, next_pkg_id)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12, $13, $14, $15)
         ON CONFLICT (id) DO NOTHING";
     let op = &record.op;
     let take = Statement::new(TAKE)
@@ -43,8 +44,11 @@ pub(super) fn add(record: &OpRecord, keys: &SecretKeys) -> Done<Vec<Statement>> 
         .bind(keys.seal_some(record.before.as_deref())?)
         .bind(keys.seal_some(record.target.as_deref())?)
         .bind(serde_json::to_string(&record.control)?)
+        .bind(record.next_package())
         .or(exists(KIND, &op.id));
-    Ok(vec![take, add])
+    let next = record.next_package();
+    let next = next.map(|package| packages::still_there(&record.tenant, package));
+    Ok(next.into_iter().chain([take, add]).collect())
 }
 
 /// Updates an operation if its state is still `from`. In a state that is not driven, its lease and cancel request end; in

@@ -42,13 +42,22 @@ pub(super) fn put(record: &PackageRecord, keys: &SecretKeys) -> Done<Vec<Stateme
     Ok(vec![put])
 }
 
-/// Removes a package without instances.
+/// Refuses if a package does not exist; of this and a concurrent removal, one fails.
+pub(super) fn still_there(tenant: &str, id: &str) -> Statement {
+    const TOUCH: &str = "UPDATE packages SET vnfd_id = vnfd_id WHERE tenant = $1 AND id = $2";
+    let touch = Statement::new(TOUCH).bind(tenant).bind(id);
+    touch.or(absent(KIND, id))
+}
+
+/// Removes a package without instances, to which no operation changes one either.
 pub(super) fn remove(tenant: &str, id: &str) -> Vec<Statement> {
     const REMOVE: &str = "
         DELETE FROM packages WHERE tenant = $1 AND id = $2
-            AND NOT EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = $2)";
+            AND NOT EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = $2)
+            AND NOT EXISTS (SELECT 1 FROM ops WHERE next_pkg_id = $2 AND ended = 0)";
     const USERS: &str = "
-        SELECT id, tenant, name FROM instances WHERE tenant = $1 AND vnf_pkg_id = $2 ORDER BY id";
+        SELECT id, tenant, name FROM instances WHERE tenant = $1 AND (vnf_pkg_id = $2 OR active_op IN
+            (SELECT id FROM ops WHERE next_pkg_id = $2 AND ended = 0)) ORDER BY id";
     let users = Query::new(USERS).bind(tenant).bind(id);
     let used = users.then(in_use(KIND, id, tenant));
     let remove = Statement::new(REMOVE).bind(tenant).bind(id);
