@@ -112,7 +112,10 @@ impl Batch {
         renamed: &BTreeMap<String, String>,
         size: usize,
     ) -> Option<Self> {
-        let (old, new) = (Contents::of(present)?, Contents::of(target)?);
+        let (old, new) = (
+            Contents::from_template(present)?,
+            Contents::from_template(target)?,
+        );
         let pairs = pairs(&old, &new, renamed);
         let differ = |(before, after): &(String, String)| {
             before != after || old.of_server(before) != new.of_server(after)
@@ -212,7 +215,7 @@ struct Contents<'t> {
 }
 
 impl<'t> Contents<'t> {
-    fn of(template: &'t Value) -> Option<Self> {
+    fn from_template(template: &'t Value) -> Option<Self> {
         let resources = template["resources"].as_object()?;
         let servers = resources.iter().filter_map(|(name, definition)| {
             let metadata = &definition["properties"]["metadata"];
@@ -330,7 +333,7 @@ mod tests {
     }
 
     fn images(template: &Value) -> Vec<(String, String)> {
-        let contents = Contents::of(template).unwrap();
+        let contents = Contents::from_template(template).unwrap();
         let image = |name: &String| {
             template["resources"][name]["properties"]["image"]
                 .as_str()

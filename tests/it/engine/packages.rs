@@ -67,10 +67,25 @@ async fn with_successor(world: Arc<FakeWorld>, successor: Arc<Package>) -> Scala
         .await
         .unwrap();
     let own = package_record("p1", FIRST);
-    it.store
-        .write(None, vec![Change::PutPackage(Box::new(own))])
-        .await
-        .unwrap();
+    let mut instance = it.record().await;
+    let vnfd = scalable_package();
+    let vnfd = vnfd.vnfd();
+    instance.vnf.vnfd_id.clone_from(&vnfd.descriptor_id);
+    instance.vnf.vnf_provider.clone_from(&vnfd.provider);
+    instance.vnf.vnf_product_name.clone_from(&vnfd.product_name);
+    instance
+        .vnf
+        .vnf_software_version
+        .clone_from(&vnfd.software_version);
+    instance
+        .vnf
+        .vnfd_version
+        .clone_from(&vnfd.descriptor_version);
+    let changes = vec![
+        Change::PutPackage(Box::new(own)),
+        Change::PutInstance(Box::new(instance)),
+    ];
+    it.store.write(None, changes).await.unwrap();
     it
 }
 
@@ -97,7 +112,7 @@ impl Scalable {
     }
 
     /// Ids of the VNFCs of a VDU.
-    async fn of(&self, vdu: &str) -> Vec<String> {
+    async fn vnfcs_of(&self, vdu: &str) -> Vec<String> {
         let all = self.info().await.vnfc_resource_info.into_iter();
         all.filter(|vnfc| vnfc.vdu_id == vdu)
             .map(|vnfc| vnfc.id)
@@ -109,15 +124,15 @@ impl Scalable {
 async fn a_package_is_changed_there_and_back_and_what_does_not_differ_stays() {
     let it = with_successor(Arc::default(), upgrade_with(&[])).await;
     it.changed(&out("clients", 1)).await;
-    let (web, worker) = (it.of("web").await, it.of("worker").await);
+    let (web, worker) = (it.vnfcs_of("web").await, it.vnfcs_of("worker").await);
     let before = it.record().await;
     let op = it.changed(&to(SECOND)).await;
     let after = it.record().await;
     assert_eq!(
-        (it.of("worker").await, it.of("web").await.len()),
+        (it.vnfcs_of("worker").await, it.vnfcs_of("web").await.len()),
         (worker.clone(), 3)
     );
-    let new: BTreeSet<_> = it.of("web").await.into_iter().collect();
+    let new: BTreeSet<_> = it.vnfcs_of("web").await.into_iter().collect();
     assert!(web.iter().all(|id| !new.contains(id)), "{web:?} {new:?}");
     assert_eq!(
         (after.vnf.vnfd_id.as_str(), after.vnf_pkg_id.as_str()),
@@ -163,16 +178,16 @@ async fn a_package_is_changed_there_and_back_and_what_does_not_differ_stays() {
         (back.vnf.vnfd_id.as_str(), back.vnf_pkg_id.as_str()),
         (FIRST, "p1")
     );
-    assert_eq!(it.of("worker").await, worker);
+    assert_eq!(it.vnfcs_of("worker").await, worker);
     it.changed(&out("clients", 1)).await;
-    assert_eq!(it.of("web").await.len(), 5);
+    assert_eq!(it.vnfcs_of("web").await.len(), 5);
 }
 
 #[tokio::test]
 async fn a_rollback_returns_to_the_old_package() {
     for (after_effect, call) in [(false, 3), (true, 3), (false, 4)] {
         let it = with_successor(Arc::default(), upgrade_with(&[])).await;
-        let worker = it.of("worker").await;
+        let worker = it.vnfcs_of("worker").await;
         let before = it.record().await;
         *it.world.fail_after_effect.lock().unwrap() = after_effect;
         it.world.fail_call.store(call, SeqCst);
@@ -188,7 +203,7 @@ async fn a_rollback_returns_to_the_old_package() {
             (&before.vnf_pkg_id, &before.deployment)
         );
         assert_eq!(after.vnf.vnfd_id, FIRST);
-        assert_eq!(it.of("worker").await, worker);
+        assert_eq!(it.vnfcs_of("worker").await, worker);
         let occurrence = it.store.op(TENANT, &op).await.unwrap().op;
         assert_eq!(occurrence.modifications_triggered_by_vnf_pkg_change, None);
         // What runs is of the old package: another change to it finds nothing to replace.
@@ -414,10 +429,13 @@ async fn vdus_and_aspects_that_policies_rename_keep_their_size() {
     ];
     let it = with_successor(Arc::default(), upgrade_with(&renamed)).await;
     it.changed(&out("load", 1)).await;
-    assert_eq!(it.of("worker").await.len(), 4);
+    assert_eq!(it.vnfcs_of("worker").await.len(), 4);
     it.changed(&to(SECOND)).await;
     assert_eq!(
-        (it.of("engine").await.len(), it.of("worker").await.len()),
+        (
+            it.vnfcs_of("engine").await.len(),
+            it.vnfcs_of("worker").await.len()
+        ),
         (4, 0)
     );
     let status = json!(it.info().await.scale_status);
@@ -435,13 +453,20 @@ async fn vdus_and_aspects_that_policies_rename_keep_their_size() {
     );
     it.engine.drive(&refusal.unwrap()).await.unwrap();
     assert_eq!(
-        (it.of("engine").await.len(), it.of("worker").await.len()),
+        (
+            it.vnfcs_of("engine").await.len(),
+            it.vnfcs_of("worker").await.len()
+        ),
         (0, 8)
     );
 }
 
 #[tokio::test]
 async fn a_size_that_the_new_package_does_not_have_is_refused() {
+    let numbers = (
+        "town: {number_of_instances: 3}, city: {number_of_instances: 7}",
+        "town: {number_of_instances: 3}, city: {number_of_instances: 3}",
+    );
     let smaller = (
         "max_scale_level: 3, step_deltas: [two]",
         "max_scale_level: 1, step_deltas: [two]",
@@ -450,7 +475,7 @@ async fn a_size_that_the_new_package_does_not_have_is_refused() {
         "city: {description: A city, scale_info: {clients: {scale_level: 3}",
         "city: {description: A city, scale_info: {clients: {scale_level: 1}",
     );
-    let it = with_successor(Arc::default(), upgrade_with(&[smaller, levels])).await;
+    let it = with_successor(Arc::default(), upgrade_with(&[smaller, levels, numbers])).await;
     it.changed(&out("clients", 2)).await;
     let refusal = it.begin(&to(SECOND)).await.unwrap_err();
     assert!(
@@ -464,7 +489,7 @@ async fn a_size_that_the_new_package_does_not_have_is_refused() {
 #[tokio::test]
 async fn hooks_of_both_packages_run_each_with_its_plugin_version() {
     let it = with_successor(Arc::default(), upgrade_with(&[])).await;
-    let web = it.of("web").await;
+    let web = it.vnfcs_of("web").await;
     it.world.called_versions.lock().unwrap().clear();
     *it.world.newest_version.lock().unwrap() = Some("2.0.0");
     let params = json!({"tuning": "fast", "vnfm_rolling": {"parallel": 2}});
@@ -494,7 +519,7 @@ async fn hooks_of_both_packages_run_each_with_its_plugin_version() {
         |vnfcs: &[VnfcResourceInfo]| vnfcs.iter().map(|vnfc| vnfc.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&first.vnfcs_to_change), web);
     assert!(first.vnfcs_added.is_empty() && first.vnfcs_to_remove.is_empty());
-    assert_eq!(ids(&last.vnfcs_added), it.of("web").await);
+    assert_eq!(ids(&last.vnfcs_added), it.vnfcs_of("web").await);
     let params = it.world.hook_params.lock().unwrap().clone();
     let (_, seen) = params.last().unwrap();
     assert_eq!(
@@ -525,7 +550,7 @@ async fn hooks_of_both_packages_run_each_with_its_plugin_version() {
 #[tokio::test]
 async fn the_grant_names_both_vnfds_and_asks_for_what_changes() {
     let it = with_successor(FakeWorld::with_nfvo(), upgrade_with(&[])).await;
-    let web = it.of("web").await;
+    let web = it.vnfcs_of("web").await;
     it.changed(&to(SECOND)).await;
     let requests = it.world.grant_requests.lock().unwrap().clone();
     let request = requests.last().unwrap();
@@ -560,7 +585,7 @@ async fn a_crash_at_any_write_leaves_an_operation_that_another_process_completes
     for after_effect in [false, true] {
         for number in 1.. {
             let it = with_successor(Arc::default(), upgrade_with(&[])).await;
-            let worker = it.of("worker").await;
+            let worker = it.vnfcs_of("worker").await;
             let op = it.begin(&to(SECOND)).await.unwrap();
             let stopping = stop_at(it.store.clone(), number, after_effect);
             let limits = Limits {
@@ -581,10 +606,29 @@ async fn a_crash_at_any_write_leaves_an_operation_that_another_process_completes
                 (record.vnf.vnfd_id.as_str(), record.active_op),
                 (SECOND, None)
             );
-            assert_eq!(it.of("worker").await, worker);
+            assert_eq!(it.vnfcs_of("worker").await, worker);
             assert_eq!(it.vnfcs().await, it.vim.0.vnfcs(), "write {number}");
             cases += 1;
         }
     }
     assert!(cases >= 10, "only {cases} cases");
+}
+
+#[tokio::test]
+async fn a_plan_says_which_vnfcs_are_replaced() {
+    let it = with_successor(Arc::default(), upgrade_with(&[])).await;
+    let before = it.record().await;
+    let (kind, body) = to(SECOND);
+    let begin = Begin::new(it.engine.operation(kind).unwrap(), body);
+    let plan = it.engine.plan(TENANT, &it.id, begin).await.unwrap();
+    assert_eq!(it.record().await, before);
+    let planned = |action: ResourceAction| {
+        let rows = plan.resources.iter().filter(|one| one.action == action);
+        rows.filter_map(|one| one.vnfc.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(planned(ResourceAction::Replace), it.vnfcs_of("web").await);
+    let worker = it.vnfcs_of("worker").await;
+    assert_eq!(planned(ResourceAction::Keep), worker);
+    it.changed(&to(SECOND)).await;
+    assert_eq!(it.vnfcs_of("worker").await, worker);
 }

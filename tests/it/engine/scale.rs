@@ -100,6 +100,9 @@ impl InfraDriver for CountedVim {
     fn changes_ext_connectivity(&self) -> bool {
         true
     }
+    fn rolls(&self, what: &Allocation) -> bool {
+        self.0.rolls(what)
+    }
     fn power(&self) -> Option<&dyn Power> {
         Some(self)
     }

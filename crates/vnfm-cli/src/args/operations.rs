@@ -228,7 +228,10 @@ mod tests {
         let commands = command(OPERATIONS);
         let names = commands.get_subcommands().map(Command::get_name);
         let generic: Vec<_> = names.filter(|name| !Vnf::has_subcommand(name)).collect();
-        assert_eq!(generic, ["change_flavour", "change_ext_conn"]);
+        assert_eq!(
+            generic,
+            ["change_flavour", "change_ext_conn", "change_vnfpkg"]
+        );
     }
 
     #[test]

@@ -177,11 +177,21 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
         let deployment = record.deployment.as_deref();
         deployment.is_some_and(|reached| reached.leaves_package(&op.instance.vnf_pkg_id))
     });
-    if let Some(record) = reached {
-        let after = Attributes::read(op)?;
-        completion.modifications = Some(after.modifications(&op.instance.vnf));
-        record.vnf_pkg_id = op.deployment()?.vnf_pkg_id.to_string();
-        after.store_into(&mut record.vnf);
+    let Some(record) = reached else {
+        return Ok(completion);
+    };
+    record.vnf_pkg_id = op.deployment()?.vnf_pkg_id.to_string();
+    match Attributes::read(op) {
+        Ok(after) => {
+            completion.modifications = Some(after.modifications(&op.instance.vnf));
+            after.store_into(&mut record.vnf);
+        }
+        // An operation can be given up although a package cannot be read.
+        Err(_) if state != LcmOperationState::Completed => {
+            let request: ChangeCurrentVnfPkgRequest = op.request()?;
+            record.vnf.vnfd_id = request.vnfd_id;
+        }
+        Err(error) => return Err(error),
     }
     Ok(completion)
 }

@@ -101,8 +101,9 @@ fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
 
 /// The driver that this operation first called for hooks of the same package with the implementation of `hook`.
 fn first_driver<'a>(op: &'a Op, hook: &Hook) -> Option<&'a DriverId> {
-    let of = op.hook_of(&hook.operation);
-    let rows = op.rows.values().filter(|row| op.hook_of(&row.step) == of);
+    let package = op.hook_of(&hook.operation);
+    let rows = op.rows.values();
+    let rows = rows.filter(|row| op.hook_of(&row.step) == package);
     let mut states = rows.filter_map(|row| row.hook.as_ref());
     let names = (hook.implementation.as_str(), plugin_of(hook));
     let state =

@@ -36,13 +36,13 @@ pub(super) fn ended(op: &Op, step: &Step, status: StepStatus) -> Option<HookStat
 /// metadata shown to clients.
 pub(super) fn note_plugins(op: &Op, deployment: &mut Deployment, metadata: &mut KeyValuePairs) {
     let is_new = deployment.leaves_package(&op.instance.vnf_pkg_id);
-    let of = if is_new {
+    let package = if is_new {
         HookOf::Target
     } else {
         HookOf::Before
     };
     let rows = op.rows.values();
-    let rows = rows.filter(|row| !op.changes_package() || op.hook_of(&row.step) == of);
+    let rows = rows.filter(|row| !op.changes_package() || op.hook_of(&row.step) == package);
     let states = rows.filter_map(|row| row.hook.as_ref());
     let began = states.map(|state| (state.implementation.clone(), state.driver.versioned_name()));
     deployment.plugins.extend(began);

@@ -25,7 +25,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vnfm_descriptor::Package;
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
-use vnfm_types::{ExtVirtualLinkData, LcmOperationState, VimConnectionInfo, VnfExtCpData};
+use vnfm_types::{
+    ExtVirtualLinkData, LcmOperationState, VimConnectionInfo, VimPolicy, VnfExtCpData,
+};
 
 /// Logs in, and looks up what the target needs.
 pub(super) const PREPARE: Step = Step::new("prepare", Starting, |op| journaled(prepare(op)));
@@ -94,6 +96,15 @@ pub(super) async fn check_in(
     checked.map_err(Refusal::unprocessable)?;
     let permitted = driver.permit(&allocation, vim.policy());
     permitted.map_err(Refusal::unprocessable)?;
+    let namespaces = &requested.scope.namespaces;
+    let is_other = allocation
+        .deployment
+        .leaves_package(&requested.instance.vnf_pkg_id);
+    if is_other && !namespaces.is_empty() {
+        // Another package must not lead a caller out of its namespaces, no more than an instantiation.
+        let permitted = driver.permit(&allocation, &VimPolicy::for_namespaces(namespaces));
+        permitted.map_err(Refusal::unprocessable)?;
+    }
     if rolling.is_some() && !driver.rolls(&allocation) {
         let what = format!(
             "additionalParams.{ROLLING_PARAM}: the package, or the VIM `{}`, determines in which order VNFCs change",

@@ -128,11 +128,11 @@ async fn planned(
 
 /// Whether another VNFD or flavour describes the resources.
 fn is_described_otherwise(what: &Allocation, other: &Allocation) -> bool {
-    let of = |allocation: &Allocation| {
+    let description = |allocation: &Allocation| {
         let vnfd = allocation.package.vnfd().descriptor_id.clone();
         (vnfd, allocation.deployment.flavour_id.clone())
     };
-    of(what) != of(other)
+    description(what) != description(other)
 }
 
 /// Notes that VNFCs which stay are started or stopped: drivers plan what exists, not whether it runs.

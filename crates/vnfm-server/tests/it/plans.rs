@@ -66,7 +66,11 @@ async fn a_plan_is_refused_as_the_operation_is() {
             422,
             "`none`",
         ),
-        (json!({"operation": "CHANGE_VNFPKG"}), 404, "CHANGE_VNFPKG"),
+        (
+            json!({"operation": "CREATE_SNAPSHOT"}),
+            404,
+            "CREATE_SNAPSHOT",
+        ),
         (json!({"operation": "PLANTED"}), 422, "`operation`"),
         (json!({}), 422, "operation"),
     ] {

@@ -1,6 +1,6 @@
 //! Start, stop, and changes of flavour and external connectivity over HTTP: what conforms, what is refused.
 
-use crate::bench::{Bench, INSTANCES, OPS};
+use crate::bench::{Bench, INSTANCES, OPS, PACKAGES};
 use serde_json::{Value, json};
 
 /// Instantiates a sample; the path of the instance.
@@ -127,4 +127,60 @@ async fn changes_of_flavour_and_links_conform_to_the_standard() {
         let refused = bench.post(&format!("{instance}/{task}"), &body).await;
         assert_eq!(refused.status, 422, "{task} {body}: {refused:?}");
     }
+}
+
+#[tokio::test]
+async fn a_change_of_the_package_conforms_to_the_standard() {
+    let bench = Bench::new().await;
+    let vim = bench.request_b().await["vimConnectionInfo"].clone();
+    let request = json!({"flavourId": "simple", "vimConnectionInfo": vim});
+    let instance = instantiated(&bench, "vnf-rolling-1", &request).await;
+    let first = bench.get(&instance).await.body;
+    let samples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples");
+    let request = format!("{samples}/vnf-rolling-1/requests/change_vnfpkg.json");
+    let mut body: Value = serde_json::from_str(&std::fs::read_to_string(request).unwrap()).unwrap();
+    body.as_object_mut().unwrap().remove("additionalParams");
+    let unknown = bench
+        .post(&format!("{instance}/change_vnfpkg"), &body)
+        .await;
+    assert_eq!(
+        (unknown.status, &unknown.body["code"]),
+        (422, &json!("request.no-package"))
+    );
+    assert_eq!(bench.get(&instance).await.body, first);
+    let (second, _) = bench.onboard("vnf-rolling-2").await;
+    let op = completed(&bench, &instance, "change_vnfpkg", &body).await;
+    assert_eq!(
+        (&op["operation"], &op["operationParams"]),
+        (&json!("CHANGE_VNFPKG"), &body)
+    );
+    let modified =
+        json!({"vnfdId": body["vnfdId"], "vnfSoftwareVersion": "2.0", "vnfdVersion": "2.0"});
+    assert_eq!(op["modificationsTriggeredByVnfPkgChange"], modified);
+    let after = bench.get(&instance).await.body;
+    assert_eq!(after["vnfdId"], body["vnfdId"]);
+    assert!(
+        after["_links"]["changeCurrentVnfPkg"]["href"]
+            .as_str()
+            .unwrap()
+            .ends_with("/change_vnfpkg")
+    );
+    let used = bench.delete(&format!("{PACKAGES}/{second}")).await;
+    assert_eq!(used.status, 409, "{used:?}");
+    let again = bench
+        .post(&format!("{instance}/change_vnfpkg"), &body)
+        .await;
+    assert_eq!(
+        (again.status, &again.body["code"]),
+        (422, &json!("request.package-change"))
+    );
+    // Version 1 of the interface does not have the task.
+    let v1 = instance.replace("/v2/", "/v1/");
+    let missing = bench.post(&format!("{v1}/change_vnfpkg"), &body).await;
+    assert_eq!(missing.status, 404, "{missing:?}");
+    assert!(
+        bench.get(&v1).await.body["_links"]
+            .get("changeCurrentVnfPkg")
+            .is_none()
+    );
 }

@@ -142,6 +142,7 @@ fn body(last: &str, path: &str) -> Value {
         "operate" => json!({"changeStateTo": "STOPPED"}),
         "change_flavour" => json!({"newFlavourId": "simple"}),
         "change_ext_conn" => json!({"extVirtualLinks": []}),
+        "change_vnfpkg" => json!({"vnfdId": "none"}),
         "cancel" => json!({"cancelMode": "GRACEFUL"}),
         "instantiate" => {
             json!({"flavourId": "simple", "vimConnectionInfo": {"v": {"vimId": "acme-cluster"}}})

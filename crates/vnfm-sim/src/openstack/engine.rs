@@ -303,14 +303,23 @@ impl Cloud {
                 return Ok(());
             };
             let is_active = |(_, id): &&(String, String)| {
-                state.servers.get(id).is_some_and(|one| one.status == "ACTIVE")
+                state
+                    .servers
+                    .get(id)
+                    .is_some_and(|one| one.status == "ACTIVE")
             };
-            (physical.clone(), server, servers.iter().filter(is_active).count())
+            (
+                physical.clone(),
+                server,
+                servers.iter().filter(is_active).count(),
+            )
         };
         let detail = format!("{active} servers of the stack are ACTIVE");
-        self.books.record("openstack", "nova.server_rebuild", &server, (0, detail));
+        self.books
+            .record("openstack", "nova.server_rebuild", &server, (0, detail));
         self.hosts.destroy(&physical).await;
-        self.wait(run, name, Some(self.options.server_build)).await?;
+        self.wait(run, name, Some(self.options.server_build))
+            .await?;
         if let Some(server) = self.state().servers.get_mut(&physical) {
             server.status = "ACTIVE".into();
         }

@@ -287,13 +287,7 @@ pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
         "OS::Nova::Server" => {
             matches!(
                 property,
-                "name"
-                    | "metadata"
-                    | "flavor"
-                    | "image"
-                    | "tags"
-                    | "security_groups"
-                    | "networks"
+                "name" | "metadata" | "flavor" | "image" | "tags" | "security_groups" | "networks"
             )
         }
         "OS::Neutron::Net"
