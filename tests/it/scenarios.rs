@@ -26,6 +26,7 @@
 //! | `secrets` | planted secrets leak nowhere |
 //! | `nfvo_packages` | packages fetched from the NFVO |
 //! | `traces` | spans sent to a collector |
+//! | `upgrades` | VNFs of servers and of containers change their package, there and back |
 //! | `vim_limits` | limits of calls and operations per VIM |
 //! | `ssh` | failures of SSH during an operation |
 
@@ -54,6 +55,7 @@ mod scripts;
 mod secrets;
 mod ssh;
 mod traces;
+mod upgrades;
 mod vim_limits;
 
 use std::path::Path;

@@ -18,3 +18,4 @@ mod scenario;
 mod scripts;
 mod secrets;
 mod subscribers;
+mod upgrades;

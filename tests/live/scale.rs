@@ -30,12 +30,12 @@ rm -rf /run/load; mkdir /run/load; cd /run/load; echo 0 >served
 ";
 
 /// A client of VNF-B's service on the control-plane node.
-struct Client<'a> {
+pub(crate) struct Client<'a> {
     host: Host<'a>,
 }
 
 impl<'a> Client<'a> {
-    fn start(real: &'a Real, testbed: &Testbed, inside: &ClusterShell) -> Self {
+    pub(crate) fn start(real: &'a Real, testbed: &Testbed, inside: &ClusterShell) -> Self {
         let namespace = b_namespace(testbed);
         let line = format!("get service web -n {namespace} -o jsonpath='{{.spec.clusterIP}}'");
         let address = inside.kubectl(&line).unwrap();
@@ -54,7 +54,7 @@ impl<'a> Client<'a> {
     }
 
     /// Ends it; the number of responses, and the failures.
-    fn end(self) -> (u64, String) {
+    pub(crate) fn end(self) -> (u64, String) {
         self.host.inside("touch /run/load/stop");
         until("the client has ended", LONG, || {
             let ended = "[ -e /run/load/stopped ] && echo yes || true";

@@ -29,3 +29,4 @@ pub mod simulator;
 pub mod sol_schema;
 pub mod sources;
 pub mod testbed;
+pub mod upgrades;

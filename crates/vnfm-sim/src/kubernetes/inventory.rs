@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Cluster;
+use super::facts::{is_ready, is_terminating};
 use super::objects::{Key, Store};
 use crate::ledger::{Entry, InventorySource};
 
@@ -38,7 +39,7 @@ impl InventorySource for Cluster {
                 seeded: system.contains(uid)
                     || self.comes_with_namespace(key)
                     || matches!(key.kind.as_str(), "events" | "nodes"),
-                detail: json!({ "cluster": self.name }),
+                detail: self.detail(key, body),
             });
         }
         all
@@ -46,6 +47,20 @@ impl InventorySource for Cluster {
 }
 
 impl Cluster {
+    /// Where an object is; of a pod also whether clients of a Service reach it, and of a Service which pods it selects.
+    fn detail(&self, key: &Key, body: &Value) -> Value {
+        let mut detail = json!({ "cluster": self.name });
+        match key.kind.as_str() {
+            "pods" => {
+                detail["serves"] = json!(is_ready(body) && !is_terminating(body));
+                detail["labels"] = body["metadata"]["labels"].clone();
+            }
+            "services" => detail["selector"] = body["spec"]["selector"].clone(),
+            _ => {}
+        }
+        detail
+    }
+
     /// The UIDs of the seeded objects and of their dependents, two levels deep.
     fn system_objects(&self, store: &Store) -> BTreeSet<String> {
         let seeded = store.all().filter(|(key, _)| self.seeded.contains(*key));
