@@ -33,6 +33,15 @@ pub fn sizes(what: &Allocation, vdu: &str) -> [Allocation; 2] {
     [what.clone(), larger]
 }
 
+/// An instance as two samples describe it, of which the second is the next release of the first.
+pub fn releases(samples: [&str; 2]) -> [Allocation; 2] {
+    samples.map(|name| {
+        let mut what = sample(name, ToOwned::to_owned);
+        Arc::make_mut(&mut what.deployment).vnf_pkg_id = name.into();
+        what
+    })
+}
+
 /// The same allocation with an unknown image for `owner`, as granted by an NFVO.
 #[must_use]
 pub fn with_image(what: &Allocation, owner: &str) -> Allocation {

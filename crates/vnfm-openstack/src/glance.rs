@@ -85,17 +85,17 @@ pub(crate) struct ImageLocks(Mutex<HashMap<(String, String), ImageLock>>);
 type ImageLock = Arc<futures::lock::Mutex<()>>;
 
 impl ImageLocks {
-    /// Waits for the lock of the package's images; held until the guard is dropped.
+    /// Waits for the lock of the images of the package with this hash; held until the guard is dropped.
     pub(crate) async fn lock(
         &self,
         cloud: &Cloud<'_>,
-        package: &Package,
+        sha256: &str,
     ) -> Result<OwnedMutexGuard<()>, PortError> {
         let (session, _) = cloud.session().await?;
         let lock = {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             all.retain(|_, lock| Arc::strong_count(lock) > 1);
-            let key = (session.project.clone(), package.sha256().to_owned());
+            let key = (session.project.clone(), sha256.to_owned());
             all.entry(key).or_default().clone()
         };
         Ok(lock.lock_owned().await)

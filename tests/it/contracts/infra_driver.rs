@@ -14,7 +14,7 @@ use vnfm_memory::{MEMORY_VIM, MemoryVim};
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
 use vnfm_tests::contracts::{
-    connections_from_kubeconfig, first_vdu_with_image, sample, sizes, with_image,
+    connections_from_kubeconfig, first_vdu_with_image, releases, sample, sizes, with_image,
 };
 use vnfm_types::{OPENSTACK, VimConnectionInfo, VnfOperationalState};
 
@@ -64,6 +64,7 @@ async fn openstack() -> Arc<dyn TestBed> {
         wrong_login: Some(wrong),
         infeasible: Some(infeasible),
         sizes: Some(sizes(&levels, "web")),
+        releases: Some(releases(["vnf-rolling-1", "vnf-rolling-2"])),
         ..OnVim::new((driver, Arc::new(SystemClock)), login, what, move || {
             left_behind(world.ledger())
         })
@@ -111,6 +112,7 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         wrong_login: Some(wrong),
         infeasible: Some(with_image(&what, &vdu)),
         sizes: Some(sizes(&what, &vdu)),
+        releases: Some(releases(["vnf-b-cnf", "vnf-b-cnf-2"])),
         removes_last_vnfcs: false,
         running: Box::new(running),
         ..OnVim::new((driver, Arc::new(SystemClock)), login, what, resources)
@@ -134,6 +136,7 @@ fn memory<D>(wrap: impl FnOnce(MemoryVim) -> D) -> OnVim<D> {
         wrong_login: Some(login("a wrong password")),
         infeasible: Some(infeasible),
         sizes: Some(sizes(&sample("vnf-levels", ToOwned::to_owned), "web")),
+        releases: Some(releases(["vnf-rolling-1", "vnf-rolling-2"])),
         running: Box::new(move || runs.running_vnfcs()),
         ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
             there.vnfcs()

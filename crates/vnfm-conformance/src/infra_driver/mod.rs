@@ -3,6 +3,7 @@
 
 mod interrupted;
 mod lifecycle;
+mod packages;
 mod plan;
 mod power;
 mod replace;
@@ -65,6 +66,12 @@ crate::rules! { Arc<dyn TestBed>:
     resize::an_interrupted_change_of_size_is_completed;
     /// A change of size that was interrupted at any point is reversed by a `converge` to the size before: a rollback.
     resize::an_interrupted_change_of_size_is_reversed;
+    /// `converge` to another package changes what differs, in batches if the driver rolls, and back again.
+    packages::a_change_of_package_changes_what_differs_and_back;
+    /// A change of package that was interrupted at any point is completed by the next `converge`.
+    packages::an_interrupted_change_of_package_is_completed;
+    /// A change of package that was interrupted at any point is reversed by a `converge` to the package before: a rollback.
+    packages::an_interrupted_change_of_package_is_reversed;
     /// A stopped instance has no running VNFC, and started again it has as many as before; VNFCs that exist meanwhile keep
     /// their ids and addresses. Holds if the driver offers `Power`.
     power::a_stopped_instance_is_started_again;

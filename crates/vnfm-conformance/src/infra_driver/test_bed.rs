@@ -31,6 +31,12 @@ pub trait TestBed: Send + Sync {
     /// change the size of an instance.
     fn sizes(&self) -> Option<[Allocation; 2]>;
 
+    /// One instance of two packages, of which the second is the next release of the first. `None` if the driver cannot
+    /// change the package of an instance.
+    fn releases(&self) -> Option<[Allocation; 2]> {
+        None
+    }
+
     /// Whether a smaller size removes the last VNFCs of the inventory; false if the VIM itself chooses, as Kubernetes
     /// does for the pods of a Deployment.
     fn removes_last_vnfcs(&self) -> bool {
@@ -69,6 +75,8 @@ pub struct OnVim<D> {
     pub infeasible: Option<Allocation>,
     /// One instance in two sizes; `None` if the driver cannot resize.
     pub sizes: Option<[Allocation; 2]>,
+    /// One instance in two releases; `None` if the driver cannot change the package.
+    pub releases: Option<[Allocation; 2]>,
     /// Whether a smaller size removes the last VNFCs of the inventory.
     pub removes_last_vnfcs: bool,
     /// Lists what is on the VIM, without the driver.
@@ -96,6 +104,7 @@ impl<D> OnVim<D> {
             what,
             infeasible: None,
             sizes: None,
+            releases: None,
             removes_last_vnfcs: true,
             resources: Box::new(resources),
             running: Box::new(Vec::new),
@@ -126,6 +135,9 @@ impl<D: InfraDriver> TestBed for OnVim<D> {
     }
     fn sizes(&self) -> Option<[Allocation; 2]> {
         self.sizes.clone()
+    }
+    fn releases(&self) -> Option<[Allocation; 2]> {
+        self.releases.clone()
     }
     fn removes_last_vnfcs(&self) -> bool {
         self.removes_last_vnfcs
