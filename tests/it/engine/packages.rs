@@ -537,14 +537,17 @@ async fn hooks_of_both_packages_run_each_with_its_plugin_version() {
         record.vnf.instantiated_vnf_info.unwrap().metadata["mgmtDrivers"]["fake"],
         "fake@2.0.0"
     );
-    // The way back: the hook of the package that it has now, with the version that serves it.
+    // The way back: the hook of the package that it has now, with the version that serves it; the other one is pinned for itself.
     it.world.called_versions.lock().unwrap().clear();
     *it.world.newest_version.lock().unwrap() = None;
     it.changed(&to(FIRST)).await;
     assert_eq!(
         *it.world.called_versions.lock().unwrap(),
-        ["2.0.0", "1.0.0"]
+        ["1.0.0", "1.0.0"],
+        "2.0.0 is not installed any more"
     );
+    let plugins = it.record().await.deployment.unwrap().plugins.clone();
+    assert_eq!(plugins["fake"], "fake@1.0.0");
 }
 
 #[tokio::test]
