@@ -13,12 +13,13 @@
 //! ```
 
 use crate::access::Access;
-use crate::blueprint::{self, Blueprint, has_package_images};
+use crate::blueprint::{self, Blueprint};
 use crate::check::check;
 use crate::errors::UNEXPECTED;
 use crate::heat::{self, Stack, StackTemplate, stack_name};
 use crate::image_body::Image;
 use crate::keystone_login::{Cloud, Sessions};
+use crate::package_images::{earlier_packages, noting_images, packages_with_images};
 use crate::power::PowerSwitch;
 use crate::prepare::{prepare, present};
 use crate::resolved::{Resolved, known};
@@ -32,13 +33,11 @@ use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::ports::{
     Allocation, Clock, Convergence, InfraDriver, OwnedResource, PortError, Power, PowerChange,
     Recorded, Release, ResourceChange, ResourcePlan, Stop, Vim, VimCall, VimReport, Waited,
 };
-use vnfm_descriptor::Package;
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
 
@@ -169,14 +168,7 @@ impl InfraDriver for OpenStack {
         preview: &Value,
     ) -> Result<Recorded, PortError> {
         let recorded = Box::pin(self.converged(cx, change, preview)).await?;
-        let mut uploaded = packages_with_images(&change.target.package, change.handle());
-        let other = change.other.map(|other| &other.package);
-        uploaded.extend(
-            other
-                .into_iter()
-                .flat_map(|other| packages_with_images(other, &Value::Null)),
-        );
-        let recorded = noting_images(recorded, &change.target.package, uploaded);
+        let recorded = noting_images(recorded, &earlier_packages(change));
         let switch = PowerSwitch {
             cx,
             cloud: &self.cloud(cx),
@@ -209,7 +201,7 @@ impl InfraDriver for OpenStack {
         let contents = inventory::read_stack(&cloud, &stack).await?;
         let found = recorded(cx, &blueprint, (&stack, &resolved), &contents);
         let uploaded = packages_with_images(&allocation.package, handle);
-        Ok(noting_images(found, &allocation.package, uploaded))
+        Ok(noting_images(found, &uploaded))
     }
 
     async fn release(
@@ -418,30 +410,6 @@ fn has_own_template(what: &Allocation) -> bool {
 fn rolls(change: &Convergence<'_>) -> bool {
     let mut both = std::iter::once(change.target).chain(change.other);
     !both.any(has_own_template)
-}
-
-/// Member of the handle: hashes of earlier packages of the instance that contain images.
-const IMAGES: &str = "imagesOf";
-
-/// Hashes of the packages whose images the instance may have uploaded: its own, and those that the handle lists.
-fn packages_with_images(package: &Package, handle: &Value) -> BTreeSet<String> {
-    let earlier = handle[IMAGES].as_array().into_iter().flatten();
-    let earlier = earlier.filter_map(|one| one.as_str().map(str::to_owned));
-    let own = has_package_images(package).then(|| package.sha256().to_owned());
-    earlier.chain(own).collect()
-}
-
-/// The record with the packages in its handle that only an earlier change of the package knows.
-fn noting_images(
-    mut recorded: Recorded,
-    package: &Package,
-    mut uploaded: BTreeSet<String>,
-) -> Recorded {
-    uploaded.remove(package.sha256());
-    if !uploaded.is_empty() && recorded.handle.is_object() {
-        recorded.handle[IMAGES] = json!(uploaded);
-    }
-    recorded
 }
 
 /// An image, once per instance that uses it.

@@ -37,6 +37,7 @@ mod inventory;
 mod keystone_login;
 mod neutron;
 mod nova;
+mod package_images;
 mod plan;
 mod policy;
 mod power;
