@@ -10,7 +10,7 @@ use vnfm_core::ports::{
     Change, HostPin, InstanceRecord, PinnedHost, SecretJson, StepStatus, Store, StoreError,
 };
 use vnfm_core::query::Query;
-use vnfm_types::LcmOperationState::Completed;
+use vnfm_types::LcmOperationState::{Completed, RolledBack};
 use vnfm_types::{OnFailure, PackageUsageState};
 
 type Shared = Arc<dyn Store>;
@@ -319,6 +319,53 @@ pub(super) async fn a_package_in_use_is_not_removed(store: Shared) {
         store.write(None, remove()).await,
         Err(StoreError::NotFound { .. })
     ));
+}
+
+pub(super) async fn the_next_package_of_an_operation_is_in_use(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let change = |next: &str| {
+        let mut record = op("o1", "i1");
+        for (deployment, package) in [(&mut record.before, "package"), (&mut record.target, next)] {
+            Arc::make_mut(deployment.as_mut().unwrap()).vnf_pkg_id = package.into();
+        }
+        record
+    };
+    let absent = store.write(None, vec![Change::AddOp(change("next"))]).await;
+    assert_eq!(absent, Err(not_found("VNF package", "next")));
+    write(
+        &*store,
+        vec![Change::AddPackage(package("next", Some("vnfd 2")))],
+    )
+    .await;
+    let usage = async |id: &str| {
+        let record = store.package_record(TENANT, id).await.unwrap();
+        record.info.usage_state
+    };
+    assert_eq!(usage("next").await, PackageUsageState::NotInUse);
+    let began = change("next");
+    write(&*store, vec![Change::AddOp(began.clone())]).await;
+    assert_eq!(usage("next").await, PackageUsageState::InUse);
+    let remove = |id: &str| {
+        vec![Change::RemovePackage {
+            tenant: TENANT.into(),
+            id: id.into(),
+        }]
+    };
+    let by = vec!["name of i1 (i1)".into()];
+    let error = StoreError::InUse {
+        what: "VNF package",
+        id: "next".into(),
+        by,
+    };
+    assert_eq!(store.write(None, remove("next")).await, Err(error));
+    write(&*store, vec![transition(&began, RolledBack)]).await;
+    assert_eq!(usage("next").await, PackageUsageState::NotInUse);
+    let mut changed = store.instance(TENANT, "i1").await.unwrap();
+    changed.vnf_pkg_id = "next".into();
+    write(&*store, vec![Change::PutInstance(Box::new(changed))]).await;
+    assert_eq!(usage("next").await, PackageUsageState::InUse);
+    store.write(None, remove("package")).await.unwrap();
+    assert!(store.write(None, remove("next")).await.is_err());
 }
 
 /// The pin of host `server` of a tenant on a VIM.

@@ -87,6 +87,8 @@ crate::rules! { Arc<dyn Store>:
     instances::a_vnfd_belongs_to_one_package;
     /// A package with instances is in use, and cannot be removed.
     instances::a_package_in_use_is_not_removed;
+    /// A package to which an active operation changes its instance is in use, too; such an operation needs that package.
+    instances::the_next_package_of_an_operation_is_in_use;
     /// Notifications are numbered in the order of their transactions, without gaps, and are listed in that order.
     notifications::notifications_are_numbered_in_the_order_of_their_transactions;
     /// A process waiting for news is woken by a notification or a subscription, and can tell which it was.
