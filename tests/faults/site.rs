@@ -142,12 +142,14 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
     let cluster = cluster_of(Path::new(world.endpoint("kubeconfig")))?;
     // Create the database first: packages without a database mean that it was lost.
     let process = Process::start(folder, world.control())?;
-    let [a, b] = Vnf::ALL.map(|vnf| store_package(folder, vnf));
+    let [a, b] = Vnf::ALL.map(|vnf| store_package(folder, vnf.package(), vnf.sample()));
     let vnfds = [a?, b?];
+    let next_b = store_package(folder, NEXT_B, "vnf-b-cnf-2")?;
     let engine = process.engine()?;
     let (cloud, cluster) = process.finish(async {
-        for (vnf, vnfd) in Vnf::ALL.into_iter().zip(&vnfds) {
-            let record = PackageRecord::onboarded(TENANT, vnf.package(), vnfd);
+        let all = Vnf::ALL.into_iter().map(Vnf::package).zip(&vnfds);
+        for (package, vnfd) in all.chain([(NEXT_B, &next_b)]) {
+            let record = PackageRecord::onboarded(TENANT, package, vnfd);
             engine
                 .store()
                 .write(None, vec![Change::AddPackage(Box::new(record))])
@@ -177,20 +179,25 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
         cluster,
         ssh_port: world.ssh_port(),
         vnfds,
+        next_b,
     })
 }
 
-fn store_package(folder: &Path, vnf: Vnf) -> Result<String> {
+/// Id of the package with the next release of VNF-B.
+const NEXT_B: &str = "vnf-b-2";
+
+/// Stores a sample as the package `id`; its `vnfdId`.
+fn store_package(folder: &Path, id: &str, sample: &str) -> Result<String> {
     let limits = vnfm_descriptor::Limits::default();
     let packages = PackageDir::open(&folder.join("packages"), limits)?;
-    let sample = root().join("vnfd-samples").join(vnf.sample());
+    let path = root().join("vnfd-samples").join(sample);
     let upload = packages.incoming();
-    std::fs::write(&upload, vnfm_descriptor::pack(&sample, &limits)?)?;
+    std::fs::write(&upload, vnfm_descriptor::pack(&path, &limits)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let stored = runtime.block_on(packages.store(vnf.package(), upload));
-    let package = stored.map_err(|why| anyhow::anyhow!("{}: {why:?}", vnf.sample()))?;
+    let stored = runtime.block_on(packages.store(id, upload));
+    let package = stored.map_err(|why| anyhow::anyhow!("{sample}: {why:?}"))?;
     Ok(package.vnfd().descriptor_id.clone())
 }
 

@@ -89,6 +89,9 @@ pub(crate) struct Facts {
     pub(crate) ssh_port: u64,
     /// `vnfdId` of each of the packages.
     pub(crate) vnfds: [String; 2],
+    /// `vnfdId` of the next release of VNF-B.
+    #[serde(default)]
+    pub(crate) next_b: String,
 }
 
 impl Vnf {
@@ -106,15 +109,17 @@ impl Vnf {
     pub(crate) fn acts(self) -> Vec<Act> {
         let kinds = OPERATIONS.iter().map(|operation| operation.kind);
         let between = |kind: &LcmOperationType| {
-            !matches!(
-                kind,
-                LcmOperationType::Instantiate
+            let is_other = self == Self::A && *kind == LcmOperationType::ChangeVnfpkg;
+            !is_other
+                && !matches!(
+                    kind,
+                    LcmOperationType::Instantiate
                     | LcmOperationType::Terminate
                     // Each of the packages has one flavour; the nodes of a cluster must keep their addresses, and pods have
-                    // no external links.
+                    // no external links. VNF-A has no other release.
                     | LcmOperationType::ChangeFlavour
                     | LcmOperationType::ChangeExtConn
-            )
+                )
         };
         let mut acts = vec![Act::complete_vnf(LcmOperationType::Instantiate)];
         acts.extend(
@@ -203,6 +208,9 @@ pub(crate) async fn begin(
     if act.back {
         request = json!({"changeStateTo": "STARTED"});
     }
+    if act.kind == LcmOperationType::ChangeVnfpkg {
+        request = json!({"vnfdId": other_release(engine, id, facts).await?});
+    }
     if act.one {
         request["vnfcInstanceId"] = json!(one_of(engine, id).await?);
     }
@@ -211,6 +219,14 @@ pub(crate) async fn begin(
     engine
         .begin(TENANT, id, Begin::new(operation, request))
         .await
+}
+
+/// The release of VNF-B that the instance does not have.
+async fn other_release(engine: &Engine, id: &str, facts: &Facts) -> Result<String, Refusal> {
+    let instance = engine.store().instance(TENANT, id).await?;
+    let [_, first] = &facts.vnfds;
+    let is_first = instance.vnf.vnfd_id == *first;
+    Ok(if is_first { &facts.next_b } else { first }.clone())
 }
 
 /// The instance's last VNFC: of VNF-A a worker.
