@@ -179,6 +179,7 @@ pub fn subscription(shown: &mut Value) {
 /// Converts a notification from `v2` to `v1`.
 pub fn notification(body: &mut Value) {
     without(body, "verbosity");
+    without(body, "modificationsTriggeredByVnfPkgChange");
     changes(body);
 }
 

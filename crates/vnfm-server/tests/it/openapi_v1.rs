@@ -69,6 +69,10 @@ fn as_in_v1(schemas: &mut Value) {
             .filter_map(|name| members.remove(*name));
         assert_eq!(removed.count(), 1, "{of}");
     }
+    let occurrence = &mut schemas["VnfLcmOpOcc"]["properties"];
+    let occurrence = occurrence.as_object_mut().unwrap();
+    let modifications = occurrence.remove("modificationsTriggeredByVnfPkgChange");
+    assert!(modifications.is_some());
     let operations = &mut schemas["VnfLcmOpOcc"]["properties"]["operation"]["enum"];
     let is_later = |name: &Value| {
         let task = format!("/{}", name.as_str().unwrap().to_lowercase());
