@@ -77,8 +77,9 @@ impl Upgraded {
         assert!(left.is_empty(), "{case}: {left:#?}");
     }
 
-    async fn release(self, now: Recorded, before: &BTreeSet<String>) {
-        let released = self.instance.released(&self.old, now.handle).await;
+    /// Releases an instance that has become what `what` says.
+    async fn release(self, (now, what): (Recorded, Allocation), before: &BTreeSet<String>) {
+        let released = self.instance.released(&what, now.handle).await;
         released.unwrap();
         self.instance.check_released(before).await;
     }
@@ -106,7 +107,8 @@ pub(super) async fn a_change_of_package_changes_what_differs_and_back(stand: Sha
     assert_eq!(resources_on_vim(&stand).await, existing, "a repeated call");
     let back = it.change((&upgraded, &new), &it.old).await.unwrap();
     it.check_is(&back, &it.old, "back").await;
-    it.release(back, &before).await;
+    let old = it.old.clone();
+    it.release((back, old), &before).await;
 }
 
 /// The points at which to interrupt a change of package.
@@ -116,7 +118,8 @@ async fn points(stand: &Shared, releases: [Allocation; 2]) -> impl Iterator<Item
     let begun = it.instance.vim.turns.load(SeqCst);
     let upgraded = it.upgrade().await.unwrap();
     let calls = it.instance.vim.turns.load(SeqCst) - begun;
-    it.release(upgraded, &before).await;
+    let new = it.new.clone();
+    it.release((upgraded, new), &before).await;
     interruption_points(stand, calls)
 }
 
@@ -132,7 +135,8 @@ pub(super) async fn an_interrupted_change_of_package_is_completed(stand: Shared)
         let case = format!("cut off at call {number}");
         let upgraded = upgraded.unwrap_or_else(|error| panic!("{case}: {error}"));
         it.check_is(&upgraded, &it.new, &case).await;
-        it.release(upgraded, &before).await;
+        let new = it.new.clone();
+        it.release((upgraded, new), &before).await;
     }
 }
 
@@ -148,6 +152,7 @@ pub(super) async fn an_interrupted_change_of_package_is_reversed(stand: Shared) 
         let case = format!("cut off at call {number}");
         let reversed = reversed.unwrap_or_else(|error| panic!("{case}: {error}"));
         it.check_is(&reversed, &it.old, &case).await;
-        it.release(reversed, &before).await;
+        let old = it.old.clone();
+        it.release((reversed, old), &before).await;
     }
 }
