@@ -85,7 +85,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     Attributes::after(requested.context, &instance.vnf, &to, &request)?;
     let mut target = requested.unchanged();
     let before = target.deployment.as_deref().cloned().unwrap_or_default();
-    let mut deployment = carried_over(requested, before, &to)?;
+    let mut deployment = carried_over(requested, &before, &to)?;
     if !request.additional_params.is_empty() {
         let own = without_rolling(request.additional_params.clone());
         merge_patch(&mut deployment.additional_params, Some(&own));
@@ -112,7 +112,7 @@ fn bad_parameters(what: String) -> Refusal {
 /// The deployment so far, in terms of the new package.
 fn carried_over(
     requested: &Requested<'_>,
-    before: Deployment,
+    before: &Deployment,
     to: &Destination,
 ) -> Result<Deployment, Refusal> {
     let flavour = to.flavour()?;
@@ -126,7 +126,7 @@ fn carried_over(
         ..before.clone()
     };
     rename_links(&mut deployment, &to.path);
-    size::carry_over((&before, old), (&mut deployment, flavour), &to.path)?;
+    size::carry_over((before, old), (&mut deployment, flavour), &to.path)?;
     Ok(deployment)
 }
 

@@ -23,6 +23,9 @@ impl Status {
     }
 }
 
+/// Its member for what a change of the VNF package modified.
+const MODIFIED: &str = "modificationsTriggeredByVnfPkgChange";
+
 /// `VnfLcmOperationOccurrenceNotification` (SOL003 5.5.2.17), without the members that depend on the subscription.
 pub(super) fn notification(
     record: &OpRecord,
@@ -51,7 +54,6 @@ pub(super) fn notification(
             body["changedInfo"] = changed;
         }
         let modified = op.modifications_triggered_by_vnf_pkg_change.as_ref();
-        const MODIFIED: &str = "modificationsTriggeredByVnfPkgChange";
         if let Some(modified) = modified.and_then(|it| to_json_or_log(MODIFIED, it)) {
             body[MODIFIED] = modified;
         }

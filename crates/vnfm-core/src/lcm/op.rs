@@ -2,7 +2,7 @@
 
 use super::changes;
 use super::operation::Operation;
-use super::step::{HookOf, StepOutput};
+use super::step::{HookOf, Step, StepOutput};
 use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::ports::{
@@ -242,7 +242,7 @@ impl Op {
     pub(super) fn hook_of(&self, step: &str) -> HookOf {
         let mut steps = self.operation.steps.iter();
         let step = steps.find(|one| one.name == step);
-        step.map_or(HookOf::Target, |step| step.hook_of())
+        step.map_or(HookOf::Target, Step::hook_of)
     }
 
     /// The package and deployment that drivers work from.

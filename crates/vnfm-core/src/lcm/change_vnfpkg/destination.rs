@@ -38,9 +38,9 @@ pub(super) async fn find(requested: &Requested<'_>, vnfd_id: &str) -> Result<Des
     let path = path.map_err(|none| excluded((source.vnfd(), flavour_id), package.vnfd(), &none))?;
     Ok(Destination {
         vnf_pkg_id,
-        path,
         package,
         source,
+        path,
     })
 }
 
@@ -114,7 +114,7 @@ impl Destination {
         })
     }
 
-    /// The MgmtDrivers that serve the hooks of the new package from now on.
+    /// The plugins that serve the hooks of the new package from now on.
     pub(super) fn plugins(&self, context: &Context) -> Result<BTreeMap<String, String>, Refusal> {
         let hooks = self.flavour()?.hooks().iter();
         let served = hooks.map(|hook| {
