@@ -39,7 +39,7 @@ struct Made {
     stopped: BTreeSet<String>,
     links: Vec<ExtVirtualLinkInfo>,
     /// What each VNFC was made of, by its id.
-    made_of: BTreeMap<String, String>,
+    recipes: BTreeMap<String, String>,
 }
 
 /// The driver and its VIM. Clones share the VIM.
@@ -302,7 +302,7 @@ impl Made {
             let index = seen.entry(new).or_default();
             *index += 1;
             let stays = *index <= change.target.deployment.instances_of(new);
-            let same = self.made_of.get(id) == Some(&recipe(change.target, new));
+            let same = self.recipes.get(id) == Some(&recipe(change.target, new));
             if stays && (new != vdu || !same) {
                 found.push((position, new.clone()));
             }
@@ -323,7 +323,7 @@ impl Made {
     /// Notes what VNFCs are made of that are new.
     fn note_recipes(&mut self, target: &Allocation) {
         for (id, vdu) in &self.vnfcs {
-            let made_of = self.made_of.entry(id.clone());
+            let made_of = self.recipes.entry(id.clone());
             made_of.or_insert_with(|| recipe(target, vdu));
         }
     }
@@ -427,7 +427,7 @@ impl InfraDriver for MemoryVim {
             vnfcs: Vec::new(),
             stopped: BTreeSet::new(),
             links: Vec::new(),
-            made_of: BTreeMap::new(),
+            recipes: BTreeMap::new(),
         };
         if change.changes_vnfd() {
             self.roll(cx, change).await;
