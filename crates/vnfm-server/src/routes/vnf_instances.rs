@@ -128,7 +128,7 @@ pub(super) async fn not_supported(
     let record = engine.store().instance(&tenant, &id).await?;
     let task = matched.route().map(Route::task).unwrap_or_default();
     let why = "this VNFM does not implement it";
-    Err(missing_task(&record.vnf.id, &task, why))
+    Err(missing_task(&record.vnf.id, task, why))
 }
 
 fn missing_task(id: &str, task: &str, why: &str) -> Problem {
