@@ -115,10 +115,3 @@ pub(crate) fn last_vnfc(instance: &VnfInstance) -> Option<String> {
     let info = instance.instantiated_vnf_info.as_ref()?;
     info.vnfc_resource_info.last().map(|vnfc| vnfc.id.clone())
 }
-
-/// Names of the servers, which are those of the cluster's nodes.
-pub(crate) fn node_names(instance: &VnfInstance) -> impl Iterator<Item = String> {
-    let info = instance.instantiated_vnf_info.iter();
-    let all = info.flat_map(|info| &info.vnfc_resource_info);
-    all.filter_map(|vnfc| Some(vnfc.metadata.get("name")?.as_str()?.to_lowercase()))
-}
