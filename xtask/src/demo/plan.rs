@@ -133,21 +133,25 @@ impl Plan {
         all.filter(|one| one.vdu.is_some() && actions.contains(&one.action))
     }
 
-    /// Checks the resources that the neighbour reported before and after: ids by type and name.
+    /// Checks the resources that the neighbour reported before and after: ids by type and name. VNFCs have their ids in
+    /// `record`, the one before.
     ///
     /// # Errors
     /// If one did not change as planned, or another number of a type came or went.
     pub(crate) fn check_resources(
         &self,
+        record: &VnfInstance,
         (before, after): (&Resources, &Resources),
-        of: Kind,
+        kind: Kind,
     ) -> Result<()> {
         let ids = |all: &Resources| all.values().cloned().collect::<BTreeSet<_>>();
         let (old, new) = (ids(before), ids(after));
-        let reported = || self.resources.iter().filter(|row| of.reports(&row.kind));
+        let reported = || self.resources.iter().filter(|row| kind.reports(&row.kind));
         for row in reported().filter(|row| row.action != Create) {
             let key = format!("{} {}", row.kind, row.name);
-            let Some(id) = before.get(&key) else {
+            let vnfc = row.vnfc.as_ref();
+            let vnfc = vnfc.and_then(|vnfc| record::resource_of(record, vnfc));
+            let Some(id) = vnfc.or_else(|| before.get(&key)) else {
                 bail!(
                     "the plan says {:?} of `{key}`, which did not exist",
                     row.action
@@ -277,9 +281,9 @@ mod tests {
                 .map(|(name, id)| (key(name), (*id).to_owned()))
                 .collect()
         };
-        let before = reported(&[("a", "1"), ("b", "2")]);
+        let (before, record) = (reported(&[("a", "1"), ("b", "2")]), instance(&[]));
         let check = |after: &Resources| {
-            let checked = plan(&[]).check_resources((&before, after), Kind::Servers);
+            let checked = plan(&[]).check_resources(&record, (&before, after), Kind::Servers);
             checked.map_err(|error| error.to_string())
         };
         check(&reported(&[("a", "1"), ("b", "3")])).unwrap();
@@ -299,7 +303,7 @@ mod tests {
         }
         let nothing = Resources::new();
         let error = plan(&[])
-            .check_resources((&nothing, &before), Kind::Servers)
+            .check_resources(&record, (&nothing, &before), Kind::Servers)
             .unwrap_err();
         assert!(error.to_string().contains("did not exist"), "{error}");
     }

@@ -115,3 +115,11 @@ pub(crate) fn last_vnfc(instance: &VnfInstance) -> Option<String> {
     let info = instance.instantiated_vnf_info.as_ref()?;
     info.vnfc_resource_info.last().map(|vnfc| vnfc.id.clone())
 }
+
+/// The neighbour's id of a VNFC.
+pub(crate) fn resource_of<'a>(instance: &'a VnfInstance, vnfc: &str) -> Option<&'a String> {
+    let info = instance.instantiated_vnf_info.as_ref()?;
+    let mut vnfcs = info.vnfc_resource_info.iter();
+    let vnfc = vnfcs.find(|one| one.id == vnfc)?;
+    Some(&vnfc.compute_resource.resource_id)
+}

@@ -166,7 +166,7 @@ pub(crate) fn run(
         let after = View::read(subject, ctl, neighbours)?;
         plan.check_changes(&changes, &before.record, &after.record)?;
         let resources = (&before.reported.resources, &after.reported.resources);
-        plan.check_resources(resources, subject.kind)?;
+        plan.check_resources(&before.record, resources, subject.kind)?;
         let summary = record::summary(&after.record, &neighbours.cloud.networks()?);
         progress.show(&format!("then: {summary}"));
         ensure!(
