@@ -88,14 +88,10 @@ pub(crate) async fn convergence(
     }
     let nowhere: Vec<Vec<_>> = stages.iter().map(|stage| vec![None; stage.len()]).collect();
     let kept = Handle::new(&plan.namespace, &stages, &nowhere);
-    let mut deleted = Vec::new();
-    for target in kept.lacking(&before).deletion_order().into_iter().flatten() {
-        if is_ours(cx, session, &target).await? {
-            planned.add(row(&target, ResourceAction::Delete));
-            deleted.push(target);
-        }
-    }
-    planned.deleted_pods(&deleted);
+    let lacking = kept.lacking(&before).deletion_order();
+    planned
+        .prune((cx, session), lacking.into_iter().flatten())
+        .await?;
     if change.replace.with_storage && !change.replace.vnfcs.is_empty() {
         let what = "which claims only the replaced pods mount: they are replaced, too";
         planned.plan.unknown.push(what.to_owned());
@@ -279,6 +275,23 @@ impl Planned<'_> {
             let row = row.of_vdu(&*vdu, None);
             self.add(row.because(vec!["spec.replicas".to_owned()]));
         }
+    }
+
+    /// Deletes what the target has no more, with its pods.
+    async fn prune(
+        &mut self,
+        (cx, session): (&VimCall<'_>, &Session<'_>),
+        lacking: impl Iterator<Item = Target>,
+    ) -> Result<(), PortError> {
+        let mut deleted = Vec::new();
+        for target in lacking {
+            if is_ours(cx, session, &target).await? {
+                self.add(row(&target, ResourceAction::Delete));
+                deleted.push(target);
+            }
+        }
+        self.deleted_pods(&deleted);
+        Ok(())
     }
 
     /// The VNFCs that nothing runs afterwards: those of deleted workloads, and of VDUs that the flavour does not have.
