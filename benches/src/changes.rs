@@ -20,6 +20,8 @@ const SERVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/two-flavours");
 const SERVERS_VNFD: &str = "0d3f3d5e-52a5-4f0b-9a0e-6d5c1d3b7f11";
 const PODS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vnfd-samples/vnf-b-cnf");
 const PODS_VNFD: &str = "8d1c9f0e-5a53-4e5d-9d2c-6c1f0a7b0b01";
+const NEXT_PODS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vnfd-samples/vnf-b-cnf-2");
+const NEXT_PODS_VNFD: &str = "8d1c9f0e-5a53-4e5d-9d2c-6c1f0a7b0b02";
 
 /// An operation, and the requests that change an instance there and back.
 struct Pair {
@@ -69,6 +71,13 @@ fn of_servers_only(network: &Value, other: &Value) -> Vec<Pair> {
     ]
 }
 
+/// The operations that only a VNF of pods has in these packages.
+fn of_pods_only() -> Vec<Pair> {
+    let package = |vnfd: &str| json!({"vnfdId": vnfd});
+    let (next, first) = (package(NEXT_PODS_VNFD), package(PODS_VNFD));
+    vec![Pair::new("change_vnfpkg", next, first)]
+}
+
 /// The figures of one server.
 ///
 /// # Errors
@@ -91,7 +100,12 @@ pub async fn of_pods(programs: &Path) -> Result<Vec<Figure>> {
     world.ctl(&["package", "onboard", PODS])?;
     let vim = world.register_cluster()?;
     let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    measured(&world, (PODS_VNFD, &request), of_any_vnf("web"), "two pods").await
+    world.ctl(&["package", "onboard", NEXT_PODS])?;
+    let pairs = of_any_vnf("web")
+        .into_iter()
+        .chain(of_pods_only())
+        .collect();
+    measured(&world, (PODS_VNFD, &request), pairs, "two pods").await
 }
 
 /// Runs the pairs on a new instance, which is terminated at the end.
@@ -150,12 +164,13 @@ mod tests {
     use serde_json::Value;
     use vnfm_core::lcm::OPERATIONS;
 
-    use super::{of_any_vnf, of_servers_only};
+    use super::{of_any_vnf, of_pods_only, of_servers_only};
 
     #[test]
     fn every_operation_is_measured() {
         let pairs = of_any_vnf("any").into_iter();
         let pairs = pairs.chain(of_servers_only(&Value::Null, &Value::Null));
+        let pairs = pairs.chain(of_pods_only());
         let mut measured: Vec<_> = pairs.map(|pair| pair.task).collect();
         measured.extend([Some("instantiate"), Some("terminate")]);
         for operation in OPERATIONS {
