@@ -59,6 +59,7 @@ pub(crate) async fn drive(
     let fence = claim.fence.clone();
     let mut op = load(context, operations, &claim.tenant, claim.fence).await?;
     let live = op.live.clone();
+    let driving = Driving(context, fence.op_id.clone());
     let lease = hold_lease(context, &fence, live.clone());
     let outcome = {
         let span = operation_span(&op);
@@ -70,8 +71,7 @@ pub(crate) async fn drive(
         }
     };
     live.store_log(context.store(), &fence.op_id).await;
-    context.live.remove(&fence.op_id);
-    context.exclusion.arrived(&fence.op_id);
+    drop(driving);
     match outcome {
         Err(StoreError::LeaseLost { op_id }) => {
             tracing::info!(op_id, "another process drives this operation now");
@@ -82,6 +82,16 @@ pub(crate) async fn drive(
             context.store().release(&fence).await?;
             outcome.map(|()| Driven::left(&op))
         }
+    }
+}
+
+/// Registers that an operation is no longer driven here, also if the future that drives it is dropped.
+struct Driving<'a>(&'a Context, String);
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        self.0.live.remove(&self.1);
+        self.0.exclusion.arrived(&self.1);
     }
 }
 
@@ -207,7 +217,8 @@ fn is_skipped(op: &Op, step: &Step) -> bool {
 fn is_needless(op: &Op, step: &Step) -> bool {
     let (before, target) = (&op.record.before, &op.record.target);
     let package = op.package().ok().map(|package| &**package);
-    !step.is_needed(before.as_deref(), target.as_deref(), package)
+    let cascade = op.record.control.cascade;
+    !step.is_needed(before.as_deref(), target.as_deref(), package, cascade)
 }
 
 /// Undoes every step that has begun according to the journal, last first.
