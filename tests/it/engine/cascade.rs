@@ -49,14 +49,14 @@ impl Fixture {
     /// The terminate operations, in the order of A, B, C.
     async fn operations(&self) -> [Vec<VnfLcmOpOcc>; 3] {
         let all = self.store.ops(TENANT, &Query::default()).await.unwrap();
-        let of = |id: &String| {
+        let for_instance = |id: &String| {
             let of_it = all.iter().map(|record| record.op.clone());
             let of_it = of_it.filter(|op| {
                 op.vnf_instance_id == *id && op.operation == terminate::OPERATION.kind
             });
             of_it.collect()
         };
-        [of(&self.ids[0]), of(&self.ids[1]), of(&self.ids[2])]
+        [0, 1, 2].map(|number| for_instance(&self.ids[number]))
     }
 
     async fn all_are(&self, expected: vnfm_types::InstantiationState, case: &str) {

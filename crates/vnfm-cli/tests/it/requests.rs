@@ -80,7 +80,7 @@ async fn a_policy_is_set_with_all_its_members_and_shown() {
 }
 
 #[tokio::test]
-async fn a_cascade_is_asked_for_by_a_header() {
+async fn a_cascade_is_requested_by_a_header() {
     let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/terminate");
     let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
     for (args, expected) in [
