@@ -15,6 +15,7 @@ use super::op::Op;
 use super::operation::{Begin, Dependant, Requested};
 use super::runner;
 use super::step::Output;
+use crate::context::Context;
 use crate::ports::{Backoff, Code, ErrorKind, OpRecord, PortError, Store, StoreError};
 use crate::query::{Query, VisibilityScope};
 use crate::refusal::{self, Refusal, Why};
@@ -185,12 +186,27 @@ async fn ended(op: &Op, id: &str, op_id: &str) -> Output<OpRecord> {
             let lease = context.limits().lease;
             let claim = store.claim(&context.owner, lease, Some(op_id)).await?;
             if let Some(claim) = claim {
+                let mut driving = Driving(Some((context, op_id)));
                 runner::drive(context, &[op.operation], claim).await?;
+                driving.0 = None;
                 continue;
             }
         }
         let looked = backoff.pause(&waiting).await;
         looked.map_err(|_| failed(id, format!("its operation `{op_id}` has not ended in time")))?;
+    }
+}
+
+/// An operation that this process drives. If the step that waits for it is dropped, its lease ends by itself, and another
+/// driver continues.
+struct Driving<'a>(Option<(&'a Context, &'a str)>);
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        if let Some((context, op_id)) = self.0 {
+            context.live.remove(op_id);
+            context.exclusion.arrived(op_id);
+        }
     }
 }
 

@@ -59,7 +59,6 @@ pub(crate) async fn drive(
     let fence = claim.fence.clone();
     let mut op = load(context, operations, &claim.tenant, claim.fence).await?;
     let live = op.live.clone();
-    let driving = Driving(context, fence.op_id.clone());
     let lease = hold_lease(context, &fence, live.clone());
     let outcome = {
         let span = operation_span(&op);
@@ -71,7 +70,8 @@ pub(crate) async fn drive(
         }
     };
     live.store_log(context.store(), &fence.op_id).await;
-    drop(driving);
+    context.live.remove(&fence.op_id);
+    context.exclusion.arrived(&fence.op_id);
     match outcome {
         Err(StoreError::LeaseLost { op_id }) => {
             tracing::info!(op_id, "another process drives this operation now");
@@ -82,16 +82,6 @@ pub(crate) async fn drive(
             context.store().release(&fence).await?;
             outcome.map(|()| Driven::left(&op))
         }
-    }
-}
-
-/// Registers that an operation is no longer driven here, also if the future that drives it is dropped.
-struct Driving<'a>(&'a Context, String);
-
-impl Drop for Driving<'_> {
-    fn drop(&mut self) {
-        self.0.live.remove(&self.1);
-        self.0.exclusion.arrived(&self.1);
     }
 }
 
