@@ -186,8 +186,9 @@ fn the_vendor_script_installs_the_cluster() {
     let cluster = testbed.assert_a_up(3);
     assert_join_secrets_removed(&real);
     testbed.instantiate_b(&cluster);
-    testbed.terminate_and_delete(VNF_B);
-    testbed.terminate_and_delete(VNF_A);
+    let op = testbed.terminate_with_dependants();
+    testbed.wait_for_state(&op, "COMPLETED");
+    testbed.delete_both();
     testbed.finish();
     real.wait_until_clean();
 }

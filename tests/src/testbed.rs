@@ -244,6 +244,19 @@ impl Testbed {
         text(&self.server.ctl(&["vnf", "terminate", name])["vnfLcmOpOccId"])
     }
 
+    /// Begins to terminate VNF-A after what runs on its cluster; the operation id.
+    pub fn terminate_with_dependants(&self) -> String {
+        let terminate = ["vnf", "terminate", VNF_A, "--cascade"];
+        text(&self.server.ctl(&terminate)["vnfLcmOpOccId"])
+    }
+
+    /// Deletes VNF-B and VNF-A, both of which a cascade has terminated.
+    pub fn delete_both(&self) {
+        for name in [VNF_B, VNF_A] {
+            self.server.ctl(&["vnf", "delete", name]);
+        }
+    }
+
     /// Terminates and deletes an instance.
     pub fn terminate_and_delete(&self, name: &str) {
         self.wait_for_state(&self.terminate(name), "COMPLETED");

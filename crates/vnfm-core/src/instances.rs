@@ -215,6 +215,25 @@ impl Engine {
         };
         self.begin(tenant, id, begin).await
     }
+
+    /// As [`Engine::terminate`], after the instances on the clusters that this one registered, on the clusters of those,
+    /// and so on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::terminate`]; `Conflict` if one of them has an operation that has not ended, or belongs to another tenant.
+    pub async fn terminate_with_dependants(
+        &self,
+        tenant: &str,
+        id: &str,
+        request: TerminateVnfRequest,
+    ) -> Result<String, Refusal> {
+        let begin = Begin {
+            cascade: Some(&VisibilityScope::default()),
+            ..Begin::new(&lcm::terminate::OPERATION, body(&request))
+        };
+        self.begin(tenant, id, begin).await
+    }
 }
 
 /// A request as [`Engine::begin`] takes it.

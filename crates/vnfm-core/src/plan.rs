@@ -10,7 +10,7 @@ mod resources;
 use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::hooks;
-use crate::lcm::{Begin, HookOf, Operation, Step, Tried};
+use crate::lcm::{Begin, Dependant, HookOf, Operation, Step, Tried};
 use crate::ports::{MgmtDriver, PlannedResource, ResourceAction};
 use crate::refusal::Refusal;
 use serde::Serialize;
@@ -31,6 +31,9 @@ pub struct Plan {
     pub steps: Vec<PlannedStep>,
     /// What would happen to each resource.
     pub resources: Vec<PlannedResource>,
+    /// The instances that would be terminated first, in this order: they run on clusters of this one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dependants: Vec<Dependant>,
     /// What only the operation itself can tell, as sentences: what hooks do, what the NFVO decides.
     pub unknown: Vec<String>,
 }
@@ -95,6 +98,7 @@ impl Engine {
             unknown: unknown.chain(planned.unknown).collect(),
             resources: modified.into_iter().chain(planned.resources).collect(),
             steps,
+            dependants: tried.dependants,
         })
     }
 }
@@ -124,6 +128,7 @@ struct Planner<'a> {
     deployed: Option<&'a Deployment>,
     target: Option<&'a Deployment>,
     skipped_hooks: &'a [String],
+    cascade: bool,
     package: &'a Package,
     package_before: &'a Package,
     flavour: Option<&'a Flavour>,
@@ -144,6 +149,7 @@ impl<'a> Planner<'a> {
             deployed,
             target,
             skipped_hooks: &tried.skipped_hooks,
+            cascade: tried.cascade,
             package,
             package_before,
             flavour: flavour.and_then(|id| package.vnfd().flavour(id)),
@@ -156,7 +162,7 @@ impl<'a> Planner<'a> {
     }
 
     fn is_needed(&self, step: &Step) -> bool {
-        step.is_needed(self.deployed, self.target, Some(self.package))
+        step.is_needed(self.deployed, self.target, Some(self.package), self.cascade)
     }
 
     /// The package whose hook a step runs, the deployment whose plugins serve it, and the flavour that names it.

@@ -17,6 +17,8 @@ pub enum Why {
     Stale,
     /// The request is well-formed but cannot be served.
     Unprocessable,
+    /// The caller's role does not cover all that the request concerns.
+    Forbidden,
     /// A quota of the tenant is exhausted.
     QuotaExceeded,
     /// A neighbour that is needed does not respond.
@@ -264,6 +266,11 @@ pub(crate) const NO_REASON: Code = refused(
     "the request overrides what the VNFM would do, without a reason",
     "give a reason: `--reason TEXT`, or the header `X-Vnfm-Reason`",
 );
+pub(crate) const NO_CASCADE: Code = refused(
+    "request.no-cascade",
+    "the operation has no other VNF instances to terminate",
+    "send `X-Vnfm-Cascade` only with a terminate",
+);
 pub(crate) const UNKNOWN_HOOK: Code = refused(
     "request.unknown-hook",
     "the operation has no hook with the name to be skipped",
@@ -297,6 +304,7 @@ pub(crate) const CODES: &[&Code] = &[
     &NO_DRIVER,
     &NO_REASON,
     &UNKNOWN_HOOK,
+    &NO_CASCADE,
     &UNAVAILABLE,
     &CONFLICT,
     &BROKEN,

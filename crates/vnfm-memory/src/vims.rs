@@ -182,14 +182,16 @@ fn retired_by(state: &State, tenant: &str, (vim, cluster): (&str, &str)) -> Opti
     first.map(|((op_id, ..), _)| op_id.clone())
 }
 
-/// Marks the VIMs that an instance registered as leaving, unless another instance lives on one of them.
+/// Marks the VIMs that an instance registered as leaving, unless another instance than `besides` lives on one of
+/// them.
 pub(crate) fn retire(
     state: &mut State,
-    tenant: &str,
-    instance_id: &str,
+    (tenant, instance_id): (&str, &str),
     op_id: &str,
+    besides: &[String],
 ) -> Result<(), StoreError> {
-    let users = users_of_instance(state, tenant, instance_id);
+    let mut users = users_of_instance(state, tenant, instance_id);
+    users.retain(|id, _| !besides.contains(id));
     if !users.is_empty() {
         return Err(in_use("VNF instance", (tenant, instance_id), &users));
     }

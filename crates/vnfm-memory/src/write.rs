@@ -81,7 +81,8 @@ impl State {
                 tenant,
                 instance_id,
                 op_id,
-            } => vims::retire(self, &tenant, &instance_id, &op_id),
+                besides,
+            } => vims::retire(self, (&tenant, &instance_id), &op_id, &besides),
             Change::UnmarkVimsLeaving { op_id } => {
                 let first = (op_id.clone(), String::new(), String::new());
                 self.retiring.remove_from(first, |(op, ..)| *op == op_id);

@@ -1,4 +1,4 @@
-//! Three request headers of our own: who acts, why, and which hooks to skip. The paths and bodies stay as in the
+//! Four request headers of our own: who acts, why, which hooks to skip, and what else to terminate. The paths and bodies stay as in the
 //! standard, and clients that do not know the headers lose nothing.
 //!
 //! | header | contents |
@@ -6,6 +6,7 @@
 //! | `X-Vnfm-Operator` | name of the person who acts; recorded in the audit log in addition to the login |
 //! | `X-Vnfm-Reason` | the reason, in one line; required for overrides of the VNFM's behaviour |
 //! | `X-Vnfm-Skip-Hooks` | hooks that this operation skips, separated by commas |
+//! | `X-Vnfm-Cascade` | `true`: terminate the VNF instances on clusters of this one first |
 
 use crate::access::Principal;
 use crate::problem::{HandlerResult, Problem};
@@ -21,9 +22,25 @@ pub(crate) struct OperatorHeaders {
     /// Who acts, and for which reason.
     pub act: Override,
     skipped: Vec<String>,
+    cascade: String,
 }
 
 impl OperatorHeaders {
+    /// Whether the instances on clusters of this one are to be terminated first.
+    ///
+    /// # Errors
+    ///
+    /// 400 if the header is neither `true` nor `false`.
+    pub(crate) fn cascade(&self) -> HandlerResult<bool> {
+        match self.cascade.as_str() {
+            "true" => Ok(true),
+            "" | "false" => Ok(false),
+            _ => Err(Problem::bad_request(
+                "`X-Vnfm-Cascade` must be `true` or `false`",
+            )),
+        }
+    }
+
     /// The hooks of `operation` to skip, if there are any. An operation without hooks ignores the header.
     ///
     /// # Errors
@@ -34,7 +51,7 @@ impl OperatorHeaders {
         operation: &Operation,
         all: &[&'static Operation],
     ) -> HandlerResult<Option<SkipHooks>> {
-        let Self { act, skipped } = self;
+        let Self { act, skipped, .. } = self;
         if skipped.is_empty() || operation.hooks().is_empty() {
             return Ok(None);
         }
@@ -70,6 +87,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OperatorHeaders {
         Ok(Self {
             act: Override::new(who, header("x-vnfm-reason")),
             skipped,
+            cascade: header("x-vnfm-cascade"),
         })
     }
 }

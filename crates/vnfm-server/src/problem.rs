@@ -241,7 +241,7 @@ impl From<Refusal> for Problem {
             Why::Conflict => StatusCode::CONFLICT,
             Why::Stale => StatusCode::PRECONDITION_FAILED,
             Why::Unprocessable => StatusCode::UNPROCESSABLE_ENTITY,
-            Why::QuotaExceeded => StatusCode::FORBIDDEN,
+            Why::Forbidden | Why::QuotaExceeded => StatusCode::FORBIDDEN,
             Why::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -153,6 +153,7 @@ fn control(request: &mut Value) -> OpControl {
         .is_some_and(|v1| v1 == Value::Bool(true));
     OpControl {
         skip_hooks: Vec::deserialize(skipped).unwrap_or_default(),
+        cascade: false,
         api_version: if is_v1 {
             ApiVersion::V1
         } else {

@@ -544,7 +544,7 @@ fn the_plan_of_a_change_depends_on_what_goes() {
         let package = package();
         let needed = both.map(|at| {
             let step = &change_flavour::STEPS[at];
-            step.is_needed(Some(&before), Some(&target), Some(&package))
+            step.is_needed(Some(&before), Some(&target), Some(&package), false)
         });
         assert_eq!(needed, expected, "{from} to {to}");
     }

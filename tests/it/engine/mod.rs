@@ -16,6 +16,7 @@
 //! | `upgrade.rs` | databases of released versions, resumed |
 //! | `operation_control.rs` | cancel, fail, deadlines, refused requests |
 //! | `failure_policies.rs` | retries of a step, and rollback on failure |
+//! | `cascade.rs` | terminating an instance together with those on its clusters |
 //! | `stuck.rs` | from every state, whatever is broken, docs/how-to/stuck.md leads to a deleted instance |
 //! | `abandon.rs` | what abandon removes and leaves, fencing, skipped hooks, the audit log |
 //! | `modify.rs` | changed VIM connections |
@@ -28,6 +29,7 @@
 //! | `scale.rs` | both scalings: sizes, refusals, hooks, grants, rollback, crashes |
 
 mod abandon;
+mod cascade;
 mod dependents;
 mod descriptor_shortage;
 mod events;

@@ -18,7 +18,7 @@ use vnfm_core::query::Query;
 use vnfm_store::{SecretKeys, SqliteStore};
 use vnfm_tests::sources;
 use vnfm_types::LcmOperationState::Completed;
-use vnfm_types::{LcmOperationType, ScaleInfo};
+use vnfm_types::{LcmOperationType, ScaleInfo, TerminateVnfRequest};
 use zip::write::SimpleFileOptions;
 
 const FILES: [&str; 2] = ["vnfm.db", "secrets.key"];
@@ -60,6 +60,12 @@ async fn stop_at_every_write(store: &Arc<SqliteStore>, world: &Arc<FakeWorld>) -
                         let mut requests = super::faults::requests(operation.kind);
                         let request = requests.remove(usize::from(after_effect));
                         super::faults::begin_with(&engine, operation.kind, &id, request).await
+                    }
+                    // The step that terminates dependants runs only in a cascade.
+                    LcmOperationType::Terminate if after_effect => {
+                        let request = TerminateVnfRequest::default();
+                        let begun = engine.terminate_with_dependants(TENANT, &id, request);
+                        begun.await.unwrap()
                     }
                     kind => super::faults::begin(&engine, kind, &id).await,
                 };

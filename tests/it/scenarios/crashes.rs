@@ -31,6 +31,34 @@ fn crash_when(flags: &[&str], rule: Option<&Value>, look: impl Fn(&Simulator) ->
     sim.assert_clean();
 }
 
+#[test]
+fn a_crash_during_a_cascade_is_resumed() {
+    let (sim, mut testbed) = testbed(&[], "info");
+    let (_, request) = testbed.create_a(SAMPLE);
+    testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+    let cluster = testbed.assert_a_up(3);
+    testbed.instantiate_b(&cluster);
+    let op = testbed.terminate_with_dependants();
+    let filter = ["op", "list", "--filter", "(eq,operation,TERMINATE)"];
+    until("the operation of VNF-B", LONG, || {
+        let begun = testbed.server.ctl(&filter);
+        (begun.as_array().unwrap().len() == 2).then_some(())
+    });
+    testbed.server.kill();
+    testbed.server.begin();
+    testbed.wait_for_state(&op, "COMPLETED");
+    let begun = testbed.server.ctl(&filter);
+    let completed = |op: &Value| op["operationState"] == "COMPLETED";
+    let begun = begun.as_array().unwrap();
+    assert!(
+        begun.len() == 2 && begun.iter().all(completed),
+        "{begun:#?}"
+    );
+    testbed.delete_both();
+    testbed.finish();
+    sim.assert_clean();
+}
+
 /// One stack, and one cluster on it.
 fn assert_created_once(sim: &Simulator) {
     assert_eq!(sim.touched_stacks(), 1, "{:#?}", sim.calls("heat.", ""));

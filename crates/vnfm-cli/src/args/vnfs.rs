@@ -211,6 +211,9 @@ pub struct Termination {
     /// Terminate gracefully, within SECONDS if given (default: forcefully)
     #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
     pub graceful: Option<Option<u32>>,
+    /// Terminate the VNFs on clusters of this one first, as operations of their own
+    #[arg(long)]
+    pub cascade: bool,
     /// Hooks to skip, and why
     #[command(flatten)]
     pub skip: SkipHooks,

@@ -11,6 +11,7 @@ const STEPS: &[Column] = &[
     ("hook of", "/driver"),
     ("rollback", "/rollback"),
 ];
+const DEPENDANTS: &[Column] = &[("name", "/name"), ("id", "/id")];
 const RESOURCES: &[Column] = &[
     ("action", "/action"),
     ("kind", "/kind"),
@@ -50,6 +51,11 @@ fn tables(plan: &Value) {
     let list = |member: &str| plan[member].as_array().cloned().unwrap_or_default();
     let steps: Vec<Value> = list("steps").into_iter().map(with_rollback).collect();
     coloured(&steps, STEPS, |_| "");
+    let dependants = list("dependants");
+    if !dependants.is_empty() {
+        print("\nTerminated first, in this order:");
+        coloured(&dependants, DEPENDANTS, |_| "");
+    }
     let resources = list("resources");
     if !resources.is_empty() {
         print("");

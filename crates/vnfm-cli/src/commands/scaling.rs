@@ -17,6 +17,7 @@ pub(super) async fn scale(client: &Client, output: Output, args: Scaling) -> Out
         operation: &scale::OPERATION,
         body,
         skip: Some(args.skip),
+        cascade: false,
         watch: args.watch,
     };
     begin(client, output, request).await
@@ -35,6 +36,7 @@ pub(super) async fn to_level(client: &Client, output: Output, args: ScalingToLev
         operation: &scale_to_level::OPERATION,
         body,
         skip: Some(args.skip),
+        cascade: false,
         watch: args.watch,
     };
     begin(client, output, request).await

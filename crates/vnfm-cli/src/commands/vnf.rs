@@ -107,6 +107,7 @@ async fn instantiate(client: &Client, args: Instantiation) -> Outcome<BeginReque
         operation: &instantiate::OPERATION,
         body,
         skip: None,
+        cascade: false,
         watch: args.watch,
     })
 }
@@ -132,6 +133,7 @@ async fn heal(client: &Client, args: Healing) -> Outcome<BeginRequest> {
         operation: &heal::OPERATION,
         body,
         skip: Some(args.skip),
+        cascade: false,
         watch: args.watch,
     })
 }
@@ -158,6 +160,7 @@ async fn operate(client: &Client, args: Operating) -> Outcome<BeginRequest> {
         operation: &operate::OPERATION,
         body,
         skip: Some(args.skip),
+        cascade: false,
         watch: args.watch,
     })
 }
@@ -202,6 +205,7 @@ fn terminate(args: Termination) -> BeginRequest {
         operation: &terminate::OPERATION,
         body,
         skip: Some(args.skip),
+        cascade: args.cascade,
         watch: args.watch,
     }
 }
@@ -338,6 +342,7 @@ fn modify(args: Modification) -> Outcome<BeginRequest> {
         operation: &modify_info::OPERATION,
         body,
         skip: None,
+        cascade: false,
         watch: args.watch,
     })
 }
@@ -349,6 +354,7 @@ fn task(operation: &'static Operation, args: Task) -> Outcome<BeginRequest> {
         operation,
         body: request_body(args.request.as_deref())?,
         skip: Some(args.skip),
+        cascade: false,
         watch: args.watch,
     })
 }
@@ -359,6 +365,8 @@ pub(super) struct BeginRequest {
     pub(super) operation: &'static Operation,
     pub(super) body: Value,
     pub(super) skip: Option<SkipHooks>,
+    /// Whether the VNFs on clusters of this one are terminated first.
+    pub(super) cascade: bool,
     pub(super) watch: bool,
 }
 
@@ -378,6 +386,7 @@ pub(super) async fn begin_on(
         let path = format!("/vnfm/v1/vnf_instances/{}/plan", id_of(found));
         let body = json!({"operation": begin.operation.kind, "request": begin.body});
         let request = client.request(Method::POST, &path).json(&body);
+        let request = cascading(request, begin.cascade);
         let request = skipping(client, request, begin.skip)?;
         let what = (command_name(begin.operation), &*begin.vnf);
         return plan::show(client, output, request, what).await;
@@ -389,10 +398,19 @@ pub(super) async fn begin_on(
             .request(Method::PATCH, &instance)
             .header("content-type", "application/merge-patch+json"),
     };
-    let request = skipping(client, request.json(&begin.body), begin.skip)?;
+    let request = cascading(request.json(&begin.body), begin.cascade);
+    let request = skipping(client, request, begin.skip)?;
     let op_id = client.task(request).await?;
     let name = command_name(begin.operation);
     report(client, output, &op_id, (&begin.vnf, name, begin.watch)).await
+}
+
+fn cascading(request: RequestBuilder, cascade: bool) -> RequestBuilder {
+    if cascade {
+        request.header("x-vnfm-cascade", "true")
+    } else {
+        request
+    }
 }
 
 /// Names the hooks to skip in the headers of the request.

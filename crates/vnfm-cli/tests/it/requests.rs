@@ -79,6 +79,23 @@ async fn a_policy_is_set_with_all_its_members_and_shown() {
     assert_eq!(stub.run(&wrong).await.code, 2);
 }
 
+#[tokio::test]
+async fn a_cascade_is_requested_by_a_header() {
+    let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/terminate");
+    let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
+    for (args, expected) in [
+        (&["vnf", "terminate", "vnf-a"][..], None),
+        (&["vnf", "terminate", "vnf-a", "--cascade"], Some("true")),
+    ] {
+        assert_eq!(stub.run(args).await.code, 0);
+        let headers = stub.requests().last().unwrap().headers.clone();
+        let sent = headers
+            .get("x-vnfm-cascade")
+            .map(|value| value.to_str().unwrap());
+        assert_eq!(sent, expected, "{args:?}");
+    }
+}
+
 /// The instance with a scaling aspect `clients` at level 1 of 3.
 fn scalable() -> Value {
     let mut scalable = instance();

@@ -63,7 +63,8 @@ crate::rules! { Arc<dyn Store>:
     leases::an_operation_that_waits_for_a_decision_is_not_claimed;
     /// A revoked lease allows no more writes; revoking a valid lease needs force.
     leases::a_revoked_lease_allows_no_writes;
-    /// A cluster on which other instances live cannot be marked as leaving; the error names them.
+    /// A cluster on which other instances live cannot be marked as leaving, except by an operation that terminates them, too; the
+    /// error names them.
     vims::a_cluster_in_use_is_not_retired;
     /// A cluster marked as leaving gets no new instance.
     vims::a_retired_cluster_gets_no_instances;

@@ -198,6 +198,7 @@ pub fn retire(instance_id: &str, op_id: &str) -> Change {
         tenant: TENANT.into(),
         instance_id: instance_id.into(),
         op_id: op_id.into(),
+        besides: Vec::new(),
     }
 }
 

@@ -34,6 +34,23 @@ pub(super) async fn a_cluster_in_use_is_not_retired(store: Shared) {
     store.write(None, changes).await.unwrap();
     let retired = store.write(None, vec![retire("a", "o1")]).await;
     assert_eq!(retired, Err(in_use(&["name of b (b)", "name of c (c)"])));
+    // Those that the operation terminates too do not count.
+    let retire_besides = |besides: &[&str]| {
+        vec![Change::MarkVimsLeaving {
+            tenant: TENANT.into(),
+            instance_id: "a".into(),
+            op_id: "o1".into(),
+            besides: besides.iter().map(|id| (*id).to_owned()).collect(),
+        }]
+    };
+    let retired = store.write(None, retire_besides(&["b", "other"])).await;
+    assert_eq!(retired, Err(in_use(&["name of c (c)"])));
+    store
+        .write(None, retire_besides(&["c", "b"]))
+        .await
+        .unwrap();
+    let unmark = Change::UnmarkVimsLeaving { op_id: "o1".into() };
+    store.write(None, vec![unmark]).await.unwrap();
     for instance_id in ["b", "c"] {
         let remove = Change::RemoveUses {
             instance_id: instance_id.into(),

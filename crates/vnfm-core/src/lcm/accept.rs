@@ -6,7 +6,7 @@
 //!                                the row's own changes, the first notification
 //! ```
 
-use super::operation::{Begin, Expected, Operation, Requested, Target, malformed};
+use super::operation::{Begin, Dependant, Expected, Operation, Requested, Target, malformed};
 use super::operation_control::{self, Beginning};
 use super::step::HookOf;
 use crate::context::Context;
@@ -52,6 +52,8 @@ pub(crate) async fn try_to_begin(
         replace: target.replace.clone(),
         modifies: target.modifies.clone(),
         skipped_hooks: skipped.unwrap_or_default(),
+        cascade: beginning.cascade,
+        dependants: target.dependants.clone(),
     };
     operation_control::try_to_begin(context, instance, beginning).await?;
     Ok(tried)
@@ -67,6 +69,8 @@ pub(crate) struct Tried {
     pub(crate) replace: Replacement,
     pub(crate) modifies: Vec<String>,
     pub(crate) skipped_hooks: Vec<String>,
+    pub(crate) cascade: bool,
+    pub(crate) dependants: Vec<Dependant>,
 }
 
 /// Makes every check, in the order at the top of the file.
@@ -82,6 +86,7 @@ async fn accept(
     check_unchanged(&instance, begin.expected)?;
     operation.can_begin(&instance)?;
     let skip = checked_skip(operation, begin.skip)?;
+    check_cascade(operation, begin.cascade.is_some())?;
     let id = uuid::Uuid::new_v4().to_string();
     let everything = VisibilityScope::default();
     let requested = Requested {
@@ -90,6 +95,7 @@ async fn accept(
         op_id: &id,
         scope: begin.scope.unwrap_or(&everything),
         body: &body,
+        cascade: begin.cascade,
     };
     let target = (operation.target)(&requested).await?;
     let has_resources = instance.vnf.instantiation_state == InstantiationState::Instantiated;
@@ -105,6 +111,8 @@ async fn accept(
         target,
         redacted,
         skip,
+        cascade: begin.cascade.is_some(),
+        automatic: begin.automatic,
     };
     Ok((instance, beginning))
 }
@@ -137,6 +145,15 @@ fn checked_skip(
         Vec::new()
     };
     skip.map(|skip| skip.checked(&known)).transpose()
+}
+
+/// Refuses a cascade of an operation that terminates nothing.
+fn check_cascade(operation: &Operation, cascade: bool) -> Result<(), Refusal> {
+    if !cascade || operation.cascades() {
+        return Ok(());
+    }
+    let what = format!("{} does not terminate other VNF instances", operation.kind);
+    Err(Refusal::new(Why::Unprocessable, &refusal::NO_CASCADE, what))
 }
 
 /// The request as shown to clients. Checks its parameters, merged over those of the deployment, against the hooks.

@@ -14,6 +14,7 @@
 //! | `resize` | what the two scalings share |
 //! | `scale_refusal` | why a size or a list of levels is not possible |
 //! | `dependents` | updates the records of VNFs on the VIMs that hooks change |
+//! | `cascade` | terminates the instances on the clusters of one that is terminated |
 //! | `outcome` | the record of an instance that an operation has changed |
 //! | `step_attempt` | one attempt at a step, bounded by its deadline |
 //! | `descriptor_shortage` | repeats a step that ran out of file descriptors |
@@ -37,6 +38,7 @@
 
 mod accept;
 mod approved;
+mod cascade;
 pub mod change_ext_conn;
 pub mod change_flavour;
 pub mod change_vnfpkg;
@@ -87,8 +89,8 @@ pub use driven::{Driven, NotCompleted};
 pub use op::Op;
 pub(crate) use op::check_budget;
 pub use operation::{
-    Begin, Body, Completion, Expected, GrantDecides, GrantNeeds, GrantRule, Operation, Requested,
-    Requires, Target, TargetFn, find,
+    Begin, Body, Completion, Dependant, Expected, GrantDecides, GrantNeeds, GrantRule, Operation,
+    Requested, Requires, Target, TargetFn, find,
 };
 pub(crate) use operation_control::Control;
 pub use step::{
@@ -128,5 +130,6 @@ pub(crate) fn codes() -> Vec<&'static Code> {
     own.into_iter()
         .chain(grant::CODES)
         .chain(grant_check::CODES)
+        .chain(cascade::CODES)
         .collect()
 }

@@ -62,6 +62,9 @@ pub struct Operation {
     pub finish: fn(&Op, LcmOperationState) -> Result<Completion, PortError>,
 }
 
+/// The step that terminates the instances on clusters of an instance.
+pub(super) const DEPENDANTS: &str = "terminate_dependants";
+
 /// The operation of this type in a table of operations; `None` if it has no such row.
 pub fn find(
     operations: &[&'static Operation],
@@ -172,6 +175,8 @@ pub struct Requested<'a> {
     /// The packages that the caller may use.
     pub scope: &'a VisibilityScope,
     pub(super) body: &'a Value,
+    /// Set if the instances on clusters of this one are terminated too: those that the caller may terminate.
+    pub(super) cascade: Option<&'a VisibilityScope>,
 }
 
 impl Requested<'_> {
@@ -209,6 +214,7 @@ impl Requested<'_> {
             changes: Vec::new(),
             replace: Replacement::default(),
             modifies: Vec::new(),
+            dependants: Vec::new(),
         }
     }
 }
@@ -231,6 +237,20 @@ pub struct Target {
     pub replace: Replacement,
     /// Paths of what it changes about the instance without touching resources, such as `metadata.site`; for its plan.
     pub modifies: Vec<String>,
+    /// Instances that the operation terminates first, in this order.
+    pub dependants: Vec<Dependant>,
+}
+
+/// An instance that is terminated before another one, because it runs on a cluster of that one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Dependant {
+    /// `id` of the VNF instance.
+    pub id: String,
+    /// Its name, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// Whether an instance still is as the caller last read it (`If-Match`, `If-Unmodified-Since`).
@@ -248,6 +268,11 @@ pub struct Begin<'a> {
     pub expected: Option<Expected<'a>>,
     /// The packages that the caller may use; `None`: all.
     pub scope: Option<&'a VisibilityScope>,
+    /// Terminates the instances on clusters of this one first, if all of them are in this scope. `None`: refuses if there
+    /// are any.
+    pub cascade: Option<&'a VisibilityScope>,
+    /// Whether the VNFM itself begins the operation (`isAutomaticInvocation`).
+    pub automatic: bool,
 }
 
 impl Begin<'_> {
@@ -259,6 +284,8 @@ impl Begin<'_> {
             skip: None,
             expected: None,
             scope: None,
+            cascade: None,
+            automatic: false,
         }
     }
 }
@@ -317,6 +344,11 @@ impl Operation {
             info.map_or("", |info| &info.flavour_id),
         );
         Err(Refusal::new(Why::NotFound, &refusal::NOT_SUPPORTED, what))
+    }
+
+    /// True if it can terminate the instances on clusters of its own instance.
+    pub fn cascades(&self) -> bool {
+        self.steps.iter().any(|step| step.name == DEPENDANTS)
     }
 
     /// Names of its hooks, in the order in which they run.

@@ -20,6 +20,8 @@ pub(super) struct Beginning {
     /// The request as shown to clients.
     pub(super) redacted: Value,
     pub(super) skip: Option<SkipHooks>,
+    pub(super) cascade: bool,
+    pub(super) automatic: bool,
 }
 
 /// Writes the occurrence in its initial state, the instance's one active operation, and the first notification.
@@ -45,7 +47,9 @@ fn not_begun(error: StoreError) -> Refusal {
     let list = refusal.blocked_by.join(", ");
     let count = refusal.blocked_by.len();
     let detail = format!("{count} live VNF instance(s) run on the cluster of this one: {list}");
-    Refusal { detail, ..refusal }
+    let hint = "terminate and delete those first; or terminate them together with this one: `vnfmctl vnf terminate VNF \
+                --cascade`, `X-Vnfm-Cascade: true`";
+    Refusal { detail, ..refusal }.hint(hint)
 }
 
 /// The transaction that begins the operation.
@@ -88,7 +92,7 @@ fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning
         vnf_instance_id: instance.vnf.id.clone(),
         grant_id: None,
         operation: kind,
-        is_automatic_invocation: false,
+        is_automatic_invocation: beginning.automatic,
         operation_params: Some(beginning.redacted),
         is_cancel_pending: false,
         cancel_mode: None,
@@ -108,6 +112,7 @@ fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning
         target: beginning.target.deployment,
         control: OpControl {
             skip_hooks: skipped,
+            cascade: beginning.cascade,
             api_version: context.api_version,
         },
         point_of_no_return: None,

@@ -207,7 +207,8 @@ fn is_skipped(op: &Op, step: &Step) -> bool {
 fn is_needless(op: &Op, step: &Step) -> bool {
     let (before, target) = (&op.record.before, &op.record.target);
     let package = op.package().ok().map(|package| &**package);
-    !step.is_needed(before.as_deref(), target.as_deref(), package)
+    let cascade = op.record.control.cascade;
+    !step.is_needed(before.as_deref(), target.as_deref(), package, cascade)
 }
 
 /// Undoes every step that has begun according to the journal, last first.

@@ -40,6 +40,8 @@ pub struct Step {
     pub kind: StepKind,
     /// When it runs; otherwise it is journaled as skipped. `None`: always.
     pub condition: Option<StepCondition>,
+    /// Time limit of one attempt. `None`: that of its kind.
+    pub limit: Option<Duration>,
 }
 
 /// Whether an operation between these ends needs a step.
@@ -54,6 +56,8 @@ pub struct Ends<'a> {
     pub target: &'a Deployment,
     /// Their package; `None` if it cannot be read.
     pub package: Option<&'a Package>,
+    /// Whether the operation terminates the instances on clusters of its own instance.
+    pub cascade: bool,
 }
 
 /// What a step does when it runs.
@@ -110,12 +114,12 @@ impl Step {
     }
 
     const fn of_kind(name: &'static str, state: LcmOperationState, kind: StepKind) -> Self {
-        let condition = None;
         Self {
             name,
             state,
             kind,
-            condition,
+            condition: None,
+            limit: None,
         }
     }
 
@@ -155,12 +159,20 @@ impl Step {
         self
     }
 
+    /// Sets the time limit of one attempt, for a step that waits for more than a VIM.
+    #[must_use]
+    pub const fn limited_to(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
     /// False if the operation does not need the step.
     pub fn is_needed(
         &self,
         before: Option<&Deployment>,
         target: Option<&Deployment>,
         package: Option<&Package>,
+        cascade: bool,
     ) -> bool {
         let ends = before.or(target).zip(target.or(before));
         let condition = self.condition.zip(ends);
@@ -169,6 +181,7 @@ impl Step {
                 before,
                 target,
                 package,
+                cascade,
             })
         })
     }
@@ -234,12 +247,12 @@ impl Step {
 
     /// Time limit of one attempt.
     pub(super) fn time_limit(&self, limits: &Limits) -> Duration {
-        match self.kind {
+        self.limit.unwrap_or(match self.kind {
             // The last call of a grant step may use its full timeout; the step reports what failed.
             StepKind::Grant => limits.grant + limits.grant_call + limits.grant_call,
             StepKind::Hook(..) => limits.hook,
             StepKind::Work { .. } => limits.step,
-        }
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //!  POST …/vnf_instances/{id}/terminate
 //!    │  target: one transaction: occurrence in STARTING, the instance's one active operation, and the VIMs that
-//!    │  the instance registered marked as leaving, unless live VNFs run on them    202 Accepted + Location
+//!    │  the instance registered marked as leaving, unless live VNFs run on them (or `cascade`)   202 Accepted + Location
 //!    ▼
 //!  STARTING ──grant, reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
 //! ```
@@ -12,20 +12,20 @@
 //! |-----------------|------------|-------------------------------------------------|------------------|
 //! | grant           | STARTING   | asks the NFVO, if there is one                  | —                |
 //! | reach_vim       | STARTING   | logs in                                         | —                |
+//! | terminate_dependants | PROCESSING | in a cascade: the VNFs on clusters of this one | —            |
 //! | terminate_start | PROCESSING | vendor hook: the VNF still runs                 | its undo, if any |
 //! | release         | PROCESSING | deletes the resources and waits until they are  | not possible     |
 //! | terminate_end   | PROCESSING | vendor hook: names the VIMs to unregister       | not possible     |
 //! | unregister_vims | PROCESSING | unregisters all VIMs of the instance            | not possible     |
 
 use super::operation::{
-    Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
+    Body, Completion, DEPENDANTS, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
 use super::step::{Output, Step, silent};
-use super::{Op, changes, grant_request, hook_vims};
+use super::{Op, cascade, changes, grant_request, hook_vims};
 use crate::ports::{Change, InstanceRecord, PortError, Release};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::Value;
-use std::future::ready;
 use vnfm_types::LcmOperationState::{Completed, Failed, Processing, RolledBack, Starting};
 use vnfm_types::{
     InstantiationState, LcmOperationState, LcmOperationType, TerminateVnfRequest, TerminationType,
@@ -46,7 +46,7 @@ pub const OPERATION: Operation = Operation {
         needs: |op| Ok(grant_request::everything_removed(&op.inventory())),
         decides: GrantDecides::Parameters,
     }),
-    target: |requested| Box::pin(ready(target(requested))),
+    target: |requested| Box::pin(target(requested)),
     hook_request: |_, _| Ok(()),
     steps: STEPS,
     finish,
@@ -56,6 +56,11 @@ pub const OPERATION: Operation = Operation {
 pub const STEPS: &[Step] = &[
     Step::grant(),
     Step::new("reach_vim", Starting, |op| silent(op.reach_vim())),
+    Step::new(DEPENDANTS, Processing, |op| {
+        silent(cascade::terminate_dependants(op))
+    })
+    .only_if(|ends| ends.cascade)
+    .limited_to(cascade::TIME_LIMIT),
     Step::hook("terminate_start", |op| Ok(op.inventory())),
     Step::new("release", Processing, |op| silent(release(op))).irreversible(),
     Step::hook("terminate_end", |op| Ok(op.inventory())),
@@ -64,8 +69,9 @@ pub const STEPS: &[Step] = &[
     }),
 ];
 
-/// Nothing remains of the deployment. The VIMs that the instance registered take no new instance from now on.
-fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
+/// Nothing remains of the deployment. The VIMs that the instance registered, and in a cascade those of its dependants,
+/// take no new instance from now on.
+async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let request: TerminateVnfRequest = requested.request()?;
     if request.termination_type == TerminationType::Forceful
         && request.graceful_termination_timeout.is_some()
@@ -74,13 +80,22 @@ fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         let code = &refusal::BAD_PARAMETERS;
         return Err(Refusal::new(Why::Unprocessable, code, what));
     }
+    let dependants = match requested.cascade {
+        Some(scope) => cascade::dependants(requested, scope).await?,
+        None => Vec::new(),
+    };
+    let besides: Vec<_> = dependants.iter().map(|one| one.id.clone()).collect();
+    let mark = |instance_id: &String| Change::MarkVimsLeaving {
+        tenant: requested.tenant().to_owned(),
+        instance_id: instance_id.clone(),
+        op_id: requested.op_id.to_owned(),
+        besides: besides.clone(),
+    };
+    let leaving = [&requested.instance.vnf.id].into_iter().chain(&besides);
     Ok(Target {
         deployment: None,
-        changes: vec![Change::MarkVimsLeaving {
-            tenant: requested.tenant().to_owned(),
-            instance_id: requested.instance.vnf.id.clone(),
-            op_id: requested.op_id.to_owned(),
-        }],
+        changes: leaving.map(mark).collect(),
+        dependants,
         ..requested.unchanged()
     })
 }

@@ -85,7 +85,7 @@ pub enum Change {
         /// `id` of the VNF instance.
         instance_id: String,
     },
-    /// Marks the VIMs that `instance_id` registered as leaving; refused while live instances use them.
+    /// Marks the VIMs that `instance_id` registered as leaving; refused while live instances use them, except `besides`.
     MarkVimsLeaving {
         /// Tenant that owns the instance.
         tenant: String,
@@ -93,6 +93,8 @@ pub enum Change {
         instance_id: String,
         /// The operation that deletes them.
         op_id: String,
+        /// Ids of instances that the operation terminates, too.
+        besides: Vec<String>,
     },
     /// Removes the marks of [`Change::MarkVimsLeaving`].
     UnmarkVimsLeaving {

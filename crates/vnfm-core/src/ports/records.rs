@@ -119,6 +119,9 @@ pub struct OpControl {
     /// Names of hooks to skip.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip_hooks: Vec<String>,
+    /// Whether the instances on clusters of this one are terminated first.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cascade: bool,
     /// The VNF LCM version of the request; links in the grant request follow it.
     pub api_version: ApiVersion,
 }

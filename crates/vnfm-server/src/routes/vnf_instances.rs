@@ -106,12 +106,13 @@ pub(super) async fn begin(
     if let Some(vnfd_id) = body["vnfdId"].as_str().filter(|_| operation.task.is_some()) {
         provide(&app, &tenant, &scope, vnfd_id).await?;
     }
+    let cascade = overrides.cascade()?.then_some(&scope);
     let begin = Begin {
-        operation,
-        body,
+        cascade,
         skip: overrides.skip(operation, app.engine.operations())?,
         expected: Some(&|record| conditions.are_met_by(record)),
         scope: Some(&scope),
+        ..Begin::new(operation, body)
     };
     let engine = app.engine.with_api_version(root.api_version);
     let op_id = engine.begin(&tenant, &id, begin).await?;

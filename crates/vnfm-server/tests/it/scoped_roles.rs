@@ -329,6 +329,38 @@ async fn cluster_of_an_instance(bench: &Bench) -> (String, String) {
 }
 
 #[tokio::test]
+async fn a_cascade_needs_a_role_that_covers_every_dependant() {
+    let bench = Bench::with(users(&narrowed())).await;
+    bench.log_in("acme-admin");
+    let (carrier, cluster) = cluster_of_an_instance(&bench).await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let created = json!({"vnfdId": vnfd, "vnfInstanceName": "secret-guest"});
+    let guest = bench.post(INSTANCES, &created).await.id();
+    live_on(&bench, &guest, &cluster).await;
+    let cascade = async |user: &str, value: &str| {
+        bench.log_in(user);
+        let path = format!("{INSTANCES}/{carrier}/terminate");
+        let forceful = json!({"terminationType": "FORCEFUL"});
+        let request = bench.request(Method::POST, &path).json(&forceful);
+        bench.send(request.header("x-vnfm-cascade", value)).await
+    };
+    let refused = cascade("narrow", "true").await;
+    assert_eq!(refused.status, 403, "{refused:?}");
+    assert_eq!(refused.body["code"], "access.dependant");
+    let hides = |text: &str| !text.contains("secret-guest") && !text.contains(&guest);
+    assert!(hides(&refused.text), "{refused:?}");
+    assert_eq!(cascade("acme-admin", "yes").await.status, 400);
+    let begun = cascade("acme-admin", "true").await;
+    assert_eq!(begun.status, 202, "{begun:?}");
+    let ended = bench.ended(&begun.created_id()).await;
+    assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
+    for id in [&carrier, &guest] {
+        let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
+        assert_eq!(shown["instantiationState"], "NOT_INSTANTIATED");
+    }
+}
+
+#[tokio::test]
 async fn a_blocking_resource_outside_the_scope_is_not_named() {
     let bench = Bench::with(users(&narrowed())).await;
     bench.log_in("acme-admin");

@@ -60,7 +60,7 @@ pub(super) fn abandon(tenant: &str, id: &str, force: bool) -> Vec<Statement> {
         "DELETE FROM instances WHERE tenant = $1 AND id = $2 AND active_op IS NULL";
     const UNRETIRE: &str =
         "DELETE FROM retiring WHERE op_id IN (SELECT id FROM ops WHERE instance_id = $1)";
-    let unused = (!force).then(|| vims::unused_by_others(tenant, id));
+    let unused = (!force).then(|| vims::unused_by_others((tenant, id), &[]));
     let remove = Statement::new(REMOVE)
         .bind(tenant)
         .bind(id)

@@ -189,8 +189,12 @@ pub(super) fn lived(instance_id: &str) -> Statement {
 }
 
 /// Marks the VIMs that an instance registered as leaving; refused if another instance, of any tenant, uses one of them
-/// or the cluster behind it.
-pub(super) fn mark_leaving(tenant: &str, instance_id: &str, op_id: &str) -> Vec<Statement> {
+/// or the cluster behind it, unless it is among `besides`.
+pub(super) fn mark_leaving(
+    (tenant, instance_id): (&str, &str),
+    op_id: &str,
+    besides: &[String],
+) -> Vec<Statement> {
     const RETIRE: &str = "
         INSERT INTO retiring (op_id, tenant, vim_id, identity)
         SELECT $3, tenant, id, COALESCE(identity, '') FROM vims WHERE tenant = $1 AND registered_by = $2
@@ -199,11 +203,15 @@ pub(super) fn mark_leaving(tenant: &str, instance_id: &str, op_id: &str) -> Vec<
         .bind(tenant)
         .bind(instance_id)
         .bind(op_id);
-    vec![unused_by_others(tenant, instance_id), mark]
+    vec![unused_by_others((tenant, instance_id), besides), mark]
 }
 
-/// Refuses if other instances, of any tenant, use a VIM which an instance registered, or the cluster behind it.
-pub(super) fn unused_by_others(tenant: &str, instance_id: &str) -> Statement {
+/// Refuses if other instances than `besides`, of any tenant, use a VIM which an instance registered, or the cluster behind
+/// it.
+pub(super) fn unused_by_others(
+    (tenant, instance_id): (&str, &str),
+    besides: &[String],
+) -> Statement {
     const USERS: &str = "
         SELECT DISTINCT u.instance_id, u.tenant, i.name
         FROM uses u
@@ -213,10 +221,12 @@ pub(super) fn unused_by_others(tenant: &str, instance_id: &str) -> Statement {
             OR v.identity = lived_on.identity
         LEFT JOIN instances i ON i.id = u.instance_id
         WHERE v.tenant = $1 AND v.registered_by = $2 AND u.instance_id <> $2
+            AND $3 NOT LIKE '%,' || u.instance_id || ',%'
         ORDER BY u.instance_id";
     Statement::new(USERS)
         .bind(tenant)
         .bind(instance_id)
+        .bind(format!(",{},", besides.join(",")))
         .none_or(in_use("VNF instance", instance_id, tenant))
 }
 
