@@ -249,6 +249,7 @@ impl InfraDriver for OpenStack {
         let stacks = stacks.into_iter().map(|stack| OwnedResource {
             kind: "OS::Heat::Stack".into(),
             instance_id: instance(&stack.name),
+            snapshot_id: None,
             id: stack.id,
             name: stack.name,
         });
@@ -390,6 +391,7 @@ fn uses(image: &glance::Image) -> Vec<OwnedResource> {
         id: image.id.clone(),
         name: image.name.clone().unwrap_or_default(),
         instance_id: instance_id.map(str::to_owned),
+        snapshot_id: None,
     };
     let all: Vec<_> = image.users().map(|user| owned_by(Some(user))).collect();
     if all.is_empty() {

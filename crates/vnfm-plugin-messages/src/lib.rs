@@ -26,7 +26,7 @@ pub use error::{DriverError, ErrorKind, Failure, ServiceError};
 pub use http::{HttpRequest, HttpResponse};
 pub use inventory::{ComputeResource, Inventory, Vnfc, VnfcCp};
 pub use request::{
-    Artifact, Connectivity, Dependent, FlavourChange, Heal, HookRequest, Instance, Operate,
+    Artifact, Connectivity, Dependent, FlavourChange, Heal, HookRequest, Instance, Operate, Snapshot,
     RegisteredVim, Scale,
 };
 pub use secret::Secret;

@@ -100,6 +100,9 @@ pub struct HookRequest<P = Value, I = Inventory, V = Vnfc> {
     /// The external links before and after; absent in every operation except a change of external connectivity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_external_connectivity: Option<Connectivity>,
+    /// The snapshot that is created or restored; absent in every other operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Snapshot>,
     /// Artifacts of the package that the VNFD names.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
@@ -145,6 +148,7 @@ impl<P, I: Default, V> HookRequest<P, I, V> {
             operate: None,
             change_flavour: None,
             change_external_connectivity: None,
+            snapshot: None,
             artifacts: Vec::new(),
             deadline: String::new(),
             attempt: 1,
@@ -194,6 +198,7 @@ impl HookRequest<Value> {
             operate: self.operate,
             change_flavour: self.change_flavour,
             change_external_connectivity: self.change_external_connectivity,
+            snapshot: self.snapshot,
             artifacts: self.artifacts,
             deadline: self.deadline,
             attempt: self.attempt,
@@ -498,6 +503,33 @@ impl<V> Operate<V> {
     pub fn stops(&self) -> bool {
         self.change_state_to == "STOPPED"
     }
+}
+
+/// A snapshot that is created or restored. `create_snapshot_start` makes the data on disks consistent, and
+/// `revert_to_snapshot_end` puts the VNF into service with what it had then:
+///
+/// ```
+/// use vnfm_plugin_sdk::Snapshot;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let json = json!({"vnfSnapshotInfoId": "s-1", "userDefinedData": {"before": "upgrade"}});
+/// let snapshot: Snapshot = from_value(json).unwrap();
+/// assert_eq!(snapshot.user_defined_data["before"], "upgrade");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(description = "A snapshot that is created or restored.")
+)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// `id` of the "Individual VNF snapshot" resource.
+    pub vnf_snapshot_info_id: String,
+    /// Data of the client for a snapshot that is created.
+    #[serde(skip_serializing_if = "Object::is_empty")]
+    pub user_defined_data: Object,
 }
 
 /// A change to another deployment flavour. `change_flavour_start` takes out of service what will go:

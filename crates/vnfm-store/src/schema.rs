@@ -79,6 +79,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         number: 17,
         sql: include_str!("../migrations/0017_on_failure.sql"),
     },
+    Migration {
+        number: 19,
+        sql: include_str!("../migrations/0019_snapshots.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

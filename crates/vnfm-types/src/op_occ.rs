@@ -69,6 +69,9 @@ pub struct VnfLcmOpOcc {
     /// External virtual links that it changed, as they are now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_ext_connectivity: Vec<ExtVirtualLinkInfo>,
+    /// The snapshot that it stores or restores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_snapshot_info_id: Option<String>,
     /// Warnings for operators about an operation that continued nevertheless; our addition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -101,6 +104,9 @@ pub struct VnfLcmOpOccLinks {
     /// Present while it can be failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<Link>,
+    /// URI of the snapshot that it stores or restores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_snapshot: Option<Link>,
 }
 
 /// `VnfInfoModifications` (5.5.2.12a): the attributes that a modification changed, with their new values.

@@ -25,6 +25,8 @@ pub(crate) const OPERATIONS: &[&Operation] = &[
     &lcm::scale_to_level::OPERATION,
     &lcm::operate::OPERATION,
     &lcm::change_ext_conn::OPERATION,
+    &lcm::create_snapshot::OPERATION,
+    &lcm::revert_to_snapshot::OPERATION,
     &lcm::modify_info::OPERATION,
     &lcm::terminate::OPERATION,
     &super::own_operation::OPERATION,
@@ -39,6 +41,8 @@ pub(crate) const SCALABLE: &[&Operation] = &[
     &lcm::operate::OPERATION,
     &lcm::change_flavour::OPERATION,
     &lcm::change_ext_conn::OPERATION,
+    &lcm::create_snapshot::OPERATION,
+    &lcm::revert_to_snapshot::OPERATION,
     &lcm::terminate::OPERATION,
 ];
 
@@ -270,7 +274,10 @@ pub(crate) async fn store() -> Arc<SqliteStore> {
     store
 }
 
-/// Adds the package and the VIM.
+/// A snapshot without contents, which every store has.
+pub(crate) const SNAPSHOT: &str = "5f1d0f0a-0000-4000-8000-000000005a45";
+
+/// Adds the package, the VIM, and [`SNAPSHOT`].
 pub(crate) async fn add_package_and_vim(store: &dyn Store) {
     let package = package();
     let info: VnfPkgInfo = serde_json::from_value(json!({
@@ -308,6 +315,14 @@ pub(crate) async fn add_package_and_vim(store: &dyn Store) {
     let changes = vec![
         Change::AddPackage(Box::new(record)),
         Change::AddVim(Box::new(vim)),
+        Change::AddSnapshot(Box::new(SnapshotRecord {
+            tenant: TENANT.into(),
+            info: VnfSnapshotInfo {
+                id: SNAPSHOT.into(),
+                ..VnfSnapshotInfo::default()
+            },
+            ..SnapshotRecord::default()
+        })),
     ];
     store.write(None, changes).await.unwrap();
 }

@@ -91,6 +91,7 @@ pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
         resource_changes: None,
         changed_info: None,
         changed_ext_connectivity: Vec::new(),
+        vnf_snapshot_info_id: None,
         warnings: Vec::new(),
         links: None,
     };

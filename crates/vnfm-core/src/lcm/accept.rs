@@ -8,6 +8,7 @@
 
 use super::operation::{Begin, Expected, Operation, Requested, Target, malformed};
 use super::operation_control::{self, Beginning};
+use super::snapshot_use::SnapshotUse;
 use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::hooks;
@@ -49,6 +50,7 @@ pub(crate) async fn try_to_begin(
         target: target.deployment.clone(),
         replace: target.replace.clone(),
         modifies: target.modifies.clone(),
+        snapshot: target.snapshot.clone(),
         skipped_hooks: skipped.unwrap_or_default(),
     };
     operation_control::try_to_begin(context, instance, beginning).await?;
@@ -64,6 +66,7 @@ pub(crate) struct Tried {
     pub(crate) target: Option<Arc<Deployment>>,
     pub(crate) replace: Replacement,
     pub(crate) modifies: Vec<String>,
+    pub(crate) snapshot: Option<SnapshotUse>,
     pub(crate) skipped_hooks: Vec<String>,
 }
 

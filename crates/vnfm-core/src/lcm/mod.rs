@@ -8,9 +8,10 @@
 //! | `accept` | how a request becomes an operation |
 //! | [`runner`] | runs the steps, resumes, undoes |
 //! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
-//! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`operate`], [`change_flavour`], [`change_ext_conn`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
+//! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`operate`], [`change_flavour`], [`change_ext_conn`], [`create_snapshot`], [`revert_to_snapshot`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
 //! | [`retarget`] | what changes to another deployment share |
 //! | `resize` | what the two scalings share |
+//! | `snapshot_use` | what the two operations on snapshots share |
 //! | `scale_refusal` | why a size or a list of levels is not possible |
 //! | `dependents` | updates the records of VNFs on the VIMs that hooks change |
 //! | `outcome` | the record of an instance that an operation has changed |
@@ -40,6 +41,7 @@ pub mod change_ext_conn;
 pub mod change_flavour;
 mod changes;
 mod crash_suspects;
+pub mod create_snapshot;
 mod dependents;
 mod descriptor_shortage;
 mod driven;
@@ -66,10 +68,12 @@ mod perform;
 mod problem;
 pub mod resize;
 pub mod retarget;
+pub mod revert_to_snapshot;
 pub mod runner;
 pub mod scale;
 mod scale_refusal;
 pub mod scale_to_level;
+mod snapshot_use;
 mod state_log;
 mod step;
 mod step_attempt;
@@ -88,6 +92,8 @@ pub use operation::{
     Requires, Target, TargetFn, find,
 };
 pub(crate) use operation_control::Control;
+pub use snapshot_use::SnapshotUse;
+pub(crate) use snapshot_use::{being_deleted, stored_inventory, used_by};
 pub use step::{
     Ends, InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo, journaled,
     silent,
@@ -106,6 +112,8 @@ pub const OPERATIONS: &[&Operation] = &[
     &operate::OPERATION,
     &change_flavour::OPERATION,
     &change_ext_conn::OPERATION,
+    &create_snapshot::OPERATION,
+    &revert_to_snapshot::OPERATION,
     &modify_info::OPERATION,
     &terminate::OPERATION,
 ];

@@ -10,6 +10,7 @@
 //! | routes, links, command line | server and `vnfmctl` |
 
 use super::op::Op;
+use super::snapshot_use::SnapshotUse;
 use super::step::Step;
 use crate::context::Context;
 use crate::deployment::Deployment;
@@ -205,6 +206,7 @@ impl Requested<'_> {
             changes: Vec::new(),
             replace: Replacement::default(),
             modifies: Vec::new(),
+            snapshot: None,
         }
     }
 }
@@ -227,6 +229,8 @@ pub struct Target {
     pub replace: Replacement,
     /// Paths of what it changes about the instance without touching resources, such as `metadata.site`; for its plan.
     pub modifies: Vec<String>,
+    /// The snapshot that it stores or restores.
+    pub snapshot: Option<SnapshotUse>,
 }
 
 /// Whether an instance still is as the caller last read it (`If-Match`, `If-Unmodified-Since`).

@@ -79,6 +79,8 @@ fn first_changes(
 fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning) -> OpRecord {
     let (now, kind) = (context.now(), beginning.operation.kind);
     let skipped = beginning.skip.map(|skip| skip.hooks).unwrap_or_default();
+    let snapshot = beginning.target.snapshot.as_ref();
+    let snapshot = snapshot.map(|snapshot| snapshot.id().to_owned());
     let warning = |hook: &String| format!("hook `{hook}` was skipped");
     let op = VnfLcmOpOcc {
         id: beginning.id,
@@ -96,6 +98,7 @@ fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning
         resource_changes: None,
         changed_info: None,
         changed_ext_connectivity: Vec::new(),
+        vnf_snapshot_info_id: snapshot,
         warnings: skipped.iter().map(warning).collect(),
         links: None,
     };

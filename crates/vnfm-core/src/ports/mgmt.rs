@@ -30,6 +30,9 @@ pub type HookFlavourChange = vnfm_plugin_messages::FlavourChange<VnfcResourceInf
 /// A start or stop as a hook sees it.
 pub type HookOperate = vnfm_plugin_messages::Operate<VnfcResourceInfo>;
 
+/// A snapshot as a hook sees it.
+pub type HookSnapshot = vnfm_plugin_messages::Snapshot;
+
 /// The engine's side of a running hook: services by name, with the JSON that crosses the plugin boundary.
 #[async_trait]
 pub trait HookHost: Send + Sync {

@@ -36,6 +36,7 @@ mod resource_plan;
 mod schemas;
 mod sealer;
 mod service;
+mod snapshots;
 mod store;
 mod store_admin;
 mod store_codes;
@@ -47,7 +48,7 @@ pub(crate) use service::SERVICE;
 pub(crate) use store_codes::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
 
 pub use backoff::{Backoff, Expired};
-pub use change::Change;
+pub use change::{Change, SnapshotContents};
 pub use clock::{Clock, Waited};
 pub use error::{Code, ErrorKind, PortError};
 pub use event_scope::{EventScope, InstanceLocation};
@@ -63,7 +64,7 @@ pub use inventory::{Inventory, Recorded};
 pub use mgmt::{
     Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,
     HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance, HookOperate,
-    HookRequest, HookScale, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED,
+    HookRequest, HookScale, HookScriptRef, HookSnapshot, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED,
     replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
@@ -75,12 +76,14 @@ pub use power::{Power, PowerChange, Stop};
 pub use quota::{QuotaLimits, QuotaResource};
 pub use records::{
     HookState, InstanceRecord, JournalRow, OpControl, OpRecord, OpenStep, OutboxRow, PackageRecord,
-    ProcessHistory, SecretJson, StepRetry, StepStatus, SubscriptionRecord, VimRecord, VimUse,
+    ProcessHistory, SecretJson, SnapshotRecord, StepRetry, StepStatus, SubscriptionRecord,
+    VimRecord, VimUse,
 };
 pub use resource_plan::{PlannedResource, ResourceAction, ResourceChange, ResourcePlan};
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
 pub use service::{HookCall, files_of, remote_file, wrong_call};
+pub use snapshots::{Reversion, SnapshotSource, Snapshots, StoredSnapshot};
 pub use store::{ChangeCounters, Claim, Fence, Store, StoreError, Usage};
 pub use store_admin::{
     Backups, KeyLocation, Pruned, Recovery, Retention, SealedBy, SealingKeys, Statistics,

@@ -161,6 +161,7 @@ impl InfraDriver for Driver {
             id,
             name,
             instance_id: Some("nobody".into()),
+            snapshot_id: None,
         }])
     }
 }
