@@ -175,5 +175,9 @@ fn check_without_contents(request: &CreateVnfSnapshotInfoRequest) -> Result<(), 
         return Ok(());
     }
     let what = "vnfSnapshot cannot be set: this VNFM does not extract VNF snapshot packages";
-    Err(Refusal::new(Why::Unprocessable, &refusal::BAD_SNAPSHOT, what))
+    Err(Refusal::new(
+        Why::Unprocessable,
+        &refusal::BAD_SNAPSHOT,
+        what,
+    ))
 }

@@ -76,9 +76,7 @@ pub(crate) fn remove(
     version: u64,
 ) -> Result<(), StoreError> {
     writable(state, (tenant, id), version, None)?;
-    state
-        .snapshots
-        .remove(&(tenant.to_owned(), id.to_owned()));
+    state.snapshots.remove(&(tenant.to_owned(), id.to_owned()));
     Ok(())
 }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Clock, Fence, HostPin, InstanceRecord, JournalRow, OpRecord,
-    OpenStep, OutboxRow, PackageRecord, PinnedKey, SecretJson, Store, StoreError,
-    SnapshotRecord, SubscriptionRecord, Usage, VimRecord, VimUse,
+    OpenStep, OutboxRow, PackageRecord, PinnedKey, SecretJson, SnapshotRecord, Store, StoreError,
+    SubscriptionRecord, Usage, VimRecord, VimUse,
 };
 use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};

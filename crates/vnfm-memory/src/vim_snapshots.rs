@@ -27,7 +27,11 @@ pub(crate) struct StoredDisks {
 
 #[async_trait]
 impl Snapshots for MemoryVim {
-    async fn check(&self, cx: &VimCall<'_>, _: &SnapshotSource<'_>) -> Result<(), PortError> {
+    async fn check_source(
+        &self,
+        cx: &VimCall<'_>,
+        _: &SnapshotSource<'_>,
+    ) -> Result<(), PortError> {
         self.called(cx.vim).await
     }
 
@@ -87,8 +91,7 @@ impl Snapshots for MemoryVim {
 
     async fn delete(&self, cx: &VimCall<'_>, id: &str, _: &Value) -> Result<(), PortError> {
         self.called(cx.vim).await?;
-        let is_ours =
-            |stored: &StoredDisks| stored.installation_id == cx.ownership.installation_id;
+        let is_ours = |stored: &StoredDisks| stored.installation_id == cx.ownership.installation_id;
         let mut all = self.stored();
         if all.get(id).is_some_and(is_ours) {
             all.remove(id);
@@ -103,9 +106,8 @@ impl Snapshots for MemoryVim {
     ) -> Result<ResourcePlan, PortError> {
         self.called(cx.vim).await?;
         let mut rows = planned(self.existing(cx.ownership), &size(source.what)?, &[]);
-        let image = |row: &PlannedResource| {
-            PlannedResource::new("Disk", &row.name, ResourceAction::Create)
-        };
+        let image =
+            |row: &PlannedResource| PlannedResource::new("Disk", &row.name, ResourceAction::Create);
         let images: Vec<_> = rows.iter().map(image).collect();
         rows.extend(images);
         Ok(ResourcePlan::from_resources(rows))
@@ -119,7 +121,10 @@ impl Snapshots for MemoryVim {
         self.called(cx.vim).await?;
         self.disks_of(reversion.id)?;
         let mut rows = planned(self.existing(cx.ownership), &size(reversion.target)?, &[]);
-        for row in rows.iter_mut().filter(|row| row.action == ResourceAction::Keep) {
+        for row in rows
+            .iter_mut()
+            .filter(|row| row.action == ResourceAction::Keep)
+        {
             row.action = ResourceAction::Update;
             row.because.push("vnfSnapshotInfoId".to_owned());
         }

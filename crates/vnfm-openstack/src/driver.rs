@@ -8,6 +8,7 @@
 //! plan       own stack? ─ compare it with the deployment (plan)
 //! observe    own stack? ─ inventory, in whatever state the stack is
 //! power      start and stop servers (power); converge stops those that should not run
+//! snapshots  images of servers, snapshots of volumes, and the return to them (snapshots, cinder)
 //! release    own stack? ─ delete, wait (retry a few times) ─ images
 //! ```
 
@@ -25,7 +26,7 @@ use crate::retries::Waiter;
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::update::{Updated, update_stack};
-use crate::{glance, inventory, nova, plan, policy};
+use crate::{glance, inventory, nova, plan, policy, snapshots};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -33,7 +34,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
     Allocation, Clock, Convergence, InfraDriver, OwnedResource, PortError, Power, PowerChange,
-    Recorded, Release, ResourceChange, ResourcePlan, Stop, Vim, VimCall, VimReport, Waited,
+    Recorded, Release, ResourceChange, ResourcePlan, Reversion, SnapshotSource, Snapshots, Stop,
+    StoredSnapshot, Vim, VimCall, VimReport, Waited,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
@@ -238,6 +240,10 @@ impl InfraDriver for OpenStack {
         Some(self)
     }
 
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(self)
+    }
+
     async fn owned(
         &self,
         vim: &dyn Vim,
@@ -254,7 +260,9 @@ impl InfraDriver for OpenStack {
             name: stack.name,
         });
         let images = glance::owned(&cloud, installation_id).await?;
-        Ok(stacks.chain(images.iter().flat_map(uses)).collect())
+        let stored = snapshots::owned(&cloud, installation_id).await?;
+        let images = images.iter().flat_map(uses);
+        Ok(stacks.chain(images).chain(stored).collect())
     }
 
     async fn host_keys(&self, vim: &dyn Vim, server_id: &str) -> Result<Vec<String>, PortError> {
@@ -381,6 +389,80 @@ impl Power for OpenStack {
         };
         switch.set_all(&change.current.inventory).await?;
         Ok(change.current.clone())
+    }
+}
+
+#[async_trait]
+impl Snapshots for OpenStack {
+    async fn check_source(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<(), PortError> {
+        snapshots::check(&self.cloud(cx), &source.current.inventory).await
+    }
+
+    async fn create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<StoredSnapshot, PortError> {
+        let vnfcs = snapshots::create(cx, &self.cloud(cx), source).await?;
+        let handle = Value::Null;
+        Ok(StoredSnapshot { handle, vnfcs })
+    }
+
+    async fn revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<Recorded, PortError> {
+        let cloud = self.cloud(cx);
+        snapshots::check_stored(&cloud, reversion).await?;
+        let change = Convergence::update(reversion.current, reversion.target);
+        let change = change.coming_from(reversion.before);
+        let recorded = Box::pin(self.converged(cx, &change, &Value::Null)).await?;
+        let restored = snapshots::restored(reversion, &recorded.inventory);
+        snapshots::restore(cx, &cloud, &restored).await?;
+        let switch = PowerSwitch {
+            cx,
+            cloud: &cloud,
+            deployment: &reversion.target.deployment,
+            stop: Stop::Forceful,
+        };
+        switch.set_all(&recorded.inventory).await?;
+        Ok(recorded)
+    }
+
+    async fn delete(&self, cx: &VimCall<'_>, id: &str, _: &Value) -> Result<(), PortError> {
+        snapshots::delete(cx, &self.cloud(cx), id).await
+    }
+
+    async fn plan_create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        let cloud = self.cloud(cx);
+        let unchanged = Convergence::update(source.current, source.what);
+        let mut planned = plan::convergence(cx, &cloud, &unchanged).await?;
+        let stored = snapshots::planned(cx, &cloud, &source.current.inventory).await?;
+        planned.resources.extend(stored);
+        Ok(planned)
+    }
+
+    async fn plan_revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        let cloud = self.cloud(cx);
+        snapshots::check_stored(&cloud, reversion).await?;
+        let change = Convergence::update(reversion.current, reversion.target);
+        let change = change.coming_from(reversion.before);
+        let mut planned = plan::convergence(cx, &cloud, &change).await?;
+        snapshots::mark_restored(&mut planned.resources);
+        Ok(planned)
     }
 }
 

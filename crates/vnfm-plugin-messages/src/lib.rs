@@ -26,8 +26,8 @@ pub use error::{DriverError, ErrorKind, Failure, ServiceError};
 pub use http::{HttpRequest, HttpResponse};
 pub use inventory::{ComputeResource, Inventory, Vnfc, VnfcCp};
 pub use request::{
-    Artifact, Connectivity, Dependent, FlavourChange, Heal, HookRequest, Instance, Operate, Snapshot,
-    RegisteredVim, Scale,
+    Artifact, Connectivity, Dependent, FlavourChange, Heal, HookRequest, Instance, Operate,
+    RegisteredVim, Scale, Snapshot,
 };
 pub use secret::Secret;
 pub use ssh::{Command, FileUpload, Output, SshTarget};

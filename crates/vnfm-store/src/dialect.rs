@@ -22,7 +22,10 @@ pub(crate) fn extract(document: &str, path: &str) -> String {
 
 /// The document with a member that has this JSON text as its value.
 pub(crate) fn with_member(document: &str, name: &str, text: &str) -> String {
-    format!("json_set({document}, '{}', json({text}))", member(ROOT, name))
+    format!(
+        "json_set({document}, '{}', json({text}))",
+        member(ROOT, name)
+    )
 }
 
 /// The document without a member.

@@ -350,7 +350,7 @@ impl Power for FakeVim {
 
 #[async_trait]
 impl Snapshots for FakeVim {
-    async fn check(&self, _: &VimCall<'_>, _: &SnapshotSource<'_>) -> Result<(), PortError> {
+    async fn check_source(&self, _: &VimCall<'_>, _: &SnapshotSource<'_>) -> Result<(), PortError> {
         self.0.call("prepare", |_| ()).await
     }
     async fn create(
@@ -360,7 +360,10 @@ impl Snapshots for FakeVim {
     ) -> Result<StoredSnapshot, PortError> {
         let (stored, instance) = (&self.0.stored, cx.ownership.instance_id.clone());
         let effect = |_: &mut BTreeSet<String>| {
-            stored.lock().unwrap().insert(source.id.to_owned(), instance);
+            stored
+                .lock()
+                .unwrap()
+                .insert(source.id.to_owned(), instance);
         };
         self.0.call("store", effect).await?;
         let vnfcs = source.current.inventory.vnfc_resource_info.iter();

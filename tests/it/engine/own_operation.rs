@@ -127,10 +127,7 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     let mut instance = op.instance.clone();
     instance.deployment = Some(op.deployment()?.clone());
     let vnfd = json!(swapped.vnfd);
-    instance
-        .vnf
-        .metadata
-        .insert("vnfd".to_owned(), vnfd);
+    instance.vnf.metadata.insert("vnfd".to_owned(), vnfd);
     Ok(Completion {
         instance: Some(instance),
         ..Completion::default()
@@ -262,7 +259,10 @@ async fn its_grant_asks_for_what_its_row_needs_and_cannot_move_the_vnf() {
 async fn parameters_of_a_hook_with_a_name_of_several_words_are_validated_and_redacted() {
     let (world, engine, id) = instantiated(Arc::default()).await;
     *world.change_declaration.lock().unwrap() = Some(|declaration| {
-        let hook = declaration.hooks.get_mut("change_current_package_end").unwrap();
+        let hook = declaration
+            .hooks
+            .get_mut("change_current_package_end")
+            .unwrap();
         let key = json!({"type": "string", "writeOnly": true});
         let schema = json!({"type": "object", "required": ["key"], "properties": {"key": key}});
         hook.parameters = Some(schema);
@@ -366,7 +366,12 @@ async fn a_rollback_undoes_its_steps_last_first() {
     engine.rollback(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
-    let undone = ["check", "check", "check", "undo change_current_package_start"];
+    let undone = [
+        "check",
+        "check",
+        "check",
+        "undo change_current_package_start",
+    ];
     assert_eq!(world.calls()[5..], undone);
     let after = engine.store().instance(TENANT, &id).await.unwrap();
     assert_eq!(after.deployment, before.deployment);

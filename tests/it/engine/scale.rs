@@ -158,8 +158,13 @@ impl CountedVim {
 
 #[async_trait]
 impl Snapshots for CountedVim {
-    async fn check(&self, cx: &VimCall<'_>, source: &SnapshotSource<'_>) -> Result<(), PortError> {
-        self.around("prepare", Snapshots::check(&self.0, cx, source)).await
+    async fn check_source(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<(), PortError> {
+        self.around("prepare", self.0.check_source(cx, source))
+            .await
     }
     async fn create(
         &self,
@@ -190,7 +195,8 @@ impl Snapshots for CountedVim {
         cx: &VimCall<'_>,
         reversion: &Reversion<'_>,
     ) -> Result<ResourcePlan, PortError> {
-        self.around("prepare", self.0.plan_revert(cx, reversion)).await
+        self.around("prepare", self.0.plan_revert(cx, reversion))
+            .await
     }
 }
 

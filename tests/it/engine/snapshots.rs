@@ -74,14 +74,19 @@ impl Scalable {
 #[tokio::test]
 async fn a_vnf_returns_to_its_size_its_disks_and_its_record() {
     let it = Scalable::new().await;
-    it.modify(json!({"metadata": {"site": "oslo"}, "vnfInstanceName": "first"})).await;
+    it.modify(json!({"metadata": {"site": "oslo"}, "vnfInstanceName": "first"}))
+        .await;
     it.write_disks("old").await;
     let (vnfcs, info) = (it.vnfcs().await, it.info().await);
     let stored = it.completed(&create(SNAPSHOT)).await;
     assert_eq!(stored.vnf_snapshot_info_id.as_deref(), Some(SNAPSHOT));
-    assert_eq!(stored.resource_changes, None, "the instance does not change");
+    assert_eq!(
+        stored.resource_changes, None,
+        "the instance does not change"
+    );
     assert_eq!(it.info().await, info);
-    it.modify(json!({"metadata": {"site": null, "rack": 1}, "vnfInstanceName": "second"})).await;
+    it.modify(json!({"metadata": {"site": null, "rack": 1}, "vnfInstanceName": "second"}))
+        .await;
     it.completed(&out("clients", 1)).await;
     it.write_disks("new").await;
 
@@ -89,7 +94,10 @@ async fn a_vnf_returns_to_its_size_its_disks_and_its_record() {
     assert_eq!(it.vnfcs().await, vnfcs);
     assert_eq!(it.disks().await, BTreeSet::from([Some("old".to_owned())]));
     let record = it.store.instance(TENANT, &it.id).await.unwrap();
-    assert_eq!(record.vnf.metadata, *json!({"site": "oslo"}).as_object().unwrap());
+    assert_eq!(
+        record.vnf.metadata,
+        *json!({"site": "oslo"}).as_object().unwrap()
+    );
     assert_eq!(record.vnf.vnf_instance_name.as_deref(), Some("second"));
     let changes = returned.resource_changes.unwrap().affected_vnfcs;
     let of_type = |wanted: ChangeType| changes.iter().filter(move |one| one.change_type == wanted);
@@ -142,11 +150,17 @@ async fn what_does_not_fit_is_refused_and_changes_nothing() {
     let wrong = it.refused(&revert("none")).await;
     assert_eq!(wrong.why, Why::Unprocessable, "{wrong}");
     let empty = it.refused(&revert(SNAPSHOT)).await;
-    assert_eq!((empty.why, empty.code.name), (Why::Conflict, "snapshot.unusable"));
+    assert_eq!(
+        (empty.why, empty.code.name),
+        (Why::Conflict, "snapshot.unusable")
+    );
     assert!(empty.detail.ends_with("is empty"), "{empty}");
     it.completed(&create(SNAPSHOT)).await;
     let full = it.refused(&create(SNAPSHOT)).await;
-    assert!(full.why == Why::Conflict && full.detail.contains("is not empty"), "{full}");
+    assert!(
+        full.why == Why::Conflict && full.detail.contains("is not empty"),
+        "{full}"
+    );
 
     it.world.powerless.store(true, SeqCst);
     for task in [create(&it.empty().await), revert(SNAPSHOT)] {
@@ -162,15 +176,23 @@ async fn what_does_not_fit_is_refused_and_changes_nothing() {
 async fn a_snapshot_of_another_instance_is_refused() {
     let (_, engine, id, store) = ready_with_store(LcmOperationType::RevertToSnapshot).await;
     let other = instance(&engine).await;
-    let op = engine.instantiate(TENANT, &other, on("cloud")).await.unwrap();
+    let op = engine
+        .instantiate(TENANT, &other, on("cloud"))
+        .await
+        .unwrap();
     engine.drive(&op).await.unwrap();
     let body = json!({"vnfSnapshotInfoId": SNAPSHOT});
-    let operation = engine.operation(LcmOperationType::RevertToSnapshot).unwrap();
+    let operation = engine
+        .operation(LcmOperationType::RevertToSnapshot)
+        .unwrap();
     let begin = || vnfm_core::lcm::Begin::new(operation, body.clone());
     let refused = engine.begin(TENANT, &other, begin()).await.unwrap_err();
     assert_eq!(refused.why, Why::Unprocessable);
     assert!(refused.detail.contains(&id), "{refused}");
-    assert_eq!(store.snapshot(TENANT, SNAPSHOT).await.unwrap().used_by, None);
+    assert_eq!(
+        store.snapshot(TENANT, SNAPSHOT).await.unwrap().used_by,
+        None
+    );
     engine.begin(TENANT, &id, begin()).await.unwrap();
 }
 
@@ -184,12 +206,17 @@ async fn a_snapshot_in_use_is_neither_used_nor_changed_nor_deleted() {
         vnf_snapshot_pkg_id: Some("p".into()),
         ..<_>::default()
     };
-    let modified = it.engine.modify_snapshot_info(TENANT, SNAPSHOT, package, &expected);
+    let modified = it
+        .engine
+        .modify_snapshot_info(TENANT, SNAPSHOT, package, &expected);
     for refused in [
         modified.await.map(drop).unwrap_err(),
         it.delete_snapshot(SNAPSHOT).await.unwrap_err(),
     ] {
-        assert_eq!((refused.why, refused.code.name), (Why::Conflict, "snapshot.busy"));
+        assert_eq!(
+            (refused.why, refused.code.name),
+            (Why::Conflict, "snapshot.busy")
+        );
         assert_eq!(refused.blocked_by, [op.clone()]);
     }
     it.engine.drive(&op).await.unwrap();
@@ -216,7 +243,11 @@ async fn one_of_many_instances_gets_an_empty_snapshot() {
     let all = join_all(instances.iter().map(begin)).await;
     let (begun, refused): (Vec<_>, Vec<_>) = all.into_iter().partition(Result::is_ok);
     assert_eq!(begun.len(), 1);
-    assert!(refused.iter().all(|one| one.as_ref().unwrap_err().why == Why::Conflict));
+    assert!(
+        refused
+            .iter()
+            .all(|one| one.as_ref().unwrap_err().why == Why::Conflict)
+    );
     let op = begun.into_iter().next().unwrap().unwrap();
     let used_by = store.snapshot(TENANT, SNAPSHOT).await.unwrap().used_by;
     assert_eq!(used_by, Some(op));
@@ -355,7 +386,11 @@ async fn hooks_and_nfvo_are_asked_about_the_snapshot() {
         "revert_to_snapshot_end",
     ];
     assert_eq!(names, expected);
-    assert!(hooks.iter().all(|(_, one)| one.vnf_snapshot_info_id == SNAPSHOT));
+    assert!(
+        hooks
+            .iter()
+            .all(|(_, one)| one.vnf_snapshot_info_id == SNAPSHOT)
+    );
     assert_eq!(hooks[0].1.user_defined_data["before"], "upgrade");
     let grants = world.grant_requests.lock().unwrap().clone();
     assert_eq!(grants.len(), 2);

@@ -126,7 +126,7 @@ async fn prepare(op: &Op) -> Output<()> {
         what: &op.allocation()?,
     };
     let snapshots = snapshot_use::snapshots(&*driver)?;
-    snapshots.check(&op.call(&vim), &source).await
+    snapshots.check_source(&op.call(&vim), &source).await
 }
 
 async fn store(op: &Op) -> Output<Stored> {

@@ -96,7 +96,9 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let vnf = contents.vnf_instance.as_deref();
     Ok(Target {
         deployment: Some(deployment),
-        modifies: vnf.map(|then| modified(&instance.vnf, then)).unwrap_or_default(),
+        modifies: vnf
+            .map(|then| modified(&instance.vnf, then))
+            .unwrap_or_default(),
         changes: vec![snapshot_use::take(requested, record.clone())],
         snapshot: Some(SnapshotUse::Revert(Box::new(record))),
         ..requested.unchanged()
@@ -107,17 +109,15 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
 fn complete(record: &SnapshotRecord) -> Result<(&VnfSnapshot, &Deployment), Refusal> {
     let contents = record.info.vnf_snapshot.as_deref();
     let contents = contents.filter(|contents| contents.creation_finished_at.is_some());
-    contents
-        .zip(record.deployment.as_deref())
-        .ok_or_else(|| {
-            let id = &record.info.id;
-            let state = match record.info.vnf_snapshot {
-                None => "is empty",
-                Some(_) => "is incomplete: the operation that should have created it failed",
-            };
-            let what = format!("VNF snapshot `{id}` {state}");
-            Refusal::new(Why::Conflict, &refusal::BAD_SNAPSHOT, what)
-        })
+    contents.zip(record.deployment.as_deref()).ok_or_else(|| {
+        let id = &record.info.id;
+        let state = match record.info.vnf_snapshot {
+            None => "is empty",
+            Some(_) => "is incomplete: the operation that should have created it failed",
+        };
+        let what = format!("VNF snapshot `{id}` {state}");
+        Refusal::new(Why::Conflict, &refusal::BAD_SNAPSHOT, what)
+    })
 }
 
 /// Refuses a snapshot of another instance, or of another package.
@@ -138,7 +138,11 @@ fn check_same(
     } else {
         return Ok(());
     };
-    Err(Refusal::new(Why::Unprocessable, &refusal::BAD_SNAPSHOT, what))
+    Err(Refusal::new(
+        Why::Unprocessable,
+        &refusal::BAD_SNAPSHOT,
+        what,
+    ))
 }
 
 /// Refuses a snapshot on another VIM: the instance was terminated since, and instantiated there.
@@ -151,7 +155,8 @@ async fn check_same_vim(requested: &Requested<'_>, then: &Deployment) -> Result<
     if now.registered_id() == then.registered_id() {
         return Ok(());
     }
-    let what = "vnfSnapshotInfoId: what the VNF snapshot has stored is on another VIM than the instance";
+    let what =
+        "vnfSnapshotInfoId: what the VNF snapshot has stored is on another VIM than the instance";
     Err(Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what))
 }
 
@@ -234,7 +239,11 @@ impl Work {
         let snapshot = op.context.store().snapshot(op.tenant(), &id).await?;
         let contents = snapshot.info.vnf_snapshot.unwrap_or_default();
         let target = op.allocation()?;
-        let vnf = contents.vnf_instance.as_deref().cloned().unwrap_or_default();
+        let vnf = contents
+            .vnf_instance
+            .as_deref()
+            .cloned()
+            .unwrap_or_default();
         Ok(Self {
             id,
             then: snapshot_use::stored_inventory(&contents),

@@ -54,7 +54,11 @@ pub(super) async fn check_support(
 
 /// The snapshot that a request names; refused if it does not exist, is used or is being deleted.
 pub(super) async fn named(requested: &Requested<'_>, id: &str) -> Result<SnapshotRecord, Refusal> {
-    let found = requested.context.store().snapshot(requested.tenant(), id).await;
+    let found = requested
+        .context
+        .store()
+        .snapshot(requested.tenant(), id)
+        .await;
     let record = match found {
         Err(crate::ports::StoreError::NotFound { .. }) => {
             let what = format!("vnfSnapshotInfoId: VNF snapshot `{id}` does not exist");
@@ -84,8 +88,9 @@ pub(crate) fn used_by(id: &str, op_id: &str) -> Refusal {
 /// The refusal of a request about a snapshot whose deletion has begun.
 pub(crate) fn being_deleted(id: &str) -> Refusal {
     let what = format!("VNF snapshot `{id}` is being deleted");
-    Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what)
-        .hint(format!("complete the deletion: `vnfmctl snapshot delete {id}`"))
+    Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what).hint(format!(
+        "complete the deletion: `vnfmctl snapshot delete {id}`"
+    ))
 }
 
 /// Records that the new operation uses the snapshot, until it has ended.

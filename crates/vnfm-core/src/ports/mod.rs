@@ -64,8 +64,8 @@ pub use inventory::{Inventory, Recorded};
 pub use mgmt::{
     Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,
     HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance, HookOperate,
-    HookRequest, HookScale, HookScriptRef, HookSnapshot, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED,
-    replaced,
+    HookRequest, HookScale, HookScriptRef, HookSnapshot, HookVim, MgmtDriver, MgmtDrivers, NewVim,
+    REPLACED, replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;

@@ -3,7 +3,7 @@
 //!
 //! | rule | mandatory |
 //! |---|---|
-//! | `check` refuses by name what cannot be stored, and changes nothing | yes |
+//! | `check_source` refuses by name what cannot be stored, and changes nothing | yes |
 //! | `create` is idempotent: it adopts what an interrupted call for the same snapshot created | yes |
 //! | `create` changes nothing about the instance | yes |
 //! | resources are tagged with installation, instance and snapshot, and `owned` lists them with the snapshot | yes |
@@ -26,7 +26,11 @@ pub trait Snapshots: Send + Sync {
     /// # Errors
     ///
     /// `Refused`, naming the VNFC or volume that cannot be stored.
-    async fn check(&self, cx: &VimCall<'_>, source: &SnapshotSource<'_>) -> Result<(), PortError>;
+    async fn check_source(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<(), PortError>;
 
     /// Stores every VNFC and volume, and waits until all of it is complete.
     ///
@@ -63,7 +67,7 @@ pub trait Snapshots: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As `check`.
+    /// As `check_source`.
     async fn plan_create(
         &self,
         cx: &VimCall<'_>,

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-const TASKS: [&str; 3] = ["change_vnfpkg", "create_snapshot", "revert_to_snapshot"];
+const TASKS: [&str; 1] = ["change_vnfpkg"];
 
 const RENAMES: &str = r#"{"vnfInstanceName": "other"}"#;
 

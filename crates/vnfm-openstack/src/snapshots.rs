@@ -1,0 +1,489 @@
+//! Stores the state of servers and volumes, and restores it.
+//!
+//! ```text
+//! create   each server ─ createImage (Nova) ─► image, active        each volume beside it ─ snapshot (Cinder), available
+//! revert   the stack gets its size ─ volumes: detach, revert, attach ─ servers: rebuild from their image ─ states
+//! delete   images and volume snapshots of the snapshot, until none is left
+//! ```
+//! Images and volume snapshots carry what they belong to as properties: installation, instance, snapshot, and VNFC or
+//! volume. So an interrupted call finds them, and they are listed as ours without a stack.
+//!
+//! A rebuilt server keeps its id, ports and addresses, and Heat does not notice. A heal later boots the image of the
+//! package again. Nova copies no disk of a server that boots from a volume, and Cinder reverts a volume only to its
+//! latest snapshot: both are refused by name.
+
+use crate::call::{Call, encoded};
+use crate::errors::{NOT_STORABLE, SNAPSHOT_GONE};
+use crate::heat::{member, stack_name};
+use crate::inventory::{SERVER, VOLUME};
+use crate::keystone_login::{Cloud, Service};
+use crate::nova::{self, Server};
+use crate::retries::Waiter;
+use crate::{cinder, glance};
+use serde_json::{Map, Value, json};
+use vnfm_core::ports::{
+    Inventory, OwnedResource, Ownership, PlannedResource, PortError, ResourceAction, Reversion,
+    SnapshotSource, VimCall, Waited,
+};
+use vnfm_types::{ResourceHandle, StorageSnapshot, VnfcResourceInfo, VnfcSnapshotInfo};
+
+/// Names of the properties of images and volume snapshots.
+pub(crate) const INSTALLATION: &str = "vnfm_installation";
+pub(crate) const INSTANCE: &str = "vnfm_instance";
+pub(crate) const SNAPSHOT: &str = "vnfm_snapshot";
+/// The VNFC of an image, or the volume of a volume snapshot.
+pub(crate) const PART: &str = "vnfm_part";
+
+const IMAGE: &str = "OS::Glance::Image";
+const VOLUME_SNAPSHOT: &str = "OS::Cinder::Snapshot";
+
+/// The properties of a part of a snapshot.
+fn properties(ownership: &Ownership, snapshot: &str, part: &str) -> Map<String, Value> {
+    let all = [
+        (INSTALLATION, ownership.installation_id.as_str()),
+        (INSTANCE, ownership.instance_id.as_str()),
+        (SNAPSHOT, snapshot),
+        (PART, part),
+        ("vnfm_op", ownership.op_id.as_str()),
+    ];
+    let all = all.into_iter();
+    all.map(|(name, value)| (name.to_owned(), json!(value)))
+        .collect()
+}
+
+/// The name of a part of a snapshot, for people.
+fn name_of(ownership: &Ownership, server: &str) -> String {
+    format!("{}-{server}-snapshot", stack_name(&ownership.instance_id))
+}
+
+/// A VNFC to be stored: its server, and the volumes of the instance attached to it.
+struct Part<'a> {
+    vnfc: &'a VnfcResourceInfo,
+    server: Server,
+    volumes: Vec<&'a str>,
+}
+
+/// Everything that is to be stored; refused if one of it cannot be.
+async fn parts<'a>(
+    cloud: &Cloud<'_>,
+    inventory: &'a Inventory,
+) -> Result<Vec<Part<'a>>, PortError> {
+    let mut parts = Vec::new();
+    for vnfc in &inventory.vnfc_resource_info {
+        let id = &vnfc.compute_resource.resource_id;
+        let server = nova::server(cloud, id).await?;
+        let Some(server) = server.filter(|server| !server.is_deleted()) else {
+            return Err(not_storable(id, "it no longer exists; heal its VNFC first"));
+        };
+        check_storable(&server)?;
+        let storages = inventory.virtual_storage_resource_info.iter();
+        let own = storages.filter(|one| vnfc.storage_resource_ids.contains(&one.id));
+        let volumes = own.map(|one| one.storage_resource.resource_id.as_str());
+        parts.push(Part {
+            vnfc,
+            server,
+            volumes: volumes.collect(),
+        });
+    }
+    Ok(parts)
+}
+
+fn check_storable(server: &Server) -> Result<(), PortError> {
+    let why = match (server.task.as_deref(), server.status.as_str()) {
+        _ if server.boots_from_volume() => {
+            "it boots from a volume, of which Nova makes no image".to_owned()
+        }
+        (_, "ACTIVE" | "SHUTOFF" | "PAUSED" | "SUSPENDED") => return Ok(()),
+        (_, status) => format!("it is {status}"),
+    };
+    Err(not_storable(&server.name, &why))
+}
+
+fn not_storable(server: &str, why: &str) -> PortError {
+    PortError::new(&NOT_STORABLE, format!("store server `{server}`"), why).on(server)
+}
+
+/// Checks that everything of the inventory can be stored.
+pub(crate) async fn check(cloud: &Cloud<'_>, inventory: &Inventory) -> Result<(), PortError> {
+    parts(cloud, inventory).await.map(drop)
+}
+
+/// What a creation would create.
+pub(crate) async fn planned(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    inventory: &Inventory,
+) -> Result<Vec<PlannedResource>, PortError> {
+    let mut rows = Vec::new();
+    for part in parts(cloud, inventory).await? {
+        let name = name_of(cx.ownership, &part.server.name);
+        rows.push(PlannedResource::new(IMAGE, &name, ResourceAction::Create));
+        let volumes = part.volumes.iter();
+        rows.extend(volumes.map(|volume| {
+            let name = format!("{name}-{volume}");
+            PlannedResource::new(VOLUME_SNAPSHOT, name, ResourceAction::Create)
+        }));
+    }
+    Ok(rows)
+}
+
+/// Stores everything, and waits until it is complete.
+pub(crate) async fn create(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    source: &SnapshotSource<'_>,
+) -> Result<Vec<VnfcSnapshotInfo>, PortError> {
+    let inventory = &source.current.inventory;
+    let all = parts(cloud, inventory).await?;
+    let mut waiter = Waiter::new(cx, "store the servers");
+    loop {
+        let attempt = create_missing(cx, cloud, (source.id, inventory), &all);
+        match waiter.attempt(attempt).await? {
+            Waited::Done(stored) => return Ok(stored),
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
+        }
+    }
+}
+
+/// Requests what is missing; what is stored once all of it is complete.
+async fn create_missing(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    (id, inventory): (&str, &Inventory),
+    parts: &[Part<'_>],
+) -> Result<Waited<Vec<VnfcSnapshotInfo>>, PortError> {
+    let images = glance::of_snapshot(cloud, id).await?;
+    let volumes = cinder::of_snapshot(cloud, id).await?;
+    let (mut stored, mut waiting) = (Vec::new(), Vec::new());
+    for part in parts {
+        let (vnfc, server) = (part.vnfc, &part.server);
+        let mut info = VnfcSnapshotInfo {
+            id: vnfc.id.clone(),
+            vnfc_instance_id: vnfc.id.clone(),
+            vnfc_resource_info_id: Some(vnfc.id.clone()),
+            ..VnfcSnapshotInfo::default()
+        };
+        let name = name_of(cx.ownership, &server.name);
+        match images
+            .iter()
+            .find(|image| image.part.as_ref() == Some(&vnfc.id))
+        {
+            Some(image) if image.status == "active" => {
+                info.compute_snapshot_resource = Some(handle(cx, &image.id, IMAGE));
+            }
+            Some(image) if matches!(image.status.as_str(), "queued" | "saving" | "importing") => {
+                waiting.push(format!("image `{name}` is {}", image.status));
+            }
+            Some(broken) => {
+                glance::delete(cloud, &broken.id).await?;
+                waiting.push(format!(
+                    "image `{name}` was {}, and is created again",
+                    broken.status
+                ));
+            }
+            None => {
+                let properties = properties(cx.ownership, id, &vnfc.id);
+                nova::create_image(cloud, &server.id, (&name, properties)).await?;
+                waiting.push(format!("image `{name}`"));
+            }
+        }
+        for volume in &part.volumes {
+            let found = volumes.iter().find(|one| one.volume_id == *volume);
+            match found.map(|one| (one.id.as_str(), one.status.as_str())) {
+                Some((snapshot, "available")) => {
+                    info.storage_snapshot_resources.push(StorageSnapshot {
+                        storage_resource_id: storage_id(inventory, volume),
+                        storage_snapshot_resource: Some(handle(cx, snapshot, VOLUME_SNAPSHOT)),
+                    });
+                }
+                Some((snapshot, "error")) => {
+                    cinder::delete(cloud, snapshot).await?;
+                    waiting.push(format!(
+                        "a snapshot of volume `{volume}` after one in error"
+                    ));
+                }
+                Some((_, status)) => {
+                    waiting.push(format!("the snapshot of volume `{volume}` is {status}"));
+                }
+                None => {
+                    let properties = properties(cx.ownership, id, volume);
+                    cinder::create(cloud, volume, (&format!("{name}-{volume}"), properties))
+                        .await?;
+                    waiting.push(format!("the snapshot of volume `{volume}`"));
+                }
+            }
+        }
+        stored.push(info);
+    }
+    Ok(match waiting.into_iter().next() {
+        None => Waited::Done(stored),
+        Some(reason) => Waited::NotYet(reason),
+    })
+}
+
+fn handle(cx: &VimCall<'_>, id: &str, kind: &str) -> ResourceHandle {
+    ResourceHandle {
+        vim_connection_id: Some(cx.vim.connection_id().to_owned()),
+        resource_id: id.to_owned(),
+        vim_level_resource_type: Some(kind.to_owned()),
+        ..ResourceHandle::default()
+    }
+}
+
+fn storage_id(inventory: &Inventory, volume: &str) -> String {
+    let storages = inventory.virtual_storage_resource_info.iter();
+    let mut own = storages.filter(|one| one.storage_resource.resource_id == volume);
+    own.next()
+        .map_or_else(|| volume.to_owned(), |one| one.id.clone())
+}
+
+/// Deletes everything of a snapshot, and waits until it is deleted.
+pub(crate) async fn delete(cx: &VimCall<'_>, cloud: &Cloud<'_>, id: &str) -> Result<(), PortError> {
+    let mut waiter = Waiter::new(cx, "delete what the snapshot has stored");
+    loop {
+        match waiter.attempt(delete_found(cx, cloud, id)).await? {
+            Waited::Done(()) => return Ok(()),
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
+        }
+    }
+}
+
+async fn delete_found(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    id: &str,
+) -> Result<Waited<()>, PortError> {
+    let ours = |installation: Option<&String>| installation == Some(&cx.ownership.installation_id);
+    let mut left = Vec::new();
+    for image in glance::of_snapshot(cloud, id).await? {
+        if ours(image.installation.as_ref()) {
+            glance::delete(cloud, &image.id).await?;
+            left.push(format!("image `{}` to be deleted", image.id));
+        }
+    }
+    for snapshot in cinder::of_snapshot(cloud, id).await? {
+        if ours(snapshot.metadata.get(INSTALLATION)) {
+            cinder::delete(cloud, &snapshot.id).await?;
+            left.push(format!("volume snapshot `{}` to be deleted", snapshot.id));
+        }
+    }
+    Ok(match left.into_iter().next() {
+        None => Waited::Done(()),
+        Some(reason) => Waited::NotYet(reason),
+    })
+}
+
+/// A server to be rebuilt, and the volumes of it to be reverted.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    server: String,
+    image: String,
+    /// Volume and snapshot.
+    volumes: Vec<(String, String)>,
+}
+
+/// Each VNFC with what was stored of it: of the VNFC itself, or of the next one of its VDU that does not exist any more.
+pub(crate) fn restored(reversion: &Reversion<'_>, now: &Inventory) -> Vec<Restored> {
+    let then = &reversion.then.vnfc_resource_info;
+    let exists = |id: &String| now.vnfc_resource_info.iter().any(|vnfc| vnfc.id == *id);
+    let mut lost: Vec<_> = then.iter().filter(|vnfc| !exists(&vnfc.id)).collect();
+    let mut all = Vec::new();
+    for vnfc in &now.vnfc_resource_info {
+        let same = then.iter().find(|one| one.id == vnfc.id);
+        let Some(one) = same.or_else(|| {
+            let at = lost.iter().position(|one| one.vdu_id == vnfc.vdu_id)?;
+            Some(lost.remove(at))
+        }) else {
+            continue;
+        };
+        let mut stored = reversion.stored.vnfcs.iter();
+        let Some(stored) = stored.find(|stored| stored.vnfc_instance_id == one.id) else {
+            continue;
+        };
+        let Some(image) = &stored.compute_snapshot_resource else {
+            continue;
+        };
+        all.push(Restored {
+            server: vnfc.compute_resource.resource_id.clone(),
+            image: image.resource_id.clone(),
+            volumes: volumes(reversion, (stored, vnfc), now),
+        });
+    }
+    all
+}
+
+/// The volumes of a VNFC with the snapshots of those that were in their place, by the descriptor of the storage.
+fn volumes(
+    reversion: &Reversion<'_>,
+    (stored, vnfc): (&VnfcSnapshotInfo, &VnfcResourceInfo),
+    now: &Inventory,
+) -> Vec<(String, String)> {
+    let then = &reversion.then.virtual_storage_resource_info;
+    let own = now.virtual_storage_resource_info.iter();
+    let own = own.filter(|one| vnfc.storage_resource_ids.contains(&one.id));
+    let pair = |one: &vnfm_types::VirtualStorageResourceInfo| {
+        let snapshot = stored.storage_snapshot_resources.iter().find(|snapshot| {
+            let mut then = then.iter();
+            let then = then.find(|then| then.id == snapshot.storage_resource_id);
+            then.is_some_and(|then| then.virtual_storage_desc_id == one.virtual_storage_desc_id)
+        })?;
+        let resource = snapshot.storage_snapshot_resource.as_ref()?;
+        let volume = one.storage_resource.resource_id.clone();
+        Some((volume, resource.resource_id.clone()))
+    };
+    own.filter_map(pair).collect()
+}
+
+/// Refuses a snapshot of which the cloud has lost something, or to which Cinder cannot return.
+pub(crate) async fn check_stored(
+    cloud: &Cloud<'_>,
+    reversion: &Reversion<'_>,
+) -> Result<(), PortError> {
+    let images = glance::of_snapshot(cloud, reversion.id).await?;
+    for stored in &reversion.stored.vnfcs {
+        let Some(image) = &stored.compute_snapshot_resource else {
+            continue;
+        };
+        let id = &image.resource_id;
+        let is_there = |one: &glance::StoredImage| one.id == *id && one.status == "active";
+        if !images.iter().any(is_there) {
+            return Err(gone(&format!("image `{id}` of VNFC `{}`", stored.id)));
+        }
+    }
+    for stored in &reversion.stored.vnfcs {
+        for storage in &stored.storage_snapshot_resources {
+            let Some(snapshot) = &storage.storage_snapshot_resource else {
+                continue;
+            };
+            cinder::check_latest(cloud, &snapshot.resource_id).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn gone(what: &str) -> PortError {
+    PortError::new(
+        &SNAPSHOT_GONE,
+        "find what the snapshot has stored",
+        format!("{what} no longer exists"),
+    )
+}
+
+/// Returns volumes to their snapshot, then servers to their image; both are as long as the servers work again.
+pub(crate) async fn restore(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    all: &[Restored],
+) -> Result<(), PortError> {
+    for restored in all {
+        for (volume, snapshot) in &restored.volumes {
+            cinder::revert(cx, cloud, &restored.server, (volume, snapshot)).await?;
+        }
+    }
+    let mut waiter = Waiter::new(cx, "rebuild the servers");
+    let mut requested = vec![false; all.len()];
+    loop {
+        match waiter.attempt(rebuild(cloud, all, &mut requested)).await? {
+            Waited::Done(()) => return Ok(()),
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
+        }
+    }
+}
+
+/// Requests each rebuild once; done when all servers have their image and work.
+async fn rebuild(
+    cloud: &Cloud<'_>,
+    all: &[Restored],
+    requested: &mut [bool],
+) -> Result<Waited<()>, PortError> {
+    let mut waiting = Vec::new();
+    for (restored, requested) in all.iter().zip(requested) {
+        let id = &restored.server;
+        let server = nova::server(cloud, id).await?;
+        let Some(server) = server.filter(|server| !server.is_deleted()) else {
+            return Err(not_storable(id, "it no longer exists; heal its VNFC first"));
+        };
+        let is_idle = server.task.is_none();
+        let works = is_idle && matches!(server.status.as_str(), "ACTIVE" | "SHUTOFF");
+        let has_image = server.image() == Some(&restored.image);
+        if *requested && has_image && works {
+            continue;
+        }
+        if *requested && server.status == "ERROR" {
+            return Err(not_storable(
+                &server.name,
+                "its rebuild failed: it is in ERROR",
+            ));
+        }
+        let may_begin = is_idle && matches!(server.status.as_str(), "ACTIVE" | "SHUTOFF" | "ERROR");
+        if !*requested && may_begin {
+            *requested = nova::rebuild(cloud, id, &restored.image).await?;
+        }
+        waiting.push(format!(
+            "server `{}` to be rebuilt, it is {}",
+            server.name, server.status
+        ));
+    }
+    Ok(match waiting.into_iter().next() {
+        None => Waited::Done(()),
+        Some(reason) => Waited::NotYet(reason),
+    })
+}
+
+/// Every part of every snapshot of this installation.
+pub(crate) async fn owned(
+    cloud: &Cloud<'_>,
+    installation: &str,
+) -> Result<Vec<OwnedResource>, PortError> {
+    let images = glance::stored(cloud, (INSTALLATION, installation)).await?;
+    let images = images.into_iter().map(|image| OwnedResource {
+        kind: IMAGE.into(),
+        id: image.id,
+        name: image.name.unwrap_or_default(),
+        instance_id: image.instance,
+        snapshot_id: image.snapshot,
+    });
+    let volumes = cinder::snapshots(cloud).await?.into_iter();
+    let volumes = volumes
+        .filter(|one| one.metadata.get(INSTALLATION).map(String::as_str) == Some(installation));
+    let volumes = volumes.map(|one| OwnedResource {
+        kind: VOLUME_SNAPSHOT.into(),
+        instance_id: one.metadata.get(INSTANCE).cloned(),
+        snapshot_id: one.metadata.get(SNAPSHOT).cloned(),
+        id: one.id,
+        name: one.name.unwrap_or_default(),
+    });
+    Ok(images.chain(volumes).collect())
+}
+
+/// Marks the servers and volumes that stay and are overwritten.
+pub(crate) fn mark_restored(rows: &mut [PlannedResource]) {
+    let kinds = [SERVER, VOLUME];
+    let stays = |row: &&mut PlannedResource| {
+        row.action == ResourceAction::Keep && kinds.contains(&row.kind.as_str())
+    };
+    for row in rows.iter_mut().filter(stays) {
+        row.action = ResourceAction::Update;
+        row.because.push("vnfSnapshotInfoId".to_owned());
+    }
+}
+
+/// The one member of a reply.
+pub(crate) async fn one<T: serde::de::DeserializeOwned>(
+    cloud: &Cloud<'_>,
+    service: Service,
+    (path, name): (String, &str),
+    action: &str,
+) -> Result<Option<T>, PortError> {
+    let call = Call::get(path, action).accepting(&[404]);
+    let reply = cloud.send(service, &call).await?;
+    if reply.status == 404 {
+        return Ok(None);
+    }
+    member(reply, name, action).map(Some)
+}
+
+/// A path below a collection.
+pub(crate) fn path(collection: &str, id: &str) -> String {
+    format!("/{collection}/{}", encoded(id))
+}
