@@ -43,6 +43,7 @@ pub(crate) const SCALABLE: &[&Operation] = &[
     &lcm::change_ext_conn::OPERATION,
     &lcm::create_snapshot::OPERATION,
     &lcm::revert_to_snapshot::OPERATION,
+    &lcm::modify_info::OPERATION,
     &lcm::terminate::OPERATION,
 ];
 

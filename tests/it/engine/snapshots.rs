@@ -366,7 +366,9 @@ async fn what_a_lost_snapshot_has_stored_is_an_orphan() {
     };
     it.store.write(None, vec![remove]).await.unwrap();
     let (orphans, _) = it.engine.orphans(TENANT).await.unwrap();
-    assert_eq!(orphans.len(), 3);
+    // The cluster that the instance registered is served by the same driver.
+    let on_cloud = orphans.iter().filter(|one| one.vim_id == CLOUD);
+    assert_eq!(on_cloud.count(), 3, "{orphans:?}");
     let of_snapshot = |one: &Orphan| one.vnf_snapshot_info_id.as_deref() == Some(SNAPSHOT);
     assert!(orphans.iter().all(of_snapshot), "{orphans:?}");
 }
