@@ -5,7 +5,7 @@ use crate::errors::{NOT_LATEST, VOLUME_LOST};
 use crate::heat::member;
 use crate::keystone_login::{Cloud, Service};
 use crate::retries::Waiter;
-use crate::snapshots::{SNAPSHOT, gone, one, path};
+use crate::snapshots::{SNAPSHOT, lost_part, one, path};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError>
 pub(crate) async fn check_latest(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError> {
     let all = snapshots(cloud).await?;
     let Some(own) = all.iter().find(|one| one.id == id) else {
-        return Err(gone(&format!("volume snapshot `{id}`")));
+        return Err(lost_part(&format!("volume snapshot `{id}`")));
     };
     let is_later =
         |one: &&VolumeSnapshot| one.volume_id == own.volume_id && one.created_at > own.created_at;

@@ -1,7 +1,7 @@
 //! Stores the state of servers and volumes, and restores it.
 //!
 //! ```text
-//! create   each server ─ createImage (Nova) ─► image, active        each volume beside it ─ snapshot (Cinder), available
+//! create   each server ─ createImage (Nova) ─► image, active        each of its volumes ─ snapshot (Cinder), available
 //! revert   the stack gets its size ─ volumes: detach, revert, attach ─ servers: rebuild from their image ─ states
 //! delete   images and volume snapshots of the snapshot, until none is left
 //! ```
@@ -347,7 +347,7 @@ pub(crate) async fn check_stored(
         let id = &image.resource_id;
         let is_there = |one: &glance::StoredImage| one.id == *id && one.status == "active";
         if !images.iter().any(is_there) {
-            return Err(gone(&format!("image `{id}` of VNFC `{}`", stored.id)));
+            return Err(lost_part(&format!("image `{id}` of VNFC `{}`", stored.id)));
         }
     }
     for stored in &reversion.stored.vnfcs {
@@ -361,7 +361,7 @@ pub(crate) async fn check_stored(
     Ok(())
 }
 
-pub(crate) fn gone(what: &str) -> PortError {
+pub(crate) fn lost_part(what: &str) -> PortError {
     PortError::new(
         &SNAPSHOT_GONE,
         "find what the snapshot has stored",

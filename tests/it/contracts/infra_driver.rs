@@ -472,7 +472,6 @@ async fn contract_detects_broken_infra_drivers() {
             "what_a_plan_says_of_a_snapshot_happens",
         ),
         (Flaw::NeverReturns, "an_instance_returns_to_a_stored_state"),
-        (Flaw::NeverReturns, "an_interrupted_return_is_completed"),
         (Flaw::KeepsSnapshots, "a_snapshot_outlives_its_instance"),
     ] {
         let broken: Arc<dyn TestBed> = Arc::new(memory(|vim| Broken(vim, flaw)));

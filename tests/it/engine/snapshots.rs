@@ -298,8 +298,8 @@ async fn a_creation_that_failed_leaves_what_only_a_deletion_ends() {
     assert!(refused.detail.contains("is not empty"), "{refused}");
     it.delete_snapshot(SNAPSHOT).await.unwrap();
     assert!(it.vim.0.snapshots().is_empty());
-    let gone = it.store.snapshot(TENANT, SNAPSHOT).await.unwrap_err();
-    assert!(matches!(gone, StoreError::NotFound { .. }));
+    let deleted = it.store.snapshot(TENANT, SNAPSHOT).await.unwrap_err();
+    assert!(matches!(deleted, StoreError::NotFound { .. }));
 }
 
 #[tokio::test]
@@ -374,7 +374,7 @@ async fn what_a_lost_snapshot_has_stored_is_an_orphan() {
 }
 
 #[tokio::test]
-async fn hooks_and_nfvo_are_asked_about_the_snapshot() {
+async fn hooks_and_nfvo_learn_of_the_snapshot() {
     let world = FakeWorld::with_nfvo();
     let it = Scalable::at_level(world.clone(), "trial").await;
     it.completed(&create(SNAPSHOT)).await;

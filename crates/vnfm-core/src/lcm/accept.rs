@@ -6,9 +6,8 @@
 //!                                the row's own changes, the first notification
 //! ```
 
-use super::operation::{Begin, Expected, Operation, Requested, Target, malformed};
+use super::operation::{Begin, Expected, Operation, Requested, SnapshotUse, Target, malformed};
 use super::operation_control::{self, Beginning};
-use super::snapshot_use::SnapshotUse;
 use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::hooks;

@@ -21,9 +21,10 @@
 //! | register_vims         | PROCESSING | updates the VIMs of the instance in the registry         | unregisters new ones |
 
 use super::operation::{
-    Body, Completion, GrantDecides, GrantNeeds, GrantRule, Operation, Requested, Requires, Target,
+    Body, Completion, GrantDecides, GrantNeeds, GrantRule, Operation, Requested, Requires,
+    SnapshotUse, Target,
 };
-use super::snapshot_use::{self, SnapshotUse};
+use super::snapshot_use;
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::{Op, outcome, resize};
 use crate::deployment::Deployment;

@@ -89,10 +89,9 @@ pub use op::Op;
 pub(crate) use op::check_budget;
 pub use operation::{
     Begin, Body, Completion, Expected, GrantDecides, GrantNeeds, GrantRule, Operation, Requested,
-    Requires, Target, TargetFn, find,
+    Requires, SnapshotUse, Target, TargetFn, find,
 };
 pub(crate) use operation_control::Control;
-pub use snapshot_use::SnapshotUse;
 pub(crate) use snapshot_use::{being_deleted, stored_inventory, used_by};
 pub use step::{
     Ends, InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo, journaled,

@@ -10,13 +10,12 @@
 //! | routes, links, command line | server and `vnfmctl` |
 
 use super::op::Op;
-use super::snapshot_use::SnapshotUse;
 use super::step::Step;
 use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::json::{self, JsonError};
 use crate::overrides::SkipHooks;
-use crate::ports::{Change, HookRequest, InstanceRecord, PortError, Replacement};
+use crate::ports::{Change, HookRequest, InstanceRecord, PortError, Replacement, SnapshotRecord};
 use crate::refusal::{self, Refusal, Why};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -231,6 +230,25 @@ pub struct Target {
     pub modifies: Vec<String>,
     /// The snapshot that it stores or restores.
     pub snapshot: Option<SnapshotUse>,
+}
+
+/// What an operation does with a snapshot.
+#[derive(Clone)]
+pub enum SnapshotUse {
+    /// Stores the state of the instance in the snapshot with this id.
+    Create(String),
+    /// Restores this one.
+    Revert(Box<SnapshotRecord>),
+}
+
+impl SnapshotUse {
+    /// `id` of the snapshot.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Create(id) => id,
+            Self::Revert(record) => &record.info.id,
+        }
+    }
 }
 
 /// Whether an instance still is as the caller last read it (`If-Match`, `If-Unmodified-Since`).

@@ -22,9 +22,10 @@
 
 use super::changes::{self, inventory};
 use super::operation::{
-    Body, Completion, GrantDecides, GrantNeeds, GrantRule, Operation, Requested, Requires, Target,
+    Body, Completion, GrantDecides, GrantNeeds, GrantRule, Operation, Requested, Requires,
+    SnapshotUse, Target,
 };
-use super::snapshot_use::{self, SnapshotUse};
+use super::snapshot_use;
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::{Op, heal, outcome, resize, retarget};
 use crate::deployment::Deployment;
@@ -233,7 +234,7 @@ struct Work {
 }
 
 impl Work {
-    async fn of(op: &Op) -> Output<Self> {
+    async fn read(op: &Op) -> Output<Self> {
         let request: RevertToVnfSnapshotRequest = op.request()?;
         let id = request.vnf_snapshot_info_id;
         let snapshot = op.context.store().snapshot(op.tenant(), &id).await?;
@@ -280,7 +281,7 @@ impl Work {
 /// Logs in, and lets the driver find what the snapshot refers to.
 async fn prepare(op: &Op) -> Output<()> {
     let (vim, driver) = op.vim().await?;
-    let work = Work::of(op).await?;
+    let work = Work::read(op).await?;
     let snapshots = snapshot_use::snapshots(&*driver)?;
     let (cx, reversion) = (op.call(&vim), work.reversion());
     let planned = snapshots.plan_revert(&cx, &reversion).await;
@@ -289,7 +290,7 @@ async fn prepare(op: &Op) -> Output<()> {
 
 async fn revert(op: &Op) -> Output<Reverted> {
     let (vim, driver) = op.vim().await?;
-    let work = Work::of(op).await?;
+    let work = Work::read(op).await?;
     let snapshots = snapshot_use::snapshots(&*driver)?;
     let recorded = snapshots.revert(&op.call(&vim), &work.reversion()).await?;
     Ok(Reverted {

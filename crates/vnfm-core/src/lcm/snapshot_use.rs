@@ -14,25 +14,6 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use vnfm_types::{KeyValuePairs, SnapshotResourceDefinition, VnfInstance, VnfSnapshot};
 
-/// What an operation does with a snapshot.
-#[derive(Clone)]
-pub enum SnapshotUse {
-    /// Stores the state of the instance in the snapshot with this id.
-    Create(String),
-    /// Restores this one.
-    Revert(Box<SnapshotRecord>),
-}
-
-impl SnapshotUse {
-    /// `id` of the snapshot.
-    pub fn id(&self) -> &str {
-        match self {
-            Self::Create(id) => id,
-            Self::Revert(record) => &record.info.id,
-        }
-    }
-}
-
 /// The VIM of the instance; refused if it cannot store states.
 pub(super) async fn check_support(
     requested: &Requested<'_>,

@@ -247,6 +247,15 @@ impl Service for Cinder {
                     Ok(Reply::json(200, &json!({ "volume": shown(found) })))
                 })
             }
+            _ => return self.snapshot_routes(request, &segments),
+        })
+    }
+}
+
+impl Cinder {
+    /// The routes of snapshots of volumes.
+    fn snapshot_routes<'a>(&'a self, request: &'a Request, segments: &[&str]) -> Option<Route<'a>> {
+        Some(match (&request.method, segments) {
             (&Method::POST, ["v3", _, "volumes", id, "action"]) => {
                 let id = (*id).to_owned();
                 Route::new("cinder.volume_revert", id.clone(), move || {
