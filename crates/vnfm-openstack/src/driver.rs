@@ -8,7 +8,7 @@
 //! plan       own stack? ─ compare it with the deployment (plan)
 //! observe    own stack? ─ inventory, in whatever state the stack is
 //! power      start and stop servers (power); converge stops those that should not run
-//! snapshots  images of servers, snapshots of volumes, and the return to them (snapshots, cinder)
+//! snapshots  images of servers, snapshots of volumes, and the return to them (snapshots, restore, cinder)
 //! release    own stack? ─ delete, wait (retry a few times) ─ images
 //! ```
 
@@ -26,7 +26,7 @@ use crate::retries::Waiter;
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::update::{Updated, update_stack};
-use crate::{glance, inventory, nova, plan, policy, snapshots};
+use crate::{glance, inventory, nova, plan, policy, restore, snapshots};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -418,12 +418,12 @@ impl Snapshots for OpenStack {
         reversion: &Reversion<'_>,
     ) -> Result<Recorded, PortError> {
         let cloud = self.cloud(cx);
-        snapshots::check_stored(&cloud, reversion).await?;
+        restore::check_stored(&cloud, reversion).await?;
         let change = Convergence::update(reversion.current, reversion.target);
         let change = change.coming_from(reversion.before);
         let recorded = Box::pin(self.converged(cx, &change, &Value::Null)).await?;
-        let restored = snapshots::restored(reversion, &recorded.inventory);
-        snapshots::restore(cx, &cloud, &restored).await?;
+        let restored = restore::restored(reversion, &recorded.inventory);
+        restore::restore(cx, &cloud, &restored).await?;
         let switch = PowerSwitch {
             cx,
             cloud: &cloud,
@@ -457,11 +457,11 @@ impl Snapshots for OpenStack {
         reversion: &Reversion<'_>,
     ) -> Result<ResourcePlan, PortError> {
         let cloud = self.cloud(cx);
-        snapshots::check_stored(&cloud, reversion).await?;
+        restore::check_stored(&cloud, reversion).await?;
         let change = Convergence::update(reversion.current, reversion.target);
         let change = change.coming_from(reversion.before);
         let mut planned = plan::convergence(cx, &cloud, &change).await?;
-        snapshots::mark_restored(&mut planned.resources);
+        restore::mark_restored(&mut planned.resources);
         Ok(planned)
     }
 }

@@ -11,7 +11,7 @@
 //!         ├─ stacks ────────── creates and deletes a stack, and waits for it
 //!         ├─ update ────────── changes a stack: other servers, other size, other template
 //!         ├─ inventory ─────── a stack's resources in SOL003's terms
-//!         ├─ snapshots ─────── images of servers, cinder: snapshots of volumes; and the return to them
+//!         ├─ snapshots ─────── images of servers, cinder: snapshots of volumes; restore: the return to them
 //!         └─ retries ───────── through lost responses and changed passwords
 //! barbican ─ SecretSealer: stores keys
 //! heat, nova, neutron, glance (image_body: streams) ─ keystone_login (token, catalog) ─ call (one HTTP call) ─ errors
@@ -45,6 +45,7 @@ mod power;
 mod prepare;
 mod reply;
 mod resolved;
+mod restore;
 mod retries;
 mod snapshots;
 mod stacks;

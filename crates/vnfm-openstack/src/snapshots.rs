@@ -1,4 +1,4 @@
-//! Stores the state of servers and volumes, and restores it.
+//! Stores the state of servers and volumes; `restore` returns to it.
 //!
 //! ```text
 //! create   each server ─ createImage (Nova) ─► image, active        each of its volumes ─ snapshot (Cinder), available
@@ -15,14 +15,13 @@
 use crate::call::{Call, encoded};
 use crate::errors::{NOT_STORABLE, SNAPSHOT_GONE};
 use crate::heat::{member, stack_name};
-use crate::inventory::{SERVER, VOLUME};
 use crate::keystone_login::{Cloud, Service};
 use crate::nova::{self, Server};
 use crate::retries::Waiter;
 use crate::{cinder, glance};
 use serde_json::{Map, Value, json};
 use vnfm_core::ports::{
-    Inventory, OwnedResource, Ownership, PlannedResource, PortError, ResourceAction, Reversion,
+    Inventory, OwnedResource, Ownership, PlannedResource, PortError, ResourceAction,
     SnapshotSource, VimCall, Waited,
 };
 use vnfm_types::{ResourceHandle, StorageSnapshot, VnfcResourceInfo, VnfcSnapshotInfo};
@@ -99,7 +98,7 @@ fn check_storable(server: &Server) -> Result<(), PortError> {
     Err(not_storable(&server.name, &why))
 }
 
-fn not_storable(server: &str, why: &str) -> PortError {
+pub(crate) fn not_storable(server: &str, why: &str) -> PortError {
     PortError::new(&NOT_STORABLE, format!("store server `{server}`"), why).on(server)
 }
 
@@ -152,65 +151,30 @@ async fn create_missing(
     (id, inventory): (&str, &Inventory),
     parts: &[Part<'_>],
 ) -> Result<Waited<Vec<VnfcSnapshotInfo>>, PortError> {
-    let images = glance::of_snapshot(cloud, id).await?;
-    let volumes = cinder::of_snapshot(cloud, id).await?;
+    let creation = Creation {
+        cx,
+        cloud,
+        id,
+        inventory,
+        images: glance::of_snapshot(cloud, id).await?,
+        volumes: cinder::of_snapshot(cloud, id).await?,
+    };
     let (mut stored, mut waiting) = (Vec::new(), Vec::new());
     for part in parts {
-        let (vnfc, server) = (part.vnfc, &part.server);
         let mut info = VnfcSnapshotInfo {
-            id: vnfc.id.clone(),
-            vnfc_instance_id: vnfc.id.clone(),
-            vnfc_resource_info_id: Some(vnfc.id.clone()),
+            id: part.vnfc.id.clone(),
+            vnfc_instance_id: part.vnfc.id.clone(),
+            vnfc_resource_info_id: Some(part.vnfc.id.clone()),
             ..VnfcSnapshotInfo::default()
         };
-        let name = name_of(cx.ownership, &server.name);
-        match images
-            .iter()
-            .find(|image| image.part.as_ref() == Some(&vnfc.id))
-        {
-            Some(image) if image.status == "active" => {
-                info.compute_snapshot_resource = Some(handle(cx, &image.id, IMAGE));
-            }
-            Some(image) if matches!(image.status.as_str(), "queued" | "saving" | "importing") => {
-                waiting.push(format!("image `{name}` is {}", image.status));
-            }
-            Some(broken) => {
-                glance::delete(cloud, &broken.id).await?;
-                waiting.push(format!(
-                    "image `{name}` was {}, and is created again",
-                    broken.status
-                ));
-            }
-            None => {
-                let properties = properties(cx.ownership, id, &vnfc.id);
-                nova::create_image(cloud, &server.id, (&name, properties)).await?;
-                waiting.push(format!("image `{name}`"));
-            }
+        match creation.image(part).await? {
+            Waited::Done(image) => info.compute_snapshot_resource = Some(image),
+            Waited::NotYet(reason) => waiting.push(reason),
         }
         for volume in &part.volumes {
-            let found = volumes.iter().find(|one| one.volume_id == *volume);
-            match found.map(|one| (one.id.as_str(), one.status.as_str())) {
-                Some((snapshot, "available")) => {
-                    info.storage_snapshot_resources.push(StorageSnapshot {
-                        storage_resource_id: storage_id(inventory, volume),
-                        storage_snapshot_resource: Some(handle(cx, snapshot, VOLUME_SNAPSHOT)),
-                    });
-                }
-                Some((snapshot, "error")) => {
-                    cinder::delete(cloud, snapshot).await?;
-                    waiting.push(format!(
-                        "a snapshot of volume `{volume}` after one in error"
-                    ));
-                }
-                Some((_, status)) => {
-                    waiting.push(format!("the snapshot of volume `{volume}` is {status}"));
-                }
-                None => {
-                    let properties = properties(cx.ownership, id, volume);
-                    cinder::create(cloud, volume, (&format!("{name}-{volume}"), properties))
-                        .await?;
-                    waiting.push(format!("the snapshot of volume `{volume}`"));
-                }
+            match creation.volume(part, volume).await? {
+                Waited::Done(storage) => info.storage_snapshot_resources.push(storage),
+                Waited::NotYet(reason) => waiting.push(reason),
             }
         }
         stored.push(info);
@@ -219,6 +183,74 @@ async fn create_missing(
         None => Waited::Done(stored),
         Some(reason) => Waited::NotYet(reason),
     })
+}
+
+/// A snapshot that is being created, and what exists of it.
+struct Creation<'a> {
+    cx: &'a VimCall<'a>,
+    cloud: &'a Cloud<'a>,
+    id: &'a str,
+    inventory: &'a Inventory,
+    images: Vec<glance::StoredImage>,
+    volumes: Vec<cinder::VolumeSnapshot>,
+}
+
+impl Creation<'_> {
+    /// The complete image of a server; requests it if it is missing or broken.
+    async fn image(&self, part: &Part<'_>) -> Result<Waited<ResourceHandle>, PortError> {
+        let (vnfc, server) = (&part.vnfc.id, &part.server);
+        let name = name_of(self.cx.ownership, &server.name);
+        let mut images = self.images.iter();
+        let found = images.find(|image| image.part.as_ref() == Some(vnfc));
+        let reason = match found.map(|image| (image.id.as_str(), image.status.as_str())) {
+            Some((image, "active")) => return Ok(Waited::Done(handle(self.cx, image, IMAGE))),
+            Some((_, status @ ("queued" | "saving" | "importing"))) => {
+                format!("image `{name}` is {status}")
+            }
+            Some((image, status)) => {
+                glance::delete(self.cloud, image).await?;
+                format!("image `{name}`, which was {status}, to be created again")
+            }
+            None => {
+                let properties = properties(self.cx.ownership, self.id, vnfc);
+                nova::create_image(self.cloud, &server.id, (&name, properties)).await?;
+                format!("image `{name}` to be created")
+            }
+        };
+        Ok(Waited::NotYet(reason))
+    }
+
+    /// The complete snapshot of a volume; requests it if it is missing or broken.
+    async fn volume(
+        &self,
+        part: &Part<'_>,
+        volume: &str,
+    ) -> Result<Waited<StorageSnapshot>, PortError> {
+        let found = self.volumes.iter().find(|one| one.volume_id == volume);
+        let reason = match found.map(|one| (one.id.as_str(), one.status.as_str())) {
+            Some((snapshot, "available")) => {
+                return Ok(Waited::Done(StorageSnapshot {
+                    storage_resource_id: storage_id(self.inventory, volume),
+                    storage_snapshot_resource: Some(handle(self.cx, snapshot, VOLUME_SNAPSHOT)),
+                }));
+            }
+            Some((snapshot, status @ "error")) => {
+                cinder::delete(self.cloud, snapshot).await?;
+                format!(
+                    "the snapshot of volume `{volume}`, which was in {status}, to be created again"
+                )
+            }
+            Some((_, status)) => format!("the snapshot of volume `{volume}` is {status}"),
+            None => {
+                let name = name_of(self.cx.ownership, &part.server.name);
+                let properties = properties(self.cx.ownership, self.id, volume);
+                let name = format!("{name}-{volume}");
+                cinder::create(self.cloud, volume, (&name, properties)).await?;
+                format!("the snapshot of volume `{volume}` to be created")
+            }
+        };
+        Ok(Waited::NotYet(reason))
+    }
 }
 
 fn handle(cx: &VimCall<'_>, id: &str, kind: &str) -> ResourceHandle {
@@ -273,163 +305,6 @@ async fn delete_found(
     })
 }
 
-/// A server to be rebuilt, and the volumes of it to be reverted.
-#[derive(Debug)]
-pub(crate) struct Restored {
-    server: String,
-    image: String,
-    /// Volume and snapshot.
-    volumes: Vec<(String, String)>,
-}
-
-/// Each VNFC with what was stored of it: of the VNFC itself, or of the next one of its VDU that does not exist any more.
-pub(crate) fn restored(reversion: &Reversion<'_>, now: &Inventory) -> Vec<Restored> {
-    let then = &reversion.then.vnfc_resource_info;
-    let exists = |id: &String| now.vnfc_resource_info.iter().any(|vnfc| vnfc.id == *id);
-    let mut lost: Vec<_> = then.iter().filter(|vnfc| !exists(&vnfc.id)).collect();
-    let mut all = Vec::new();
-    for vnfc in &now.vnfc_resource_info {
-        let same = then.iter().find(|one| one.id == vnfc.id);
-        let Some(one) = same.or_else(|| {
-            let at = lost.iter().position(|one| one.vdu_id == vnfc.vdu_id)?;
-            Some(lost.remove(at))
-        }) else {
-            continue;
-        };
-        let mut stored = reversion.stored.vnfcs.iter();
-        let Some(stored) = stored.find(|stored| stored.vnfc_instance_id == one.id) else {
-            continue;
-        };
-        let Some(image) = &stored.compute_snapshot_resource else {
-            continue;
-        };
-        all.push(Restored {
-            server: vnfc.compute_resource.resource_id.clone(),
-            image: image.resource_id.clone(),
-            volumes: volumes(reversion, (stored, vnfc), now),
-        });
-    }
-    all
-}
-
-/// The volumes of a VNFC with the snapshots of those that were in their place, by the descriptor of the storage.
-fn volumes(
-    reversion: &Reversion<'_>,
-    (stored, vnfc): (&VnfcSnapshotInfo, &VnfcResourceInfo),
-    now: &Inventory,
-) -> Vec<(String, String)> {
-    let then = &reversion.then.virtual_storage_resource_info;
-    let own = now.virtual_storage_resource_info.iter();
-    let own = own.filter(|one| vnfc.storage_resource_ids.contains(&one.id));
-    let pair = |one: &vnfm_types::VirtualStorageResourceInfo| {
-        let snapshot = stored.storage_snapshot_resources.iter().find(|snapshot| {
-            let mut then = then.iter();
-            let then = then.find(|then| then.id == snapshot.storage_resource_id);
-            then.is_some_and(|then| then.virtual_storage_desc_id == one.virtual_storage_desc_id)
-        })?;
-        let resource = snapshot.storage_snapshot_resource.as_ref()?;
-        let volume = one.storage_resource.resource_id.clone();
-        Some((volume, resource.resource_id.clone()))
-    };
-    own.filter_map(pair).collect()
-}
-
-/// Refuses a snapshot of which the cloud has lost something, or to which Cinder cannot return.
-pub(crate) async fn check_stored(
-    cloud: &Cloud<'_>,
-    reversion: &Reversion<'_>,
-) -> Result<(), PortError> {
-    let images = glance::of_snapshot(cloud, reversion.id).await?;
-    for stored in &reversion.stored.vnfcs {
-        let Some(image) = &stored.compute_snapshot_resource else {
-            continue;
-        };
-        let id = &image.resource_id;
-        let is_there = |one: &glance::StoredImage| one.id == *id && one.status == "active";
-        if !images.iter().any(is_there) {
-            return Err(lost_part(&format!("image `{id}` of VNFC `{}`", stored.id)));
-        }
-    }
-    for stored in &reversion.stored.vnfcs {
-        for storage in &stored.storage_snapshot_resources {
-            let Some(snapshot) = &storage.storage_snapshot_resource else {
-                continue;
-            };
-            cinder::check_latest(cloud, &snapshot.resource_id).await?;
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn lost_part(what: &str) -> PortError {
-    PortError::new(
-        &SNAPSHOT_GONE,
-        "find what the snapshot has stored",
-        format!("{what} no longer exists"),
-    )
-}
-
-/// Returns volumes to their snapshot, then servers to their image; both are as long as the servers work again.
-pub(crate) async fn restore(
-    cx: &VimCall<'_>,
-    cloud: &Cloud<'_>,
-    all: &[Restored],
-) -> Result<(), PortError> {
-    for restored in all {
-        for (volume, snapshot) in &restored.volumes {
-            cinder::revert(cx, cloud, &restored.server, (volume, snapshot)).await?;
-        }
-    }
-    let mut waiter = Waiter::new(cx, "rebuild the servers");
-    let mut requested = vec![false; all.len()];
-    loop {
-        match waiter.attempt(rebuild(cloud, all, &mut requested)).await? {
-            Waited::Done(()) => return Ok(()),
-            Waited::NotYet(reason) => waiter.pause(&reason).await?,
-        }
-    }
-}
-
-/// Requests each rebuild once; done when all servers have their image and work.
-async fn rebuild(
-    cloud: &Cloud<'_>,
-    all: &[Restored],
-    requested: &mut [bool],
-) -> Result<Waited<()>, PortError> {
-    let mut waiting = Vec::new();
-    for (restored, requested) in all.iter().zip(requested) {
-        let id = &restored.server;
-        let server = nova::server(cloud, id).await?;
-        let Some(server) = server.filter(|server| !server.is_deleted()) else {
-            return Err(not_storable(id, "it no longer exists; heal its VNFC first"));
-        };
-        let is_idle = server.task.is_none();
-        let works = is_idle && matches!(server.status.as_str(), "ACTIVE" | "SHUTOFF");
-        let has_image = server.image() == Some(&restored.image);
-        if *requested && has_image && works {
-            continue;
-        }
-        if *requested && server.status == "ERROR" {
-            return Err(not_storable(
-                &server.name,
-                "its rebuild failed: it is in ERROR",
-            ));
-        }
-        let may_begin = is_idle && matches!(server.status.as_str(), "ACTIVE" | "SHUTOFF" | "ERROR");
-        if !*requested && may_begin {
-            *requested = nova::rebuild(cloud, id, &restored.image).await?;
-        }
-        waiting.push(format!(
-            "server `{}` to be rebuilt, it is {}",
-            server.name, server.status
-        ));
-    }
-    Ok(match waiting.into_iter().next() {
-        None => Waited::Done(()),
-        Some(reason) => Waited::NotYet(reason),
-    })
-}
-
 /// Every part of every snapshot of this installation.
 pub(crate) async fn owned(
     cloud: &Cloud<'_>,
@@ -456,16 +331,13 @@ pub(crate) async fn owned(
     Ok(images.chain(volumes).collect())
 }
 
-/// Marks the servers and volumes that stay and are overwritten.
-pub(crate) fn mark_restored(rows: &mut [PlannedResource]) {
-    let kinds = [SERVER, VOLUME];
-    let stays = |row: &&mut PlannedResource| {
-        row.action == ResourceAction::Keep && kinds.contains(&row.kind.as_str())
-    };
-    for row in rows.iter_mut().filter(stays) {
-        row.action = ResourceAction::Update;
-        row.because.push("vnfSnapshotInfoId".to_owned());
-    }
+/// Something of a snapshot that the cloud no longer has.
+pub(crate) fn lost_part(what: &str) -> PortError {
+    PortError::new(
+        &SNAPSHOT_GONE,
+        "find what the snapshot has stored",
+        format!("{what} no longer exists"),
+    )
 }
 
 /// The one member of a reply.

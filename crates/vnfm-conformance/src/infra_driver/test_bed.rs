@@ -58,12 +58,17 @@ pub trait TestBed: Send + Sync {
 /// Default of [`TestBed::max_interruptions`]: points at which a call is interrupted.
 pub const MAX_INTERRUPTIONS: usize = 12;
 
+/// Reads the text on the disk of a resource.
+pub type ReadDisk = dyn Fn(&str) -> Option<String> + Send + Sync;
+/// Replaces the text on the disk of a resource.
+pub type WriteDisk = dyn Fn(&str, &str) + Send + Sync;
+
 /// Access to the disk of a VNFC, by the id of its resource on the VIM: what runs inside has it.
 pub struct Disks {
     /// The text on the disk.
-    pub read: Box<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub read: Box<ReadDisk>,
     /// Replaces the text on the disk.
-    pub write: Box<dyn Fn(&str, &str) + Send + Sync>,
+    pub write: Box<WriteDisk>,
 }
 
 /// A driver and its VIM, as values.

@@ -98,8 +98,10 @@ crate::rules! { Arc<dyn Store>:
     snapshots::a_snapshot_is_read_as_it_was_written;
     /// Writing or removing a snapshot requires the version that was read.
     snapshots::a_snapshot_written_from_an_old_version_is_refused;
-    /// A snapshot is used by one operation until that has ended; only that operation fills it.
+    /// A snapshot is used by one operation until that has ended.
     snapshots::a_snapshot_is_used_by_one_operation;
+    /// Only the operation that uses a snapshot fills it, and empties it.
+    snapshots::only_its_operation_fills_a_snapshot;
     /// A VIM that has resources of a snapshot is not removed.
     snapshots::a_vim_with_snapshots_is_kept;
     /// An abandoned instance is deleted with all its data, and leaves a tombstone until that is deleted.
@@ -134,6 +136,8 @@ crate::rules! { Arc<dyn Store>:
     visibility::instances_and_their_operations_are_seen_by_vendor_vim_and_namespace;
     /// A limited scope does not see operations that ran elsewhere, even after their instance left there.
     visibility::operations_that_ran_elsewhere_stay_out_of_sight;
-    /// A limited scope sees packages of its vendors, and subscriptions and snapshots created in the same scope.
+    /// A limited scope sees packages of its vendors, and subscriptions created in the same scope.
     visibility::packages_and_subscriptions_are_scoped;
+    /// A limited scope sees snapshots created in the same scope.
+    visibility::snapshots_are_scoped;
 }

@@ -6,7 +6,7 @@ use super::records::{
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::Deployment;
-use vnfm_core::ports::{Change, SnapshotContents, SnapshotRecord, Store, StoreError};
+use vnfm_core::ports::{Change, OpRecord, SnapshotContents, SnapshotRecord, Store, StoreError};
 use vnfm_core::query::{Filter, Query};
 use vnfm_types::LcmOperationState::{Completed, Processing};
 use vnfm_types::shape::VNF_SNAPSHOTS;
@@ -118,40 +118,68 @@ pub(super) async fn a_snapshot_written_from_an_old_version_is_refused(store: Sha
     }
 }
 
-pub(super) async fn a_snapshot_is_used_by_one_operation(store: Shared) {
-    seed(&*store, &["i1", "i2"]).await;
+/// Two operations in STARTING, of which the first uses the snapshot `s1`; the first one.
+async fn used(store: &Shared) -> OpRecord {
+    seed(&**store, &["i1", "i2"]).await;
     let (one, two) = (op("o1", "i1"), op("o2", "i2"));
-    write(
-        &*store,
-        vec![
-            Change::AddSnapshot(Box::new(snapshot("s1"))),
-            Change::AddOp(one.clone()),
-            Change::AddOp(two),
-        ],
-    )
-    .await;
-    let use_by = async |op_id: Option<&str>| {
-        let mut record = read(&store, "s1").await;
-        record.used_by = op_id.map(Into::into);
-        let put = Change::PutSnapshot(Box::new(record));
-        store.write(None, vec![put]).await
-    };
-    use_by(Some("o1")).await.unwrap();
-    use_by(Some("o1")).await.unwrap();
-    assert_eq!(read(&store, "s1").await.used_by.as_deref(), Some("o1"));
-    let in_use = StoreError::WrongState {
+    let changes = vec![
+        Change::AddSnapshot(Box::new(snapshot("s1"))),
+        Change::AddOp(one.clone()),
+        Change::AddOp(two),
+    ];
+    write(&**store, changes).await;
+    use_by(store, Some("o1")).await.unwrap();
+    *one
+}
+
+/// Writes which operation uses the snapshot.
+async fn use_by(store: &Shared, op_id: Option<&str>) -> Result<(), StoreError> {
+    let mut record = read(store, "s1").await;
+    record.used_by = op_id.map(Into::into);
+    let put = Change::PutSnapshot(Box::new(record));
+    store.write(None, vec![put]).await
+}
+
+/// The refusal while the first operation uses it.
+fn in_use() -> StoreError {
+    StoreError::WrongState {
         what: KIND,
         id: "s1".into(),
         found: "used by operation `o1`, which has not ended".into(),
-    };
-    assert_eq!(use_by(Some("o2")).await, Err(in_use.clone()));
-    assert_eq!(use_by(None).await, Err(in_use.clone()));
+    }
+}
+
+/// The changes that bring an operation to its end.
+fn to_end(record: &OpRecord) -> [Change; 2] {
+    let mut driven = record.clone();
+    driven.op.operation_state = Processing;
+    [
+        transition(record, Processing),
+        transition(&driven, Completed),
+    ]
+}
+
+pub(super) async fn a_snapshot_is_used_by_one_operation(store: Shared) {
+    let one = used(&store).await;
+    use_by(&store, Some("o1")).await.unwrap();
+    assert_eq!(read(&store, "s1").await.used_by.as_deref(), Some("o1"));
+    assert_eq!(use_by(&store, Some("o2")).await, Err(in_use()));
+    assert_eq!(use_by(&store, None).await, Err(in_use()));
     let remove = Change::RemoveSnapshot {
         tenant: TENANT.into(),
         id: "s1".into(),
         version: read(&store, "s1").await.version,
     };
-    assert_eq!(store.write(None, vec![remove]).await, Err(in_use.clone()));
+    assert_eq!(store.write(None, vec![remove]).await, Err(in_use()));
+    write(&*store, to_end(&one).into()).await;
+    assert_eq!(read(&store, "s1").await.used_by, None);
+    let listed = store.snapshots(TENANT, &Query::default()).await.unwrap();
+    assert_eq!(listed[0].used_by, None);
+    use_by(&store, Some("o2")).await.unwrap();
+}
+
+pub(super) async fn only_its_operation_fills_a_snapshot(store: Shared) {
+    let one = used(&store).await;
     let with = filled("s1", "i1", "v1");
     let fill = |op_id: &str, with: &SnapshotRecord| {
         Change::FillSnapshot(Box::new(SnapshotContents {
@@ -164,7 +192,7 @@ pub(super) async fn a_snapshot_is_used_by_one_operation(store: Shared) {
         }))
     };
     let refused = store.write(None, vec![fill("o2", &with)]).await;
-    assert_eq!(refused, Err(in_use));
+    assert_eq!(refused, Err(in_use()));
     write(&*store, vec![fill("o1", &with)]).await;
     let found = read(&store, "s1").await;
     assert_eq!(found.info, with.info);
@@ -173,18 +201,13 @@ pub(super) async fn a_snapshot_is_used_by_one_operation(store: Shared) {
         (with.deployment.clone(), with.handle.clone())
     );
     write(&*store, vec![fill("o1", &snapshot("s1"))]).await;
-    assert_eq!(read(&store, "s1").await.info, snapshot("s1").info);
-    write(&*store, vec![transition(&one, Processing)]).await;
-    let mut driven = one;
-    driven.op.operation_state = Processing;
-    write(
-        &*store,
-        vec![fill("o1", &with), transition(&driven, Completed)],
-    )
-    .await;
     let found = read(&store, "s1").await;
-    assert_eq!((found.used_by, &found.info), (None, &with.info));
-    use_by(Some("o2")).await.unwrap();
+    assert_eq!((found.info, found.deployment), (snapshot("s1").info, None));
+    // In the transaction that ends the operation.
+    let [starts, ends] = to_end(&one);
+    write(&*store, vec![starts, fill("o1", &with), ends]).await;
+    let found = read(&store, "s1").await;
+    assert_eq!((found.used_by, found.info), (None, with.info));
 }
 
 pub(super) async fn a_vim_with_snapshots_is_kept(store: Shared) {
