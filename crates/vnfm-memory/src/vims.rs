@@ -247,7 +247,7 @@ pub(crate) fn users_of_instance(state: &State, tenant: &str, instance_id: &str) 
     });
     users.extend(snapshots::on_vims(state, |whose, id| {
         let is_it = |vim: &&VimRecord| vim.vim.id == id && (vim.tenant == whose || vim.vim.shared);
-        its.iter().any(|vim| is_it(vim))
+        its.iter().any(is_it)
     }));
     users
 }

@@ -11,7 +11,7 @@ mod snapshots;
 mod test_bed;
 mod test_instance;
 
-pub use test_bed::{Disks, MAX_INTERRUPTIONS, OnVim, TestBed};
+pub use test_bed::{Disks, MAX_INTERRUPTIONS, OnVim, ReadDisk, TestBed, WriteDisk};
 
 use std::sync::Arc;
 
