@@ -60,6 +60,7 @@ const CORE_FLOORS: &[&[&str]] = &[
         "plugin_uses",
         "policy_check",
         "restore_check",
+        "snapshots",
         "subscriptions",
         "tenant",
     ],

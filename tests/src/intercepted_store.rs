@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep,
-    OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson, Store, StoreError,
-    SubscriptionRecord, Usage, VimRecord, VimUse,
+    OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson, SnapshotRecord, Store,
+    StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
@@ -202,6 +202,16 @@ impl<I: Intercept> Store for Intercepted<I> {
         limit: usize,
     ) -> Result<Vec<OutboxRow>, StoreError> {
         self.read(self.inner.events(tenant, after, limit)).await
+    }
+    async fn snapshot(&self, tenant: &str, id: &str) -> Result<SnapshotRecord, StoreError> {
+        self.read(self.inner.snapshot(tenant, id)).await
+    }
+    async fn snapshots(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SnapshotRecord>, StoreError> {
+        self.read(self.inner.snapshots(tenant, query)).await
     }
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
         self.read(self.inner.subscription(tenant, id)).await

@@ -105,6 +105,9 @@ pub enum Command {
     /// Follow operations; retry, roll back or cancel them
     #[command(subcommand)]
     Op(Op),
+    /// Create, inspect and delete VNF snapshots
+    #[command(subcommand)]
+    Snapshot(Snapshot),
     /// Subscribe callbacks to lifecycle notifications
     #[command(subcommand)]
     Subscription(Subscription),
@@ -245,6 +248,29 @@ pub struct VimSource {
     /// Entry in clouds.yaml, or context in the kubeconfig
     #[arg(long, value_name = "NAME", requires = "config_file")]
     pub cloud: Option<String>,
+}
+
+/// Commands for VNF snapshots.
+#[derive(Debug, Subcommand)]
+pub enum Snapshot {
+    /// Create a snapshot without contents; `vnf create_snapshot` stores a state in it
+    Create {
+        /// ID of the NFVO's VNF snapshot package
+        #[arg(long, value_name = "ID")]
+        package: Option<String>,
+    },
+    /// List all snapshots of your tenant
+    List(ListOptions),
+    /// Show one snapshot with the VNFCs that it has
+    Show {
+        /// ID, as `snapshot list` shows it
+        snapshot: String,
+    },
+    /// Delete a snapshot, and what the VIM has of it
+    Delete {
+        /// ID, as `snapshot list` shows it
+        snapshot: String,
+    },
 }
 
 /// Commands for subscriptions to lifecycle notifications.

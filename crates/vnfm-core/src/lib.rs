@@ -4,7 +4,7 @@
 //!
 //! | floor | files |
 //! |---|---|
-//! | what adds to the engine | `instances`, `subscriptions`, `notification_delivery`, `plan`, `restore_check`, `orphans`, `abandon`, `tenant`, … |
+//! | what adds to the engine | `instances`, `snapshots`, `subscriptions`, `notification_delivery`, `plan`, `restore_check`, `orphans`, `abandon`, `tenant`, … |
 //! | the facade | [`Engine`] |
 //! | operations | [`lcm`] |
 //! | what operations use | `hooks`, `vims`, `patch` |
@@ -45,6 +45,7 @@ mod redact;
 mod refusal;
 mod restore_check;
 mod running_ops;
+mod snapshots;
 mod static_plugins;
 mod subscriptions;
 mod tenant;
@@ -65,6 +66,7 @@ pub use plan::{Plan, PlannedStep};
 pub use plugin_uses::{PluginUse, ServedInstance};
 pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
 pub use refusal::{Refusal, Why};
+pub use snapshots::ExpectedSnapshot;
 pub use static_plugins::{NoHostServices, StaticPlugins};
 pub use subscriptions::SubscribeOutcome;
 pub use tenant::Tenant;

@@ -1,4 +1,4 @@
-//! Orphans: resources on a VIM with our installation id that no instance accounts for; and VIMs that cannot be queried
+//! Orphans: resources on a VIM with our installation id that no instance or snapshot accounts for; and VIMs that cannot be queried
 //! any more, on which an abandoned instance may have left something.
 
 use crate::engine::Engine;
@@ -35,6 +35,7 @@ impl Engine {
             .map(|tombstone| tombstone.vnf_instance_id.clone())
             .collect();
         let owners = Owners {
+            snapshots: self.all_snapshots().await?,
             living,
             ours,
             others,
@@ -55,6 +56,16 @@ impl Engine {
             orphan.abandoned_at = tombstones.iter().find(is_its).map(|tombstone| tombstone.at);
         }
         Ok((orphans, unreachable))
+    }
+
+    /// The ids of all snapshots of all tenants.
+    pub(crate) async fn all_snapshots(&self) -> Result<BTreeSet<String>, StoreError> {
+        let mut all = BTreeSet::new();
+        for tenant in self.store().tenants().await? {
+            let own = self.store().snapshots(&tenant, &Query::default()).await?;
+            all.extend(own.into_iter().map(|record| record.info.id));
+        }
+        Ok(all)
     }
 
     /// The instances of other tenants: those that account for resources, and those that were abandoned.
@@ -101,6 +112,7 @@ impl Engine {
             id: resource.id,
             name: resource.name,
             vnf_instance_id: resource.instance_id,
+            vnf_snapshot_info_id: resource.snapshot_id,
             abandoned_at: None,
         };
         Ok(owned.into_iter().map(orphan).collect())
@@ -109,6 +121,8 @@ impl Engine {
 
 /// The instances that may own resources on a VIM, as one tenant sees them.
 struct Owners {
+    /// The snapshots of all tenants: their resources are not orphans, whether or not their instance exists.
+    snapshots: BTreeSet<String>,
     /// Live instances of all tenants: their resources are not orphans.
     living: BTreeSet<String>,
     /// Instances that this tenant abandoned.
@@ -127,7 +141,7 @@ impl Owners {
             let is_of = |instances: &BTreeSet<String>| id.is_some_and(|id| instances.contains(id));
             is_of(&self.ours) || (own && !is_of(&self.others))
         };
-        orphaned(found, |id| self.living.contains(id))
+        orphaned(found, |id| self.living.contains(id), &self.snapshots)
             .into_iter()
             .filter(is_visible)
             .collect()
@@ -135,10 +149,17 @@ impl Owners {
 }
 
 /// Resources that no known instance accounts for. A shared resource (an image) is listed once per user; one known user
-/// suffices to account for it.
-pub(crate) fn orphaned(found: Vec<Orphan>, known: impl Fn(&String) -> bool) -> Vec<Orphan> {
+/// suffices to account for it. A resource of a snapshot is accounted for by the snapshot alone.
+pub(crate) fn orphaned(
+    found: Vec<Orphan>,
+    known: impl Fn(&String) -> bool,
+    snapshots: &BTreeSet<String>,
+) -> Vec<Orphan> {
     let resource_key = |orphan: &Orphan| (orphan.kind.clone(), orphan.id.clone());
-    let explains = |orphan: &&Orphan| orphan.vnf_instance_id.as_ref().is_some_and(&known);
+    let explains = |orphan: &&Orphan| match &orphan.vnf_snapshot_info_id {
+        Some(snapshot) => snapshots.contains(snapshot),
+        None => orphan.vnf_instance_id.as_ref().is_some_and(&known),
+    };
     let explained: BTreeSet<_> = found.iter().filter(explains).map(resource_key).collect();
     found
         .into_iter()
@@ -193,6 +214,7 @@ mod tests {
             id: id.into(),
             name: "n".into(),
             vnf_instance_id: Some(instance.into()),
+            vnf_snapshot_info_id: None,
             abandoned_at: None,
         }
     }
@@ -205,8 +227,24 @@ mod tests {
             orphan("2", "gone"),
             orphan("2", "lost"),
         ];
-        let left = orphaned(found, |id| id == "here");
+        let left = orphaned(found, |id| id == "here", &BTreeSet::new());
         assert_eq!(left, [orphan("2", "gone"), orphan("2", "lost")]);
+    }
+
+    #[test]
+    fn what_a_snapshot_has_stored_is_accounted_for_by_it_alone() {
+        let stored = |id: &str, instance: &str, snapshot: &str| Orphan {
+            vnf_snapshot_info_id: Some(snapshot.into()),
+            ..orphan(id, instance)
+        };
+        let found = vec![
+            stored("1", "gone", "kept"),
+            stored("2", "here", "kept"),
+            stored("3", "here", "deleted"),
+        ];
+        let snapshots = BTreeSet::from(["kept".to_owned()]);
+        let left = orphaned(found, |id| id == "here", &snapshots);
+        assert_eq!(left, [stored("3", "here", "deleted")]);
     }
 
     #[test]
@@ -214,6 +252,7 @@ mod tests {
         let one = |id: &str| BTreeSet::from([id.to_owned()]);
         let visible_orphans = |ours: &str, others: &str, own: bool| {
             let owners = Owners {
+                snapshots: BTreeSet::new(),
                 living: one("here"),
                 ours: one(ours),
                 others: one(others),

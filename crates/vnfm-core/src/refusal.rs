@@ -276,6 +276,17 @@ pub(crate) const UNKNOWN_HOOK: Code = refused(
     "the operation has no hook with the name to be skipped",
     "use a name that the message lists",
 );
+pub(crate) const SNAPSHOT_BUSY: Code = refused(
+    "snapshot.busy",
+    "an operation that has not ended stores the snapshot or reverts to it",
+    "wait for the operation, or retry, roll back or fail it: `vnfmctl op explain ID`",
+);
+pub(crate) const BAD_SNAPSHOT: Code = refused(
+    "snapshot.unusable",
+    "the snapshot cannot be used for this request",
+    "`create_snapshot` needs an empty one: `vnfmctl snapshot create`; `revert_to_snapshot` a complete one of the same VNF \
+     instance: `vnfmctl snapshot list`",
+);
 /// All codes of refusals, for `docs/errors.md`.
 pub(crate) const CODES: &[&Code] = &[
     &NOT_FOUND,
@@ -305,6 +316,8 @@ pub(crate) const CODES: &[&Code] = &[
     &NO_REASON,
     &UNKNOWN_HOOK,
     &NO_CASCADE,
+    &SNAPSHOT_BUSY,
+    &BAD_SNAPSHOT,
     &UNAVAILABLE,
     &CONFLICT,
     &BROKEN,

@@ -70,6 +70,7 @@ impl Engine {
     ) -> Result<Seen, StoreError> {
         let (mut explained, abandoned) = self.other_tenants(tenant).await?;
         explained.extend(abandoned);
+        let snapshots = self.all_snapshots().await?;
         let ours = records.iter().filter(|record| may_have_resources(record));
         explained.extend(ours.map(|record| record.vnf.id.clone()));
         let mut seen = Seen {
@@ -86,12 +87,13 @@ impl Engine {
             match self.resources_on(&vim).await {
                 Ok(found) => {
                     seen.reached.insert(vim.vim.id);
-                    let of_instances = found
+                    let own = found
                         .iter()
-                        .filter_map(|found| found.vnf_instance_id.clone());
+                        .filter(|found| found.vnf_snapshot_info_id.is_none());
+                    let of_instances = own.filter_map(|found| found.vnf_instance_id.clone());
                     seen.of_instances.extend(of_instances);
                     seen.orphans
-                        .extend(orphaned(found, |id| explained.contains(id)));
+                        .extend(orphaned(found, |id| explained.contains(id), &snapshots));
                 }
                 Err(why) => {
                     let unreachable = UnreachableVim {

@@ -160,6 +160,7 @@ pub(crate) async fn owned(
                 |namespace| format!("{namespace}/{}", target.name),
             ),
             instance_id: labels::label_of(&metadata, labels::INSTANCE).cloned(),
+            snapshot_id: None,
             kind: target.resource.kind,
         })
         .collect();

@@ -5,9 +5,10 @@
 //! | `store` | [`MemoryStore`]: the port, one lock over everything |
 //! | `state` | all tables, and how a list of changes is applied completely or not at all |
 //! | `table` | rows by key, with rollback of uncommitted changes |
-//! | `instances`, `ops`, `vims`, `packages_and_outbox` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
+//! | `instances`, `ops`, `vims`, `snapshots`, `packages_and_outbox` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
 //! | `packages` | [`MemoryPackages`]: packages onboarded by the program |
 //! | `vim` | [`MemoryVim`]: a driver and its VIM, in which everything succeeds at once |
+//! | `vim_snapshots` | what snapshots store of it |
 //!
 //! It satisfies the same contract as a database (`docs/contracts/store.md`), so tests can use it instead of one. It is for
 //! tests, for short-lived tools, and for embedders that journal elsewhere: a crash loses running operations, and their
@@ -18,10 +19,12 @@ mod ops;
 mod packages;
 mod packages_and_outbox;
 mod quotas;
+mod snapshots;
 mod state;
 mod store;
 mod table;
 mod vim;
+mod vim_snapshots;
 mod vims;
 mod write;
 
@@ -32,4 +35,9 @@ pub use vim::{MEMORY_VIM, MemoryVim};
 use vnfm_core::ports::Code;
 
 /// All error codes of this crate, for `docs/errors.md`.
-pub const CODES: &[&Code] = &[&packages::ABSENT, &vim::LOGIN, &vim::LACKS];
+pub const CODES: &[&Code] = &[
+    &packages::ABSENT,
+    &vim::LOGIN,
+    &vim::LACKS,
+    &vim_snapshots::NOT_STORED,
+];

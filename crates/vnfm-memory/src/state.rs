@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vnfm_core::ports::{
     ChangeCounters, InstanceLocation, InstanceRecord, JournalRow, OpRecord, OutboxRow,
-    PackageRecord, PinnedHost, QuotaResource, SecretJson, StoreError, SubscriptionRecord,
-    VimRecord,
+    PackageRecord, PinnedHost, QuotaResource, SecretJson, SnapshotRecord, StoreError,
+    SubscriptionRecord, VimRecord,
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
@@ -67,6 +67,7 @@ pub(crate) struct State {
     pub(crate) reservations: Table<String, (String, QuotaResource, u64)>,
     /// Size in bytes by package.
     pub(crate) package_sizes: Table<String, u64>,
+    pub(crate) snapshots: Table<Owned, SnapshotRecord>,
     pub(crate) subscriptions: Table<Owned, SubscriptionRecord>,
     pub(crate) audit: Table<u64, (String, AuditEntry)>,
     pub(crate) tombstones: Table<Owned, Tombstone>,
@@ -83,7 +84,7 @@ pub(crate) struct State {
 macro_rules! each_table {
     ($state:ident, $does:ident) => {
         each_table!($state, $does, packages instances ops driven journal left checkpoints vims uses retiring
-            outbox events event_numbers reservations package_sizes subscriptions audit tombstones host_keys counters)
+            outbox events event_numbers reservations package_sizes snapshots subscriptions audit tombstones host_keys counters)
     };
     ($state:ident, $does:ident, $($table:ident)+) => {
         ($($state.$table.$does(),)+)

@@ -1,7 +1,7 @@
 //! The port: one lock over everything, held only during a call.
 
 use crate::state::{InstanceRow, OpRow, State};
-use crate::{instances, ops, packages_and_outbox, quotas, vims};
+use crate::{instances, ops, packages_and_outbox, quotas, snapshots, vims};
 use async_trait::async_trait;
 use event_listener::Event;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Clock, Fence, HostPin, InstanceRecord, JournalRow, OpRecord,
-    OpenStep, OutboxRow, PackageRecord, PinnedKey, SecretJson, Store, StoreError,
+    OpenStep, OutboxRow, PackageRecord, PinnedKey, SecretJson, SnapshotRecord, Store, StoreError,
     SubscriptionRecord, Usage, VimRecord, VimUse,
 };
 use vnfm_core::query::{Query, VisibilityScope};
@@ -290,6 +290,29 @@ impl Store for MemoryStore {
         Ok(rows.take(limit).collect())
     }
 
+    async fn snapshot(&self, tenant: &str, id: &str) -> Result<SnapshotRecord, StoreError> {
+        snapshots::find(&self.state(), tenant, id)
+    }
+
+    async fn snapshots(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SnapshotRecord>, StoreError> {
+        let state = self.state();
+        let is_seen = |sight: &VisibilityScope| query.scope.is_unlimited() || query.scope == *sight;
+        let own = state.snapshots.iter();
+        let own = own.filter(|((of, _), record)| of == tenant && is_seen(&record.scope));
+        let unsealed = own.map(|((_, id), record)| {
+            let record = SnapshotRecord {
+                deployment: None,
+                ..snapshots::shown(&state, record)
+            };
+            (id, record)
+        });
+        Ok(page(query, unsealed, |record| &record.info))
+    }
+
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
         packages_and_outbox::subscription(&self.state(), tenant, id)
     }
@@ -368,6 +391,7 @@ impl Store for MemoryStore {
         all.extend(state.instances.iter().map(|(_, row)| &row.record.tenant));
         all.extend(state.vims.iter().map(|((tenant, _), _)| tenant));
         all.extend(state.packages.iter().map(|(_, record)| &record.tenant));
+        all.extend(state.snapshots.iter().map(|((tenant, _), _)| tenant));
         all.extend(state.tombstones.iter().map(|((tenant, _), _)| tenant));
         Ok(all.into_iter().cloned().collect())
     }

@@ -1,5 +1,6 @@
 //! A VIM in memory: VNFCs are rows, created and deleted at once. For tests, examples, and measuring the engine itself.
 
+use crate::vim_snapshots::StoredDisks;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use vnfm_core::Deployment;
 use vnfm_core::ports::{
     Allocation, Clock, Code, Convergence, ErrorKind, InfraDriver, Inventory, OwnedResource,
     Ownership, PlannedResource, PortError, Power, PowerChange, Recorded, Release, ResourceAction,
-    ResourceChange, ResourcePlan, Vim, VimCall, VimReport,
+    ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
 };
 use vnfm_types::{
     ExtVirtualLinkData, ExtVirtualLinkInfo, ResourceHandle, VimConnectionInfo, VimPolicy,
@@ -33,19 +34,23 @@ pub(crate) const LACKS: Code = Code {
 };
 
 /// The VNFCs of one instance, by id and VDU, and those of them that do not run.
-struct Made {
+pub(crate) struct Made {
     installation_id: String,
     vnfcs: Vec<(String, String)>,
     stopped: BTreeSet<String>,
     links: Vec<ExtVirtualLinkInfo>,
     /// What each VNFC was made of, by its id.
     recipes: BTreeMap<String, String>,
+    /// The text on the disk of each VNFC, by its id; absent: empty.
+    disks: BTreeMap<String, String>,
 }
 
 /// The driver and its VIM. Clones share the VIM.
 #[derive(Clone, Default)]
 pub struct MemoryVim {
     instances: Arc<Mutex<BTreeMap<String, Made>>>,
+    /// What snapshots have stored, by their id.
+    stored: Arc<Mutex<BTreeMap<String, StoredDisks>>>,
     password: Option<String>,
     takes: Option<(Arc<dyn Clock>, Duration)>,
 }
@@ -89,6 +94,44 @@ impl MemoryVim {
         running.cloned().collect()
     }
 
+    /// The parts of all snapshots, as `snapshot/VNFC`.
+    pub fn snapshots(&self) -> Vec<String> {
+        let stored = self.stored();
+        let parts = stored
+            .iter()
+            .flat_map(|(id, stored)| stored.disks.keys().map(move |vnfc| format!("{id}/{vnfc}")));
+        parts.collect()
+    }
+
+    /// Writes to the disk of a VNFC, as what runs inside does.
+    pub fn write(&self, vnfc: &str, text: &str) {
+        for made in self.instances().values_mut() {
+            if made.vnfcs.iter().any(|(id, _)| id == vnfc) {
+                made.disks.insert(vnfc.to_owned(), text.to_owned());
+            }
+        }
+    }
+
+    /// The text on the disk of a VNFC; `None`: nothing was written.
+    pub fn disk(&self, vnfc: &str) -> Option<String> {
+        let instances = self.instances();
+        let mut disks = instances.values().map(|made| &made.disks);
+        disks.find_map(|disks| disks.get(vnfc)).cloned()
+    }
+
+    pub(crate) fn stored(&self) -> MutexGuard<'_, BTreeMap<String, StoredDisks>> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what exists of an instance.
+    pub(crate) fn change(&self, whose: &Ownership, change: impl FnOnce(&mut Made)) {
+        let mut instances = self.instances();
+        let made = instances.get_mut(&whose.instance_id);
+        if let Some(made) = made.filter(|made| made.installation_id == whose.installation_id) {
+            change(made);
+        }
+    }
+
     fn instances(&self) -> MutexGuard<'_, BTreeMap<String, Made>> {
         self.instances
             .lock()
@@ -96,7 +139,7 @@ impl MemoryVim {
     }
 
     /// Takes a slot and logs in, as each call of a VIM does.
-    async fn called(&self, vim: &dyn Vim) -> Result<(), PortError> {
+    pub(crate) async fn called(&self, vim: &dyn Vim) -> Result<(), PortError> {
         let turn = vim.acquire_slot("answer", None).await;
         if let Some((clock, time)) = &self.takes {
             clock.sleep(*time).await;
@@ -120,7 +163,7 @@ impl MemoryVim {
     }
 
     /// The VNFCs of an instance, by id and VDU.
-    fn existing(&self, ownership: &Ownership) -> Vec<(String, String)> {
+    pub(crate) fn existing(&self, ownership: &Ownership) -> Vec<(String, String)> {
         let instances = self.instances();
         let its = instances.get(&ownership.instance_id);
         let its = its.filter(|made| made.installation_id == ownership.installation_id);
@@ -215,7 +258,7 @@ impl MemoryVim {
 }
 
 /// The number of VNFCs of each VDU of the flavour.
-fn size(what: &Allocation) -> Result<Vec<(&str, usize)>, PortError> {
+pub(crate) fn size(what: &Allocation) -> Result<Vec<(&str, usize)>, PortError> {
     let lacks = |what: String| PortError::new(&LACKS, "plan the instance", what);
     let id = &what.deployment.flavour_id;
     let flavour = what.package.vnfd().flavours.get(id.as_str());
@@ -249,7 +292,7 @@ fn recipe(what: &Allocation, vdu: &str) -> String {
 }
 
 /// What a change to this size would do to the existing VNFCs, and which it would add.
-fn planned(
+pub(crate) fn planned(
     mut existing: Vec<(String, String)>,
     size: &[(&str, usize)],
     replace: &[String],
@@ -340,7 +383,7 @@ impl Made {
     }
 
     /// Stops what the deployment has stopped; `starts`: and starts the others.
-    fn set_states(&mut self, wanted: &Deployment, starts: bool) {
+    pub(crate) fn set_states(&mut self, wanted: &Deployment, starts: bool) {
         for (id, _) in &self.vnfcs {
             match wanted.state_of(id) {
                 VnfOperationalState::Stopped => _ = self.stopped.insert(id.clone()),
@@ -428,6 +471,7 @@ impl InfraDriver for MemoryVim {
             stopped: BTreeSet::new(),
             links: Vec::new(),
             recipes: BTreeMap::new(),
+            disks: BTreeMap::new(),
         };
         if change.changes_vnfd() {
             self.roll(cx, change).await;
@@ -456,6 +500,10 @@ impl InfraDriver for MemoryVim {
     }
 
     fn power(&self) -> Option<&dyn Power> {
+        Some(self)
+    }
+
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
         Some(self)
     }
 
@@ -491,7 +539,7 @@ impl InfraDriver for MemoryVim {
         installation_id: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
         self.called(vim).await?;
-        let instances = self.instances();
+        let (instances, stored) = (self.instances(), self.stored());
         let ours = instances
             .iter()
             .filter(|(_, made)| made.installation_id == installation_id);
@@ -501,9 +549,22 @@ impl InfraDriver for MemoryVim {
                 id: id.clone(),
                 name: vdu.clone(),
                 instance_id: Some(instance_id.clone()),
+                snapshot_id: None,
             })
         });
-        Ok(each.collect())
+        let stored = stored
+            .iter()
+            .filter(|(_, stored)| stored.installation_id == installation_id);
+        let disks = stored.flat_map(|(id, stored)| {
+            stored.disks.keys().map(move |vnfc| OwnedResource {
+                kind: "Disk".to_owned(),
+                id: format!("{id}/{vnfc}"),
+                name: vnfc.clone(),
+                instance_id: Some(stored.instance_id.clone()),
+                snapshot_id: Some(id.clone()),
+            })
+        });
+        Ok(each.chain(disks).collect())
     }
 }
 
@@ -519,13 +580,8 @@ impl Power for MemoryVim {
         change: &PowerChange<'_>,
     ) -> Result<Recorded, PortError> {
         self.called(cx.vim).await?;
-        let whose = cx.ownership;
-        let mut instances = self.instances();
-        let made = instances.get_mut(&whose.instance_id);
-        if let Some(made) = made.filter(|made| made.installation_id == whose.installation_id) {
-            made.set_states(&change.target.deployment, true);
-        }
-        drop(instances);
-        Ok(self.inventory_of(cx.vim, whose))
+        let deployment = &change.target.deployment;
+        self.change(cx.ownership, |made| made.set_states(deployment, true));
+        Ok(self.inventory_of(cx.vim, cx.ownership))
     }
 }

@@ -1,6 +1,7 @@
 //! The VIM registry, and which instance lives on which VIM. A cluster is the same under every registration,
 //! if its `identity` is known.
 
+use crate::snapshots;
 use crate::state::{OpRow, State, absent, in_use};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,11 +83,13 @@ pub(crate) fn remove(
     };
     let is_its =
         |use_: &Lives<'_>| use_.vim_id == id && (use_.tenant == tenant || known.vim.shared);
-    let users = users(state, is_its);
+    let mut users = users(state, is_its);
+    let is_shared = known.vim.shared;
+    let is_on = |whose: &str, vim: &str| vim == id && (whose == tenant || is_shared);
+    users.extend(snapshots::on_vims(state, is_on));
     if !force && !users.is_empty() {
         return Err(in_use(WHAT, (tenant, id), &users));
     }
-    let is_shared = known.vim.shared;
     state.vims.remove(&key);
     let is_its = |host: &PinnedHost| host.vim_id == id && (is_shared || host.tenant == tenant);
     state.host_keys.remove_if(|host, _| is_its(host));
@@ -241,9 +244,14 @@ pub(crate) fn users_of_instance(state: &State, tenant: &str, instance_id: &str) 
             || (!use_.identity.is_empty() && use_.identity == identity)
             || behind == Some(identity)
     };
-    users(state, |use_| {
+    let mut users = users(state, |use_| {
         use_.instance_id != instance_id && its.iter().any(|vim| on(use_, vim))
-    })
+    });
+    users.extend(snapshots::on_vims(state, |whose, id| {
+        let is_it = |vim: &&VimRecord| vim.vim.id == id && (vim.tenant == whose || vim.vim.shared);
+        its.iter().any(is_it)
+    }));
+    users
 }
 
 /// A use of a VIM with its tenant.

@@ -1,7 +1,7 @@
 //! A list of changes is applied completely or not at all: each change to the table that it concerns.
 
 use crate::state::State;
-use crate::{instances, ops, packages_and_outbox, quotas, vims};
+use crate::{instances, ops, packages_and_outbox, quotas, snapshots, vims};
 use jiff::Timestamp;
 use vnfm_core::ports::{Change, Fence, StoreError};
 
@@ -63,6 +63,14 @@ impl State {
                     .remove_from(first, |(op, of, _)| *op == op_id && *of == step);
                 Ok(())
             }
+            Change::AddSnapshot(record) => snapshots::add(self, *record, now),
+            Change::PutSnapshot(record) => snapshots::put(self, *record, now),
+            Change::FillSnapshot(contents) => snapshots::fill(self, *contents, now),
+            Change::RemoveSnapshot {
+                tenant,
+                id,
+                version,
+            } => snapshots::remove(self, (&tenant, &id), version),
             other => self.apply_vims(other),
         }
     }

@@ -49,6 +49,7 @@ pub(crate) struct Call {
     /// The purpose: "create stack `x`".
     pub(crate) action: String,
     microversion: Option<&'static str>,
+    version: Option<&'static str>,
     /// The expected media type of the response.
     accepts_type: &'static str,
     /// Statuses outside 2xx that the caller handles.
@@ -66,6 +67,7 @@ impl Call {
             body,
             action,
             microversion: None,
+            version: None,
             accepts_type,
             accepted: &[],
             repeatable,
@@ -119,6 +121,12 @@ impl Call {
     /// Sets the version of Nova's API, such as `2.90`.
     pub(crate) fn microversion(mut self, version: &'static str) -> Self {
         self.microversion = Some(version);
+        self
+    }
+
+    /// Sets the version of another service's API, such as `volume 3.40`.
+    pub(crate) fn version(mut self, version: &'static str) -> Self {
+        self.version = Some(version);
         self
     }
 
@@ -238,6 +246,9 @@ async fn send_once(
     }
     if let Some(version) = call.microversion {
         request = request.header("X-OpenStack-Nova-API-Version", version);
+    }
+    if let Some(version) = call.version {
+        request = request.header("OpenStack-API-Version", version);
     }
     request = match &call.body {
         Body::None => request,

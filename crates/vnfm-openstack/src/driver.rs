@@ -9,6 +9,7 @@
 //! plan       own stack? ─ compare it with the deployment (plan)
 //! observe    own stack? ─ inventory, in whatever state the stack is
 //! power      start and stop servers (power); converge stops those that should not run
+//! snapshots  images of servers, snapshots of volumes, and the return to them (snapshots, restore, cinder)
 //! release    own stack? ─ delete, wait (retry a few times) ─ images
 //! ```
 
@@ -28,7 +29,7 @@ use crate::rolling::roll;
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::update::{Updated, update_stack};
-use crate::{glance, inventory, nova, plan, policy};
+use crate::{glance, inventory, nova, plan, policy, restore, snapshots};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -36,7 +37,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
     Allocation, Clock, Convergence, InfraDriver, OwnedResource, PortError, Power, PowerChange,
-    Recorded, Release, ResourceChange, ResourcePlan, Stop, Vim, VimCall, VimReport, Waited,
+    Recorded, Release, ResourceChange, ResourcePlan, Reversion, SnapshotSource, Snapshots, Stop,
+    StoredSnapshot, Vim, VimCall, VimReport, Waited,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
@@ -252,6 +254,10 @@ impl InfraDriver for OpenStack {
         Some(self)
     }
 
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(self)
+    }
+
     async fn owned(
         &self,
         vim: &dyn Vim,
@@ -263,11 +269,14 @@ impl InfraDriver for OpenStack {
         let stacks = stacks.into_iter().map(|stack| OwnedResource {
             kind: "OS::Heat::Stack".into(),
             instance_id: instance(&stack.name),
+            snapshot_id: None,
             id: stack.id,
             name: stack.name,
         });
         let images = glance::owned(&cloud, installation_id).await?;
-        Ok(stacks.chain(images.iter().flat_map(uses)).collect())
+        let stored = snapshots::owned(&cloud, installation_id).await?;
+        let images = images.iter().flat_map(uses);
+        Ok(stacks.chain(images).chain(stored).collect())
     }
 
     async fn host_keys(&self, vim: &dyn Vim, server_id: &str) -> Result<Vec<String>, PortError> {
@@ -412,6 +421,80 @@ fn rolls(change: &Convergence<'_>) -> bool {
     !both.any(has_own_template)
 }
 
+#[async_trait]
+impl Snapshots for OpenStack {
+    async fn check_source(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<(), PortError> {
+        snapshots::check(&self.cloud(cx), &source.current.inventory).await
+    }
+
+    async fn create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<StoredSnapshot, PortError> {
+        let vnfcs = snapshots::create(cx, &self.cloud(cx), source).await?;
+        let handle = Value::Null;
+        Ok(StoredSnapshot { handle, vnfcs })
+    }
+
+    async fn revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<Recorded, PortError> {
+        let cloud = self.cloud(cx);
+        restore::check_stored(&cloud, reversion).await?;
+        let change = Convergence::update(reversion.current, reversion.target);
+        let change = change.coming_from(reversion.before);
+        let recorded = Box::pin(self.converged(cx, &change, &Value::Null)).await?;
+        let restored = restore::restored(reversion, &recorded.inventory);
+        restore::restore(cx, &cloud, &restored).await?;
+        let switch = PowerSwitch {
+            cx,
+            cloud: &cloud,
+            deployment: &reversion.target.deployment,
+            stop: Stop::Forceful,
+        };
+        switch.set_all(&recorded.inventory).await?;
+        Ok(recorded)
+    }
+
+    async fn delete(&self, cx: &VimCall<'_>, id: &str, _: &Value) -> Result<(), PortError> {
+        snapshots::delete(cx, &self.cloud(cx), id).await
+    }
+
+    async fn plan_create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        let cloud = self.cloud(cx);
+        let unchanged = Convergence::update(source.current, source.what);
+        let mut planned = plan::convergence(cx, &cloud, &unchanged).await?;
+        let stored = snapshots::planned(cx, &cloud, &source.current.inventory).await?;
+        planned.resources.extend(stored);
+        Ok(planned)
+    }
+
+    async fn plan_revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        let cloud = self.cloud(cx);
+        restore::check_stored(&cloud, reversion).await?;
+        let change = Convergence::update(reversion.current, reversion.target);
+        let change = change.coming_from(reversion.before);
+        let mut planned = plan::convergence(cx, &cloud, &change).await?;
+        restore::mark_restored(&mut planned.resources);
+        Ok(planned)
+    }
+}
+
 /// An image, once per instance that uses it.
 fn uses(image: &glance::Image) -> Vec<OwnedResource> {
     let owned_by = |instance_id: Option<&str>| OwnedResource {
@@ -419,6 +502,7 @@ fn uses(image: &glance::Image) -> Vec<OwnedResource> {
         id: image.id.clone(),
         name: image.name.clone().unwrap_or_default(),
         instance_id: instance_id.map(str::to_owned),
+        snapshot_id: None,
     };
     let all: Vec<_> = image.users().map(|user| owned_by(Some(user))).collect();
     if all.is_empty() {

@@ -142,6 +142,31 @@ pub(crate) const SERVER_LOST: Code = code(
     "a server that is to be started or stopped is in ERROR, or no longer exists",
     "heal its VNFC, or roll back; `vnfmctl vnf show VNF` lists the VNFCs",
 );
+pub(crate) const NOT_STORABLE: Code = code(
+    "openstack.not-storable",
+    Refused,
+    "a server cannot be stored or restored in its present state",
+    "read the message: heal the VNFC, or wait until the server is ACTIVE or SHUTOFF; servers that boot from a volume cannot \
+     be stored",
+);
+pub(crate) const SNAPSHOT_GONE: Code = code(
+    "openstack.snapshot-gone",
+    Refused,
+    "the cloud no longer has what the snapshot refers to",
+    "delete the snapshot, and create another one",
+);
+pub(crate) const NOT_LATEST: Code = code(
+    "openstack.later-snapshot",
+    Refused,
+    "a volume returns only to its latest snapshot, and it has a later one",
+    "delete the later snapshots first, the latest one first",
+);
+pub(crate) const VOLUME_LOST: Code = code(
+    "openstack.volume-lost",
+    Refused,
+    "a volume that is to be restored is in error, or no longer exists",
+    "heal its VNFC with its volumes, then retry",
+);
 pub(crate) const PARAMETER: Code = code(
     "base-hot.parameter-missing",
     Refused,
@@ -227,6 +252,11 @@ pub const CODES: &[&Code] = &[
     &STACK_FOREIGN,
     &STACK_SLOW,
     &STACK_STAYS,
+    &SERVER_LOST,
+    &NOT_STORABLE,
+    &SNAPSHOT_GONE,
+    &NOT_LATEST,
+    &VOLUME_LOST,
     &APPLICATION_CREDENTIAL,
     &NO_KEY,
 ];

@@ -24,6 +24,7 @@ use crate::call::{Call, encoded};
 use crate::heat::{installation_tag, member, stack_name};
 use crate::image_body;
 use crate::keystone_login::{Cloud, Service};
+use crate::snapshots::SNAPSHOT;
 use futures::lock::OwnedMutexGuard;
 use serde::Deserialize;
 use serde_json::json;
@@ -40,6 +41,49 @@ pub(crate) struct Image {
     pub(crate) status: String,
     #[serde(default)]
     pub(crate) tags: Vec<String>,
+}
+
+/// An image of a snapshot, with the properties that say what it is of.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct StoredImage {
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) name: Option<String>,
+    pub(crate) status: String,
+    #[serde(rename = "vnfm_installation", default)]
+    pub(crate) installation: Option<String>,
+    #[serde(rename = "vnfm_instance", default)]
+    pub(crate) instance: Option<String>,
+    #[serde(rename = "vnfm_snapshot", default)]
+    pub(crate) snapshot: Option<String>,
+    /// The VNFC.
+    #[serde(rename = "vnfm_part", default)]
+    pub(crate) part: Option<String>,
+}
+
+/// The images of a snapshot.
+pub(crate) async fn of_snapshot(
+    cloud: &Cloud<'_>,
+    id: &str,
+) -> Result<Vec<StoredImage>, PortError> {
+    let mut found = stored(cloud, (SNAPSHOT, id)).await?;
+    found.retain(|image| image.snapshot.as_deref() == Some(id));
+    Ok(found)
+}
+
+/// The images of snapshots that have this property.
+pub(crate) async fn stored(
+    cloud: &Cloud<'_>,
+    (property, value): (&str, &str),
+) -> Result<Vec<StoredImage>, PortError> {
+    let action = "look for images of snapshots";
+    let filter = format!("/images?limit=200&{property}={}", encoded(value));
+    let reply = cloud
+        .send(Service::Image, &Call::get(filter, action))
+        .await?;
+    let mut found: Vec<StoredImage> = member(reply, "images", action)?;
+    found.retain(|image| image.snapshot.is_some());
+    Ok(found)
 }
 
 /// The active images of that name.

@@ -31,6 +31,7 @@ pub(crate) enum Service {
     Network,
     Image,
     KeyManager,
+    Volume,
 }
 
 impl Service {
@@ -42,7 +43,14 @@ impl Service {
             Self::Network => (&["network"], "/v2.0"),
             Self::Image => (&["image"], "/v2"),
             Self::KeyManager => (&["key-manager"], "/v1"),
+            Self::Volume => (&["volumev3", "block-storage"], ""),
         }
+    }
+
+    /// Whether a catalog with these types has it.
+    pub(crate) fn is_among(self, types: &[&str]) -> bool {
+        let (own, _) = self.catalog_types();
+        types.iter().any(|one| own.contains(one))
     }
 }
 

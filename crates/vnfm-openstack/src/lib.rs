@@ -11,6 +11,7 @@
 //!         ├─ stacks ────────── creates and deletes a stack, and waits for it
 //!         ├─ update ────────── changes a stack: other servers, other size, other template
 //!         ├─ inventory ─────── a stack's resources in SOL003's terms
+//!         ├─ snapshots ─────── images of servers, cinder: snapshots of volumes; restore: the return to them
 //!         └─ retries ───────── through lost responses and changed passwords
 //! barbican ─ SecretSealer: stores keys
 //! heat, nova, neutron, glance (image_body: streams) ─ keystone_login (token, catalog) ─ call (one HTTP call) ─ errors
@@ -24,6 +25,7 @@ mod base_hot_sizes;
 mod blueprint;
 mod call;
 mod check;
+mod cinder;
 mod driver;
 mod errors;
 mod generated_template;
@@ -44,8 +46,10 @@ mod power;
 mod prepare;
 mod reply;
 mod resolved;
+mod restore;
 mod retries;
 mod rolling;
+mod snapshots;
 mod stacks;
 mod template;
 #[cfg(test)]

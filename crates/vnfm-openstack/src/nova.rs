@@ -26,6 +26,7 @@ pub(crate) struct Server {
     pub(crate) metadata: Map<String, Value>,
     #[serde(default)]
     flavor: Value,
+    /// An empty text if it boots from a volume.
     #[serde(default)]
     image: Value,
     #[serde(rename = "OS-EXT-AZ:availability_zone", default)]
@@ -53,6 +54,11 @@ impl Server {
     /// Whether Nova keeps it only as a deleted record.
     pub(crate) fn is_deleted(&self) -> bool {
         matches!(self.status.as_str(), "DELETED" | "SOFT_DELETED")
+    }
+
+    /// Whether its root disk is a volume.
+    pub(crate) fn boots_from_volume(&self) -> bool {
+        self.image().is_none()
     }
 
     /// Ids of the volumes attached to it.
@@ -138,6 +144,28 @@ pub(crate) async fn act(cloud: &Cloud<'_>, id: &str, action: &str) -> Result<boo
     let call = call.repeatable().accepting(&[404, 409]);
     let reply = cloud.send(Service::Compute, &call).await?;
     Ok(!matches!(reply.status, 404 | 409))
+}
+
+/// Requests an image of a server's root disk with these properties.
+pub(crate) async fn create_image(
+    cloud: &Cloud<'_>,
+    id: &str,
+    (name, properties): (&str, Map<String, Value>),
+) -> Result<(), PortError> {
+    let body = json!({"createImage": {"name": name, "metadata": properties}});
+    let path = format!("/servers/{}/action", encoded(id));
+    // 409: Nova is still making another image of it.
+    let call = Call::post(path, body, format!("store server `{id}`")).accepting(&[409]);
+    cloud.send(Service::Compute, &call).await.map(drop)
+}
+
+/// Requests that a server is rebuilt from an image; false if its state does not allow it now.
+pub(crate) async fn rebuild(cloud: &Cloud<'_>, id: &str, image: &str) -> Result<bool, PortError> {
+    let body = json!({"rebuild": {"imageRef": image}});
+    let path = format!("/servers/{}/action", encoded(id));
+    let call = Call::post(path, body, format!("rebuild server `{id}`")).accepting(&[409]);
+    let reply = cloud.send(Service::Compute, &call).await?;
+    Ok(reply.status != 409)
 }
 
 /// Every flavor that the project may use.

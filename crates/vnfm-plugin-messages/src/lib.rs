@@ -27,7 +27,7 @@ pub use http::{HttpRequest, HttpResponse};
 pub use inventory::{ComputeResource, Inventory, Vnfc, VnfcCp};
 pub use request::{
     Artifact, Connectivity, Dependent, FlavourChange, Heal, HookRequest, Instance, Operate,
-    PackageChange, RegisteredVim, Scale,
+    PackageChange, RegisteredVim, Scale, Snapshot,
 };
 pub use secret::Secret;
 pub use ssh::{Command, FileUpload, Output, SshTarget};

@@ -103,6 +103,9 @@ pub struct HookRequest<P = Value, I = Inventory, V = Vnfc> {
     /// The packages before and after; absent in every operation except a change of the VNF package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_current_package: Option<PackageChange<V>>,
+    /// The snapshot that is created or restored; absent in every other operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Snapshot>,
     /// Artifacts of the package that the VNFD names.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
@@ -149,6 +152,7 @@ impl<P, I: Default, V> HookRequest<P, I, V> {
             change_flavour: None,
             change_external_connectivity: None,
             change_current_package: None,
+            snapshot: None,
             artifacts: Vec::new(),
             deadline: String::new(),
             attempt: 1,
@@ -199,6 +203,7 @@ impl HookRequest<Value> {
             change_flavour: self.change_flavour,
             change_external_connectivity: self.change_external_connectivity,
             change_current_package: self.change_current_package,
+            snapshot: self.snapshot,
             artifacts: self.artifacts,
             deadline: self.deadline,
             attempt: self.attempt,
@@ -503,6 +508,33 @@ impl<V> Operate<V> {
     pub fn stops(&self) -> bool {
         self.change_state_to == "STOPPED"
     }
+}
+
+/// A snapshot that is created or restored. `create_snapshot_start` makes the data on disks consistent, and
+/// `revert_to_snapshot_end` puts the VNF into service with what it had then:
+///
+/// ```
+/// use vnfm_plugin_sdk::Snapshot;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let json = json!({"vnfSnapshotInfoId": "s-1", "userDefinedData": {"before": "upgrade"}});
+/// let snapshot: Snapshot = from_value(json).unwrap();
+/// assert_eq!(snapshot.user_defined_data["before"], "upgrade");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(JsonSchema))]
+#[cfg_attr(
+    feature = "schemars",
+    schemars(description = "A snapshot that is created or restored.")
+)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// `id` of the "Individual VNF snapshot" resource.
+    pub vnf_snapshot_info_id: String,
+    /// Data of the client for a snapshot that is created.
+    #[serde(skip_serializing_if = "Object::is_empty")]
+    pub user_defined_data: Object,
 }
 
 /// A change to another deployment flavour. `change_flavour_start` takes out of service what will go:

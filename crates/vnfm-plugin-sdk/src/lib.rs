@@ -77,7 +77,7 @@ pub use vnfm_plugin_messages::{
     Artifact, Command, ComputeResource, Connectivity, Dependent, DriverError, Effects, ErrorKind,
     Failure, FlavourChange, Heal, HookRequest, HttpRequest, HttpResponse, Instance, Inventory,
     NewVim, Object, Operate, Output, PackageChange, RegisteredVim, SCHEMA_VERSION, Scale, Secret,
-    ServiceError, SshTarget, Vnfc, VnfcCp,
+    ServiceError, Snapshot, SshTarget, Vnfc, VnfcCp,
 };
 pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
 use serde::Serialize;
 use std::hash::{DefaultHasher, Hasher as _};
-use vnfm_core::ports::InstanceRecord;
+use vnfm_core::ports::{InstanceRecord, SnapshotRecord};
 
 /// The conditions of a request on the resource's state.
 #[derive(Debug, Default)]
@@ -49,10 +49,19 @@ impl Conditions {
 
     /// Whether an instance meets the conditions.
     pub(crate) fn are_met_by(&self, record: &InstanceRecord) -> bool {
-        let tag = instance_tag(record);
-        let matched = |tags: &Vec<String>| tags.is_empty() || tags.contains(&tag);
+        self.hold(&instance_tag(record), changed(record))
+    }
+
+    /// Whether a snapshot meets the conditions.
+    pub(crate) fn are_met_by_snapshot(&self, record: &SnapshotRecord) -> bool {
+        self.hold(&snapshot_tag(record), record.changed_at)
+    }
+
+    /// Whether they hold for a resource with this tag that was changed then.
+    fn hold(&self, tag: &str, changed: Option<Timestamp>) -> bool {
+        let matched = |tags: &Vec<String>| tags.is_empty() || tags.iter().any(|one| one == tag);
         let unchanged =
-            |since: Timestamp| changed(record).is_none_or(|at| at.as_second() <= since.as_second());
+            |since: Timestamp| changed.is_none_or(|at| at.as_second() <= since.as_second());
         self.tags.as_ref().is_none_or(matched) && self.since.is_none_or(unchanged)
     }
 }
@@ -142,6 +151,16 @@ fn changed(record: &InstanceRecord) -> Option<Timestamp> {
 /// `ETag` and `Last-Modified` of an instance.
 pub(crate) fn of_instance(record: &InstanceRecord) -> HeaderMap {
     headers(&instance_tag(record), changed(record))
+}
+
+/// A snapshot's tag changes with each write.
+fn snapshot_tag(record: &SnapshotRecord) -> String {
+    format!("\"{}\"", record.version)
+}
+
+/// `ETag` and `Last-Modified` of a snapshot.
+pub(crate) fn of_snapshot(record: &SnapshotRecord) -> HeaderMap {
+    headers(&snapshot_tag(record), record.changed_at)
 }
 
 /// A JSON response with a tag computed from its content.

@@ -56,6 +56,8 @@ pub enum Subject {
     Operation,
     /// The subscription whose id is `{id}`.
     Subscription,
+    /// The VNF snapshot `{id}`.
+    Snapshot,
     /// The package `{id}`: changed only without a scope.
     Package,
     /// The VIM `{id}`, by id or name: changed only without a scope.

@@ -4,13 +4,15 @@ use axum::http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
 use vnfm_core::lcm::Operation;
-use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, SubscriptionRecord};
+use vnfm_core::ports::{
+    InstanceRecord, OpRecord, PackageRecord, SnapshotRecord, SubscriptionRecord,
+};
 use vnfm_core::to_json_or_log;
 use vnfm_types::LcmOperationState::FailedTemp;
 use vnfm_types::v1::{self, ApiVersion};
 use vnfm_types::{
     LccnSubscription, LccnSubscriptionLinks, Link, VnfInstance, VnfInstanceLinks, VnfLcmOpOcc,
-    VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
+    VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks, VnfSnapshotInfo, VnfSnapshotInfoLinks,
 };
 
 /// The server's public URL, configured or derived from the request's `Host`.
@@ -107,6 +109,11 @@ impl Root {
         format!("{}/subscriptions/{id}", self.lcm())
     }
 
+    /// The URI of a snapshot.
+    pub(crate) fn snapshot(&self, id: &str) -> String {
+        format!("{}/vnf_snapshots/{id}", self.lcm())
+    }
+
     /// The URI of a package.
     pub(crate) fn package(&self, id: &str) -> String {
         format!("{}/vnfpkgm/v2/vnf_packages/{id}", self.url)
@@ -179,6 +186,9 @@ pub(crate) fn op(record: OpRecord, root: &Root) -> Versioned<VnfLcmOpOcc> {
         retry: task("retry", stopped),
         rollback: task("rollback", stopped && record.point_of_no_return.is_none()),
         fail: task("fail", stopped),
+        vnf_snapshot: op.vnf_snapshot_info_id.as_ref().map(|id| Link {
+            href: root.snapshot(id),
+        }),
     });
     root.in_version(op, v1::vnf_lcm_op_occ)
 }
@@ -192,6 +202,21 @@ pub(crate) fn subscription(record: SubscriptionRecord, root: &Root) -> Versioned
         },
     });
     root.in_version(subscription, v1::subscription)
+}
+
+/// The representation of a snapshot, with its links. The instance in it has none: it is a copy.
+pub(crate) fn snapshot(record: SnapshotRecord, root: &Root) -> VnfSnapshotInfo {
+    let mut info = record.info;
+    let taken_from = info.vnf_snapshot.as_ref().map(|snapshot| Link {
+        href: root.instance(&snapshot.vnf_instance_id),
+    });
+    info.links = Some(VnfSnapshotInfoLinks {
+        this: Link {
+            href: root.snapshot(&info.id),
+        },
+        taken_from,
+    });
+    info
 }
 
 /// The representation of a package, with its links.

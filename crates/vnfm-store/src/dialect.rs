@@ -20,6 +20,19 @@ pub(crate) fn extract(document: &str, path: &str) -> String {
     format!("json_extract({document}, '{path}')")
 }
 
+/// The document with a member that has this JSON text as its value.
+pub(crate) fn with_member(document: &str, name: &str, text: &str) -> String {
+    format!(
+        "json_set({document}, '{}', json({text}))",
+        member(ROOT, name)
+    )
+}
+
+/// The document without a member.
+pub(crate) fn without_member(document: &str, name: &str) -> String {
+    format!("json_remove({document}, '{}')", member(ROOT, name))
+}
+
 /// The value of a row of [`each`].
 pub(crate) fn value(row: &str) -> String {
     format!("{row}.value")

@@ -56,6 +56,11 @@ pub(crate) const PACKAGES: Table = Table {
     ],
 };
 
+pub(crate) const SNAPSHOTS: Table = Table {
+    document: "info",
+    columns: &[("id", "id")],
+};
+
 pub(crate) const SUBSCRIPTIONS: Table = Table {
     document: "subscription",
     columns: &[("id", "id"), ("callbackUri", "callback")],

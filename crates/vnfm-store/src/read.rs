@@ -17,12 +17,14 @@ use vnfm_types::{PackageUsageState, Tombstone, Vim, VnfPkgInfo};
 mod host_keys;
 mod list;
 mod logs;
+mod snapshots;
 mod steps;
 mod subscriptions;
 use list::list;
 
 pub(crate) use host_keys::{host_key, host_keys, pinned};
 pub(crate) use logs::{audit, audit_entry, events, log, log_line, outbox, outbox_row};
+pub(crate) use snapshots::{snapshot, snapshot_record, snapshots};
 pub(crate) use steps::{journal, journal_row, left_in_order, open_step, open_steps};
 pub(crate) use subscriptions::{subscribers, subscription, subscription_record, subscriptions};
 

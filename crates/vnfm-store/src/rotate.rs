@@ -27,7 +27,7 @@ struct Sealed {
 /// Up to three columns of the key, and the sealed text.
 type Found = (String, String, String, String);
 
-const SEALED: [Sealed; 10] = [
+const SEALED: [Sealed; 11] = [
     Sealed {
         find: "SELECT key, '', '', value FROM meta
                WHERE key = 'key_check' AND value NOT LIKE $1 || ':%' LIMIT 500",
@@ -67,13 +67,17 @@ const SEALED: [Sealed; 10] = [
         replace: "UPDATE subscriptions SET authentication = $1 WHERE tenant = $2 AND id = $3 AND '' = $4",
     },
     Sealed {
+        find: "SELECT tenant, id, '', deployment FROM snapshots WHERE deployment NOT LIKE $1 || ':%' LIMIT 500",
+        replace: "UPDATE snapshots SET deployment = $1 WHERE tenant = $2 AND id = $3 AND '' = $4",
+    },
+    Sealed {
         find: "SELECT tenant, id, '', fetching FROM packages WHERE fetching NOT LIKE $1 || ':%' LIMIT 500",
         replace: "UPDATE packages SET fetching = $1 WHERE tenant = $2 AND id = $3 AND '' = $4",
     },
 ];
 
 /// Queries for every sealed text.
-const TEXTS: [&str; 10] = [
+const TEXTS: [&str; 11] = [
     "SELECT value AS sealed FROM meta WHERE key = 'key_check'",
     "SELECT deployment FROM instances",
     "SELECT request FROM ops",
@@ -83,6 +87,7 @@ const TEXTS: [&str; 10] = [
     "SELECT value FROM checkpoints",
     "SELECT access_info FROM vims",
     "SELECT authentication FROM subscriptions",
+    "SELECT deployment FROM snapshots",
     "SELECT fetching FROM packages",
 ];
 

@@ -83,6 +83,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
         number: 18,
         sql: include_str!("../migrations/0018_next_packages.sql"),
     },
+    Migration {
+        number: 19,
+        sql: include_str!("../migrations/0019_snapshots.sql"),
+    },
 ];
 
 /// The newest schema that this binary knows.

@@ -18,6 +18,7 @@ fn sql(resource: QuotaResource) -> Option<&'static str> {
                 + (SELECT COALESCE(SUM(amount), 0) FROM reservations WHERE tenant = $1 AND kind = 'package_bytes')"
         }
         QuotaResource::Subscriptions => "SELECT COUNT(*) FROM subscriptions WHERE tenant = $1",
+        QuotaResource::Snapshots => "SELECT COUNT(*) FROM snapshots WHERE tenant = $1",
         QuotaResource::Vims => "SELECT COUNT(*) FROM vims WHERE tenant = $1 AND registered_by IS NULL",
         QuotaResource::AuditBytes => {
             "SELECT COALESCE((SELECT bytes FROM audit_sizes WHERE tenant = $1), 0)"
@@ -51,6 +52,7 @@ pub(crate) fn usage(db: &Connection, tenant: &str) -> Done<Usage> {
         packages,
         package_bytes,
         subscriptions,
+        snapshots,
         vims,
         audit_bytes,
     ] = counted;
@@ -60,17 +62,19 @@ pub(crate) fn usage(db: &Connection, tenant: &str) -> Done<Usage> {
         packages,
         package_bytes,
         subscriptions,
+        snapshots,
         vims,
         audit_bytes,
     })
 }
 
-const KINDS: [QuotaResource; 7] = [
+const KINDS: [QuotaResource; 8] = [
     QuotaResource::Instances,
     QuotaResource::Operations,
     QuotaResource::Packages,
     QuotaResource::PackageBytes,
     QuotaResource::Subscriptions,
+    QuotaResource::Snapshots,
     QuotaResource::Vims,
     QuotaResource::AuditBytes,
 ];
@@ -139,7 +143,7 @@ pub(crate) fn unmeasured(db: &Connection) -> Done<Vec<(String, String)>> {
 pub(crate) fn tenants(db: &Connection) -> Done<Vec<String>> {
     const TENANTS: &str = "
         SELECT tenant FROM instances UNION SELECT tenant FROM vims UNION SELECT tenant FROM packages
-        UNION SELECT tenant FROM tombstones ORDER BY tenant";
+        UNION SELECT tenant FROM snapshots UNION SELECT tenant FROM tombstones ORDER BY tenant";
     let rows: Vec<(String,)> = all(db, &Query::new(TENANTS))?;
     Ok(rows.into_iter().map(|(tenant,)| tenant).collect())
 }

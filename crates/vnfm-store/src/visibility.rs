@@ -4,7 +4,7 @@
 //! instances      vnfProvider IN (…)  AND no row of `uses` with a VIM, or a namespace, outside of (…)
 //! operations     the instance exists and is visible  AND no row of `lived` with a VIM, or a namespace, outside of (…)
 //! packages       vnfProvider IN (…)
-//! subscriptions  created with the same scope
+//! subscriptions, snapshots  created with the same scope
 //! ```
 
 use crate::dialect;
@@ -19,6 +19,7 @@ pub(crate) enum List {
     Instances,
     Ops,
     Packages,
+    Snapshots,
     Subscriptions,
 }
 
@@ -48,7 +49,7 @@ pub(crate) fn condition(
             builder.is_only_in(lived, "lived.namespace", &scope.namespaces);
         }
         List::Packages => builder.is_among(&dialect::extract("info", &provider()), &scope.vendors),
-        List::Subscriptions => {
+        List::Snapshots | List::Subscriptions => {
             let same = builder.bind(serde_json::to_string(scope)?);
             let _ = write!(builder.sql, " AND sight = {same}"); // writing to a String cannot fail
         }
@@ -56,7 +57,7 @@ pub(crate) fn condition(
     Ok((builder.sql, builder.bound))
 }
 
-/// A subscription creator's scope, as stored; `None` if unrestricted.
+/// A creator's scope, as stored; `None` if unrestricted.
 pub(crate) fn stored(scope: &VisibilityScope) -> Done<Option<String>> {
     if scope.is_unlimited() {
         Ok(None)

@@ -89,6 +89,26 @@ pub struct ResourceDefinition {
     /// The resource on the VIM, if it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<ResourceHandle>,
+    /// The snapshot that is created of it or restored to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_res_def: Option<SnapshotResourceDefinition>,
+}
+
+/// `SnapshotResourceDefinition` (9.5.3): the part of a snapshot that concerns a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotResourceDefinition {
+    /// `id` of the VNF snapshot.
+    pub vnf_snapshot_id: String,
+    /// `id` of the part of a VNFC in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnfc_snapshot_id: Option<String>,
+    /// The volume, by the `id` of its `virtualStorageResourceInfo`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_snapshot_id: Option<String>,
+    /// The snapshot on the VIM, if it exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_resource: Option<ResourceHandle>,
 }
 
 /// `affinityOrAntiAffinity` of [`PlacementConstraint`]: together or apart.

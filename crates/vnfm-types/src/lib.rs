@@ -6,6 +6,7 @@
 //! | [`instance`] | 5.5.2.2, 5.5.3 | `VnfInstance` and the contents of `instantiatedVnfInfo` |
 //! | [`op_occ`] | 5.5.2.13 | `VnfLcmOpOcc` with `resourceChanges` |
 //! | [`request`] | 5.5.2.3 … | request bodies of the tasks |
+//! | [`snapshot`] | 5.5.2.20 … 5.5.2.26, 5.5.3.19 | VNF snapshots |
 //! | [`subscription`] | 5.5.2.15, 5.5.3.12 | subscriptions to lifecycle changes |
 //! | [`vim`] | 4.4.1.6 | `VimConnectionInfo`, the VIM types, and our registry's record |
 //! | [`grant`] | 9.5.2 | `GrantRequest` and `Grant` |
@@ -34,6 +35,7 @@ pub mod recovery;
 pub mod request;
 pub mod secret;
 pub mod shape;
+pub mod snapshot;
 pub mod state;
 pub mod subscription;
 mod time;
@@ -53,6 +55,7 @@ pub use progress::*;
 pub use recovery::*;
 pub use request::*;
 pub use secret::Secret;
+pub use snapshot::*;
 pub use state::*;
 pub use subscription::*;
 pub use vim::*;

@@ -72,6 +72,9 @@ pub struct VnfLcmOpOcc {
     /// Attributes that a change of the VNF package changed, with their new values; never together with `changed_info`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modifications_triggered_by_vnf_pkg_change: Option<ModificationsTriggeredByVnfPkgChange>,
+    /// The snapshot that it stores or restores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_snapshot_info_id: Option<String>,
     /// Warnings for operators about an operation that continued nevertheless; our addition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -104,6 +107,9 @@ pub struct VnfLcmOpOccLinks {
     /// Present while it can be failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<Link>,
+    /// URI of the snapshot that it stores or restores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_snapshot: Option<Link>,
 }
 
 /// `VnfInfoModifications` (5.5.2.12a): the attributes that a modification changed, with their new values.

@@ -112,7 +112,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// A resource on a VIM with our installation id that no instance accounts for.
+/// A resource on a VIM with our installation id that no instance and no snapshot accounts for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Orphan {
@@ -127,6 +127,9 @@ pub struct Orphan {
     /// The instance that it is tagged with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_id: Option<String>,
+    /// The snapshot that it is tagged with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_snapshot_info_id: Option<String>,
     /// When that instance was abandoned, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned_at: Option<Timestamp>,

@@ -12,7 +12,7 @@ use Shape::{Free, Structure};
 #[derive(Debug)]
 pub struct Resource {
     shape: Shape,
-    /// Attributes that lists omit by default.
+    /// Attributes that lists omit by default, as paths such as `vnfSnapshot/vnfInstance`.
     pub omitted_by_default: &'static [&'static str],
 }
 
@@ -53,6 +53,13 @@ pub static VNF_LCM_OP_OCCS: Resource = Resource {
 pub static VNF_LCM_OP_OCCS_V1: Resource = Resource {
     shape: tables::VNF_LCM_OP_OCC_V1,
     omitted_by_default: VNF_LCM_OP_OCCS.omitted_by_default,
+};
+
+/// `VnfSnapshotInfo` in lists (SOL003 5.4.23.3.2).
+pub static VNF_SNAPSHOTS: Resource = Resource {
+    shape: tables::VNF_SNAPSHOT_INFO,
+    // Not `vnfcSnapshots`, which is mandatory.
+    omitted_by_default: &["vnfSnapshot/vnfInstance"],
 };
 
 /// `VnfPkgInfo` in lists (SOL005 9.4.2.3.2).
@@ -134,6 +141,8 @@ impl Type {
                 "vnfSnapshot",
             ],
             "VnfPkgInfo" => &["self", "vnfd", "packageContent"],
+            "VnfSnapshotInfo" => &["self", "takenFrom"],
+            "VnfSnapshot" => &["self", "vnfStateSnapshot"],
             _ => &["self"],
         }
     }
@@ -222,20 +231,28 @@ pub enum Shape {
 
 #[cfg(test)]
 mod tests {
-    use super::{LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS, VNF_PACKAGES};
+    use super::{
+        LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS, VNF_PACKAGES, VNF_SNAPSHOTS,
+    };
 
     #[test]
     fn only_optional_attributes_are_omitted_by_default() {
-        let all: [&Resource; 4] = [
+        let all: [&Resource; 5] = [
             &VNF_INSTANCES,
             &VNF_LCM_OP_OCCS,
+            &VNF_SNAPSHOTS,
             &VNF_PACKAGES,
             &LCCN_SUBSCRIPTIONS,
         ];
         for resource in all {
-            for name in resource.omitted_by_default {
-                let attribute = resource.type_description().attribute(name).unwrap();
-                assert!(!attribute.needed && attribute.is_complex(), "{name}");
+            for path in resource.omitted_by_default {
+                let mut names = path.split('/');
+                let first = names.next().unwrap();
+                let first = resource.type_description().attribute(first).unwrap();
+                let attribute = names.fold(first, |outer, name| {
+                    outer.inside().unwrap().attribute(name).unwrap()
+                });
+                assert!(!attribute.needed && attribute.is_complex(), "{path}");
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vnfm::SystemClock;
 use vnfm::sim::ledger::{Entry, Ledger};
 use vnfm::sim::{Options, World};
-use vnfm_conformance::infra_driver::{OnVim, RULES, TestBed};
+use vnfm_conformance::infra_driver::{Disks, OnVim, RULES, TestBed};
 use vnfm_conformance::{Rule, check};
 use vnfm_core::ports::*;
 use vnfm_kubernetes::KubernetesDriver;
@@ -59,7 +59,13 @@ async fn openstack() -> Arc<dyn TestBed> {
     let infeasible = with_image(&what, &first_vdu_with_image(&what));
     let (login, wrong) = (login(&to.password), login("a wrong password"));
     let same = world.clone();
+    let (reads, writes) = (world.clone(), world.clone());
+    let disks = Disks {
+        read: Box::new(move |id| reads.cloud().disk(id)),
+        write: Box::new(move |id, text| writes.cloud().write_disk(id, text)),
+    };
     Arc::new(OnVim {
+        disks: Some(disks),
         running: Box::new(move || running_servers(&same)),
         wrong_login: Some(wrong),
         infeasible: Some(infeasible),
@@ -130,7 +136,12 @@ fn memory<D>(wrap: impl FnOnce(MemoryVim) -> D) -> OnVim<D> {
     let what = sample("vnf-ha-pair", ToOwned::to_owned);
     let mut infeasible = what.clone();
     Arc::make_mut(&mut infeasible.deployment).flavour_id = "none".into();
-    let (there, runs, driver) = (vim.clone(), vim.clone(), wrap(vim));
+    let (there, runs) = (vim.clone(), vim.clone());
+    let (reads, writes, driver) = (vim.clone(), vim.clone(), wrap(vim));
+    let disks = Disks {
+        read: Box::new(move |id| reads.disk(id)),
+        write: Box::new(move |id, text| writes.write(id, text)),
+    };
     let right = login("the right password");
     OnVim {
         wrong_login: Some(login("a wrong password")),
@@ -138,8 +149,9 @@ fn memory<D>(wrap: impl FnOnce(MemoryVim) -> D) -> OnVim<D> {
         sizes: Some(sizes(&sample("vnf-levels", ToOwned::to_owned), "web")),
         releases: Some(releases(["vnf-rolling-1", "vnf-rolling-2"])),
         running: Box::new(move || runs.running_vnfcs()),
+        disks: Some(disks),
         ..OnVim::new((driver, Arc::new(SystemClock)), right, what, move || {
-            there.vnfcs()
+            [there.vnfcs(), there.snapshots()].concat()
         })
     }
 }
@@ -180,6 +192,12 @@ enum Flaw {
     StopsAll,
     /// `converge` starts what is stopped.
     Starts,
+    /// A snapshot stores nothing.
+    StoresNothing,
+    /// A return changes no disk.
+    NeverReturns,
+    /// `delete` leaves everything.
+    KeepsSnapshots,
 }
 
 /// The VIM in memory through a driver that is broken.
@@ -305,6 +323,9 @@ impl InfraDriver for Broken {
     fn power(&self) -> Option<&dyn Power> {
         Some(self)
     }
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(self)
+    }
     async fn release(
         &self,
         cx: &VimCall<'_>,
@@ -367,6 +388,58 @@ impl Power for Broken {
     }
 }
 
+#[async_trait]
+impl Snapshots for Broken {
+    async fn check_source(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<(), PortError> {
+        self.0.check_source(cx, source).await
+    }
+    async fn create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<StoredSnapshot, PortError> {
+        let stored = self.0.create(cx, source).await?;
+        if self.has(Flaw::StoresNothing) {
+            self.0.delete(cx, source.id, &Value::Null).await?;
+        }
+        Ok(stored)
+    }
+    async fn revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<Recorded, PortError> {
+        if self.has(Flaw::NeverReturns) {
+            return Ok(reversion.current.clone());
+        }
+        self.0.revert(cx, reversion).await
+    }
+    async fn delete(&self, cx: &VimCall<'_>, id: &str, handle: &Value) -> Result<(), PortError> {
+        if self.has(Flaw::KeepsSnapshots) {
+            return Ok(());
+        }
+        self.0.delete(cx, id, handle).await
+    }
+    async fn plan_create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        self.0.plan_create(cx, source).await
+    }
+    async fn plan_revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        self.0.plan_revert(cx, reversion).await
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn contract_detects_broken_infra_drivers() {
     for (flaw, rule) in [
@@ -396,6 +469,13 @@ async fn contract_detects_broken_infra_drivers() {
         (Flaw::NeverStops, "a_stopped_instance_is_started_again"),
         (Flaw::StopsAll, "a_single_vnfc_is_stopped"),
         (Flaw::Starts, "a_change_leaves_a_stopped_instance_stopped"),
+        (Flaw::StoresNothing, "an_instance_returns_to_a_stored_state"),
+        (
+            Flaw::StoresNothing,
+            "what_a_plan_says_of_a_snapshot_happens",
+        ),
+        (Flaw::NeverReturns, "an_instance_returns_to_a_stored_state"),
+        (Flaw::KeepsSnapshots, "a_snapshot_outlives_its_instance"),
     ] {
         let broken: Arc<dyn TestBed> = Arc::new(memory(|vim| Broken(vim, flaw)));
         let its: Vec<&Rule<_>> = RULES.iter().filter(|one| one.name == rule).collect();

@@ -57,6 +57,10 @@ impl MgmtDriver for FakeMgmtDriver {
             let mut changes = self.0.hook_flavours.lock().unwrap();
             changes.push((request.hook.clone(), change));
         }
+        if let Some(snapshot) = request.snapshot.clone() {
+            let mut snapshots = self.0.hook_snapshots.lock().unwrap();
+            snapshots.push((request.hook.clone(), snapshot));
+        }
         if let Some(change) = request.change_external_connectivity.clone() {
             let mut changes = self.0.hook_links.lock().unwrap();
             changes.push((request.hook.clone(), change));

@@ -29,10 +29,14 @@ pub(crate) struct FakeWorld {
     pub(crate) inventories: Mutex<BTreeMap<String, Inventory>>,
     /// States of the VNFCs of each instance, by its id; absent: they run.
     pub(crate) states: Mutex<BTreeMap<String, VnfOperationalState>>,
-    /// The VIM can neither stop VNFCs nor connect them to other links.
+    /// The VIM can neither stop VNFCs, nor connect them to other links, nor store their state.
     pub(crate) powerless: AtomicBool,
     /// The VIM can only stop all VNFCs of an instance.
     pub(crate) stops_only_all: AtomicBool,
+    /// The instance of each snapshot on the VIM, by its id.
+    pub(crate) stored: Mutex<BTreeMap<String, String>>,
+    /// What each hook of a snapshot received about it.
+    pub(crate) hook_snapshots: Mutex<Vec<(String, HookSnapshot)>>,
     /// Parameters of each hook call.
     pub(crate) hook_params: Mutex<Vec<(String, Value)>>,
     /// Inputs of each hook call.
@@ -191,7 +195,9 @@ impl FakeWorld {
 }
 
 /// Names of calls to the VIM.
-const VIM_CALLS: [&str; 6] = ["check", "prepare", "allocate", "heal", "power", "release"];
+const VIM_CALLS: [&str; 9] = [
+    "check", "prepare", "allocate", "heal", "power", "release", "store", "revert", "discard",
+];
 
 /// A VIM of both types that only records resources.
 pub(super) struct FakeVim(pub(super) Arc<FakeWorld>);
@@ -297,6 +303,9 @@ impl InfraDriver for FakeVim {
     fn power(&self) -> Option<&dyn Power> {
         (!self.0.powerless.load(SeqCst)).then_some(self)
     }
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        (!self.0.powerless.load(SeqCst)).then_some(self)
+    }
     async fn owned(
         &self,
         _: &dyn vnfm_core::ports::Vim,
@@ -310,8 +319,18 @@ impl InfraDriver for FakeVim {
             id: id.clone(),
             name: id.clone(),
             instance_id: Some(id),
+            snapshot_id: None,
         };
-        Ok(self.0.resource_ids().into_iter().map(owned).collect())
+        let stored = self.0.stored.lock().unwrap().clone().into_iter();
+        let stored = stored.map(|(id, instance)| OwnedResource {
+            kind: "Stored".into(),
+            id: id.clone(),
+            name: id.clone(),
+            instance_id: Some(instance),
+            snapshot_id: Some(id),
+        });
+        let all = self.0.resource_ids().into_iter().map(owned);
+        Ok(all.chain(stored).collect())
     }
 }
 
@@ -330,6 +349,73 @@ impl Power for FakeVim {
         let effect = |_: &mut BTreeSet<String>| _ = states.lock().unwrap().insert(id, state);
         self.0.call("power", effect).await?;
         Ok(change.current.clone())
+    }
+}
+
+#[async_trait]
+impl Snapshots for FakeVim {
+    async fn check_source(&self, _: &VimCall<'_>, _: &SnapshotSource<'_>) -> Result<(), PortError> {
+        self.0.call("prepare", |_| ()).await
+    }
+    async fn create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<StoredSnapshot, PortError> {
+        let (stored, instance) = (&self.0.stored, cx.ownership.instance_id.clone());
+        let effect = |_: &mut BTreeSet<String>| {
+            stored
+                .lock()
+                .unwrap()
+                .insert(source.id.to_owned(), instance);
+        };
+        self.0.call("store", effect).await?;
+        let vnfcs = source.current.inventory.vnfc_resource_info.iter();
+        let vnfc = |vnfc: &VnfcResourceInfo| VnfcSnapshotInfo {
+            id: vnfc.id.clone(),
+            vnfc_instance_id: vnfc.id.clone(),
+            ..VnfcSnapshotInfo::default()
+        };
+        Ok(StoredSnapshot {
+            handle: json!("stored"),
+            vnfcs: vnfcs.map(vnfc).collect(),
+        })
+    }
+    async fn revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<Recorded, PortError> {
+        assert_eq!(reversion.stored.handle, "stored");
+        let (id, state) = (
+            cx.ownership.instance_id.clone(),
+            reversion.target.deployment.vnf_state,
+        );
+        let states = &self.0.states;
+        let effect = |_: &mut BTreeSet<String>| _ = states.lock().unwrap().insert(id, state);
+        self.0.call("revert", effect).await?;
+        Ok(reversion.current.clone())
+    }
+    async fn delete(&self, _: &VimCall<'_>, id: &str, _: &Value) -> Result<(), PortError> {
+        let stored = &self.0.stored;
+        let effect = |_: &mut BTreeSet<String>| _ = stored.lock().unwrap().remove(id);
+        self.0.call("discard", effect).await
+    }
+    async fn plan_create(
+        &self,
+        _: &VimCall<'_>,
+        _: &SnapshotSource<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        Ok(ResourcePlan::unknown("what a snapshot stores"))
+    }
+    async fn plan_revert(
+        &self,
+        _: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        self.0.call("prepare", |_| ()).await?;
+        assert!(self.0.stored.lock().unwrap().contains_key(reversion.id));
+        Ok(ResourcePlan::unknown("what a snapshot restores"))
     }
 }
 

@@ -54,7 +54,18 @@ pub(super) fn requests(kind: LcmOperationType) -> Vec<Value> {
             ]
         }
         LcmOperationType::ChangeVnfpkg => vec![json!({ "vnfdId": NEXT_VNFD })],
+        LcmOperationType::CreateSnapshot | LcmOperationType::RevertToSnapshot => {
+            vec![json!({"vnfSnapshotInfoId": SNAPSHOT})]
+        }
         _ => vec![super::own_operation::request()],
+    }
+}
+
+/// Makes what an operation needs in addition to an instance: a snapshot to which it can return.
+pub(super) async fn prepare(engine: &Engine, kind: LcmOperationType, id: &str) {
+    if kind == LcmOperationType::RevertToSnapshot {
+        let op = begin(engine, LcmOperationType::CreateSnapshot, id).await;
+        engine.drive(&op).await.unwrap().completed().unwrap();
     }
 }
 
@@ -117,6 +128,7 @@ pub(super) async fn ready_in(
     if kind != LcmOperationType::Instantiate {
         instantiate(&engine, &id).await;
     }
+    prepare(&engine, kind, &id).await;
     world.calls.lock().unwrap().clear();
     (world, engine, id, store)
 }

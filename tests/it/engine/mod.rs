@@ -7,6 +7,7 @@
 //! | `flavours.rs` | changes of flavour and of external connectivity: refusals, hooks, grants, rollback |
 //! | `events.rs`, `plan.rs` | the event stream; dry runs |
 //! | `leases.rs` | clock jumps, two engines on one database, an expired lease |
+//! | `snapshots.rs` | snapshots, and returns to them |
 //! | `own_operation.rs` | an operation defined in a test alone, in one row |
 //! | `plugins.rs` | crashes and shutdowns during a hook, a plugin replaced during an operation |
 //! | `races.rs` | concurrent clients |
@@ -55,6 +56,7 @@ mod races;
 mod repeated_crashes;
 mod scale;
 pub(crate) mod setup;
+mod snapshots;
 mod step_tables;
 mod stopping_store;
 mod store_faults;

@@ -5,11 +5,11 @@
 //! | step                     | state      | does                             | undo               |
 //! |--------------------------|------------|----------------------------------|--------------------|
 //! | grant                    | STARTING   | asks the NFVO                    | —                  |
-//! | revert_to_snapshot_start | PROCESSING | vendor hook                      | its undo, if any   |
+//! | change_current_package_start | PROCESSING | vendor hook                      | its undo, if any   |
 //! | detach                   | PROCESSING | calls the VIM                    | calls it again     |
 //! | swap                     | PROCESSING | calls the VIM                    | calls it again     |
 //! | attach                   | PROCESSING | calls the VIM                    | calls it again     |
-//! | revert_to_snapshot_end   | PROCESSING | vendor hook                      | its undo, if any   |
+//! | change_current_package_end   | PROCESSING | vendor hook                      | its undo, if any   |
 
 use super::fakes::*;
 use super::faults::{begin, ready_in};
@@ -30,10 +30,10 @@ use vnfm_types::*;
 
 /// The row of the operation, and all there is of it.
 pub(super) const OPERATION: Operation = Operation {
-    kind: LcmOperationType::RevertToSnapshot,
-    task: Some("revert_to_snapshot"),
-    interface_operation: "revert_to_snapshot",
-    body: Body::new::<RevertRequest>("RevertToVnfSnapshotRequest"),
+    kind: LcmOperationType::ChangeVnfpkg,
+    task: Some("change_vnfpkg"),
+    interface_operation: "change_current_package",
+    body: Body::new::<ChangeRequest>("ChangeCurrentVnfPkgRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
     frees_space: false,
@@ -45,38 +45,38 @@ pub(super) const OPERATION: Operation = Operation {
     }),
     target: |requested| Box::pin(ready(target(requested))),
     hook_request: |op, hook| {
-        let request: RevertRequest = op.request()?;
-        let snapshot = json!(request.vnf_snapshot_info_id);
-        hook.inputs.insert("snapshot".to_owned(), snapshot);
+        let request: ChangeRequest = op.request()?;
+        let vnfd = json!(request.vnfd_id);
+        hook.inputs.insert("vnfd".to_owned(), vnfd);
         Ok(())
     },
     steps: &[
         Step::grant(),
-        Step::hook("revert_to_snapshot_start", |op| Ok(op.inventory())),
+        Step::hook("change_current_package_start", |op| Ok(op.inventory())),
         Step::new("detach", Processing, |op| silent(op.reach_vim()))
             .undone_by(|op| silent(op.reach_vim())),
         Step::new("swap", Processing, |op| journaled(swap(op)))
             .undone_by(|op| silent(op.reach_vim())),
         Step::new("attach", Processing, |op| silent(op.reach_vim()))
             .undone_by(|op| silent(op.reach_vim())),
-        Step::hook("revert_to_snapshot_end", |op| Ok(op.inventory())),
+        Step::hook("change_current_package_end", |op| Ok(op.inventory())),
     ],
     finish,
 };
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RevertRequest {
-    vnf_snapshot_info_id: String,
+struct ChangeRequest {
+    vnfd_id: String,
     #[serde(default)]
     additional_params: KeyValuePairs,
 }
 
-/// The instance is stopped afterwards, as its snapshot was.
+/// The instance is stopped afterwards.
 fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
-    let request: RevertRequest = requested.request()?;
-    if request.vnf_snapshot_info_id == "unknown" {
-        let what = "no snapshot `unknown`";
+    let request: ChangeRequest = requested.request()?;
+    if request.vnfd_id == "unknown" {
+        let what = "no VNFD `unknown`";
         return Err(Refusal::new(Why::NotFound, &INJECTED, what));
     }
     let mut target = requested.unchanged();
@@ -94,6 +94,7 @@ fn grant_needs(op: &Op) -> GrantNeeds {
         vdu_id: Some(vnfc.vdu_id.clone()),
         resource_template_id: vnfc.vdu_id,
         resource: Some(vnfc.compute_resource),
+        snapshot_res_def: None,
     };
     let vnfcs = op.inventory().vnfc_resource_info.into_iter();
     GrantNeeds {
@@ -104,7 +105,7 @@ fn grant_needs(op: &Op) -> GrantNeeds {
 
 #[derive(Serialize, Deserialize)]
 struct Swapped {
-    snapshot: String,
+    vnfd: String,
 }
 
 impl StepOutput for Swapped {
@@ -113,9 +114,9 @@ impl StepOutput for Swapped {
 
 async fn swap(op: &Op) -> Output<Swapped> {
     op.reach_vim().await?;
-    let request: RevertRequest = op.request()?;
+    let request: ChangeRequest = op.request()?;
     Ok(Swapped {
-        snapshot: request.vnf_snapshot_info_id,
+        vnfd: request.vnfd_id,
     })
 }
 
@@ -125,11 +126,8 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
     };
     let mut instance = op.instance.clone();
     instance.deployment = Some(op.deployment()?.clone());
-    let snapshot = json!(swapped.snapshot);
-    instance
-        .vnf
-        .metadata
-        .insert("snapshot".to_owned(), snapshot);
+    let vnfd = json!(swapped.vnfd);
+    instance.vnf.metadata.insert("vnfd".to_owned(), vnfd);
     Ok(Completion {
         instance: Some(instance),
         ..Completion::default()
@@ -138,7 +136,7 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
 
 /// A request that it accepts.
 pub(super) fn request() -> Value {
-    json!({"vnfSnapshotInfoId": "s1"})
+    json!({"vnfdId": "s1"})
 }
 
 async fn instantiated(world: Arc<FakeWorld>) -> (Arc<FakeWorld>, Engine, String) {
@@ -156,13 +154,13 @@ async fn an_operation_of_ones_own_runs_its_hooks_and_steps_and_reaches_its_targe
     let op = begun(&engine, &id).await;
     let begun = engine.store().op(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
-    let calls = ["revert_to_snapshot_start", "check", "check", "check"];
+    let calls = ["change_current_package_start", "check", "check", "check"];
     assert_eq!(world.calls()[..4], calls);
-    assert_eq!(world.calls()[4..], ["revert_to_snapshot_end"]);
+    assert_eq!(world.calls()[4..], ["change_current_package_end"]);
     let record = engine.store().op(TENANT, &op).await.unwrap();
     assert_eq!(record.op.operation_state, Completed);
     let instance = engine.store().instance(TENANT, &id).await.unwrap();
-    assert_eq!(instance.vnf.metadata["snapshot"], "s1");
+    assert_eq!(instance.vnf.metadata["vnfd"], "s1");
     let deployment = instance.deployment.unwrap();
     assert_eq!(deployment.vnf_state, VnfOperationalState::Stopped);
     assert_eq!(Some(&deployment), begun.target.as_ref());
@@ -170,7 +168,7 @@ async fn an_operation_of_ones_own_runs_its_hooks_and_steps_and_reaches_its_targe
     assert_eq!(before.vnf_state, VnfOperationalState::Started);
     let inputs = world.hook_inputs.lock().unwrap();
     let own = &inputs[inputs.len() - 2..];
-    assert!(own.iter().all(|inputs| inputs["snapshot"] == "s1"));
+    assert!(own.iter().all(|inputs| inputs["vnfd"] == "s1"));
 }
 
 #[tokio::test]
@@ -181,7 +179,7 @@ async fn an_engine_without_its_row_does_not_know_it() {
     assert!(engine.operation(OPERATION.kind).is_none());
     let begin = Begin::new(&OPERATION, request());
     let refused = engine.begin(TENANT, &id, begin).await.unwrap_err();
-    assert_eq!(refused.detail, "unknown operation REVERT_TO_SNAPSHOT");
+    assert_eq!(refused.detail, "unknown operation CHANGE_VNFPKG");
 }
 
 #[tokio::test]
@@ -212,10 +210,10 @@ async fn its_row_decides_when_it_begins() {
     );
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     engine.drive(&op).await.unwrap();
-    let malformed = refused(json!({"vnfSnapshotInfoId": ["hunter2"]})).await;
+    let malformed = refused(json!({"vnfdId": ["hunter2"]})).await;
     assert_eq!(malformed.code.name, "request.bad-parameters");
     assert!(!format!("{malformed:?}").contains("hunter2"));
-    let unknown = refused(json!({"vnfSnapshotInfoId": "unknown"})).await;
+    let unknown = refused(json!({"vnfdId": "unknown"})).await;
     assert_eq!(unknown.why, Why::NotFound);
     let stale = Begin {
         expected: Some(&|_| false),
@@ -261,7 +259,10 @@ async fn its_grant_asks_for_what_its_row_needs_and_cannot_move_the_vnf() {
 async fn parameters_of_a_hook_with_a_name_of_several_words_are_validated_and_redacted() {
     let (world, engine, id) = instantiated(Arc::default()).await;
     *world.change_declaration.lock().unwrap() = Some(|declaration| {
-        let hook = declaration.hooks.get_mut("revert_to_snapshot_end").unwrap();
+        let hook = declaration
+            .hooks
+            .get_mut("change_current_package_end")
+            .unwrap();
         let key = json!({"type": "string", "writeOnly": true});
         let schema = json!({"type": "object", "required": ["key"], "properties": {"key": key}});
         hook.parameters = Some(schema);
@@ -269,14 +270,14 @@ async fn parameters_of_a_hook_with_a_name_of_several_words_are_validated_and_red
     let with = |params: Value| {
         Begin::new(
             &OPERATION,
-            json!({"vnfSnapshotInfoId": "s1", "additionalParams": params}),
+            json!({"vnfdId": "s1", "additionalParams": params}),
         )
     };
     let refused = engine.begin(TENANT, &id, with(json!({}))).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.why, Why::Unprocessable);
     assert!(
-        refused.detail.contains("hook `revert_to_snapshot_end`"),
+        refused.detail.contains("hook `change_current_package_end`"),
         "{refused}"
     );
     let params = json!({"key": "planted-key"});
@@ -288,7 +289,7 @@ async fn parameters_of_a_hook_with_a_name_of_several_words_are_validated_and_red
     );
     engine.drive(&op).await.unwrap();
     let last = world.hook_params.lock().unwrap().last().cloned().unwrap();
-    assert_eq!(last.0, "revert_to_snapshot_end");
+    assert_eq!(last.0, "change_current_package_end");
     assert_eq!(last.1["key"], "planted-key");
     let modify = json!({"metadata": {"x": 1}});
     let modify = Begin::new(&modify_info::OPERATION, modify);
@@ -310,10 +311,10 @@ async fn its_hooks_can_be_skipped_by_name() {
     assert!(
         unknown
             .detail
-            .ends_with("has: revert_to_snapshot_start, revert_to_snapshot_end"),
+            .ends_with("has: change_current_package_start, change_current_package_end"),
         "{unknown}"
     );
-    let skip = skipping("revert_to_snapshot_start");
+    let skip = skipping("change_current_package_start");
     let op = engine.begin(TENANT, &id, skip).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
@@ -321,7 +322,7 @@ async fn its_hooks_can_be_skipped_by_name() {
     let audit = engine.audit(TENANT, 0, 10).await.unwrap();
     assert_eq!(
         audit[0].what,
-        "vnf revert-to-snapshot --skip-hook revert_to_snapshot_start"
+        "vnf change-vnfpkg --skip-hook change_current_package_start"
     );
 }
 
@@ -339,11 +340,11 @@ async fn its_plan_lists_its_steps_with_drivers_and_undo() {
     let by = Some("fake@1.0.0");
     let expected = [
         ("grant", None, false),
-        ("revert_to_snapshot_start", by, true),
+        ("change_current_package_start", by, true),
         ("detach", None, true),
         ("swap", None, true),
         ("attach", None, true),
-        ("revert_to_snapshot_end", by, false),
+        ("change_current_package_end", by, false),
     ];
     assert_eq!(steps, expected);
 }
@@ -360,12 +361,17 @@ async fn a_rollback_undoes_its_steps_last_first() {
     let rollback = progress.ways_on.iter().find(|way| way.task == "rollback");
     assert_eq!(
         rollback.unwrap().what,
-        "undoes attach, swap, detach, revert_to_snapshot_start"
+        "undoes attach, swap, detach, change_current_package_start"
     );
     engine.rollback(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
-    let undone = ["check", "check", "check", "undo revert_to_snapshot_start"];
+    let undone = [
+        "check",
+        "check",
+        "check",
+        "undo change_current_package_start",
+    ];
     assert_eq!(world.calls()[5..], undone);
     let after = engine.store().instance(TENANT, &id).await.unwrap();
     assert_eq!(after.deployment, before.deployment);

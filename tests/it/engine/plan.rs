@@ -1,7 +1,7 @@
 //! Previews of operations: the same result and the same refusals as the operation, and nothing is written.
 
 use super::fakes::*;
-use super::faults::requests;
+use super::faults::{prepare, requests};
 use super::scale::CountedVim;
 use super::setup::*;
 use serde_json::{Value, json};
@@ -161,6 +161,7 @@ impl Planned {
             let request = serde_json::to_value(on(CLOUD)).unwrap();
             it.run(Instantiate, request).await;
         }
+        prepare(&it.engine, operation.kind, &it.id).await;
         it
     }
 

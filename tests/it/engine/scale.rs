@@ -106,6 +106,9 @@ impl InfraDriver for CountedVim {
     fn power(&self) -> Option<&dyn Power> {
         Some(self)
     }
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        (!self.1.powerless.load(SeqCst)).then_some(self)
+    }
     async fn owned(
         &self,
         vim: &dyn vnfm_core::ports::Vim,
@@ -134,6 +137,69 @@ impl Power for CountedVim {
             self.1.call("power", |_| ()).await?;
         }
         Ok(recorded)
+    }
+}
+
+impl CountedVim {
+    /// A call of this name that fails before or after `work`.
+    async fn around<T>(
+        &self,
+        name: &str,
+        work: impl Future<Output = Result<T, PortError>>,
+    ) -> Result<T, PortError> {
+        let takes_effect = *self.1.fail_after_effect.lock().unwrap();
+        if !takes_effect {
+            self.1.call(name, |_| ()).await?;
+        }
+        let done = work.await?;
+        if takes_effect {
+            self.1.call(name, |_| ()).await?;
+        }
+        Ok(done)
+    }
+}
+
+#[async_trait]
+impl Snapshots for CountedVim {
+    async fn check_source(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<(), PortError> {
+        self.around("prepare", self.0.check_source(cx, source))
+            .await
+    }
+    async fn create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<StoredSnapshot, PortError> {
+        self.around("store", self.0.create(cx, source)).await
+    }
+    async fn revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<Recorded, PortError> {
+        self.around("revert", self.0.revert(cx, reversion)).await
+    }
+    async fn delete(&self, cx: &VimCall<'_>, id: &str, handle: &Value) -> Result<(), PortError> {
+        self.around("discard", self.0.delete(cx, id, handle)).await
+    }
+    async fn plan_create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        self.0.plan_create(cx, source).await
+    }
+    async fn plan_revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        self.around("prepare", self.0.plan_revert(cx, reversion))
+            .await
     }
 }
 

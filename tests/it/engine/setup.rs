@@ -26,6 +26,8 @@ pub(crate) const OPERATIONS: &[&Operation] = &[
     &lcm::operate::OPERATION,
     &lcm::change_ext_conn::OPERATION,
     &lcm::change_vnfpkg::OPERATION,
+    &lcm::create_snapshot::OPERATION,
+    &lcm::revert_to_snapshot::OPERATION,
     &lcm::modify_info::OPERATION,
     &lcm::terminate::OPERATION,
     &super::own_operation::OPERATION,
@@ -41,6 +43,9 @@ pub(crate) const SCALABLE: &[&Operation] = &[
     &lcm::change_flavour::OPERATION,
     &lcm::change_ext_conn::OPERATION,
     &lcm::change_vnfpkg::OPERATION,
+    &lcm::create_snapshot::OPERATION,
+    &lcm::revert_to_snapshot::OPERATION,
+    &lcm::modify_info::OPERATION,
     &lcm::terminate::OPERATION,
 ];
 
@@ -298,7 +303,10 @@ pub(crate) async fn store() -> Arc<SqliteStore> {
     store
 }
 
-/// Adds the packages and the VIM.
+/// A snapshot without contents, which every store has.
+pub(crate) const SNAPSHOT: &str = "5f1d0f0a-0000-4000-8000-000000005a45";
+
+/// Adds the packages, the VIM, and [`SNAPSHOT`].
 pub(crate) async fn add_package_and_vim(store: &dyn Store) {
     let own = package_record("p1", &package().vnfd().descriptor_id);
     let next = package_record(NEXT_PACKAGE, NEXT_VNFD);
@@ -328,6 +336,14 @@ pub(crate) async fn add_package_and_vim(store: &dyn Store) {
         Change::AddPackage(Box::new(own)),
         Change::AddPackage(Box::new(next)),
         Change::AddVim(Box::new(vim)),
+        Change::AddSnapshot(Box::new(SnapshotRecord {
+            tenant: TENANT.into(),
+            info: VnfSnapshotInfo {
+                id: SNAPSHOT.into(),
+                ..VnfSnapshotInfo::default()
+            },
+            ..SnapshotRecord::default()
+        })),
     ];
     store.write(None, changes).await.unwrap();
 }

@@ -2,7 +2,7 @@
 //! operation is then driven again, and books and records agree.
 
 use super::fakes::*;
-use super::faults::begin;
+use super::faults::{begin, prepare};
 use super::setup::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,6 +37,7 @@ async fn a_single_database_fault_fails_no_operation() {
                     let op = begin(&engine, LcmOperationType::Instantiate, &id).await;
                     drive_to_end(&engine, &op).await;
                 }
+                prepare(&engine, operation.kind, &id).await;
                 let op = begin(&engine, operation.kind, &id).await;
                 let before = store.interceptor().writes();
                 store.interceptor().fail_at(number, fault);

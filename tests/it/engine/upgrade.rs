@@ -4,6 +4,7 @@
 //! `VNFM_BLESS=1` regenerates the one of the version in development; those of released versions never change.
 
 use super::fakes::*;
+use super::faults::begin_with;
 use super::setup::*;
 use super::stopping_store::stop_at;
 use std::collections::BTreeSet;
@@ -59,7 +60,10 @@ async fn stop_at_every_write(store: &Arc<SqliteStore>, world: &Arc<FakeWorld>) -
                     LcmOperationType::Scale => {
                         let mut requests = super::faults::requests(operation.kind);
                         let request = requests.remove(usize::from(after_effect));
-                        super::faults::begin_with(&engine, operation.kind, &id, request).await
+                        begin_with(&engine, operation.kind, &id, request).await
+                    }
+                    LcmOperationType::CreateSnapshot | LcmOperationType::RevertToSnapshot => {
+                        begin_on_snapshot(&engine, operation.kind, &id).await
                     }
                     // The step that terminates dependants runs only in a cascade.
                     LcmOperationType::Terminate if after_effect => {
@@ -83,6 +87,19 @@ async fn stop_at_every_write(store: &Arc<SqliteStore>, world: &Arc<FakeWorld>) -
         }
     }
     cases
+}
+
+/// Begins an operation on a snapshot of its own: all cases share one store.
+async fn begin_on_snapshot(engine: &Engine, kind: LcmOperationType, id: &str) -> String {
+    let (scope, request) = Default::default();
+    let snapshot = engine.create_snapshot_info(TENANT, &scope, request).await;
+    let request = serde_json::json!({"vnfSnapshotInfoId": snapshot.unwrap().info.id});
+    let begin = async |kind| begin_with(engine, kind, id, request.clone()).await;
+    if kind == LcmOperationType::RevertToSnapshot {
+        let op = begin(LcmOperationType::CreateSnapshot).await;
+        engine.drive(&op).await.unwrap();
+    }
+    begin(kind).await
 }
 
 /// Writes what a release keeps.

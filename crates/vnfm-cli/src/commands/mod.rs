@@ -19,6 +19,7 @@ mod profile;
 mod scaling;
 mod secret_input;
 mod secrets;
+mod snapshot;
 mod subscription;
 mod vim;
 mod vnf;
@@ -58,6 +59,7 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Vim(command) => vim::run(&client, output, command).await,
         Command::Vnf(command) => vnf::run(&client, output, command).await,
         Command::Op(command) => op::run(&client, output, command).await,
+        Command::Snapshot(command) => snapshot::run(&client, output, command).await,
         Command::Subscription(command) => subscription::run(&client, output, command).await,
         Command::Plugin(command) => plugin::run(&client, output, command).await,
         Command::Profile(command) => profile::run(output, command),
@@ -137,6 +139,7 @@ async fn orphans(client: &Client, output: Output) -> Outcome<()> {
         ("id", "/id"),
         ("vim", "/vimId"),
         ("vnf", "/vnfInstanceId"),
+        ("snapshot", "/vnfSnapshotInfoId"),
         ("abandoned", "/abandonedAt"),
     ];
     output.list(&orphans, &columns)

@@ -8,10 +8,11 @@ mod plan;
 mod power;
 mod replace;
 mod resize;
+mod snapshots;
 mod test_bed;
 mod test_instance;
 
-pub use test_bed::{MAX_INTERRUPTIONS, OnVim, TestBed};
+pub use test_bed::{Disks, MAX_INTERRUPTIONS, OnVim, ReadDisk, TestBed, WriteDisk};
 
 use std::sync::Arc;
 
@@ -83,6 +84,19 @@ crate::rules! { Arc<dyn TestBed>:
     power::a_single_vnfc_is_stopped;
     /// `converge` leaves a stopped instance stopped: also VNFCs that it replaces or adds.
     power::a_change_leaves_a_stopped_instance_stopped;
+    /// A snapshot changes nothing about the instance, and a return gives VNFCs what they had then: their ids stay. Holds if the
+    /// driver offers `Snapshots`, as the next ones.
+    snapshots::an_instance_returns_to_a_stored_state;
+    /// `create` is idempotent, and `delete` succeeds if nothing exists.
+    snapshots::a_repeated_creation_of_a_snapshot_stores_nothing_more;
+    /// A snapshot outlives its instance, and its resources are listed with it.
+    snapshots::a_snapshot_outlives_its_instance;
+    /// A snapshot that was interrupted at any point is completed by the next `create`, or deleted without a handle.
+    snapshots::an_interrupted_snapshot_is_completed_or_deleted;
+    /// A return that was interrupted at any point is completed by the next one.
+    snapshots::an_interrupted_return_is_completed;
+    /// What a plan says of a snapshot and of a return happens; it changes nothing.
+    snapshots::what_a_plan_says_of_a_snapshot_happens;
     /// A call ends after its deadline, and leaves what it created for the next one.
     lifecycle::a_call_ends_at_its_deadline;
     /// No secret of the connection appears in an error or log line.

@@ -50,6 +50,11 @@ pub trait TestBed: Send + Sync {
     /// [`Power`](vnfm_core::ports::Power).
     async fn running(&self) -> Vec<String>;
 
+    /// The disks of VNFCs, to check what a return restores; `None`: they cannot be read from outside.
+    fn disks(&self) -> Option<&Disks> {
+        None
+    }
+
     /// Maximum number of points at which a call is interrupted and then resumed; use fewer if calls take long.
     fn max_interruptions(&self) -> usize {
         MAX_INTERRUPTIONS
@@ -58,6 +63,19 @@ pub trait TestBed: Send + Sync {
 
 /// Default of [`TestBed::max_interruptions`]: points at which a call is interrupted.
 pub const MAX_INTERRUPTIONS: usize = 12;
+
+/// Reads the text on the disk of a resource.
+pub type ReadDisk = dyn Fn(&str) -> Option<String> + Send + Sync;
+/// Replaces the text on the disk of a resource.
+pub type WriteDisk = dyn Fn(&str, &str) + Send + Sync;
+
+/// Access to the disk of a VNFC, by the id of its resource on the VIM: what runs inside has it.
+pub struct Disks {
+    /// The text on the disk.
+    pub read: Box<ReadDisk>,
+    /// Replaces the text on the disk.
+    pub write: Box<WriteDisk>,
+}
 
 /// A driver and its VIM, as values.
 pub struct OnVim<D> {
@@ -83,6 +101,8 @@ pub struct OnVim<D> {
     pub resources: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Lists the servers or pods that run on the VIM, without the driver; empty unless it offers `Power`.
     pub running: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// The disks of VNFCs; `None`: they cannot be read from outside.
+    pub disks: Option<Disks>,
     /// Maximum number of points at which a call is interrupted.
     pub max_interruptions: usize,
 }
@@ -108,6 +128,7 @@ impl<D> OnVim<D> {
             removes_last_vnfcs: true,
             resources: Box::new(resources),
             running: Box::new(Vec::new),
+            disks: None,
             max_interruptions: MAX_INTERRUPTIONS,
         }
     }
@@ -147,6 +168,9 @@ impl<D: InfraDriver> TestBed for OnVim<D> {
     }
     async fn running(&self) -> Vec<String> {
         (self.running)()
+    }
+    fn disks(&self) -> Option<&Disks> {
+        self.disks.as_ref()
     }
     fn max_interruptions(&self) -> usize {
         self.max_interruptions

@@ -6,6 +6,7 @@ mod lists;
 mod notifications;
 mod ops;
 pub mod records;
+mod snapshots;
 mod vims;
 mod visibility;
 
@@ -96,6 +97,16 @@ crate::rules! { Arc<dyn Store>:
     notifications::waiting_for_news_is_woken;
     /// A subscription gets only later notifications, stores its progress, and its login is omitted from lists.
     notifications::a_subscription_gets_only_later_notifications;
+    /// A snapshot is read back as it was written; lists omit what is sealed.
+    snapshots::a_snapshot_is_read_as_it_was_written;
+    /// Writing or removing a snapshot requires the version that was read.
+    snapshots::a_snapshot_written_from_an_old_version_is_refused;
+    /// A snapshot is used by one operation until that has ended.
+    snapshots::a_snapshot_is_used_by_one_operation;
+    /// Only the operation that uses a snapshot fills it, and empties it.
+    snapshots::only_its_operation_fills_a_snapshot;
+    /// A VIM that has resources of a snapshot is not removed.
+    snapshots::a_vim_with_snapshots_is_kept;
     /// An abandoned instance is deleted with all its data, and leaves a tombstone until that is deleted.
     notifications::an_abandoned_instance_leaves_a_tombstone;
     /// Audit entries are numbered, and each tenant sees only its own.
@@ -130,4 +141,6 @@ crate::rules! { Arc<dyn Store>:
     visibility::operations_that_ran_elsewhere_stay_out_of_sight;
     /// A limited scope sees packages of its vendors, and subscriptions created in the same scope.
     visibility::packages_and_subscriptions_are_scoped;
+    /// A limited scope sees snapshots created in the same scope.
+    visibility::snapshots_are_scoped;
 }

@@ -92,6 +92,7 @@ pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
         changed_info: None,
         changed_ext_connectivity: Vec::new(),
         modifications_triggered_by_vnf_pkg_change: None,
+        vnf_snapshot_info_id: None,
         warnings: Vec::new(),
         links: None,
     };

@@ -1,9 +1,10 @@
 //! Rules about limited visibility scopes: in every list, with any filter.
 
 use super::records::{TENANT, instance, op, package, transition, vim};
+use super::snapshots::snapshot;
 use serde_json::json;
 use std::sync::Arc;
-use vnfm_core::ports::{Change, SecretJson, Store, SubscriptionRecord, VimUse};
+use vnfm_core::ports::{Change, SecretJson, SnapshotRecord, Store, SubscriptionRecord, VimUse};
 use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_types::LcmOperationState;
 
@@ -258,4 +259,29 @@ pub(super) async fn packages_and_subscriptions_are_scoped(store: Shared) {
         narrow
     );
     assert_eq!(store.subscribers().await.unwrap()[1].scope, narrow);
+}
+
+pub(super) async fn snapshots_are_scoped(store: Shared) {
+    let narrow = scope(&["v1"], &[], &[]);
+    for (id, scope) in [("s1", VisibilityScope::default()), ("s2", narrow.clone())] {
+        let record = SnapshotRecord {
+            scope,
+            ..snapshot(id)
+        };
+        let add = Change::AddSnapshot(Box::new(record));
+        store.write(None, vec![add]).await.unwrap();
+    }
+    let other = scope(&["v2"], &[], &[]);
+    let all = VisibilityScope::default();
+    let expected: [(&VisibilityScope, &[&str]); 3] =
+        [(&all, &["s1", "s2"]), (&narrow, &["s2"]), (&other, &[])];
+    for (scope, expected) in expected {
+        let query = Query {
+            scope: scope.clone(),
+            ..Query::default()
+        };
+        let found = store.snapshots(TENANT, &query).await.unwrap();
+        let ids: Vec<_> = found.iter().map(|record| record.info.id.as_str()).collect();
+        assert_eq!(ids, expected);
+    }
 }

@@ -6,7 +6,9 @@
 //!                                the row's own changes, the first notification
 //! ```
 
-use super::operation::{Begin, Dependant, Expected, Operation, Requested, Target, malformed};
+use super::operation::{
+    Begin, Dependant, Expected, Operation, Requested, SnapshotUse, Target, malformed,
+};
 use super::operation_control::{self, Beginning};
 use super::step::HookOf;
 use crate::context::Context;
@@ -51,6 +53,7 @@ pub(crate) async fn try_to_begin(
         target: target.deployment.clone(),
         replace: target.replace.clone(),
         modifies: target.modifies.clone(),
+        snapshot: target.snapshot.clone(),
         skipped_hooks: skipped.unwrap_or_default(),
         cascade: beginning.cascade,
         dependants: target.dependants.clone(),
@@ -68,6 +71,7 @@ pub(crate) struct Tried {
     pub(crate) target: Option<Arc<Deployment>>,
     pub(crate) replace: Replacement,
     pub(crate) modifies: Vec<String>,
+    pub(crate) snapshot: Option<SnapshotUse>,
     pub(crate) skipped_hooks: Vec<String>,
     pub(crate) cascade: bool,
     pub(crate) dependants: Vec<Dependant>,

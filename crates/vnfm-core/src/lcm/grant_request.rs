@@ -121,6 +121,7 @@ fn definition(
         vdu_id: vdu.map(ToOwned::to_owned),
         resource_template_id: template.to_owned(),
         resource: None,
+        snapshot_res_def: None,
     }
 }
 

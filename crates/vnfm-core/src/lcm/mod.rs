@@ -8,10 +8,11 @@
 //! | `accept` | how a request becomes an operation |
 //! | [`runner`] | runs the steps, resumes, undoes |
 //! | `operation_control` | writes a new operation; retry, rollback, fail, cancel |
-//! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`operate`], [`change_flavour`], [`change_ext_conn`], [`change_vnfpkg`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
+//! | [`instantiate`], [`heal`], [`scale`], [`scale_to_level`], [`operate`], [`change_flavour`], [`change_ext_conn`], [`change_vnfpkg`], [`create_snapshot`], [`revert_to_snapshot`], [`modify_info`], [`terminate`] | one operation each, top to bottom, with its row |
 //! | [`retarget`] | what changes to another deployment share |
 //! | `comparison` | two flavours: which VNFCs stay, come and go |
 //! | `resize` | what the two scalings share |
+//! | `snapshot_use` | what the two operations on snapshots share |
 //! | `scale_refusal` | why a size or a list of levels is not possible |
 //! | `dependents` | updates the records of VNFs on the VIMs that hooks change |
 //! | `cascade` | terminates the instances on the clusters of one that is terminated |
@@ -45,6 +46,7 @@ pub mod change_vnfpkg;
 mod changes;
 mod comparison;
 mod crash_suspects;
+pub mod create_snapshot;
 mod dependents;
 mod descriptor_shortage;
 mod driven;
@@ -71,10 +73,12 @@ mod perform;
 mod problem;
 pub mod resize;
 pub mod retarget;
+pub mod revert_to_snapshot;
 pub mod runner;
 pub mod scale;
 mod scale_refusal;
 pub mod scale_to_level;
+mod snapshot_use;
 mod state_log;
 mod step;
 mod step_attempt;
@@ -90,9 +94,10 @@ pub use op::Op;
 pub(crate) use op::check_budget;
 pub use operation::{
     Begin, Body, Completion, Dependant, Expected, GrantDecides, GrantNeeds, GrantRule, Operation,
-    Requested, Requires, Target, TargetFn, find,
+    Requested, Requires, SnapshotUse, Target, TargetFn, find,
 };
 pub(crate) use operation_control::Control;
+pub(crate) use snapshot_use::{being_deleted, stored_inventory, used_by};
 pub use step::{
     Ends, HookOf, InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo,
     journaled, silent,
@@ -112,6 +117,8 @@ pub const OPERATIONS: &[&Operation] = &[
     &change_flavour::OPERATION,
     &change_ext_conn::OPERATION,
     &change_vnfpkg::OPERATION,
+    &create_snapshot::OPERATION,
+    &revert_to_snapshot::OPERATION,
     &modify_info::OPERATION,
     &terminate::OPERATION,
 ];

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::json::{self, JsonError};
 use crate::overrides::SkipHooks;
-use crate::ports::{Change, HookRequest, InstanceRecord, PortError, Replacement};
+use crate::ports::{Change, HookRequest, InstanceRecord, PortError, Replacement, SnapshotRecord};
 use crate::query::VisibilityScope;
 use crate::refusal::{self, Refusal, Why};
 use futures_util::future::BoxFuture;
@@ -215,6 +215,7 @@ impl Requested<'_> {
             replace: Replacement::default(),
             modifies: Vec::new(),
             dependants: Vec::new(),
+            snapshot: None,
         }
     }
 }
@@ -239,6 +240,27 @@ pub struct Target {
     pub modifies: Vec<String>,
     /// Instances that the operation terminates first, in this order.
     pub dependants: Vec<Dependant>,
+    /// The snapshot that it stores or restores.
+    pub snapshot: Option<SnapshotUse>,
+}
+
+/// What an operation does with a snapshot.
+#[derive(Clone)]
+pub enum SnapshotUse {
+    /// Stores the state of the instance in the snapshot with this id.
+    Create(String),
+    /// Restores this one.
+    Revert(Box<SnapshotRecord>),
+}
+
+impl SnapshotUse {
+    /// `id` of the snapshot.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Create(id) => id,
+            Self::Revert(record) => &record.info.id,
+        }
+    }
 }
 
 /// An instance that is terminated before another one, because it runs on a cluster of that one.

@@ -83,6 +83,8 @@ fn first_changes(
 fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning) -> OpRecord {
     let (now, kind) = (context.now(), beginning.operation.kind);
     let skipped = beginning.skip.map(|skip| skip.hooks).unwrap_or_default();
+    let snapshot = beginning.target.snapshot.as_ref();
+    let snapshot = snapshot.map(|snapshot| snapshot.id().to_owned());
     let warning = |hook: &String| format!("hook `{hook}` was skipped");
     let op = VnfLcmOpOcc {
         id: beginning.id,
@@ -101,6 +103,7 @@ fn new_record(context: &Context, instance: &InstanceRecord, beginning: Beginning
         changed_info: None,
         changed_ext_connectivity: Vec::new(),
         modifications_triggered_by_vnf_pkg_change: None,
+        vnf_snapshot_info_id: snapshot,
         warnings: skipped.iter().map(warning).collect(),
         links: None,
     };

@@ -5,15 +5,17 @@
 //! | nothing, a deployment | `converge` that creates it |
 //! | a deployment, another one | `converge` from the record to it, replacing the VNFCs that the row names |
 //! | a deployment, nothing | `release` |
+//! | a snapshot of it, or a return to one | what [`Snapshots`](crate::ports::Snapshots) plans |
 //!
 //! An operation that does not use the VIM changes no resource.
 
 use crate::context::Context;
 use crate::deployment::Deployment;
-use crate::lcm::{TOO_LATE, Tried, inventory};
+use crate::lcm::{SnapshotUse, TOO_LATE, Tried, inventory, stored_inventory};
 use crate::ports::{
     Allocation, Convergence, InfraDriver, Ownership, PortError, Recorded, Release, ResourceAction,
-    ResourceChange, ResourcePlan, VimCall,
+    ResourceChange, ResourcePlan, Reversion, SnapshotRecord, SnapshotSource, Snapshots,
+    StoredSnapshot, VimCall,
 };
 use crate::refusal::Refusal;
 use crate::vims::{self, VimHandle};
@@ -94,13 +96,37 @@ async fn planned(
         inventory: inventory(instance),
         ..Recorded::default()
     };
+    let planning = async {
+        match tried.snapshot.as_ref().zip(driver.snapshots()) {
+            Some(used) => of_snapshot(tried, used, (&cx, &recorded), what).await,
+            None => of_change(tried, driver, (&cx, &recorded), (what, other)).await,
+        }
+    };
+    let planning = pin!(planning);
+    match select(planning, clock.sleep(timeout)).await {
+        Either::Left((planned, _)) => planned,
+        Either::Right(_) => {
+            let action = format!("plan the resources on VIM `{}`", cx.vim.name());
+            Err(PortError::new(&TOO_LATE, action, "it did not finish"))
+        }
+    }
+}
+
+/// The plan of a change to another deployment, or to none.
+async fn of_change(
+    tried: &Tried,
+    driver: &dyn InfraDriver,
+    (cx, recorded): (&VimCall<'_>, &Recorded),
+    (what, other): (&Allocation, Option<&Allocation>),
+) -> Result<ResourcePlan, PortError> {
+    let instance = &tried.instance;
     let release = Release {
         handle: instance.handle.clone(),
         ..Release::default()
     };
     let has_resources = instance.vnf.instantiation_state == InstantiationState::Instantiated;
     let convergence = if has_resources {
-        let change = Convergence::update(&recorded, what).replacing(tried.replace.clone());
+        let change = Convergence::update(recorded, what).replacing(tried.replace.clone());
         match other.filter(|other| is_described_otherwise(what, other)) {
             Some(other) => change.coming_from(other),
             None => change,
@@ -112,16 +138,45 @@ async fn planned(
         Some(_) => ResourceChange::Converge(&convergence),
         None => ResourceChange::Release {
             what,
-            current: &recorded,
+            current: recorded,
             how: &release,
         },
     };
-    let planning = pin!(driver.plan(&cx, &change));
-    match select(planning, clock.sleep(timeout)).await {
-        Either::Left((planned, _)) => planned,
-        Either::Right(_) => {
-            let action = format!("plan the resources on VIM `{}`", cx.vim.name());
-            Err(PortError::new(&TOO_LATE, action, "it did not finish"))
+    driver.plan(cx, &change).await
+}
+
+/// The plan of a snapshot, or of a return to one.
+async fn of_snapshot(
+    tried: &Tried,
+    (used, snapshots): (&SnapshotUse, &dyn Snapshots),
+    (cx, current): (&VimCall<'_>, &Recorded),
+    what: &Allocation,
+) -> Result<ResourcePlan, PortError> {
+    match used {
+        SnapshotUse::Create(id) => {
+            let source = SnapshotSource { id, current, what };
+            snapshots.plan_create(cx, &source).await
+        }
+        SnapshotUse::Revert(record) => {
+            let SnapshotRecord { info, handle, .. } = &**record;
+            let before = tried.instance.deployment.clone();
+            let before = Allocation {
+                deployment: before.unwrap_or_default(),
+                ..what.clone()
+            };
+            let contents = info.vnf_snapshot.as_deref().cloned().unwrap_or_default();
+            let reversion = Reversion {
+                id: &info.id,
+                then: &stored_inventory(&contents),
+                stored: &StoredSnapshot {
+                    handle: handle.clone(),
+                    vnfcs: contents.vnfc_snapshots,
+                },
+                current,
+                target: what,
+                before: &before,
+            };
+            snapshots.plan_revert(cx, &reversion).await
         }
     }
 }

@@ -1,11 +1,14 @@
 //! What the store writes: one [`Change`] is one statement with its condition.
 
+use super::records::registered_vim;
 use super::{
     HostPin, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, PinnedHost,
-    QuotaResource, SecretJson, SubscriptionRecord, VimRecord, VimUse,
+    QuotaResource, SecretJson, SnapshotRecord, SubscriptionRecord, VimRecord, VimUse,
 };
+use crate::deployment::Deployment;
+use serde_json::Value;
 use std::sync::Arc;
-use vnfm_types::{AuditEntry, LcmOperationState, OnFailure, Tombstone};
+use vnfm_types::{AuditEntry, LcmOperationState, OnFailure, Tombstone, VnfSnapshot};
 
 /// One conditional write. The first one whose condition fails rolls back the entire list.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,6 +130,22 @@ pub enum Change {
     },
     /// Adds a notification; the store assigns `seq`.
     Outbox(Box<OutboxRow>),
+    /// Adds a snapshot; its id must be new.
+    AddSnapshot(Box<SnapshotRecord>),
+    /// Replaces a snapshot; refused unless the stored version is `version`, and while an operation uses it that is not
+    /// `used_by`. `scope` is not written.
+    PutSnapshot(Box<SnapshotRecord>),
+    /// Writes what an operation stored in a snapshot; refused unless that operation uses it.
+    FillSnapshot(Box<SnapshotContents>),
+    /// Removes a snapshot; refused unless the stored version is this, and while an operation uses it.
+    RemoveSnapshot {
+        /// Tenant that owns the snapshot.
+        tenant: String,
+        /// `id` of the "Individual VNF snapshot" resource.
+        id: String,
+        /// The version that was read.
+        version: u64,
+    },
     /// A new subscription; the store sets `sent` so that it gets no earlier notifications.
     AddSubscription(Box<SubscriptionRecord>),
     /// Removes a subscription; its pending notifications are not sent.
@@ -233,4 +252,28 @@ pub enum Change {
     },
     /// Deletes a pinned key: the next key that the host presents is trusted.
     RemoveHostKey(PinnedHost),
+}
+
+/// What an operation stores in a snapshot.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SnapshotContents {
+    /// Tenant that owns the snapshot.
+    pub tenant: String,
+    /// `id` of the "Individual VNF snapshot" resource.
+    pub id: String,
+    /// The operation that uses it.
+    pub op_id: String,
+    /// The contents as SOL003 shows them; `None`: the snapshot becomes empty.
+    pub snapshot: Option<Box<VnfSnapshot>>,
+    /// The deployment of the instance at that time.
+    pub deployment: Option<Arc<Deployment>>,
+    /// The driver's data about the stored resources.
+    pub handle: Value,
+}
+
+impl SnapshotContents {
+    /// The registered VIM that has its resources; `None`: it is empty, or has an inline connection.
+    pub fn vim_id(&self) -> Option<String> {
+        registered_vim(self.deployment.as_deref())
+    }
 }

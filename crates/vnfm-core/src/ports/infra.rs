@@ -7,6 +7,7 @@
 //! | another size, flavour, network or package | `converge` from the record to the new target |
 //! | its rollback | `converge` from the record to the deployment before |
 //! | start, stop | [`Power`], if the driver offers it |
+//! | store a state, return to it | [`Snapshots`], if the driver offers it |
 //! | terminate | `release` |
 //!
 //! | rule | mandatory |
@@ -32,7 +33,7 @@
 
 use super::{
     Clock, Code, ErrorKind, PortError, Power, Recorded, ResourceChange, ResourcePlan, Rolling,
-    VimSlot,
+    Snapshots, VimSlot,
 };
 use crate::deployment::Deployment;
 use async_trait::async_trait;
@@ -365,6 +366,8 @@ pub struct OwnedResource {
     pub name: String,
     /// The instance it is tagged with; a shared resource is listed once per instance.
     pub instance_id: Option<String>,
+    /// The snapshot that it belongs to; then only that snapshot accounts for it.
+    pub snapshot_id: Option<String>,
 }
 
 /// The driver of a VIM does not enforce policies.
@@ -513,6 +516,12 @@ pub trait InfraDriver: Send + Sync {
 
     /// How it starts and stops VNFCs; `None`: it cannot, and instances on its VIMs do not support `operate`.
     fn power(&self) -> Option<&dyn Power> {
+        None
+    }
+
+    /// How it stores the state of VNFCs and volumes; `None`: it cannot, and instances on its VIMs do not support
+    /// `create_snapshot` and `revert_to_snapshot`.
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
         None
     }
 

@@ -33,6 +33,9 @@ pub type HookPackageChange = vnfm_plugin_messages::PackageChange<VnfcResourceInf
 /// A start or stop as a hook sees it.
 pub type HookOperate = vnfm_plugin_messages::Operate<VnfcResourceInfo>;
 
+/// A snapshot as a hook sees it.
+pub type HookSnapshot = vnfm_plugin_messages::Snapshot;
+
 /// The engine's side of a running hook: services by name, with the JSON that crosses the plugin boundary.
 #[async_trait]
 pub trait HookHost: Send + Sync {

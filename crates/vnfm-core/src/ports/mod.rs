@@ -37,6 +37,7 @@ mod rolling;
 mod schemas;
 mod sealer;
 mod service;
+mod snapshots;
 mod store;
 mod store_admin;
 mod store_codes;
@@ -48,7 +49,7 @@ pub(crate) use service::SERVICE;
 pub(crate) use store_codes::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
 
 pub use backoff::{Backoff, Expired};
-pub use change::Change;
+pub use change::{Change, SnapshotContents};
 pub use clock::{Clock, Waited};
 pub use error::{Code, ErrorKind, PortError};
 pub use event_scope::{EventScope, InstanceLocation};
@@ -64,8 +65,8 @@ pub use inventory::{Inventory, Recorded};
 pub use mgmt::{
     Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,
     HookDependent, HookDriverRef, HookFlavourChange, HookHeal, HookHost, HookInstance, HookOperate,
-    HookPackageChange, HookRequest, HookScale, HookScriptRef, HookVim, MgmtDriver, MgmtDrivers,
-    NewVim, REPLACED, replaced,
+    HookPackageChange, HookRequest, HookScale, HookScriptRef, HookSnapshot, HookVim, MgmtDriver,
+    MgmtDrivers, NewVim, REPLACED, replaced,
 };
 pub use nfvo::{GrantOutcome, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::NoopObserver;
@@ -76,7 +77,8 @@ pub use power::{Power, PowerChange, Stop};
 pub use quota::{QuotaLimits, QuotaResource};
 pub use records::{
     HookState, InstanceRecord, JournalRow, OpControl, OpRecord, OpenStep, OutboxRow, PackageRecord,
-    ProcessHistory, SecretJson, StepRetry, StepStatus, SubscriptionRecord, VimRecord, VimUse,
+    ProcessHistory, SecretJson, SnapshotRecord, StepRetry, StepStatus, SubscriptionRecord,
+    VimRecord, VimUse,
 };
 pub use resource_plan::{PlannedResource, ResourceAction, ResourceChange, ResourcePlan};
 pub(crate) use rolling::without_rolling;
@@ -84,6 +86,7 @@ pub use rolling::{ROLLING_PARAM, Rolling};
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
 pub use service::{HookCall, files_of, remote_file, wrong_call};
+pub use snapshots::{Reversion, SnapshotSource, Snapshots, StoredSnapshot};
 pub use store::{ChangeCounters, Claim, Fence, Store, StoreError, Usage};
 pub use store_admin::{
     Backups, KeyLocation, Pruned, Recovery, Retention, SealedBy, SealingKeys, Statistics,

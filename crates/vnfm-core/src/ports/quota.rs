@@ -23,6 +23,8 @@ pub enum QuotaResource {
     PackageBytes,
     /// Subscriptions to lifecycle change notifications.
     Subscriptions,
+    /// VNF snapshots, with contents or without.
+    Snapshots,
     /// VIMs that were not registered by a hook.
     Vims,
     /// Bytes of the tenant's audit entries.
@@ -38,6 +40,7 @@ impl QuotaResource {
             Self::Packages => "packages",
             Self::PackageBytes => "package_bytes",
             Self::Subscriptions => "subscriptions",
+            Self::Snapshots => "snapshots",
             Self::Vims => "vims",
             Self::AuditBytes => "audit_bytes",
         }

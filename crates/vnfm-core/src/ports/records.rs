@@ -14,7 +14,7 @@ use std::sync::Arc;
 use vnfm_types::v1::ApiVersion;
 use vnfm_types::{
     KeyValuePairs, LccnSubscription, OnFailure, PackageOnboardingState, PackageOperationalState,
-    Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+    Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo, VnfSnapshotInfo,
 };
 
 /// JSON that holds secrets: hidden from `Debug`, sealed by the store, readable as a [`Value`].
@@ -296,6 +296,43 @@ impl VimUse {
             namespace: namespace.map(ToOwned::to_owned),
         }
     }
+}
+
+/// A VNF snapshot with what SOL003 does not show of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SnapshotRecord {
+    /// Tenant that owns the snapshot.
+    pub tenant: String,
+    /// Raised by each write; the `ETag`. A write with another version than the stored one is refused.
+    pub version: u64,
+    /// The SOL003 resource, without links.
+    pub info: VnfSnapshotInfo,
+    /// The deployment of the instance at that time; `None`: the snapshot has no contents, or this is a list.
+    pub deployment: Option<Arc<Deployment>>,
+    /// The driver's data about the stored resources.
+    pub handle: Value,
+    /// The operation that stores it or reverts to it; `None` once that has ended.
+    pub used_by: Option<String>,
+    /// True once its deletion has begun: nothing else is possible then.
+    pub deleting: bool,
+    /// The visibility scope of its creator.
+    pub scope: VisibilityScope,
+    /// When it was last written; set by the database, from its clock.
+    pub changed_at: Option<Timestamp>,
+}
+
+impl SnapshotRecord {
+    /// The registered VIM that has its resources; `None`: it has no contents, or an inline connection.
+    pub fn vim_id(&self) -> Option<String> {
+        registered_vim(self.deployment.as_deref())
+    }
+}
+
+/// The registered VIM of a deployment.
+pub(super) fn registered_vim(deployment: Option<&Deployment>) -> Option<String> {
+    let places = deployment.map(InstanceLocation::all_of).unwrap_or_default();
+    let mut vims = places.into_iter().map(|place| place.vim_id);
+    vims.find(|id| !id.is_empty())
 }
 
 /// A subscription to lifecycle changes.

@@ -4,8 +4,8 @@
 
 use super::{
     Change, ErrorKind, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep, OutboxRow,
-    PackageRecord, PinnedKey, PortError, QuotaResource, SecretJson, SubscriptionRecord, VimRecord,
-    VimUse,
+    PackageRecord, PinnedKey, PortError, QuotaResource, SecretJson, SnapshotRecord,
+    SubscriptionRecord, VimRecord, VimUse,
 };
 use crate::query::Query;
 use async_trait::async_trait;
@@ -52,6 +52,8 @@ pub struct Usage {
     pub package_bytes: u64,
     /// Number of subscriptions to lifecycle changes.
     pub subscriptions: u64,
+    /// VNF snapshots, with contents or without.
+    pub snapshots: u64,
     /// VIMs that were not registered by a hook.
     pub vims: u64,
     /// Size of all audit entries, in bytes.
@@ -67,6 +69,7 @@ impl Usage {
             QuotaResource::Packages => self.packages,
             QuotaResource::PackageBytes => self.package_bytes,
             QuotaResource::Subscriptions => self.subscriptions,
+            QuotaResource::Snapshots => self.snapshots,
             QuotaResource::Vims => self.vims,
             QuotaResource::AuditBytes => self.audit_bytes,
         }
@@ -331,6 +334,24 @@ pub trait Store: Send + Sync {
         query: &Query,
     ) -> Result<Vec<PackageRecord>, StoreError>;
 
+    /// One snapshot of the tenant.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`], also for another tenant's.
+    async fn snapshot(&self, tenant: &str, id: &str) -> Result<SnapshotRecord, StoreError>;
+
+    /// Snapshots ordered by id, without sealed members.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not respond.
+    async fn snapshots(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SnapshotRecord>, StoreError>;
+
     /// Appends to an operation's log; beyond its size limit the oldest lines are dropped.
     ///
     /// # Errors
@@ -428,7 +449,7 @@ pub trait Store: Send + Sync {
         Ok(self.usage(tenant).await?.amount(what))
     }
 
-    /// Every tenant that has an instance, a VIM, a package or a tombstone, ordered by name.
+    /// Every tenant that has an instance, a VIM, a package, a snapshot or a tombstone, ordered by name.
     ///
     /// # Errors
     ///

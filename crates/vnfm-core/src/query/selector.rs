@@ -25,13 +25,7 @@ type Path = Vec<String>;
 impl Selector {
     /// The selector of `exclude_default`: all attributes except those that are omitted by default.
     pub fn default_of(resource: &Resource) -> Self {
-        Self(Kind::Without(
-            resource
-                .omitted_by_default
-                .iter()
-                .map(|name| vec![(*name).to_owned()])
-                .collect(),
-        ))
+        Self(Kind::Without(omitted(resource).collect()))
     }
 
     /// The selector for `all_fields`: all attributes.
@@ -55,12 +49,9 @@ impl Selector {
     /// If the resource lacks a named attribute.
     pub fn default_but(resource: &Resource, names: &str) -> Result<Self, QuerySyntaxError> {
         let wanted = paths(resource, names)?;
-        let is_unwanted = |name: &&&str| wanted.iter().all(|path| path[0] != **name);
-        let rest = resource
-            .omitted_by_default
-            .iter()
-            .filter(is_unwanted)
-            .map(|name| vec![(*name).to_owned()]);
+        let meets = |path: &Path, omitted: &Path| path.iter().zip(omitted).all(|(a, b)| a == b);
+        let is_unwanted = |path: &Path| !wanted.iter().any(|wanted| meets(wanted, path));
+        let rest = omitted(resource).filter(is_unwanted);
         Ok(Self(Kind::Without(rest.collect())))
     }
 
@@ -98,6 +89,12 @@ impl Selector {
             }
         }
     }
+}
+
+/// The paths that lists omit by default.
+fn omitted(resource: &Resource) -> impl Iterator<Item = Path> {
+    let all = resource.omitted_by_default.iter();
+    all.map(|path| path.split('/').map(ToOwned::to_owned).collect())
 }
 
 /// Parses a comma-separated list of paths, and checks each against the resource.

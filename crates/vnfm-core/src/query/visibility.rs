@@ -5,7 +5,7 @@
 //! | instances | vendors: those of a listed vendor; VIMs, namespaces: those that live nowhere yet, or in a listed one |
 //! | operations | as their instance; VIMs, namespaces: also the place where the instance lived at that time must be listed |
 //! | packages | vendors: those of a listed vendor |
-//! | subscriptions | those created in an equal scope |
+//! | subscriptions, snapshots | those created in an equal scope |
 //! | notifications | those about instances that were visible when they were written |
 //!
 //! A store compiles a scope to a condition, like a [`Filter`](super::Filter).

@@ -52,7 +52,7 @@ pub(super) async fn check(
             let detail = "your role is limited to certain VIMs, namespaces or vendors; this change needs an unlimited role";
             Err(refused(principal, detail))
         }
-        Subject::New | Subject::Subscription => Ok(request),
+        Subject::New | Subject::Subscription | Subject::Snapshot => Ok(request),
         Subject::Instance | Subject::Operation => {
             check_body(engine, principal, (request, matched)).await
         }
@@ -91,6 +91,9 @@ async fn check_body(
     };
     check_vims_and_namespace(&principal.scope, &value, instantiates)
         .map_err(|detail| refused(principal, &detail))?;
+    if let Some(id) = value["vnfSnapshotInfoId"].as_str() {
+        check_visible(engine, principal, (Subject::Snapshot, id)).await?;
+    }
     if instantiates && plans {
         let request = value.to_string();
         let place = (matched.id(), parts.uri.path(), request.as_bytes());
@@ -164,6 +167,10 @@ async fn check_visible(
         Subject::Subscription => (
             "subscription",
             !store.subscriptions(tenant, &one(id)).await?.is_empty(),
+        ),
+        Subject::Snapshot => (
+            "VNF snapshot",
+            !store.snapshots(tenant, &one(id)).await?.is_empty(),
         ),
         Subject::Package => (
             "VNF package",

@@ -15,15 +15,17 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use vnfm_core::Engine;
-use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, StoreError, SubscriptionRecord};
+use vnfm_core::ports::{
+    InstanceRecord, OpRecord, PackageRecord, SnapshotRecord, StoreError, SubscriptionRecord,
+};
 use vnfm_core::query::{Filter, Query, Selector};
 use vnfm_core::to_json_or_log;
 use vnfm_types::shape::{
     LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_INSTANCES_V1, VNF_LCM_OP_OCCS,
-    VNF_LCM_OP_OCCS_V1, VNF_PACKAGES,
+    VNF_LCM_OP_OCCS_V1, VNF_PACKAGES, VNF_SNAPSHOTS,
 };
 use vnfm_types::v1::ApiVersion;
-use vnfm_types::{LccnSubscription, VnfInstance, VnfLcmOpOcc, VnfPkgInfo};
+use vnfm_types::{LccnSubscription, VnfInstance, VnfLcmOpOcc, VnfPkgInfo, VnfSnapshotInfo};
 
 /// Entries per chunk of a full list, to bound memory.
 const CHUNK: usize = 100;
@@ -107,6 +109,34 @@ impl ListResource for Ops {
     }
     fn id(record: &OpRecord) -> &str {
         &record.op.id
+    }
+}
+
+/// The list `vnf_snapshots` (SOL003 5.4.23.3.2).
+pub(super) struct Snapshots;
+
+impl ListResource for Snapshots {
+    type Record = SnapshotRecord;
+    type Shown = VnfSnapshotInfo;
+
+    fn resource(_: ApiVersion) -> &'static Resource {
+        &VNF_SNAPSHOTS
+    }
+    fn uri(root: &Root) -> String {
+        format!("{}/vnf_snapshots", root.lcm())
+    }
+    async fn read(
+        engine: &Engine,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SnapshotRecord>, StoreError> {
+        engine.store().snapshots(tenant, query).await
+    }
+    fn show(record: SnapshotRecord, root: &Root) -> VnfSnapshotInfo {
+        view::snapshot(record, root)
+    }
+    fn id(record: &SnapshotRecord) -> &str {
+        &record.info.id
     }
 }
 

@@ -21,6 +21,7 @@ mod vims;
 mod vnf_instances;
 mod vnf_lcm_op_occs;
 mod vnf_packages;
+mod vnf_snapshots;
 
 use self::table::Row;
 use crate::route_match::{self, Paths, Route};

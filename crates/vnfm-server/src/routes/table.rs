@@ -6,7 +6,7 @@ use super::{OPENAPI, OPENAPI_V1, yaml};
 use super::{
     api_versions, events, hostkeys, list, maintenance, nfvo_notifications, operator_acts, orphans,
     own_op_occs, plans, plugins, policies, probes, secrets, subscriptions, vims, vnf_instances,
-    vnf_lcm_op_occs, vnf_packages,
+    vnf_lcm_op_occs, vnf_packages, vnf_snapshots,
 };
 use crate::access::Role;
 use crate::access::roles::RequiredRole;
@@ -75,6 +75,12 @@ const ROUTES: &[Row] = routes! {
     POST   "/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/rollback"    OPERATE  Operation    Nothing       Frees vnf_lcm_op_occs::rollback;
     POST   "/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/fail"        OPERATE  Operation    Nothing       Frees vnf_lcm_op_occs::fail;
     POST   "/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/cancel"      OPERATE  Operation    Nothing       Frees vnf_lcm_op_occs::cancel;
+    GET    "/vnflcm/v2/vnf_snapshots"                               READ     Shared       Nothing       Reads list::list::<list::Snapshots>;
+    POST   "/vnflcm/v2/vnf_snapshots"                               OPERATE  New          Snapshots     Adds  vnf_snapshots::create;
+    GET    "/vnflcm/v2/vnf_snapshots/{vnfSnapshotInfoId}"           READ     Snapshot     Nothing       Reads vnf_snapshots::show;
+    PATCH  "/vnflcm/v2/vnf_snapshots/{vnfSnapshotInfoId}"           OPERATE  Snapshot     Nothing       Frees vnf_snapshots::modify;
+    DELETE "/vnflcm/v2/vnf_snapshots/{vnfSnapshotInfoId}"           OPERATE  Snapshot     Nothing       Frees vnf_snapshots::delete;
+    GET    "/vnflcm/v2/vnf_snapshots/{vnfSnapshotInfoId}/vnf_state_snapshot" READ Snapshot Nothing      Reads vnf_snapshots::state_snapshot, Other;
     GET    "/vnflcm/v2/subscriptions"                               READ     Shared       Nothing       Reads list::list::<list::Subscriptions>;
     POST   "/vnflcm/v2/subscriptions"                               OPERATE  New          Subscriptions Adds  subscriptions::create;
     GET    "/vnflcm/v2/subscriptions/{subscriptionId}"              READ     Subscription Nothing       Reads subscriptions::show;
@@ -239,6 +245,7 @@ mod tests {
             ("{vnfInstanceId}", Subject::Instance),
             ("{vnfLcmOpOccId}", Subject::Operation),
             ("{subscriptionId}", Subject::Subscription),
+            ("{vnfSnapshotInfoId}", Subject::Snapshot),
             ("{vnfPkgId}", Subject::Package),
             ("{vimId}", Subject::Vim),
         ];

@@ -50,6 +50,7 @@ mod refusals;
 mod scale;
 mod scoped_roles;
 mod signatures;
+mod snapshots;
 mod standard_details;
 mod states_and_flavours;
 mod statuses;

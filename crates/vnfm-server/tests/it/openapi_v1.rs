@@ -25,7 +25,8 @@ fn derived() -> Value {
         .iter()
         .filter_map(|(path, item)| {
             let rest = path.strip_prefix("/vnflcm/v2")?;
-            let is_later = LATER.iter().any(|task| rest.ends_with(task));
+            let is_later =
+                LATER.iter().any(|task| rest.ends_with(task)) || rest.starts_with("/vnf_snapshots");
             (!is_later).then(|| (format!("/vnflcm/v1{rest}"), item.clone()))
         });
     document["paths"] = Value::Object(paths.collect());

@@ -17,12 +17,14 @@ fn links(resource: &Value) -> Vec<&str> {
 }
 
 /// The links of an instance of VNF-B.
-const POSSIBLE: [&str; 8] = [
+const POSSIBLE: [&str; 10] = [
     "self",
     "changeExtConn",
     "changeFlavour",
+    "createSnapshot",
     "heal",
     "operate",
+    "revertToSnapshot",
     "scale",
     "scaleToLevel",
     "terminate",

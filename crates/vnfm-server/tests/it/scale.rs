@@ -325,8 +325,10 @@ async fn a_vnf_without_aspects_does_not_support_scaling() {
             "self",
             "changeExtConn",
             "changeFlavour",
+            "createSnapshot",
             "heal",
             "operate",
+            "revertToSnapshot",
             "terminate"
         ]
     );

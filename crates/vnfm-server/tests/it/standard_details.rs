@@ -386,7 +386,7 @@ async fn links_can_be_filtered() {
             vec![last.clone()],
         ),
         (
-            "(cont,_links/createSnapshot/href,http)".to_owned(),
+            "(cont,_links/changeCurrentVnfPkg/href,http)".to_owned(),
             Vec::new(),
         ),
         (

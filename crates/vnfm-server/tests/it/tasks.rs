@@ -62,12 +62,14 @@ async fn of_sixteen_clients_one_instantiates_and_one_terminates() {
 }
 
 /// Links of an instance that runs and scales.
-const POSSIBLE: [&str; 8] = [
+const POSSIBLE: [&str; 10] = [
     "self",
     "changeExtConn",
     "changeFlavour",
+    "createSnapshot",
     "heal",
     "operate",
+    "revertToSnapshot",
     "scale",
     "scaleToLevel",
     "terminate",

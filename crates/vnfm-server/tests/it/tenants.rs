@@ -68,11 +68,16 @@ pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
         .post(SUBSCRIPTIONS, &json!({"callbackUri": callback}))
         .await
         .id();
+    let snapshot = bench
+        .post("/vnflcm/v2/vnf_snapshots", &json!({}))
+        .await
+        .id();
     let key = pinned(bench, "acme", &vim).await;
     let ids = vec![
         ("{vnfInstanceId}", instance),
         ("{vnfLcmOpOccId}", op),
         ("{subscriptionId}", subscription),
+        ("{vnfSnapshotInfoId}", snapshot),
         ("{vnfPkgId}", package),
         ("{vimId}", vim),
         ("{hostKeyId}", key),
@@ -143,6 +148,7 @@ fn body(last: &str, path: &str) -> Value {
         "change_flavour" => json!({"newFlavourId": "simple"}),
         "change_ext_conn" => json!({"extVirtualLinks": []}),
         "change_vnfpkg" => json!({"vnfdId": "none"}),
+        "create_snapshot" | "revert_to_snapshot" => json!({"vnfSnapshotInfoId": "none"}),
         "cancel" => json!({"cancelMode": "GRACEFUL"}),
         "instantiate" => {
             json!({"flavourId": "simple", "vimConnectionInfo": {"v": {"vimId": "acme-cluster"}}})

@@ -137,6 +137,9 @@ impl InfraDriver for Driver {
     fn power(&self) -> Option<&dyn Power> {
         Some(self)
     }
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(self)
+    }
     fn changes_ext_connectivity(&self) -> bool {
         true
     }
@@ -161,7 +164,61 @@ impl InfraDriver for Driver {
             id,
             name,
             instance_id: Some("nobody".into()),
+            snapshot_id: None,
         }])
+    }
+}
+
+#[async_trait]
+impl Snapshots for Driver {
+    async fn check_source(&self, _: &VimCall<'_>, _: &SnapshotSource<'_>) -> Result<(), PortError> {
+        Ok(())
+    }
+    async fn create(
+        &self,
+        _: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<StoredSnapshot, PortError> {
+        self.0.note("store");
+        self.0.released().await;
+        let vnfcs = source.current.inventory.vnfc_resource_info.iter();
+        let vnfc = |vnfc: &VnfcResourceInfo| VnfcSnapshotInfo {
+            id: vnfc.id.clone(),
+            vnfc_instance_id: vnfc.id.clone(),
+            vnfc_resource_info_id: Some(vnfc.id.clone()),
+            compute_snapshot_resource: Some(vnfc.compute_resource.clone()),
+            ..VnfcSnapshotInfo::default()
+        };
+        Ok(StoredSnapshot {
+            handle: json!("stored"),
+            vnfcs: vnfcs.map(vnfc).collect(),
+        })
+    }
+    async fn revert(
+        &self,
+        _: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<Recorded, PortError> {
+        self.0.note("revert");
+        Ok(reversion.current.clone())
+    }
+    async fn delete(&self, _: &VimCall<'_>, _: &str, _: &Value) -> Result<(), PortError> {
+        self.0.note("discard");
+        Ok(())
+    }
+    async fn plan_create(
+        &self,
+        _: &VimCall<'_>,
+        _: &SnapshotSource<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        Ok(ResourcePlan::default())
+    }
+    async fn plan_revert(
+        &self,
+        _: &VimCall<'_>,
+        _: &Reversion<'_>,
+    ) -> Result<ResourcePlan, PortError> {
+        Ok(ResourcePlan::default())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Glance (find and upload images) and, because it is as short, Cinder (read volumes).
+//! Glance (find and upload images) and, because it is as short, Cinder (volumes and their snapshots).
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Cloud;
+use super::snapshots::{create_volume_snapshot, revert_volume, shown};
 use super::state::text;
 use crate::http::{Reply, Request, Route, Service};
 
@@ -49,7 +50,7 @@ impl Service for Glance {
                     let state = self.0.state();
                     state
                         .object("image", &id)
-                        .map(|image| Reply::json(200, image))
+                        .map(|image| Reply::json(200, &shown(image)))
                         .ok_or_else(|| no_image(&id))
                 })
             }
@@ -90,18 +91,15 @@ impl Glance {
         self.0.authenticate(request)?;
         let state = self.0.state();
         let fits = |image: &&Value| {
-            ["name", "status", "visibility", "owner", "id"]
-                .iter()
-                .all(|key| {
-                    request
-                        .param(key)
-                        .is_none_or(|wanted| text(image, key) == wanted)
-                })
-                && request
-                    .param("tag")
-                    .is_none_or(|wanted| tags(image).any(|tag| tag == wanted))
+            FILTERS.iter().all(|key| {
+                request
+                    .param(key)
+                    .is_none_or(|wanted| text(image, key) == wanted)
+            }) && request
+                .param("tag")
+                .is_none_or(|wanted| tags(image).any(|tag| tag == wanted))
         };
-        let images: Vec<&Value> = state.all("image").filter(fits).collect();
+        let images: Vec<Value> = state.all("image").filter(fits).map(shown).collect();
         Ok(Reply::json(
             200,
             &json!({ "images": images, "first": "/v2/images", "schema": "/v2/schemas/images" }),
@@ -176,6 +174,17 @@ impl Glance {
     }
 }
 
+/// Members by which images are listed; Glance takes any property.
+const FILTERS: [&str; 7] = [
+    "name",
+    "status",
+    "visibility",
+    "owner",
+    "id",
+    "vnfm_installation",
+    "vnfm_snapshot",
+];
+
 /// Maximum number of tags per image: the default of `image_tag_quota`.
 const MAX_TAGS: usize = 128;
 
@@ -223,7 +232,7 @@ impl Service for Cinder {
                 Route::new("cinder.volume_list", "", || {
                     self.0.authenticate(request)?;
                     let state = self.0.state();
-                    let volumes: Vec<&Value> = state.all("volume").collect();
+                    let volumes: Vec<Value> = state.all("volume").map(shown).collect();
                     Ok(Reply::json(200, &json!({ "volumes": volumes })))
                 })
             }
@@ -235,7 +244,56 @@ impl Service for Cinder {
                     let found = state.object("volume", &id).ok_or_else(|| {
                         volume_error(404, &format!("Volume {id} could not be found."))
                     })?;
-                    Ok(Reply::json(200, &json!({ "volume": found })))
+                    Ok(Reply::json(200, &json!({ "volume": shown(found) })))
+                })
+            }
+            _ => return self.snapshot_routes(request, &segments),
+        })
+    }
+}
+
+impl Cinder {
+    /// The routes of snapshots of volumes.
+    fn snapshot_routes<'a>(&'a self, request: &'a Request, segments: &[&str]) -> Option<Route<'a>> {
+        Some(match (&request.method, segments) {
+            (&Method::POST, ["v3", _, "volumes", id, "action"]) => {
+                let id = (*id).to_owned();
+                Route::new("cinder.volume_revert", id.clone(), move || {
+                    self.0.authenticate(request)?;
+                    let body = request.json();
+                    let snapshot = text(&body["revert"], "snapshot_id");
+                    match revert_volume(&mut self.0.state(), &id, snapshot) {
+                        None => Ok(Reply::empty(202)),
+                        Some(why) => Err(volume_error(400, &why)),
+                    }
+                })
+            }
+            (&Method::GET, ["v3", _, "snapshots"] | ["v3", _, "snapshots", "detail"]) => {
+                Route::new("cinder.snapshot_list", "", || {
+                    self.0.authenticate(request)?;
+                    let state = self.0.state();
+                    let snapshots: Vec<Value> = state.all("snapshot").map(shown).collect();
+                    Ok(Reply::json(200, &json!({ "snapshots": snapshots })))
+                })
+            }
+            (&Method::POST, ["v3", _, "snapshots"]) => {
+                Route::new("cinder.snapshot_create", "", || {
+                    self.0.authenticate(request)?;
+                    let body = request.json();
+                    let created = create_volume_snapshot(&mut self.0.state(), &body["snapshot"]);
+                    let created =
+                        created.ok_or_else(|| volume_error(404, "Volume could not be found."))?;
+                    Ok(Reply::json(202, &json!({ "snapshot": shown(&created) })))
+                })
+            }
+            (&Method::DELETE, ["v3", _, "snapshots", id]) => {
+                let id = (*id).to_owned();
+                Route::new("cinder.snapshot_delete", id.clone(), move || {
+                    self.0.authenticate(request)?;
+                    let taken = self.0.state().take("snapshot", &id);
+                    let absent =
+                        || volume_error(404, &format!("Snapshot {id} could not be found."));
+                    taken.map(|_| Reply::empty(202)).ok_or_else(absent)
                 })
             }
             _ => return None,

@@ -22,6 +22,7 @@ mod records;
 mod resources;
 mod scope;
 mod servers;
+mod snapshots;
 mod stack_previews;
 mod stack_requests;
 mod stacks;
@@ -139,6 +140,27 @@ impl Cloud {
             server.fault = Some("the hypervisor has failed".into());
         }
         true
+    }
+
+    /// Writes to the root disk of a server, or to a volume, by id: what runs inside does this.
+    pub fn write_disk(&self, id: &str, text: &str) {
+        let mut state = self.state();
+        if let Some(server) = state.servers.get_mut(id) {
+            text.clone_into(&mut server.disk);
+        }
+        state.change("volume", id, &serde_json::json!({snapshots::DISK: text}));
+    }
+
+    /// What is on the root disk of a server, or on a volume, by id.
+    pub fn disk(&self, id: &str) -> Option<String> {
+        let state = self.state();
+        let of_server = state.servers.get(id).map(|server| server.disk.clone());
+        let volume = || {
+            state
+                .object("volume", id)
+                .map(|one| text(one, snapshots::DISK).to_owned())
+        };
+        of_server.or_else(volume)
     }
 
     /// Deletes a stack (id or name) without an API request; false if it does not exist.

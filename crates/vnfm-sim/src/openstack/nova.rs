@@ -8,6 +8,8 @@ use http::Method;
 use serde_json::{Map, Value, json};
 
 use super::Cloud;
+use super::new_resource::attach;
+use super::snapshots;
 use super::state::{Server, State, new_id, text};
 use crate::http::{Reply, Request, Route, Service};
 
@@ -80,9 +82,23 @@ impl Service for Nova {
                     "os-resetState" => "nova.reset_state",
                     "os-stop" => "nova.server_stop",
                     "os-start" => "nova.server_start",
+                    "createImage" => "nova.create_image",
+                    "rebuild" => "nova.server_rebuild",
                     _ => return None,
                 };
                 Route::new(call, id.clone(), move || self.act(request, &id, &action))
+            }
+            (&Method::POST, ["servers", _, "os-volume_attachments"]) => {
+                let volume = text(&request.json()["volumeAttachment"], "volumeId").to_owned();
+                Route::new("nova.volume_attach", id.clone(), move || {
+                    self.attachment(request, (&id, &volume), true)
+                })
+            }
+            (&Method::DELETE, ["servers", _, "os-volume_attachments", volume]) => {
+                let volume = (*volume).to_owned();
+                Route::new("nova.volume_detach", id.clone(), move || {
+                    self.attachment(request, (&id, &volume), false)
+                })
             }
             _ => return self.other_routes(request, rest),
         })
@@ -225,9 +241,73 @@ impl Nova {
                 }
                 Ok(Reply::empty(202))
             }
+            "createImage" => self.create_image(id, &body[action]),
+            "rebuild" => self.rebuild(id, text(&body[action], "imageRef")),
             "os-start" => self.start(id),
             _ => self.stop(id),
         }
+    }
+
+    fn create_image(&self, id: &str, body: &Value) -> Answer {
+        let created = snapshots::create_image(&mut self.0.state(), id, body);
+        let image = created.ok_or_else(|| no_instance(id))?;
+        let location = format!("{}/v2/images/{image}", self.0.address("image"));
+        Ok(Reply::empty(202).with_header("location", location))
+    }
+
+    fn rebuild(&self, id: &str, image: &str) -> Answer {
+        let mut state = self.0.state();
+        let server = state.servers.get(id).ok_or_else(|| no_instance(id))?;
+        if !["ACTIVE", "SHUTOFF", "ERROR"].contains(&server.status.as_str()) {
+            let status = vm_state(&server.status);
+            let message =
+                format!("Cannot 'rebuild' instance {id} while it is in vm_state {status}");
+            return Err(error(409, &message));
+        }
+        if !snapshots::rebuild(&mut state, id, image) {
+            return Err(error(
+                400,
+                &format!("Cannot find image {image} for rebuild"),
+            ));
+        }
+        let server = state.servers.get(id).ok_or_else(|| no_instance(id))?;
+        Ok(Reply::json(
+            202,
+            &json!({ "server": show(&state, server, false) }),
+        ))
+    }
+
+    /// Attaches a volume to a server, or detaches it.
+    fn attachment(&self, request: &Request, (id, volume): (&str, &str), on: bool) -> Answer {
+        self.0.authenticate(request)?;
+        let mut state = self.0.state();
+        let status = state
+            .object("volume", volume)
+            .map(|one| text(one, "status").to_owned());
+        let expected = if on { "available" } else { "in-use" };
+        match status.as_deref() {
+            None => return Err(error(404, &format!("Volume {volume} could not be found."))),
+            Some(status) if status != expected => {
+                return Err(error(
+                    400,
+                    &format!("Invalid volume: its status is {status}"),
+                ));
+            }
+            Some(_) => {}
+        }
+        if on {
+            attach(&mut state, id, volume).map_err(|_| no_instance(id))?;
+            let body = json!({ "volumeAttachment": { "id": volume, "volumeId": volume, "serverId": id, "device": "/dev/vdb" } });
+            return Ok(Reply::json(200, &body));
+        }
+        let server = state.servers.get_mut(id).ok_or_else(|| no_instance(id))?;
+        server.volumes.retain(|one| one != volume);
+        state.change(
+            "volume",
+            volume,
+            &json!({ "status": "available", "attachments": [] }),
+        );
+        Ok(Reply::empty(202))
     }
 
     fn start(&self, id: &str) -> Answer {

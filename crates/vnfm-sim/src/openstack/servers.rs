@@ -63,6 +63,7 @@ pub(super) fn create_server(
         created: now(),
         updated: now(),
         fault: None,
+        disk: String::new(),
         host: None,
     };
     state.servers.insert(id.clone(), server);

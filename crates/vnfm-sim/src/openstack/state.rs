@@ -69,6 +69,8 @@ pub(crate) struct Server {
     pub(crate) created: String,
     pub(crate) updated: String,
     pub(crate) fault: Option<String>,
+    /// What is on its root disk.
+    pub(crate) disk: String,
     /// The address of its booted host.
     pub(crate) host: Option<Ipv4Addr>,
 }
@@ -93,7 +95,7 @@ pub(crate) struct State {
 }
 
 /// The kinds that are stored as JSON bodies.
-pub(crate) const KINDS: [&str; 12] = [
+pub(crate) const KINDS: [&str; 13] = [
     "network",
     "subnet",
     "port",
@@ -102,6 +104,7 @@ pub(crate) const KINDS: [&str; 12] = [
     "router",
     "floatingip",
     "volume",
+    "snapshot",
     "image",
     "flavor",
     "keypair",

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use std::time::Duration;
 use vnfm_core::ports::{
     Change, ChangeCounters, Claim, Fence, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep,
-    OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson, Store, StoreError,
-    SubscriptionRecord, Usage, VimRecord, VimUse,
+    OutboxRow, PackageRecord, PinnedKey, QuotaResource, SecretJson, SnapshotRecord, Store,
+    StoreError, SubscriptionRecord, Usage, VimRecord, VimUse,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
@@ -179,6 +179,24 @@ impl Store for SqliteStore {
         let query = made(action, read::packages(tenant, query))?;
         self.database
             .unsealed(action, query, read::package_record)
+            .await
+    }
+
+    async fn snapshot(&self, tenant: &str, id: &str) -> Result<SnapshotRecord, StoreError> {
+        let (query, action) = (read::snapshot(tenant, id), "read a snapshot");
+        let found = self.database.unsealed(action, query, read::snapshot_record);
+        only(found.await?, "VNF snapshot", id)
+    }
+
+    async fn snapshots(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SnapshotRecord>, StoreError> {
+        let action = "list snapshots";
+        let query = made(action, read::snapshots(tenant, query))?;
+        self.database
+            .unsealed(action, query, read::snapshot_record)
             .await
     }
 

@@ -6,6 +6,7 @@ mod ops;
 mod overrides;
 mod packages;
 mod pins;
+mod snapshots;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
@@ -66,6 +67,14 @@ pub(crate) fn statements(change: &Change, keys: &SecretKeys) -> Done<Vec<Stateme
         Change::PutPackage(record) => packages::put(record, keys),
         Change::RemovePackage { tenant, id } => Ok(packages::remove(tenant, id)),
         Change::Outbox(row) => outbox(row),
+        Change::AddSnapshot(record) => snapshots::add(record, keys),
+        Change::PutSnapshot(record) => snapshots::put(record, keys),
+        Change::FillSnapshot(contents) => snapshots::fill(contents, keys),
+        Change::RemoveSnapshot {
+            tenant,
+            id,
+            version,
+        } => Ok(snapshots::remove(tenant, id, *version)),
         Change::AddSubscription(record) => subscriptions::add(record, keys),
         Change::RemoveSubscription { tenant, id } => Ok(subscriptions::remove(tenant, id)),
         Change::AdvanceSubscription {
@@ -150,6 +159,10 @@ pub(crate) fn describe(change: &Change) -> &'static str {
         Change::PutPackage(_) => "write a VNF package",
         Change::RemovePackage { .. } => "remove a VNF package",
         Change::Outbox(_) => "write the outbox",
+        Change::AddSnapshot(_) => "add a snapshot",
+        Change::PutSnapshot(_) => "write a snapshot",
+        Change::FillSnapshot(_) => "write the contents of a snapshot",
+        Change::RemoveSnapshot { .. } => "remove a snapshot",
         Change::AddSubscription(_) => "add a subscription",
         Change::RemoveSubscription { .. } => "remove a subscription",
         Change::AdvanceSubscription { .. } => "advance a subscription",

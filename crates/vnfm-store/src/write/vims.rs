@@ -86,6 +86,7 @@ pub(super) fn remove(tenant: &str, id: &str, force: bool) -> Vec<Statement> {
         DELETE FROM vims WHERE tenant = $1 AND id = $2
             AND ($3 = 1 OR NOT EXISTS (
                 SELECT 1 FROM uses WHERE vim_id = $2 AND (tenant = $1 OR vims.shared = 1)
+                UNION ALL SELECT 1 FROM snapshots WHERE vim_id = $2 AND (tenant = $1 OR vims.shared = 1)
             ))";
     const USERS: &str = "
         SELECT DISTINCT u.instance_id, u.tenant, i.name
@@ -93,7 +94,11 @@ pub(super) fn remove(tenant: &str, id: &str, force: bool) -> Vec<Statement> {
         JOIN vims v ON v.tenant = $1 AND v.id = u.vim_id AND (u.tenant = $1 OR v.shared = 1)
         LEFT JOIN instances i ON i.id = u.instance_id
         WHERE u.vim_id = $2
-        ORDER BY u.instance_id";
+        UNION
+        SELECT s.id, s.tenant, 'VNF snapshot'
+        FROM snapshots s JOIN vims v ON v.tenant = $1 AND v.id = s.vim_id AND (s.tenant = $1 OR v.shared = 1)
+        WHERE s.vim_id = $2
+        ORDER BY 1";
     let users = Query::new(USERS).bind(tenant).bind(id);
     let remove = Statement::new(REMOVE).bind(tenant).bind(id).bind(force);
     vec![
@@ -222,7 +227,11 @@ pub(super) fn unused_by_others(
         LEFT JOIN instances i ON i.id = u.instance_id
         WHERE v.tenant = $1 AND v.registered_by = $2 AND u.instance_id <> $2
             AND $3 NOT LIKE '%,' || u.instance_id || ',%'
-        ORDER BY u.instance_id";
+        UNION
+        SELECT s.id, s.tenant, 'VNF snapshot'
+        FROM snapshots s JOIN vims v ON v.id = s.vim_id AND (v.tenant = s.tenant OR v.shared = 1)
+        WHERE v.tenant = $1 AND v.registered_by = $2
+        ORDER BY 1";
     Statement::new(USERS)
         .bind(tenant)
         .bind(instance_id)

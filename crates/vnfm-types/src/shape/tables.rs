@@ -224,6 +224,25 @@ types! {
         LCM_COORDINATIONS; rejectedLcmCoordinations: List REJECTED_LCM_COORDINATIONS; warnings: List Text;
         _links: One Links
     }
+    STORAGE_SNAPSHOT_RESOURCES = StorageSnapshotResources {
+        storageResourceId [needed]: One Text; storageSnapshotResource: One Free
+    }
+    VNFC_SNAPSHOT_INFO = VnfcSnapshotInfo {
+        id [needed]: One Text; vnfcInstanceId [needed]: One Text; creationStartedAt: One Time; creationFinishedAt: One Time;
+        vnfcResourceInfoId: One Text; computeSnapshotResource: One RESOURCE_HANDLE; storageSnapshotResources: List
+        STORAGE_SNAPSHOT_RESOURCES; userDefinedData: One Free
+    }
+    VNF_STATE_SNAPSHOT_INFO = VnfStateSnapshotInfo {
+        checksum [needed]: One Free; isEncrypted [needed]: One Free; metadata: One Free
+    }
+    VNF_SNAPSHOT = VnfSnapshot {
+        id [needed]: One Text; vnfInstanceId [needed]: One Text; creationStartedAt: One Time; creationFinishedAt: One Time;
+        vnfdId [needed]: One Text; vnfInstance: One VNF_INSTANCE; vnfcSnapshots [needed]: List VNFC_SNAPSHOT_INFO;
+        vnfStateSnapshotInfo: One VNF_STATE_SNAPSHOT_INFO; userDefinedData: One Free; _links: One Links
+    }
+    VNF_SNAPSHOT_INFO = VnfSnapshotInfo {
+        id [needed]: One Text; vnfSnapshotPkgId: One Text; vnfSnapshot: One VNF_SNAPSHOT; _links [needed]: One Links
+    }
     CHECKSUM = Checksum {
         algorithm [needed]: One Text; hash [needed]: One Text
     }

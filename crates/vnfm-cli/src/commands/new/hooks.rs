@@ -17,6 +17,8 @@ const OPERATIONS: &[&str] = &[
     "change_external_connectivity",
     "change_current_package",
     "modify_information",
+    "create_snapshot",
+    "revert_to_snapshot",
 ];
 
 /// A hook and the name of its plugin.

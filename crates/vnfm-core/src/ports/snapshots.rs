@@ -1,0 +1,125 @@
+//! Snapshots of VNFCs and volumes: what only some VIMs can do. A driver that can offers it by
+//! [`InfraDriver::snapshots`](super::InfraDriver::snapshots).
+//!
+//! | rule | mandatory |
+//! |---|---|
+//! | `check_source` refuses by name what cannot be stored, and changes nothing | yes |
+//! | `create` is idempotent: it adopts what an interrupted call for the same snapshot created | yes |
+//! | `create` changes nothing about the instance | yes |
+//! | resources are tagged with installation, instance and snapshot, and `owned` lists them with the snapshot | yes |
+//! | `revert` is idempotent; afterwards VNFCs and volumes have what they had, and the target's number and states | yes |
+//! | a VNFC that exists before and after keeps its id and addresses | yes |
+//! | `delete` needs no handle, succeeds if nothing exists, and touches nothing else | yes |
+//! | snapshots outlive a `release` of the instance | unless the VIM deletes them with it |
+
+use super::{Allocation, Inventory, PortError, Recorded, ResourcePlan, VimCall};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use vnfm_types::VnfcSnapshotInfo;
+
+/// Stores and restores the state of VNFCs and volumes.
+#[async_trait]
+pub trait Snapshots: Send + Sync {
+    /// Checks whether `create` can store everything that the instance has.
+    ///
+    /// # Errors
+    ///
+    /// `Refused`, naming the VNFC or volume that cannot be stored.
+    async fn check_source(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<(), PortError>;
+
+    /// Stores every VNFC and volume, and waits until all of it is complete.
+    ///
+    /// # Errors
+    ///
+    /// With the VIM's message; calling again continues, `delete` removes what was created.
+    async fn create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<StoredSnapshot, PortError>;
+
+    /// Gives the instance the target's size, and its VNFCs and volumes what the snapshot has of them; waits until all of
+    /// them work.
+    ///
+    /// # Errors
+    ///
+    /// With the VIM's message, or what the snapshot lacks; calling again continues.
+    async fn revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<Recorded, PortError>;
+
+    /// Deletes everything that is tagged with this snapshot, and waits until it is deleted. `handle` is null if `create` was
+    /// interrupted.
+    ///
+    /// # Errors
+    ///
+    /// With the VIM's message; calling again continues.
+    async fn delete(&self, cx: &VimCall<'_>, id: &str, handle: &Value) -> Result<(), PortError>;
+
+    /// What `create` would create, and that it changes nothing else.
+    ///
+    /// # Errors
+    ///
+    /// As `check_source`.
+    async fn plan_create(
+        &self,
+        cx: &VimCall<'_>,
+        source: &SnapshotSource<'_>,
+    ) -> Result<ResourcePlan, PortError>;
+
+    /// What `revert` would do to each resource.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the VIM no longer has what the snapshot refers to.
+    async fn plan_revert(
+        &self,
+        cx: &VimCall<'_>,
+        reversion: &Reversion<'_>,
+    ) -> Result<ResourcePlan, PortError>;
+}
+
+/// What to store.
+#[derive(Clone, Copy)]
+pub struct SnapshotSource<'a> {
+    /// `id` of the snapshot; resources are tagged with it.
+    pub id: &'a str,
+    /// The resources of the instance as recorded.
+    pub current: &'a Recorded,
+    /// Its package and deployment.
+    pub what: &'a Allocation,
+}
+
+/// What was stored.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StoredSnapshot {
+    /// The driver's own data, for `revert` and `delete`. No secrets.
+    pub handle: Value,
+    /// What was stored of each VNFC, without times.
+    pub vnfcs: Vec<VnfcSnapshotInfo>,
+}
+
+/// A return to a stored state.
+#[derive(Clone, Copy)]
+pub struct Reversion<'a> {
+    /// `id` of the snapshot.
+    pub id: &'a str,
+    /// The instance's resources at that time.
+    pub then: &'a Inventory,
+    /// What was stored of them.
+    pub stored: &'a StoredSnapshot,
+    /// The record from before this operation, however often it was interrupted.
+    pub current: &'a Recorded,
+    /// The deployment at that time.
+    pub target: &'a Allocation,
+    /// The deployment from before this operation.
+    pub before: &'a Allocation,
+}
