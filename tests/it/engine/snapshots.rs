@@ -217,7 +217,7 @@ async fn a_snapshot_in_use_is_neither_used_nor_changed_nor_deleted() {
             (refused.why, refused.code.name),
             (Why::Conflict, "snapshot.busy")
         );
-        assert_eq!(refused.blocked_by, [op.clone()]);
+        assert_eq!(refused.blocked_by, std::slice::from_ref(&op));
     }
     it.engine.drive(&op).await.unwrap();
     assert_eq!(it.snapshot(SNAPSHOT).await.used_by, None);
