@@ -26,7 +26,7 @@ fn active(cloud: &Cloud) -> usize {
     ours.filter(|server| server["status"] == "ACTIVE").count()
 }
 
-/// Changes the release; the fewest servers that were ACTIVE meanwhile.
+/// Changes the release; the fewest servers that were seen ACTIVE meanwhile.
 fn change(testbed: &Testbed, cloud: &Cloud, sample: &str) -> usize {
     let began = Instant::now();
     let op = begin(testbed, ROLLING, sample);
@@ -55,13 +55,13 @@ fn of_four_servers_never_fewer_than_two_are_active() {
     instantiate_rolling(&testbed, vim.as_str().unwrap());
     let first = vnfcs(&shown(&testbed, ROLLING));
     assert_eq!((first.len(), active(&cloud)), (4, 4));
-    assert_eq!(change(&testbed, &cloud, "vnf-rolling-1"), 2);
+    assert!(change(&testbed, &cloud, "vnf-rolling-1") >= 2);
     let second = vnfcs(&shown(&testbed, ROLLING));
     for (name, (id, image)) in &first {
         assert_eq!(second[name].0, *id, "servers are rebuilt in place");
         assert_ne!(second[name].1, *image);
     }
-    assert_eq!(change(&testbed, &cloud, "vnf-rolling-2"), 2);
+    assert!(change(&testbed, &cloud, "vnf-rolling-2") >= 2);
     assert_eq!(vnfcs(&shown(&testbed, ROLLING)), first);
     testbed.terminate_and_delete(ROLLING);
     testbed.finish();

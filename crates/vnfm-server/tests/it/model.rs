@@ -46,6 +46,7 @@ impl Vnf {
             (true, false) => vec!["self", "instantiate"],
             (true, true) => vec![
                 "self",
+                "changeCurrentVnfPkg",
                 "changeExtConn",
                 "changeFlavour",
                 "createSnapshot",

@@ -17,8 +17,9 @@ fn links(resource: &Value) -> Vec<&str> {
 }
 
 /// The links of an instance of VNF-B.
-const POSSIBLE: [&str; 10] = [
+const POSSIBLE: [&str; 11] = [
     "self",
+    "changeCurrentVnfPkg",
     "changeExtConn",
     "changeFlavour",
     "createSnapshot",

@@ -323,6 +323,7 @@ async fn a_vnf_without_aspects_does_not_support_scaling() {
         links(&bench.get(&instance).await.body),
         [
             "self",
+            "changeCurrentVnfPkg",
             "changeExtConn",
             "changeFlavour",
             "createSnapshot",

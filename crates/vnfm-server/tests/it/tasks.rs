@@ -62,8 +62,9 @@ async fn of_sixteen_clients_one_instantiates_and_one_terminates() {
 }
 
 /// Links of an instance that runs and scales.
-const POSSIBLE: [&str; 10] = [
+const POSSIBLE: [&str; 11] = [
     "self",
+    "changeCurrentVnfPkg",
     "changeExtConn",
     "changeFlavour",
     "createSnapshot",
