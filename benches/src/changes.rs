@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::figure::{Figure, median};
 use crate::world::World;
@@ -18,6 +19,10 @@ const ROUNDS: u16 = 30;
 const WARM_UP: u16 = 3;
 const SERVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/two-flavours");
 const SERVERS_VNFD: &str = "0d3f3d5e-52a5-4f0b-9a0e-6d5c1d3b7f11";
+/// The next release of that package: its flavour `small` has servers of the size of `large`.
+const NEXT_SERVERS_VNFD: &str = "0d3f3d5e-52a5-4f0b-9a0e-6d5c1d3b7f12";
+const SERVERS_CHANGES: [(&str, &str); 2] =
+    [(SERVERS_VNFD, NEXT_SERVERS_VNFD), ("128 MiB", "512 MiB")];
 const PODS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vnfd-samples/vnf-b-cnf");
 const PODS_VNFD: &str = "8d1c9f0e-5a53-4e5d-9d2c-6c1f0a7b0b01";
 const NEXT_PODS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vnfd-samples/vnf-b-cnf-2");
@@ -43,10 +48,11 @@ impl Pair {
     }
 }
 
-fn of_any_vnf(aspect: &str) -> Vec<Pair> {
+fn of_any_vnf(aspect: &str, [vnfd, next]: [&str; 2]) -> Vec<Pair> {
     let scale = |way: &str| json!({"type": way, "aspectId": aspect, "numberOfSteps": 1});
     let level = |level: u32| json!({"scaleInfo": [{"aspectId": aspect, "scaleLevel": level}]});
     let site = |site: Value| json!({"metadata": {"site": site}});
+    let package = |vnfd: &str| json!({"vnfdId": vnfd});
     let stop = json!({"changeStateTo": "STOPPED", "stopType": "FORCEFUL"});
     let modify = Pair {
         task: None,
@@ -58,6 +64,7 @@ fn of_any_vnf(aspect: &str) -> Vec<Pair> {
         Pair::new("operate", stop, json!({"changeStateTo": "STARTED"})),
         Pair::new("heal", json!({}), json!({})),
         modify,
+        Pair::new("change_vnfpkg", package(next), package(vnfd)),
     ]
 }
 
@@ -71,23 +78,19 @@ fn of_servers_only(network: &Value, other: &Value) -> Vec<Pair> {
     ]
 }
 
-/// The operations that only a VNF of pods has in these packages.
-fn of_pods_only() -> Vec<Pair> {
-    let package = |vnfd: &str| json!({"vnfdId": vnfd});
-    let (next, first) = (package(NEXT_PODS_VNFD), package(PODS_VNFD));
-    vec![Pair::new("change_vnfpkg", next, first)]
-}
-
 /// The figures of one server.
 ///
 /// # Errors
 /// If an operation does not complete.
 pub async fn of_servers(world: &World) -> Result<Vec<Figure>> {
     world.ctl(&["package", "onboard", SERVERS])?;
+    let next = next_servers()?;
+    world.ctl(&["package", "onboard", &next.path().to_string_lossy()])?;
     let request = world.instantiation("small");
     let links = [&world.network, &world.other_network].map(|network| world.link(network));
     let only = of_servers_only(&links[0], &links[1]);
-    let pairs = of_any_vnf("servers").into_iter().chain(only).collect();
+    let any = of_any_vnf("servers", [SERVERS_VNFD, NEXT_SERVERS_VNFD]);
+    let pairs = any.into_iter().chain(only).collect();
     measured(world, (SERVERS_VNFD, &request), pairs, "a server").await
 }
 
@@ -98,14 +101,30 @@ pub async fn of_servers(world: &World) -> Result<Vec<Figure>> {
 pub async fn of_pods(programs: &Path) -> Result<Vec<Figure>> {
     let world = World::start(programs, &["--cluster"]).await?;
     world.ctl(&["package", "onboard", PODS])?;
+    world.ctl(&["package", "onboard", NEXT_PODS])?;
     let vim = world.register_cluster()?;
     let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
-    world.ctl(&["package", "onboard", NEXT_PODS])?;
-    let pairs = of_any_vnf("web")
-        .into_iter()
-        .chain(of_pods_only())
-        .collect();
+    let pairs = of_any_vnf("web", [PODS_VNFD, NEXT_PODS_VNFD]);
     measured(&world, (PODS_VNFD, &request), pairs, "two pods").await
+}
+
+/// The next release of the package of servers, in a temporary folder.
+fn next_servers() -> Result<TempDir> {
+    let folder = tempfile::tempdir().context("cannot create a temporary folder")?;
+    for name in [".", "TOSCA-Metadata"] {
+        let (from, to) = (Path::new(SERVERS).join(name), folder.path().join(name));
+        std::fs::create_dir_all(&to)?;
+        for file in std::fs::read_dir(from)? {
+            let file = file?;
+            if file.file_type()?.is_file() {
+                let text = std::fs::read_to_string(file.path())?;
+                let changes = SERVERS_CHANGES.iter();
+                let text = changes.fold(text, |text, (old, new)| text.replace(old, new));
+                std::fs::write(to.join(file.file_name()), text)?;
+            }
+        }
+    }
+    Ok(folder)
 }
 
 /// Runs the pairs on a new instance, which is terminated at the end.
@@ -164,13 +183,12 @@ mod tests {
     use serde_json::Value;
     use vnfm_core::lcm::OPERATIONS;
 
-    use super::{of_any_vnf, of_pods_only, of_servers_only};
+    use super::{of_any_vnf, of_servers_only};
 
     #[test]
     fn every_operation_is_measured() {
-        let pairs = of_any_vnf("any").into_iter();
+        let pairs = of_any_vnf("any", ["a", "b"]).into_iter();
         let pairs = pairs.chain(of_servers_only(&Value::Null, &Value::Null));
-        let pairs = pairs.chain(of_pods_only());
         let mut measured: Vec<_> = pairs.map(|pair| pair.task).collect();
         measured.extend([Some("instantiate"), Some("terminate")]);
         for operation in OPERATIONS {

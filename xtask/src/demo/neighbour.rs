@@ -17,6 +17,9 @@ use crate::interrupt;
 /// Interval and number of polls until both agree: pods end some time after their deletion.
 const POLLS: (Duration, u32) = (Duration::from_millis(250), 240);
 
+/// What plans of servers list in addition to the resources of the stack.
+const NOT_OF_STACKS: &[&str] = &["VnfInstance", "OS::Glance::Image"];
+
 /// What an instance consists of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -32,7 +35,7 @@ impl Kind {
     /// Whether [`Reported::resources`] has resources of this type.
     pub(crate) fn reports(self, resource_type: &str) -> bool {
         match self {
-            Self::Servers | Self::Nodes => resource_type != "VnfInstance",
+            Self::Servers | Self::Nodes => !NOT_OF_STACKS.contains(&resource_type),
             Self::Pods => resource_type == "Pod",
         }
     }

@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | `flavours` | OpenStack | `change_flavour`, `change_ext_conn`, `heal`, `modify` |
 //! | `levels` | OpenStack | `scale`, `scale_to_level`, `operate` |
+//! | `rolling` | OpenStack | `change_vnfpkg` |
 //! | `cnf` | VNF-A's cluster | `change_flavour` |
-//! | `vnf-b` | VNF-A's cluster | `scale`, `scale_to_level`, `operate`, `heal`, `modify` |
+//! | `vnf-b` | VNF-A's cluster | `scale`, `scale_to_level`, `operate`, `heal`, `modify`, `change_vnfpkg` |
 //! | `vnf-a` | OpenStack, and the cluster that it is | `scale` of the workers while `vnf-b` lives on them |
 //!
 //! A new task is a row in one of the tables; [`task`](super::task) makes all comparisons.
@@ -24,6 +25,8 @@ use super::world::{CLOUD, NETWORK};
 struct Vnf {
     name: &'static str,
     sample: &'static str,
+    /// The package to which tasks change it.
+    next: Option<&'static str>,
     kind: Kind,
     tasks: &'static [Task],
     refused: &'static [Task],
@@ -33,6 +36,7 @@ const SERVER_VNFS: &[Vnf] = &[
     Vnf {
         name: "flavours",
         sample: FLAVOURS,
+        next: None,
         kind: Kind::Servers,
         tasks: FLAVOUR_TASKS,
         refused: FLAVOUR_REFUSED,
@@ -40,20 +44,30 @@ const SERVER_VNFS: &[Vnf] = &[
     Vnf {
         name: "levels",
         sample: "vnf-levels",
+        next: None,
         kind: Kind::Servers,
         tasks: LEVEL_TASKS,
         refused: LEVEL_REFUSED,
+    },
+    Vnf {
+        name: "rolling",
+        sample: "vnf-rolling-1",
+        next: Some("vnf-rolling-2"),
+        kind: Kind::Servers,
+        tasks: ROLLING_TASKS,
+        refused: &[],
     },
 ];
 const CNF: Vnf = Vnf {
     name: "cnf",
     sample: CNF_FLAVOURS,
+    next: None,
     kind: Kind::Pods,
     tasks: CNF_TASKS,
     refused: &[],
 };
 /// The names of all instances; those on the cluster come first.
-pub(crate) const NAMES: &[&str] = &["cnf", VNF_B, VNF_A, "levels", "flavours"];
+pub(crate) const NAMES: &[&str] = &["cnf", VNF_B, VNF_A, "rolling", "levels", "flavours"];
 
 const FLAVOURS: &str = "vnf-flavours";
 const TO_SIMPLE: Request = Request::new(FLAVOURS, "change_flavour");
@@ -61,19 +75,19 @@ const TO_REDUNDANT: Request = Request::new(FLAVOURS, "change_flavour_back");
 const TO_OTHER: Request = Request::new(FLAVOURS, "change_ext_conn").connecting_to("nfv-net");
 const BACK_HOME: Request = Request::new(FLAVOURS, "change_ext_conn").connecting_to(NETWORK);
 
-const REDUNDANT: &str = "redundant, STARTED, 2 back, 2 front, external on provider";
+const REDUNDANT: &str = "1.0 redundant, STARTED, 2 back, 2 front, external on provider";
 const FLAVOUR_TASKS: &[Task] = &[
     Task::new(
         "change_flavour",
         "",
-        "simple, STARTED, 1 front, external on provider",
+        "1.0 simple, STARTED, 1 front, external on provider",
     )
     .with(TO_SIMPLE),
     Task::new("change_flavour", "", REDUNDANT).with(TO_REDUNDANT),
     Task::new(
         "change_ext_conn",
         "",
-        "redundant, STARTED, 2 back, 2 front, external on nfv-net",
+        "1.0 redundant, STARTED, 2 back, 2 front, external on nfv-net",
     )
     .with(TO_OTHER),
     Task::new("change_ext_conn", "", REDUNDANT).with(BACK_HOME),
@@ -81,7 +95,7 @@ const FLAVOUR_TASKS: &[Task] = &[
     Task::new(
         "modify",
         "--metadata site=oslo",
-        "redundant, STARTED, 2 back, 2 front, external on provider, site \"oslo\"",
+        "1.0 redundant, STARTED, 2 back, 2 front, external on provider, site \"oslo\"",
     ),
     Task::new("modify", "--metadata site=null", REDUNDANT),
 ];
@@ -91,20 +105,20 @@ const FLAVOUR_REFUSED: &[Task] = &[Task::new(
     "does not support the task `scale`",
 )];
 
-const TOWN: &str = "simple, STARTED, clients 1, load 1, 3 web, 4 worker, external on provider";
-const TRIAL: &str = "simple, STARTED, clients 0, load 0, 1 web, 2 worker, external on provider";
+const TOWN: &str = "1.0 simple, STARTED, clients 1, load 1, 3 web, 4 worker, external on provider";
+const TRIAL: &str = "1.0 simple, STARTED, clients 0, load 0, 1 web, 2 worker, external on provider";
 const LEVEL_TASKS: &[Task] = &[
     Task::new("scale_to_level", "--level trial", TRIAL),
     Task::new(
         "scale",
         "--aspect clients --out",
-        "simple, STARTED, clients 1, load 0, 3 web, 2 worker, external on provider",
+        "1.0 simple, STARTED, clients 1, load 0, 3 web, 2 worker, external on provider",
     ),
     Task::new("scale", "--aspect clients --in", TRIAL),
     Task::new(
         "operate",
         "--stop",
-        "simple, STOPPED, clients 0, load 0, 1 web, 2 worker, external on provider",
+        "1.0 simple, STOPPED, clients 0, load 0, 1 web, 2 worker, external on provider",
     ),
     Task::new("operate", "--start", TRIAL),
     Task::new("scale_to_level", "--level town", TOWN),
@@ -112,29 +126,41 @@ const LEVEL_TASKS: &[Task] = &[
 const LEVEL_REFUSED: &[Task] =
     &[Task::new("change_flavour", "", "its only flavour is `simple`").with(TO_SIMPLE)];
 
-const TWO_PODS: &str = "simple, STARTED, web 0, 2 web";
+const ROLLING_TASKS: &[Task] = &[
+    Task::new("change_vnfpkg", "", "2.0 simple, STARTED, 4 web")
+        .with(Request::new("vnf-rolling-1", "change_vnfpkg")),
+    Task::new("change_vnfpkg", "", "1.0 simple, STARTED, 4 web")
+        .with(Request::new("vnf-rolling-2", "change_vnfpkg")),
+];
+
+/// The next release of VNF-B.
+const NEXT_B: &str = "vnf-b-cnf-2";
+const TWO_PODS: &str = "1.0 simple, STARTED, web 0, 2 web";
 const POD_TASKS: &[Task] = &[
     Task::new(
         "scale",
         "--aspect web --out --steps 2",
-        "simple, STARTED, web 2, 4 web",
+        "1.0 simple, STARTED, web 2, 4 web",
     ),
     Task::new("scale", "--aspect web --in --steps 2", TWO_PODS),
     Task::new(
         "scale_to_level",
         "--aspect web=1",
-        "simple, STARTED, web 1, 3 web",
+        "1.0 simple, STARTED, web 1, 3 web",
     ),
     Task::new("scale_to_level", "--aspect web=0", TWO_PODS),
-    Task::new("operate", "--stop", "simple, STOPPED, web 0"),
+    Task::new("operate", "--stop", "1.0 simple, STOPPED, web 0"),
     Task::new("operate", "--start", TWO_PODS),
     Task::new("heal", "--vnfc VNFC", TWO_PODS),
     Task::new(
         "modify",
         "--metadata site=oslo",
-        "simple, STARTED, web 0, 2 web, site \"oslo\"",
+        "1.0 simple, STARTED, web 0, 2 web, site \"oslo\"",
     ),
     Task::new("modify", "--metadata site=null", TWO_PODS),
+    Task::new("change_vnfpkg", "", "2.0 simple, STARTED, web 0, 2 web")
+        .with(Request::new(SAMPLE_B, "change_vnfpkg")),
+    Task::new("change_vnfpkg", "", TWO_PODS).with(Request::new(NEXT_B, "change_vnfpkg")),
 ];
 const POD_REFUSED: &[Task] = &[
     Task::new(
@@ -150,20 +176,20 @@ const CNF_FLAVOURS: &str = "cnf-flavours";
 const TO_FULL: Request = Request::new(CNF_FLAVOURS, "change_flavour");
 const TO_SMALL: Request = Request::new(CNF_FLAVOURS, "change_flavour_back");
 const CNF_TASKS: &[Task] = &[
-    Task::new("change_flavour", "", "full, STARTED, 1 cache, 2 web").with(TO_FULL),
-    Task::new("change_flavour", "", "small, STARTED, 2 web").with(TO_SMALL),
+    Task::new("change_flavour", "", "1.0 full, STARTED, 1 cache, 2 web").with(TO_FULL),
+    Task::new("change_flavour", "", "1.0 small, STARTED, 2 web").with(TO_SMALL),
 ];
 
 const WORKER_TASKS: &[Task] = &[
     Task::new(
         "scale",
         "--aspect workers --out",
-        "cluster_install, STARTED, workers 1, 1 masterNode, 3 workerNode, external on provider",
+        "1.0 cluster_install, STARTED, workers 1, 1 masterNode, 3 workerNode, external on provider",
     ),
     Task::new(
         "scale",
         "--aspect workers --in",
-        "cluster_install, STARTED, workers 0, 1 masterNode, 2 workerNode, external on provider",
+        "1.0 cluster_install, STARTED, workers 0, 1 masterNode, 2 workerNode, external on provider",
     ),
 ];
 
@@ -179,16 +205,17 @@ pub(crate) fn play(scenario: &mut Scenario<'_>) -> Result<()> {
     };
     let mut packages = Vec::new();
     for vnf in SERVER_VNFS {
-        packages.push(play_vnf(scenario, &neighbours, vnf, VIM)?);
+        packages.extend(play_vnf(scenario, &neighbours, vnf, VIM)?);
     }
     let package_a = scenario.onboard(scenario.shape.folder())?;
     let package_b = scenario.onboard(SAMPLE_B)?;
+    packages.push(scenario.onboard(NEXT_B)?);
     let cluster = scenario.bring_up_a(&package_a)?;
     scenario.bring_up_b(&package_b, &cluster)?;
     let master = record::external_address(&task::instance(scenario.ctl, VNF_A)?, "masterNode");
     let master = master.context("the record of VNF-A has no address of its control plane")?;
     neighbours.cluster = Some(Kubectl::new(scenario.world, master, scenario.folder)?);
-    packages.push(play_vnf(scenario, &neighbours, &CNF, &cluster)?);
+    packages.extend(play_vnf(scenario, &neighbours, &CNF, &cluster)?);
     play_cluster(scenario, &neighbours)?;
     scenario.refuse_to_terminate_a()?;
     scenario.bring_down(VNF_B, "terminate VNF-B")?;
@@ -199,18 +226,19 @@ pub(crate) fn play(scenario: &mut Scenario<'_>) -> Result<()> {
     scenario.check_that_nothing_is_left()
 }
 
-/// Plays a VNF from its package to its deletion; returns the id of the package.
+/// Plays a VNF from its package to its deletion; returns the ids of its packages.
 fn play_vnf(
     scenario: &mut Scenario<'_>,
     neighbours: &Neighbours<'_>,
     vnf: &Vnf,
     vim: &str,
-) -> Result<String> {
+) -> Result<Vec<String>> {
     let subject = Subject {
         name: vnf.name,
         kind: vnf.kind,
     };
     let package = scenario.onboard(vnf.sample)?;
+    let next = vnf.next.map(|next| scenario.onboard(next)).transpose()?;
     let label = format!("instantiate {}", vnf.name);
     scenario.bring_up(vnf.name, (vnf.sample, &package), vim, &label)?;
     for one in vnf.tasks {
@@ -220,7 +248,7 @@ fn play_vnf(
         task::refuse(scenario, neighbours, subject, one)?;
     }
     scenario.bring_down(vnf.name, &format!("terminate {}", vnf.name))?;
-    Ok(package)
+    Ok(std::iter::once(package).chain(next).collect())
 }
 
 /// Plays VNF-B on VNF-A, then VNF-A below VNF-B.

@@ -10,15 +10,16 @@ const SERVER: &str = "OS::Nova::Server";
 /// In the metadata of a stopped VNFC: its state.
 const VNFC_STATE: &str = "vnfcState";
 
-/// Flavour, state, levels, size and links, such as `simple, STARTED, clients 1, load 0, 3 web, 2 worker`. `networks` are
-/// their names, by id.
+/// Release, flavour, state, levels, size and links, such as `1.0 simple, STARTED, clients 1, load 0, 3 web, 2 worker`.
+/// `networks` are their names, by id.
 pub(crate) fn summary(instance: &VnfInstance, networks: &BTreeMap<String, String>) -> String {
     let Some(info) = &instance.instantiated_vnf_info else {
         return "NOT_INSTANTIATED".to_owned();
     };
     let state = serde_json::to_value(info.vnf_state).unwrap_or_default();
     let state = state.as_str().unwrap_or_default().to_owned();
-    let mut parts = vec![info.flavour_id.clone(), state];
+    let release = &instance.vnf_software_version;
+    let mut parts = vec![format!("{release} {}", info.flavour_id), state];
     let levels = info.scale_status.iter();
     parts.extend(levels.map(|level| format!("{} {}", level.aspect_id, level.scale_level)));
     let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
