@@ -17,11 +17,12 @@ fn at(endpoint: &str) -> VimConnectionInfo {
 fn as_before(home: &Home) {
     let db = rusqlite::Connection::open(home.database()).unwrap();
     db.execute_batch(
-        "DROP TABLE kept_addresses; DROP TABLE snapshots; DROP INDEX instances_need_levels;
+        "DROP TABLE kept_addresses; DROP TABLE snapshots; DROP INDEX instances_need_levels; DROP INDEX ops_next_pkg;
          UPDATE instances SET request = deployment;
          ALTER TABLE instances DROP COLUMN deployment; ALTER TABLE instances DROP COLUMN needs_levels;
          ALTER TABLE ops DROP COLUMN before; ALTER TABLE ops DROP COLUMN target;
-         ALTER TABLE ops DROP COLUMN control; ALTER TABLE journal DROP COLUMN hook;
+         ALTER TABLE ops DROP COLUMN control; ALTER TABLE journal DROP COLUMN hook; ALTER TABLE journal DROP COLUMN retry;
+         ALTER TABLE instances DROP COLUMN on_failure; ALTER TABLE ops DROP COLUMN next_pkg_id;
          DELETE FROM schema_version WHERE version >= 15;
          DELETE FROM meta WHERE key = 'addresses'",
     )
