@@ -5,11 +5,11 @@
 //! | step                     | state      | does                             | undo               |
 //! |--------------------------|------------|----------------------------------|--------------------|
 //! | grant                    | STARTING   | asks the NFVO                    | —                  |
-//! | change_current_package_start | PROCESSING | vendor hook                      | its undo, if any   |
+//! | change_flavour_start     | PROCESSING | vendor hook                      | its undo, if any   |
 //! | detach                   | PROCESSING | calls the VIM                    | calls it again     |
 //! | swap                     | PROCESSING | calls the VIM                    | calls it again     |
 //! | attach                   | PROCESSING | calls the VIM                    | calls it again     |
-//! | change_current_package_end   | PROCESSING | vendor hook                      | its undo, if any   |
+//! | change_flavour_end       | PROCESSING | vendor hook                      | its undo, if any   |
 
 use super::fakes::*;
 use super::faults::{begin, ready_in};
@@ -30,10 +30,10 @@ use vnfm_types::*;
 
 /// The row of the operation, and all there is of it.
 pub(super) const OPERATION: Operation = Operation {
-    kind: LcmOperationType::ChangeVnfpkg,
-    task: Some("change_vnfpkg"),
-    interface_operation: "change_current_package",
-    body: Body::new::<ChangeRequest>("ChangeCurrentVnfPkgRequest"),
+    kind: LcmOperationType::ChangeFlavour,
+    task: Some("change_flavour"),
+    interface_operation: "change_flavour",
+    body: Body::new::<FlavourRequest>("ChangeVnfFlavourRequest"),
     requires: Requires::Instantiated,
     uses_vim: true,
     frees_space: false,
@@ -45,37 +45,37 @@ pub(super) const OPERATION: Operation = Operation {
     }),
     target: |requested| Box::pin(ready(target(requested))),
     hook_request: |op, hook| {
-        let request: ChangeRequest = op.request()?;
-        let vnfd = json!(request.vnfd_id);
+        let request: FlavourRequest = op.request()?;
+        let vnfd = json!(request.new_flavour_id);
         hook.inputs.insert("vnfd".to_owned(), vnfd);
         Ok(())
     },
     steps: &[
         Step::grant(),
-        Step::hook("change_current_package_start", |op| Ok(op.inventory())),
+        Step::hook("change_flavour_start", |op| Ok(op.inventory())),
         Step::new("detach", Processing, |op| silent(op.reach_vim()))
             .undone_by(|op| silent(op.reach_vim())),
         Step::new("swap", Processing, |op| journaled(swap(op)))
             .undone_by(|op| silent(op.reach_vim())),
         Step::new("attach", Processing, |op| silent(op.reach_vim()))
             .undone_by(|op| silent(op.reach_vim())),
-        Step::hook("change_current_package_end", |op| Ok(op.inventory())),
+        Step::hook("change_flavour_end", |op| Ok(op.inventory())),
     ],
     finish,
 };
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ChangeRequest {
-    vnfd_id: String,
+struct FlavourRequest {
+    new_flavour_id: String,
     #[serde(default)]
     additional_params: KeyValuePairs,
 }
 
 /// The instance is stopped afterwards.
 fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
-    let request: ChangeRequest = requested.request()?;
-    if request.vnfd_id == "unknown" {
+    let request: FlavourRequest = requested.request()?;
+    if request.new_flavour_id == "unknown" {
         let what = "no VNFD `unknown`";
         return Err(Refusal::new(Why::NotFound, &INJECTED, what));
     }
@@ -114,9 +114,9 @@ impl StepOutput for Swapped {
 
 async fn swap(op: &Op) -> Output<Swapped> {
     op.reach_vim().await?;
-    let request: ChangeRequest = op.request()?;
+    let request: FlavourRequest = op.request()?;
     Ok(Swapped {
-        vnfd: request.vnfd_id,
+        vnfd: request.new_flavour_id,
     })
 }
 
@@ -136,7 +136,7 @@ fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
 
 /// A request that it accepts.
 pub(super) fn request() -> Value {
-    json!({"vnfdId": "s1"})
+    json!({"newFlavourId": "s1"})
 }
 
 async fn instantiated(world: Arc<FakeWorld>) -> (Arc<FakeWorld>, Engine, String) {
@@ -154,9 +154,9 @@ async fn an_operation_of_ones_own_runs_its_hooks_and_steps_and_reaches_its_targe
     let op = begun(&engine, &id).await;
     let begun = engine.store().op(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
-    let calls = ["change_current_package_start", "check", "check", "check"];
+    let calls = ["change_flavour_start", "check", "check", "check"];
     assert_eq!(world.calls()[..4], calls);
-    assert_eq!(world.calls()[4..], ["change_current_package_end"]);
+    assert_eq!(world.calls()[4..], ["change_flavour_end"]);
     let record = engine.store().op(TENANT, &op).await.unwrap();
     assert_eq!(record.op.operation_state, Completed);
     let instance = engine.store().instance(TENANT, &id).await.unwrap();
@@ -179,7 +179,7 @@ async fn an_engine_without_its_row_does_not_know_it() {
     assert!(engine.operation(OPERATION.kind).is_none());
     let begin = Begin::new(&OPERATION, request());
     let refused = engine.begin(TENANT, &id, begin).await.unwrap_err();
-    assert_eq!(refused.detail, "unknown operation CHANGE_VNFPKG");
+    assert_eq!(refused.detail, "unknown operation CHANGE_FLAVOUR");
 }
 
 #[tokio::test]
@@ -210,10 +210,10 @@ async fn its_row_decides_when_it_begins() {
     );
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     engine.drive(&op).await.unwrap();
-    let malformed = refused(json!({"vnfdId": ["hunter2"]})).await;
+    let malformed = refused(json!({"newFlavourId": ["hunter2"]})).await;
     assert_eq!(malformed.code.name, "request.bad-parameters");
     assert!(!format!("{malformed:?}").contains("hunter2"));
-    let unknown = refused(json!({"vnfdId": "unknown"})).await;
+    let unknown = refused(json!({"newFlavourId": "unknown"})).await;
     assert_eq!(unknown.why, Why::NotFound);
     let stale = Begin {
         expected: Some(&|_| false),
@@ -259,10 +259,7 @@ async fn its_grant_asks_for_what_its_row_needs_and_cannot_move_the_vnf() {
 async fn parameters_of_a_hook_with_a_name_of_several_words_are_validated_and_redacted() {
     let (world, engine, id) = instantiated(Arc::default()).await;
     *world.change_declaration.lock().unwrap() = Some(|declaration| {
-        let hook = declaration
-            .hooks
-            .get_mut("change_current_package_end")
-            .unwrap();
+        let hook = declaration.hooks.get_mut("change_flavour_end").unwrap();
         let key = json!({"type": "string", "writeOnly": true});
         let schema = json!({"type": "object", "required": ["key"], "properties": {"key": key}});
         hook.parameters = Some(schema);
@@ -270,14 +267,14 @@ async fn parameters_of_a_hook_with_a_name_of_several_words_are_validated_and_red
     let with = |params: Value| {
         Begin::new(
             &OPERATION,
-            json!({"vnfdId": "s1", "additionalParams": params}),
+            json!({"newFlavourId": "s1", "additionalParams": params}),
         )
     };
     let refused = engine.begin(TENANT, &id, with(json!({}))).await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.why, Why::Unprocessable);
     assert!(
-        refused.detail.contains("hook `change_current_package_end`"),
+        refused.detail.contains("hook `change_flavour_end`"),
         "{refused}"
     );
     let params = json!({"key": "planted-key"});
@@ -289,7 +286,7 @@ async fn parameters_of_a_hook_with_a_name_of_several_words_are_validated_and_red
     );
     engine.drive(&op).await.unwrap();
     let last = world.hook_params.lock().unwrap().last().cloned().unwrap();
-    assert_eq!(last.0, "change_current_package_end");
+    assert_eq!(last.0, "change_flavour_end");
     assert_eq!(last.1["key"], "planted-key");
     let modify = json!({"metadata": {"x": 1}});
     let modify = Begin::new(&modify_info::OPERATION, modify);
@@ -311,10 +308,10 @@ async fn its_hooks_can_be_skipped_by_name() {
     assert!(
         unknown
             .detail
-            .ends_with("has: change_current_package_start, change_current_package_end"),
+            .ends_with("has: change_flavour_start, change_flavour_end"),
         "{unknown}"
     );
-    let skip = skipping("change_current_package_start");
+    let skip = skipping("change_flavour_start");
     let op = engine.begin(TENANT, &id, skip).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
@@ -322,7 +319,7 @@ async fn its_hooks_can_be_skipped_by_name() {
     let audit = engine.audit(TENANT, 0, 10).await.unwrap();
     assert_eq!(
         audit[0].what,
-        "vnf change-vnfpkg --skip-hook change_current_package_start"
+        "vnf change-flavour --skip-hook change_flavour_start"
     );
 }
 
@@ -340,11 +337,11 @@ async fn its_plan_lists_its_steps_with_drivers_and_undo() {
     let by = Some("fake@1.0.0");
     let expected = [
         ("grant", None, false),
-        ("change_current_package_start", by, true),
+        ("change_flavour_start", by, true),
         ("detach", None, true),
         ("swap", None, true),
         ("attach", None, true),
-        ("change_current_package_end", by, false),
+        ("change_flavour_end", by, false),
     ];
     assert_eq!(steps, expected);
 }
@@ -361,17 +358,12 @@ async fn a_rollback_undoes_its_steps_last_first() {
     let rollback = progress.ways_on.iter().find(|way| way.task == "rollback");
     assert_eq!(
         rollback.unwrap().what,
-        "undoes attach, swap, detach, change_current_package_start"
+        "undoes attach, swap, detach, change_flavour_start"
     );
     engine.rollback(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, RolledBack);
-    let undone = [
-        "check",
-        "check",
-        "check",
-        "undo change_current_package_start",
-    ];
+    let undone = ["check", "check", "check", "undo change_flavour_start"];
     assert_eq!(world.calls()[5..], undone);
     let after = engine.store().instance(TENANT, &id).await.unwrap();
     assert_eq!(after.deployment, before.deployment);
