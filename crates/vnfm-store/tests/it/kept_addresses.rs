@@ -21,7 +21,8 @@ fn as_before(home: &Home) {
          UPDATE instances SET request = deployment;
          ALTER TABLE instances DROP COLUMN deployment; ALTER TABLE instances DROP COLUMN needs_levels;
          ALTER TABLE ops DROP COLUMN before; ALTER TABLE ops DROP COLUMN target;
-         ALTER TABLE ops DROP COLUMN control; ALTER TABLE journal DROP COLUMN hook;
+         ALTER TABLE ops DROP COLUMN control; ALTER TABLE journal DROP COLUMN hook; ALTER TABLE journal DROP COLUMN retry;
+         ALTER TABLE instances DROP COLUMN on_failure;
          DELETE FROM schema_version WHERE version >= 15;
          DELETE FROM meta WHERE key = 'addresses'",
     )
