@@ -102,7 +102,7 @@ async fn a_vnf_returns_to_its_size_its_disks_and_its_record() {
     let changes = returned.resource_changes.unwrap().affected_vnfcs;
     let of_type = |wanted: ChangeType| changes.iter().filter(move |one| one.change_type == wanted);
     assert_eq!(of_type(ChangeType::Modified).count(), vnfcs.len());
-    assert_eq!(of_type(ChangeType::Removed).count(), 1);
+    assert_eq!(of_type(ChangeType::Removed).count(), 2);
 }
 
 #[tokio::test]

@@ -42,11 +42,12 @@ mod store;
 mod store_admin;
 mod store_codes;
 mod subscribers;
+mod vim_call;
 mod vim_slot;
-pub(crate) use infra::{PACKAGE, PLAN_TOO_LARGE};
 pub(crate) use records::merge;
 pub(crate) use service::SERVICE;
 pub(crate) use store_codes::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
+pub(crate) use vim_call::{PACKAGE, PLAN_TOO_LARGE};
 
 pub use backoff::{Backoff, Expired};
 pub use change::{Change, SnapshotContents};
@@ -57,10 +58,7 @@ pub use host::{
     CommandOutput, HookFile, HostServices, HttpRequest, HttpResponse, PinnedTarget, RemoteFile,
     SshCommand, SshTarget,
 };
-pub use infra::{
-    Allocation, Budget, Convergence, InfraDriver, NO_POLICIES, OwnedResource, Ownership, Release,
-    Replacement, Vim, VimCall, VimLogin, VimReport, Watcher,
-};
+pub use infra::{InfraDriver, NO_POLICIES, OwnedResource};
 pub use inventory::{Inventory, Recorded};
 pub use mgmt::{
     Declaration, DriverId, DriverVersion, Effects, HookArtifact, HookConnectivity, HookDeclaration,
@@ -93,5 +91,9 @@ pub use store_admin::{
     StoreAdmin, UnfinishedWork, VimExpiry,
 };
 pub use subscribers::{Callback, Subscribers};
+pub use vim_call::{
+    Allocation, Budget, Convergence, Ownership, Release, Replacement, Vim, VimCall, VimLogin,
+    VimReport, Watcher,
+};
 pub(crate) use vim_slot::SlotCall;
 pub use vim_slot::VimSlot;
