@@ -116,9 +116,12 @@ impl Vnf {
                     LcmOperationType::Instantiate
                     | LcmOperationType::Terminate
                     // Each of the packages has one flavour; the nodes of a cluster must keep their addresses, and pods have
-                    // no external links. VNF-A has no other release.
+                    // no external links. VNF-A has no other release. A simulated host does not store its disk, and pods
+                    // cannot be stored: `tests/it/engine/faults.rs` has these two on a VIM in memory.
                     | LcmOperationType::ChangeFlavour
                     | LcmOperationType::ChangeExtConn
+                    | LcmOperationType::CreateSnapshot
+                    | LcmOperationType::RevertToSnapshot
                 )
         };
         let mut acts = vec![Act::complete_vnf(LcmOperationType::Instantiate)];
