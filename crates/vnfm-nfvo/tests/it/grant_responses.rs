@@ -47,7 +47,11 @@ impl Canned {
     }
 
     async fn request(&self) -> Result<GrantOutcome, PortError> {
-        grants(&self.url, Login::None, Tls::default(), &ManualClock::new())
+        self.request_at(&ManualClock::new()).await
+    }
+
+    async fn request_at(&self, clock: &Arc<ManualClock>) -> Result<GrantOutcome, PortError> {
+        grants(&self.url, Login::None, Tls::default(), clock)
             .request_grant(&request())
             .await
     }
@@ -195,8 +199,8 @@ async fn a_pending_grant_is_polled_only_at_the_configured_nfvo() {
 
 #[tokio::test]
 async fn retry_after_is_read_in_seconds_and_as_a_date() {
-    let now = ManualClock::new().now();
-    let date = now.saturating_add(Duration::from_secs(90)).unwrap();
+    let clock = ManualClock::new();
+    let date = clock.now().saturating_add(Duration::from_secs(90)).unwrap();
     let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     for (said, request_text) in [
         ("7".to_owned(), Some(7)),
@@ -210,14 +214,14 @@ async fn retry_after_is_read_in_seconds_and_as_a_date() {
         for status in ["503 Service Unavailable", "429 Too Many Requests"] {
             let canned = Canned::new(status, &retry, "").await;
             assert_eq!(
-                canned.request().await.unwrap_err().retry_after(),
+                canned.request_at(&clock).await.unwrap_err().retry_after(),
                 wanted,
                 "{status} {said}"
             );
         }
         let place = format!("location: /grant/v1/grants/g\r\n{retry}");
         let canned = Canned::new("202 Accepted", &place, "").await;
-        let Ok(GrantOutcome::Pending(_, after)) = canned.request().await else {
+        let Ok(GrantOutcome::Pending(_, after)) = canned.request_at(&clock).await else {
             panic!("decided")
         };
         assert_eq!(after, wanted, "{said}");

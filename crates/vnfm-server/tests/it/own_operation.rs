@@ -194,7 +194,10 @@ async fn the_product_does_not_have_it() {
     assert_eq!(missing.status, 404);
     assert!(missing.detail().contains("no resource at"), "{missing:?}");
     let unsupported = bench
-        .post(&format!("{INSTANCES}/none/create_snapshot"), &json!({}))
+        .post(
+            &format!("{INSTANCES}/none/create_snapshot"),
+            &json!({"vnfSnapshotInfoId": "none"}),
+        )
         .await;
     assert_eq!(unsupported.status, 404);
     assert!(

@@ -68,8 +68,8 @@ async fn a_plan_is_refused_as_the_operation_is() {
         ),
         (
             json!({"operation": "CREATE_SNAPSHOT"}),
-            404,
-            "CREATE_SNAPSHOT",
+            422,
+            "`vnfSnapshotInfoId`",
         ),
         (json!({"operation": "PLANTED"}), 422, "`operation`"),
         (json!({}), 422, "operation"),

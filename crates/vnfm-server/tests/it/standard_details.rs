@@ -385,10 +385,7 @@ async fn links_can_be_filtered() {
             "(cont,_links/scaleToLevel/href,scale_to_level)".to_owned(),
             vec![last.clone()],
         ),
-        (
-            "(cont,_links/changeCurrentVnfPkg/href,http)".to_owned(),
-            Vec::new(),
-        ),
+        ("(cont,_links/operate/href,select)".to_owned(), Vec::new()),
         (
             format!("(eq,_links/self/href,{other});(eq,instantiationState,NOT_INSTANTIATED)"),
             Vec::new(),
