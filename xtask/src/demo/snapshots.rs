@@ -39,8 +39,11 @@ pub(crate) fn check_created(
 ) -> Result<()> {
     let contents = last(scenario)?;
     scenario.stage.step("snapshot show: complete", |progress| {
-        let (of, id) = (&contents.vnf_instance_id, &instance.id);
-        ensure!(of == id, "the snapshot is of instance `{of}`, not `{id}`");
+        let (stored, id) = (&contents.vnf_instance_id, &instance.id);
+        ensure!(
+            stored == id,
+            "the snapshot is of instance `{stored}`, not `{id}`"
+        );
         ensure!(
             contents.creation_finished_at.is_some(),
             "the snapshot has no `creationFinishedAt`"
@@ -109,6 +112,8 @@ pub(crate) fn delete_all(scenario: &mut Scenario<'_>) -> Result<()> {
             all.iter().any(|id| reason.contains(id)),
             "the refusal names no snapshot: {reason}"
         );
+        let hint = "delete the listed VNF snapshots";
+        ensure!(reason.contains(hint), "the hint is not to {hint}: {reason}");
         reason.lines().for_each(|line| progress.show(line));
         Ok(())
     })?;
