@@ -5,6 +5,7 @@
 //! pods     the sample `vnf-b-cnf`, two pods, on the simulated Kubernetes
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
@@ -28,24 +29,63 @@ const PODS_VNFD: &str = "8d1c9f0e-5a53-4e5d-9d2c-6c1f0a7b0b01";
 const NEXT_PODS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vnfd-samples/vnf-b-cnf-2");
 const NEXT_PODS_VNFD: &str = "8d1c9f0e-5a53-4e5d-9d2c-6c1f0a7b0b02";
 
-/// An operation, and the requests that change an instance there and back.
+/// The task in a path, `None` for the modification of an instance; and the request.
+type Call = (Option<&'static str>, Value);
+
+/// The calls that change an instance there and back.
 struct Pair {
-    /// The task in the path; `None`: the modification of the instance.
-    task: Option<&'static str>,
-    requests: [Value; 2],
+    calls: [Call; 2],
+    /// Whether each round has a new VNF snapshot, whose id goes into the requests.
+    with_snapshot: bool,
 }
 
 impl Pair {
     fn new(task: &'static str, there: Value, back: Value) -> Self {
         Self {
-            task: Some(task),
-            requests: [there, back],
+            calls: [(Some(task), there), (Some(task), back)],
+            with_snapshot: false,
         }
     }
 
-    fn name(&self) -> &'static str {
-        self.task.unwrap_or("modify")
+    fn modifying(there: Value, back: Value) -> Self {
+        Self {
+            calls: [(None, there), (None, back)],
+            with_snapshot: false,
+        }
     }
+
+    /// A state is stored, and returned to.
+    fn of_snapshots() -> Self {
+        let tasks = ["create_snapshot", "revert_to_snapshot"];
+        Self {
+            calls: tasks.map(|task| (Some(task), json!({}))),
+            with_snapshot: true,
+        }
+    }
+
+    fn name(&self) -> String {
+        let [there, back] = [0, 1].map(|at| name(self.calls[at].0));
+        if there == back {
+            there.to_owned()
+        } else {
+            format!("{there} and {back}")
+        }
+    }
+
+    /// The calls of a round; `snapshot` is the id of its snapshot.
+    fn calls(&self, snapshot: Option<&Value>) -> [Call; 2] {
+        let mut calls = self.calls.clone();
+        for (_, request) in &mut calls {
+            if let Some(id) = snapshot {
+                request["vnfSnapshotInfoId"] = id.clone();
+            }
+        }
+        calls
+    }
+}
+
+fn name(task: Option<&'static str>) -> &'static str {
+    task.unwrap_or("modify")
 }
 
 fn of_any_vnf(aspect: &str, [vnfd, next]: [&str; 2]) -> Vec<Pair> {
@@ -54,16 +94,12 @@ fn of_any_vnf(aspect: &str, [vnfd, next]: [&str; 2]) -> Vec<Pair> {
     let site = |site: Value| json!({"metadata": {"site": site}});
     let package = |vnfd: &str| json!({"vnfdId": vnfd});
     let stop = json!({"changeStateTo": "STOPPED", "stopType": "FORCEFUL"});
-    let modify = Pair {
-        task: None,
-        requests: [site("oslo".into()), site(Value::Null)],
-    };
     vec![
         Pair::new("scale", scale("SCALE_OUT"), scale("SCALE_IN")),
         Pair::new("scale_to_level", level(1), level(0)),
         Pair::new("operate", stop, json!({"changeStateTo": "STARTED"})),
         Pair::new("heal", json!({}), json!({})),
-        modify,
+        Pair::modifying(site("oslo".into()), site(Value::Null)),
         Pair::new("change_vnfpkg", package(next), package(vnfd)),
     ]
 }
@@ -73,6 +109,7 @@ fn of_servers_only(network: &Value, other: &Value) -> Vec<Pair> {
     let flavour = |id: &str| json!({"newFlavourId": id});
     let links = |link: &Value| json!({"extVirtualLinks": [link]});
     vec![
+        Pair::of_snapshots(),
         Pair::new("change_flavour", flavour("large"), flavour("small")),
         Pair::new("change_ext_conn", links(other), links(network)),
     ]
@@ -140,35 +177,53 @@ async fn measured(
     for pair in pairs {
         let measured = there_and_back(world, &instance, &pair).await;
         let name = format!("{} of {what}", pair.name());
-        let (wall, cpu) = measured.with_context(|| name.clone())?;
+        let (walls, cpu) = measured.with_context(|| name.clone())?;
         let cpu_name = format!("{name}: the server's CPU");
         figures.push(Figure::at_most(5.0, cpu_name, cpu, "ms"));
-        figures.push(Figure::at_most(
-            10.0,
-            format!("{name}, wall, median"),
-            wall,
-            "ms",
-        ));
+        for (task, wall) in walls {
+            let name = format!("{task} of {what}, wall, median");
+            figures.push(Figure::at_most(10.0, name, median(wall)?, "ms"));
+        }
     }
     let forceful = json!({"terminationType": "FORCEFUL"});
     took(world, &instance, Some("terminate"), &forceful).await?;
     Ok(figures)
 }
 
-/// The median duration of the operations of a pair, and the CPU of the server for each, in milliseconds.
-async fn there_and_back(world: &World, instance: &str, pair: &Pair) -> Result<(f64, f64)> {
-    let (mut all, mut before) = (Vec::new(), 0.0);
+/// The durations of the operations of a pair, by task.
+type Walls = BTreeMap<&'static str, Vec<f64>>;
+
+/// The durations, and the CPU of the server for each operation, in milliseconds.
+async fn there_and_back(world: &World, instance: &str, pair: &Pair) -> Result<(Walls, f64)> {
+    let (mut all, mut before) = (Walls::new(), 0.0);
+    let snapshots = snapshots(world, pair)?;
     for round in 0..WARM_UP + ROUNDS {
         if round == WARM_UP {
             all.clear();
             before = world.server.cpu_seconds()?;
         }
-        for request in &pair.requests {
-            all.push(took(world, instance, pair.task, request).await?);
+        let snapshot = snapshots.get(usize::from(round));
+        for (task, request) in pair.calls(snapshot) {
+            let wall = took(world, instance, task, &request).await?;
+            all.entry(name(task)).or_default().push(wall);
         }
     }
     let cpu = (world.server.cpu_seconds()? - before) * 1000.0 / (2.0 * f64::from(ROUNDS));
-    Ok((median(all)?, cpu))
+    for id in snapshots.iter().filter_map(Value::as_str) {
+        world.ctl(&["snapshot", "delete", id])?;
+    }
+    Ok((all, cpu))
+}
+
+/// The ids of new snapshots, one for each round; none if the pair needs none.
+fn snapshots(world: &World, pair: &Pair) -> Result<Vec<Value>> {
+    let rounds = if pair.with_snapshot {
+        WARM_UP + ROUNDS
+    } else {
+        0
+    };
+    let created = (0..rounds).map(|_| world.ctl(&["snapshot", "create"]));
+    created.map(|created| Ok(created?["id"].clone())).collect()
 }
 
 /// Runs an operation to its end; its duration in milliseconds.
@@ -189,7 +244,8 @@ mod tests {
     fn every_operation_is_measured() {
         let pairs = of_any_vnf("any", ["a", "b"]).into_iter();
         let pairs = pairs.chain(of_servers_only(&Value::Null, &Value::Null));
-        let mut measured: Vec<_> = pairs.map(|pair| pair.task).collect();
+        let calls = pairs.flat_map(|pair| pair.calls);
+        let mut measured: Vec<_> = calls.map(|(task, _)| task).collect();
         measured.extend([Some("instantiate"), Some("terminate")]);
         for operation in OPERATIONS {
             let task = operation.task;

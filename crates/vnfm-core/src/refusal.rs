@@ -157,8 +157,8 @@ pub(crate) const EXISTS: Code = refused(
 );
 pub(crate) const IN_USE: Code = refused(
     "request.in-use",
-    "live VNF instances need it",
-    "terminate the listed VNF instances if they are instantiated, and delete them",
+    "live VNF instances or VNF snapshots need it",
+    "terminate the listed VNF instances if they are instantiated, and delete them; delete the listed VNF snapshots",
 );
 pub(crate) const QUOTA: Code = refused(
     "access.quota",

@@ -335,6 +335,8 @@ async fn a_snapshot_outlives_its_instance_and_holds_its_vim() {
     let held = it.engine.delete_vim(TENANT, CLOUD, None).await.unwrap_err();
     assert_eq!(held.why, Why::Conflict);
     assert_eq!(held.blocked_by, [format!("VNF snapshot ({SNAPSHOT})")]);
+    let hint = held.next();
+    assert!(hint.contains("delete the listed VNF snapshots"), "{hint}");
     it.delete_snapshot(SNAPSHOT).await.unwrap();
     assert!(it.vim.0.snapshots().is_empty());
     it.engine.delete_vim(TENANT, CLOUD, None).await.unwrap();

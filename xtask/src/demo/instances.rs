@@ -57,6 +57,8 @@ pub(crate) struct Scenario<'a> {
     pub(crate) shape: Shape,
     /// Folder for the requests.
     pub(crate) folder: &'a Path,
+    /// Ids of the VNF snapshots, the last one is that of the requests.
+    pub(crate) snapshots: Vec<String>,
 }
 
 impl Scenario<'_> {

@@ -5,6 +5,7 @@
 //! operations.rs  the story `operations`, top to bottom: every task there and back
 //! task.rs        one task: planned, run, compared with the plan (plan.rs) and with the neighbour
 //!                (record.rs, neighbour.rs: OpenStack by cloud.rs, the cluster by kubectl.rs)
+//! snapshots.rs   VNF snapshots: created before their task, compared, deleted before their VIM
 //! instances.rs   the steps that stories share
 //! world.rs       the simulated world as a process, or the real systems
 //! ctl.rs         runs `vnfmctl` as a user would
@@ -24,6 +25,7 @@ mod plan;
 mod record;
 mod requests;
 mod rescue;
+mod snapshots;
 mod stage;
 mod task;
 mod world;
@@ -131,6 +133,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         world: &world,
         shape: arguments.package,
         folder: folder.path(),
+        snapshots: Vec::new(),
     });
     let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
     let report = |ok, left_behind| Report {

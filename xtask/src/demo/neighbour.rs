@@ -18,7 +18,7 @@ use crate::interrupt;
 const POLLS: (Duration, u32) = (Duration::from_millis(250), 240);
 
 /// What plans of servers list in addition to the resources of the stack.
-const NOT_OF_STACKS: &[&str] = &["VnfInstance", "OS::Glance::Image"];
+const NOT_OF_STACKS: &[&str] = &["VnfInstance", "OS::Glance::Image", "OS::Cinder::Snapshot"];
 
 /// What an instance consists of.
 #[derive(Clone, Copy, PartialEq, Eq)]

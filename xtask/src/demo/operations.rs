@@ -2,8 +2,8 @@
 //!
 //! | instance | neighbour | tasks |
 //! |---|---|---|
-//! | `flavours` | OpenStack | `change_flavour`, `change_ext_conn`, `heal`, `modify` |
-//! | `levels` | OpenStack | `scale`, `scale_to_level`, `operate` |
+//! | `flavours` | OpenStack | `create_snapshot`, `revert_to_snapshot`, `change_flavour`, `change_ext_conn`, `heal`, `modify` |
+//! | `levels` | OpenStack | `create_snapshot`, `revert_to_snapshot`, `scale`, `scale_to_level`, `operate` |
 //! | `rolling` | OpenStack | `change_vnfpkg` |
 //! | `cnf` | VNF-A's cluster | `change_flavour` |
 //! | `vnf-b` | VNF-A's cluster | `scale`, `scale_to_level`, `operate`, `heal`, `modify`, `change_vnfpkg` |
@@ -18,6 +18,7 @@ use super::instances::{SAMPLE_B, Scenario, VIM, VNF_A, VNF_B};
 use super::kubectl::Kubectl;
 use super::neighbour::{Kind, Neighbours};
 use super::record;
+use super::snapshots;
 use super::task::{self, Request, Subject, Task};
 use super::world::{CLOUD, NETWORK};
 
@@ -74,15 +75,21 @@ const TO_SIMPLE: Request = Request::new(FLAVOURS, "change_flavour");
 const TO_REDUNDANT: Request = Request::new(FLAVOURS, "change_flavour_back");
 const TO_OTHER: Request = Request::new(FLAVOURS, "change_ext_conn").connecting_to("nfv-net");
 const BACK_HOME: Request = Request::new(FLAVOURS, "change_ext_conn").connecting_to(NETWORK);
+const CREATE_SNAPSHOT: Request = Request::new(FLAVOURS, snapshots::CREATE);
+const REVERT: Request = Request::new(FLAVOURS, snapshots::REVERT);
 
 const REDUNDANT: &str = "1.0 redundant, STARTED, 2 back, 2 front, external on provider";
+const SIMPLE: &str = "1.0 simple, STARTED, 1 front, external on provider";
 const FLAVOUR_TASKS: &[Task] = &[
+    Task::new(snapshots::CREATE, "", REDUNDANT).with(CREATE_SNAPSHOT),
+    Task::new("change_flavour", "", SIMPLE).with(TO_SIMPLE),
     Task::new(
-        "change_flavour",
-        "",
-        "1.0 simple, STARTED, 1 front, external on provider",
-    )
-    .with(TO_SIMPLE),
+        "modify",
+        "--metadata site=oslo",
+        "1.0 simple, STARTED, 1 front, external on provider, site \"oslo\"",
+    ),
+    Task::new(snapshots::REVERT, "", REDUNDANT).with(REVERT),
+    Task::new("change_flavour", "", SIMPLE).with(TO_SIMPLE),
     Task::new("change_flavour", "", REDUNDANT).with(TO_REDUNDANT),
     Task::new(
         "change_ext_conn",
@@ -107,13 +114,14 @@ const FLAVOUR_REFUSED: &[Task] = &[Task::new(
 
 const TOWN: &str = "1.0 simple, STARTED, clients 1, load 1, 3 web, 4 worker, external on provider";
 const TRIAL: &str = "1.0 simple, STARTED, clients 0, load 0, 1 web, 2 worker, external on provider";
+const MORE_CLIENTS: &str =
+    "1.0 simple, STARTED, clients 1, load 0, 3 web, 2 worker, external on provider";
 const LEVEL_TASKS: &[Task] = &[
     Task::new("scale_to_level", "--level trial", TRIAL),
-    Task::new(
-        "scale",
-        "--aspect clients --out",
-        "1.0 simple, STARTED, clients 1, load 0, 3 web, 2 worker, external on provider",
-    ),
+    Task::new(snapshots::CREATE, "", TRIAL).with(CREATE_SNAPSHOT),
+    Task::new("scale", "--aspect clients --out", MORE_CLIENTS),
+    Task::new(snapshots::REVERT, "", TRIAL).with(REVERT),
+    Task::new("scale", "--aspect clients --out", MORE_CLIENTS),
     Task::new("scale", "--aspect clients --in", TRIAL),
     Task::new(
         "operate",
@@ -170,6 +178,18 @@ const POD_REFUSED: &[Task] = &[
     )
     .with(TO_OTHER),
     Task::new("change_flavour", "", "its only flavour is `simple`").with(TO_SIMPLE),
+    Task::new(
+        snapshots::CREATE,
+        "",
+        "does not support the task `create_snapshot`",
+    )
+    .with(CREATE_SNAPSHOT),
+    Task::new(
+        snapshots::REVERT,
+        "",
+        "does not support the task `revert_to_snapshot`",
+    )
+    .with(REVERT),
 ];
 
 const CNF_FLAVOURS: &str = "cnf-flavours";
@@ -222,6 +242,7 @@ pub(crate) fn play(scenario: &mut Scenario<'_>) -> Result<()> {
     scenario.bring_down(VNF_A, "terminate VNF-A")?;
     packages.extend([package_a, package_b]);
     let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    snapshots::delete_all(scenario)?;
     scenario.clear(&packages, &cluster)?;
     scenario.check_that_nothing_is_left()
 }

@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use super::ctl::{Ctl, text};
 use super::operations::NAMES;
+use super::snapshots;
 use super::world::World;
 use crate::terminal::{Progress, note};
 
@@ -15,6 +16,9 @@ pub(crate) fn clean_up(ctl: &Ctl, world: &World) {
                 "  cannot delete {name} through the server: {error:#}"
             ));
         }
+    }
+    if let Err(error) = snapshots::delete_listed(ctl) {
+        note(&format!("  cannot delete the snapshots: {error:#}"));
     }
     if let Err(error) = world.force_delete() {
         note(&format!("  cannot delete the stacks directly: {error:#}"));

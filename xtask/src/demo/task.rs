@@ -15,7 +15,8 @@ use super::instances::Scenario;
 use super::neighbour::{Kind, Neighbours, Reported};
 use super::plan::Plan;
 use super::record;
-use super::requests;
+use super::requests::{self, Values};
+use super::snapshots;
 use super::world::NETWORK;
 
 /// A request of a sample.
@@ -111,7 +112,9 @@ impl Task {
             let network = neighbours
                 .cloud
                 .network(request.network.unwrap_or(NETWORK))?;
-            let values = [("NETWORK_ID", network.into())].into();
+            let mut values: Values = [("NETWORK_ID", network.into())].into();
+            let snapshot = scenario.snapshots.last();
+            values.extend(snapshot.map(|id| ("SNAPSHOT_ID", id.as_str().into())));
             let file = requests::fill((request.sample, request.name), &values, scenario.folder)?;
             words.extend(["--request".to_owned(), file]);
         }
@@ -146,6 +149,25 @@ impl View {
 /// # Errors
 /// If it does not complete, or if anything differs.
 pub(crate) fn run(
+    scenario: &mut Scenario<'_>,
+    neighbours: &Neighbours<'_>,
+    subjects: (Subject, &[Subject]),
+    task: &Task,
+) -> Result<()> {
+    if task.name == snapshots::CREATE {
+        snapshots::create(scenario)?;
+    }
+    play(scenario, neighbours, subjects, task)?;
+    let ctl = scenario.ctl;
+    let now = || instance(ctl, subjects.0.name);
+    match task.name {
+        snapshots::CREATE => snapshots::check_created(scenario, &neighbours.cloud, &now()?),
+        snapshots::REVERT => snapshots::check_reverted(scenario, &neighbours.cloud, &now()?),
+        _ => Ok(()),
+    }
+}
+
+fn play(
     scenario: &mut Scenario<'_>,
     neighbours: &Neighbours<'_>,
     (subject, others): (Subject, &[Subject]),
