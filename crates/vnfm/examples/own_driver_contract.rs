@@ -19,7 +19,9 @@ fn on_vim(what: Allocation) -> Arc<dyn TestBed> {
     Arc::new(OnVim {
         wrong_login: Some(login("a wrong password")), // without it, the rules about logins hold of anything
         running: Box::new(move || runs.running_vnfcs()), // for a driver that starts and stops VNFCs
-        ..OnVim::new(driver, login("a good password"), what, move || vim.vnfcs())
+        ..OnVim::new(driver, login("a good password"), what, move || {
+            [vim.vnfcs(), vim.snapshots()].concat()
+        })
     })
 }
 

@@ -174,7 +174,8 @@ async fn an_operation_of_ones_own_runs_its_hooks_and_steps_and_reaches_its_targe
 #[tokio::test]
 async fn an_engine_without_its_row_does_not_know_it() {
     let world = Arc::new(FakeWorld::default());
-    let engine = engine_of(vnfm_core::lcm::OPERATIONS, store().await, &world);
+    let others = &[&instantiate::OPERATION, &terminate::OPERATION];
+    let engine = engine_of(others, store().await, &world);
     let id = instance(&engine).await;
     assert!(engine.operation(OPERATION.kind).is_none());
     let begin = Begin::new(&OPERATION, request());
