@@ -43,32 +43,7 @@ impl MgmtDriver for FakeMgmtDriver {
             .lock()
             .unwrap()
             .push((request.hook.clone(), params));
-        if let Some(scale) = request.scale.clone() {
-            let vnfcs = request.inventory.vnfc_resource_info.iter();
-            let vnfcs = vnfcs.map(|vnfc| vnfc.id.clone()).collect();
-            let mut scales = self.0.hook_scales.lock().unwrap();
-            scales.push((request.hook.clone(), scale, vnfcs));
-        }
-        if let Some(operate) = request.operate.clone() {
-            let mut operates = self.0.hook_operates.lock().unwrap();
-            operates.push((request.hook.clone(), operate));
-        }
-        if let Some(change) = request.change_flavour.clone() {
-            let mut changes = self.0.hook_flavours.lock().unwrap();
-            changes.push((request.hook.clone(), change));
-        }
-        if let Some(snapshot) = request.snapshot.clone() {
-            let mut snapshots = self.0.hook_snapshots.lock().unwrap();
-            snapshots.push((request.hook.clone(), snapshot));
-        }
-        if let Some(change) = request.change_external_connectivity.clone() {
-            let mut changes = self.0.hook_links.lock().unwrap();
-            changes.push((request.hook.clone(), change));
-        }
-        if let Some(change) = request.change_current_package.clone() {
-            let mut changes = self.0.hook_packages.lock().unwrap();
-            changes.push((request.hook.clone(), change));
-        }
+        note_change(&self.0, &request);
         let inputs = request.inputs.clone();
         self.0.hook_inputs.lock().unwrap().push(inputs);
         let id = request.instance.id.clone();
@@ -88,6 +63,36 @@ impl MgmtDriver for FakeMgmtDriver {
             .await?;
         let vims = self.0.vims_of_scale_end.load(SeqCst);
         Ok(effects_of(&request, vims))
+    }
+}
+
+/// Notes what the hook learns about the change that the operation makes.
+fn note_change(world: &FakeWorld, request: &HookRequest) {
+    if let Some(scale) = request.scale.clone() {
+        let vnfcs = request.inventory.vnfc_resource_info.iter();
+        let vnfcs = vnfcs.map(|vnfc| vnfc.id.clone()).collect();
+        let mut scales = world.hook_scales.lock().unwrap();
+        scales.push((request.hook.clone(), scale, vnfcs));
+    }
+    if let Some(operate) = request.operate.clone() {
+        let mut operates = world.hook_operates.lock().unwrap();
+        operates.push((request.hook.clone(), operate));
+    }
+    if let Some(change) = request.change_flavour.clone() {
+        let mut changes = world.hook_flavours.lock().unwrap();
+        changes.push((request.hook.clone(), change));
+    }
+    if let Some(snapshot) = request.snapshot.clone() {
+        let mut snapshots = world.hook_snapshots.lock().unwrap();
+        snapshots.push((request.hook.clone(), snapshot));
+    }
+    if let Some(change) = request.change_external_connectivity.clone() {
+        let mut changes = world.hook_links.lock().unwrap();
+        changes.push((request.hook.clone(), change));
+    }
+    if let Some(change) = request.change_current_package.clone() {
+        let mut changes = world.hook_packages.lock().unwrap();
+        changes.push((request.hook.clone(), change));
     }
 }
 
