@@ -147,13 +147,12 @@ fn body(last: &str, path: &str) -> Value {
         "operate" => json!({"changeStateTo": "STOPPED"}),
         "change_flavour" => json!({"newFlavourId": "simple"}),
         "change_ext_conn" => json!({"extVirtualLinks": []}),
-        "change_vnfpkg" => json!({"vnfdId": "none"}),
         "create_snapshot" | "revert_to_snapshot" => json!({"vnfSnapshotInfoId": "none"}),
         "cancel" => json!({"cancelMode": "GRACEFUL"}),
         "instantiate" => {
             json!({"flavourId": "simple", "vimConnectionInfo": {"v": {"vimId": "acme-cluster"}}})
         }
-        "vnf_instances" => json!({"vnfdId": "none"}),
+        "change_vnfpkg" | "vnf_instances" => json!({"vnfdId": "none"}),
         "vims" => json!({"name": "acme-cluster", "connection": {"vimType": "none"}}),
         "subscriptions" => json!({"callbackUri": "http://192.0.2.1/none"}),
         "upload_from_uri" => json!({"addressInformation": "http://192.0.2.1/none"}),
