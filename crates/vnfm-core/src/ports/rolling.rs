@@ -77,7 +77,7 @@ mod tests {
     use super::Rolling;
     use serde_json::{Value, json};
 
-    fn read(rolling: Value) -> Result<Option<Rolling>, String> {
+    fn read(rolling: &Value) -> Result<Option<Rolling>, String> {
         let params = json!({ "vnfm_rolling": rolling });
         Rolling::requested(params.as_object())
     }
@@ -85,8 +85,8 @@ mod tests {
     #[test]
     fn batches_and_pause_have_defaults_and_limits() {
         assert_eq!(Rolling::requested(json!({}).as_object()), Ok(None));
-        assert_eq!(read(json!({})), Ok(Some(Rolling::default())));
-        let both = read(json!({"parallel": 2, "pause_seconds": 5}))
+        assert_eq!(read(&json!({})), Ok(Some(Rolling::default())));
+        let both = read(&json!({"parallel": 2, "pause_seconds": 5}))
             .unwrap()
             .unwrap();
         assert_eq!((both.parallel.get(), both.pause.as_secs()), (2, 5));
@@ -97,7 +97,7 @@ mod tests {
             (json!({"pause_seconds": -1}), "vnfm_rolling"),
             (json!(2), "vnfm_rolling"),
         ] {
-            let error = read(bad.clone()).unwrap_err();
+            let error = read(&bad).unwrap_err();
             assert!(error.contains(member), "{bad}: {error}");
         }
     }
