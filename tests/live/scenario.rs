@@ -15,11 +15,11 @@ use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
 use crate::secrets::assert_join_secrets_removed;
 
-fn assert_demo_passes(story: &str, package: &str) {
+fn assert_demo_passes(package: &str) {
     if neighbour("VNFM_LIVE_OPENSTACK").is_none() || neighbour("VNFM_LIVE_HOSTS").is_none() {
         return;
     }
-    let report = demo_report(&["--real", "--story", story], package).unwrap();
+    let report = demo_report(&["--real"], package).unwrap();
     assert_eq!(report["world"], "real");
     assert_eq!(report["ok"], true);
     assert_eq!(report["left_behind"], serde_json::json!([]));
@@ -32,17 +32,12 @@ fn assert_demo_passes(story: &str, package: &str) {
 
 #[test]
 fn vnf_b_runs_on_vnf_a_from_tosca_and_both_are_removed_completely() {
-    assert_demo_passes("cluster", "tosca");
+    assert_demo_passes("tosca");
 }
 
 #[test]
 fn vnf_b_runs_on_vnf_a_from_base_hot_and_both_are_removed_completely() {
-    assert_demo_passes("cluster", "base-hot");
-}
-
-#[test]
-fn every_operation_is_played_there_and_back() {
-    assert_demo_passes("operations", "tosca");
+    assert_demo_passes("base-hot");
 }
 
 /// The real cloud, and its resources before the test.
