@@ -30,7 +30,7 @@ pub fn begin(testbed: &Testbed, vnf: &str, sample: &str) -> String {
     accepted["vnfLcmOpOccId"].as_str().unwrap().to_owned()
 }
 
-/// The instance.
+/// The instance as `vnfmctl vnf show` prints it.
 pub fn shown(testbed: &Testbed, vnf: &str) -> Value {
     testbed.server.ctl(&["vnf", "show", vnf])
 }

@@ -21,7 +21,7 @@ use vnfm_types::{VnfcResourceInfo, VnfcSnapshotInfo};
 pub(crate) struct Restored {
     server: String,
     image: String,
-    /// Volume and snapshot.
+    /// Ids of each volume and of its Cinder snapshot.
     volumes: Vec<(String, String)>,
 }
 

@@ -44,7 +44,7 @@ use requests::Shape;
 use stage::{Stage, Step};
 use world::World;
 
-/// The stories.
+/// The sequences of steps that the demo can play.
 #[derive(Clone, Copy, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 enum Plot {
@@ -65,7 +65,7 @@ impl Plot {
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What to play.
+    /// The sequence of steps to play.
     #[arg(long, value_enum, default_value = "cluster")]
     story: Plot,
     /// Use real OpenStack, hosts, kubeadm and Kubernetes; they are started if they do not run.
@@ -177,7 +177,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// Builds the programs. Cargo's progress is visible: the first build takes minutes.
 fn build() -> Result<()> {
     terminal::note(
-        "building the programs; from nothing this takes about eleven minutes on two cores",
+        "building the programs; from nothing this takes up to eleven minutes on two cores",
     );
     let mut build = paths::cargo();
     build.arg("build");

@@ -249,7 +249,7 @@ pub struct Target {
 pub enum SnapshotUse {
     /// Stores the state of the instance in the snapshot with this id.
     Create(String),
-    /// Restores this one.
+    /// Returns the instance to the state in this snapshot.
     Revert(Box<SnapshotRecord>),
 }
 

@@ -265,15 +265,6 @@ fn resized(op: &Op) -> Output<Option<Recorded>> {
     Ok(removed.or(added))
 }
 
-/// The record from before the operation.
-fn recorded(instance: &InstanceRecord) -> Recorded {
-    Recorded {
-        handle: instance.handle.clone(),
-        inventory: inventory(instance),
-        ..Recorded::default()
-    }
-}
-
 /// The target, with the VNFCs that are still to be removed.
 fn largest(op: &Op) -> Result<Allocation, PortError> {
     let mut largest = op.allocation()?;
@@ -289,19 +280,19 @@ fn largest(op: &Op) -> Result<Allocation, PortError> {
 /// Looks up at the VIM what the new VNFCs need.
 async fn prepare(op: &Op) -> Output<Prepared> {
     let (vim, driver) = op.vim().await?;
-    let (current, target) = (recorded(&op.instance), largest(op)?);
+    let (current, target) = (outcome::recorded(&op.instance), largest(op)?);
     let change = Convergence::update(&current, &target);
     driver.preview(&op.call(&vim), &change).await.map(Prepared)
 }
 
 async fn add(op: &Op) -> Output<Added> {
-    let current = recorded(&op.instance);
+    let current = outcome::recorded(&op.instance);
     converge(op, &current, &largest(op)?).await.map(Added)
 }
 
 /// Removes what was added: the record and the deployment before the operation agree again.
 async fn undo_add(op: &Op) -> Output<Added> {
-    let current = recorded(&op.instance);
+    let current = outcome::recorded(&op.instance);
     let mut target = op.allocation()?;
     target.deployment = Arc::new(before(op)?.clone());
     converge(op, &current, &target).await.map(Added)
@@ -309,7 +300,7 @@ async fn undo_add(op: &Op) -> Output<Added> {
 
 async fn remove(op: &Op) -> Output<Removed> {
     let added = op.output::<Added>()?.map(|added| added.0);
-    let current = added.unwrap_or_else(|| recorded(&op.instance));
+    let current = added.unwrap_or_else(|| outcome::recorded(&op.instance));
     converge(op, &current, &op.allocation()?).await.map(Removed)
 }
 
@@ -355,7 +346,7 @@ pub(super) fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, Po
         .map(|now| changes::between(&inventory(&op.instance), &now.inventory));
     let instance = match (state, now) {
         (Completed, now) => {
-            let now = now.unwrap_or_else(|| recorded(&op.instance));
+            let now = now.unwrap_or_else(|| outcome::recorded(&op.instance));
             Some(with_size(op, now, op.deployment()?)?)
         }
         (Failed, Some(now)) => {

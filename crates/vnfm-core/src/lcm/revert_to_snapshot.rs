@@ -200,7 +200,7 @@ fn hook_request(op: &Op, hook: &mut HookRequest) -> Output<()> {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Reverted {
-    /// Its resources.
+    /// The resources that the VIM has after the return.
     pub recorded: Recorded,
     /// What the record had then; `None`: the step failed.
     pub record: Option<RestoredRecord>,

@@ -86,7 +86,7 @@ pub trait Snapshots: Send + Sync {
     ) -> Result<ResourcePlan, PortError>;
 }
 
-/// What to store.
+/// The instance whose VNFCs and volumes a snapshot stores.
 #[derive(Clone, Copy)]
 pub struct SnapshotSource<'a> {
     /// `id` of the snapshot; resources are tagged with it.
@@ -97,7 +97,7 @@ pub struct SnapshotSource<'a> {
     pub what: &'a Allocation,
 }
 
-/// What was stored.
+/// What a driver reports of a snapshot that it has stored.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StoredSnapshot {

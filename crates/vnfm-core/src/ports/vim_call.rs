@@ -266,7 +266,7 @@ impl<'a> Convergence<'a> {
         Self { other, ..self }
     }
 
-    /// In these batches.
+    /// Changes VNFCs in these batches; `None`: all at once, or as the VIM decides.
     #[must_use]
     pub fn rolling(self, rolling: Option<Rolling>) -> Self {
         Self { rolling, ..self }

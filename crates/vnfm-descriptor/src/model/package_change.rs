@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 /// Kinds of components that a policy maps (`component_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
-    /// A deployable unit.
+    /// A VDU: its VNFCs stay if both VNFDs describe them alike.
     Vdu,
-    /// A connection point.
+    /// A connection point, internal or external (CPD).
     Cp,
     /// An internal virtual link.
     VirtualLink,
