@@ -2,11 +2,13 @@
 //! covered without a change here.
 
 use std::collections::BTreeMap;
-use std::io::{Cursor, Write as _};
+use std::fmt::Write as _;
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 use vnfm_tests::sources;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -57,17 +59,43 @@ impl Sample {
         names.chain(["namespace".to_owned()]).collect()
     }
 
-    /// Bytes of the archive to onboard.
+    /// Bytes of the archive to onboard. A manifest with hashes is rewritten: a changed file must be judged by its content,
+    /// not be refused for its hash.
     ///
     /// # Errors
     /// If it cannot be packed.
     pub(crate) fn archive(&self) -> Result<Vec<u8>> {
+        let mut files = self.files.clone();
+        update_hashes(&mut files)?;
         archive(
-            self.files
+            files
                 .iter()
                 .map(|(name, bytes)| (name.as_str(), bytes.as_slice())),
         )
     }
+}
+
+/// Rewrites the sources of the manifest if it states hashes.
+fn update_hashes(files: &mut BTreeMap<String, Vec<u8>>) -> Result<()> {
+    let mut manifests = files.iter().filter(|(name, _)| name.ends_with(".mf"));
+    let manifest = manifests.find_map(|(name, bytes)| {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let (metadata, sources) = text.split_once("Source:")?;
+        let has_hashes = sources.contains("Hash:");
+        has_hashes.then(|| (name.clone(), metadata.to_owned()))
+    });
+    let Some((manifest, mut text)) = manifest else {
+        return Ok(());
+    };
+    for (name, bytes) in files.iter().filter(|(name, _)| **name != manifest) {
+        let hash = Sha256::digest(bytes);
+        write!(
+            text,
+            "Source: {name}\nAlgorithm: SHA-256\nHash: {hash:x}\n"
+        )?;
+    }
+    files.insert(manifest, text.into_bytes());
+    Ok(())
 }
 
 /// An archive of these files.

@@ -48,7 +48,7 @@ fn scalars(sample: &Sample) -> Vec<Scalar> {
 }
 
 /// The sample with another `vnfdId`, so that both can be onboarded.
-fn renamed(sample: &Sample, vnfd: &str) -> (Sample, String) {
+pub(crate) fn renamed(sample: &Sample, vnfd: &str) -> (Sample, String) {
     let new = Uuid::new_v4().to_string();
     let mut sample = sample.clone();
     for bytes in sample.files.values_mut() {

@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use uuid::Uuid;
 use vnfm_tests::rng::SeededRng;
 
 use crate::cases::Case;
-use crate::catalogue::archive;
 use crate::lifecycle::{self, BeginOutcome};
+use crate::packages::renamed;
 use crate::testbed::Testbed;
 
 const CLIENTS: usize = 16;
@@ -190,22 +189,12 @@ pub(crate) fn padded_package(
     rng: &mut SeededRng,
 ) -> Result<Vec<u8>> {
     let (sample, vnfd) = testbed.samples.last().context("no sample")?;
-    let new = Uuid::new_v4().to_string();
-    let mut files = sample.files.clone();
-    for content in files.values_mut() {
-        if let Ok(text) = std::str::from_utf8(content) {
-            *content = text.replace(vnfd, &new).into_bytes();
-        }
-    }
+    let (mut sample, _) = renamed(sample, vnfd);
     let padding = (0..bytes / 8)
         .flat_map(|_| rng.roll().to_le_bytes())
         .collect();
-    files.insert("Files/padding".into(), padding);
-    archive(
-        files
-            .iter()
-            .map(|(name, bytes)| (name.as_str(), bytes.as_slice())),
-    )
+    sample.files.insert("Files/padding".into(), padding);
+    sample.archive()
 }
 
 fn upload_concurrently(testbed: &mut Testbed, from_uri: bool, rng: &mut SeededRng) -> Result<()> {

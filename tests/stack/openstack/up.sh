@@ -159,6 +159,7 @@ X
   # Heat 19's stored (trust) context then fails to look up its roles; every signal to a ScalingPolicy dies
   # with AuthorizationFailure. We send no notifications: leave Heat's notify() out, nothing else is changed.
   cp "$HERE/lib/nfvtest_heat.py" "$LIB/"
+  cp "$HERE/lib/nfvtest_nova.py" "$LIB/"
   # ML2 mechanism driver that accepts every port at once; there is no agent in fake mode
   cp "$HERE/lib/nfvtest_ml2.py" "$LIB/"
   mkdir -p "$LIB/nfvtest_ml2-1.0.dist-info"
@@ -336,7 +337,7 @@ X
       cat >"$ETC/nova-compute-$i.conf" <<X
 [DEFAULT]
 host = fake-host-$i
-compute_driver = fake.FakeDriver
+compute_driver = nfvtest_nova.Driver
 log_file = $LOG/nova-compute-$i.log
 X
     done
