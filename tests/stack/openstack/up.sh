@@ -337,7 +337,7 @@ X
       cat >"$ETC/nova-compute-$i.conf" <<X
 [DEFAULT]
 host = fake-host-$i
-compute_driver = nfvtest_nova.Driver
+compute_driver = fake.StoringDriver
 log_file = $LOG/nova-compute-$i.log
 X
     done
@@ -694,7 +694,7 @@ start_services() {
   wait_http neutron-server "http://$IP:$P_NEUTRON/v2.0/networks" 90
   if [ "$VIRT" = libvirt ]; then start_host_side; fi
   for i in $(cd "$ETC"; ls nova-compute-*.conf | sed 's/[^0-9]//g'); do
-    pyrun "nova-compute-$i" nova.cmd.compute:main $n --config-file "$ETC/nova-compute-$i.conf"
+    pyrun "nova-compute-$i" nfvtest_nova:compute $n --config-file "$ETC/nova-compute-$i.conf"
   done
   wait_http glance-api "http://$IP:$P_GLANCE/v2/images" 60
   wait_http nova-api "http://$IP:$P_NOVA/v2.1" 60
