@@ -2,7 +2,7 @@
 //! points than in the simulated world, which is faster; the rules are the same.
 //!
 //! Rules that create an instance repeatedly take minutes on a real cloud: `VNFM_LIVE_CONTRACTS=all` tests every rule
-//! there, otherwise only those that create at most one instance are tested.
+//! there. Otherwise those of `LONG` are left out.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,14 @@ use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
 /// At how many points a call is interrupted.
 const MAX_INTERRUPTIONS: usize = 2;
-/// Rules that create more than one instance, or replace resources.
+/// Rules that create more than one instance, replace or interrupt something, or repeat what another rule does once.
 const LONG: &[&str] = &[
+    "a_plan_of_what_exists_keeps_everything",
+    "what_a_plan_says_of_another_size_happens",
+    "a_repeated_creation_of_a_snapshot_stores_nothing_more",
+    "an_interrupted_snapshot_is_completed_or_deleted",
+    "an_interrupted_return_is_completed",
+    "what_a_plan_says_of_a_snapshot_happens",
     "an_interrupted_creation_is_adopted",
     "a_partial_creation_is_released_without_a_handle",
     "an_interrupted_release_is_completed",
