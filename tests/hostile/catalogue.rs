@@ -75,9 +75,13 @@ impl Sample {
     }
 }
 
+fn is_manifest(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == "mf")
+}
+
 /// Rewrites the sources of the manifest if it states hashes.
 fn update_hashes(files: &mut BTreeMap<String, Vec<u8>>) -> Result<()> {
-    let mut manifests = files.iter().filter(|(name, _)| name.ends_with(".mf"));
+    let mut manifests = files.iter().filter(|(name, _)| is_manifest(name));
     let manifest = manifests.find_map(|(name, bytes)| {
         let text = std::str::from_utf8(bytes).ok()?;
         let (metadata, sources) = text.split_once("Source:")?;
@@ -89,10 +93,7 @@ fn update_hashes(files: &mut BTreeMap<String, Vec<u8>>) -> Result<()> {
     };
     for (name, bytes) in files.iter().filter(|(name, _)| **name != manifest) {
         let hash = Sha256::digest(bytes);
-        write!(
-            text,
-            "Source: {name}\nAlgorithm: SHA-256\nHash: {hash:x}\n"
-        )?;
+        write!(text, "Source: {name}\nAlgorithm: SHA-256\nHash: {hash:x}\n")?;
     }
     files.insert(manifest, text.into_bytes());
     Ok(())

@@ -7,7 +7,7 @@ use vnfm_tests::cluster_access::{ClusterShell, vnfcs};
 use vnfm_tests::testbed::{Testbed, VNF_A, VNF_B};
 
 use crate::hosts::Host;
-use crate::scenario::Real;
+use vnfm_tests::real::Real;
 
 #[test]
 fn a_running_and_a_powered_off_worker_are_healed() {

@@ -12,7 +12,7 @@ use vnfm_tests::programs::until;
 use vnfm_tests::sources;
 use vnfm_tests::testbed::{LONG, Testbed, VNF_A};
 
-use crate::scenario::Real;
+use vnfm_tests::real::Real;
 
 /// The host with the fault, and another one.
 const HOST: &str = "workernode-1";

@@ -9,7 +9,7 @@ use vnfm_tests::sources::b_with_budget;
 use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
 use crate::hosts::{Host, JOIN};
-use crate::scenario::Real;
+use vnfm_tests::real::Real;
 
 /// Requests VNF-B's page from the control-plane node, one request after the other, until the file `stop` exists. Failures
 /// count from the first response on: kube-proxy needs a moment for a new service.

@@ -4,7 +4,7 @@ use vnfm_tests::live::neighbour;
 use vnfm_tests::scaling::{pods_scale_and_the_others_stay, servers_scale_and_the_others_stay};
 use vnfm_tests::testbed::VNF_B;
 
-use crate::scenario::Real;
+use vnfm_tests::real::Real;
 
 #[test]
 fn servers_are_added_and_removed_and_the_others_stay() {

@@ -1,16 +1,13 @@
 //! The scenario on real OpenStack, real hosts with kubeadm and real Kubernetes: complete with both packages, and with a
 //! killed server. At the end the cloud must be as empty as before.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-use vnfm_tests::cloud::Cloud;
 use vnfm_tests::demo::{demo_report, steps};
 use vnfm_tests::live::neighbour;
 use vnfm_tests::process_watch::{Observations, ProcessWatch};
 use vnfm_tests::programs::until;
+use vnfm_tests::real::Real;
 use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 
 use crate::secrets::assert_join_secrets_removed;
@@ -38,77 +35,6 @@ fn vnf_b_runs_on_vnf_a_from_tosca_and_both_are_removed_completely() {
 #[test]
 fn vnf_b_runs_on_vnf_a_from_base_hot_and_both_are_removed_completely() {
     assert_demo_passes("base-hot");
-}
-
-/// The real cloud, and its resources before the test.
-pub(crate) struct Real {
-    pub(crate) clouds: PathBuf,
-    pub(crate) hosts: PathBuf,
-    before: BTreeSet<String>,
-}
-
-impl Real {
-    /// `None`, with a message, if a system is missing.
-    pub(crate) fn find() -> Option<Self> {
-        let (clouds, hosts) = (
-            neighbour("VNFM_LIVE_OPENSTACK")?,
-            neighbour("VNFM_LIVE_HOSTS")?,
-        );
-        let before = Cloud::login(&clouds).inventory(&hosts);
-        Some(Self {
-            clouds,
-            hosts,
-            before,
-        })
-    }
-
-    pub(crate) fn testbed(&self) -> Testbed {
-        testbed_at(&self.clouds, "info")
-    }
-
-    /// New resources, as `kind name id`.
-    pub(crate) fn new_resources(&self) -> BTreeSet<String> {
-        self.cloud()
-            .inventory(&self.hosts)
-            .difference(&self.before)
-            .cloned()
-            .collect()
-    }
-
-    pub(crate) fn cloud(&self) -> Cloud {
-        Cloud::login(&self.clouds)
-    }
-
-    /// Whether this server existed before.
-    pub(crate) fn had_server(&self, name: &str, id: &str) -> bool {
-        self.before.contains(&format!("server {name} {id}"))
-    }
-
-    /// Waits until all new resources are deleted; hosts disappear shortly after their servers.
-    pub(crate) fn wait_until_clean(&self) {
-        let mut left = BTreeSet::new();
-        let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            until("nothing is left behind", Duration::from_secs(30), || {
-                left = self.new_resources();
-                left.is_empty().then_some(())
-            });
-        }));
-        assert!(settled.is_ok(), "left behind: {left:#?}");
-    }
-}
-
-impl Drop for Real {
-    /// Deletes the stacks of a failed scenario.
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.cloud().delete_stacks(&self.before);
-        }
-    }
-}
-
-/// A server with the cloud registered by this login, at this log level.
-pub(crate) fn testbed_at(clouds: &Path, log: &str) -> Testbed {
-    Testbed::new(tempfile::tempdir().unwrap(), clouds, 22, log)
 }
 
 #[test]

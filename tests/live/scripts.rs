@@ -6,7 +6,7 @@ use vnfm_tests::live;
 use vnfm_tests::programs::program;
 
 use crate::hosts::Host;
-use crate::scenario::Real;
+use vnfm_tests::real::Real;
 
 const SAMPLE: &str = "vnf-script-hooks";
 const VNF: &str = "scripted";

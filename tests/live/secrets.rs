@@ -12,7 +12,7 @@ use vnfm_tests::process_watch::running;
 use vnfm_tests::sources::copy;
 
 use crate::hosts::{Host, fed};
-use crate::scenario::Real;
+use vnfm_tests::real::Real;
 
 /// Files with join secrets, which exist only while a step runs; relative to a host's root.
 pub(crate) const TEMPORARY_FILES: &[&str] = &[

@@ -11,7 +11,7 @@ use vnfm_tests::testbed::{LONG, Testbed, VNF_A, VNF_B};
 use vnfm_tests::upgrades::{ROLLING, begin, instantiate_rolling, shown, vnfcs};
 
 use crate::scale::Client;
-use crate::scenario::Real;
+use vnfm_tests::real::Real;
 
 fn occurrence(testbed: &Testbed, op: &str) -> Value {
     let path = format!("/vnflcm/v2/vnf_lcm_op_occs/{op}");

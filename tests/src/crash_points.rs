@@ -89,9 +89,14 @@ impl CrashPlan {
         op
     }
 
+    /// Whether every point was used.
+    pub fn is_over(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// Uses up the remaining points in further lifecycles of VNF-A; `create` creates the instance and returns the request.
     pub fn run_remaining(&mut self, testbed: &mut Testbed, create: impl Fn(&Testbed) -> Value) {
-        while !self.pending.is_empty() {
+        while !self.is_over() {
             testbed.delete_packages();
             let request = create(testbed);
             self.run_operation(testbed, |testbed| testbed.instantiate(VNF_A, &request));

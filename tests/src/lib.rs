@@ -3,6 +3,7 @@
 //! ```text
 //! it/         one program: layering, documents, scenarios in the simulated world
 //! live/       one program: the real neighbours; each test prints why it is skipped
+//! long/       one program: what takes too long there for every run
 //! spans/      a separate crate: collects the spans that a server sends
 //! hostile/    the hostile machine: attacks on the built programs
 //! faults/     the fault machine: a fault at every call
@@ -10,6 +11,7 @@
 //! ```
 
 pub mod cloud;
+pub mod cloud_contract;
 pub mod cluster_access;
 pub mod contracts;
 pub mod crash_points;
@@ -22,6 +24,7 @@ pub mod machine;
 pub mod planted;
 pub mod process_watch;
 pub mod programs;
+pub mod real;
 pub mod rng;
 pub mod scaling;
 pub mod secret_search;

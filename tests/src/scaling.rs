@@ -7,7 +7,8 @@ use crate::testbed::{Testbed, VIM};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-const LEVELS: &str = "levels";
+/// Name of the instance of `vnf-levels`.
+pub const LEVELS: &str = "levels";
 
 /// An instance with its `vnfcResourceInfo` by VNFC.
 struct Seen {
@@ -81,8 +82,8 @@ fn assert_changed(before: &Seen, after: &Seen, [added, removed]: &[Vec<String>; 
     }
 }
 
-/// Servers of `vnf-levels`: by steps, and to levels, out and in.
-pub fn servers_scale_and_the_others_stay(testbed: &Testbed) {
+/// Creates and instantiates `vnf-levels` at its smallest level.
+pub fn instantiate_levels(testbed: &Testbed) {
     let package = testbed.onboard("vnf-levels");
     let words = ["vnf", "create", "--package", &package, "--name", LEVELS];
     testbed.server.ctl(&words);
@@ -90,6 +91,11 @@ pub fn servers_scale_and_the_others_stay(testbed: &Testbed) {
     let mut request = testbed.request("vnf-levels", &vim);
     request["instantiationLevelId"] = json!("trial");
     testbed.wait_for_state(&testbed.instantiate(LEVELS, &request), "COMPLETED");
+}
+
+/// Servers of `vnf-levels`: by steps, and to levels, out and in.
+pub fn servers_scale_and_the_others_stay(testbed: &Testbed) {
+    instantiate_levels(testbed);
     let mut before = Seen::new(testbed, LEVELS);
     assert_eq!((before.count("web"), before.count("worker")), (1, 2));
     for (words, size, status) in [

@@ -4,8 +4,9 @@
 //! simulated   the entire workspace: unit tests, contracts, the demo scenario in the simulated world; needs only Rust
 //! real        test programs called `live`: real OpenStack, hosts and Kubernetes; these are installed and started
 //!             first, and stopped afterwards if they did not run before
+//! long        test programs called `long`: half an hour more on the same systems; runs only if it is named
 //! ```
-//! They run in parallel, because the real tests mostly wait. A test that cannot run prints `skipped: REASON` and is counted
+//! The first two run in parallel, because the real tests mostly wait. A test that cannot run prints `skipped: REASON` and is counted
 //! as skipped. A tier that cannot run reports the reasons. With `VNFM_REQUIRE_LIVE=1` both are failures. A failed test is
 //! repeated once; if it passes then, it counts as passed and is listed as `unsteady`.
 
@@ -25,7 +26,7 @@ use crate::{interrupt, paths, process, terminal};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Run only this tier. Default: all.
+    /// Run only this tier. Default: simulated and real.
     #[arg(long)]
     tier: Option<Tier>,
     /// Write the passed, failed and skipped tests of each tier to this file, as JSON.
@@ -54,30 +55,46 @@ pub(crate) enum Tier {
     Simulated,
     /// Needs root, cgroup v1, Debian 12, and Go or the Kubernetes binaries.
     Real,
+    /// As `real`, and takes half an hour.
+    Long,
 }
 
 impl Tier {
-    /// The filter that selects its tests in nextest.
-    fn filter(self) -> &'static str {
+    /// Whether it runs on the real systems.
+    fn needs_stack(self) -> bool {
+        self.program().is_some()
+    }
+
+    /// The name of its test programs, if all its tests are in programs of one name.
+    fn program(self) -> Option<&'static str> {
         match self {
-            Self::Simulated => "not binary(live)",
-            Self::Real => "binary(live)",
+            Self::Simulated => None,
+            Self::Real => Some("live"),
+            Self::Long => Some("long"),
         }
     }
 
-    /// The tier of a test program in the report.
-    fn new(program: &str) -> Self {
-        if program.ends_with("::live") {
-            Self::Real
-        } else {
-            Self::Simulated
+    /// The filter that selects its tests in nextest.
+    fn filter(self) -> &'static str {
+        match self {
+            Self::Simulated => "not binary(live) and not binary(long)",
+            Self::Real => "binary(live)",
+            Self::Long => "binary(long)",
         }
+    }
+
+    /// The tier of a test program.
+    fn of_program(name: &str) -> Self {
+        let mut real = [Self::Real, Self::Long].into_iter();
+        real.find(|tier| tier.program() == Some(name))
+            .unwrap_or(Self::Simulated)
     }
 
     fn name(self) -> &'static str {
         match self {
             Self::Simulated => "simulated",
             Self::Real => "real",
+            Self::Long => "long",
         }
     }
 }
@@ -193,34 +210,33 @@ fn run_all(tiers: &[Tier], options: Options) -> Result<Vec<Report>> {
     let names: Vec<_> = tiers.iter().map(|tier| tier.name()).collect();
     let began = Instant::now();
     let parts = stack::ALL.into();
-    let needs_stack = tiers.contains(&Tier::Real);
+    let needs_stack = tiers.iter().any(|tier| tier.needs_stack());
     let obstacles = if needs_stack {
         stack::obstacles(&parts)
     } else {
         Vec::new()
     };
     if !obstacles.is_empty() {
-        let others: Vec<_> = tiers
-            .iter()
-            .copied()
-            .filter(|tier| *tier != Tier::Real)
-            .collect();
+        let (impossible, others): (Vec<Tier>, Vec<_>) =
+            tiers.iter().partition(|tier| tier.needs_stack());
         let mut reports = if others.is_empty() {
             Vec::new()
         } else {
             run_all(&others, options)?
         };
-        let count = Count {
-            skipped: live_tests()?,
-            why: obstacles,
-            ..Count::default()
-        };
-        reports.push(Report {
-            tier: Tier::Real,
-            ran: false,
-            seconds: 0.0,
-            count,
-        });
+        for tier in impossible {
+            let count = Count {
+                skipped: number_of_tests(tier)?,
+                why: obstacles.clone(),
+                ..Count::default()
+            };
+            reports.push(Report {
+                tier,
+                ran: false,
+                seconds: 0.0,
+                count,
+            });
+        }
         return Ok(reports);
     }
     terminal::note(&format!("── tier {} ──", names.join(" and ")));
@@ -272,7 +288,7 @@ fn run_tests(tiers: &[Tier], options: Options) -> Result<Vec<Count>> {
     std::thread::scope(|scope| {
         let run = |tier: Tier| match tier {
             Tier::Simulated => plain::run(tier),
-            Tier::Real => with_nextest(&[tier])?
+            Tier::Real | Tier::Long => with_nextest(&[tier])?
                 .pop()
                 .context("nextest returned no results"),
         };
@@ -299,7 +315,7 @@ fn has_nextest() -> bool {
 pub(crate) fn cargo_for(tiers: &[Tier], arguments: &[&str]) -> std::process::Command {
     let mut command = paths::cargo();
     command.args(arguments).arg("--workspace");
-    if tiers.contains(&Tier::Real) {
+    if tiers.iter().any(|tier| tier.needs_stack()) {
         command.envs(stack::environment());
     }
     command
@@ -320,12 +336,17 @@ fn with_nextest(tiers: &[Tier]) -> Result<Vec<Count>> {
             report.display()
         )
     })?;
-    let count = |tier: &Tier| junit::count(&text, |program| Tier::new(program) == *tier);
+    let count = |tier: &Tier| junit::count(&text, |suite| of_suite(suite) == *tier);
     let counts: Vec<_> = tiers.iter().map(count).collect::<Result<_>>()?;
     if !passed && counts.iter().all(|count| count.failed == 0) {
         bail!("nextest failed, but no test did; its output is above");
     }
     Ok(counts)
+}
+
+/// The tier of `package::program`, as the report names it.
+fn of_suite(suite: &str) -> Tier {
+    Tier::of_program(suite.rsplit("::").next().unwrap_or(suite))
 }
 
 fn remove(file: &Path) -> Result<()> {
@@ -337,10 +358,10 @@ fn remove(file: &Path) -> Result<()> {
     }
 }
 
-/// Number of tests in the real tier.
-fn live_tests() -> Result<usize> {
+/// Number of tests in a tier on the real systems.
+fn number_of_tests(tier: Tier) -> Result<usize> {
     let mut list = cargo_for(&[], &["test", "--quiet"]);
-    list.args(["--test", "live", "--", "--list"]);
+    list.args(["--test", tier.program().unwrap_or("*"), "--", "--list"]);
     let output = list.output().context("cannot list the tests")?;
     Ok(plain::listed(&String::from_utf8_lossy(&output.stdout)))
 }

@@ -29,20 +29,17 @@ pub(crate) fn run(tier: Tier) -> Result<Count> {
 /// Runs the tests with these names, or all; returns the results, and whether cargo succeeded.
 fn once(tier: Tier, names: &[String]) -> Result<(Count, bool)> {
     let mut command = cargo_for(&[tier], &["test", "--no-fail-fast"]);
-    match tier {
-        Tier::Simulated => {
-            command.args(["--lib", "--bins", "--examples"]);
-            for name in paths::test_programs()?
-                .iter()
-                .filter(|name| name.as_str() != "live")
-            {
-                command.args(["--test", name]);
-            }
-            command.arg("--");
+    if let Some(program) = tier.program() {
+        command.args(["--test", program, "--", "--test-threads=1"]);
+    } else {
+        command.args(["--lib", "--bins", "--examples"]);
+        for name in paths::test_programs()?
+            .iter()
+            .filter(|name| Tier::of_program(name) == tier)
+        {
+            command.args(["--test", name]);
         }
-        Tier::Real => {
-            command.args(["--test", "live", "--", "--test-threads=1"]);
-        }
+        command.arg("--");
     }
     command.arg("--show-output");
     if !names.is_empty() {

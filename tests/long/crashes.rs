@@ -1,0 +1,158 @@
+//! Ten crashes of the server while it scales, and ten while it changes the package, on real OpenStack and on real Kubernetes:
+//! afterwards record and neighbour agree, what should stay has stayed, and nothing is left behind.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use vnfm_tests::cloud::Cloud;
+use vnfm_tests::cluster_access::ClusterShell;
+use vnfm_tests::crash_points::CrashPlan;
+use vnfm_tests::real::Real;
+use vnfm_tests::scaling::{LEVELS, instantiate_levels};
+use vnfm_tests::testbed::{Testbed, VIM, VNF_A, VNF_B};
+use vnfm_tests::upgrades::{ROLLING, begin, instantiate_rolling, shown, vnfcs};
+
+const DEATHS: usize = 10;
+/// The minimum number of crash points of each operation: twice there and back.
+const COURSE: [usize; 4] = [4; 4];
+
+/// Requests a scaling; the operation.
+fn scale(testbed: &Testbed, words: &[&str]) -> String {
+    let begun = testbed.server.ctl(&[&["vnf", "scale"], words].concat());
+    begun["vnfLcmOpOccId"].as_str().unwrap().to_owned()
+}
+
+/// The resources of an instance's VNFCs.
+fn recorded(testbed: &Testbed, vnf: &str) -> BTreeSet<String> {
+    let info = shown(testbed, vnf)["instantiatedVnfInfo"].clone();
+    let all = info["vnfcResourceInfo"].as_array().unwrap().iter();
+    let id = |vnfc: &Value| {
+        vnfc["computeResource"]["resourceId"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    all.filter_map(id).collect()
+}
+
+/// The servers that Nova has of ours.
+fn servers(cloud: &Cloud) -> BTreeSet<String> {
+    let all = cloud.list("compute", "/servers/detail", "servers");
+    let ours = all
+        .iter()
+        .filter(|one| one["metadata"]["vnfm_vdu"].is_string());
+    ours.filter_map(|one| one["id"].as_str().map(str::to_owned))
+        .collect()
+}
+
+/// Changes an instance there and back until the server has died ten times. After each change `agrees` compares the record with
+/// the neighbour.
+fn crash_there_and_back(
+    testbed: &mut Testbed,
+    vnf: &str,
+    [there, back]: [&dyn Fn(&Testbed) -> String; 2],
+    agrees: impl Fn(&Testbed),
+) {
+    let mut crashes = CrashPlan::draw_for(DEATHS, &COURSE);
+    let first = vnfcs(&shown(testbed, vnf)).len();
+    while !crashes.is_over() {
+        crashes.run_operation(testbed, there);
+        agrees(testbed);
+        crashes.run_operation(testbed, back);
+        agrees(testbed);
+        assert_eq!(vnfcs(&shown(testbed, vnf)).len(), first);
+    }
+    let crashed_at = crashes.crashed_at.join("\n");
+    println!("{} retries; died at\n{crashed_at}", crashes.retried);
+    assert_eq!(crashes.crashed_at.len(), DEATHS);
+}
+
+#[test]
+fn ten_crashes_while_servers_are_added_and_removed() {
+    let Some(real) = Real::find() else { return };
+    let mut testbed = real.testbed();
+    instantiate_levels(&testbed);
+    let cloud = real.cloud();
+    let first = recorded(&testbed, LEVELS);
+    crash_there_and_back(
+        &mut testbed,
+        LEVELS,
+        [
+            &|testbed| scale(testbed, &[LEVELS, "--aspect", "clients", "--out"]),
+            &|testbed| scale(testbed, &[LEVELS, "--aspect", "clients", "--in"]),
+        ],
+        |testbed| {
+            let now = recorded(testbed, LEVELS);
+            assert_eq!(now, servers(&cloud));
+            assert!(now.is_superset(&first), "a server that should stay is gone");
+        },
+    );
+    testbed.terminate_and_delete(LEVELS);
+    testbed.finish();
+    real.wait_until_clean();
+}
+
+#[test]
+fn ten_crashes_while_four_servers_change_their_package() {
+    let Some(real) = Real::find() else { return };
+    let mut testbed = real.testbed();
+    let vim = testbed.server.ctl(&["vim", "show", VIM])["id"].clone();
+    instantiate_rolling(&testbed, vim.as_str().unwrap());
+    let cloud = real.cloud();
+    let first = recorded(&testbed, ROLLING);
+    crash_there_and_back(
+        &mut testbed,
+        ROLLING,
+        [
+            &|testbed| begin(testbed, ROLLING, "vnf-rolling-1"),
+            &|testbed| begin(testbed, ROLLING, "vnf-rolling-2"),
+        ],
+        |testbed| {
+            assert_eq!(
+                recorded(testbed, ROLLING),
+                first,
+                "servers are rebuilt in place"
+            );
+            assert_eq!(servers(&cloud), first);
+        },
+    );
+    testbed.terminate_and_delete(ROLLING);
+    testbed.finish();
+    real.wait_until_clean();
+}
+
+#[test]
+fn ten_crashes_while_vnf_b_scales_and_ten_while_it_changes_its_package() {
+    let Some(real) = Real::find() else { return };
+    let mut testbed = real.testbed();
+    let (_, request) = testbed.create_a("vnf-a-k8s-cluster");
+    testbed.wait_for_state(&testbed.instantiate(VNF_A, &request), "COMPLETED");
+    let cluster = testbed.assert_a_up(3);
+    testbed.instantiate_b(&cluster);
+    testbed.onboard("vnf-b-cnf-2");
+    let inside = ClusterShell::connect(&testbed);
+    let agrees = |testbed: &Testbed| {
+        let pods = vnfcs(&shown(testbed, VNF_B)).len();
+        inside.assert_b_recorded(testbed, pods);
+    };
+    crash_there_and_back(
+        &mut testbed,
+        VNF_B,
+        [
+            &|testbed| scale(testbed, &[VNF_B, "--aspect", "web", "--out"]),
+            &|testbed| scale(testbed, &[VNF_B, "--aspect", "web", "--in"]),
+        ],
+        agrees,
+    );
+    crash_there_and_back(
+        &mut testbed,
+        VNF_B,
+        [&|testbed| begin(testbed, VNF_B, "vnf-b-cnf"), &|testbed| {
+            begin(testbed, VNF_B, "vnf-b-cnf-2")
+        }],
+        agrees,
+    );
+    testbed.terminate_and_delete(VNF_B);
+    testbed.terminate_and_delete(VNF_A);
+    testbed.finish();
+    real.wait_until_clean();
+}

@@ -1,0 +1,8 @@
+//! What takes too long on the real systems for every run: `cargo xtask test --tier long`, after a change of an operation or a
+//! driver.
+
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod contracts;
+mod crashes;
+mod story;
