@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: runs `vnfm-benches` with release builds of the programs, and times the demo in the simulated world.
-//! With `--real`: compares the demo on the real systems with the same steps done manually, and measures the time for which
-//! it had no external call in flight.
+//! With `--real`: compares the demo and VNF-A's scale-out on the real systems with the same steps done manually, and measures
+//! the time for which the demo had no external call in flight.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vnfm_spans::Collector;
 
+use crate::demo::workers::SCALE_OUT;
 use crate::idle_time::idle;
 use crate::{paths, process, stack, terminal};
 
@@ -17,7 +18,7 @@ pub(crate) struct Arguments {
     /// Run only this group of benchmarks; can be repeated.
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
-    /// Instead: compare the demo on the real systems with the same steps done manually, in this many pairs of runs.
+    /// Instead: compare the demo and a scale-out on the real systems with the same steps done manually, in this many pairs.
     #[arg(long, value_name = "PAIRS", num_args = 0..=1, default_missing_value = "5", conflicts_with = "groups")]
     real: Option<usize>,
     /// Also write the results to this file, as `{"figures":[{"name","value","unit","aim","holds"}]}`.
@@ -115,6 +116,8 @@ const OPERATIONS: [&str; 4] = [
 ];
 /// Maximum ratio of our duration to the manual one.
 const MAX_RATIO: f64 = 1.0;
+/// Maximum ratio for a scale-out by two workers.
+const MAX_SCALE_OUT_RATIO: f64 = 1.1;
 /// Maximum seconds of the demo with no external call in flight.
 const MAX_IDLE: f64 = 2.0;
 
@@ -122,43 +125,48 @@ fn compare_with_manual(pairs: usize, arguments: &Arguments) -> Result<()> {
     ensure!(pairs > 0, "at least one pair is needed");
     let parts = stack::ALL.into();
     stack::up(&parts)?;
-    let (mut ratios, mut idles) = (Vec::with_capacity(pairs), Vec::with_capacity(pairs));
+    let (mut ratios, mut idles, mut scale_outs) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 1..=pairs {
-        let by_hand = by_hand()?;
+        let manual = by_hand("baseline.sh")?;
         let (ours, idle) = ours()?;
         terminal::note(&format!(
-            "pair {pair}: manual {by_hand:.1} s, ours {ours:.1} s, of these {idle:.1} s with no external call in flight"
+            "pair {pair}: manual {manual:.1} s, ours {ours:.1} s, of these {idle:.1} s with no external call in flight"
         ));
-        ratios.push(ours / by_hand);
+        ratios.push(ours / manual);
         idles.push(idle);
+        let (manual, ours) = (by_hand("scale-by-hand.sh")?, our_scale_out()?);
+        terminal::note(&format!(
+            "pair {pair}: scale-out, manual {manual:.1} s, ours {ours:.1} s"
+        ));
+        scale_outs.push(ours / manual);
     }
-    println!(
-        "the four operations of the demo on the real systems, {pairs} times in turn with the same steps done manually"
+    println!("on the real systems, {pairs} times in turn with the same steps done manually");
+    let (story, idle, scale_out) = (
+        "the real story against the same by hand",
+        "the real story with nothing outside in flight",
+        "scale-out by two workers against the same by hand",
     );
     let figures = [
-        figure(
-            "the real story against the same by hand",
-            "",
-            ratios,
-            MAX_RATIO,
-        ),
-        figure(
-            "the real story with nothing outside in flight",
-            "s",
-            idles,
-            MAX_IDLE,
-        ),
+        figure(story, "", ratios, MAX_RATIO),
+        figure(idle, "s", idles, MAX_IDLE),
+        figure(scale_out, "", scale_outs, MAX_SCALE_OUT_RATIO),
     ];
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&serde_json::json!({ "figures": figures }))?;
         std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     let all_hold = figures.iter().all(|figure| figure["holds"] == true);
-    ensure!(
-        all_hold,
-        "a result of the demo on the real systems misses its target"
-    );
+    ensure!(all_hold, "a result on the real systems misses its target");
     Ok(())
+}
+
+/// Duration of VNF-A's scale-out from two workers to four, in seconds.
+fn our_scale_out() -> Result<f64> {
+    let report = run_demo(&["--real", "--story", "workers"], &[])?;
+    let steps = report["steps"].as_array().into_iter().flatten();
+    let mut scale_out = steps.filter(|step| step["step"] == SCALE_OUT);
+    let seconds = scale_out.next().and_then(|step| step["seconds"].as_f64());
+    seconds.context("the report of the demo lacks the scale-out")
 }
 
 /// The median and all values of a result.
@@ -173,8 +181,8 @@ fn figure(name: &str, unit: &str, mut values: Vec<f64>, aim: f64) -> Value {
     serde_json::json!({ "name": name, "value": median, "unit": unit, "aim": aim, "holds": median <= aim })
 }
 
-/// Duration of the manual steps, in seconds.
-fn by_hand() -> Result<f64> {
+/// Duration of the manual steps of a script, in seconds.
+fn by_hand(name: &str) -> Result<f64> {
     let environment = stack::environment();
     let folder = |name: &str| {
         let found = environment.iter().find(|(known, _)| *known == name);
@@ -184,7 +192,7 @@ fn by_hand() -> Result<f64> {
     };
     let report = tempfile::NamedTempFile::new()?;
     let mut script = Command::new("bash");
-    script.arg(paths::root().join("tests/stack/baseline.sh"));
+    script.arg(paths::root().join("tests/stack").join(name));
     script
         .arg(folder("VNFM_LIVE_ASSETS")?)
         .arg(folder("VNFM_LIVE_IMAGES")?)

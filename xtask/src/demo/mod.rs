@@ -3,6 +3,7 @@
 //! ```text
 //! cluster.rs     the story `cluster`, top to bottom: VNF-A builds a cluster, VNF-B runs on it
 //! operations.rs  the story `operations`, top to bottom: every task there and back
+//! workers.rs     the story `workers`, top to bottom: VNF-A grows and shrinks
 //! task.rs        one task: planned, run, compared with the plan (plan.rs) and with the neighbour
 //!                (record.rs, neighbour.rs: OpenStack by cloud.rs, the cluster by kubectl.rs)
 //! snapshots.rs   VNF snapshots: created before their task, compared, deleted before their VIM
@@ -28,6 +29,7 @@ mod rescue;
 mod snapshots;
 mod stage;
 mod task;
+pub(crate) mod workers;
 mod world;
 
 use std::path::{Path, PathBuf};
@@ -52,6 +54,8 @@ enum Plot {
     Cluster,
     /// Every task of a VNF, there and back, compared with its plan and with what the neighbours report.
     Operations,
+    /// VNF-A's cluster grows from two workers to four, and shrinks again.
+    Workers,
 }
 
 impl Plot {
@@ -59,6 +63,7 @@ impl Plot {
         match self {
             Self::Cluster => cluster::play(scenario),
             Self::Operations => operations::play(scenario),
+            Self::Workers => workers::play(scenario),
         }
     }
 }
