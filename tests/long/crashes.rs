@@ -14,7 +14,7 @@ use vnfm_tests::upgrades::{ROLLING, begin, instantiate_rolling, shown, vnfcs};
 
 const DEATHS: usize = 10;
 /// The minimum number of crash points of each operation: twice there and back.
-const COURSE: [usize; 4] = [4; 4];
+const COURSE: [usize; 4] = [7; 4];
 
 /// Requests a scaling; the operation.
 fn scale(testbed: &Testbed, words: &[&str]) -> String {
