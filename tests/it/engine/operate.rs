@@ -273,6 +273,20 @@ async fn a_stopped_vnfc_stays_stopped_while_others_change_and_is_forgotten_when_
 }
 
 #[tokio::test]
+async fn a_stopped_vnfc_that_scaling_removes_is_forgotten() {
+    let it = Scalable::new().await;
+    it.completed(&out("load", 1)).await;
+    let last = it.vnfcs().await.pop().unwrap();
+    it.completed(&only(&[&last], Stopped)).await;
+    assert_eq!(it.running().await, (Started, 4));
+    it.completed(&down("load", 1)).await;
+    assert!(!it.vnfcs().await.contains(&last));
+    assert_eq!(it.running().await, (Started, 3));
+    let record = it.store.instance(TENANT, &it.id).await.unwrap();
+    assert!(record.deployment.unwrap().stopped_vnfcs.is_empty());
+}
+
+#[tokio::test]
 async fn the_grant_names_the_vnfcs_that_change() {
     let it = Scalable::at_level(FakeWorld::with_nfvo(), "trial").await;
     let all = it.vnfcs().await;

@@ -88,10 +88,10 @@ mod vim_slot;
 
 pub use crate::context::Context;
 pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
-pub(crate) use changes::inventory;
 pub use driven::{Driven, NotCompleted};
 pub use op::Op;
 pub(crate) use op::check_budget;
+pub(crate) use outcome::recorded;
 pub use operation::{
     Begin, Body, Completion, Dependant, Expected, GrantDecides, GrantNeeds, GrantRule, Operation,
     Requested, Requires, SnapshotUse, Target, TargetFn, find,

@@ -13,7 +13,7 @@ use vnfm_types::VnfOperationalState::Stopped;
 use vnfm_types::VnfcResourceInfo;
 
 /// The resources in the record from before the operation.
-pub(super) fn recorded(instance: &InstanceRecord) -> Recorded {
+pub(crate) fn recorded(instance: &InstanceRecord) -> Recorded {
     Recorded {
         handle: instance.handle.clone(),
         inventory: inventory(instance),

@@ -15,13 +15,14 @@ use super::changes::{self, inventory};
 use super::heal;
 use super::instantiate::Prepared;
 use super::operation::{Completion, GrantNeeds, Requested, Target};
+use super::retarget::before;
 use super::scale_refusal::{not_possible, refused};
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::{Op, check_budget, grant_request, hook_vims, outcome};
 use crate::deployment::Deployment;
 use crate::ports::Vim as _;
 use crate::ports::{
-    Allocation, Convergence, HookRequest, HookScale, InstanceRecord, Inventory, PortError, Recorded,
+    Allocation, Convergence, HookRequest, HookScale, Inventory, PortError, Recorded,
 };
 use crate::refusal::Refusal;
 use crate::vims;
@@ -117,12 +118,6 @@ fn scale_status(deployment: &Deployment) -> ScaleStatus {
 fn resource_ids(flavour: &Flavour, deployment: &Deployment) -> BTreeSet<String> {
     let all = grant_request::flavour_resources(flavour, deployment);
     all.into_iter().map(|one| one.id).collect()
-}
-
-/// The deployment before the operation.
-fn before(op: &Op) -> Result<&Deployment, PortError> {
-    let before = op.record.before.as_deref();
-    before.map_or_else(|| op.deployment().map(|target| &**target), Ok)
 }
 
 /// Whether a VDU has more VNFCs in the target.
@@ -294,7 +289,7 @@ async fn add(op: &Op) -> Output<Added> {
 async fn undo_add(op: &Op) -> Output<Added> {
     let current = outcome::recorded(&op.instance);
     let mut target = op.allocation()?;
-    target.deployment = Arc::new(before(op)?.clone());
+    target.deployment = before(op)?.clone();
     converge(op, &current, &target).await.map(Added)
 }
 
@@ -347,13 +342,13 @@ pub(super) fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, Po
     let instance = match (state, now) {
         (Completed, now) => {
             let now = now.unwrap_or_else(|| outcome::recorded(&op.instance));
-            Some(with_size(op, now, op.deployment()?)?)
+            Some(outcome::with_deployment(op, now, op.deployment()?)?)
         }
         (Failed, Some(now)) => {
             let target = op.deployment()?;
             let reached = op.record.point_of_no_return.is_some() || has_size(&now, target);
             let size = if reached { target } else { before(op)? };
-            Some(with_size(op, now, size)?)
+            Some(outcome::with_deployment(op, now, size)?)
         }
         (FailedTemp, _) => None,
         _ => return Ok(Completion::default()),
@@ -371,17 +366,4 @@ fn has_size(now: &Recorded, wanted: &Deployment) -> bool {
     let count = |vdu: &str| vnfcs.iter().filter(|vnfc| vnfc.vdu_id == vdu).count();
     let mut counts = wanted.vdu_instances.iter();
     counts.all(|(vdu, wanted)| u32::try_from(count(vdu)) == Ok(*wanted))
-}
-
-fn with_size(op: &Op, now: Recorded, size: &Deployment) -> Result<InstanceRecord, PortError> {
-    let mut record = heal::with_resources(op, now)?;
-    let mut deployment = size.clone();
-    if let Some(noted) = &record.deployment {
-        deployment.plugins.clone_from(&noted.plugins);
-    }
-    if let Some(info) = &mut record.vnf.instantiated_vnf_info {
-        info.scale_status = deployment.scale_status();
-    }
-    record.deployment = Some(Arc::new(deployment));
-    Ok(record)
 }

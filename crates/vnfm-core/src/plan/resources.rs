@@ -11,7 +11,7 @@
 
 use crate::context::Context;
 use crate::deployment::Deployment;
-use crate::lcm::{SnapshotUse, TOO_LATE, Tried, inventory, stored_inventory};
+use crate::lcm::{SnapshotUse, TOO_LATE, Tried, recorded, stored_inventory};
 use crate::ports::{
     Allocation, Convergence, InfraDriver, Ownership, PortError, Recorded, Release, ResourceAction,
     ResourceChange, ResourcePlan, Reversion, SnapshotRecord, SnapshotSource, Snapshots,
@@ -91,11 +91,7 @@ async fn planned(
         watcher: &(),
         deadline: clock.now().saturating_add(timeout).unwrap_or_default(),
     };
-    let recorded = Recorded {
-        handle: instance.handle.clone(),
-        inventory: inventory(instance),
-        ..Recorded::default()
-    };
+    let recorded = recorded(instance);
     let planning = async {
         match tried.snapshot.as_ref().zip(driver.snapshots()) {
             Some(used) => of_snapshot(tried, used, (&cx, &recorded), what).await,

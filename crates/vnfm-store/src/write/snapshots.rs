@@ -11,7 +11,7 @@ use vnfm_core::ports::{SnapshotContents, SnapshotRecord, StoreError};
 
 const KIND: &str = "VNF snapshot";
 
-/// Adds a snapshot.
+/// Adds a snapshot; `exists` if its id is taken.
 pub(super) fn add(record: &SnapshotRecord, keys: &SecretKeys) -> Done<Vec<Statement>> {
     const ADD: &str = "
         INSERT INTO snapshots (tenant, id, version, info, deployment, handle, vim_id, used_by, deleting, sight, changed_ms)
