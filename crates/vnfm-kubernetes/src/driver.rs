@@ -386,7 +386,7 @@ async fn targets_from_package(
 fn unserializable(error: &serde_json::Error) -> PortError {
     PortError::new(
         &UNEXPECTED,
-        "write down allocation was made",
+        "serialize the objects of the VNF",
         error.to_string(),
     )
 }
