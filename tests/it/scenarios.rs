@@ -101,6 +101,16 @@ fn passed_demo(options: &[&str], package: &str) -> serde_json::Value {
 }
 
 #[test]
+fn a_cluster_grows_and_shrinks_and_its_growth_is_timed() {
+    let report = passed_demo(&["--story", "workers"], "tosca");
+    let steps = report["steps"].as_array().unwrap();
+    let growth = steps
+        .iter()
+        .find(|step| step["step"] == "scale VNF-A to four workers");
+    assert!(growth.unwrap()["seconds"].is_number(), "{report:#}");
+}
+
+#[test]
 fn every_operation_is_played_there_and_back() {
     let report = passed_demo(&["--story", "operations"], "tosca");
     assert_eq!(report["story"], "operations");

@@ -51,7 +51,7 @@ const LONG: &[&str] = &[
 /// Tests these rules, and prints how long each took.
 ///
 /// # Errors
-/// The broken rules.
+/// Every rule that the driver broke, with the reason.
 pub async fn check<F: Future<Output = Arc<dyn TestBed>>>(
     rules: impl Iterator<Item = &'static Rule<Arc<dyn TestBed>>>,
     fresh: impl Fn() -> F,
@@ -119,7 +119,7 @@ fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
 /// Tests the rules on the cloud that take long there, or the others.
 ///
 /// # Errors
-/// The broken rules.
+/// Every rule that the driver broke, with the reason.
 pub async fn check_on_cloud(clouds: &Path, long: bool) -> Result<(), Vec<Broken>> {
     let past = Cloud::login(clouds);
     let before = past.inventory(Path::new("/nowhere"));

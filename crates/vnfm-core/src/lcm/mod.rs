@@ -91,12 +91,12 @@ pub(crate) use accept::{Tried, begin, check_unchanged, try_to_begin};
 pub use driven::{Driven, NotCompleted};
 pub use op::Op;
 pub(crate) use op::check_budget;
-pub(crate) use outcome::recorded;
 pub use operation::{
     Begin, Body, Completion, Dependant, Expected, GrantDecides, GrantNeeds, GrantRule, Operation,
     Requested, Requires, SnapshotUse, Target, TargetFn, find,
 };
 pub(crate) use operation_control::Control;
+pub(crate) use outcome::recorded;
 pub(crate) use snapshot_use::{being_deleted, stored_inventory, used_by};
 pub use step::{
     Ends, HookOf, InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo,
