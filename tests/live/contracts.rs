@@ -132,7 +132,7 @@ async fn kubernetes_driver_meets_the_contract_on_a_real_control_plane() {
         kubeconfig,
     };
     let before = cluster.namespaces();
-    let outcome = check(RULES.iter(), || async { kubernetes(&cluster) }).await;
+    let outcome = check(RULES.iter(), |_| async { kubernetes(&cluster) }).await;
     if outcome.is_err() {
         for name in cluster.namespaces().difference(&before) {
             cluster.kubectl(&["delete", "--wait=false", name]);

@@ -22,6 +22,8 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
         "security_groups",
     ),
     ("image", "image", "/v2/images", "images"),
+    ("volume", "volumev3", "/volumes", "volumes"),
+    ("volume snapshot", "volumev3", "/snapshots", "snapshots"),
 ];
 
 /// A session with an OpenStack cloud.
@@ -131,6 +133,14 @@ impl Cloud {
     pub fn network(&self) -> String {
         let found = self.list("network", "/v2.0/networks?name=provider", "networks");
         found[0]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Ids of the volumes attached to a server.
+    pub fn volumes_of(&self, server: &str) -> Vec<String> {
+        let path = format!("/servers/{server}/os-volume_attachments");
+        let attached = self.list("compute", &path, "volumeAttachments");
+        let ids = attached.iter().filter_map(|one| one["volumeId"].as_str());
+        ids.map(ToOwned::to_owned).collect()
     }
 
     /// The states of the stacks whose names contain this instance id.

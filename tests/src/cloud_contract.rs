@@ -3,12 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 use vnfm::SystemClock;
-use vnfm_conformance::infra_driver::{OnVim, RULES, TestBed};
+use vnfm_conformance::infra_driver::{Disks, OnVim, RULES, TestBed};
 use vnfm_conformance::{Broken, Rule};
 use vnfm_openstack::OpenStack;
 use vnfm_outbound::Destinations;
@@ -19,6 +19,13 @@ use crate::contracts::{first_vdu_with_image, sample, sizes, with_image};
 
 /// At how many points a call is interrupted.
 pub const MAX_INTERRUPTIONS: usize = 2;
+/// Rules that need a sample with volumes.
+const WITH_VOLUMES: &[&str] = &[
+    "an_instance_returns_to_a_stored_state",
+    "a_snapshot_outlives_its_instance",
+    "an_interrupted_snapshot_is_completed_or_deleted",
+    "an_interrupted_return_is_completed",
+];
 /// Rules that create more than one instance, replace or interrupt something, or repeat what another rule does once: on a
 /// cloud they take minutes.
 const LONG: &[&str] = &[
@@ -54,12 +61,12 @@ const LONG: &[&str] = &[
 /// Every rule that the driver broke, with the reason.
 pub async fn check<F: Future<Output = Arc<dyn TestBed>>>(
     rules: impl Iterator<Item = &'static Rule<Arc<dyn TestBed>>>,
-    fresh: impl Fn() -> F,
+    fresh: impl Fn(&'static Rule<Arc<dyn TestBed>>) -> F,
 ) -> Result<(), Vec<Broken>> {
     let mut broken = Vec::new();
     for rule in rules {
         let began = std::time::Instant::now();
-        let tried = vnfm_conformance::check(std::slice::from_ref(rule), &fresh).await;
+        let tried = vnfm_conformance::check(std::slice::from_ref(rule), || fresh(rule)).await;
         eprintln!("{:>6.1} s  {}", began.elapsed().as_secs_f64(), rule.name);
         broken.extend(tried.err());
     }
@@ -70,7 +77,30 @@ pub async fn check<F: Future<Output = Arc<dyn TestBed>>>(
     }
 }
 
-fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
+/// The volumes of servers, as the disks of their VNFCs: the stack's Cinder keeps each in a file.
+fn volumes(clouds: &Path) -> Disks {
+    let folder = clouds.parent().unwrap().join("state/cinder/volumes");
+    let files = move |cloud: &Cloud, server: &str| -> Vec<PathBuf> {
+        let volumes = cloud.volumes_of(server).into_iter();
+        let files = volumes.map(|id| folder.join(format!("volume-{id}")));
+        files.collect()
+    };
+    let (reader, writer) = (Cloud::login(clouds), Cloud::login(clouds));
+    let to_read = files.clone();
+    Disks {
+        read: Box::new(move |server| {
+            let file = to_read(&reader, server).into_iter().next()?;
+            Some(std::fs::read_to_string(file).unwrap())
+        }),
+        write: Box::new(move |server, text| {
+            for file in files(&writer, server) {
+                std::fs::write(file, text).unwrap();
+            }
+        }),
+    }
+}
+
+fn openstack(clouds: &Path, has_volumes: bool) -> Arc<dyn TestBed> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let file: Value = serde_yaml::from_str(&std::fs::read_to_string(clouds).unwrap()).unwrap();
     let cloud = &file["clouds"]["nfv"];
@@ -93,7 +123,12 @@ fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
             .replace("@NETWORK_ID@", &network)
             .replace("@VIM_ID@", "vim")
     };
-    let what = sample("vnf-script-hooks", fill);
+    let small = if has_volumes {
+        "vnf-ha-pair"
+    } else {
+        "vnf-script-hooks"
+    };
+    let what = sample(small, fill);
     let levels = sample("vnf-levels", |request| {
         fill(request).replace("\"town\"", "\"trial\"")
     });
@@ -105,6 +140,7 @@ fn openstack(clouds: &Path) -> Arc<dyn TestBed> {
         infeasible: Some(infeasible),
         sizes: Some(sizes(&levels, "web")),
         max_interruptions: MAX_INTERRUPTIONS,
+        disks: has_volumes.then(|| volumes(clouds)),
         running: Box::new(move || {
             let all = running.list("compute", "/servers?status=ACTIVE", "servers");
             let ids = all.iter().filter_map(|one| one["id"].as_str());
@@ -126,7 +162,9 @@ pub async fn check_on_cloud(clouds: &Path, long: bool) -> Result<(), Vec<Broken>
     let rules = RULES
         .iter()
         .filter(|rule| LONG.contains(&rule.name) == long);
-    let outcome = check(rules, || async { openstack(clouds) }).await;
+    let fresh =
+        |rule: &'static Rule<_>| async { openstack(clouds, WITH_VOLUMES.contains(&rule.name)) };
+    let outcome = check(rules, fresh).await;
     if outcome.is_err() {
         past.delete_stacks(&before);
     }

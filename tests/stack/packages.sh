@@ -2,7 +2,7 @@
 # packages.sh list GROUP...      names the Debian packages of these groups
 # packages.sh missing GROUP...   names those of them that are not installed (nothing: all there)
 # packages.sh install GROUP...   installs what is missing; needs root; no daemon is started by it
-# GROUP: openstack | octavia | barbican | libvirt | hosts | kubernetes | judges | ci, or `package:NAME` for one by name.
+# GROUP: openstack | octavia | barbican | cinder | libvirt | hosts | kubernetes | judges | ci, or `package:NAME` for one by name.
 # Environment: PACKAGES_LOG (file for apt's words; default: a temporary one that stays when apt fails), PACKAGES_GUARD
 # (what forbids daemons to start: /usr/sbin/policy-rc.d, that Debian's maintainer scripts ask)
 set -euo pipefail
@@ -15,6 +15,7 @@ group() {
       iproute2 curl";;
     octavia) echo "python3-octavia python3-octaviaclient";;
     barbican) echo "python3-barbican";;
+    cinder) echo "python3-cinder";;
     libvirt) echo "libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients python3-libvirt qemu-system-x86 qemu-utils
       dnsmasq-base ipset iptables ebtables conntrack genisoimage";;
     hosts) echo "openssh-server openssh-client containerd runc containernetworking-plugins iptables iproute2 socat

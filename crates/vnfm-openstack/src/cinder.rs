@@ -1,11 +1,11 @@
 //! Cinder: snapshots of volumes, and the return to one. A cloud without Cinder has no volumes, and so no snapshots.
 
 use crate::call::Call;
-use crate::errors::{NOT_LATEST, VOLUME_LOST};
+use crate::errors::{HAS_SNAPSHOTS, NOT_LATEST, SNAPSHOT_STUCK, VOLUME_LOST, message};
 use crate::heat::member;
 use crate::keystone_login::{Cloud, Service};
 use crate::retries::Waiter;
-use crate::snapshots::{SNAPSHOT, lost_part, one, path};
+use crate::snapshots::{INSTANCE, SNAPSHOT, lost_part, one, path};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -70,11 +70,38 @@ pub(crate) async fn create(
     cloud.send(Service::Volume, &call).await.map(drop)
 }
 
-/// Requests the deletion of a volume snapshot; succeeds if it does not exist.
-pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError> {
+/// Requests the deletion of a volume snapshot where its state allows it; an error if Cinder has failed to delete it.
+pub(crate) async fn delete(cloud: &Cloud<'_>, snapshot: &VolumeSnapshot) -> Result<(), PortError> {
+    let id = &snapshot.id;
     let action = format!("delete volume snapshot `{id}`");
-    let call = Call::delete(path("snapshots", id), action).accepting(&[404]);
-    cloud.send(Service::Volume, &call).await.map(drop)
+    match snapshot.status.as_str() {
+        "available" | "error" => {
+            let call = Call::delete(path("snapshots", id), action).accepting(&[404]);
+            cloud.send(Service::Volume, &call).await.map(drop)
+        }
+        "error_deleting" => {
+            let what = "it is in `error_deleting`";
+            Err(PortError::new(&SNAPSHOT_STUCK, action, what).on(id))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to delete the volumes of an instance of which a VNF snapshot is stored in Cinder.
+pub(crate) async fn check_deletable(cloud: &Cloud<'_>, instance: &str) -> Result<(), PortError> {
+    let all = snapshots(cloud).await?;
+    let is_of =
+        |one: &&VolumeSnapshot| one.metadata.get(INSTANCE).map(String::as_str) == Some(instance);
+    let Some(found) = all.iter().find(is_of) else {
+        return Ok(());
+    };
+    let what = format!(
+        "volume `{}` has a snapshot, of VNF snapshot `{}`",
+        found.volume_id,
+        found.metadata.get(SNAPSHOT).map_or("?", String::as_str)
+    );
+    let action = "delete the volumes of the instance";
+    Err(PortError::new(&HAS_SNAPSHOTS, action, what).on(&found.volume_id))
 }
 
 /// Refuses a volume snapshot that does not exist, or that is not the latest of its volume.
@@ -141,7 +168,13 @@ async fn step(
         ("in-use", false) => {
             let detach = format!("detach volume `{id}`");
             let call = Call::delete(format!("{attachments}/{id}"), detach).accepting(&[404, 409]);
-            cloud.send(Service::Compute, &call).await?;
+            let reply = cloud.send(Service::Compute, &call).await?;
+            if reply.status == 409 {
+                return Ok(Waited::NotYet(format!(
+                    "Nova does not detach volume `{id}`: {}",
+                    message(&reply)
+                )));
+            }
         }
         ("available", false) => {
             let body = json!({"revert": {"snapshot_id": snapshot}});

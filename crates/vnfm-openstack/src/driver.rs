@@ -29,7 +29,7 @@ use crate::rolling::roll;
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::update::{Updated, update_stack};
-use crate::{glance, inventory, nova, plan, policy, restore, snapshots};
+use crate::{cinder, glance, inventory, nova, plan, policy, restore, snapshots};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -217,6 +217,7 @@ impl InfraDriver for OpenStack {
         match heat::find(&cloud, &name).await? {
             None => {}
             Some(stack) if stack.belongs_to(&cx.ownership.installation_id) => {
+                check_volumes(cx, &cloud, allocation).await?;
                 delete(cx, &cloud, &stack).await?;
             }
             // It was ours once, so leaving it there silently would leave an orphan.
@@ -406,6 +407,31 @@ impl Power for OpenStack {
         };
         switch.set_all(&change.current.inventory).await?;
         Ok(change.current.clone())
+    }
+}
+
+/// Refuses to delete volumes that Cinder would not delete, before anything else is deleted.
+async fn check_volumes(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    what: &Allocation,
+) -> Result<(), PortError> {
+    let flavour = what
+        .package
+        .vnfd()
+        .flavours
+        .get(what.deployment.flavour_id.as_str());
+    let may_have_volumes = flavour.is_none_or(|flavour| !flavour.storages.is_empty());
+    if !may_have_volumes && !has_own_template(what) {
+        return Ok(());
+    }
+    let mut waiter = Waiter::new(cx, "look for snapshots of the volumes");
+    loop {
+        let check = cinder::check_deletable(cloud, &cx.ownership.instance_id);
+        match waiter.attempt(check.map_ok(Waited::Done)).await? {
+            Waited::Done(()) => return Ok(()),
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
+        }
     }
 }
 

@@ -167,6 +167,19 @@ pub(crate) const VOLUME_LOST: Code = code(
     "a volume that is to be restored is in error, or no longer exists",
     "heal its VNFC with its volumes, then retry",
 );
+pub(crate) const SNAPSHOT_STUCK: Code = code(
+    "openstack.snapshot-stuck",
+    Refused,
+    "Cinder failed to delete a volume snapshot, and deletes it no more",
+    "ask the cloud's administrator to reset the state of the volume snapshot (`openstack volume snapshot set --state error`), \
+     then retry",
+);
+pub(crate) const HAS_SNAPSHOTS: Code = code(
+    "openstack.volume-has-snapshots",
+    Refused,
+    "Cinder deletes no volume that has snapshots; nothing was deleted",
+    "delete the VNF snapshots of the instance (`vnfmctl snapshot delete`), then retry",
+);
 pub(crate) const PARAMETER: Code = code(
     "base-hot.parameter-missing",
     Refused,
@@ -257,6 +270,8 @@ pub const CODES: &[&Code] = &[
     &SNAPSHOT_GONE,
     &NOT_LATEST,
     &VOLUME_LOST,
+    &SNAPSHOT_STUCK,
+    &HAS_SNAPSHOTS,
     &APPLICATION_CREDENTIAL,
     &NO_KEY,
 ];
@@ -298,6 +313,9 @@ pub(crate) fn stack_failure(action: &str, status: &str, reason: &str) -> PortErr
     .request(request_in(reason));
     if let Some(resource) = resource_in(reason) {
         error = error.on(resource);
+    }
+    if reason.contains("have snapshots") {
+        error = error.hint("Cinder deletes no volume that has snapshots: delete the VNF snapshots of the instance, then retry");
     }
     // The second is what the first becomes where two servers race for the last host.
     if reason.contains("No valid host was found")

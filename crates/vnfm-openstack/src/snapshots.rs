@@ -204,8 +204,9 @@ impl Creation<'_> {
         let found = images.find(|image| image.part.as_ref() == Some(vnfc));
         let reason = match found.map(|image| (image.id.as_str(), image.status.as_str())) {
             Some((image, "active")) => return Ok(Waited::Done(handle(self.cx, image, IMAGE))),
-            Some((_, status @ ("queued" | "saving" | "importing"))) => {
-                format!("image `{name}` is {status}")
+            Some((_, status @ ("saving" | "importing"))) => format!("image `{name}` is {status}"),
+            Some((image, "queued")) if !self.is_abandoned(server, image).await? => {
+                format!("image `{name}` is queued")
             }
             Some((image, status)) => {
                 glance::delete(self.cloud, image).await?;
@@ -220,6 +221,17 @@ impl Creation<'_> {
         Ok(Waited::NotYet(reason))
     }
 
+    /// Whether nobody fills a queued image: Nova does nothing with its server, and it is queued after that, too.
+    async fn is_abandoned(&self, server: &Server, image: &str) -> Result<bool, PortError> {
+        let now = nova::server(self.cloud, &server.id).await?;
+        if now.is_some_and(|server| server.task.is_some()) {
+            return Ok(false);
+        }
+        let images = glance::of_snapshot(self.cloud, self.id).await?;
+        let mut images = images.iter();
+        Ok(images.any(|one| one.id == image && one.status == "queued"))
+    }
+
     /// The complete snapshot of a volume; requests it if it is missing or broken.
     async fn volume(
         &self,
@@ -227,14 +239,14 @@ impl Creation<'_> {
         volume: &str,
     ) -> Result<Waited<StorageSnapshot>, PortError> {
         let found = self.volumes.iter().find(|one| one.volume_id == volume);
-        let reason = match found.map(|one| (one.id.as_str(), one.status.as_str())) {
+        let reason = match found.map(|one| (one, one.status.as_str())) {
             Some((snapshot, "available")) => {
                 return Ok(Waited::Done(StorageSnapshot {
                     storage_resource_id: storage_id(self.inventory, volume),
-                    storage_snapshot_resource: Some(handle(self.cx, snapshot, VOLUME_SNAPSHOT)),
+                    storage_snapshot_resource: Some(handle(self.cx, &snapshot.id, VOLUME_SNAPSHOT)),
                 }));
             }
-            Some((snapshot, status @ "error")) => {
+            Some((snapshot, status @ ("error" | "error_deleting"))) => {
                 cinder::delete(self.cloud, snapshot).await?;
                 format!(
                     "the snapshot of volume `{volume}`, which was in {status}, to be created again"
@@ -295,7 +307,7 @@ async fn delete_found(
     }
     for snapshot in cinder::of_snapshot(cloud, id).await? {
         if ours(snapshot.metadata.get(INSTALLATION)) {
-            cinder::delete(cloud, &snapshot.id).await?;
+            cinder::delete(cloud, &snapshot).await?;
             left.push(format!("volume snapshot `{}` to be deleted", snapshot.id));
         }
     }

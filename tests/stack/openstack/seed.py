@@ -42,6 +42,8 @@ def identity(admin):
                 ("neutron", "network", ""), ("heat", "orchestration", "/v1/%(tenant_id)s")]
     if "key-manager" in ports:
         services.append(("barbican", "key-manager", ""))
+    if "volumev3" in ports:
+        services.append(("cinder", "volumev3", "/v3/%(tenant_id)s"))
     if "load-balancer" in ports:
         services.append(("octavia", "load-balancer", ""))
     roles = {r: ensure(admin, "roles", "role", {"name": r})["id"]

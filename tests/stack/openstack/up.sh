@@ -16,6 +16,8 @@
 #   OPENSTACK_PROVIDER_OWNER  nfv (default): that project may choose addresses and set address pairs on the
 #                        shared network `provider`; admin: it may not, as in most public clouds
 #   OPENSTACK_BARBICAN   1: run Barbican too                (default 0)
+#   OPENSTACK_CINDER     1: run Cinder too; a volume is a small file below state/cinder/volumes, servers do not
+#                        see what is in it (default 0)
 #   OPENSTACK_OCTAVIA    1: run Octavia's API too; load balancers become ACTIVE at once, their VIP is a
 #                        real Neutron port, no traffic flows (default 0)
 #   OPENSTACK_HYPERVISOR 1: run hypervisor.py too (fake mode): each ACTIVE server gets a host behind its
@@ -32,6 +34,7 @@ COMPUTES=${OPENSTACK_COMPUTES:-2}
 VIRT=${OPENSTACK_VIRT:-fake}
 TTL=${OPENSTACK_TOKEN_TTL:-3600}
 BARBICAN=${OPENSTACK_BARBICAN:-0}
+CINDER=${OPENSTACK_CINDER:-0}
 OCTAVIA=${OPENSTACK_OCTAVIA:-0}
 HYPERVISOR=${OPENSTACK_HYPERVISOR:-0}
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -43,7 +46,7 @@ REGION=RegionOne
 PY=/usr/bin/python3                  # never a pyenv shim
 P_KEYSTONE=$((BASE + 5000)) P_GLANCE=$((BASE + 9292)) P_PLACEMENT=$((BASE + 8778))
 P_NOVA=$((BASE + 8774)) P_NEUTRON=$((BASE + 9696)) P_HEAT=$((BASE + 8004))
-P_BARBICAN=$((BASE + 9311)) P_OCTAVIA=$((BASE + 9876)) P_MQ=$((BASE + 5690)) P_EPMD=$((BASE + 4369)) P_MQDIST=$((BASE + 5699))
+P_BARBICAN=$((BASE + 9311)) P_CINDER=$((BASE + 8776)) P_OCTAVIA=$((BASE + 9876)) P_MQ=$((BASE + 5690)) P_EPMD=$((BASE + 4369)) P_MQDIST=$((BASE + 5699))
 
 ETC=$HOME_DIR/etc RUN=$HOME_DIR/run LOG=$HOME_DIR/log BIN=$HOME_DIR/bin LIB=$HOME_DIR/lib
 SOCK=$RUN/mysql.sock
@@ -58,6 +61,7 @@ export LC_ALL=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 install_packages() {
   local groups=(openstack)
   [ "$BARBICAN" = 1 ] && groups+=(barbican)
+  [ "$CINDER" = 1 ] && groups+=(cinder)
   [ "$OCTAVIA" = 1 ] && groups+=(octavia)
   [ "$VIRT" = libvirt ] && groups+=(libvirt)
   PACKAGES_LOG=$LOG/apt.log "$HERE/../packages.sh" install "${groups[@]}" || die "packages are missing, see $LOG/apt.log"
@@ -144,9 +148,9 @@ database_block() { printf '[database]\nconnection = %s\nmax_pool_size = 10\nmax_
 
 write_config() {
   mkdir -p "$ETC" "$ETC/no-policy.d" "$ETC/heat-env.d" "$ETC/heat-templates" "$BIN" "$LIB" "$HOME_DIR/lock" \
-    "$HOME_DIR"/state/{keystone,glance,placement,nova,neutron,heat,barbican,octavia} "$HOME_DIR"/images/{store,staging,tasks}
+    "$HOME_DIR"/state/{keystone,glance,placement,nova,neutron,heat,barbican,cinder,octavia} "$HOME_DIR"/images/{store,staging,tasks}
   chmod 700 "$HOME_DIR"
-  local s; for s in keystone glance placement nova neutron heat barbican octavia; do echo '{}' >"$ETC/$s-policy.yaml"; done
+  local s; for s in keystone glance placement nova neutron heat barbican cinder octavia; do echo '{}' >"$ETC/$s-policy.yaml"; done
 
   cat >"$BIN/ep.py" <<'X'
 """Call module:function as if it were its installed console script."""
@@ -290,6 +294,10 @@ $(auth_block neutron)
 $(auth_block placement)
 [cinder]
 os_region_name = $REGION
+catalog_info = volumev3::publicURL
+[service_user]
+send_service_user_token = true
+$(auth_block nova)
 [vnc]
 enabled = false
 [spice]
@@ -555,6 +563,68 @@ from paste import deploy
 application = deploy.loadapp("config:$ETC/barbican-paste.ini", name="main")
 X
   fi
+  # --- cinder
+  cp "$HERE/lib/nfvtest_cinder.py" "$LIB/"
+  if [ "$CINDER" = 1 ]; then
+    cat >"$ETC/cinder.conf" <<X
+[DEFAULT]
+$(common_block cinder)
+my_ip = $IP
+host = fake-host
+osapi_volume_listen = $IP
+osapi_volume_listen_port = $P_CINDER
+osapi_volume_workers = 1
+api_paste_config = $ETC/cinder-paste.ini
+resource_query_filters_file = $ETC/cinder-filters.json
+auth_strategy = keystone
+enabled_backends = file
+glance_api_servers = http://$IP:$P_GLANCE
+quota_volumes = 1000
+quota_snapshots = 1000
+quota_gigabytes = 10000
+periodic_fuzzy_delay = 0
+[file]
+volume_backend_name = file
+volume_driver = nfvtest_cinder.FileDriver
+nfvtest_folder = $HOME_DIR/state/cinder/volumes
+[coordination]
+backend_url = file://$HOME_DIR/state/cinder/coordination
+[nova]
+$(auth_block cinder)
+[service_user]
+send_service_user_token = true
+$(auth_block cinder)
+$(database_block cinder)
+$(tail_blocks cinder)
+X
+    echo '{"volume": ["name", "status", "metadata"], "snapshot": ["name", "status", "metadata", "volume_id"]}' \
+      >"$ETC/cinder-filters.json"
+    cat >"$ETC/cinder-paste.ini" <<X
+[composite:osapi_volume]
+use = call:cinder.api:root_app_factory
+/: list
+/v3: v3
+[composite:v3]
+use = call:cinder.api.middleware.auth:pipeline_factory
+keystone = reqid fault size auth ctx app
+[pipeline:list]
+pipeline = fault listapp
+[app:listapp]
+paste.app_factory = cinder.api.versions:Versions.factory
+[app:app]
+paste.app_factory = cinder.api.v3.router:APIRouter.factory
+[filter:reqid]
+paste.filter_factory = oslo_middleware:RequestId.factory
+[filter:fault]
+paste.filter_factory = cinder.api.middleware.fault:FaultWrapper.factory
+[filter:size]
+paste.filter_factory = oslo_middleware:RequestBodySizeLimiter.factory
+[filter:auth]
+paste.filter_factory = keystonemiddleware.auth_token:filter_factory
+[filter:ctx]
+paste.filter_factory = cinder.api.middleware.auth:CinderKeystoneContext.factory
+X
+  fi
   # --- octavia
   if [ "$OCTAVIA" = 1 ]; then
     cat >"$ETC/octavia.conf" <<X
@@ -619,6 +689,11 @@ wait_mq() {
   done
 }
 
+cinder_tables() {
+  sql "select 1 from cinder.alembic_version" >/dev/null 2>&1 && return 0
+  sql "create database if not exists cinder character set utf8mb3"
+  pycall cinder.cmd.manage:main --config-file "$ETC/cinder.conf" db sync >"$LOG/sync-cinder.log" 2>&1
+}
 octavia_tables() {
   sql "select 1 from octavia.alembic_version" >/dev/null 2>&1 && return 0
   sql "create database if not exists octavia character set utf8mb3"
@@ -634,6 +709,7 @@ migrate() {
   ( n="pycall nova.cmd.manage:main --config-file $ETC/nova.conf"
     $n api_db sync && $n cell_v2 map_cell0 --database_connection "$(db nova_cell0)" && $n db sync \
       && $n cell_v2 create_cell --name cell1 ) >"$LOG/sync-nova.log" 2>&1 & jobs+=($!) names+=(nova)
+  [ "$CINDER" = 1 ] && { ( cinder_tables ) & jobs+=($!) names+=(cinder); }
   [ "$OCTAVIA" = 1 ] && { ( octavia_tables ) & jobs+=($!) names+=(octavia); }
   ( pycall heat.cmd.manage:main --config-file "$ETC/heat.conf" db_sync
     pycall glance.cmd.manage:main --config-file "$ETC/glance-api.conf" db_sync
@@ -686,6 +762,13 @@ start_services() {
   pyrun heat-engine nfvtest_heat:engine --config-file "$ETC/heat.conf" --config-file "$ETC/heat-engine.conf"
   pyrun heat-api heat.cmd.api:main --config-file "$ETC/heat.conf" --config-file "$ETC/heat-api.conf"
   [ "$BARBICAN" = 1 ] && uwsgi_app barbican "$P_BARBICAN" "$BIN/barbican.wsgi" HOME="$HOME_DIR/state/barbican"
+  if [ "$CINDER" = 1 ]; then
+    cinder_tables || die "table creation of cinder failed, see $LOG/sync-cinder.log"
+    local c="--config-file $ETC/cinder.conf"
+    pyrun cinder-api cinder.cmd.api:main $c --config-file "$ETC/cinder-api.conf"
+    pyrun cinder-scheduler cinder.cmd.scheduler:main $c --config-file "$ETC/cinder-scheduler.conf"
+    pyrun cinder-volume cinder.cmd.volume:main $c --config-file "$ETC/cinder-volume.conf"
+  fi
   if [ "$OCTAVIA" = 1 ]; then
     octavia_tables || die "table creation of octavia failed, see $LOG/sync-octavia.log"
     uwsgi_app octavia "$P_OCTAVIA" "$BIN/octavia.wsgi" PYTHONPATH="$LIB"
@@ -700,6 +783,7 @@ start_services() {
   wait_http nova-api "http://$IP:$P_NOVA/v2.1" 60
   wait_http heat-api "http://$IP:$P_HEAT/" 60
   if [ "$BARBICAN" = 1 ]; then wait_http barbican "http://$IP:$P_BARBICAN/" 60; fi
+  if [ "$CINDER" = 1 ]; then wait_http cinder-api "http://$IP:$P_CINDER/v3/" 60; fi
   if [ "$OCTAVIA" = 1 ]; then wait_http octavia "http://$IP:$P_OCTAVIA/" 60; fi
 }
 # libvirt mode: a veth pair is the provider network "physnet1": its end nfv-host (10.77.0.1/24) is the
@@ -766,13 +850,14 @@ start_hypervisor() {
 
 # per-process log files for the daemons that share one configuration
 write_log_overlays() {
-  local s; for s in nova-conductor nova-scheduler nova-api heat-engine heat-api; do
+  local s; for s in nova-conductor nova-scheduler nova-api heat-engine heat-api cinder-api cinder-scheduler cinder-volume; do
     printf '[DEFAULT]\nlog_file = %s/%s.log\n' "$LOG" "$s" >"$ETC/$s.conf"; done
 }
 
 # ---------------------------------------------------------------- seeding over REST
 seed() {
   local extra=""; [ "$BARBICAN" = 1 ] && extra=", \"key-manager\": $P_BARBICAN"
+  [ "$CINDER" = 1 ] && extra="$extra, \"volumev3\": $P_CINDER"
   [ "$OCTAVIA" = 1 ] && extra="$extra, \"load-balancer\": $P_OCTAVIA"
   env IP=$IP SECRET=$SECRET REGION=$REGION COMPUTES="$(ls "$ETC" | grep -c '^nova-compute-[0-9]*\.conf$')" IMAGE_FILE="${OPENSTACK_IMAGE:-}" \
     OWNER="${OPENSTACK_PROVIDER_OWNER:-nfv}" VIRT="$VIRT" PORTS="{\"identity\": $P_KEYSTONE, \"image\": $P_GLANCE, \"placement\": $P_PLACEMENT, \"compute\": $P_NOVA, \"network\": $P_NEUTRON, \"orchestration\": $P_HEAT$extra}" \
@@ -802,7 +887,7 @@ exec 9>"$RUN/up.lock"; flock -n 9 || die "another up.sh is at work on $HOME_DIR"
 install_packages; say "packages ready"
 write_config; write_log_overlays; write_client_files
 CACHE_KEY=$( { dpkg-query -W -f='${Package} ${Version}\n' python3-keystone python3-glance python3-placement python3-nova \
-  python3-neutron python3-heat mariadb-server-core; echo "$HOME_DIR $BASE $P_MQ $OCTAVIA"; } | sha256sum | cut -c1-16)
+  python3-neutron python3-heat mariadb-server-core $([ "$CINDER" = 1 ] && echo python3-cinder); echo "$HOME_DIR $BASE $P_MQ $OCTAVIA"; } | sha256sum | cut -c1-16)
 start_base 9>&-; say "MariaDB answers"
 migrate 9>&-; say "tables ready"
 start_keystone 9>&-; say "Keystone answers"

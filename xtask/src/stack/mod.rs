@@ -212,6 +212,7 @@ fn openstack_up(cache: &Path) -> Result<()> {
     let mut up = script("openstack/up.sh");
     up.env("OPENSTACK_HYPERVISOR", "1")
         .env("OPENSTACK_BARBICAN", "1")
+        .env("OPENSTACK_CINDER", "1")
         .env("OPENSTACK_CACHE", cache.join("openstack"))
         .env("HOST_BIN", binaries::folder(cache))
         .env("HOST_IMAGES", binaries::images(cache))

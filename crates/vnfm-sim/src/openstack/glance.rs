@@ -6,7 +6,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Cloud;
-use super::snapshots::{create_volume_snapshot, revert_volume, shown};
+use super::snapshots::{
+    create_volume_snapshot, delete_volume_snapshot, list_volume_snapshots, revert_volume, shown,
+};
 use super::state::text;
 use crate::http::{Reply, Request, Route, Service};
 
@@ -271,8 +273,7 @@ impl Cinder {
             (&Method::GET, ["v3", _, "snapshots"] | ["v3", _, "snapshots", "detail"]) => {
                 Route::new("cinder.snapshot_list", "", || {
                     self.0.authenticate(request)?;
-                    let state = self.0.state();
-                    let snapshots: Vec<Value> = state.all("snapshot").map(shown).collect();
+                    let snapshots = list_volume_snapshots(&mut self.0.state());
                     Ok(Reply::json(200, &json!({ "snapshots": snapshots })))
                 })
             }
@@ -290,10 +291,9 @@ impl Cinder {
                 let id = (*id).to_owned();
                 Route::new("cinder.snapshot_delete", id.clone(), move || {
                     self.0.authenticate(request)?;
-                    let taken = self.0.state().take("snapshot", &id);
-                    let absent =
-                        || volume_error(404, &format!("Snapshot {id} could not be found."));
-                    taken.map(|_| Reply::empty(202)).ok_or_else(absent)
+                    delete_volume_snapshot(&mut self.0.state(), &id)
+                        .map(|()| Reply::empty(202))
+                        .map_err(|(status, why)| volume_error(status, &why))
                 })
             }
             _ => return None,

@@ -225,6 +225,7 @@ pub(crate) fn delete(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
             }
         }
         "OS::Neutron::Port" => return trunks::delete_port(state, id),
+        "OS::Cinder::Volume" => return delete_volume(state, id),
         "OS::Neutron::FloatingIPAssociation" => {
             state.change(
                 "floatingip",
@@ -255,6 +256,20 @@ pub(crate) fn delete(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
             }
         }
     }
+    Ok(())
+}
+
+fn delete_volume(state: &mut State, id: &str) -> Result<(), Refusal> {
+    if state
+        .all("snapshot")
+        .any(|one| text(one, "volume_id") == id)
+    {
+        let message = "Invalid volume: Volume status must be available or error or error_restoring or error_extending or \
+             error_managing and must not be migrating, attached, belong to a group, have snapshots, awaiting a transfer, or be \
+             disassociated from snapshots after volume transfer. (HTTP 400)";
+        return Err(refusal("BadRequest", message));
+    }
+    state.take("volume", id);
     Ok(())
 }
 

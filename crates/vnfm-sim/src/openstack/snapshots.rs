@@ -48,6 +48,33 @@ pub(crate) fn create_volume_snapshot(state: &mut State, body: &Value) -> Option<
     Some(snapshot)
 }
 
+/// All volume snapshots. One that is being deleted is listed once more.
+pub(crate) fn list_volume_snapshots(state: &mut State) -> Vec<Value> {
+    let all: Vec<Value> = state.all("snapshot").cloned().collect();
+    for deleting in all.iter().filter(|one| text(one, "status") == "deleting") {
+        state.take("snapshot", text(deleting, "id"));
+    }
+    all.iter().map(shown).collect()
+}
+
+/// Begins to delete a volume snapshot; status and text of the refusal.
+pub(crate) fn delete_volume_snapshot(state: &mut State, id: &str) -> Result<(), (u16, String)> {
+    let status = state
+        .object("snapshot", id)
+        .map(|one| text(one, "status").to_owned());
+    match status.as_deref() {
+        None => Err((404, format!("Snapshot {id} could not be found."))),
+        Some("available" | "error") => {
+            state.change("snapshot", id, &json!({"status": "deleting"}));
+            Ok(())
+        }
+        Some(_) => {
+            let why = "Invalid snapshot: Snapshot status must be available or error and must not be part of a group.";
+            Err((400, why.to_owned()))
+        }
+    }
+}
+
 /// Why a volume cannot return to a snapshot; `None`: it has.
 pub(crate) fn revert_volume(state: &mut State, volume: &str, snapshot: &str) -> Option<String> {
     let own = |one: &&Value| text(one, "volume_id") == volume;
