@@ -158,6 +158,7 @@ impl InfraDriver for OpenStack {
         match *change {
             ResourceChange::Converge(change) => plan::convergence(cx, &cloud, change).await,
             ResourceChange::Release { what, current, how } => {
+                check_volumes(cx, &cloud, what).await?;
                 plan::release(cx, &cloud, &Convergence::update(current, what), how).await
             }
         }

@@ -14,7 +14,6 @@ mod heal_faults;
 #[cfg(test)]
 mod heal_scenarios;
 #[cfg(test)]
-#[cfg(test)]
 mod images;
 #[cfg(test)]
 mod keys;
@@ -28,6 +27,8 @@ mod resize_scenarios;
 mod scenarios;
 #[cfg(test)]
 mod simulated;
+#[cfg(test)]
+mod snapshots;
 #[cfg(test)]
 #[expect(dead_code, reason = "the real cloud uses the rest")]
 mod support;

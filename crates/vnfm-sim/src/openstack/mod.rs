@@ -163,6 +163,18 @@ impl Cloud {
         of_server.or_else(volume)
     }
 
+    /// Sets the status of every image made of a server, or of every volume snapshot (`image` or `snapshot`).
+    pub fn set_stored(&self, kind: &'static str, status: &str) {
+        let mut state = self.state();
+        let is_stored =
+            |one: &&serde_json::Value| kind == "snapshot" || one["image_type"] == "snapshot";
+        let stored = state.all(kind).filter(is_stored);
+        let ids: Vec<String> = stored.map(|one| text(one, "id").to_owned()).collect();
+        for id in ids {
+            state.change(kind, &id, &serde_json::json!({"status": status}));
+        }
+    }
+
     /// Deletes a stack (id or name) without an API request; false if it does not exist.
     pub fn delete_stack(self: &Arc<Self>, stack: &str) -> bool {
         let id = {
