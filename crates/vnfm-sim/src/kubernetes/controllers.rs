@@ -16,6 +16,7 @@ use super::disruption;
 use super::facts::{condition, event, is_ready, is_terminating, keys, owner, tolerates};
 use super::nodes;
 use super::objects::{Key, Store, array, has_finalizers};
+use super::volumes;
 use super::workloads::{daemon_sets, deployments, jobs, replica_sets, stateful_sets};
 use crate::time::now;
 
@@ -50,7 +51,7 @@ impl Controllers {
             daemon_sets(store);
             jobs(store);
             self.pods(store);
-            volumes(store);
+            volumes::reconcile(store);
             collect_garbage(store);
             disruption::reconcile(store);
             if store.version == before {
@@ -386,17 +387,6 @@ fn set_deletion_conditions(store: &mut Store, namespace: &Key) {
         let now: Vec<_> = now.collect();
         body["status"]["conditions"] = json!(now);
     });
-}
-
-fn volumes(store: &mut Store) {
-    for key in keys(store, "persistentvolumeclaims") {
-        store.update(&key, |claim| {
-            if claim["status"]["phase"] != "Bound" {
-                claim["spec"]["volumeName"] = json!(format!("pvc-{}", claim["metadata"]["uid"].as_str().unwrap_or_default()));
-                claim["status"] = json!({ "phase": "Bound", "accessModes": claim["spec"]["accessModes"], "capacity": claim["spec"]["resources"]["requests"] });
-            }
-        });
-    }
 }
 
 /// Deletes objects whose owners are all deleted or waiting for them; then the waiting owners.
