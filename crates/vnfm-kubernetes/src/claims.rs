@@ -7,12 +7,18 @@ use crate::catalog::{Target, api, core};
 use crate::client::Session;
 use crate::labels;
 use crate::ready::text;
+use jiff::SignedDuration;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_core::ports::{PortError, VimCall};
+use std::time::Duration;
+use vnfm_core::ports::{Backoff, PortError, VimCall};
 
+/// The interval between looks at what a controller does.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// How long before the deadline the last look is, so that it is answered.
+const LAST_LOOK: SignedDuration = SignedDuration::from_secs(1);
 /// Annotations with these prefixes are of the cluster's own.
 const CLUSTER_ANNOTATIONS: &[&str] = &[
     "pv.kubernetes.io/",
@@ -163,6 +169,12 @@ pub(crate) async fn list(
         })
         .await?;
     Ok(listed.items)
+}
+
+/// The pauses between looks at what a controller does.
+pub(crate) fn pauses<'a>(cx: &VimCall<'a>) -> Backoff<'a> {
+    let until = cx.deadline.saturating_sub(LAST_LOOK);
+    Backoff::new(cx.clock, cx.watcher, until.unwrap_or(cx.deadline), INTERVAL)
 }
 
 /// Names of the claims that a pod mounts.

@@ -12,7 +12,7 @@
 
 use crate::apply::{find_metadata, merge};
 use crate::catalog::{Catalog, SNAPSHOT_API, Target};
-use crate::claims::list;
+use crate::claims::{list, pauses};
 use crate::client::Session;
 use crate::errors::{CONFLICT, FORBIDDEN, STILL_THERE};
 use crate::identifiers::segment;
@@ -21,11 +21,7 @@ use crate::owned::list_labelled;
 use kube::api::{DeleteParams, Preconditions};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
-use std::time::Duration;
-use vnfm_core::ports::{Backoff, Expired, PortError, VimCall};
-
-/// The interval between looks at a namespace that is being deleted.
-const INTERVAL: Duration = Duration::from_millis(500);
+use vnfm_core::ports::{Expired, PortError, VimCall};
 
 /// A VNF snapshot of this installation that has something in the namespace.
 ///
@@ -161,7 +157,7 @@ async fn delete(
         Err(error) if error.code() != &CONFLICT => return Err(error),
         _ => {}
     }
-    let mut backoff = Backoff::for_call(cx, INTERVAL);
+    let mut backoff = pauses(cx);
     loop {
         let found = find_metadata(session, own).await?;
         if found.is_none_or(|metadata| metadata.uid != read.uid) {

@@ -13,7 +13,7 @@
 //!                      converge    the one path of every change: heal (pods to replace), surplus (pods to lose), apply, prune
 //!                      stopped     the objects of a VNF that is stopped; power: starts and stops it
 //!                      delete      in reverse order, waits for each stage
-//!                      snapshots   stores claims as VolumeSnapshots; restore: the return to them; claims: what is stored
+//!                      snapshots   stores claims as VolumeSnapshots (creation, storable), and returns to them (restore)
 //!                      owned       objects that carry our labels; kept_namespace: what snapshots lie in
 //! ```
 //! [`KubernetesDriver`] puts them together, one short function per method of the port.
@@ -25,6 +25,7 @@ mod claims;
 mod client;
 mod connection;
 mod converge;
+mod creation;
 mod delete;
 mod diagnostics;
 mod driver;
@@ -53,6 +54,8 @@ mod rollout;
 mod services;
 mod snapshots;
 mod stopped;
+mod storable;
+mod stored_claims;
 mod surplus;
 mod template;
 mod watch;

@@ -10,7 +10,7 @@
 
 use crate::apply::find;
 use crate::catalog::{Catalog, SNAPSHOT_API, Target};
-use crate::claims::{self, list, mounted};
+use crate::claims::{self, list, mounted, pauses};
 use crate::client::Session;
 use crate::driver::{namespaces, planned_stages};
 use crate::errors::{CONFLICT, FOREIGN, SNAPSHOT_GONE, STILL_THERE};
@@ -18,13 +18,13 @@ use crate::heal::delete;
 use crate::labels::{self, SNAPSHOT};
 use crate::power::{started, stop_stages};
 use crate::ready::text;
-use crate::snapshots::{INTERVAL, StoredClaim, StoredClaims, create, is_ready};
 use crate::stopped::is_deleted;
+use crate::stored_claims::{StoredClaim, StoredClaims, create, is_ready};
 use kube::api::DynamicObject;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{
-    Allocation, Backoff, Expired, PlannedResource, PortError, ResourceAction, ResourcePlan,
-    Reversion, Stop, VimCall,
+    Allocation, Expired, PlannedResource, PortError, ResourceAction, ResourcePlan, Reversion, Stop,
+    VimCall,
 };
 
 /// What makes a plan replace a resource.
@@ -128,7 +128,7 @@ pub(crate) async fn restore(
     session: &Session<'_>,
     claims: &[StoredClaim],
 ) -> Result<(), PortError> {
-    let mut backoff = Backoff::for_call(cx, INTERVAL);
+    let mut backoff = pauses(cx);
     while let Some(reason) = mounting(session, claims).await? {
         if let Err(Expired) = backoff.pause(&reason).await {
             return Err(PortError::new(
@@ -143,7 +143,7 @@ pub(crate) async fn restore(
         let found = find(session, &one.claim.target()).await?;
         old.extend(found.and_then(|claim| claim.metadata.uid));
     }
-    let mut backoff = Backoff::for_call(cx, INTERVAL);
+    let mut backoff = pauses(cx);
     loop {
         let mut waiting = None;
         for one in claims {

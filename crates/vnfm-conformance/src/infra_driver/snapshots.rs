@@ -219,7 +219,10 @@ pub(super) async fn a_snapshot_outlives_its_instance(stand: Shared) {
     assert!(lost.is_empty(), "lost with the instance: {lost:?}");
     let owned = driver.owned(&it.instance.vim, installation).await.unwrap();
     let of_instance = owned.iter().find(|one| one.snapshot_id.is_none());
-    assert_eq!(of_instance, None, "of a released instance, only its snapshot stays");
+    assert_eq!(
+        of_instance, None,
+        "of a released instance, only its snapshot stays"
+    );
     assert_eq!(left.is_empty(), parts.is_empty(), "{left:?}");
     it.delete(&stored.handle).await.unwrap();
     it.instance.check_released(&it.before).await;

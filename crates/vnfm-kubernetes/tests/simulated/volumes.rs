@@ -70,7 +70,7 @@ async fn a_snapshot_that_never_gets_ready_ends_at_the_deadline_and_can_be_repeat
     let (world, cluster, _) = cluster().await;
     let vnf = Instance::new(&world, stateful(1, "disks")).await;
     simulate(&cluster, json!("never"));
-    let late = vnf.create_within(ID, 1).await.unwrap_err();
+    let late = vnf.create_within(ID, 3).await.unwrap_err();
     assert_eq!(late.name(), "kubernetes.snapshot-failed");
     assert!(late.to_string().contains("to be ready to use"), "{late}");
     simulate(&cluster, Value::Null);
@@ -86,7 +86,7 @@ async fn what_the_snapshot_controller_reports_is_reported() {
     let (world, cluster, _) = cluster().await;
     let vnf = Instance::new(&world, stateful(1, "disks")).await;
     simulate(&cluster, json!("fails"));
-    let failed = vnf.create_within(ID, 1).await.unwrap_err();
+    let failed = vnf.create_within(ID, 3).await.unwrap_err();
     assert_eq!(failed.name(), "kubernetes.snapshot-failed");
     assert!(
         failed.to_string().contains("the driver is out of space"),
@@ -147,7 +147,7 @@ async fn a_claim_that_another_pod_mounts_is_not_deleted() {
         "containers": [{"name": "backup", "image": "localhost/busybox:1"}],
         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}]}});
     world.make(&pods, backup).await;
-    let late = vnf.revert(ID, &stored, 3).await.unwrap_err();
+    let late = vnf.revert(ID, &stored, 5).await.unwrap_err();
     assert!(late.to_string().contains("pod `backup` to end"), "{late}");
     let claims = world.api(
         "v1",
