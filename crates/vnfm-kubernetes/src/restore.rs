@@ -162,7 +162,7 @@ pub(crate) async fn restore(
     }
 }
 
-/// What a pod must do before claims can be deleted, if one mounts them; pods of others count too.
+/// What a pod must do before claims can be deleted, if one mounts them: a scheduled one, also of others.
 async fn mounting(
     session: &Session<'_>,
     claims: &[StoredClaim],
@@ -171,7 +171,8 @@ async fn mounting(
     for namespace in places {
         let resource = &crate::catalog::core("Pod", "pods");
         for pod in list(session, resource, Some(namespace), "").await? {
-            if matches!(text(&pod.data, "/status/phase"), "Succeeded" | "Failed") {
+            let has_ended = matches!(text(&pod.data, "/status/phase"), "Succeeded" | "Failed");
+            if has_ended || text(&pod.data, "/spec/nodeName").is_empty() {
                 continue;
             }
             let mounts: BTreeSet<&str> = mounted(&pod.data).collect();

@@ -73,7 +73,10 @@ pub(crate) fn check_record(scenario: &mut Scenario<'_>, instance: &VnfInstance) 
     scenario.stage.step("snapshot show: complete", |_| {
         check_complete(&contents, instance)?;
         let stored = contents.vnfc_snapshots.len();
-        ensure!(stored == 0, "the snapshot of a VNF without claims has {stored} VNFCs");
+        ensure!(
+            stored == 0,
+            "the snapshot of a VNF without claims has {stored} VNFCs"
+        );
         Ok(())
     })
 }

@@ -171,10 +171,11 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
             )
             .or_default() += 1;
     }
+    let refused = volumes::unschedulable(store, key, pod);
     let nodes: Vec<Arc<Value>> = store
         .list("nodes", "")
         .map(|(_, node)| Arc::clone(node))
-        .filter(|node| can_run_on(node, &pod["spec"]))
+        .filter(|node| refused.is_none() && can_run_on(node, &pod["spec"]))
         .collect();
     let name = |node: &Value| {
         node["metadata"]["name"]
@@ -192,13 +193,14 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
             pod["status"]["conditions"] = json!([condition("PodScheduled", true, "")]);
         }),
         None if pod["status"]["conditions"].is_null() => {
-            let message = "0 nodes are available: no node is Ready and suitable.";
+            let why = refused.unwrap_or_else(|| "no node is Ready and suitable".to_owned());
+            let message = format!("0 nodes are available: {why}.");
             store.update(key, |pod| {
                 let mut refused = condition("PodScheduled", false, "Unschedulable");
                 refused["message"] = json!(message);
                 pod["status"]["conditions"] = json!([refused]);
             });
-            event(store, key, pod, ("FailedScheduling", message));
+            event(store, key, pod, ("FailedScheduling", &message));
         }
         None => {}
     }

@@ -99,6 +99,23 @@ fn mounted(pod: &Value) -> impl Iterator<Item = &str> {
     volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())
 }
 
+/// Why a pod cannot be scheduled: one of its claims is missing, unbound or being deleted.
+pub(super) fn unschedulable(store: &Store, pod: &Key, body: &Value) -> Option<String> {
+    mounted(body).find_map(|name| {
+        let claim = store.get(&Key::new(CLAIMS, &pod.namespace, name));
+        match claim {
+            None => Some(format!("persistentvolumeclaim \"{name}\" not found")),
+            Some(claim) if is_terminating(claim) => {
+                Some(format!("persistentvolumeclaim \"{name}\" is being deleted"))
+            }
+            Some(claim) if claim["status"]["phase"] != "Bound" => {
+                Some("pod has unbound immediate PersistentVolumeClaims".to_owned())
+            }
+            Some(_) => None,
+        }
+    })
+}
+
 /// Makes the claims of a stateful set's pod that do not exist, and mounts all of them.
 pub(super) fn mount_claims(store: &mut Store, set: &Value, pod: &Key) {
     let templates = set["spec"]["volumeClaimTemplates"].as_array().cloned();
@@ -164,12 +181,14 @@ pub(super) fn reconcile(store: &mut Store) {
     store.disks.retain(|volume, _| known.contains(volume));
 }
 
+/// Whether a pod may mount the claim: one that is scheduled, and has not ended.
 fn in_use(store: &Store, claim: &Key) -> bool {
     let runs = |pod: &Value| {
-        !matches!(
+        let has_ended = matches!(
             pod["status"]["phase"].as_str(),
             Some("Succeeded" | "Failed")
-        )
+        );
+        !has_ended && !pod["spec"]["nodeName"].is_null()
     };
     let mut pods = store.list("pods", &claim.namespace);
     pods.any(|(_, pod)| runs(pod) && mounted(pod).any(|name| name == claim.name))
