@@ -46,7 +46,7 @@ pub(crate) struct ClaimRecipe {
 
 impl ClaimRecipe {
     /// The recipe of an existing claim.
-    pub(crate) fn of(claim: &DynamicObject) -> Self {
+    pub(crate) fn from_claim(claim: &DynamicObject) -> Self {
         let metadata = &claim.metadata;
         let mut annotations = metadata.annotations.clone().unwrap_or_default();
         annotations.retain(|name, _| !CLUSTER_ANNOTATIONS.iter().any(|own| name.starts_with(own)));
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_claim_is_made_again_without_what_the_cluster_wrote() {
-        let recipe = ClaimRecipe::of(&claim());
+        let recipe = ClaimRecipe::from_claim(&claim());
         let written = serde_json::to_value(&recipe).unwrap();
         let recipe: ClaimRecipe = serde_json::from_value(written).unwrap();
         let expected = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
@@ -252,7 +252,7 @@ mod tests {
             ("0.5G", "0.5G"),
             ("", "100Mi"),
         ] {
-            let mut recipe = ClaimRecipe::of(&claim());
+            let mut recipe = ClaimRecipe::from_claim(&claim());
             recipe.grow_to(needed);
             assert_eq!(recipe.storage, size, "{needed}");
         }

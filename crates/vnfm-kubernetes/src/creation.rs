@@ -50,7 +50,7 @@ impl<'a> Creation<'a> {
         let kind = catalog.find(SNAPSHOT_API, "VolumeSnapshot").await?;
         let classes = catalog.find(SNAPSHOT_API, "VolumeSnapshotClass").await?;
         let (Some(kind), Some(classes)) = (kind, classes) else {
-            let target = ClaimRecipe::of(first).target();
+            let target = ClaimRecipe::from_claim(first).target();
             let text = format!("the cluster does not serve `VolumeSnapshot` of `{SNAPSHOT_API}`");
             return Err(
                 PortError::new(&NO_SNAPSHOTS, format!("store {target}"), text)

@@ -40,12 +40,13 @@ pub(crate) async fn snapshot_in(
     let installation = &cx.ownership.installation_id;
     let selector = format!("{INSTALLATION}={installation},{SNAPSHOT}");
     let found = match list(session, &kind.resource, Some(namespace), &selector).await {
-        // Whoever may not list them has created none.
+        // A login that may not list them has created none.
         Err(error) if error.code() == &FORBIDDEN => return Ok(None),
         found => found?,
     };
-    let mut ids = found.iter().map(|one| label_of(&one.metadata, SNAPSHOT));
-    Ok(ids.find_map(|id| id.cloned()))
+    let first = found.first();
+    let id = first.and_then(|one| label_of(&one.metadata, SNAPSHOT));
+    Ok(id.cloned())
 }
 
 /// Marks a namespace as that of a VNF snapshot.
@@ -100,7 +101,7 @@ pub(crate) async fn give_up(
     let selector = format!("{INSTALLATION}={installation},{SNAPSHOT}={snapshot}");
     let resource = Target::namespace("").resource;
     let kept = match list(session, &resource, None, &selector).await {
-        // Whoever may not list namespaces has created none.
+        // A login that may not list namespaces has created none.
         Err(error) if error.code() == &FORBIDDEN => return Ok(()),
         kept => kept?,
     };

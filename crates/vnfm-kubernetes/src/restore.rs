@@ -5,7 +5,7 @@
 //! stop ────────── no workload has pods
 //! restore ─────── no pod mounts a claim ─ claims: delete, wait, make again from the VolumeSnapshot
 //! ```
-//! An interrupted return begins anew: whatever of it exists, each claim is deleted and made again, because pods that ran in
+//! An interrupted return begins again: whatever of it exists, each claim is deleted and made again, because pods that ran in
 //! between may have written to it. A claim that the snapshot does not know stays as it is.
 
 use crate::apply::find;

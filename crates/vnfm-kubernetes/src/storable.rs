@@ -43,7 +43,7 @@ pub(crate) async fn storable(
     claim: &DynamicObject,
     classes: &[DynamicObject],
 ) -> Result<Storable, PortError> {
-    let recipe = ClaimRecipe::of(claim);
+    let recipe = ClaimRecipe::from_claim(claim);
     let target = recipe.target().to_string();
     let refused = |why: String| {
         PortError::new(&NOT_STORABLE, format!("store {target}"), why).on(target.clone())

@@ -192,12 +192,12 @@ pub(crate) async fn a_vnf_returns_to_what_its_claims_had(world: &World, disks: &
     assert_eq!(vnf.volume_snapshots().await, names);
     let vnfcs = vnf.current.inventory.vnfc_resource_info.iter();
     let ids: Vec<_> = vnfcs.map(|vnfc| &vnfc.id).collect();
-    let of: Vec<_> = stored
+    let stored_ids: Vec<_> = stored
         .vnfcs
         .iter()
         .map(|one| &one.vnfc_instance_id)
         .collect();
-    assert_eq!(of, ids);
+    assert_eq!(stored_ids, ids);
     vnf.write(disks, "new").await;
     let plan = vnf.plan_revert(ID, &stored).await.unwrap();
     let claims =
@@ -311,6 +311,40 @@ pub(crate) async fn a_return_gives_the_vnf_its_size(world: &World, disks: &dyn D
     vnf.current = vnf.revert(ID, &stored, SECONDS).await.unwrap();
     assert_eq!(vnf.pods(), ["web-0"]);
     vnf.check(disks, "old").await;
+    vnf.delete(ID, &stored.handle).await.unwrap();
+    vnf.terminate().await;
+    world.assert_nothing_left().await;
+}
+
+/// A claim that a manifest defines is made again, and applying the manifest afterwards changes nothing about it.
+pub(crate) async fn a_claim_of_a_manifest_is_restored(world: &World, disks: &dyn Disks) {
+    let claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], storageClassName: disks, resources: {requests: {storage: 1Gi}}}\n";
+    let mount = "      volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]\n";
+    let web = crate::support::deployment(1, mount);
+    let what = package(&[(1, claim), (2, &web)], "", json!({}));
+    let mut vnf = Instance::new(world, what).await;
+    disks.write(&vnf.pods()[0], "old").await;
+    let stored = vnf.create(ID).await.unwrap();
+    disks.write(&vnf.pods()[0], "new").await;
+    let plan = vnf.plan_revert(ID, &stored).await.unwrap();
+    let row = format!("PersistentVolumeClaim {}/data", world.namespace());
+    assert!(
+        changes(&plan, ResourceAction::Replace).contains(&row),
+        "{plan:?}"
+    );
+    assert!(
+        !changes(&plan, ResourceAction::Keep).contains(&row),
+        "{plan:?}"
+    );
+    vnf.current = vnf.revert(ID, &stored, SECONDS).await.unwrap();
+    let restored = disks.read(&vnf.pods()[0]).await;
+    assert_eq!(restored.as_deref(), Some("old"));
+    let plan = vnf.plan_create(OTHER_ID).await.unwrap();
+    assert!(
+        changes(&plan, ResourceAction::Keep).contains(&row),
+        "{plan:?}"
+    );
+    assert_eq!(changes(&plan, ResourceAction::Update), [""; 0]);
     vnf.delete(ID, &stored.handle).await.unwrap();
     vnf.terminate().await;
     world.assert_nothing_left().await;

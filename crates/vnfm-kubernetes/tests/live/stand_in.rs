@@ -113,7 +113,7 @@ impl StandIn {
 pub(crate) struct VolumeTexts(Cluster, String);
 
 impl VolumeTexts {
-    pub(crate) fn of(world: &World) -> Self {
+    pub(crate) fn for_instance(world: &World) -> Self {
         Self(
             Cluster(world.client.clone()),
             world.owner.instance_id.clone(),
@@ -178,10 +178,8 @@ impl Cluster {
     /// Creates an object unless it exists.
     async fn make(&self, kind: Kind, namespace: Option<&str>, object: Value) {
         let object: DynamicObject = serde_json::from_value(object).expect("it is an object");
-        let made = self
-            .api(kind, namespace)
-            .create(&PostParams::default(), &object);
-        match made.await {
+        let (api, how) = (self.api(kind, namespace), PostParams::default());
+        match api.create(&how, &object).await {
             Err(Error::Api(status)) if status.code == 409 => {}
             made => drop(made.expect("the cluster takes it")),
         }
@@ -189,10 +187,8 @@ impl Cluster {
 
     /// Changes an object, unless it no longer exists or has changed.
     async fn change(&self, kind: Kind, namespace: Option<&str>, name: &str, change: Value) {
-        let changed =
-            self.api(kind, namespace)
-                .patch(name, &PatchParams::default(), &Patch::Merge(change));
-        match changed.await {
+        let (api, how) = (self.api(kind, namespace), PatchParams::default());
+        match api.patch(name, &how, &Patch::Merge(change)).await {
             Err(Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             changed => drop(changed.expect("the cluster takes the change")),
         }
@@ -225,8 +221,8 @@ impl Cluster {
         loop {
             let found = self.0.list_api_group_resources(SNAPSHOTS.0).await;
             let found = found.map_or(0, |found| {
-                let whole = found.resources.iter().filter(|one| !one.name.contains('/'));
-                whole.count()
+                let kinds = found.resources.iter().filter(|one| !one.name.contains('/'));
+                kinds.count()
             });
             if found == if served { 3 } else { 0 } {
                 return;

@@ -2,7 +2,7 @@
 //! test has all parts, in order.
 
 use crate::snapshots::{
-    a_claim_of_a_driver_without_a_class_is_refused_by_name,
+    a_claim_of_a_driver_without_a_class_is_refused_by_name, a_claim_of_a_manifest_is_restored,
     a_cluster_without_volume_snapshots_is_refused_by_name, a_return_gives_the_vnf_its_size,
     a_snapshot_outlives_its_instance, a_vnf_returns_to_what_its_claims_had,
     a_vnf_without_claims_has_only_its_record,
@@ -21,10 +21,12 @@ async fn claims_are_stored_and_restored_where_the_cluster_serves_volume_snapshot
     stand_in.install_snapshots().await;
     a_claim_of_a_driver_without_a_class_is_refused_by_name(&world.neighbour()).await;
     let one = world.neighbour();
-    a_vnf_returns_to_what_its_claims_had(&one, &VolumeTexts::of(&one)).await;
+    a_vnf_returns_to_what_its_claims_had(&one, &VolumeTexts::for_instance(&one)).await;
     let one = world.neighbour();
-    a_snapshot_outlives_its_instance(&one, &VolumeTexts::of(&one)).await;
+    a_snapshot_outlives_its_instance(&one, &VolumeTexts::for_instance(&one)).await;
     let one = world.neighbour();
-    a_return_gives_the_vnf_its_size(&one, &VolumeTexts::of(&one)).await;
+    a_return_gives_the_vnf_its_size(&one, &VolumeTexts::for_instance(&one)).await;
+    let one = world.neighbour();
+    a_claim_of_a_manifest_is_restored(&one, &VolumeTexts::for_instance(&one)).await;
     stand_in.remove().await;
 }

@@ -33,7 +33,7 @@ async fn cluster() -> (World, Arc<Cluster>, Arc<Faults>) {
 }
 
 /// Makes the snapshot controller work, or not.
-fn simulate(cluster: &Cluster, how: Value) {
+fn simulate(cluster: &Cluster, how: &Value) {
     assert!(cluster.merge(CLASS, &json!({"parameters": {"simulated": how}})));
 }
 
@@ -56,6 +56,12 @@ async fn a_return_gives_the_vnf_its_size() {
 }
 
 #[tokio::test]
+async fn a_claim_of_a_manifest_is_restored() {
+    let (world, cluster, _) = cluster().await;
+    snapshots::a_claim_of_a_manifest_is_restored(&world, &*cluster).await;
+}
+
+#[tokio::test]
 async fn what_cannot_be_stored_is_refused_by_name() {
     let (world, cluster, _) = faulty_cluster().await;
     snapshots::a_vnf_without_claims_has_only_its_record(&world).await;
@@ -69,11 +75,11 @@ async fn what_cannot_be_stored_is_refused_by_name() {
 async fn a_snapshot_that_never_gets_ready_ends_at_the_deadline_and_can_be_repeated() {
     let (world, cluster, _) = cluster().await;
     let vnf = Instance::new(&world, stateful(1, "disks")).await;
-    simulate(&cluster, json!("never"));
+    simulate(&cluster, &json!("never"));
     let late = vnf.create_within(ID, 3).await.unwrap_err();
     assert_eq!(late.name(), "kubernetes.snapshot-failed");
     assert!(late.to_string().contains("to be ready to use"), "{late}");
-    simulate(&cluster, Value::Null);
+    simulate(&cluster, &Value::Null);
     let stored = vnf.create(ID).await.unwrap();
     assert_eq!(vnf.volume_snapshots().await.len(), 1);
     vnf.delete(ID, &stored.handle).await.unwrap();
@@ -85,7 +91,7 @@ async fn a_snapshot_that_never_gets_ready_ends_at_the_deadline_and_can_be_repeat
 async fn what_the_snapshot_controller_reports_is_reported() {
     let (world, cluster, _) = cluster().await;
     let vnf = Instance::new(&world, stateful(1, "disks")).await;
-    simulate(&cluster, json!("fails"));
+    simulate(&cluster, &json!("fails"));
     let failed = vnf.create_within(ID, 3).await.unwrap_err();
     assert_eq!(failed.name(), "kubernetes.snapshot-failed");
     assert!(
@@ -237,9 +243,10 @@ async fn a_namespace_is_kept_for_the_last_of_its_snapshots() {
         .owned(&world.vim, &world.owner.installation_id)
         .await;
     let owned = owned.unwrap();
-    let of = |one: &vnfm_core::ports::OwnedResource| one.snapshot_id.clone().unwrap_or_default();
-    let of: Vec<_> = owned.iter().map(of).collect();
-    assert_eq!(of, [OTHER_ID, OTHER_ID], "namespace and VolumeSnapshot");
+    let snapshots = owned.iter().map(|one| one.snapshot_id.as_deref());
+    let snapshots: Vec<_> = snapshots.collect();
+    let other = Some(OTHER_ID);
+    assert_eq!(snapshots, [other, other], "namespace and VolumeSnapshot");
     vnf.delete(OTHER_ID, &second.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
@@ -274,4 +281,79 @@ async fn snapshots_stay_in_a_namespace_that_is_not_ours() {
             .unwrap()
             .is_some()
     );
+}
+
+/// The roles of the documentation, and what the workload itself needs.
+fn narrow_roles(namespace: &str) -> String {
+    let page = include_str!("../../../../docs/how-to/snapshots.md");
+    let (_, roles) = page
+        .split_once("```yaml\n")
+        .expect("the page has the roles");
+    let (roles, _) = roles.split_once("```").expect("they end");
+    let more = "---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: vnfm, namespace: NAMESPACE}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: workloads, namespace: NAMESPACE}
+rules:
+  - {apiGroups: [apps], resources: [statefulsets, statefulsets/scale], verbs: [get, list, watch, create, patch, delete]}
+  - {apiGroups: [''], resources: [events], verbs: [list]}
+";
+    let bind = |kind: &str, role: &str, of: &str| {
+        let place = if kind == "RoleBinding" {
+            ", namespace: NAMESPACE"
+        } else {
+            ""
+        };
+        format!(
+            "---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {kind}
+metadata: {{name: {role}{place}}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: {of}, name: {role}}}
+subjects: [{{kind: ServiceAccount, name: vnfm, namespace: NAMESPACE}}]
+"
+        )
+    };
+    let bindings = [
+        bind("RoleBinding", "vnfm-snapshots", "Role"),
+        bind("RoleBinding", "workloads", "Role"),
+        bind("ClusterRoleBinding", "vnfm-snapshot-classes", "ClusterRole"),
+    ];
+    [roles, more, &bindings.concat()]
+        .concat()
+        .replace("NAMESPACE", namespace)
+}
+
+#[tokio::test]
+async fn the_documented_roles_suffice_for_snapshots_in_one_namespace() {
+    let (world, cluster, _) = cluster().await;
+    let namespace = format!("shared-{}", world.owner.instance_id);
+    world.make_namespace(&namespace).await;
+    cluster.apply(&narrow_roles(&namespace)).unwrap();
+    let token = cluster.token_for(&namespace, "vnfm");
+    world.vim.update(|info| {
+        info.access_info.insert("bearer_token".into(), token.into());
+        info.extra
+            .insert("namespace".into(), namespace.clone().into());
+    });
+    let what = package(
+        &[(1, &manifest(1, "disks"))],
+        "",
+        json!({"namespace": namespace}),
+    );
+    let vnf = Instance::new(&world, what).await;
+    cluster.write_disk("web-0", "old");
+    let stored = vnf.create(ID).await.unwrap();
+    cluster.write_disk("web-0", "new");
+    vnf.revert(ID, &stored, 60).await.unwrap();
+    assert_eq!(cluster.disk("web-0").as_deref(), Some("old"));
+    vnf.delete(ID, &stored.handle).await.unwrap();
+    vnf.create(OTHER_ID).await.unwrap();
+    vnf.delete(OTHER_ID, &Value::Null).await.unwrap();
+    let kind = "/apis/snapshot.storage.k8s.io/v1/volumesnapshots";
+    assert_eq!(cluster.object(kind).unwrap()["items"], json!([]));
 }
