@@ -10,7 +10,7 @@ mod resources;
 use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::hooks;
-use crate::lcm::{Begin, Dependant, HookOf, Operation, Step, Tried};
+use crate::lcm::{Begin, Dependant, HookOf, Operation, SnapshotUse, Step, Tried};
 use crate::ports::{MgmtDriver, PlannedResource, ResourceAction};
 use crate::refusal::Refusal;
 use serde::Serialize;
@@ -25,7 +25,8 @@ use vnfm_types::{LcmOperationState, LcmOperationType};
 pub struct Plan {
     /// Type of the operation that was planned.
     pub operation: LcmOperationType,
-    /// False if the operation would find nothing to do: no resource changes, nothing else about the instance, no hook runs.
+    /// False if the operation would find nothing to do: no resource changes, nothing else about the instance, no hook runs, and
+    /// no snapshot gets its contents.
     pub changes: bool,
     /// The steps, in the order in which they would run.
     pub steps: Vec<PlannedStep>,
@@ -90,7 +91,8 @@ impl Engine {
         let planned = resources::plan(&self.context, &tried, [before, package]).await?;
         let modified = modified(&tried);
         let runs_hooks = steps.iter().any(|step| step.driver.is_some());
-        let changes = planned.changes() || modified.is_some() || runs_hooks;
+        let stores = matches!(tried.snapshot, Some(SnapshotUse::Create(_)));
+        let changes = planned.changes() || modified.is_some() || runs_hooks || stores;
         let unknown = steps.iter().filter_map(unknown_of);
         Ok(Plan {
             operation: tried.operation.kind,

@@ -10,6 +10,7 @@ use crate::catalog::{Catalog, Kind, Target};
 use crate::client::Session;
 use crate::errors::{self, FOREIGN, KIND, TERMINATING, VANISHED};
 use crate::identifiers::segment;
+use crate::kept_namespace::take_back;
 use crate::labels::{self, FIELD_MANAGER};
 use crate::manifests::{Item, Plan};
 use crate::policy;
@@ -235,6 +236,9 @@ pub(crate) async fn apply_stages(
 ) -> Result<Vec<Vec<Option<String>>>, PortError> {
     let state = namespace_state(session, cx.ownership, namespace).await?;
     policy::permit_namespace(namespace, cx.vim.policy(), Some(state))?;
+    if state == NamespaceState::Ours && !how.restores {
+        take_back(session, namespace).await?;
+    }
     let needed = stages
         .iter()
         .flatten()

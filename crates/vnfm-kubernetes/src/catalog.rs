@@ -14,6 +14,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::PortError;
 
+/// Group and version of `VolumeSnapshot` and `VolumeSnapshotClass`, which few clusters serve without an add-on.
+pub(crate) const SNAPSHOT_API: &str = "snapshot.storage.k8s.io/v1";
+
 /// A kind that the cluster serves or will serve.
 #[derive(Debug, Clone)]
 pub(crate) struct Kind {

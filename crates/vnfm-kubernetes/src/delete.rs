@@ -2,13 +2,14 @@
 //!
 //! Objects that are not ours remain: nothing is deleted by its name alone, always by its UID. A handle that was lost in a
 //! crash is recomputed from the package. In a namespace that is not ours, everything that still carries our labels
-//! afterwards (a `StatefulSet`'s claims) is deleted as well.
+//! afterwards (a `StatefulSet`'s claims) is deleted as well. What belongs to VNF snapshots remains, with its namespace.
 
 use crate::apply::{find_metadata, merge};
 use crate::catalog::{Catalog, Target, api, core};
 use crate::client::Session;
 use crate::errors::{self, FINALIZER, STILL_THERE};
 use crate::identifiers::segment;
+use crate::kept_namespace::{keep, snapshot_in};
 use crate::labels;
 use crate::owned::list_labelled;
 use crate::ready::text;
@@ -163,7 +164,7 @@ pub(crate) async fn delete_stages(
     }
     match find_metadata(session, &own).await {
         Ok(Some(metadata)) if labels::is_ours(&metadata, cx.ownership) => {
-            delete_namespace(cx, session, &own).await
+            delete_namespace(cx, session, &own, grace).await
         }
         Ok(Some(_)) => delete_leftovers(cx, session, namespace, grace).await,
         Ok(None) => Ok(()),
@@ -174,11 +175,12 @@ pub(crate) async fn delete_stages(
     }
 }
 
-/// Deletes our namespace; if other instances use it, hands it over to one of them.
+/// Deletes our namespace. If other instances use it, hands it over to one of them; if a VNF snapshot is in it, keeps it.
 async fn delete_namespace(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     own: &Target,
+    grace: Option<u32>,
 ) -> Result<(), PortError> {
     if own.name != format!("vnf-{}", cx.ownership.instance_id)
         && let Some(new_owner) = other_instance(cx, session, &own.name).await?
@@ -190,6 +192,12 @@ async fn delete_namespace(
         );
         return hand_over(session, own, &new_owner).await;
     }
+    if let Some(snapshot) = snapshot_in(cx, session, &own.name).await? {
+        let text = format!("{own} is kept: VNF snapshot `{snapshot}` is in it");
+        cx.watcher.log("info", "kubernetes", &text);
+        delete_leftovers(cx, session, &own.name, grace).await?;
+        return keep(session, own, &snapshot).await;
+    }
     delete_objects(cx, session, std::slice::from_ref(own), None).await
 }
 
@@ -200,11 +208,12 @@ async fn other_instance(
 ) -> Result<Option<String>, PortError> {
     let owner = cx.ownership;
     let others = format!(
-        "{}={},{}!={}",
+        "{}={},{}!={},!{}",
         labels::INSTALLATION,
         owner.installation_id,
         labels::INSTANCE,
-        owner.instance_id
+        owner.instance_id,
+        labels::SNAPSHOT
     );
     let found = list_labelled(
         session,

@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
     Allocation, Convergence, Granted, InfraDriver, Inventory, OwnedResource, PortError, Power,
-    Recorded, Release, ResourceChange, ResourcePlan, Vim, VimCall, VimReport,
+    Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
@@ -236,6 +236,10 @@ impl InfraDriver for KubernetesDriver {
         Some(self)
     }
 
+    fn snapshots(&self) -> Option<&dyn Snapshots> {
+        Some(self)
+    }
+
     async fn owned(
         &self,
         vim: &dyn Vim,
@@ -315,7 +319,7 @@ async fn resolve_plan(
 }
 
 /// The namespaces of the VNF's objects.
-fn namespaces(stages: &[Vec<ResolvedObject>]) -> BTreeSet<String> {
+pub(crate) fn namespaces(stages: &[Vec<ResolvedObject>]) -> BTreeSet<String> {
     stages
         .iter()
         .flatten()
@@ -383,7 +387,7 @@ async fn targets_from_package(
     Ok((plan.namespace, stages))
 }
 
-fn unserializable(error: &serde_json::Error) -> PortError {
+pub(crate) fn unserializable(error: &serde_json::Error) -> PortError {
     PortError::new(
         &UNEXPECTED,
         "serialize the objects of the VNF",

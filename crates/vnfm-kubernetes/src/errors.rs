@@ -196,6 +196,34 @@ pub const STILL_THERE: Code = Code {
     means: "deleted objects still existed at the deadline",
     next: "check what still uses them, then retry",
 };
+/// The cluster has no volume snapshots.
+pub const NO_SNAPSHOTS: Code = Code {
+    name: "kubernetes.snapshots-not-served",
+    kind: ErrorKind::Refused,
+    means: "the VNF has claims, and the cluster does not serve `snapshot.storage.k8s.io/v1`; nothing was stored",
+    next: "install the CSI snapshot controller and its CustomResourceDefinitions on the cluster, then request it again",
+};
+/// A claim of which no snapshot can be taken.
+pub const NOT_STORABLE: Code = Code {
+    name: "kubernetes.claim-not-storable",
+    kind: ErrorKind::Refused,
+    means: "the data of a claim cannot be stored; nothing was stored",
+    next: "correct what the error names, such as a missing VolumeSnapshotClass, then request it again",
+};
+/// A `VolumeSnapshot` was not ready in time.
+pub const SNAPSHOT_FAILED: Code = Code {
+    name: "kubernetes.snapshot-failed",
+    kind: ErrorKind::Refused,
+    means: "a VolumeSnapshot reports an error, or was not ready in time",
+    next: "check the named VolumeSnapshot, and the cluster's snapshot controller and CSI driver, then retry or roll back",
+};
+/// A part of a snapshot no longer exists.
+pub const SNAPSHOT_GONE: Code = Code {
+    name: "kubernetes.snapshot-gone",
+    kind: ErrorKind::Refused,
+    means: "the cluster no longer has what a VNF snapshot refers to; nothing was changed",
+    next: "use another VNF snapshot, and delete this one",
+};
 /// A response that violates the API.
 pub const UNEXPECTED: Code = Code {
     name: "kubernetes.unexpected",
@@ -232,6 +260,10 @@ pub const CODES: &[&Code] = &[
     &VANISHED,
     &FINALIZER,
     &STILL_THERE,
+    &NO_SNAPSHOTS,
+    &NOT_STORABLE,
+    &SNAPSHOT_FAILED,
+    &SNAPSHOT_GONE,
     &UNEXPECTED,
 ];
 

@@ -11,6 +11,7 @@
 
 use crate::apply;
 use crate::catalog::{Target, core};
+use crate::claims::{self, mounted};
 use crate::client::Session;
 use crate::diagnostics::{controller, is_pod_of};
 use crate::errors::{self, HANGING, NOT_READY, STILL_THERE};
@@ -222,14 +223,10 @@ async fn delete_claims(
             .iter()
             .all(|one| other.metadata.uid.as_deref() != Some(&one.uid))
     };
-    for claim in claims(&pod.data) {
-        let target = Target {
-            resource: core("PersistentVolumeClaim", "persistentvolumeclaims"),
-            namespace: Some(namespace.clone()),
-            name: claim.to_owned(),
-        };
+    for claim in mounted(&pod.data) {
+        let target = claims::target(&namespace, claim);
         let mut others = all.items.iter().filter(stays);
-        if let Some(other) = others.find(|other| claims(&other.data).any(|one| one == claim)) {
+        if let Some(other) = others.find(|other| mounted(&other.data).any(|one| one == claim)) {
             let other = other.metadata.name.as_deref().unwrap_or_default();
             let text = format!("{target} is kept: pod `{other}` also mounts it");
             cx.watcher.log("info", "kubernetes", &text);
@@ -251,18 +248,6 @@ async fn delete_claims(
         }
     }
     Ok(())
-}
-
-/// Names of the `PersistentVolumeClaim`s that a pod mounts.
-fn claims(pod: &Value) -> impl Iterator<Item = &str> {
-    let volumes = pod
-        .pointer("/spec/volumes")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    volumes
-        .map(|volume| text(volume, "/persistentVolumeClaim/claimName"))
-        .filter(|name| !name.is_empty())
 }
 
 /// Waits until the pods are deleted; after their grace period, handles those on dead nodes.

@@ -5,6 +5,7 @@
 //! | label `app.kubernetes.io/managed-by` | `vnfm` |
 //! | label `vnfm.dev/installation` | the installation id |
 //! | label `vnfm.dev/instance` | `VnfInstance.id` |
+//! | label `vnfm.dev/snapshot` | the VNF snapshot that it belongs to: the instance no longer accounts for it |
 //! | annotation `vnfm.dev/operation` | the operation occurrence that applied it last |
 //!
 //! Templates of pods and claims get the labels too, so that one selector finds everything of an instance.
@@ -17,6 +18,7 @@ use vnfm_core::ports::Ownership;
 pub(crate) const FIELD_MANAGER: &str = "vnfm";
 pub(crate) const INSTALLATION: &str = "vnfm.dev/installation";
 pub(crate) const INSTANCE: &str = "vnfm.dev/instance";
+pub(crate) const SNAPSHOT: &str = "vnfm.dev/snapshot";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub(crate) const OPERATION: &str = "vnfm.dev/operation";
 
@@ -108,12 +110,21 @@ pub(crate) fn label_of<'a>(metadata: &'a ObjectMeta, name: &str) -> Option<&'a S
     metadata.labels.as_ref()?.get(name)
 }
 
-/// The label selector of everything that belongs to an instance.
+/// The label selector of everything that belongs to an instance; what belongs to its snapshots outlives it.
 pub(crate) fn selector(owner: &Ownership) -> String {
     format!(
-        "{INSTANCE}={},{INSTALLATION}={}",
+        "{INSTANCE}={},{INSTALLATION}={},!{SNAPSHOT}",
         owner.instance_id, owner.installation_id
     )
+}
+
+/// Marks an object as part of a VNF snapshot.
+pub(crate) fn stamp_snapshot(object: &mut Value, owner: &Ownership, snapshot: &str) {
+    add_labels(object, owner);
+    add_annotation(object, owner);
+    if let Some(labels) = labels_mut(object) {
+        labels.insert(SNAPSHOT.to_owned(), snapshot.into());
+    }
 }
 
 #[cfg(test)]

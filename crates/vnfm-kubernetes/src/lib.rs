@@ -13,16 +13,19 @@
 //!                      converge    the one path of every change: heal (pods to replace), surplus (pods to lose), apply, prune
 //!                      stopped     the objects of a VNF that is stopped; power: starts and stops it
 //!                      delete      in reverse order, waits for each stage
-//!                      owned       objects that carry our labels
+//!                      snapshots   stores claims as VolumeSnapshots (creation, storable), and returns to them (restore)
+//!                      owned       objects that carry our labels; kept_namespace: what snapshots lie in
 //! ```
 //! [`KubernetesDriver`] puts them together, one short function per method of the port.
 
 mod amount;
 mod apply;
 mod catalog;
+mod claims;
 mod client;
 mod connection;
 mod converge;
+mod creation;
 mod delete;
 mod diagnostics;
 mod driver;
@@ -33,6 +36,7 @@ mod http;
 mod identifiers;
 mod impersonation;
 mod inventory;
+mod kept_namespace;
 mod labels;
 mod manifests;
 mod names;
@@ -45,9 +49,13 @@ mod power;
 mod ready;
 mod replicas;
 mod resolved;
+mod restore;
 mod rollout;
 mod services;
+mod snapshots;
 mod stopped;
+mod storable;
+mod stored_claims;
 mod surplus;
 mod template;
 mod watch;

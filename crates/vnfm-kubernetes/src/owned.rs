@@ -120,7 +120,8 @@ pub(crate) async fn pods(
     Ok(listed.items)
 }
 
-/// What the installation owns on the cluster: its namespaces, and its objects in other namespaces.
+/// What the installation owns on the cluster: its namespaces, its objects in other namespaces, and what belongs to VNF
+/// snapshots, wherever it is.
 ///
 /// # Errors
 ///
@@ -144,28 +145,33 @@ pub(crate) async fn owned(
         .filter(|(target, _)| is_namespace(target))
         .map(|(target, _)| target.name.clone())
         .collect();
-    let outside = |target: &Target| {
-        target
-            .namespace
-            .as_ref()
-            .is_none_or(|namespace| !namespaces.contains(namespace))
+    let is_listed = |target: &Target, metadata: &ObjectMeta| {
+        labels::label_of(metadata, labels::SNAPSHOT).is_some()
+            || target
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| !namespaces.contains(namespace))
     };
     let mut owned: Vec<OwnedResource> = found
         .into_iter()
-        .filter(|(target, _)| outside(target))
-        .map(|(target, metadata)| OwnedResource {
-            id: metadata.uid.clone().unwrap_or_default(),
-            name: target.namespace.as_ref().map_or_else(
-                || target.name.clone(),
-                |namespace| format!("{namespace}/{}", target.name),
-            ),
-            instance_id: labels::label_of(&metadata, labels::INSTANCE).cloned(),
-            snapshot_id: None,
-            kind: target.resource.kind,
-        })
+        .filter(|(target, metadata)| is_listed(target, metadata))
+        .map(|(target, metadata)| resource(target, &metadata))
         .collect();
     owned.sort_by(|a, b| {
         (a.kind != "Namespace", &a.kind, &a.name).cmp(&(b.kind != "Namespace", &b.kind, &b.name))
     });
     Ok(owned)
+}
+
+fn resource(target: Target, metadata: &ObjectMeta) -> OwnedResource {
+    OwnedResource {
+        id: metadata.uid.clone().unwrap_or_default(),
+        name: target.namespace.as_ref().map_or_else(
+            || target.name.clone(),
+            |namespace| format!("{namespace}/{}", target.name),
+        ),
+        instance_id: labels::label_of(metadata, labels::INSTANCE).cloned(),
+        snapshot_id: labels::label_of(metadata, labels::SNAPSHOT).cloned(),
+        kind: target.resource.kind,
+    }
 }

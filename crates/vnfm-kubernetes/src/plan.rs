@@ -14,6 +14,7 @@ use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::delete::Handle;
 use crate::inventory::inventory;
+use crate::kept_namespace::snapshot_in;
 use crate::labels;
 use crate::manifests::Plan;
 use crate::policy;
@@ -127,7 +128,9 @@ pub(crate) async fn release(
     rows.extend(vnfcs.map(|vnfc| pod(vnfc, ResourceAction::Delete)));
     let mut plan = ResourcePlan::from_resources(rows);
     if is_ours(cx, session, &own).await? {
-        if own.name == format!("vnf-{}", cx.ownership.instance_id) {
+        if snapshot_in(cx, session, &own.name).await?.is_some() {
+            plan.resources.push(row(&own, ResourceAction::Keep));
+        } else if own.name == format!("vnf-{}", cx.ownership.instance_id) {
             plan.resources.push(row(&own, ResourceAction::Delete));
         } else {
             let what = format!("whether {own} stays: it does if another instance uses it");

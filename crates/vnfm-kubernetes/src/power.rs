@@ -49,12 +49,9 @@ impl Power for KubernetesDriver {
         } = *change;
         if target.deployment.vnf_state == VnfOperationalState::Stopped {
             let session = self.session(cx)?;
-            let force_at = forced_at(cx, stop);
             let started = started(target);
             let stages = planned_stages(cx, &session, &started, &current.handle).await?;
-            for stage in stages.iter().rev() {
-                stop_stage(cx, &session, stage, force_at).await?;
-            }
+            stop_stages(cx, &session, &stages, stop).await?;
         }
         self.converge(cx, &Convergence::update(current, target), &Value::Null)
             .await
@@ -81,6 +78,24 @@ fn forced_at(cx: &VimCall<'_>, stop: Stop) -> Timestamp {
             now.saturating_add(timeout).unwrap_or(last).min(last)
         }
     }
+}
+
+/// Takes the pods from all workloads, last stage first, and waits until they have ended.
+///
+/// # Errors
+///
+/// The API server's error, or which pod has not ended at the deadline; the same call resumes.
+pub(crate) async fn stop_stages(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    stages: &[Vec<ResolvedObject>],
+    stop: Stop,
+) -> Result<(), PortError> {
+    let force_at = forced_at(cx, stop);
+    for stage in stages.iter().rev() {
+        stop_stage(cx, session, stage, force_at).await?;
+    }
+    Ok(())
 }
 
 /// Takes the pods from the workloads of a stage, and waits until they have ended.

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm::SystemClock;
+use vnfm::sim::kubernetes::{ClusterSpec, Clusters};
 use vnfm::sim::ledger::{Entry, Ledger};
 use vnfm::sim::{Options, World};
 use vnfm_conformance::infra_driver::{Disks, OnVim, RULES, TestBed};
@@ -82,8 +83,8 @@ async fn openstack_driver_meets_the_contract() {
     check(RULES, openstack).await.unwrap();
 }
 
-async fn kubernetes() -> Arc<dyn TestBed> {
-    use vnfm::sim::kubernetes::{ClusterSpec, Clusters};
+/// A simulated cluster: its ledger, and two logins, of which it refuses the second.
+async fn simulated_cluster() -> (Arc<Clusters>, Arc<Ledger>, [VimConnectionInfo; 2]) {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let books = Ledger::new();
     let clusters = Clusters::new(books.clone(), vnfm::sim::faults::Faults::new());
@@ -94,7 +95,20 @@ async fn kubernetes() -> Arc<dyn TestBed> {
     };
     let cluster = clusters.start(spec).await.unwrap();
     cluster.make_standalone("node-1", [127, 0, 0, 1].into());
-    let [login, wrong] = connections_from_kubeconfig(&cluster.kubeconfig());
+    let logins = connections_from_kubeconfig(&cluster.kubeconfig());
+    (Arc::new(clusters), books, logins)
+}
+
+/// Names of the pods according to the simulated cluster.
+fn pods(ledger: &Ledger) -> Vec<String> {
+    let all = ledger.inventory().into_iter();
+    let pods = all.filter(|one| one.kind == "object:pods");
+    let names = pods.filter_map(|one| Some(one.name.rsplit_once('/')?.1.to_owned()));
+    names.collect()
+}
+
+async fn kubernetes() -> Arc<dyn TestBed> {
+    let (clusters, books, [login, wrong]) = simulated_cluster().await;
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
     let vdu = what.package.vnfd().flavours["simple"]
         .vdus
@@ -103,12 +117,6 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         .unwrap()
         .clone();
     let ledger = books.clone();
-    let running = move || {
-        let all = ledger.inventory().into_iter();
-        let pods = all.filter(|one| one.kind == "object:pods");
-        let names = pods.filter_map(|one| Some(one.name.rsplit_once('/')?.1.to_owned()));
-        names.collect()
-    };
     let resources = move || {
         assert!(clusters.get("one").is_some(), "the cluster is there");
         left_behind(&books)
@@ -120,9 +128,39 @@ async fn kubernetes() -> Arc<dyn TestBed> {
         sizes: Some(sizes(&what, &vdu)),
         releases: Some(releases(["vnf-b-cnf", "vnf-b-cnf-2"])),
         removes_last_vnfcs: false,
-        running: Box::new(running),
+        running: Box::new(move || pods(&ledger)),
         ..OnVim::new((driver, Arc::new(SystemClock)), login, what, resources)
     })
+}
+
+/// A VNF with claims, on a cluster that serves volume snapshots.
+async fn kubernetes_with_claims() -> Arc<dyn TestBed> {
+    let (clusters, books, [login, wrong]) = simulated_cluster().await;
+    let cluster = clusters.get("one").unwrap();
+    cluster.install_snapshots().unwrap();
+    let what = sample("cnf-volumes", |request| request.replace("@VIM_ID@", "vim"));
+    let (reads, writes, ledger) = (cluster.clone(), cluster.clone(), books.clone());
+    let disks = Disks {
+        read: Box::new(move |pod| reads.disk(pod)),
+        write: Box::new(move |pod, text| writes.write_disk(pod, text)),
+    };
+    let resources = move || {
+        assert!(clusters.get("one").is_some(), "the cluster is there");
+        left_behind(&books)
+    };
+    let driver = KubernetesDriver::new(Destinations::anywhere());
+    Arc::new(OnVim {
+        wrong_login: Some(wrong),
+        keeps_vnfcs_on_return: false,
+        disks: Some(disks),
+        running: Box::new(move || pods(&ledger)),
+        ..OnVim::new((driver, Arc::new(SystemClock)), login, what, resources)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubernetes_driver_meets_the_contract_for_a_vnf_with_claims() {
+    check(RULES, kubernetes_with_claims).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

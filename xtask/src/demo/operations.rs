@@ -6,7 +6,7 @@
 //! | `levels` | OpenStack | `create_snapshot`, `revert_to_snapshot`, `scale`, `scale_to_level`, `operate` |
 //! | `rolling` | OpenStack | `change_vnfpkg` |
 //! | `cnf` | VNF-A's cluster | `change_flavour` |
-//! | `vnf-b` | VNF-A's cluster | `scale`, `scale_to_level`, `operate`, `heal`, `modify`, `change_vnfpkg` |
+//! | `vnf-b` | VNF-A's cluster | `create_snapshot`, `revert_to_snapshot` (it has no claims: size and record), `scale`, `scale_to_level`, `operate`, `heal`, `modify`, `change_vnfpkg` |
 //! | `vnf-a` | OpenStack, and the cluster that it is | `scale` of the workers while `vnf-b` lives on them |
 //!
 //! A new task is a row in one of the tables; [`task`](super::task) makes all comparisons.
@@ -145,6 +145,13 @@ const ROLLING_TASKS: &[Task] = &[
 const NEXT_B: &str = "vnf-b-cnf-2";
 const TWO_PODS: &str = "1.0 simple, STARTED, web 0, 2 web";
 const POD_TASKS: &[Task] = &[
+    Task::new(snapshots::CREATE, "", TWO_PODS).with(CREATE_SNAPSHOT),
+    Task::new(
+        "scale",
+        "--aspect web --out",
+        "1.0 simple, STARTED, web 1, 3 web",
+    ),
+    Task::new(snapshots::REVERT, "", TWO_PODS).with(REVERT),
     Task::new(
         "scale",
         "--aspect web --out --steps 2",
@@ -178,18 +185,6 @@ const POD_REFUSED: &[Task] = &[
     )
     .with(TO_OTHER),
     Task::new("change_flavour", "", "its only flavour is `simple`").with(TO_SIMPLE),
-    Task::new(
-        snapshots::CREATE,
-        "",
-        "does not support the task `create_snapshot`",
-    )
-    .with(CREATE_SNAPSHOT),
-    Task::new(
-        snapshots::REVERT,
-        "",
-        "does not support the task `revert_to_snapshot`",
-    )
-    .with(REVERT),
 ];
 
 const CNF_FLAVOURS: &str = "cnf-flavours";
@@ -285,6 +280,7 @@ fn play_cluster(scenario: &mut Scenario<'_>, neighbours: &Neighbours<'_>) -> Res
     for one in POD_TASKS {
         task::run(scenario, neighbours, (b, &[]), one)?;
     }
+    snapshots::delete_last(scenario)?;
     for one in POD_REFUSED {
         task::refuse(scenario, neighbours, b, one)?;
     }

@@ -39,15 +39,7 @@ pub(crate) fn check_created(
 ) -> Result<()> {
     let contents = last(scenario)?;
     scenario.stage.step("snapshot show: complete", |progress| {
-        let (stored, id) = (&contents.vnf_instance_id, &instance.id);
-        ensure!(
-            stored == id,
-            "the snapshot is of instance `{stored}`, not `{id}`"
-        );
-        ensure!(
-            contents.creation_finished_at.is_some(),
-            "the snapshot has no `creationFinishedAt`"
-        );
+        check_complete(&contents, instance)?;
         let vnfcs: BTreeSet<_> = record::vnfcs(instance).into_keys().collect();
         let stored = contents.vnfc_snapshots.iter();
         let stored: BTreeSet<_> = stored.map(|vnfc| vnfc.vnfc_instance_id.clone()).collect();
@@ -69,6 +61,48 @@ pub(crate) fn check_created(
         ensure!(missing.is_empty(), "the cloud lacks images {missing:?}");
         progress.show(&format!("{} images", images.len()));
         Ok(())
+    })
+}
+
+/// Checks that the last snapshot is a complete one of this instance, which has nothing but its record.
+///
+/// # Errors
+/// If it is not complete, or has a VNFC.
+pub(crate) fn check_record(scenario: &mut Scenario<'_>, instance: &VnfInstance) -> Result<()> {
+    let contents = last(scenario)?;
+    scenario.stage.step("snapshot show: complete", |_| {
+        check_complete(&contents, instance)?;
+        let stored = contents.vnfc_snapshots.len();
+        ensure!(
+            stored == 0,
+            "the snapshot of a VNF without claims has {stored} VNFCs"
+        );
+        Ok(())
+    })
+}
+
+fn check_complete(contents: &VnfSnapshot, instance: &VnfInstance) -> Result<()> {
+    let (stored, id) = (&contents.vnf_instance_id, &instance.id);
+    ensure!(
+        stored == id,
+        "the snapshot is of instance `{stored}`, not `{id}`"
+    );
+    ensure!(
+        contents.creation_finished_at.is_some(),
+        "the snapshot has no `creationFinishedAt`"
+    );
+    Ok(())
+}
+
+/// Deletes the last snapshot, while its VIM exists.
+///
+/// # Errors
+/// If the VIM does not delete it.
+pub(crate) fn delete_last(scenario: &mut Scenario<'_>) -> Result<()> {
+    let id = scenario.snapshots.pop().context("no snapshot exists")?;
+    let ctl = scenario.ctl;
+    scenario.stage.step("snapshot delete", |_| {
+        ctl.json(&["snapshot", "delete", &id]).map(drop)
     })
 }
 

@@ -84,12 +84,12 @@ crate::rules! { Arc<dyn TestBed>:
     power::a_single_vnfc_is_stopped;
     /// `converge` leaves a stopped instance stopped: also VNFCs that it replaces or adds.
     power::a_change_leaves_a_stopped_instance_stopped;
-    /// A snapshot changes nothing about the instance, and a return gives VNFCs what they had then: their ids stay. Holds if the
-    /// driver offers `Snapshots`, as the next ones.
+    /// A snapshot changes nothing about the instance, and a return gives VNFCs what they had then: their ids stay, unless the
+    /// VIM replaces VNFCs to give them their volumes. Holds if the driver offers `Snapshots`, as the next ones.
     snapshots::an_instance_returns_to_a_stored_state;
     /// `create` is idempotent, and `delete` succeeds if nothing exists.
     snapshots::a_repeated_creation_of_a_snapshot_stores_nothing_more;
-    /// A snapshot outlives its instance, and its resources are listed with it.
+    /// A snapshot outlives its instance; its resources, and what they need, are listed with it.
     snapshots::a_snapshot_outlives_its_instance;
     /// A snapshot that was interrupted at any point is completed by the next `create`, or deleted without a handle.
     snapshots::an_interrupted_snapshot_is_completed_or_deleted;

@@ -50,6 +50,12 @@ pub trait TestBed: Send + Sync {
     /// [`Power`](vnfm_core::ports::Power).
     async fn running(&self) -> Vec<String>;
 
+    /// Whether a return to a snapshot keeps the VNFCs; false if the VIM replaces them to give them their volumes, as
+    /// Kubernetes does with pods.
+    fn keeps_vnfcs_on_return(&self) -> bool {
+        true
+    }
+
     /// The disks of VNFCs, to check what a return restores; `None`: they cannot be read from outside.
     fn disks(&self) -> Option<&Disks> {
         None
@@ -97,6 +103,8 @@ pub struct OnVim<D> {
     pub releases: Option<[Allocation; 2]>,
     /// Whether a smaller size removes the last VNFCs of the inventory.
     pub removes_last_vnfcs: bool,
+    /// Whether a return to a snapshot keeps the VNFCs.
+    pub keeps_vnfcs_on_return: bool,
     /// Lists what is on the VIM, without the driver.
     pub resources: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Lists the servers or pods that run on the VIM, without the driver; empty unless it offers `Power`.
@@ -126,6 +134,7 @@ impl<D> OnVim<D> {
             sizes: None,
             releases: None,
             removes_last_vnfcs: true,
+            keeps_vnfcs_on_return: true,
             resources: Box::new(resources),
             running: Box::new(Vec::new),
             disks: None,
@@ -162,6 +171,9 @@ impl<D: InfraDriver> TestBed for OnVim<D> {
     }
     fn removes_last_vnfcs(&self) -> bool {
         self.removes_last_vnfcs
+    }
+    fn keeps_vnfcs_on_return(&self) -> bool {
+        self.keeps_vnfcs_on_return
     }
     async fn resources(&self) -> Vec<String> {
         (self.resources)()

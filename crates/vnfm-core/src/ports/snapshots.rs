@@ -8,9 +8,9 @@
 //! | `create` changes nothing about the instance | yes |
 //! | resources are tagged with installation, instance and snapshot, and `owned` lists them with the snapshot | yes |
 //! | `revert` is idempotent; afterwards VNFCs and volumes have what they had, and the target's number and states | yes |
-//! | a VNFC that exists before and after keeps its id and addresses | yes |
+//! | a VNFC that exists before and after keeps its id and addresses | unless the VIM replaces it to give it its volumes |
 //! | `delete` needs no handle, succeeds if nothing exists, and touches nothing else | yes |
-//! | snapshots outlive a `release` of the instance | unless the VIM deletes them with it |
+//! | snapshots outlive a `release` of the instance; `owned` lists what stays for them with the snapshot | yes |
 
 use super::{Allocation, Inventory, PortError, Recorded, ResourcePlan, VimCall};
 use async_trait::async_trait;

@@ -18,7 +18,13 @@ mod remove;
 #[cfg(test)]
 mod scale;
 #[cfg(test)]
+mod snapshots;
+#[cfg(test)]
+mod stand_in;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
+mod volumes;
 
 use kube::config::Kubeconfig;
 use std::sync::Arc;

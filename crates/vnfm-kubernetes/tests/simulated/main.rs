@@ -23,8 +23,13 @@ mod remove;
 #[path = "../live/scale.rs"]
 mod scale;
 #[cfg(test)]
+#[path = "../live/snapshots.rs"]
+mod snapshots;
+#[cfg(test)]
 #[path = "../live/support.rs"]
 mod support;
+#[cfg(test)]
+mod volumes;
 
 #[cfg(test)]
 use faults::cluster;

@@ -16,6 +16,7 @@ use super::disruption;
 use super::facts::{condition, event, is_ready, is_terminating, keys, owner, tolerates};
 use super::nodes;
 use super::objects::{Key, Store, array, has_finalizers};
+use super::volumes;
 use super::workloads::{daemon_sets, deployments, jobs, replica_sets, stateful_sets};
 use crate::time::now;
 
@@ -50,7 +51,7 @@ impl Controllers {
             daemon_sets(store);
             jobs(store);
             self.pods(store);
-            volumes(store);
+            volumes::reconcile(store);
             collect_garbage(store);
             disruption::reconcile(store);
             if store.version == before {
@@ -170,10 +171,11 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
             )
             .or_default() += 1;
     }
+    let refused = volumes::unschedulable(store, key, pod);
     let nodes: Vec<Arc<Value>> = store
         .list("nodes", "")
         .map(|(_, node)| Arc::clone(node))
-        .filter(|node| can_run_on(node, &pod["spec"]))
+        .filter(|node| refused.is_none() && can_run_on(node, &pod["spec"]))
         .collect();
     let name = |node: &Value| {
         node["metadata"]["name"]
@@ -191,13 +193,14 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
             pod["status"]["conditions"] = json!([condition("PodScheduled", true, "")]);
         }),
         None if pod["status"]["conditions"].is_null() => {
-            let message = "0 nodes are available: no node is Ready and suitable.";
+            let why = refused.unwrap_or_else(|| "no node is Ready and suitable".to_owned());
+            let message = format!("0 nodes are available: {why}.");
             store.update(key, |pod| {
                 let mut refused = condition("PodScheduled", false, "Unschedulable");
                 refused["message"] = json!(message);
                 pod["status"]["conditions"] = json!([refused]);
             });
-            event(store, key, pod, ("FailedScheduling", message));
+            event(store, key, pod, ("FailedScheduling", &message));
         }
         None => {}
     }
@@ -386,17 +389,6 @@ fn set_deletion_conditions(store: &mut Store, namespace: &Key) {
         let now: Vec<_> = now.collect();
         body["status"]["conditions"] = json!(now);
     });
-}
-
-fn volumes(store: &mut Store) {
-    for key in keys(store, "persistentvolumeclaims") {
-        store.update(&key, |claim| {
-            if claim["status"]["phase"] != "Bound" {
-                claim["spec"]["volumeName"] = json!(format!("pvc-{}", claim["metadata"]["uid"].as_str().unwrap_or_default()));
-                claim["status"] = json!({ "phase": "Bound", "accessModes": claim["spec"]["accessModes"], "capacity": claim["spec"]["resources"]["requests"] });
-            }
-        });
-    }
 }
 
 /// Deletes objects whose owners are all deleted or waiting for them; then the waiting owners.

@@ -8,6 +8,7 @@
 //! | `admit.rs`, `apply.rs` | validation and defaults; server-side apply and its conflicts |
 //! | `auth.rs` | bearer tokens, RBAC |
 //! | `controllers.rs`, `workloads.rs`, `facts.rs` | pods, namespaces, garbage collection; workloads |
+//! | `volumes.rs` | claims and volume snapshots |
 //! | `quota.rs` | object count quotas |
 //! | `nodes.rs`, `disruption.rs` | silent, cordoned and deleted nodes; evictions and disruption budgets |
 //!
@@ -32,6 +33,7 @@ mod seeds;
 mod target;
 mod tls;
 mod verbs;
+mod volumes;
 mod watch;
 mod workloads;
 mod writes;

@@ -87,6 +87,8 @@ pub(crate) struct Store {
     silent: BTreeSet<String>,
     /// Whether images that were missing or crashed work now.
     pub(crate) images_fixed: bool,
+    /// The text on volumes and in volume snapshots, by the UID of the claim or of the snapshot.
+    pub(crate) disks: BTreeMap<String, String>,
 }
 
 const LOG_LENGTH: usize = 20_000;
@@ -114,6 +116,7 @@ impl Store {
             addresses: 0,
             silent: BTreeSet::new(),
             images_fixed: false,
+            disks: BTreeMap::new(),
         }
     }
 

@@ -12,6 +12,7 @@ use super::facts::{condition, event, is_ready, is_terminating, keys, owner};
 use super::nodes::evicts;
 use super::objects::{Key, Store};
 use super::quota;
+use super::volumes::mount_claims;
 use crate::time::now;
 
 fn hash(value: &Value) -> String {
@@ -31,7 +32,7 @@ fn children(store: &Store, kind: &str, parent: &Value) -> Vec<(Key, Arc<Value>)>
         .collect()
 }
 
-fn owned_by(parent: &Value) -> Value {
+pub(super) fn owned_by(parent: &Value) -> Value {
     json!([{ "apiVersion": parent["apiVersion"], "kind": parent["kind"], "name": parent["metadata"]["name"], "uid": parent["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true }])
 }
 
@@ -298,6 +299,7 @@ pub(super) fn stateful_sets(store: &mut Store) {
                             ("apps.kubernetes.io/pod-index", &index),
                         ],
                     );
+                    mount_claims(store, &set, &Key::new("pods", &key.namespace, &name(n)));
                     break;
                 }
             }

@@ -1,0 +1,267 @@
+//! Claims and volume snapshots: binding, protection, and the data of each.
+//!
+//! Every claim is bound at once, to a volume that holds one text. The kinds of `snapshot.storage.k8s.io` are served after
+//! [`Cluster::install_snapshots`], as on a real cluster with the add-on; then a snapshot controller copies the text. Its
+//! class says by `parameters: {simulated: never}` or `{simulated: fails}` how a controller disappoints.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::apply::Owners;
+use super::facts::{is_terminating, keys};
+use super::objects::{Key, Store, array, has_finalizers};
+use super::workloads::owned_by;
+use super::{Cluster, lock};
+use crate::time::now;
+
+const CLAIMS: &str = "persistentvolumeclaims";
+const SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
+const CLASSES: &str = "volumesnapshotclasses.snapshot.storage.k8s.io";
+const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+const SNAPSHOT_PROTECTION: &str = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection";
+
+/// What an administrator installs: the kinds, a class of storage and one of snapshots of it.
+const ADD_ON: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: volumesnapshots.snapshot.storage.k8s.io}
+spec:
+  group: snapshot.storage.k8s.io
+  scope: Namespaced
+  names: {kind: VolumeSnapshot, plural: volumesnapshots}
+  versions: [{name: v1, served: true, storage: true}]
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: volumesnapshotclasses.snapshot.storage.k8s.io}
+spec:
+  group: snapshot.storage.k8s.io
+  scope: Cluster
+  names: {kind: VolumeSnapshotClass, plural: volumesnapshotclasses}
+  versions: [{name: v1, served: true, storage: true}]
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: disks}
+provisioner: disks.csi.example.com
+---
+apiVersion: snapshot.storage.k8s.io/v1
+kind: VolumeSnapshotClass
+metadata: {name: disks}
+driver: disks.csi.example.com
+deletionPolicy: Delete
+";
+
+impl Cluster {
+    /// Makes the cluster serve volume snapshots of the storage class `disks`.
+    ///
+    /// # Errors
+    ///
+    /// The server's message if it refuses an object.
+    pub fn install_snapshots(&self) -> anyhow::Result<()> {
+        self.apply(ADD_ON).map(drop)
+    }
+
+    /// The text on the first claim that a pod mounts.
+    pub fn disk(&self, pod: &str) -> Option<String> {
+        let store = self.store();
+        let volume = mounted_volume(&store, pod)?;
+        store.disks.get(&volume).cloned()
+    }
+
+    /// Replaces the text on the first claim that a pod mounts, as what runs in the pod does.
+    pub fn write_disk(&self, pod: &str, text: &str) {
+        let mut store = lock(&self.store);
+        if let Some(volume) = mounted_volume(&store, pod) {
+            store.disks.insert(volume, text.to_owned());
+        }
+    }
+}
+
+/// The UID of the first claim that a pod mounts.
+fn mounted_volume(store: &Store, pod: &str) -> Option<String> {
+    let (key, body) = store.list("pods", "").find(|(key, _)| key.name == pod)?;
+    let claim = mounted(body).next()?;
+    Some(uid(store.get(&Key::new(CLAIMS, &key.namespace, claim))?))
+}
+
+fn uid(body: &Value) -> String {
+    body["metadata"]["uid"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Names of the claims that a pod mounts.
+fn mounted(pod: &Value) -> impl Iterator<Item = &str> {
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str())
+}
+
+/// Why a pod cannot be scheduled: one of its claims is missing, unbound or being deleted.
+pub(super) fn unschedulable(store: &Store, pod: &Key, body: &Value) -> Option<String> {
+    mounted(body).find_map(|name| {
+        let claim = store.get(&Key::new(CLAIMS, &pod.namespace, name));
+        match claim {
+            None => Some(format!("persistentvolumeclaim \"{name}\" not found")),
+            Some(claim) if is_terminating(claim) => {
+                Some(format!("persistentvolumeclaim \"{name}\" is being deleted"))
+            }
+            Some(claim) if claim["status"]["phase"] != "Bound" => {
+                Some("pod has unbound immediate PersistentVolumeClaims".to_owned())
+            }
+            Some(_) => None,
+        }
+    })
+}
+
+/// Makes the claims of a stateful set's pod that do not exist, and mounts all of them.
+pub(super) fn mount_claims(store: &mut Store, set: &Value, pod: &Key) {
+    let templates = set["spec"]["volumeClaimTemplates"].as_array().cloned();
+    let mut volumes = Vec::new();
+    for template in templates.unwrap_or_default() {
+        let volume = template["metadata"]["name"].as_str().unwrap_or_default();
+        let key = Key::new(CLAIMS, &pod.namespace, &format!("{volume}-{}", pod.name));
+        volumes.push(json!({ "name": volume, "persistentVolumeClaim": { "claimName": key.name } }));
+        if store.get(&key).is_none() {
+            let mut labels = template["metadata"]["labels"].clone();
+            let selected = set["spec"]["selector"]["matchLabels"].as_object();
+            for (label, value) in selected.into_iter().flatten() {
+                labels[label] = value.clone();
+            }
+            let mut metadata = json!({ "labels": labels });
+            if set["spec"]["persistentVolumeClaimRetentionPolicy"]["whenDeleted"] == "Delete" {
+                metadata["ownerReferences"] = owned_by(set);
+            }
+            let body = json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"] });
+            store.put(&key, body, Owners::default());
+        }
+    }
+    if !volumes.is_empty() {
+        store.update(pod, |body| {
+            if let Some(all) = array(&mut body["spec"]["volumes"]) {
+                all.extend(volumes);
+            }
+        });
+    }
+}
+
+/// Binds and protects claims, and runs the snapshot controller.
+pub(super) fn reconcile(store: &mut Store) {
+    for key in keys(store, CLAIMS) {
+        let Some(claim) = store.get(&key).cloned() else {
+            continue;
+        };
+        if is_terminating(&claim) {
+            if !in_use(store, &key) {
+                release(store, &key, CLAIM_PROTECTION);
+            }
+            continue;
+        }
+        protect(store, &key, CLAIM_PROTECTION);
+        if claim["status"]["phase"] != "Bound" {
+            bind(store, &key, &claim);
+        }
+    }
+    for key in keys(store, SNAPSHOTS) {
+        let Some(snapshot) = store.get(&key).cloned() else {
+            continue;
+        };
+        if is_terminating(&snapshot) {
+            release(store, &key, SNAPSHOT_PROTECTION);
+            continue;
+        }
+        protect(store, &key, SNAPSHOT_PROTECTION);
+        if snapshot["status"]["readyToUse"] != true {
+            copy(store, &key, &snapshot);
+        }
+    }
+    let known: BTreeSet<String> = store.all().map(|(_, body)| uid(body)).collect();
+    store.disks.retain(|volume, _| known.contains(volume));
+}
+
+/// Whether a pod may mount the claim: one that is scheduled, and has not ended.
+fn in_use(store: &Store, claim: &Key) -> bool {
+    let runs = |pod: &Value| {
+        let has_ended = matches!(
+            pod["status"]["phase"].as_str(),
+            Some("Succeeded" | "Failed")
+        );
+        !has_ended && !pod["spec"]["nodeName"].is_null()
+    };
+    let mut pods = store.list("pods", &claim.namespace);
+    pods.any(|(_, pod)| runs(pod) && mounted(pod).any(|name| name == claim.name))
+}
+
+fn protect(store: &mut Store, key: &Key, finalizer: &str) {
+    store.update(key, |body| {
+        if let Some(all) = array(&mut body["metadata"]["finalizers"])
+            && !all.iter().any(|one| one == finalizer)
+        {
+            all.push(json!(finalizer));
+        }
+    });
+}
+
+/// Removes a finalizer, and the object if that was its last one.
+fn release(store: &mut Store, key: &Key, finalizer: &str) {
+    store.update(key, |body| {
+        if let Some(all) = array(&mut body["metadata"]["finalizers"]) {
+            all.retain(|one| one != finalizer);
+        }
+    });
+    if store.get(key).is_some_and(|body| !has_finalizers(body)) {
+        store.remove(key);
+    }
+}
+
+/// Binds a claim; one with a snapshot as its source waits until that is ready, and gets its data.
+fn bind(store: &mut Store, key: &Key, claim: &Value) {
+    let source = &claim["spec"]["dataSource"];
+    if source["kind"] == "VolumeSnapshot" {
+        let name = source["name"].as_str().unwrap_or_default();
+        let snapshot = store.get(&Key::new(SNAPSHOTS, &key.namespace, name));
+        let Some(snapshot) = snapshot.filter(|one| one["status"]["readyToUse"] == true) else {
+            return;
+        };
+        let data = store.disks.get(&uid(snapshot)).cloned();
+        store.disks.extend(data.map(|data| (uid(claim), data)));
+    }
+    store.update(key, |claim| {
+        claim["spec"]["volumeName"] = json!(format!("pvc-{}", uid(claim)));
+        claim["status"] = json!({ "phase": "Bound", "accessModes": claim["spec"]["accessModes"], "capacity": claim["spec"]["resources"]["requests"] });
+    });
+}
+
+/// Copies the data of a snapshot's claim, as its class says.
+fn copy(store: &mut Store, key: &Key, snapshot: &Value) {
+    let class = snapshot["spec"]["volumeSnapshotClassName"].as_str();
+    let class = store.get(&Key::new(CLASSES, "", class.unwrap_or_default()));
+    let simulated = class.and_then(|class| class["parameters"]["simulated"].as_str());
+    let source = snapshot["spec"]["source"]["persistentVolumeClaimName"].as_str();
+    let claim = store.get(&Key::new(
+        CLAIMS,
+        &key.namespace,
+        source.unwrap_or_default(),
+    ));
+    let claim = claim.cloned();
+    let status = match (simulated, claim) {
+        (Some("never"), _) => json!({ "readyToUse": false }),
+        (None, Some(claim)) => {
+            let data = store.disks.get(&uid(&claim)).cloned();
+            store.disks.extend(data.map(|data| (uid(snapshot), data)));
+            let content = format!("snapcontent-{}", uid(snapshot));
+            json!({ "readyToUse": true, "boundVolumeSnapshotContentName": content, "creationTime": now(),
+                "restoreSize": claim["spec"]["resources"]["requests"]["storage"] })
+        }
+        (_, claim) => {
+            let message = match claim {
+                Some(_) => "Failed to create snapshot: the driver is out of space",
+                None => "Failed to create snapshot: the claim does not exist",
+            };
+            json!({ "readyToUse": false, "error": { "message": message } })
+        }
+    };
+    store.update(key, |body| body["status"] = status);
+}
