@@ -1,10 +1,13 @@
-//! `vnfmctl snapshot …`: VNF snapshots as resources. `vnfmctl vnf create_snapshot` stores a state in one.
+//! `vnfmctl snapshot …`: VNF snapshots as resources. `vnfmctl vnf create_snapshot` stores a state in one, and
+//! `vnfmctl vnf revert_to_snapshot` returns to it.
 
-use crate::args::Snapshot;
-use crate::client::{Client, Outcome, read, segment};
-use crate::output::{Column, Output};
+use super::vnf::{BeginRequest, begin, request_body, set};
+use crate::args::{Reversion, Snapshot, SnapshotCreation, SnapshotOptions};
+use crate::client::{Client, Outcome, local, read, segment};
+use crate::output::{Column, Output, tell};
 use reqwest::Method;
 use serde_json::{Value, json};
+use vnfm::lcm::{Operation, create_snapshot, revert_to_snapshot};
 
 const SNAPSHOTS: &str = "/vnflcm/v2/vnf_snapshots";
 const COLUMNS: &[Column] = &[
@@ -26,8 +29,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Snapshot) -> O
     match command {
         Snapshot::Create { package } => {
             let body = package.map_or(json!({}), |id| json!({"vnfSnapshotPkgId": id}));
-            let request = client.request(Method::POST, SNAPSHOTS).json(&body);
-            let created: Value = read(client.send(request).await?).await?;
+            let created = create(client, &body).await?;
             let id = created["id"].as_str().unwrap_or_default();
             output.done(
                 &format!("created snapshot {id}, without contents"),
@@ -48,6 +50,78 @@ pub(super) async fn run(client: &Client, output: Output, command: Snapshot) -> O
             let what = format!("deleted snapshot {snapshot}, and what the VIM had of it");
             output.done(&what, &json!({"id": snapshot}))
         }
+    }
+}
+
+/// A snapshot without contents.
+async fn create(client: &Client, body: &Value) -> Outcome<Value> {
+    let request = client.request(Method::POST, SNAPSHOTS).json(body);
+    read(client.send(request).await?).await
+}
+
+/// Stores the state of a VNF, in a new snapshot unless one is named.
+pub(super) async fn store(client: &Client, output: Output, args: SnapshotCreation) -> Outcome<()> {
+    let SnapshotCreation {
+        vnf,
+        snapshot,
+        data,
+        common,
+    } = args;
+    let mut body = body(snapshot, &common)?;
+    for one in data {
+        set(&mut body["userDefinedData"], &one)?;
+    }
+    if body[ID].is_null() {
+        if client.plans() {
+            return Err(local(
+                "a plan creates no snapshot: pass --snapshot with one without contents (`vnfmctl snapshot create`)",
+            ));
+        }
+        body[ID] = create(client, &json!({})).await?["id"].take();
+        let id = body[ID].as_str().unwrap_or_default();
+        tell(&format!("created snapshot {id}"));
+    }
+    let request = on_snapshot(&create_snapshot::OPERATION, vnf, body, common);
+    begin(client, output, request).await
+}
+
+/// Returns a VNF to a stored state.
+pub(super) async fn revert(client: &Client, output: Output, args: Reversion) -> Outcome<()> {
+    let body = body(args.snapshot, &args.common)?;
+    let request = on_snapshot(&revert_to_snapshot::OPERATION, args.vnf, body, args.common);
+    begin(client, output, request).await
+}
+
+const ID: &str = "vnfSnapshotInfoId";
+
+/// The request in the file, with what the options say instead.
+fn body(snapshot: Option<String>, options: &SnapshotOptions) -> Outcome<Value> {
+    let mut body = request_body(options.request.as_deref())?;
+    if !body.is_object() {
+        return Err(local("the request must be an object"));
+    }
+    if let Some(id) = snapshot {
+        body[ID] = json!(id);
+    }
+    for param in &options.params {
+        set(&mut body["additionalParams"], param)?;
+    }
+    Ok(body)
+}
+
+fn on_snapshot(
+    operation: &'static Operation,
+    vnf: String,
+    body: Value,
+    options: SnapshotOptions,
+) -> BeginRequest {
+    BeginRequest {
+        vnf,
+        operation,
+        body,
+        skip: Some(options.skip),
+        cascade: false,
+        watch: options.watch,
     }
 }
 

@@ -5,7 +5,7 @@ use crate::args::{
     Termination, Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
-use crate::commands::{package, plan, policy, scaling};
+use crate::commands::{package, plan, policy, scaling, snapshot};
 use crate::input;
 use crate::output::{Column, Output};
 use crate::watch;
@@ -88,6 +88,8 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
         Vnf::Scale(args) => scaling::scale(client, output, args).await,
         Vnf::ScaleToLevel(args) => scaling::to_level(client, output, args).await,
         Vnf::Operate(args) => begin(client, output, operate(client, args).await?).await,
+        Vnf::CreateSnapshot(args) => snapshot::store(client, output, args).await,
+        Vnf::RevertToSnapshot(args) => snapshot::revert(client, output, args).await,
         Vnf::Terminate(args) => begin(client, output, terminate(args)).await,
     }
 }
@@ -370,7 +372,7 @@ pub(super) struct BeginRequest {
     pub(super) watch: bool,
 }
 
-async fn begin(client: &Client, output: Output, begin: BeginRequest) -> Outcome<()> {
+pub(super) async fn begin(client: &Client, output: Output, begin: BeginRequest) -> Outcome<()> {
     let found = find(client, &begin.vnf).await?;
     begin_on(client, output, &found, begin).await
 }
@@ -448,7 +450,7 @@ async fn report(
 }
 
 /// The body in a file; an empty object without one.
-fn request_body(file: Option<&Path>) -> Outcome<Value> {
+pub(super) fn request_body(file: Option<&Path>) -> Outcome<Value> {
     file.map_or_else(|| Ok(json!({})), read)
 }
 
