@@ -319,9 +319,9 @@ async fn a_return_to_a_snapshot_starts_and_stops_what_it_has_running_and_stopped
         let add = vec![Change::AddSnapshot(Box::new(record))];
         it.store.write(None, add).await.unwrap();
     }
-    let of = |id: &String| json!({"vnfSnapshotInfoId": id});
-    let create = |id| (LcmOperationType::CreateSnapshot, of(id));
-    let revert = |id| (LcmOperationType::RevertToSnapshot, of(id));
+    let named = |id: &String| json!({"vnfSnapshotInfoId": id});
+    let create = |id| (LcmOperationType::CreateSnapshot, named(id));
+    let revert = |id| (LcmOperationType::RevertToSnapshot, named(id));
     let first = it.vnfcs().await[0].clone();
     it.completed(&create(&running)).await;
     it.completed(&only(&[&first], Stopped)).await;

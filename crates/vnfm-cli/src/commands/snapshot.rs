@@ -1,13 +1,12 @@
 //! `vnfmctl snapshot …`: VNF snapshots as resources. `vnfmctl vnf create_snapshot` stores a state in one, and
 //! `vnfmctl vnf revert_to_snapshot` returns to it.
 
-use super::vnf::{BeginRequest, begin, request_body, set};
+use super::request::{request_body, set};
 use crate::args::{Reversion, Snapshot, SnapshotCreation, SnapshotOptions};
 use crate::client::{Client, Outcome, local, read, segment};
 use crate::output::{Column, Output, tell};
 use reqwest::Method;
 use serde_json::{Value, json};
-use vnfm::lcm::{Operation, create_snapshot, revert_to_snapshot};
 
 const SNAPSHOTS: &str = "/vnflcm/v2/vnf_snapshots";
 const COLUMNS: &[Column] = &[
@@ -59,17 +58,11 @@ async fn create(client: &Client, body: &Value) -> Outcome<Value> {
     read(client.send(request).await?).await
 }
 
-/// Stores the state of a VNF, in a new snapshot unless one is named.
-pub(super) async fn store(client: &Client, output: Output, args: SnapshotCreation) -> Outcome<()> {
-    let SnapshotCreation {
-        vnf,
-        snapshot,
-        data,
-        common,
-    } = args;
-    let mut body = body(snapshot, &common)?;
-    for one in data {
-        set(&mut body["userDefinedData"], &one)?;
+/// The request that stores the state of a VNF, in a new snapshot unless one is named.
+pub(super) async fn creation(client: &Client, args: &SnapshotCreation) -> Outcome<Value> {
+    let mut body = body(args.snapshot.as_deref(), &args.common)?;
+    for one in &args.data {
+        set(&mut body["userDefinedData"], one)?;
     }
     if body[ID].is_null() {
         if client.plans() {
@@ -81,21 +74,18 @@ pub(super) async fn store(client: &Client, output: Output, args: SnapshotCreatio
         let id = body[ID].as_str().unwrap_or_default();
         tell(&format!("created snapshot {id}"));
     }
-    let request = on_snapshot(&create_snapshot::OPERATION, vnf, body, common);
-    begin(client, output, request).await
+    Ok(body)
 }
 
-/// Returns a VNF to a stored state.
-pub(super) async fn revert(client: &Client, output: Output, args: Reversion) -> Outcome<()> {
-    let body = body(args.snapshot, &args.common)?;
-    let request = on_snapshot(&revert_to_snapshot::OPERATION, args.vnf, body, args.common);
-    begin(client, output, request).await
+/// The request that returns a VNF to a stored state.
+pub(super) fn reversion(args: &Reversion) -> Outcome<Value> {
+    body(args.snapshot.as_deref(), &args.common)
 }
 
 const ID: &str = "vnfSnapshotInfoId";
 
 /// The request in the file, with what the options say instead.
-fn body(snapshot: Option<String>, options: &SnapshotOptions) -> Outcome<Value> {
+fn body(snapshot: Option<&str>, options: &SnapshotOptions) -> Outcome<Value> {
     let mut body = request_body(options.request.as_deref())?;
     if !body.is_object() {
         return Err(local("the request must be an object"));
@@ -107,22 +97,6 @@ fn body(snapshot: Option<String>, options: &SnapshotOptions) -> Outcome<Value> {
         set(&mut body["additionalParams"], param)?;
     }
     Ok(body)
-}
-
-fn on_snapshot(
-    operation: &'static Operation,
-    vnf: String,
-    body: Value,
-    options: SnapshotOptions,
-) -> BeginRequest {
-    BeginRequest {
-        vnf,
-        operation,
-        body,
-        skip: Some(options.skip),
-        cascade: false,
-        watch: options.watch,
-    }
 }
 
 fn at(snapshot: &str) -> String {

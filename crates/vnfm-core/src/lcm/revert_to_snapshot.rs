@@ -114,7 +114,7 @@ fn stopped_now(
     instance: &InstanceRecord,
     then: &Deployment,
 ) -> BTreeSet<String> {
-    let (stored, current) = (Stored::of(record), inventory(instance));
+    let (stored, current) = (Stored::from_record(record), inventory(instance));
     let mut stopped = then.stopped_vnfcs.clone();
     for (now, then) in stored.counterparts(&current) {
         if stopped.remove(&then.id) {
@@ -237,7 +237,7 @@ pub struct RestoredRecord {
 }
 
 impl RestoredRecord {
-    fn of(snapshot: SnapshotRecord) -> Self {
+    fn from_snapshot(snapshot: SnapshotRecord) -> Self {
         let contents = snapshot.info.vnf_snapshot.unwrap_or_default();
         let vnf = contents.vnf_instance.unwrap_or_default();
         Self {
@@ -268,14 +268,14 @@ impl Work {
         let snapshot = op.context.store().snapshot(op.tenant(), &id).await?;
         let target = op.allocation()?;
         Ok(Self {
-            stored: Stored::of(&snapshot),
+            stored: Stored::from_record(&snapshot),
             current: outcome::recorded(&op.instance),
             before: Allocation {
                 deployment: op.deployment_before()?.clone(),
                 ..target.clone()
             },
             target,
-            record: RestoredRecord::of(snapshot),
+            record: RestoredRecord::from_snapshot(snapshot),
         })
     }
 

@@ -104,7 +104,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    pub(crate) fn of(record: &SnapshotRecord) -> Self {
+    pub(crate) fn from_record(record: &SnapshotRecord) -> Self {
         let snapshot = record.info.vnf_snapshot.as_deref();
         let vnf = snapshot.and_then(|snapshot| snapshot.vnf_instance.as_deref());
         let then = InstanceRecord {

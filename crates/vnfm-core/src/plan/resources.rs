@@ -158,7 +158,7 @@ async fn of_snapshot(
                 deployment: before.unwrap_or_default(),
                 ..what.clone()
             };
-            let stored = Stored::of(record);
+            let stored = Stored::from_record(record);
             let reversion = stored.reversion(current, [&before, what]);
             snapshots.plan_revert(cx, &reversion).await
         }
