@@ -340,13 +340,18 @@ pub(crate) fn check_resources(
     } in expected
     {
         let (own, others): (Vec<_>, Vec<_>) = match vnf {
-            Vnf::A => left.into_iter().partition(|entry| is_of_a(entry)),
+            Vnf::A | Vnf::C => left.into_iter().partition(|entry| is_of_servers(entry)),
             Vnf::B => left.into_iter().partition(|entry| is_of_b(entry, instance)),
         };
         left = others;
         match vnf {
             _ if *extent == Extent::Part => {}
-            Vnf::A => check_a(&own, instance, process.engine()?.store().installation_id())?,
+            Vnf::A | Vnf::C => {
+                let clusters = usize::from(*vnf == Vnf::A);
+                let engine = process.engine()?;
+                let installation = engine.store().installation_id();
+                check_servers(&own, instance, (installation, clusters))?;
+            }
             Vnf::B => check_b(&own, instance, *extent)?,
         }
     }
@@ -358,8 +363,8 @@ fn field<'a>(entry: &'a Value, name: &str) -> &'a str {
     entry[name].as_str().unwrap_or_default()
 }
 
-/// Whether a resource belongs to VNF-A, of which one exists at a time: everything but the objects of VNF-B instances.
-fn is_of_a(entry: &Value) -> bool {
+/// Whether a resource belongs to VNF-A or VNF-C, of which one exists at a time: everything but the objects of VNF-B.
+fn is_of_servers(entry: &Value) -> bool {
     let is_object = field(entry, "kind").starts_with("object:");
     let at_home = entry["detail"]["cluster"] == "standalone";
     !is_object || !at_home && !field(entry, "name").contains("vnf-")
@@ -381,7 +386,11 @@ fn resources(instance: &InstanceRecord) -> BTreeSet<&str> {
         .collect()
 }
 
-fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Result<()> {
+fn check_servers(
+    found: &[&Value],
+    instance: &InstanceRecord,
+    (installation, clusters): (&str, usize),
+) -> Result<()> {
     let of_kind = |kind: &str| -> Vec<&&Value> {
         found
             .iter()
@@ -413,7 +422,7 @@ fn check_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> R
         "I5: servers {servers:?} exist, {known:?} are recorded"
     );
     ensure!(
-        of_kind("cluster").len() == 1,
+        of_kind("cluster").len() == clusters,
         "I2: {} clusters on one VNF",
         of_kind("cluster").len()
     );

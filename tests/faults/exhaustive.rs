@@ -14,7 +14,7 @@ use crate::case::{Case, Outcome, play};
 use crate::check;
 use crate::plan::{Address, Death, Fault, Plan, Recovery, SeededRng};
 use crate::report::{Failure, Report};
-use crate::site::{Site, create, delete, host, is_instantiated, resize};
+use crate::site::{Site, create, delete, host, is_instantiated, prepare};
 use crate::vnf::{Act, Vnf};
 
 /// Which of the cases to run.
@@ -99,12 +99,9 @@ pub(crate) fn learn() -> Result<(Site, Learnt)> {
         let mut target = create(&process, site.facts(), vnf)?;
         idle = Some(process);
         for act in vnf.acts() {
-            host(
-                idle.as_ref().context("no process")?,
-                site.facts(),
-                &mut target,
-                act.carries,
-            )?;
+            let process = idle.as_ref().context("no process")?;
+            host(process, site.facts(), &mut target, act.carries)?;
+            prepare(process, site.facts(), &target, act)?;
             let key = (vnf, act);
             let in_order = Case {
                 order: Some(0),
@@ -133,6 +130,10 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
     for (key, addresses) in learnt {
         let (vnf, act) = *key;
         if choice.operation.is_some_and(|only| only != act.kind) {
+            continue;
+        }
+        // An earlier version does not have it.
+        if choice.upgrade && vnf == Vnf::C {
             continue;
         }
         for address in addresses {
@@ -246,7 +247,7 @@ pub(crate) fn run_lifecycle(
         let case = case.unwrap_or_else(|| Case::without_faults(otherwise));
         let process = idle.as_ref().context("no process")?;
         host(process, site.facts(), &mut target, case.act.carries)?;
-        resize(process, site.facts(), &target, case.act.kind)?;
+        prepare(process, site.facts(), &target, case.act)?;
         let played = catch_unwind(AssertUnwindSafe(|| play(site, &mut idle, &target, &case)));
         record_outcome(
             &case,

@@ -204,7 +204,7 @@ impl Piece<'_> {
 
     /// One instance, with two faults in each of its operations.
     fn pairs(&self, site: &Site, rng: &mut SeededRng) -> Result<()> {
-        let vnf = if rng.below(3) == 0 { Vnf::A } else { Vnf::B };
+        let vnf = Vnf::ALL[rng.below(Vnf::ALL.len())];
         let mut done = BTreeSet::new();
         let next = |act: Act| {
             let key = (vnf, act);

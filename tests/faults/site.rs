@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use vnfm_core::VimChange;
 use vnfm_core::ports::{Change, PackageRecord, StoreError};
+use vnfm_core::query::Query;
 use vnfm_store::PackageDir;
 use vnfm_tests::sources::root;
 use vnfm_types::{LcmOperationState, LcmOperationType, VimConnectionInfo};
 
 use crate::check;
 use crate::process::Process;
-use crate::vnf::{Act, Facts, TENANT, Target, Vnf, begin};
+use crate::vnf::{Act, ELSEWHERE, Facts, TENANT, THERE, Target, Vnf, begin, complete_snapshot};
 use crate::world::{Control, World};
 
 /// The password of the cloud user, which must not leak.
@@ -142,12 +143,13 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
     let cluster = cluster_of(Path::new(world.endpoint("kubeconfig")))?;
     // Create the database first: packages without a database mean that it was lost.
     let process = Process::start(folder, world.control())?;
-    let [a, b] = Vnf::ALL.map(|vnf| store_package(folder, vnf.package(), vnf.sample()));
-    let vnfds = [a?, b?];
+    let [a, b, c] = Vnf::ALL.map(|vnf| store_package(folder, vnf.package(), vnf.sample()));
+    let (vnfds, vnfd_c) = ([a?, b?], c?);
     let next_b = store_package(folder, NEXT_B, "vnf-b-cnf-2")?;
     let engine = process.engine()?;
     let (cloud, cluster) = process.finish(async {
-        let all = Vnf::ALL.into_iter().map(Vnf::package).zip(&vnfds);
+        let all = Vnf::ALL.into_iter().map(Vnf::package);
+        let all = all.zip(vnfds.iter().chain([&vnfd_c]));
         for (package, vnfd) in all.chain([(NEXT_B, &next_b)]) {
             let record = PackageRecord::onboarded(TENANT, package, vnfd);
             engine
@@ -180,6 +182,7 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
         ssh_port: world.ssh_port(),
         vnfds,
         next_b,
+        vnfd_c,
     })
 }
 
@@ -260,14 +263,64 @@ pub(crate) fn host(process: &Process, facts: &Facts, on: &mut Target, wanted: bo
     Ok(())
 }
 
-/// Brings the instance to the size from which the samples' requests scale: `scale.json` adds VNFCs to the smallest size,
-/// and `scale_to_level.json` returns to it.
-pub(crate) fn resize(
-    process: &Process,
-    facts: &Facts,
-    target: &Target,
-    next: LcmOperationType,
-) -> Result<()> {
+/// Brings the instance to the state from which the sample's request for an act leads: `scale.json` adds VNFCs to the
+/// smallest size, `scale_to_level.json` returns to it, a way back needs a way there, and a return a snapshot.
+pub(crate) fn prepare(process: &Process, facts: &Facts, target: &Target, next: Act) -> Result<()> {
+    match next.kind {
+        LcmOperationType::Scale | LcmOperationType::ScaleToLevel => {
+            resize(process, facts, target, next.kind)
+        }
+        LcmOperationType::ChangeFlavour | LcmOperationType::ChangeExtConn => {
+            if is_there(process, target, next.kind)? == next.back {
+                return Ok(());
+            }
+            let before = Act {
+                back: !next.back,
+                ..next
+            };
+            perform_act(process, facts, target, before)
+        }
+        LcmOperationType::RevertToSnapshot => {
+            let engine = process.engine()?;
+            let known = complete_snapshot(&engine, &target.instance);
+            if process.finish(async { Ok(known.await?) })?.is_some() {
+                return Ok(());
+            }
+            perform(process, facts, target, LcmOperationType::CreateSnapshot)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a change of flavour or links has led there, and not yet back.
+fn is_there(process: &Process, target: &Target, kind: LcmOperationType) -> Result<bool> {
+    let engine = process.engine()?;
+    process.finish(async {
+        let instance = engine.store().instance(TENANT, &target.instance).await?;
+        let deployment = instance.deployment.unwrap_or_default();
+        Ok(match kind {
+            LcmOperationType::ChangeFlavour => &*deployment.flavour_id == THERE,
+            _ => {
+                let mut links = deployment.ext_virtual_links.iter();
+                links.any(|link| link.resource_id == ELSEWHERE)
+            }
+        })
+    })
+}
+
+/// Deletes all snapshots: afterwards nothing of them exists.
+pub(crate) fn delete_snapshots(process: &Process) -> Result<()> {
+    let engine = process.engine()?;
+    process.finish(async {
+        for record in engine.store().snapshots(TENANT, &Query::default()).await? {
+            let id = &record.info.id;
+            engine.delete_snapshot_info(TENANT, id, &|_| true).await?;
+        }
+        Ok(())
+    })
+}
+
+fn resize(process: &Process, facts: &Facts, target: &Target, next: LcmOperationType) -> Result<()> {
     let engine = process.engine()?;
     let is_larger = process.finish(async {
         let instance = engine.store().instance(TENANT, &target.instance).await?;
@@ -304,15 +357,19 @@ pub(crate) fn perform(
     target: &Target,
     kind: LcmOperationType,
 ) -> Result<()> {
+    perform_act(process, facts, target, Act::complete_vnf(kind))
+}
+
+fn perform_act(process: &Process, facts: &Facts, target: &Target, act: Act) -> Result<()> {
     let engine = process.engine()?;
     process.finish(async {
-        let op = begin(&engine, facts, target, Act::complete_vnf(kind)).await?;
+        let op = begin(&engine, facts, target, act).await?;
         engine.drive(&op).await?;
         let record = engine.store().op(TENANT, &op).await?.op;
         let state = record.operation_state;
         ensure!(
             state == LcmOperationState::Completed,
-            "{kind} is {state}: {:?}",
+            "{act} is {state}: {:?}",
             record.error
         );
         Ok(())

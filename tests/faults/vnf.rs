@@ -1,4 +1,4 @@
-//! The two packages and the operations on their instances, from the engine's list of operations and
+//! The packages and the operations on their instances, from the engine's list of operations and
 //! the requests of the samples.
 
 use anyhow::{Context as _, Result};
@@ -6,20 +6,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt;
 use vnfm_core::lcm::{Begin, OPERATIONS, find};
+use vnfm_core::query::{Query, VisibilityScope};
 use vnfm_core::{Engine, Refusal};
 use vnfm_tests::sources::root;
-use vnfm_types::{CreateVnfRequest, LcmOperationType};
+use vnfm_types::{CreateVnfRequest, CreateVnfSnapshotInfoRequest, LcmOperationType, VnfSnapshot};
 
 /// The tenant of every resource.
 pub(crate) const TENANT: &str = "default";
 
-/// One of the two packages.
+/// One of the packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Vnf {
     /// Servers on OpenStack, on which a plugin installs a cluster.
     A,
     /// Containers, run as pods on a cluster.
     B,
+    /// Plain servers on OpenStack, in two flavours.
+    C,
 }
 
 /// A requested operation. Earlier versions read the members: they are fixed.
@@ -61,7 +64,9 @@ impl Act {
         };
         match kind {
             LcmOperationType::Heal => vec![one, Self::complete_vnf(kind)],
-            LcmOperationType::Operate => {
+            LcmOperationType::Operate
+            | LcmOperationType::ChangeFlavour
+            | LcmOperationType::ChangeExtConn => {
                 let there = Self::complete_vnf(kind);
                 vec![there, there.back()]
             }
@@ -92,58 +97,81 @@ pub(crate) struct Facts {
     /// `vnfdId` of the next release of VNF-B.
     #[serde(default)]
     pub(crate) next_b: String,
+    /// `vnfdId` of VNF-C.
+    #[serde(default)]
+    pub(crate) vnfd_c: String,
 }
 
 impl Vnf {
-    pub(crate) const ALL: [Self; 2] = [Self::A, Self::B];
+    pub(crate) const ALL: [Self; 3] = [Self::A, Self::B, Self::C];
 
     /// Folder name of its sample.
     pub(crate) fn sample(self) -> &'static str {
         match self {
             Self::A => "vnf-a-k8s-cluster",
             Self::B => "vnf-b-cnf",
+            Self::C => "vnf-flavours",
         }
     }
 
-    /// The operations of an instance, in order.
+    /// The operations of an instance, in order. Those that one package lacks are run on another: see the test.
     pub(crate) fn acts(self) -> Vec<Act> {
+        use LcmOperationType::{Instantiate, Terminate};
         let kinds = OPERATIONS.iter().map(|operation| operation.kind);
         let between = |kind: &LcmOperationType| {
-            let is_other = self == Self::A && *kind == LcmOperationType::ChangeVnfpkg;
-            !is_other
-                && !matches!(
-                    kind,
-                    LcmOperationType::Instantiate
-                    | LcmOperationType::Terminate
-                    // Each of the packages has one flavour; the nodes of a cluster must keep their addresses, and pods have
-                    // no external links. VNF-A has no other release. A simulated host does not store its disk, and pods
-                    // cannot be stored: `tests/it/engine/faults.rs` has these two on a VIM in memory.
-                    | LcmOperationType::ChangeFlavour
-                    | LcmOperationType::ChangeExtConn
-                    | LcmOperationType::CreateSnapshot
-                    | LcmOperationType::RevertToSnapshot
-                )
+            !matches!(kind, Instantiate | Terminate) && !self.lacks().contains(kind)
         };
-        let mut acts = vec![Act::complete_vnf(LcmOperationType::Instantiate)];
+        let mut acts = vec![Act::complete_vnf(Instantiate)];
         acts.extend(
             kinds
                 .filter(between)
                 .flat_map(|kind| Act::variants(kind, self)),
         );
-        acts.push(Act::complete_vnf(LcmOperationType::Terminate));
+        acts.push(Act::complete_vnf(Terminate));
         acts
+    }
+
+    /// The operations that its instances do not support, or for which there is no request.
+    const fn lacks(self) -> &'static [LcmOperationType] {
+        use LcmOperationType as Kind;
+        match self {
+            // One flavour and one release; the nodes of a cluster must keep their addresses, and do not store their disks.
+            Self::A => &[
+                Kind::ChangeFlavour,
+                Kind::ChangeExtConn,
+                Kind::ChangeVnfpkg,
+                Kind::CreateSnapshot,
+                Kind::RevertToSnapshot,
+            ],
+            // One flavour; pods have no external links and store nothing.
+            Self::B => &[
+                Kind::ChangeFlavour,
+                Kind::ChangeExtConn,
+                Kind::CreateSnapshot,
+                Kind::RevertToSnapshot,
+            ],
+            // No aspects, and one release.
+            Self::C => &[Kind::Scale, Kind::ScaleToLevel, Kind::ChangeVnfpkg],
+        }
     }
 
     pub(crate) fn package(self) -> &'static str {
         match self {
             Self::A => "vnf-a",
             Self::B => "vnf-b",
+            Self::C => "vnf-c",
         }
     }
 
     /// The request that creates an instance.
     pub(crate) fn create(self, facts: &Facts) -> CreateVnfRequest {
-        let vnfd_id = facts.vnfds[usize::from(self == Self::B)].clone();
+        let [a, b] = &facts.vnfds;
+        let vnfd_id = match self {
+            Self::A => a,
+            Self::B => b,
+            Self::C => &facts.vnfd_c,
+        };
+        let vnfd_id = vnfd_id.clone();
         CreateVnfRequest {
             vnfd_id,
             ..CreateVnfRequest::default()
@@ -153,29 +181,41 @@ impl Vnf {
     /// Id of its usual VIM.
     pub(crate) fn vim(self, facts: &Facts) -> &str {
         match self {
-            Self::A => &facts.cloud,
+            Self::A | Self::C => &facts.cloud,
             Self::B => &facts.cluster,
         }
     }
 
-    /// The sample's request for an operation, or `{}`.
-    fn request(self, kind: LcmOperationType, facts: &Facts, on: &Target) -> Result<Value> {
+    /// The sample's request for an act, or `{}`.
+    fn request(self, act: Act, facts: &Facts, on: &Target) -> Result<Value> {
         let folder = root().join("vnfd-samples").join(self.sample());
-        let file = folder.join(format!("requests/{}.json", kind.as_str().to_lowercase()));
+        let kind = act.kind.as_str().to_lowercase();
+        let file = |back: &str| folder.join(format!("requests/{kind}{back}.json"));
+        let back = Some(file("_back")).filter(|file| act.back && file.exists());
+        let file = back.unwrap_or_else(|| file(""));
         if !file.exists() {
             return Ok(json!({}));
         }
+        let is_elsewhere = act.kind == LcmOperationType::ChangeExtConn && !act.back;
+        let network = if is_elsewhere { ELSEWHERE } else { AT_HOME };
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read `{}`", file.display()))?
             .replace("\"@SSH_PORT@\"", &facts.ssh_port.to_string())
             .replace("@VIM_ID@", &on.vim)
-            .replace("@NETWORK_ID@", "provider")
+            .replace("@NETWORK_ID@", network)
             .replace("@CLUSTER_NAME@", &format!("cluster-{}", on.instance))
             .replace("@SSH_USER@", "ubuntu")
             .replace("@SSH_PASSWORD@", "secret");
         Ok(serde_json::from_str(&text)?)
     }
 }
+
+/// The network of external links.
+const AT_HOME: &str = "provider";
+/// The network to which `change_ext_conn` moves them.
+pub(crate) const ELSEWHERE: &str = "nfv-net";
+/// The flavour to which `change_flavour` changes.
+pub(crate) const THERE: &str = "simple";
 
 /// An instance and its VIM. Earlier versions read the members: they are fixed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -206,13 +246,20 @@ pub(crate) async fn begin(
     let id = &target.instance;
     let mut request = target
         .vnf
-        .request(act.kind, facts, target)
+        .request(act, facts, target)
         .map_err(|why| unready(&why))?;
-    if act.back {
-        request = json!({"changeStateTo": "STARTED"});
-    }
-    if act.kind == LcmOperationType::ChangeVnfpkg {
-        request = json!({"vnfdId": other_release(engine, id, facts).await?});
+    match act.kind {
+        LcmOperationType::Operate if act.back => request = json!({"changeStateTo": "STARTED"}),
+        LcmOperationType::ChangeVnfpkg => {
+            request = json!({"vnfdId": other_release(engine, id, facts).await?});
+        }
+        LcmOperationType::CreateSnapshot => {
+            request["vnfSnapshotInfoId"] = json!(empty_snapshot(engine).await?);
+        }
+        LcmOperationType::RevertToSnapshot => {
+            request["vnfSnapshotInfoId"] = json!(complete_snapshot(engine, id).await?);
+        }
+        _ => {}
     }
     if act.one {
         request["vnfcInstanceId"] = json!(one_of(engine, id).await?);
@@ -232,6 +279,32 @@ async fn other_release(engine: &Engine, id: &str, facts: &Facts) -> Result<Strin
     Ok(if is_first { &facts.next_b } else { first }.clone())
 }
 
+/// A new snapshot without contents.
+async fn empty_snapshot(engine: &Engine) -> Result<String, Refusal> {
+    let (scope, request) = (
+        VisibilityScope::default(),
+        CreateVnfSnapshotInfoRequest::default(),
+    );
+    let created = engine.create_snapshot_info(TENANT, &scope, request).await?;
+    Ok(created.info.id)
+}
+
+/// The snapshot to which the instance can return, or none.
+pub(crate) async fn complete_snapshot(
+    engine: &Engine,
+    id: &str,
+) -> Result<Option<String>, Refusal> {
+    let all = engine.store().snapshots(TENANT, &Query::default()).await?;
+    let is_complete = |contents: &VnfSnapshot| {
+        contents.vnf_instance_id == id && contents.creation_finished_at.is_some()
+    };
+    let mut complete = all.into_iter().filter(|record| {
+        let contents = record.info.vnf_snapshot.as_deref();
+        contents.is_some_and(is_complete)
+    });
+    Ok(complete.next().map(|record| record.info.id))
+}
+
 /// The instance's last VNFC: of VNF-A a worker.
 async fn one_of(engine: &Engine, id: &str) -> Result<Vec<String>, Refusal> {
     let instance = engine.store().instance(TENANT, id).await?;
@@ -249,4 +322,19 @@ fn unready(why: &anyhow::Error) -> Refusal {
         "begin an operation",
         format!("{why:#}"),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Vnf;
+    use vnfm_core::lcm::OPERATIONS;
+
+    #[test]
+    fn every_operation_is_run_on_one_of_the_packages() {
+        for operation in OPERATIONS {
+            let kind = operation.kind;
+            let mut acts = Vnf::ALL.into_iter().flat_map(Vnf::acts);
+            assert!(acts.any(|act| act.kind == kind), "{kind} is never run");
+        }
+    }
 }

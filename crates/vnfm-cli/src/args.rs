@@ -14,8 +14,8 @@ pub use plugins::{NewPlugin, Plugin, Run};
 pub use profiles::{NewProfile, ProfileCommand};
 pub use secrets::{HostKey, KeyStore, Secrets};
 pub use vnfs::{
-    Healing, Instantiation, Modification, Operating, Scaling, ScalingToLevel, SkipHooks,
-    Termination, Vnf,
+    Healing, Instantiation, Modification, Operating, Reversion, Scaling, ScalingToLevel, SkipHooks,
+    SnapshotCreation, SnapshotOptions, Termination, Vnf,
 };
 pub use vnfs::{PolicyOptions, Then, VnfPolicy};
 

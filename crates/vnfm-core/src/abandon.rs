@@ -19,7 +19,8 @@ use vnfm_types::{AbandonedVim, CancelMode, ProblemDetails, Tombstone};
 
 impl Engine {
     /// Forgets an instance; see the top of the file. With `force` also if a process drives its operation, whose lease is
-    /// revoked, and if other instances live on a VIM that it registered, which then stays registered without an owner.
+    /// revoked, and if other instances or VNF snapshots are on a VIM that it registered, which then stays registered without
+    /// an owner.
     ///
     /// # Errors
     ///
@@ -75,8 +76,7 @@ impl Engine {
         let deleted_event =
             identifier_row(&instance, "VnfIdentifierDeletionNotification", self.now());
         changes.push(Change::Outbox(Box::new(deleted_event)));
-        store
-            .write(None, changes)
+        self.write_abandoned(tenant, changes, force)
             .await
             .map_err(|error| with_force_hint(error, op.as_ref()))?;
         // A step that hangs in this process need not continue: its writes would be refused.
@@ -165,6 +165,32 @@ impl Engine {
             }
         }
         Ok(changes)
+    }
+
+    /// Writes all of it. With `force`, a VIM that VNF snapshots are on stays registered, without an owner.
+    async fn write_abandoned(
+        &self,
+        tenant: &str,
+        mut changes: Vec<Change>,
+        force: bool,
+    ) -> Result<(), StoreError> {
+        loop {
+            let error = match self.store().write(None, changes.clone()).await {
+                Err(error) if force => error,
+                written => return written,
+            };
+            let StoreError::InUse { id: held, .. } = &error else {
+                return Err(error);
+            };
+            let removes =
+                |change: &&mut Change| matches!(change, Change::RemoveVim { id, .. } if id == held);
+            let Some(removal) = changes.iter_mut().find(removes) else {
+                return Err(error);
+            };
+            let mut record = self.store().vim(tenant, held).await?;
+            record.vim.registered_by = None;
+            *removal = Change::PutVim(Box::new(record));
+        }
     }
 
     async fn tombstone(

@@ -17,6 +17,7 @@ use vnfm_descriptor::{Flavour, LevelError, ScaleError, ScaledSize, ScalingAspect
 use vnfm_types::{
     AspectId, ExtManagedVirtualLinkData, ExtVirtualLinkData, FlavourId, InstantiateVnfRequest,
     KeyValuePairs, PackageId, ScaleInfo, VduId, VimConnectionInfo, VnfOperationalState,
+    VnfcResourceInfo,
 };
 
 /// The desired state of an instance. Holds secrets, which `Debug` hides.
@@ -154,6 +155,19 @@ impl Deployment {
         self.vnf_state == VnfOperationalState::Stopped || !self.stopped_vnfcs.is_empty()
     }
 
+    /// Forgets the states of VNFCs that do not exist any more. The VNF is STOPPED if it has all its VNFCs, and none of them
+    /// should run; while one is missing, that one should run once it is back.
+    pub(crate) fn settle_states(&mut self, vnfcs: &[VnfcResourceInfo]) {
+        let exists = |id: &String| vnfcs.iter().any(|vnfc| vnfc.id == *id);
+        self.stopped_vnfcs.retain(exists);
+        let wanted: u32 = self.vdu_instances.values().sum();
+        let is_complete = !vnfcs.is_empty() && u32::try_from(vnfcs.len()) == Ok(wanted);
+        if is_complete && self.stopped_vnfcs.len() == vnfcs.len() {
+            self.vnf_state = VnfOperationalState::Stopped;
+            self.stopped_vnfcs.clear();
+        }
+    }
+
     /// `scaleStatus` (SOL003 5.5.2.2): the current level of each aspect.
     pub fn scale_status(&self) -> Vec<ScaleInfo> {
         let info = |(aspect, level): (&AspectId, &u32)| ScaleInfo {
@@ -188,12 +202,14 @@ pub(crate) fn max_scale_levels(flavour: &Flavour) -> Vec<ScaleInfo> {
 
 #[cfg(test)]
 mod tests {
-    use super::max_scale_levels;
+    use super::{Deployment, max_scale_levels};
     use crate::ports::{Allocation, PortError};
     use serde_json::{Value, json};
     use std::path::Path;
     use std::sync::Arc;
     use vnfm_descriptor::{Limits, Package};
+    use vnfm_types::VnfOperationalState::{Started, Stopped};
+    use vnfm_types::VnfcResourceInfo;
 
     fn requested(request: Value) -> Result<Allocation, PortError> {
         let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
@@ -203,6 +219,32 @@ mod tests {
             Arc::new(package),
             serde_json::from_value(request).unwrap(),
         )
+    }
+
+    #[test]
+    fn a_vnf_is_stopped_once_it_has_all_its_vnfcs_and_none_should_run() {
+        for (existing, stopped, state) in [
+            (&["a", "b"][..], &["a", "b"][..], Stopped),
+            (&["a", "b"], &["a", "b", "gone"], Stopped),
+            (&["a", "b"], &["a"], Started),
+            // The one that is missing should run.
+            (&["a"], &["a"], Started),
+            (&[], &["a", "b"], Started),
+        ] {
+            let ids = |all: &[&str]| all.iter().map(|id| (*id).to_owned()).collect();
+            let mut deployment = Deployment {
+                vdu_instances: [("vdu".into(), 2)].into(),
+                stopped_vnfcs: ids(stopped),
+                ..Deployment::default()
+            };
+            let vnfc = |id: &&str| VnfcResourceInfo {
+                id: (*id).to_owned(),
+                ..VnfcResourceInfo::default()
+            };
+            let vnfcs: Vec<_> = existing.iter().map(vnfc).collect();
+            deployment.settle_states(&vnfcs);
+            assert_eq!(deployment.vnf_state, state, "{existing:?} {stopped:?}");
+        }
     }
 
     #[test]

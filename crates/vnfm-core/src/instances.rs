@@ -229,7 +229,7 @@ impl Engine {
         request: TerminateVnfRequest,
     ) -> Result<String, Refusal> {
         let begin = Begin {
-            cascade: Some(&VisibilityScope::default()),
+            cascade: true,
             ..Begin::new(&lcm::terminate::OPERATION, body(&request))
         };
         self.begin(tenant, id, begin).await

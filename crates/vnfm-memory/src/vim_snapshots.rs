@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use vnfm_core::ports::{
     Code, Convergence, ErrorKind, InfraDriver as _, PlannedResource, PortError, Recorded,
     ResourceAction, ResourcePlan, Reversion, SnapshotSource, Snapshots, StoredSnapshot, VimCall,
+    counterparts,
 };
-use vnfm_types::{ResourceHandle, VnfcResourceInfo, VnfcSnapshotInfo};
+use vnfm_types::{ResourceHandle, VnfcSnapshotInfo};
 
 pub(crate) const NOT_STORED: Code = Code {
     name: "memory.no-snapshot",
@@ -79,9 +80,10 @@ impl Snapshots for MemoryVim {
         let change = Convergence::update(reversion.current, reversion.target);
         let recorded = self.converge(cx, &change, &Value::Null).await?;
         let disks = self.disks_of(reversion.id)?;
-        for (vnfc, stored) in pairs(reversion, &recorded.inventory.vnfc_resource_info) {
-            if let Some(text) = disks.get(&stored) {
-                self.write(&vnfc, text);
+        let then = &reversion.then.vnfc_resource_info;
+        for (vnfc, stored) in counterparts(then, &recorded.inventory.vnfc_resource_info) {
+            if let Some(text) = disks.get(&stored.id) {
+                self.write(&vnfc.id, text);
             }
         }
         let deployment = &reversion.target.deployment;
@@ -141,21 +143,4 @@ impl MemoryVim {
             PortError::new(&NOT_STORED, "find the snapshot", what)
         })
     }
-}
-
-/// Each VNFC with the one that it was then: the same, or the next one of its VDU that does not exist any more.
-fn pairs(reversion: &Reversion<'_>, now: &[VnfcResourceInfo]) -> Vec<(String, String)> {
-    let then = &reversion.then.vnfc_resource_info;
-    let mut lost: Vec<_> = then
-        .iter()
-        .filter(|then| now.iter().all(|now| now.id != then.id))
-        .collect();
-    let pair = |now: &VnfcResourceInfo| {
-        if then.iter().any(|then| then.id == now.id) {
-            return Some((now.id.clone(), now.id.clone()));
-        }
-        let at = lost.iter().position(|then| then.vdu_id == now.vdu_id)?;
-        Some((now.id.clone(), lost.remove(at).id.clone()))
-    };
-    now.iter().filter_map(pair).collect()
 }

@@ -12,7 +12,7 @@ use crate::retries::Waiter;
 use crate::snapshots::{lost_part, not_storable};
 use crate::{cinder, glance, nova};
 use vnfm_core::ports::{
-    Inventory, PlannedResource, PortError, ResourceAction, Reversion, VimCall, Waited,
+    Inventory, PlannedResource, PortError, ResourceAction, Reversion, VimCall, Waited, counterparts,
 };
 use vnfm_types::{VnfcResourceInfo, VnfcSnapshotInfo};
 
@@ -25,20 +25,11 @@ pub(crate) struct Restored {
     volumes: Vec<(String, String)>,
 }
 
-/// Each VNFC with what was stored of it: of the VNFC itself, or of the next one of its VDU that does not exist any more.
+/// Each VNFC with what was stored of its counterpart.
 pub(crate) fn restored(reversion: &Reversion<'_>, now: &Inventory) -> Vec<Restored> {
     let then = &reversion.then.vnfc_resource_info;
-    let exists = |id: &String| now.vnfc_resource_info.iter().any(|vnfc| vnfc.id == *id);
-    let mut lost: Vec<_> = then.iter().filter(|vnfc| !exists(&vnfc.id)).collect();
     let mut all = Vec::new();
-    for vnfc in &now.vnfc_resource_info {
-        let same = then.iter().find(|one| one.id == vnfc.id);
-        let Some(one) = same.or_else(|| {
-            let at = lost.iter().position(|one| one.vdu_id == vnfc.vdu_id)?;
-            Some(lost.remove(at))
-        }) else {
-            continue;
-        };
+    for (vnfc, one) in counterparts(then, &now.vnfc_resource_info) {
         let mut stored = reversion.stored.vnfcs.iter();
         let Some(stored) = stored.find(|stored| stored.vnfc_instance_id == one.id) else {
             continue;

@@ -257,7 +257,6 @@ impl FromRequestParts<App> for Root {
         Ok(Self {
             nfvo: app.nfvo.clone(),
             api_version,
-            operations: app.engine.operations(),
             ..root
         })
     }

@@ -3,7 +3,7 @@
 use axum::http::HeaderMap;
 use serde::Serialize;
 use serde_json::Value;
-use vnfm_core::lcm::Operation;
+use vnfm_core::Engine;
 use vnfm_core::ports::{
     InstanceRecord, OpRecord, PackageRecord, SnapshotRecord, SubscriptionRecord,
 };
@@ -24,8 +24,6 @@ pub(crate) struct Root {
     pub nfvo: Option<String>,
     /// The client's version of VNF LCM.
     pub api_version: ApiVersion,
-    /// The operations that the server has.
-    pub operations: &'static [&'static Operation],
 }
 
 /// A resource in the requested version.
@@ -52,7 +50,6 @@ impl Root {
             url,
             nfvo: None,
             api_version: ApiVersion::default(),
-            operations: &[],
         }
     }
 
@@ -120,9 +117,24 @@ impl Root {
     }
 }
 
+/// An instance, and the tasks that can begin on it now.
+#[derive(Clone)]
+pub(crate) struct InstanceWithTasks {
+    pub record: InstanceRecord,
+    tasks: Vec<&'static str>,
+}
+
+impl InstanceWithTasks {
+    pub(crate) async fn new(engine: &Engine, record: InstanceRecord) -> Self {
+        let possible = engine.possible_operations(&record).await.into_iter();
+        let tasks = possible.filter_map(|operation| operation.task).collect();
+        Self { record, tasks }
+    }
+}
+
 /// An instance; it has links only to the tasks that are currently possible.
-pub(crate) fn instance(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
-    let mut tasks = possible_tasks(&record, root.operations);
+pub(crate) fn instance(shown: InstanceWithTasks, root: &Root) -> Versioned<VnfInstance> {
+    let InstanceWithTasks { record, mut tasks } = shown;
     tasks.retain(|task| root.api_version == ApiVersion::V2 || v1::has_task(task));
     let mut vnf = record.vnf;
     for connection in vnf.vim_connection_info.values_mut() {
@@ -152,17 +164,6 @@ fn link_name(task: &str) -> String {
         name.push_str(rest);
     }
     name
-}
-
-/// The tasks that can begin on an instance now.
-fn possible_tasks(record: &InstanceRecord, operations: &[&'static Operation]) -> Vec<&'static str> {
-    if record.active_op.is_some() {
-        return Vec::new();
-    }
-    let possible = operations
-        .iter()
-        .filter(|one| one.can_begin(record).is_ok());
-    possible.filter_map(|operation| operation.task).collect()
 }
 
 /// An operation occurrence; it has links only to the tasks that are currently allowed.

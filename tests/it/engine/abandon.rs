@@ -2,7 +2,7 @@
 //! cancel that another process hears.
 
 use super::fakes::*;
-use super::faults::ready;
+use super::faults::{begin, ready};
 use super::setup::*;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -193,6 +193,34 @@ async fn abandon_names_the_instances_on_its_cluster_and_they_keep_their_vim() {
         .unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
+    engine.delete_vim(TENANT, &cluster, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cluster_with_a_snapshot_on_it_outlives_its_instance_only_by_force() {
+    let engine = engine(store().await, &Arc::new(FakeWorld::default()));
+    let a = instantiated(&engine, "cloud").await;
+    let cluster = engine.vim(TENANT, &format!("cluster-{a}")).await;
+    let cluster = cluster.unwrap().id;
+    let b = instantiated(&engine, &cluster).await;
+    let stored = begin(&engine, LcmOperationType::CreateSnapshot, &b).await;
+    engine.drive(&stored).await.unwrap().completed().unwrap();
+    let request = TerminateVnfRequest::default();
+    let ended = engine.terminate(TENANT, &b, request).await.unwrap();
+    engine.drive(&ended).await.unwrap().completed().unwrap();
+    engine.delete(TENANT, &b).await.unwrap();
+
+    let refused = engine.abandon(TENANT, &a, false, because("gone")).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.why, Why::Conflict);
+    assert!(refused.blocked_by[0].contains(SNAPSHOT), "{refused}");
+    assert!(engine.store().instance(TENANT, &a).await.is_ok());
+    let forced = engine.abandon(TENANT, &a, true, because("gone")).await;
+    forced.unwrap();
+    let left = engine.vim(TENANT, &cluster).await.unwrap();
+    assert_eq!(left.registered_by, None);
+    let deleted = engine.delete_snapshot_info(TENANT, SNAPSHOT, &|_| true);
+    deleted.await.unwrap();
     engine.delete_vim(TENANT, &cluster, None).await.unwrap();
 }
 

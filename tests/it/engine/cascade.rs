@@ -126,7 +126,7 @@ async fn dependants_are_terminated_first_each_by_an_operation_of_its_own() {
 async fn a_plan_lists_them_and_changes_nothing() {
     let it = Fixture::new().await;
     let begin = Begin {
-        cascade: Some(&VisibilityScope::default()),
+        cascade: true,
         ..Begin::new(
             &terminate::OPERATION,
             serde_json::json!({"terminationType": "FORCEFUL"}),
@@ -211,7 +211,8 @@ async fn what_the_caller_may_not_terminate_is_refused_at_once() {
         ..VisibilityScope::default()
     };
     let begin = Begin {
-        cascade: Some(&scope),
+        cascade: true,
+        scope: Some(&scope),
         ..Begin::new(
             &terminate::OPERATION,
             serde_json::json!({"terminationType": "FORCEFUL"}),
@@ -236,7 +237,7 @@ async fn what_the_caller_may_not_terminate_is_refused_at_once() {
     it.engine.drive(&healing).await.unwrap();
 
     let begin = Begin {
-        cascade: Some(&VisibilityScope::default()),
+        cascade: true,
         ..Begin::new(&heal::OPERATION, serde_json::json!({}))
     };
     let refused = it

@@ -287,6 +287,64 @@ async fn a_stopped_vnfc_that_scaling_removes_is_forgotten() {
 }
 
 #[tokio::test]
+async fn a_vnf_of_which_scaling_leaves_only_stopped_vnfcs_is_stopped() {
+    let it = Scalable::new().await;
+    let stay = it.vnfcs().await;
+    it.completed(&out("load", 1)).await;
+    let stopped: Vec<_> = stay.iter().collect();
+    it.completed(&only(&stopped, Stopped)).await;
+    assert_eq!(it.running().await, (Started, 2));
+    it.completed(&down("load", 1)).await;
+    assert_eq!(it.vnfcs().await, stay);
+    assert_eq!(it.running().await, (Stopped, 0));
+    it.completed(&out("load", 1)).await;
+    assert_eq!(it.running().await, (Stopped, 0));
+    it.completed(&start()).await;
+    assert_eq!(it.running().await, (Started, 5));
+}
+
+#[tokio::test]
+async fn a_return_to_a_snapshot_starts_and_stops_what_it_has_running_and_stopped() {
+    let it = Scalable::new().await;
+    let [running, partly, none] = [SNAPSHOT, "partly", "none"].map(str::to_owned);
+    for id in [&partly, &none] {
+        let record = SnapshotRecord {
+            tenant: TENANT.into(),
+            info: VnfSnapshotInfo {
+                id: id.clone(),
+                ..VnfSnapshotInfo::default()
+            },
+            ..SnapshotRecord::default()
+        };
+        let add = vec![Change::AddSnapshot(Box::new(record))];
+        it.store.write(None, add).await.unwrap();
+    }
+    let named = |id: &String| json!({"vnfSnapshotInfoId": id});
+    let create = |id| (LcmOperationType::CreateSnapshot, named(id));
+    let revert = |id| (LcmOperationType::RevertToSnapshot, named(id));
+    let first = it.vnfcs().await[0].clone();
+    it.completed(&create(&running)).await;
+    it.completed(&only(&[&first], Stopped)).await;
+    it.completed(&create(&partly)).await;
+    it.completed(&stop()).await;
+    it.completed(&create(&none)).await;
+    for (id, states) in [
+        (&running, (Started, 3)),
+        (&none, (Stopped, 0)),
+        (&partly, (Started, 2)),
+    ] {
+        it.completed(&revert(id)).await;
+        assert_eq!(it.running().await, states, "{id}");
+    }
+    // The VNFC that the snapshot has stopped has another id now.
+    it.completed(&(LcmOperationType::Heal, json!({"vnfcInstanceId": [first]})))
+        .await;
+    assert_eq!(it.running().await, (Started, 3));
+    it.completed(&revert(&partly)).await;
+    assert_eq!(it.running().await, (Started, 2));
+}
+
+#[tokio::test]
 async fn the_grant_names_the_vnfcs_that_change() {
     let it = Scalable::at_level(FakeWorld::with_nfvo(), "trial").await;
     let all = it.vnfcs().await;

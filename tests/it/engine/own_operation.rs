@@ -35,6 +35,7 @@ pub(super) const OPERATION: Operation = Operation {
     interface_operation: "change_flavour",
     body: Body::new::<FlavourRequest>("ChangeVnfFlavourRequest"),
     requires: Requires::Instantiated,
+    support: Support::Always,
     uses_vim: true,
     frees_space: false,
     skippable_hooks: true,

@@ -230,13 +230,7 @@ mod tests {
         let generic: Vec<_> = names.filter(|name| !Vnf::has_subcommand(name)).collect();
         assert_eq!(
             generic,
-            [
-                "change_flavour",
-                "change_ext_conn",
-                "change_vnfpkg",
-                "create_snapshot",
-                "revert_to_snapshot"
-            ]
+            ["change_flavour", "change_ext_conn", "change_vnfpkg"]
         );
     }
 

@@ -48,6 +48,12 @@ pub enum Vnf {
     /// Start or stop VNFCs: those named with --vnfc, otherwise all
     #[command(group = ArgGroup::new("state").args(["start", "stop"]).required(true))]
     Operate(Operating),
+    /// Store the VNF's state in a snapshot: disks, volumes and the record of the instance
+    #[command(name = "create_snapshot", alias = "create-snapshot")]
+    CreateSnapshot(SnapshotCreation),
+    /// Return the VNF to a state stored in a snapshot; what was written since is lost
+    #[command(name = "revert_to_snapshot", alias = "revert-to-snapshot")]
+    RevertToSnapshot(Reversion),
     /// Change name, description, metadata, extensions or properties; the value `null` removes one
     Modify(Modification),
     /// Delete the VNF's resources; the instance remains as NOT_INSTANTIATED
@@ -192,6 +198,52 @@ pub struct Operating {
     /// VNFC to start or stop, by ID or name as in `vnf show`; repeatable
     #[arg(long = "vnfc", value_name = "VNFC")]
     pub vnfcs: Vec<String>,
+    /// Set a member of additionalParams, overriding the one given at instantiation
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub params: Vec<String>,
+    /// Hooks to skip, and why
+    #[command(flatten)]
+    pub skip: SkipHooks,
+    /// Watch until the operation finishes
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// An instance whose state to store, and where.
+#[derive(Debug, Args)]
+pub struct SnapshotCreation {
+    /// ID or name of the VNF instance
+    pub vnf: String,
+    /// Snapshot without contents to store the state in (default: a new one)
+    #[arg(long, value_name = "ID")]
+    pub snapshot: Option<String>,
+    /// Set a member of userDefinedData, which is shown with the snapshot
+    #[arg(long = "data", value_name = "NAME=VALUE")]
+    pub data: Vec<String>,
+    /// Options that both operations on snapshots have
+    #[command(flatten)]
+    pub common: SnapshotOptions,
+}
+
+/// An instance to return to a stored state.
+#[derive(Debug, Args)]
+pub struct Reversion {
+    /// ID or name of the VNF instance
+    pub vnf: String,
+    /// Snapshot to return to
+    #[arg(long, value_name = "ID", required_unless_present = "request")]
+    pub snapshot: Option<String>,
+    /// Options that both operations on snapshots have
+    #[command(flatten)]
+    pub common: SnapshotOptions,
+}
+
+/// Options of an operation on a snapshot.
+#[derive(Debug, Args)]
+pub struct SnapshotOptions {
+    /// Request body as JSON or YAML, which the other options change
+    #[arg(long, value_name = "FILE")]
+    pub request: Option<PathBuf>,
     /// Set a member of additionalParams, overriding the one given at instantiation
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub params: Vec<String>,

@@ -16,6 +16,7 @@ mod plugin;
 mod plugin_run;
 mod policy;
 mod profile;
+mod request;
 mod scaling;
 mod secret_input;
 mod secrets;

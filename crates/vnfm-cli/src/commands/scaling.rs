@@ -1,6 +1,7 @@
 //! `vnfmctl vnf scale` and `vnfmctl vnf scale_to_level`: both show the size before and after.
 
-use super::vnf::{BeginRequest, INSTANCES, begin_on, find, id_of, set};
+use super::request::set;
+use super::vnf::{BeginRequest, INSTANCES, begin_on, find, id_of};
 use crate::args::{Scaling, ScalingToLevel};
 use crate::client::{Client, Outcome, local};
 use crate::output::{Output, tell};

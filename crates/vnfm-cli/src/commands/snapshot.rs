@@ -1,8 +1,10 @@
-//! `vnfmctl snapshot …`: VNF snapshots as resources. `vnfmctl vnf create_snapshot` stores a state in one.
+//! `vnfmctl snapshot …`: VNF snapshots as resources. `vnfmctl vnf create_snapshot` stores a state in one, and
+//! `vnfmctl vnf revert_to_snapshot` returns to it.
 
-use crate::args::Snapshot;
-use crate::client::{Client, Outcome, read, segment};
-use crate::output::{Column, Output};
+use super::request::{request_body, set};
+use crate::args::{Reversion, Snapshot, SnapshotCreation, SnapshotOptions};
+use crate::client::{Client, Outcome, local, read, segment};
+use crate::output::{Column, Output, tell};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -26,8 +28,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Snapshot) -> O
     match command {
         Snapshot::Create { package } => {
             let body = package.map_or(json!({}), |id| json!({"vnfSnapshotPkgId": id}));
-            let request = client.request(Method::POST, SNAPSHOTS).json(&body);
-            let created: Value = read(client.send(request).await?).await?;
+            let created = create(client, &body).await?;
             let id = created["id"].as_str().unwrap_or_default();
             output.done(
                 &format!("created snapshot {id}, without contents"),
@@ -49,6 +50,53 @@ pub(super) async fn run(client: &Client, output: Output, command: Snapshot) -> O
             output.done(&what, &json!({"id": snapshot}))
         }
     }
+}
+
+/// A snapshot without contents.
+async fn create(client: &Client, body: &Value) -> Outcome<Value> {
+    let request = client.request(Method::POST, SNAPSHOTS).json(body);
+    read(client.send(request).await?).await
+}
+
+/// The request that stores the state of a VNF, in a new snapshot unless one is named.
+pub(super) async fn creation(client: &Client, args: &SnapshotCreation) -> Outcome<Value> {
+    let mut body = body(args.snapshot.as_deref(), &args.common)?;
+    for one in &args.data {
+        set(&mut body["userDefinedData"], one)?;
+    }
+    if body[ID].is_null() {
+        if client.plans() {
+            return Err(local(
+                "a plan creates no snapshot: pass --snapshot with one without contents (`vnfmctl snapshot create`)",
+            ));
+        }
+        body[ID] = create(client, &json!({})).await?["id"].take();
+        let id = body[ID].as_str().unwrap_or_default();
+        tell(&format!("created snapshot {id}"));
+    }
+    Ok(body)
+}
+
+/// The request that returns a VNF to a stored state.
+pub(super) fn reversion(args: &Reversion) -> Outcome<Value> {
+    body(args.snapshot.as_deref(), &args.common)
+}
+
+const ID: &str = "vnfSnapshotInfoId";
+
+/// The request in the file, with what the options say instead.
+fn body(snapshot: Option<&str>, options: &SnapshotOptions) -> Outcome<Value> {
+    let mut body = request_body(options.request.as_deref())?;
+    if !body.is_object() {
+        return Err(local("the request must be an object"));
+    }
+    if let Some(id) = snapshot {
+        body[ID] = json!(id);
+    }
+    for param in &options.params {
+        set(&mut body["additionalParams"], param)?;
+    }
+    Ok(body)
 }
 
 fn at(snapshot: &str) -> String {

@@ -1,18 +1,20 @@
 //! `vnfmctl vnf …`: VNF instances and the operations on them.
 
 use crate::args::{
-    Format, Healing, Instantiation, ListOptions, Modification, Named, Operating, SkipHooks, Task,
-    Termination, Vnf, VnfCommand, command_name,
+    Format, Healing, Instantiation, ListOptions, Modification, Named, Operating, SkipHooks,
+    SnapshotOptions, Task, Termination, Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
-use crate::commands::{package, plan, policy, scaling};
-use crate::input;
+use crate::commands::request::{read, request_body, set};
+use crate::commands::{package, plan, policy, scaling, snapshot};
 use crate::output::{Column, Output};
 use crate::watch;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use std::path::Path;
-use vnfm::lcm::{Operation, heal, instantiate, modify_info, operate, terminate};
+use vnfm::lcm::{
+    Operation, create_snapshot, heal, instantiate, modify_info, operate, revert_to_snapshot,
+    terminate,
+};
 use vnfm_types::LcmOperationState;
 
 pub(super) const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
@@ -88,6 +90,16 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
         Vnf::Scale(args) => scaling::scale(client, output, args).await,
         Vnf::ScaleToLevel(args) => scaling::to_level(client, output, args).await,
         Vnf::Operate(args) => begin(client, output, operate(client, args).await?).await,
+        Vnf::CreateSnapshot(args) => {
+            let body = snapshot::creation(client, &args).await?;
+            let of = (&create_snapshot::OPERATION, args.vnf);
+            begin(client, output, on_snapshot(of, body, args.common)).await
+        }
+        Vnf::RevertToSnapshot(args) => {
+            let body = snapshot::reversion(&args)?;
+            let of = (&revert_to_snapshot::OPERATION, args.vnf);
+            begin(client, output, on_snapshot(of, body, args.common)).await
+        }
         Vnf::Terminate(args) => begin(client, output, terminate(args)).await,
     }
 }
@@ -347,6 +359,21 @@ fn modify(args: Modification) -> Outcome<BeginRequest> {
     })
 }
 
+fn on_snapshot(
+    (operation, vnf): (&'static Operation, String),
+    body: Value,
+    options: SnapshotOptions,
+) -> BeginRequest {
+    BeginRequest {
+        vnf,
+        operation,
+        body,
+        skip: Some(options.skip),
+        cascade: false,
+        watch: options.watch,
+    }
+}
+
 /// An operation without options of its own.
 fn task(operation: &'static Operation, args: Task) -> Outcome<BeginRequest> {
     Ok(BeginRequest {
@@ -445,48 +472,4 @@ async fn report(
         &format!("{task} of {vnf} is COMPLETED (operation {op_id})"),
         &op,
     )
-}
-
-/// The body in a file; an empty object without one.
-fn request_body(file: Option<&Path>) -> Outcome<Value> {
-    file.map_or_else(|| Ok(json!({})), read)
-}
-
-fn read(file: &Path) -> Outcome<Value> {
-    let name = file.display();
-    let text = input::text(file).map_err(|e| local(format!("cannot read `{name}`: {e}")))?;
-    serde_yaml::from_str(&text)
-        .map_err(|e| local(format!("`{name}` is neither JSON nor YAML: {e}")))
-}
-
-/// Sets `a.b.c=value` in `params`; a value that is valid JSON is parsed.
-pub(super) fn set(params: &mut Value, assignment: &str) -> Outcome<()> {
-    let Some((key, value)) = assignment.split_once('=') else {
-        return Err(local(format!("`{assignment}` is not KEY=VALUE")));
-    };
-    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    let member = key.split('.').fold(params, |parent, name| {
-        if !parent.is_object() {
-            *parent = json!({});
-        }
-        &mut parent[name]
-    });
-    *member = value;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::set;
-    use serde_json::{Value, json};
-
-    #[test]
-    fn dots_in_a_parameter_name_address_nested_members() {
-        let mut params = Value::Null;
-        for assignment in ["a.b=1", "a.c=text", "d=[true]"] {
-            set(&mut params, assignment).unwrap();
-        }
-        assert_eq!(params, json!({"a": {"b": 1, "c": "text"}, "d": [true]}));
-        assert!(set(&mut params, "no value").is_err());
-    }
 }

@@ -36,6 +36,62 @@ async fn a_heal_request_has_the_vnfcs_cause_and_parameters() {
 }
 
 #[tokio::test]
+async fn a_state_is_stored_in_a_new_snapshot_and_returned_to() {
+    const SNAPSHOTS: &str = "POST /vnflcm/v2/vnf_snapshots";
+    let [create, revert] = ["create_snapshot", "revert_to_snapshot"]
+        .map(|task| format!("POST /vnflcm/v2/vnf_instances/{VNF}/{task}"));
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([instance()]))),
+        (SNAPSHOTS, ok(&json!({"id": "new"}))),
+        (&create, accepted()),
+        (&revert, accepted()),
+    ])
+    .await;
+    let sent = |task: &str| {
+        let all = stub.requests().into_iter();
+        let of_task: Vec<_> = all.filter(|request| request.target == task).collect();
+        of_task.last().map(|request| request.body.clone())
+    };
+    let begin = [
+        "vnf",
+        "create_snapshot",
+        "vnf-a",
+        "--data",
+        "before=upgrade",
+    ];
+    let planned = stub.run(&[&begin[..], &["--plan"]].concat()).await;
+    assert_eq!(planned.code, 1, "{}", planned.messages);
+    assert!(
+        planned.messages.contains("--snapshot"),
+        "{}",
+        planned.messages
+    );
+    assert_eq!(sent(SNAPSHOTS), None, "a plan creates nothing");
+    let ended = stub.run(&begin).await;
+    assert_eq!(ended.code, 0, "{}", ended.messages);
+    assert!(
+        ended.messages.contains("created snapshot new"),
+        "{}",
+        ended.messages
+    );
+    let data = json!({"before": "upgrade"});
+    let expected = json!({"vnfSnapshotInfoId": "new", "userDefinedData": data});
+    assert_eq!(sent(&create), Some(expected));
+    let named = ["vnf", "create-snapshot", "vnf-a", "--snapshot", "empty"];
+    assert_eq!(stub.run(&named).await.code, 0);
+    assert_eq!(sent(&create), Some(json!({"vnfSnapshotInfoId": "empty"})));
+
+    let back = ["vnf", "revert_to_snapshot", "vnf-a"];
+    assert_eq!(stub.run(&back).await.code, 2, "it names no snapshot");
+    let args = ["--snapshot", "new", "--param", "quiet=true"];
+    let ended = stub.run(&[&back[..], &args].concat()).await;
+    let expected = format!("revert_to_snapshot of vnf-a accepted as operation {OP}\n");
+    assert_eq!((ended.code, ended.data), (0, expected));
+    let expected = json!({"vnfSnapshotInfoId": "new", "additionalParams": {"quiet": true}});
+    assert_eq!(sent(&revert), Some(expected));
+}
+
+#[tokio::test]
 async fn a_policy_is_set_with_all_its_members_and_shown() {
     let path = format!("/vnfm/v1/vnf_instances/{VNF}/policy");
     let own = json!({"retries": 5, "retryWithinSeconds": 60, "then": "ROLLBACK"});

@@ -1,8 +1,9 @@
 //! How operations begin and are controlled, as an embedder calls it.
 
 use super::Engine;
-use crate::lcm::{self, Begin, Control, Tried};
+use crate::lcm::{self, Begin, Control, Operation, Tried};
 use crate::overrides::Override;
+use crate::ports::InstanceRecord;
 use crate::refusal::{self, Refusal, Why};
 use vnfm_types::CancelMode;
 
@@ -43,6 +44,18 @@ impl Engine {
             self.with_own_row(begin)?,
         )
         .await
+    }
+
+    /// The operations that can begin on this instance now. A request can still be refused for what it asks for.
+    /// It reads the instance's package; it calls no VIM.
+    pub async fn possible_operations(&self, instance: &InstanceRecord) -> Vec<&'static Operation> {
+        let mut possible = Vec::new();
+        for operation in self.operations {
+            if operation.is_possible(&self.context, instance).await {
+                possible.push(*operation);
+            }
+        }
+        possible
     }
 
     /// The request, with the row that this engine has for its operation.

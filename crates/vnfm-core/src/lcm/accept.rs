@@ -1,7 +1,7 @@
 //! How a request becomes an operation, the same for each: nothing is written unless every check passes.
 //!
 //! ```text
-//! body ─► instance ─► If-Match ─► can_begin ─► skipped hooks ─► target of the row ─► VIM registered?
+//! body ─► instance ─► If-Match ─► can_begin ─► support ─► skipped hooks ─► target of the row ─► VIM registered?
 //!      ─► parameters of hooks ─► one transaction: occurrence in its initial state, the instance's one active operation,
 //!                                the row's own changes, the first notification
 //! ```
@@ -89,8 +89,9 @@ async fn accept(
     let instance = context.store().instance(tenant, instance_id).await?;
     check_unchanged(&instance, begin.expected)?;
     operation.can_begin(&instance)?;
+    operation.check_support(context, &instance).await?;
     let skip = checked_skip(operation, begin.skip)?;
-    check_cascade(operation, begin.cascade.is_some())?;
+    check_cascade(operation, begin.cascade)?;
     let id = uuid::Uuid::new_v4().to_string();
     let everything = VisibilityScope::default();
     let requested = Requested {
@@ -115,7 +116,7 @@ async fn accept(
         target,
         redacted,
         skip,
-        cascade: begin.cascade.is_some(),
+        cascade: begin.cascade,
         automatic: begin.automatic,
     };
     Ok((instance, beginning))

@@ -35,10 +35,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// `Forbidden` if one is outside the scope; `Conflict` if one has an operation that has not ended.
-pub(super) async fn dependants(
-    requested: &Requested<'_>,
-    scope: &VisibilityScope,
-) -> Result<Vec<Dependant>, Refusal> {
+pub(super) async fn dependants(requested: &Requested<'_>) -> Result<Vec<Dependant>, Refusal> {
     let (store, tenant) = (requested.context.store(), requested.tenant());
     let root = requested.instance.vnf.id.clone();
     let mut found: Vec<Dependant> = Vec::new();
@@ -48,7 +45,7 @@ pub(super) async fn dependants(
             if id == root || found.iter().any(|known| known.id == id) {
                 continue;
             }
-            found.push(checked(store, (tenant, &id), scope).await?);
+            found.push(checked(store, (tenant, &id), requested.scope).await?);
             next.push(id);
         }
     }
@@ -160,7 +157,7 @@ async fn begin(op: &Op, id: &str) -> Result<String, Refusal> {
         members.remove("additionalParams");
     }
     let begin = Begin {
-        cascade: Some(&VisibilityScope::default()),
+        cascade: true,
         automatic: true,
         ..Begin::new(op.operation, body)
     };

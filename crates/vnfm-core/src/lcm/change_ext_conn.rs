@@ -26,12 +26,12 @@ use super::operation::{
 use super::resize;
 use super::retarget;
 use super::step::{Output, Step};
+use super::support::Support;
 use super::{Op, grant_request};
 use crate::deployment::Deployment;
 use crate::json::to_json_or_log;
 use crate::ports::{HookConnectivity, HookRequest, PortError};
 use crate::refusal::{self, Refusal, Why};
-use crate::vims;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use vnfm_types::{
@@ -46,6 +46,10 @@ pub const OPERATION: Operation = Operation {
     interface_operation: "change_external_connectivity",
     body: Body::new::<ChangeExtVnfConnectivityRequest>("ChangeExtVnfConnectivityRequest"),
     requires: Requires::Instantiated,
+    support: Support::Vim(|driver| {
+        let missing = !driver.changes_ext_connectivity();
+        missing.then_some("do not connect VNFCs to external virtual links")
+    }),
     uses_vim: true,
     frees_space: false,
     skippable_hooks: true,
@@ -78,7 +82,6 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let request: ChangeExtVnfConnectivityRequest = requested.request()?;
     let mut target = requested.unchanged();
     let mut deployment = target.deployment.as_deref().cloned().unwrap_or_default();
-    check_supported(requested, &deployment).await?;
     let bad = |what: String| Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what);
     if request.ext_virtual_links.is_empty() {
         return Err(bad("extVirtualLinks names no link".to_owned()));
@@ -88,25 +91,6 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     retarget::merge_links(links, &request.ext_virtual_links).map_err(bad)?;
     target.deployment = Some(retarget::check(requested, deployment).await?);
     Ok(target)
-}
-
-async fn check_supported(
-    requested: &Requested<'_>,
-    deployment: &Deployment,
-) -> Result<(), Refusal> {
-    let connections = &deployment.vim_connection_info;
-    let (context, tenant) = (requested.context, requested.tenant());
-    let (_, driver) = vims::of_connections(context, tenant, connections).await?;
-    if driver.changes_ext_connectivity() {
-        return Ok(());
-    }
-    let what = format!(
-        "VNF `{}` does not support the task `change_ext_conn`: VIMs of type `{}` do not connect VNFCs to external virtual \
-         links",
-        requested.instance.vnf.id,
-        driver.vim_types()[0]
-    );
-    Err(Refusal::new(Why::NotFound, &refusal::NOT_SUPPORTED, what))
 }
 
 /// A configured CP: link, network, CPD, key and configuration.
@@ -128,7 +112,7 @@ fn bound(links: &[ExtVirtualLinkData]) -> Vec<Bound<'_>> {
 
 /// The CPDs whose connection changes.
 fn changed_cpds(op: &Op) -> Result<BTreeSet<String>, PortError> {
-    let (before, target) = (retarget::before(op)?, op.deployment()?);
+    let (before, target) = (op.deployment_before()?, op.deployment()?);
     let (before, target) = (
         bound(&before.ext_virtual_links),
         bound(&target.ext_virtual_links),
@@ -185,7 +169,7 @@ fn hook_request(op: &Op, hook: &mut HookRequest) -> Output<()> {
         }
     };
     let mut connectivity = HookConnectivity::default();
-    connectivity.ext_virtual_links_before = links(retarget::before(op)?);
+    connectivity.ext_virtual_links_before = links(op.deployment_before()?);
     connectivity.ext_virtual_links = links(op.deployment()?);
     connectivity.changed_cpds = changed_cpds(op)?.into_iter().collect();
     hook.change_external_connectivity = Some(connectivity);

@@ -30,6 +30,7 @@ use super::operation::{
 use super::resize;
 use super::retarget;
 use super::step::{Ends, Output, Step};
+use super::support::Support;
 use crate::deployment::Deployment;
 use crate::patch::merge_patch;
 use crate::ports::{HookFlavourChange, HookRequest, PortError};
@@ -45,6 +46,7 @@ pub const OPERATION: Operation = Operation {
     interface_operation: "change_flavour",
     body: Body::new::<ChangeVnfFlavourRequest>("ChangeVnfFlavourRequest"),
     requires: Requires::Instantiated,
+    support: Support::Vnfd(only_flavour),
     uses_vim: true,
     frees_space: false,
     skippable_hooks: true,
@@ -70,12 +72,20 @@ pub const STEPS: &[Step] = &[
     resize::REGISTER_VIMS,
 ];
 
+/// The only flavour of a VNFD: there is no other to change to.
+fn only_flavour(vnfd: &Vnfd) -> Option<String> {
+    let mut known = vnfd.flavours.keys();
+    let (first, other) = (known.next(), known.next());
+    let only = first.filter(|_| other.is_none());
+    only.map(|only| format!("its only flavour is `{only}`"))
+}
+
 /// The instance in the new flavour, at the requested level.
 async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let request: ChangeVnfFlavourRequest = requested.request()?;
     let package = requested.package().await;
     let package = package.map_err(Refusal::unprocessable)?;
-    let flavour = new_flavour(requested, package.vnfd(), &request)?;
+    let flavour = new_flavour(package.vnfd(), &request)?;
     retarget::check_same_vim(requested, &request.vim_connection_info).await?;
     let mut target = requested.unchanged();
     let before = target.deployment.as_deref().cloned().unwrap_or_default();
@@ -107,21 +117,12 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
 
 /// The flavour of the request, if the VNFD has it and the level is one of it.
 fn new_flavour<'v>(
-    requested: &Requested<'_>,
     vnfd: &'v Vnfd,
     request: &ChangeVnfFlavourRequest,
 ) -> Result<&'v Flavour, Refusal> {
-    let known: Vec<&str> = vnfd.flavours.keys().map(String::as_str).collect();
-    if known.len() < 2 {
-        let what = format!(
-            "VNF `{}` does not support the task `change_flavour`: its only flavour is `{}`",
-            requested.instance.vnf.id,
-            known.join("")
-        );
-        return Err(Refusal::new(Why::NotFound, &refusal::NOT_SUPPORTED, what));
-    }
     let id = request.new_flavour_id.as_str();
     let flavour = vnfd.flavours.get(id).ok_or_else(|| {
+        let known: Vec<&str> = vnfd.flavours.keys().map(String::as_str).collect();
         let (vnfd, known) = (&vnfd.descriptor_id, known.join(", "));
         unknown_flavour(format!(
             "newFlavourId `{id}` is not in the VNFD `{vnfd}`, which has: {known}"
@@ -162,7 +163,7 @@ fn removes(ends: &Ends<'_>) -> bool {
 /// What the hooks get in addition.
 fn hook_request(op: &Op, hook: &mut HookRequest) -> Output<()> {
     let mut change = HookFlavourChange::default();
-    change.flavour_id_before = retarget::before(op)?.flavour_id.to_string();
+    change.flavour_id_before = op.deployment_before()?.flavour_id.to_string();
     change.flavour_id = op.deployment()?.flavour_id.to_string();
     change.vnfcs_to_remove = Comparison::between_flavours(op)?.vnfcs_to_remove(op);
     let first = op.inventory().vnfc_resource_info;

@@ -34,6 +34,7 @@ use super::operation::{
 use super::resize;
 use super::retarget;
 use super::step::{Output, Step};
+use super::support::Support;
 use crate::deployment::Deployment;
 use crate::patch::merge_patch;
 use crate::ports::{HookPackageChange, HookRequest, PortError, Rolling, without_rolling};
@@ -51,6 +52,7 @@ pub const OPERATION: Operation = Operation {
     interface_operation: "change_current_package",
     body: Body::new::<ChangeCurrentVnfPkgRequest>("ChangeCurrentVnfPkgRequest"),
     requires: Requires::Instantiated,
+    support: Support::Always,
     uses_vim: true,
     frees_space: false,
     skippable_hooks: true,
@@ -146,7 +148,7 @@ fn rename_links(deployment: &mut Deployment, path: &PackagePath) {
 /// What the hooks get in addition.
 fn hook_request(op: &Op, hook: &mut HookRequest) -> Output<()> {
     let (old, new) = (op.package_before()?.vnfd(), op.package()?.vnfd());
-    let flavour_id = &retarget::before(op)?.flavour_id;
+    let flavour_id = &op.deployment_before()?.flavour_id;
     let comparison = Comparison::between_packages(op)?;
     let mut change = HookPackageChange::default();
     change.vnfd_id_before.clone_from(&old.descriptor_id);

@@ -57,14 +57,14 @@ impl<'a> Comparison<'a> {
 
     /// The flavours before and after a change of flavour.
     pub(super) fn between_flavours(op: &'a Op) -> Result<Self, PortError> {
-        let (before, target) = (retarget::before(op)?, op.deployment()?);
+        let (before, target) = (op.deployment_before()?, op.deployment()?);
         let old = op.package()?.vnfd().flavour(&before.flavour_id);
         Ok(Self::of_flavours((before, target), (old, op.flavour()?)))
     }
 
     /// The flavours before and after a change of package.
     pub(super) fn between_packages(op: &'a Op) -> Result<Self, PortError> {
-        let (before, target, new) = (retarget::before(op)?, op.deployment()?, op.flavour()?);
+        let (before, target, new) = (op.deployment_before()?, op.deployment()?, op.flavour()?);
         let (source, destination) = (op.package_before()?.vnfd(), op.package()?.vnfd());
         let path = PackagePath::between((source, &before.flavour_id), destination);
         let path = path.unwrap_or_default();

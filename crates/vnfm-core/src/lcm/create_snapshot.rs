@@ -46,6 +46,7 @@ pub const OPERATION: Operation = Operation {
     interface_operation: "create_snapshot",
     body: Body::new::<CreateVnfSnapshotRequest>("CreateVnfSnapshotRequest"),
     requires: Requires::Instantiated,
+    support: snapshot_use::SUPPORT,
     uses_vim: true,
     frees_space: false,
     skippable_hooks: true,
@@ -71,10 +72,9 @@ pub const STEPS: &[Step] = &[
     resize::REGISTER_VIMS,
 ];
 
-/// The instance as it is; refused if its VIM cannot store states, or the snapshot is not empty.
+/// The instance as it is; refused unless the snapshot is empty.
 async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let request: CreateVnfSnapshotRequest = requested.request()?;
-    snapshot_use::check_support(requested, "create_snapshot").await?;
     let mut record = snapshot_use::named(requested, &request.vnf_snapshot_info_id).await?;
     if record.info.vnf_snapshot.is_some() {
         let id = &record.info.id;

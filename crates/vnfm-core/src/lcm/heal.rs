@@ -25,6 +25,7 @@ use super::operation::{
     Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
+use super::support::Support;
 use super::{GrantNeeds, Op, grant_request, hook_journal, hook_vims, outcome};
 use crate::ports::{
     Convergence, HookHeal, HookRequest, InstanceRecord, PortError, Recorded, Replacement,
@@ -47,6 +48,7 @@ pub const OPERATION: Operation = Operation {
     interface_operation: "heal",
     body: Body::new::<HealVnfRequest>("HealVnfRequest"),
     requires: Requires::Instantiated,
+    support: Support::Always,
     uses_vim: true,
     frees_space: false,
     skippable_hooks: true,
@@ -284,8 +286,7 @@ pub(super) fn with_resources(op: &Op, now: Recorded) -> Result<InstanceRecord, P
         info.virtual_storage_resource_info = now.inventory.virtual_storage_resource_info;
         info.metadata.extend(now.metadata);
         let deployment = Arc::make_mut(record.deployment.get_or_insert_default());
-        let exists = |id: &String| info.vnfc_resource_info.iter().any(|vnfc| vnfc.id == *id);
-        deployment.stopped_vnfcs.retain(exists);
+        deployment.settle_states(&info.vnfc_resource_info);
         outcome::show_states(&mut info.vnfc_resource_info, deployment);
         hook_journal::note_plugins(op, deployment, &mut info.metadata);
     }

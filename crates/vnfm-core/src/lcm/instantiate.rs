@@ -28,6 +28,7 @@ use super::operation::{
     Body, Completion, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
+use super::support::Support;
 use super::{GrantNeeds, Op, changes, check_budget, grant, grant_request, hook_journal, hook_vims};
 use crate::deployment::{Deployment, max_scale_levels};
 use crate::json::to_json;
@@ -54,6 +55,7 @@ pub const OPERATION: Operation = Operation {
     interface_operation: "instantiate",
     body: Body::new::<InstantiateVnfRequest>("InstantiateVnfRequest"),
     requires: Requires::NotInstantiated,
+    support: Support::Always,
     uses_vim: true,
     frees_space: false,
     skippable_hooks: false,

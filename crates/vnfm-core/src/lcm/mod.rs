@@ -34,6 +34,7 @@
 //! | `problem` | the error recorded in the occurrence |
 //! | `op` | one operation while it is driven |
 //! | `operation` | the row: all that others need to know about an operation |
+//! | `support` | what flavour, VNFD and VIM must have for an operation |
 //! | `step` | one step: what it does, and how it is undone |
 //! | `changes`, `notification`, `state_log` | `resourceChanges`, the notification and the log line about an operation |
 
@@ -82,6 +83,7 @@ mod snapshot_use;
 mod state_log;
 mod step;
 mod step_attempt;
+mod support;
 pub mod terminate;
 mod transition;
 mod vim_slot;
@@ -97,12 +99,13 @@ pub use operation::{
 };
 pub(crate) use operation_control::Control;
 pub(crate) use outcome::recorded;
-pub(crate) use snapshot_use::{being_deleted, stored_inventory, used_by};
+pub(crate) use snapshot_use::{Stored, being_deleted, used_by};
 pub use step::{
     Ends, HookOf, InventoryFn, Output, Step, StepCondition, StepFn, StepKind, StepOutput, Undo,
     journaled, silent,
 };
 pub(crate) use step_attempt::TOO_LATE;
+pub use support::Support;
 pub(crate) use transition::Transition;
 
 use crate::ports::{Code, PACKAGE, PLAN_TOO_LARGE};

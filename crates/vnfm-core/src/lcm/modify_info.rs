@@ -22,6 +22,7 @@
 use super::Op;
 use super::operation::{Body, Completion, Operation, Requested, Requires, Target};
 use super::step::{Output, Step, StepOutput, journaled, silent};
+use super::support::Support;
 use crate::json::{differing_paths, to_json};
 use crate::patch::{Connections, check_declared, merge_patch};
 use crate::ports::{InstanceRecord, PortError, StoreError};
@@ -44,6 +45,7 @@ pub const OPERATION: Operation = Operation {
     interface_operation: "modify_information",
     body: Body::new::<VnfInfoModificationRequest>("VnfInfoModificationRequest"),
     requires: Requires::Nothing,
+    support: Support::Always,
     uses_vim: false,
     frees_space: false,
     skippable_hooks: false,

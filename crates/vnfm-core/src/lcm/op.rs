@@ -245,6 +245,18 @@ impl Op {
         step.map_or(HookOf::Target, Step::hook_of)
     }
 
+    /// The desired state before the operation, to which an undo returns; of an instance that had none, the target.
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::deployment`].
+    pub fn deployment_before(&self) -> Result<&Arc<Deployment>, PortError> {
+        self.record
+            .before
+            .as_ref()
+            .map_or_else(|| self.deployment(), Ok)
+    }
+
     /// The package and deployment that drivers work from.
     ///
     /// # Errors

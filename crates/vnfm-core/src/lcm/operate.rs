@@ -8,8 +8,8 @@
 //!  STARTING ──grant, reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
 //! ```
 //!
-//! The VNF is STOPPED once none of its VNFCs should run: then those that a heal or a scaling brings are stopped too. It is
-//! STARTED while any of them should run; the others are listed in [`Deployment::stopped_vnfcs`].
+//! The VNF is STOPPED once none of its VNFCs should run, also because a scaling has removed those that ran: then those that
+//! a heal or a scaling brings are stopped too. It is STARTED while any of them should run; the others are listed in [`Deployment::stopped_vnfcs`].
 //!
 //! | step          | state      | does                                                           | undo             |
 //! |---------------|------------|----------------------------------------------------------------|------------------|
@@ -26,10 +26,11 @@ use super::operation::{
     Body, Completion, GrantDecides, GrantNeeds, GrantRule, Operation, Requested, Requires, Target,
 };
 use super::step::{Output, Step, StepOutput, journaled, silent};
+use super::support::Support;
 use super::{Op, grant_request, outcome, resize};
 use crate::deployment::Deployment;
 use crate::ports::{
-    HookOperate, HookRequest, InfraDriver, Inventory, PortError, PowerChange, Recorded, Stop,
+    HookOperate, HookRequest, InfraDriver, Inventory, PortError, Power, PowerChange, Recorded, Stop,
 };
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
@@ -51,6 +52,7 @@ pub const OPERATION: Operation = Operation {
     interface_operation: "operate",
     body: Body::new::<OperateVnfRequest>("OperateVnfRequest"),
     requires: Requires::Instantiated,
+    support: Support::Vim(|driver| driver.power().is_none().then_some(CANNOT_STOP)),
     uses_vim: true,
     frees_space: false,
     skippable_hooks: true,
@@ -64,6 +66,8 @@ pub const OPERATION: Operation = Operation {
     steps: STEPS,
     finish,
 };
+
+const CANNOT_STOP: &str = "cannot stop VNFCs";
 
 /// The steps in order, as in the table above.
 pub const STEPS: &[Step] = &[
@@ -89,7 +93,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let connections = &deployment.vim_connection_info;
     let (_, driver) =
         vims::of_connections(requested.context, requested.tenant(), connections).await?;
-    check_power(requested, &*driver, &request)?;
+    check_power(&*driver, &request)?;
     heal::check_vnfcs(requested.instance, &request.vnfc_instance_id)?;
     set_states(&mut deployment, &inventory(requested.instance), &request);
     target.deployment = Some(Arc::new(deployment));
@@ -110,21 +114,13 @@ fn check_request(request: &OperateVnfRequest) -> Result<(), Refusal> {
     Err(Refusal::new(Why::Unprocessable, code, what))
 }
 
-fn check_power(
-    requested: &Requested<'_>,
-    driver: &dyn InfraDriver,
-    request: &OperateVnfRequest,
-) -> Result<(), Refusal> {
-    let (id, kind) = (&requested.instance.vnf.id, driver.vim_types()[0]);
-    let Some(power) = driver.power() else {
-        let what = format!(
-            "VNF `{id}` does not support the task `operate`: VIMs of type `{kind}` cannot stop VNFCs"
-        );
-        return Err(Refusal::new(Why::NotFound, &refusal::NOT_SUPPORTED, what));
-    };
-    if request.vnfc_instance_id.is_empty() || power.is_per_vnfc() {
+/// Refuses single VNFCs on a VIM that cannot start and stop them.
+fn check_power(driver: &dyn InfraDriver, request: &OperateVnfRequest) -> Result<(), Refusal> {
+    let is_per_vnfc = driver.power().is_some_and(Power::is_per_vnfc);
+    if request.vnfc_instance_id.is_empty() || is_per_vnfc {
         return Ok(());
     }
+    let kind = driver.vim_types()[0];
     let what = format!(
         "vnfcInstanceId cannot be used: VIMs of type `{kind}` start and stop all VNFCs of a VNF at once"
     );
@@ -221,15 +217,14 @@ async fn power(op: &Op) -> Output<Powered> {
 
 /// Returns to the states before.
 async fn undo_power(op: &Op) -> Output<Powered> {
-    let before = op.record.before.as_ref();
-    let before = before.map_or_else(|| op.deployment(), Ok)?.clone();
+    let before = op.deployment_before()?.clone();
     operate(op, before, Stop::Forceful).await.map(Powered)
 }
 
 async fn operate(op: &Op, deployment: Arc<Deployment>, stop: Stop) -> Output<Recorded> {
     let (vim, driver) = op.vim().await?;
     let Some(power) = driver.power() else {
-        let what = format!("VIMs of type `{}` cannot stop VNFCs", driver.vim_types()[0]);
+        let what = format!("VIMs of type `{}` {CANNOT_STOP}", driver.vim_types()[0]);
         return Err(PortError::new(
             &refusal::NOT_SUPPORTED,
             "start or stop VNFCs",

@@ -2,7 +2,7 @@
 //!
 //! | derived from the row | where |
 //! |---|---|
-//! | acceptance: state, conditions, parameters, VIM, first transaction | `accept` |
+//! | acceptance: state, support, conditions, parameters, VIM, first transaction | `accept` |
 //! | dry run, progress, what a rollback undoes | `plan`, `explain` |
 //! | grant request, what the grant may decide | `grant_request`, `grant_check` |
 //! | hooks and their parameter schemas | `hook_call`, `accept` |
@@ -11,6 +11,7 @@
 
 use super::op::Op;
 use super::step::Step;
+use super::support::Support;
 use crate::context::Context;
 use crate::deployment::Deployment;
 use crate::json::{self, JsonError};
@@ -42,6 +43,8 @@ pub struct Operation {
     pub body: Body,
     /// The state of the instance in which it may begin.
     pub requires: Requires,
+    /// What an instance with resources must have to support it: flavour, VNFD or VIM.
+    pub support: Support,
     /// Whether it takes one of the slots at its VIM while it is driven.
     pub uses_vim: bool,
     /// Whether it may begin while the server's disk is low: it ends something rather than adds something.
@@ -81,8 +84,6 @@ pub enum Requires {
     NotInstantiated,
     /// The instance is `INSTANTIATED`: it has resources.
     Instantiated,
-    /// As [`Self::Instantiated`], and its flavour has scaling aspects.
-    Scalable,
     /// The instance may be in either state.
     Nothing,
 }
@@ -172,11 +173,11 @@ pub struct Requested<'a> {
     pub instance: &'a InstanceRecord,
     /// Id of the new occurrence.
     pub op_id: &'a str,
-    /// The packages that the caller may use.
+    /// What the caller may use.
     pub scope: &'a VisibilityScope,
     pub(super) body: &'a Value,
-    /// Set if the instances on clusters of this one are terminated too: those that the caller may terminate.
-    pub(super) cascade: Option<&'a VisibilityScope>,
+    /// Whether the instances on clusters of this one are terminated too.
+    pub(super) cascade: bool,
 }
 
 impl Requested<'_> {
@@ -288,11 +289,11 @@ pub struct Begin<'a> {
     pub skip: Option<SkipHooks>,
     /// Condition on the instance; `None`: unconditional.
     pub expected: Option<Expected<'a>>,
-    /// The packages that the caller may use; `None`: all.
+    /// The packages and instances that the caller may use; `None`: all.
     pub scope: Option<&'a VisibilityScope>,
-    /// Terminates the instances on clusters of this one first, if all of them are in this scope. `None`: refuses if there
+    /// Terminates the instances on clusters of this one first, if all of them are in the scope. False: refuses if there
     /// are any.
-    pub cascade: Option<&'a VisibilityScope>,
+    pub cascade: bool,
     /// Whether the VNFM itself begins the operation (`isAutomaticInvocation`).
     pub automatic: bool,
 }
@@ -306,7 +307,7 @@ impl Begin<'_> {
             skip: None,
             expected: None,
             scope: None,
-            cascade: None,
+            cascade: false,
             automatic: false,
         }
     }
@@ -335,16 +336,11 @@ impl Operation {
     ///
     /// # Errors
     ///
-    /// `Conflict`, with the instance's state; `NotFound` if the VNF does not support the operation.
+    /// `Conflict`, with the instance's state.
     pub fn can_begin(&self, instance: &InstanceRecord) -> Result<(), Refusal> {
         let state = match (self.requires, instance.vnf.instantiation_state) {
             (Requires::NotInstantiated, InstantiationState::Instantiated) => "already INSTANTIATED",
-            (Requires::Instantiated | Requires::Scalable, InstantiationState::NotInstantiated) => {
-                "NOT_INSTANTIATED"
-            }
-            (Requires::Scalable, InstantiationState::Instantiated) => {
-                return self.check_scalable(instance);
-            }
+            (Requires::Instantiated, InstantiationState::NotInstantiated) => "NOT_INSTANTIATED",
             (Requires::Nothing, _)
             | (Requires::NotInstantiated, InstantiationState::NotInstantiated)
             | (Requires::Instantiated, InstantiationState::Instantiated) => return Ok(()),
@@ -353,19 +349,33 @@ impl Operation {
         Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what))
     }
 
-    /// Refuses an instance without scaling aspects: its VNF does not support scaling.
-    fn check_scalable(&self, instance: &InstanceRecord) -> Result<(), Refusal> {
-        let info = instance.vnf.instantiated_vnf_info.as_ref();
-        if info.is_some_and(|info| !info.max_scale_levels.is_empty()) {
+    /// Refuses an instance that does not support the operation, whatever the request.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`, with what its flavour, VNFD or VIM lacks; `Unprocessable` if that cannot be found out.
+    pub(super) async fn check_support(
+        &self,
+        context: &Context,
+        instance: &InstanceRecord,
+    ) -> Result<(), Refusal> {
+        let missing = self.support.missing(context, instance).await;
+        let Some(missing) = missing.map_err(Refusal::unprocessable)? else {
             return Ok(());
-        }
+        };
         let what = format!(
-            "VNF `{}` does not support the task `{}`: flavour `{}` of its VNFD declares no scaling aspect",
+            "VNF `{}` does not support the task `{}`: {missing}",
             instance.vnf.id,
             self.task.unwrap_or(self.interface_operation),
-            info.map_or("", |info| &info.flavour_id),
         );
         Err(Refusal::new(Why::NotFound, &refusal::NOT_SUPPORTED, what))
+    }
+
+    /// True if it can begin on the instance as it is, for a request that asks for something possible.
+    pub(crate) async fn is_possible(&self, context: &Context, instance: &InstanceRecord) -> bool {
+        instance.active_op.is_none()
+            && self.can_begin(instance).is_ok()
+            && self.check_support(context, instance).await.is_ok()
     }
 
     /// True if it can terminate the instances on clusters of its own instance.

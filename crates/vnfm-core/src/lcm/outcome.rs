@@ -37,8 +37,7 @@ pub(super) fn with_deployment(
         if is_new_package {
             hook_journal::note_plugins(op, &mut deployment, &mut info.metadata);
         }
-        let exists = |id: &String| info.vnfc_resource_info.iter().any(|vnfc| vnfc.id == *id);
-        deployment.stopped_vnfcs.retain(exists);
+        deployment.settle_states(&info.vnfc_resource_info);
         show_states(&mut info.vnfc_resource_info, &deployment);
         info.flavour_id = deployment.flavour_id.to_string();
         info.vnf_state = deployment.vnf_state;

@@ -15,9 +15,9 @@ use super::changes::{self, inventory};
 use super::heal;
 use super::instantiate::Prepared;
 use super::operation::{Completion, GrantNeeds, Requested, Target};
-use super::retarget::before;
 use super::scale_refusal::{not_possible, refused};
 use super::step::{Output, Step, StepOutput, journaled, silent};
+use super::support::Support;
 use super::{Op, check_budget, grant_request, hook_vims, outcome};
 use crate::deployment::Deployment;
 use crate::ports::Vim as _;
@@ -33,6 +33,15 @@ use std::sync::Arc;
 use vnfm_descriptor::{Flavour, ScaleError, ScaleStatus, ScaledSize};
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
 use vnfm_types::{AspectId, LcmOperationState, ResourceDefinition, VnfcResourceInfo};
+
+/// A flavour with scaling aspects.
+pub(super) const SCALES: Support = Support::Flavour(|info| {
+    let is_fixed = info.max_scale_levels.is_empty();
+    is_fixed.then(|| {
+        let id = &info.flavour_id;
+        format!("flavour `{id}` of its VNFD declares no scaling aspect")
+    })
+});
 
 /// Logs in, and looks up what new VNFCs need.
 pub(super) const PREPARE: Step = Step::new("prepare", Starting, |op| journaled(prepare(op)));
@@ -146,7 +155,7 @@ fn vnfcs_to_remove(op: &Op) -> Result<Vec<VnfcResourceInfo>, PortError> {
 
 /// How many VNFCs of each VDU the target has in addition.
 fn vnfcs_to_add(op: &Op) -> Result<BTreeMap<String, u32>, PortError> {
-    let (before, target) = (before(op)?, op.deployment()?);
+    let (before, target) = (op.deployment_before()?, op.deployment()?);
     let counts = target.vdu_instances.iter();
     let added = counts.map(|(vdu, count)| {
         (
@@ -160,7 +169,7 @@ fn vnfcs_to_add(op: &Op) -> Result<BTreeMap<String, u32>, PortError> {
 /// The resources of the VNFCs to come and to go, and the placement rules for those to come.
 pub(super) fn grant_needs(op: &Op) -> Result<GrantNeeds, PortError> {
     let (flavour, target) = (op.flavour()?, op.deployment()?);
-    let existing = resource_ids(flavour, before(op)?);
+    let existing = resource_ids(flavour, op.deployment_before()?);
     let is_new = |one: &ResourceDefinition| !existing.contains(&one.id);
     let mut add_resources = grant_request::flavour_resources(flavour, target);
     add_resources.retain(is_new);
@@ -211,7 +220,7 @@ pub(super) fn resources_of(all: &Inventory, vnfcs: Vec<VnfcResourceInfo>) -> Inv
 /// Adds to the request of a hook the sizes before and after, and the VNFCs that come and go.
 pub(super) fn hook_request(op: &Op, hook: &mut HookRequest, request: HookScale) -> Output<()> {
     let mut scale = request;
-    scale.levels_before = scale_status(before(op)?);
+    scale.levels_before = scale_status(op.deployment_before()?);
     scale.levels = scale_status(op.deployment()?);
     let first = op.inventory().vnfc_resource_info;
     let among = |all: &[VnfcResourceInfo], id: &str| all.iter().any(|vnfc| vnfc.id == id);
@@ -263,7 +272,7 @@ fn resized(op: &Op) -> Output<Option<Recorded>> {
 /// The target, with the VNFCs that are still to be removed.
 fn largest(op: &Op) -> Result<Allocation, PortError> {
     let mut largest = op.allocation()?;
-    let before = before(op)?;
+    let before = op.deployment_before()?;
     let counts = &mut Arc::make_mut(&mut largest.deployment).vdu_instances;
     for (vdu, count) in counts {
         *count = (*count).max(before.instances_of(vdu));
@@ -289,7 +298,7 @@ async fn add(op: &Op) -> Output<Added> {
 async fn undo_add(op: &Op) -> Output<Added> {
     let current = outcome::recorded(&op.instance);
     let mut target = op.allocation()?;
-    target.deployment = before(op)?.clone();
+    target.deployment = op.deployment_before()?.clone();
     converge(op, &current, &target).await.map(Added)
 }
 
@@ -347,7 +356,11 @@ pub(super) fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, Po
         (Failed, Some(now)) => {
             let target = op.deployment()?;
             let reached = op.record.point_of_no_return.is_some() || has_size(&now, target);
-            let size = if reached { target } else { before(op)? };
+            let size = if reached {
+                target
+            } else {
+                op.deployment_before()?
+            };
             Some(outcome::with_deployment(op, now, size)?)
         }
         (FailedTemp, _) => None,

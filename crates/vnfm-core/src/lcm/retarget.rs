@@ -220,17 +220,9 @@ fn merge_link(link: &mut ExtVirtualLinkData, change: &ExtVirtualLinkData) {
     }
 }
 
-/// The deployment before the operation.
-pub(super) fn before(op: &Op) -> Result<&Arc<Deployment>, PortError> {
-    op.record
-        .before
-        .as_ref()
-        .map_or_else(|| op.deployment(), Ok)
-}
-
 fn allocation_before(op: &Op) -> Result<Allocation, PortError> {
     Ok(Allocation {
-        deployment: before(op)?.clone(),
+        deployment: op.deployment_before()?.clone(),
         package: op.package_before()?.clone(),
         ..op.allocation()?
     })
@@ -338,7 +330,7 @@ pub(super) fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, Po
     let deployment = match state {
         Completed => reached(op, &now)?,
         Failed if is_made => reached(op, &now)?,
-        Failed => Deployment::clone(before(op)?),
+        Failed => Deployment::clone(op.deployment_before()?),
         FailedTemp => return Ok(completion),
         _ => return Ok(Completion::default()),
     };

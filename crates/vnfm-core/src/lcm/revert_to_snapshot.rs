@@ -25,17 +25,18 @@ use super::operation::{
     Body, Completion, GrantDecides, GrantNeeds, GrantRule, Operation, Requested, Requires,
     SnapshotUse, Target,
 };
-use super::snapshot_use;
+use super::snapshot_use::{self, Stored};
 use super::step::{Output, Step, StepOutput, journaled, silent};
 use super::{Op, heal, outcome, resize, retarget};
 use crate::deployment::Deployment;
 use crate::ports::{
-    Allocation, HookRequest, HookSnapshot, InstanceRecord, Inventory, PortError, Recorded,
-    ResourcePlan, Reversion, SnapshotRecord, StoredSnapshot, merge,
+    Allocation, HookRequest, HookSnapshot, InstanceRecord, PortError, Recorded, ResourcePlan,
+    Reversion, SnapshotRecord, merge,
 };
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
 use vnfm_types::{
     KeyValuePairs, LcmOperationState, LcmOperationType, RevertToVnfSnapshotRequest, VnfInstance,
@@ -49,6 +50,7 @@ pub const OPERATION: Operation = Operation {
     interface_operation: "revert_to_snapshot",
     body: Body::new::<RevertToVnfSnapshotRequest>("RevertToVnfSnapshotRequest"),
     requires: Requires::Instantiated,
+    support: snapshot_use::SUPPORT,
     uses_vim: true,
     frees_space: false,
     skippable_hooks: true,
@@ -81,7 +83,6 @@ pub const STEPS: &[Step] = &[
 /// The deployment of the snapshot; refused unless that is a complete one of this instance, on the same VIM.
 async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let request: RevertToVnfSnapshotRequest = requested.request()?;
-    snapshot_use::check_support(requested, "revert_to_snapshot").await?;
     let record = snapshot_use::named(requested, &request.vnf_snapshot_info_id).await?;
     let (contents, then) = complete(&record)?;
     check_same(requested, contents, then)?;
@@ -91,6 +92,7 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
     let deployment = Deployment {
         vim_connection_info: current.vim_connection_info,
         plugins: current.plugins,
+        stopped_vnfcs: stopped_now(&record, instance, then),
         ..then.clone()
     };
     let deployment = retarget::check(requested, deployment).await?;
@@ -104,6 +106,22 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         snapshot: Some(SnapshotUse::Revert(Box::new(record))),
         ..requested.unchanged()
     })
+}
+
+/// The VNFCs that the snapshot has stopped, by the ids that they have now: a heal gives another one.
+fn stopped_now(
+    record: &SnapshotRecord,
+    instance: &InstanceRecord,
+    then: &Deployment,
+) -> BTreeSet<String> {
+    let (stored, current) = (Stored::from_record(record), inventory(instance));
+    let mut stopped = then.stopped_vnfcs.clone();
+    for (now, then) in stored.counterparts(&current) {
+        if stopped.remove(&then.id) {
+            stopped.insert(now.id.clone());
+        }
+    }
+    stopped
 }
 
 /// The contents of a snapshot that is complete.
@@ -218,15 +236,25 @@ pub struct RestoredRecord {
     pub vnf_configurable_properties: KeyValuePairs,
 }
 
+impl RestoredRecord {
+    fn from_snapshot(snapshot: SnapshotRecord) -> Self {
+        let contents = snapshot.info.vnf_snapshot.unwrap_or_default();
+        let vnf = contents.vnf_instance.unwrap_or_default();
+        Self {
+            metadata: vnf.metadata,
+            extensions: vnf.extensions,
+            vnf_configurable_properties: vnf.vnf_configurable_properties,
+        }
+    }
+}
+
 impl StepOutput for Reverted {
     const STEP: &'static str = "revert";
 }
 
 /// What the driver works from.
 struct Work {
-    id: String,
-    then: Inventory,
-    stored: StoredSnapshot,
+    stored: Stored,
     current: Recorded,
     target: Allocation,
     before: Allocation,
@@ -238,43 +266,22 @@ impl Work {
         let request: RevertToVnfSnapshotRequest = op.request()?;
         let id = request.vnf_snapshot_info_id;
         let snapshot = op.context.store().snapshot(op.tenant(), &id).await?;
-        let contents = snapshot.info.vnf_snapshot.unwrap_or_default();
         let target = op.allocation()?;
-        let vnf = contents
-            .vnf_instance
-            .as_deref()
-            .cloned()
-            .unwrap_or_default();
         Ok(Self {
-            id,
-            then: snapshot_use::stored_inventory(&contents),
-            stored: StoredSnapshot {
-                handle: snapshot.handle,
-                vnfcs: contents.vnfc_snapshots,
-            },
+            stored: Stored::from_record(&snapshot),
             current: outcome::recorded(&op.instance),
             before: Allocation {
-                deployment: retarget::before(op)?.clone(),
+                deployment: op.deployment_before()?.clone(),
                 ..target.clone()
             },
             target,
-            record: RestoredRecord {
-                metadata: vnf.metadata,
-                extensions: vnf.extensions,
-                vnf_configurable_properties: vnf.vnf_configurable_properties,
-            },
+            record: RestoredRecord::from_snapshot(snapshot),
         })
     }
 
     fn reversion(&self) -> Reversion<'_> {
-        Reversion {
-            id: &self.id,
-            then: &self.then,
-            stored: &self.stored,
-            current: &self.current,
-            target: &self.target,
-            before: &self.before,
-        }
+        let ends = [&self.before, &self.target];
+        self.stored.reversion(&self.current, ends)
     }
 }
 

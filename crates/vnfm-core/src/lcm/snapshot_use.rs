@@ -5,33 +5,23 @@ use super::Op;
 use super::changes::inventory;
 use super::grant_request;
 use super::operation::{GrantNeeds, Requested};
+use super::support::Support;
 use crate::ports::{
-    Change, InfraDriver, InstanceRecord, Inventory, PortError, SnapshotRecord, Snapshots,
+    Allocation, Change, InfraDriver, InstanceRecord, Inventory, PortError, Recorded, Reversion,
+    SnapshotRecord, Snapshots, StoredSnapshot, counterparts,
 };
 use crate::refusal::{self, Refusal, Why};
-use crate::vims::{self, VimHandle, without_access_info};
+use crate::vims::without_access_info;
 use jiff::Timestamp;
-use std::sync::Arc;
-use vnfm_types::{KeyValuePairs, SnapshotResourceDefinition, VnfInstance, VnfSnapshot};
+use vnfm_types::{
+    KeyValuePairs, SnapshotResourceDefinition, VnfInstance, VnfSnapshot, VnfcResourceInfo,
+};
 
-/// The VIM of the instance; refused if it cannot store states.
-pub(super) async fn check_support(
-    requested: &Requested<'_>,
-    task: &str,
-) -> Result<(VimHandle, Arc<dyn InfraDriver>), Refusal> {
-    let deployment = requested.instance.deployment.as_deref();
-    let connections = deployment.map(|deployment| deployment.vim_connection_info.clone());
-    let (context, tenant) = (requested.context, requested.tenant());
-    let found = vims::of_connections(context, tenant, &connections.unwrap_or_default()).await?;
-    if found.1.snapshots().is_some() {
-        return Ok(found);
-    }
-    let (id, kind) = (&requested.instance.vnf.id, found.1.vim_types()[0]);
-    let what = format!(
-        "VNF `{id}` does not support the task `{task}`: VIMs of type `{kind}` cannot store the state of VNFCs"
-    );
-    Err(Refusal::new(Why::NotFound, &refusal::NOT_SUPPORTED, what))
-}
+/// A VIM on which states can be stored.
+pub(super) const SUPPORT: Support =
+    Support::Vim(|driver| driver.snapshots().is_none().then_some(CANNOT_STORE));
+
+const CANNOT_STORE: &str = "cannot store the state of VNFCs";
 
 /// The snapshot that a request names; refused if it does not exist, is used or is being deleted.
 pub(super) async fn named(requested: &Requested<'_>, id: &str) -> Result<SnapshotRecord, Refusal> {
@@ -106,20 +96,63 @@ pub(super) fn begun(
     }
 }
 
-/// The resources of an instance when the snapshot was created.
-pub(crate) fn stored_inventory(snapshot: &VnfSnapshot) -> Inventory {
-    let vnf = snapshot.vnf_instance.as_deref().cloned();
-    inventory(&InstanceRecord {
-        vnf: vnf.unwrap_or_default(),
-        ..InstanceRecord::default()
-    })
+/// What a snapshot has of an instance, as drivers need it.
+pub(crate) struct Stored {
+    id: String,
+    then: Inventory,
+    contents: StoredSnapshot,
+}
+
+impl Stored {
+    pub(crate) fn from_record(record: &SnapshotRecord) -> Self {
+        let snapshot = record.info.vnf_snapshot.as_deref();
+        let vnf = snapshot.and_then(|snapshot| snapshot.vnf_instance.as_deref());
+        let then = InstanceRecord {
+            vnf: vnf.cloned().unwrap_or_default(),
+            ..InstanceRecord::default()
+        };
+        let vnfcs = snapshot.map(|snapshot| snapshot.vnfc_snapshots.clone());
+        Self {
+            id: record.info.id.clone(),
+            then: inventory(&then),
+            contents: StoredSnapshot {
+                handle: record.handle.clone(),
+                vnfcs: vnfcs.unwrap_or_default(),
+            },
+        }
+    }
+
+    /// Each VNFC of `current` with the one that it was then.
+    pub(super) fn counterparts<'a>(
+        &'a self,
+        current: &'a Inventory,
+    ) -> Vec<(&'a VnfcResourceInfo, &'a VnfcResourceInfo)> {
+        let then = &self.then.vnfc_resource_info;
+        counterparts(then, &current.vnfc_resource_info)
+    }
+
+    /// The return from `current`, with the deployment `before`, to the snapshot, with its own, `target`.
+    pub(crate) fn reversion<'a>(
+        &'a self,
+        current: &'a Recorded,
+        [before, target]: [&'a Allocation; 2],
+    ) -> Reversion<'a> {
+        Reversion {
+            id: &self.id,
+            then: &self.then,
+            stored: &self.contents,
+            current,
+            target,
+            before,
+        }
+    }
 }
 
 /// How the driver stores states.
 pub(super) fn snapshots(driver: &dyn InfraDriver) -> Result<&dyn Snapshots, PortError> {
     driver.snapshots().ok_or_else(|| {
         let kind = driver.vim_types()[0];
-        let what = format!("VIMs of type `{kind}` cannot store the state of VNFCs");
+        let what = format!("VIMs of type `{kind}` {CANNOT_STORE}");
         PortError::new(&refusal::NOT_SUPPORTED, "use a snapshot", what)
     })
 }

@@ -22,6 +22,7 @@ use super::operation::{
     Body, Completion, DEPENDANTS, GrantDecides, GrantRule, Operation, Requested, Requires, Target,
 };
 use super::step::{Output, Step, silent};
+use super::support::Support;
 use super::{Op, cascade, changes, grant_request, hook_vims};
 use crate::ports::{Change, InstanceRecord, PortError, Release};
 use crate::refusal::{self, Refusal, Why};
@@ -38,6 +39,7 @@ pub const OPERATION: Operation = Operation {
     interface_operation: "terminate",
     body: Body::new::<TerminateVnfRequest>("TerminateVnfRequest"),
     requires: Requires::Instantiated,
+    support: Support::Always,
     uses_vim: true,
     frees_space: true,
     skippable_hooks: true,
@@ -80,9 +82,10 @@ async fn target(requested: &Requested<'_>) -> Result<Target, Refusal> {
         let code = &refusal::BAD_PARAMETERS;
         return Err(Refusal::new(Why::Unprocessable, code, what));
     }
-    let dependants = match requested.cascade {
-        Some(scope) => cascade::dependants(requested, scope).await?,
-        None => Vec::new(),
+    let dependants = if requested.cascade {
+        cascade::dependants(requested).await?
+    } else {
+        Vec::new()
     };
     let besides: Vec<_> = dependants.iter().map(|one| one.id.clone()).collect();
     let mark = |instance_id: &String| Change::MarkVimsLeaving {

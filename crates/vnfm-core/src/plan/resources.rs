@@ -11,11 +11,10 @@
 
 use crate::context::Context;
 use crate::deployment::Deployment;
-use crate::lcm::{SnapshotUse, TOO_LATE, Tried, recorded, stored_inventory};
+use crate::lcm::{SnapshotUse, Stored, TOO_LATE, Tried, recorded};
 use crate::ports::{
     Allocation, Convergence, InfraDriver, Ownership, PortError, Recorded, Release, ResourceAction,
-    ResourceChange, ResourcePlan, Reversion, SnapshotRecord, SnapshotSource, Snapshots,
-    StoredSnapshot, VimCall,
+    ResourceChange, ResourcePlan, SnapshotSource, Snapshots, VimCall,
 };
 use crate::refusal::Refusal;
 use crate::vims::{self, VimHandle};
@@ -154,24 +153,13 @@ async fn of_snapshot(
             snapshots.plan_create(cx, &source).await
         }
         SnapshotUse::Revert(record) => {
-            let SnapshotRecord { info, handle, .. } = &**record;
             let before = tried.instance.deployment.clone();
             let before = Allocation {
                 deployment: before.unwrap_or_default(),
                 ..what.clone()
             };
-            let contents = info.vnf_snapshot.as_deref().cloned().unwrap_or_default();
-            let reversion = Reversion {
-                id: &info.id,
-                then: &stored_inventory(&contents),
-                stored: &StoredSnapshot {
-                    handle: handle.clone(),
-                    vnfcs: contents.vnfc_snapshots,
-                },
-                current,
-                target: what,
-                before: &before,
-            };
+            let stored = Stored::from_record(record);
+            let reversion = stored.reversion(current, [&before, what]);
             snapshots.plan_revert(cx, &reversion).await
         }
     }

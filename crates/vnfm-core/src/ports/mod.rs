@@ -84,7 +84,7 @@ pub use rolling::{ROLLING_PARAM, Rolling};
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;
 pub use service::{HookCall, files_of, remote_file, wrong_call};
-pub use snapshots::{Reversion, SnapshotSource, Snapshots, StoredSnapshot};
+pub use snapshots::{Reversion, SnapshotSource, Snapshots, StoredSnapshot, counterparts};
 pub use store::{ChangeCounters, Claim, Fence, Store, StoreError, Usage};
 pub use store_admin::{
     Backups, KeyLocation, Pruned, Recovery, Retention, SealedBy, SealingKeys, Statistics,

@@ -16,7 +16,7 @@ use super::{Allocation, Inventory, PortError, Recorded, ResourcePlan, VimCall};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vnfm_types::VnfcSnapshotInfo;
+use vnfm_types::{VnfcResourceInfo, VnfcSnapshotInfo};
 
 /// Stores and restores the state of VNFCs and volumes.
 #[async_trait]
@@ -122,4 +122,23 @@ pub struct Reversion<'a> {
     pub target: &'a Allocation,
     /// The deployment from before this operation.
     pub before: &'a Allocation,
+}
+
+/// Each VNFC that exists `now`, with the one that it was `then`: itself, or the next one of its VDU that does not exist any
+/// more. A VNFC without counterpart is left out.
+pub fn counterparts<'a>(
+    then: &'a [VnfcResourceInfo],
+    now: &'a [VnfcResourceInfo],
+) -> Vec<(&'a VnfcResourceInfo, &'a VnfcResourceInfo)> {
+    let exists = |id: &String| now.iter().any(|vnfc| vnfc.id == *id);
+    let mut lost: Vec<_> = then.iter().filter(|vnfc| !exists(&vnfc.id)).collect();
+    let pair = |vnfc: &'a VnfcResourceInfo| {
+        let same = then.iter().find(|one| one.id == vnfc.id);
+        let counterpart = same.or_else(|| {
+            let at = lost.iter().position(|one| one.vdu_id == vnfc.vdu_id)?;
+            Some(lost.remove(at))
+        });
+        counterpart.map(|then| (vnfc, then))
+    };
+    now.iter().filter_map(pair).collect()
 }

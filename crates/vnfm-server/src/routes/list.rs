@@ -5,7 +5,7 @@ use crate::access::Principal;
 use crate::problem::HandlerResult;
 use crate::query::ListQuery;
 use crate::state::App;
-use crate::view::{self, Root, Versioned};
+use crate::view::{self, InstanceWithTasks, Root, Versioned};
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, header};
@@ -15,9 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 use vnfm_core::Engine;
-use vnfm_core::ports::{
-    InstanceRecord, OpRecord, PackageRecord, SnapshotRecord, StoreError, SubscriptionRecord,
-};
+use vnfm_core::ports::{OpRecord, PackageRecord, SnapshotRecord, StoreError, SubscriptionRecord};
 use vnfm_core::query::{Filter, Query, Selector};
 use vnfm_core::to_json_or_log;
 use vnfm_types::shape::{
@@ -54,7 +52,7 @@ pub(super) trait ListResource: Send + Sync + 'static {
 pub(super) struct Instances;
 
 impl ListResource for Instances {
-    type Record = InstanceRecord;
+    type Record = InstanceWithTasks;
     type Shown = Versioned<VnfInstance>;
 
     fn resource(api_version: ApiVersion) -> &'static Resource {
@@ -70,14 +68,18 @@ impl ListResource for Instances {
         engine: &Engine,
         tenant: &str,
         query: &Query,
-    ) -> Result<Vec<InstanceRecord>, StoreError> {
-        engine.store().instances(tenant, query).await
+    ) -> Result<Vec<InstanceWithTasks>, StoreError> {
+        let mut all = Vec::new();
+        for record in engine.store().instances(tenant, query).await? {
+            all.push(InstanceWithTasks::new(engine, record).await);
+        }
+        Ok(all)
     }
-    fn show(record: InstanceRecord, root: &Root) -> Versioned<VnfInstance> {
-        view::instance(record, root)
+    fn show(shown: InstanceWithTasks, root: &Root) -> Versioned<VnfInstance> {
+        view::instance(shown, root)
     }
-    fn id(record: &InstanceRecord) -> &str {
-        &record.vnf.id
+    fn id(shown: &InstanceWithTasks) -> &str {
+        &shown.record.vnf.id
     }
 }
 

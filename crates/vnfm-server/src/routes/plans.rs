@@ -44,7 +44,7 @@ pub(super) async fn plan(
     };
     let body = operation.body.read(&planned.request)?;
     let begin = Begin {
-        cascade: headers.cascade()?.then_some(&scope),
+        cascade: headers.cascade()?,
         skip: headers.skip(operation, app.engine.operations())?,
         scope: Some(&scope),
         ..Begin::new(operation, body)

@@ -8,7 +8,7 @@ use crate::overrides::OperatorHeaders;
 use crate::problem::{HandlerResult, Problem};
 use crate::route_match::{Matched, Route};
 use crate::state::App;
-use crate::view::{self, Root};
+use crate::view::{self, InstanceWithTasks, Root};
 use axum::extract::{FromRequest as _, FromRequestParts as _, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -31,7 +31,8 @@ pub(super) async fn create(
     provide(&app, &tenant, &only, &request.vnfd_id).await?;
     let record = app.engine.create_in_scope(&tenant, &only, request).await?;
     let location = root.instance(&record.vnf.id);
-    let body = axum::Json(view::instance(record, &root));
+    let shown = InstanceWithTasks::new(&app.engine, record).await;
+    let body = axum::Json(view::instance(shown, &root));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
 }
 
@@ -58,7 +59,8 @@ pub(super) async fn show(
 ) -> HandlerResult {
     let record = engine.store().instance(&tenant, &id).await?;
     let headers = conditions::of_instance(&record);
-    Ok((headers, axum::Json(view::instance(record, &root))).into_response())
+    let shown = InstanceWithTasks::new(&engine, record).await;
+    Ok((headers, axum::Json(view::instance(shown, &root))).into_response())
 }
 
 pub(super) async fn delete(
@@ -106,9 +108,8 @@ pub(super) async fn begin(
     if let Some(vnfd_id) = body["vnfdId"].as_str().filter(|_| operation.task.is_some()) {
         provide(&app, &tenant, &scope, vnfd_id).await?;
     }
-    let cascade = overrides.cascade()?.then_some(&scope);
     let begin = Begin {
-        cascade,
+        cascade: overrides.cascade()?,
         skip: overrides.skip(operation, app.engine.operations())?,
         expected: Some(&|record| conditions.are_met_by(record)),
         scope: Some(&scope),

@@ -48,7 +48,6 @@ impl Vnf {
                 "self",
                 "changeCurrentVnfPkg",
                 "changeExtConn",
-                "changeFlavour",
                 "createSnapshot",
                 "heal",
                 "operate",

@@ -17,11 +17,10 @@ fn links(resource: &Value) -> Vec<&str> {
 }
 
 /// The links of an instance of VNF-B.
-const POSSIBLE: [&str; 11] = [
+const POSSIBLE: [&str; 10] = [
     "self",
     "changeCurrentVnfPkg",
     "changeExtConn",
-    "changeFlavour",
     "createSnapshot",
     "heal",
     "operate",

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::future::ready;
 use vnfm_core::lcm::{
-    Body, Completion, OPERATIONS, Operation, Requires, Step, heal, instantiate, modify_info,
-    silent, terminate,
+    Body, Completion, OPERATIONS, Operation, Requires, Step, Support, heal, instantiate,
+    modify_info, silent, terminate,
 };
 use vnfm_types::LcmOperationState::Processing;
 use vnfm_types::LcmOperationType;
@@ -20,6 +20,7 @@ const REHEARSE: Operation = Operation {
     interface_operation: "rehearse",
     body: Body::new::<Rehearsal>("RehearsalRequest"),
     requires: Requires::Instantiated,
+    support: Support::Always,
     uses_vim: true,
     frees_space: false,
     skippable_hooks: false,

@@ -325,7 +325,6 @@ async fn a_vnf_without_aspects_does_not_support_scaling() {
             "self",
             "changeCurrentVnfPkg",
             "changeExtConn",
-            "changeFlavour",
             "createSnapshot",
             "heal",
             "operate",

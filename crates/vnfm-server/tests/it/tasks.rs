@@ -4,7 +4,9 @@ use crate::bench::{Bench, INSTANCES, OPS, VIMS};
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::SeqCst;
+use vnfm_core::lcm::OPERATIONS;
 
 const CLIENTS: usize = 16;
 
@@ -61,12 +63,11 @@ async fn of_sixteen_clients_one_instantiates_and_one_terminates() {
     assert_eq!(bench.get(OPS).await.body.as_array().unwrap().len(), 2);
 }
 
-/// Links of an instance that runs and scales.
-const POSSIBLE: [&str; 11] = [
+/// Links of an instance that runs, scales, and has the only flavour of its VNFD.
+const POSSIBLE: [&str; 10] = [
     "self",
     "changeCurrentVnfPkg",
     "changeExtConn",
-    "changeFlavour",
     "createSnapshot",
     "heal",
     "operate",
@@ -137,6 +138,88 @@ async fn links_exist_only_while_the_task_is_possible() {
     let current = bench.get(&instance).await;
     assert_eq!(links(&current.body), POSSIBLE);
     assert!(current.headers.contains_key("etag"));
+}
+
+/// A request for something unknown: refused, whether or not the VNF supports the task.
+fn hopeless_request(task: &str) -> Value {
+    match task {
+        "instantiate" | "terminate" => json!({"terminationType": "none"}),
+        "heal" => json!({"vnfcInstanceId": ["none"]}),
+        "scale" => json!({"type": "SCALE_OUT", "aspectId": "none"}),
+        "scale_to_level" => json!({"instantiationLevelId": "none"}),
+        "operate" => json!({"changeStateTo": "STOPPED", "vnfcInstanceId": ["none"]}),
+        "change_flavour" => json!({"newFlavourId": "none"}),
+        "change_ext_conn" => json!({"extVirtualLinks": []}),
+        "change_vnfpkg" => json!({"vnfdId": "none"}),
+        "create_snapshot" | "revert_to_snapshot" => json!({"vnfSnapshotInfoId": "none"}),
+        _ => panic!("no request for {task}"),
+    }
+}
+
+/// Tasks that the instance has, as far as the answers to requests tell.
+async fn answered_tasks(bench: &Bench, instance: &str) -> BTreeSet<String> {
+    let mut answered = BTreeSet::new();
+    for task in OPERATIONS.iter().filter_map(|operation| operation.task) {
+        let path = format!("{instance}/{task}");
+        let refused = bench.post(&path, &hopeless_request(task)).await;
+        let is_supported = match refused.status {
+            404 => {
+                assert_eq!(refused.body["code"], "request.not-supported");
+                false
+            }
+            422 => true,
+            _ => panic!("{task}: {refused:?}"),
+        };
+        // An instance that exists cannot be instantiated: that is its state, not the VNF.
+        if is_supported && task != "instantiate" {
+            answered.insert(format!("{instance}/{task}"));
+        }
+    }
+    answered
+}
+
+fn linked_tasks(bench: &Bench, shown: &Value) -> BTreeSet<String> {
+    let links = shown["_links"].as_object().unwrap().iter();
+    let tasks = links.filter(|(name, _)| *name != "self");
+    tasks
+        .map(|(_, link)| link["href"].as_str().unwrap().replace(&bench.url, ""))
+        .collect()
+}
+
+#[tokio::test]
+async fn links_are_offered_to_exactly_the_tasks_that_the_vnf_supports() {
+    let bench = Bench::new().await;
+    let vims = bench.request_b().await["vimConnectionInfo"].clone();
+    let mut sizes = BTreeSet::new();
+    for (sample, flavour) in [
+        ("vnf-b-cnf", "simple"),
+        ("vnf-levels", "simple"),
+        ("vnf-flavours", "redundant"),
+        ("cnf-flavours", "small"),
+        ("vnf-rolling-1", "simple"),
+    ] {
+        let (_, vnfd) = bench.onboard(sample).await;
+        let instance = format!("{INSTANCES}/{}", bench.create(&vnfd).await);
+        let request = json!({"flavourId": flavour, "vimConnectionInfo": vims});
+        let instantiate = format!("{instance}/instantiate");
+        let accepted = bench.post(&instantiate, &request).await;
+        let ended = bench.ended(&accepted.created_id()).await;
+        assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
+        for limited in [false, true] {
+            bench.world.limited.store(limited, SeqCst);
+            let answered = answered_tasks(&bench, &instance).await;
+            let shown = bench.get(&instance).await.body;
+            let what = format!("{sample}, limited: {limited}");
+            assert_eq!(linked_tasks(&bench, &shown), answered, "{what}");
+            let all = bench.get(INSTANCES).await.body;
+            let mut all = all.as_array().unwrap().iter();
+            let listed = all.find(|one| one["id"] == shown["id"]).unwrap();
+            assert_eq!(listed["_links"], shown["_links"], "{what}");
+            sizes.insert(answered.len());
+        }
+        bench.world.limited.store(false, SeqCst);
+    }
+    assert!(sizes.len() > 3, "the samples do not differ: {sizes:?}");
 }
 
 #[tokio::test]

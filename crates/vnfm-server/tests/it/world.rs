@@ -24,6 +24,8 @@ pub(crate) struct World {
     pub(crate) held: watch::Sender<bool>,
     /// While true, an instantiation fails.
     pub(crate) fails: AtomicBool,
+    /// While true, the driver offers only what every driver must.
+    pub(crate) limited: AtomicBool,
     /// Names of the received calls.
     pub(crate) calls: watch::Sender<Vec<&'static str>>,
 }
@@ -34,6 +36,7 @@ impl World {
         Arc::new(Self {
             held,
             fails: AtomicBool::new(false),
+            limited: AtomicBool::new(false),
             calls,
         })
     }
@@ -135,13 +138,13 @@ impl InfraDriver for Driver {
         })
     }
     fn power(&self) -> Option<&dyn Power> {
-        Some(self)
+        (!self.0.limited.load(SeqCst)).then_some(self)
     }
     fn snapshots(&self) -> Option<&dyn Snapshots> {
-        Some(self)
+        (!self.0.limited.load(SeqCst)).then_some(self)
     }
     fn changes_ext_connectivity(&self) -> bool {
-        true
+        !self.0.limited.load(SeqCst)
     }
     async fn release(&self, _: &VimCall<'_>, _: &Allocation, _: &Release) -> Result<(), PortError> {
         self.0.note("release");

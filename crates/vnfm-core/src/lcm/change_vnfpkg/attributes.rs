@@ -12,7 +12,6 @@
 use super::destination::{Destination, path_of};
 use crate::context::Context;
 use crate::lcm::op::Op;
-use crate::lcm::retarget;
 use crate::patch::{check_types, merge_patch};
 use crate::ports::{PortError, Schemas};
 use crate::refusal::{self, Refusal, Why};
@@ -69,7 +68,7 @@ impl Attributes {
     /// If a package or the request cannot be read.
     pub(super) fn read(op: &Op) -> Result<Self, PortError> {
         let (source, package) = (op.package_before()?, op.package()?);
-        let before = retarget::before(op)?;
+        let before = op.deployment_before()?;
         let path = path_of((source, before), package);
         let flavours = Flavours {
             old: source.vnfd().flavour(&before.flavour_id),
