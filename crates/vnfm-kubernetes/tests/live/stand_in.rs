@@ -220,7 +220,7 @@ impl Cluster {
         let mut changes = std::pin::pin!(changes);
         loop {
             let found = self.0.list_api_group_resources(SNAPSHOTS.0).await;
-            let gone = found.is_err();
+            let is_missing = found.is_err();
             let mut ready = found.is_ok_and(|found| {
                 let kinds = found.resources.iter().filter(|one| !one.name.contains('/'));
                 kinds.count() == 3
@@ -229,7 +229,7 @@ impl Cluster {
                 let listed = self.api(kind, None).list(&ListParams::default()).await;
                 ready &= listed.is_ok(); // the storage of a new kind is initialized first
             }
-            let is_done = if served { ready } else { gone };
+            let is_done = if served { ready } else { is_missing };
             if is_done {
                 return;
             }
