@@ -220,11 +220,17 @@ impl Cluster {
         let mut changes = std::pin::pin!(changes);
         loop {
             let found = self.0.list_api_group_resources(SNAPSHOTS.0).await;
-            let found = found.map_or(0, |found| {
+            let is_missing = found.is_err();
+            let mut ready = found.is_ok_and(|found| {
                 let kinds = found.resources.iter().filter(|one| !one.name.contains('/'));
-                kinds.count()
+                kinds.count() == 3
             });
-            if found == if served { 3 } else { 0 } {
+            for kind in [SNAPSHOTS, CONTENTS, CLASSES] {
+                let listed = self.api(kind, None).list(&ListParams::default()).await;
+                ready &= listed.is_ok(); // the storage of a new kind is initialized first
+            }
+            let is_done = if served { ready } else { is_missing };
+            if is_done {
                 return;
             }
             // A definition changes when it is established; what follows within a second is looked for then.
