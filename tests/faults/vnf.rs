@@ -131,7 +131,7 @@ impl Vnf {
         acts
     }
 
-    /// The operations that its instances do not support, or for which there is no request.
+    /// The operations that its instances do not support, or that another package shows better.
     const fn lacks(self) -> &'static [LcmOperationType] {
         use LcmOperationType as Kind;
         match self {
@@ -150,8 +150,15 @@ impl Vnf {
                 Kind::CreateSnapshot,
                 Kind::RevertToSnapshot,
             ],
-            // No aspects, and one release.
-            Self::C => &[Kind::Scale, Kind::ScaleToLevel, Kind::ChangeVnfpkg],
+            // No aspects, and one release; the others are what servers of VNF-A do, with hooks.
+            Self::C => &[
+                Kind::Scale,
+                Kind::ScaleToLevel,
+                Kind::ChangeVnfpkg,
+                Kind::Heal,
+                Kind::Operate,
+                Kind::ModifyInfo,
+            ],
         }
     }
 

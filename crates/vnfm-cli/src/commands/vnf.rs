@@ -92,13 +92,13 @@ pub(super) async fn run(client: &Client, output: Output, command: VnfCommand) ->
         Vnf::Operate(args) => begin(client, output, operate(client, args).await?).await,
         Vnf::CreateSnapshot(args) => {
             let body = snapshot::creation(client, &args).await?;
-            let of = (&create_snapshot::OPERATION, args.vnf);
-            begin(client, output, on_snapshot(of, body, args.common)).await
+            let what = (&create_snapshot::OPERATION, args.vnf);
+            begin(client, output, on_snapshot(what, body, args.common)).await
         }
         Vnf::RevertToSnapshot(args) => {
             let body = snapshot::reversion(&args)?;
-            let of = (&revert_to_snapshot::OPERATION, args.vnf);
-            begin(client, output, on_snapshot(of, body, args.common)).await
+            let what = (&revert_to_snapshot::OPERATION, args.vnf);
+            begin(client, output, on_snapshot(what, body, args.common)).await
         }
         Vnf::Terminate(args) => begin(client, output, terminate(args)).await,
     }
