@@ -299,7 +299,7 @@ impl OpenStack {
         let (cloud, instance) = (self.cloud(cx), &cx.ownership.instance_id);
         let blueprint = &Blueprint::read(change.target, instance)?;
         let existing = match change.current {
-            Some(_) => Box::pin(update_stack(cx, &cloud, change, Revision::default())).await?,
+            Some(_) => update_stack(cx, &cloud, change, Revision::default()).await?,
             None => Updated::Missing,
         };
         if let Updated::Complete(stack) = existing {
