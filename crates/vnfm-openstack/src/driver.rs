@@ -28,7 +28,7 @@ use crate::retries::Waiter;
 use crate::rolling::roll;
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
-use crate::update::{Revision, Updated, update_stack};
+use crate::update::{Updated, update_stack};
 use crate::{cinder, glance, inventory, nova, plan, policy, restore, snapshots};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
@@ -140,7 +140,6 @@ impl InfraDriver for OpenStack {
     ) -> Result<Value, PortError> {
         let blueprint = Blueprint::read(change.target, &cx.ownership.instance_id)?;
         let resolved = prepare(&self.cloud(cx), &blueprint, change).await?;
-        // Also without a policy: what cannot become a template is refused before anything changes.
         policy::permit(
             &blueprint,
             &template(&blueprint, &resolved)?,
@@ -299,7 +298,7 @@ impl OpenStack {
         let (cloud, instance) = (self.cloud(cx), &cx.ownership.instance_id);
         let blueprint = &Blueprint::read(change.target, instance)?;
         let existing = match change.current {
-            Some(_) => update_stack(cx, &cloud, change, Revision::default()).await?,
+            Some(_) => update_stack(cx, &cloud, change, None).await?,
             None => Updated::Missing,
         };
         if let Updated::Complete(stack) = existing {
@@ -307,19 +306,16 @@ impl OpenStack {
             return read_recorded(cx, &cloud, blueprint, (&stack, &resolved)).await;
         }
         let from = match existing {
-            Updated::Outdated(_) => change.clone(),
+            Updated::Outdated => change.clone(),
             _ => Convergence::create(change.target),
         };
         let (template, resolved) = self.resolve(cx, blueprint, &from, preview).await?;
         let existing = match existing {
-            Updated::Outdated(stack) => {
-                let mut revision = Revision::from(&template);
+            Updated::Outdated => {
                 if let Some(rolling) = change.rolling.filter(|_| rolls(change)) {
                     Box::pin(roll(cx, &cloud, (change, rolling), &template)).await?;
-                } else {
-                    revision.stack = Some(stack);
                 }
-                Box::pin(update_stack(cx, &cloud, change, revision)).await?
+                Box::pin(update_stack(cx, &cloud, change, Some(&template))).await?
             }
             missing => missing,
         };
@@ -348,9 +344,7 @@ impl OpenStack {
             Ok(resolved) => resolved,
             Err(_) => prepare(&cloud, blueprint, change).await?,
         };
-        if !cx.vim.policy().is_open() {
-            policy::permit(blueprint, &template(blueprint, &resolved)?, cx.vim.policy())?;
-        }
+        policy::permit(blueprint, &template(blueprint, &resolved)?, cx.vim.policy())?;
         self.upload_images(cx, blueprint, &mut resolved).await?;
         let template = template_on_thread(blueprint, change.target, &resolved).await?;
         Ok((template, resolved))

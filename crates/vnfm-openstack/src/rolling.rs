@@ -17,7 +17,7 @@ use crate::inventory::SERVER;
 use crate::keystone_login::Cloud;
 use crate::plan::action_for;
 use crate::stacks::own;
-use crate::update::{Revision, update_stack};
+use crate::update::update_stack;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::json::differing_paths;
@@ -61,7 +61,7 @@ pub(crate) async fn roll(
             vnfcs: replaced,
             with_storage: false,
         });
-        Box::pin(update_stack(cx, cloud, &step, Revision::from(&template))).await?;
+        Box::pin(update_stack(cx, cloud, &step, Some(&template))).await?;
         if !rolling.pause.is_zero() {
             cx.watcher.waiting("the pause between two batches");
             cx.clock.sleep(rolling.pause).await;
@@ -83,7 +83,7 @@ async fn complete_batch(
         parameters: Map::new(),
         fingerprint: stack.deployment().unwrap_or_default().to_owned(),
     };
-    Box::pin(update_stack(cx, cloud, change, Revision::from(&template)))
+    Box::pin(update_stack(cx, cloud, change, Some(&template)))
         .await
         .map(drop)
 }

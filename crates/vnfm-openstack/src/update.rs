@@ -58,8 +58,6 @@ struct Update<'a> {
     fingerprint: String,
     /// The template of the target, if the stack turned out to need it.
     template: Option<&'a StackTemplate>,
-    /// The stack as the first step finds it, if it is known.
-    stack: Option<Box<Stack>>,
     action: String,
     /// Ids of the servers to replace, and of their volumes if requested, from before the heal.
     targets: BTreeSet<String>,
@@ -78,36 +76,17 @@ pub(crate) enum Updated {
     Complete(Box<Stack>),
     /// There is no stack to update.
     Missing,
-    /// This stack was made of another deployment, and no template was given.
-    Outdated(Box<Stack>),
+    /// The stack was made of another deployment, and no template was given.
+    Outdated,
 }
 
-/// What an outdated stack is sent.
-#[derive(Default)]
-pub(crate) struct Revision<'a> {
-    /// The template; `None`: the update ends as [`Updated::Outdated`].
-    pub(crate) template: Option<&'a StackTemplate>,
-    /// The stack, if it was read a moment ago.
-    pub(crate) stack: Option<Box<Stack>>,
-}
-
-impl<'a> From<&'a StackTemplate> for Revision<'a> {
-    fn from(template: &'a StackTemplate) -> Self {
-        Self {
-            template: Some(template),
-            stack: None,
-        }
-    }
-}
-
-/// Updates the stack to the target. Sends the template if the stack was made of another deployment.
+/// Updates the stack to the target. Sends `template` if the stack was made of another deployment.
 pub(crate) async fn update_stack(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
     change: &Convergence<'_>,
-    revision: Revision<'_>,
+    template: Option<&StackTemplate>,
 ) -> Result<Updated, PortError> {
-    let Revision { template, stack } = revision;
     let left = cx.deadline.duration_since(cx.clock.now());
     let name = heat::stack_name(&cx.ownership.instance_id);
     let verb = if change.replace.vnfcs.is_empty() {
@@ -126,7 +105,6 @@ pub(crate) async fn update_stack(
             None => fingerprint(&change.target.deployment),
         },
         template,
-        stack,
         action: action.clone(),
         targets: targets(change),
         stall_timeout: (left / 10).clamp(SignedDuration::from_secs(1), MAX_STALL),
@@ -211,11 +189,7 @@ fn has_size(change: &Convergence<'_>) -> bool {
 impl Update<'_> {
     /// Observes the stack and brings it one step further.
     async fn step(&mut self) -> Result<Waited<Updated>, PortError> {
-        let stack = match self.stack.take() {
-            Some(stack) => Some(*stack),
-            None => self.own().await?,
-        };
-        let Some(stack) = stack else {
+        let Some(stack) = self.own().await? else {
             return Ok(Waited::Done(Updated::Missing));
         };
         match stack.phase() {
@@ -240,7 +214,7 @@ impl Update<'_> {
             Phase::Complete | Phase::Failed
                 if self.is_outdated(&stack) && self.template.is_none() =>
             {
-                Ok(Waited::Done(Updated::Outdated(Box::new(stack))))
+                Ok(Waited::Done(Updated::Outdated))
             }
             Phase::Complete | Phase::Failed => self.replace(stack).await,
         }
@@ -295,13 +269,7 @@ impl Update<'_> {
     /// Replaces the remaining targets in a stack that Heat is not working on.
     async fn replace(&mut self, stack: Stack) -> Result<Waited<Updated>, PortError> {
         let resources = heat::resources(self.cloud, &stack).await?;
-        // What the cloud lacked before an update of ours, Heat has just created.
-        let is_updated = self.updates > 0 && stack.phase() == Phase::Complete;
-        let missing = if is_updated {
-            BTreeSet::new()
-        } else {
-            missing(self.cloud, &resources).await?
-        };
+        let missing = missing(self.cloud, &resources).await?;
         let is_target = |one: &Resource| {
             matches!(one.kind.as_str(), SERVER | VOLUME) && self.targets.contains(one.id())
         };
