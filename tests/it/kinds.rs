@@ -28,11 +28,15 @@ struct Known {
 
 /// The source folder of k8s-openapi.
 fn openapi() -> PathBuf {
+    // Packages of other platforms need not have been downloaded.
+    let platform = "--filter-platform=host-tuple";
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--offline"])
+        .args(["metadata", "--format-version=1", "--offline", platform])
         .current_dir(root())
         .output()
         .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cargo metadata: {words}");
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let all = metadata["packages"].as_array().unwrap();
     let found = all.iter().find(|one| one["name"] == "k8s-openapi").unwrap();

@@ -10,6 +10,8 @@ use crate::terminal::{Progress, note};
 
 /// Deletes everything, first through the server, then directly on the cloud; failures are printed.
 pub(crate) fn clean_up(ctl: &Ctl, world: &World) {
+    // They hold the cluster that VNF-A is. One that is in use is deleted after its operation has been stopped.
+    drop(snapshots::delete_listed(ctl));
     for name in NAMES {
         if let Err(error) = delete_instance(ctl, name) {
             note(&format!(

@@ -220,6 +220,8 @@ fn hook_request(op: &Op, hook: &mut HookRequest) -> Output<()> {
 pub struct Reverted {
     /// The resources that the VIM has after the return.
     pub recorded: Recorded,
+    /// Ids of the VNFCs that have a stored state again.
+    pub returned: BTreeSet<String>,
     /// What the record had then; `None`: the step failed.
     pub record: Option<RestoredRecord>,
 }
@@ -301,6 +303,7 @@ async fn revert(op: &Op) -> Output<Reverted> {
     let snapshots = snapshot_use::snapshots(&*driver)?;
     let recorded = snapshots.revert(&op.call(&vim), &work.reversion()).await?;
     Ok(Reverted {
+        returned: work.stored.stored_of(&recorded.inventory),
         recorded,
         record: Some(work.record),
     })
@@ -311,20 +314,30 @@ async fn observe(op: &Op) -> Output<Reverted> {
     let (vim, driver) = op.vim().await?;
     let (cx, target) = (op.call(&vim), op.allocation()?);
     let recorded = driver.observe(&cx, &target, &op.instance.handle).await?;
-    let record = None;
-    Ok(Reverted { recorded, record })
+    let stored = Work::read(op).await?.stored;
+    Ok(Reverted {
+        returned: stored.stored_of(&recorded.inventory),
+        recorded,
+        record: None,
+    })
 }
 
 /// The instance as it was; one that failed has the deployment of the snapshot, to which a repeated request leads.
 fn finish(op: &Op, state: LcmOperationState) -> Result<Completion, PortError> {
-    let Some(Reverted { recorded, record }) = op.output::<Reverted>()? else {
+    let Some(Reverted {
+        recorded,
+        returned,
+        record,
+    }) = op.output::<Reverted>()?
+    else {
         return Ok(Completion::default());
     };
     let first = inventory(&op.instance);
     let mut resource_changes = changes::between(&first, &recorded.inventory);
     let stays = |id: &String| first.vnfc_resource_info.iter().any(|one| one.id == *id);
     let now = recorded.inventory.vnfc_resource_info.iter();
-    let modified = changes::modified(now.filter(|vnfc| stays(&vnfc.id)));
+    let returned = now.filter(|vnfc| returned.contains(&vnfc.id) && stays(&vnfc.id));
+    let modified = changes::modified(returned);
     resource_changes.affected_vnfcs.extend(modified);
     let instance = match state {
         Completed | Failed => {

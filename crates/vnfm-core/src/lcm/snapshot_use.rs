@@ -13,6 +13,7 @@ use crate::ports::{
 use crate::refusal::{self, Refusal, Why};
 use crate::vims::without_access_info;
 use jiff::Timestamp;
+use std::collections::BTreeSet;
 use vnfm_types::{
     KeyValuePairs, SnapshotResourceDefinition, VnfInstance, VnfSnapshot, VnfcResourceInfo,
 };
@@ -129,6 +130,15 @@ impl Stored {
     ) -> Vec<(&'a VnfcResourceInfo, &'a VnfcResourceInfo)> {
         let then = &self.then.vnfc_resource_info;
         counterparts(then, &current.vnfc_resource_info)
+    }
+
+    /// Ids of the VNFCs of `now` of which a state is stored.
+    pub(super) fn stored_of(&self, now: &Inventory) -> BTreeSet<String> {
+        let stored = self.contents.vnfcs.iter();
+        let stored: BTreeSet<&String> = stored.map(|one| &one.vnfc_instance_id).collect();
+        let pairs = self.counterparts(now).into_iter();
+        let stored = pairs.filter(|(_, then)| stored.contains(&then.id));
+        stored.map(|(now, _)| now.id.clone()).collect()
     }
 
     /// The return from `current`, with the deployment `before`, to the snapshot, with its own, `target`.

@@ -146,16 +146,16 @@ async fn an_image_that_nova_has_abandoned_is_created_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_reason_is_told_why_nova_does_not_detach_a_volume() {
+async fn a_refusal_to_detach_a_volume_is_reported() {
     let it = Pair::new().await;
     let stored = it.create().await.unwrap();
     let busy = Fault::Status { status: 409 };
     let rule = Rule::new("nova.volume_detach", busy).nth(1, 2);
     it.world.faults().add(rule);
     it.revert(&stored).await.unwrap();
-    let told = it.bed.watcher.messages();
-    let is_told = |text: &String| text.contains("Nova does not detach volume");
-    assert!(told.iter().any(is_told), "{told:#?}");
+    let messages = it.bed.watcher.messages();
+    let is_reported = |text: &String| text.contains("Nova does not detach volume");
+    assert!(messages.iter().any(is_reported), "{messages:#?}");
     it.delete().await.unwrap();
     it.release().await.unwrap();
     assert_clean(&it.world);
