@@ -298,13 +298,11 @@ fn is_there(process: &Process, target: &Target, kind: LcmOperationType) -> Resul
     process.finish(async {
         let instance = engine.store().instance(TENANT, &target.instance).await?;
         let deployment = instance.deployment.unwrap_or_default();
-        Ok(match kind {
-            LcmOperationType::ChangeFlavour => &*deployment.flavour_id == THERE,
-            _ => {
-                let mut links = deployment.ext_virtual_links.iter();
-                links.any(|link| link.resource_id == ELSEWHERE)
-            }
-        })
+        if kind == LcmOperationType::ChangeFlavour {
+            return Ok(&*deployment.flavour_id == THERE);
+        }
+        let mut links = deployment.ext_virtual_links.iter();
+        Ok(links.any(|link| link.resource_id == ELSEWHERE))
     })
 }
 
