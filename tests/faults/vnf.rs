@@ -143,7 +143,7 @@ impl Vnf {
                 Kind::CreateSnapshot,
                 Kind::RevertToSnapshot,
             ],
-            // One flavour; pods have no external links and store nothing.
+            // One flavour; pods have no external links, and a snapshot of pods without claims has the record only.
             Self::B => &[
                 Kind::ChangeFlavour,
                 Kind::ChangeExtConn,

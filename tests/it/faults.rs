@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// One of this many single faults is tried here, chosen by the seed.
-const SHARE: &str = "14";
+const SHARE: &str = "12";
 /// A piece of the first seed in which several instances work at once.
 const CROWD: &str = "22";
 

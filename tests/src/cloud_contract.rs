@@ -141,6 +141,7 @@ fn openstack(clouds: &Path, has_volumes: bool) -> Arc<dyn TestBed> {
         sizes: Some(sizes(&levels, "web")),
         max_interruptions: MAX_INTERRUPTIONS,
         disks: has_volumes.then(|| volumes(clouds)),
+        snapshots_hold_volumes: has_volumes,
         running: Box::new(move || {
             let all = running.list("compute", "/servers?status=ACTIVE", "servers");
             let ids = all.iter().filter_map(|one| one["id"].as_str());

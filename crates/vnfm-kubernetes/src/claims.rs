@@ -3,12 +3,13 @@
 //! A claim is of a VNF if it carries our labels: one of the package's manifests does, and so does one that a `StatefulSet`
 //! makes from `volumeClaimTemplates`. One that a Pod owns comes and goes with the Pod, and has no state to keep.
 
-use crate::catalog::{Target, api, core};
+use crate::catalog::{Target, core};
 use crate::client::Session;
 use crate::labels;
+use crate::owned::objects;
 use crate::ready::text;
 use jiff::SignedDuration;
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::{ApiResource, DynamicObject};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,7 +132,7 @@ pub(crate) async fn claims_of(
     let selector = labels::selector(cx.ownership);
     let mut found = Vec::new();
     for namespace in namespaces {
-        found.extend(list(session, &resource(), Some(namespace), &selector).await?);
+        found.extend(objects(session, &resource(), Some(namespace), &selector).await?);
     }
     found.retain(|claim| !is_owned_by_pod(claim));
     found.sort_by(|a, b| {
@@ -144,31 +145,6 @@ pub(crate) async fn claims_of(
 fn is_owned_by_pod(claim: &DynamicObject) -> bool {
     let mut owners = claim.metadata.owner_references.iter().flatten();
     owners.any(|owner| owner.kind == "Pod")
-}
-
-/// The objects of a kind that match `selector`, in one namespace or in all.
-///
-/// # Errors
-///
-/// The list could not be read.
-pub(crate) async fn list(
-    session: &Session<'_>,
-    resource: &ApiResource,
-    namespace: Option<&str>,
-    selector: &str,
-) -> Result<Vec<DynamicObject>, PortError> {
-    let place = namespace.map(|name| format!(" in namespace `{name}`"));
-    let place = place.unwrap_or_default();
-    let action = format!("list the objects of kind `{}`{place}", resource.kind);
-    let params = &ListParams::default().labels(selector);
-    let listed = session
-        .call(&action, |client| async move {
-            api::<DynamicObject>(client, resource, namespace)
-                .list(params)
-                .await
-        })
-        .await?;
-    Ok(listed.items)
 }
 
 /// The pauses between looks at what a controller does.
@@ -187,7 +163,7 @@ pub(crate) fn mounted(pod: &Value) -> impl Iterator<Item = &str> {
         .filter(|name| !name.is_empty())
 }
 
-/// A quantity as a number; 0 if it is none.
+/// The value of a Kubernetes quantity in its base unit; 0 if it cannot be parsed.
 #[expect(clippy::cast_precision_loss, reason = "sizes are only compared")]
 fn bytes(quantity: &str) -> f64 {
     const SUFFIXES: &[(&str, u64)] = &[

@@ -2,11 +2,12 @@
 
 use crate::apply::find;
 use crate::catalog::{Catalog, Kind, SNAPSHOT_API, Target};
-use crate::claims::{ClaimRecipe, claims_of, list, pauses};
+use crate::claims::{ClaimRecipe, claims_of, pauses};
 use crate::client::Session;
 use crate::driver::{namespaces, planned_stages};
 use crate::errors::{CONFLICT, NO_SNAPSHOTS, NOT_STORABLE, SNAPSHOT_FAILED};
 use crate::labels::{self, INSTALLATION, SNAPSHOT};
+use crate::owned::objects;
 use crate::power::started;
 use crate::ready::text;
 use crate::storable::{Storable, storable};
@@ -57,7 +58,7 @@ impl<'a> Creation<'a> {
                     .on(target.to_string()),
             );
         };
-        let classes = list(session, &classes.resource, None, "").await?;
+        let classes = objects(session, &classes.resource, None, "").await?;
         let mut claims = Vec::new();
         for claim in &found {
             claims.push(storable(session, claim, &classes).await?);
@@ -115,7 +116,7 @@ impl<'a> Creation<'a> {
         let mut found = BTreeMap::new();
         for namespace in places.collect::<BTreeSet<_>>() {
             let resource = &self.kind.resource;
-            for one in list(self.session, resource, Some(namespace), &selector).await? {
+            for one in objects(self.session, resource, Some(namespace), &selector).await? {
                 let name = one.metadata.name.clone().unwrap_or_default();
                 found.insert((namespace.clone(), name), one);
             }

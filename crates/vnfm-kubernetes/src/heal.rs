@@ -17,13 +17,14 @@ use crate::diagnostics::{controller, is_pod_of};
 use crate::errors::{self, HANGING, NOT_READY, STILL_THERE};
 use crate::identifiers::segment;
 use crate::labels;
+use crate::owned::pods;
 use crate::ready::{condition_is, text};
 use crate::resolved::ResolvedObject;
 use crate::rollout::{self, check_stage, with_diagnostics};
 use crate::surplus::{pod_target, pods_of};
 use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, uid, watch_until};
 use jiff::SignedDuration;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Preconditions};
+use kube::api::{DeleteParams, DynamicObject, Preconditions};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{Convergence, PortError, Recorded, Replacement, VimCall};
@@ -208,16 +209,7 @@ async fn delete_claims(
     pod: &DynamicObject,
 ) -> Result<(), PortError> {
     let namespace = pod.metadata.namespace.clone().unwrap_or_default();
-    let (resource, listed) = (&core("Pod", "pods"), &ListParams::default());
-    let all = session
-        .call(
-            &format!("list the pods in namespace `{namespace}`"),
-            |client| {
-                let api = crate::catalog::api::<DynamicObject>(client, resource, Some(&namespace));
-                async move { api.list(listed).await }
-            },
-        )
-        .await?;
+    let all = pods(session, &namespace, "").await?;
     let stays = |other: &&DynamicObject| {
         doomed
             .iter()
@@ -225,7 +217,7 @@ async fn delete_claims(
     };
     for claim in mounted(&pod.data) {
         let target = claims::target(&namespace, claim);
-        let mut others = all.items.iter().filter(stays);
+        let mut others = all.iter().filter(stays);
         if let Some(other) = others.find(|other| mounted(&other.data).any(|one| one == claim)) {
             let other = other.metadata.name.as_deref().unwrap_or_default();
             let text = format!("{target} is kept: pod `{other}` also mounts it");

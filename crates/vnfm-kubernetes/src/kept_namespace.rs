@@ -12,12 +12,12 @@
 
 use crate::apply::{find_metadata, merge};
 use crate::catalog::{Catalog, SNAPSHOT_API, Target};
-use crate::claims::{list, pauses};
+use crate::claims::pauses;
 use crate::client::Session;
 use crate::errors::{CONFLICT, FORBIDDEN, STILL_THERE};
 use crate::identifiers::segment;
 use crate::labels::{INSTALLATION, SNAPSHOT, label_of};
-use crate::owned::list_labelled;
+use crate::owned::{list_labelled, objects};
 use kube::api::{DeleteParams, Preconditions};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ pub(crate) async fn snapshot_in(
     };
     let installation = &cx.ownership.installation_id;
     let selector = format!("{INSTALLATION}={installation},{SNAPSHOT}");
-    let found = match list(session, &kind.resource, Some(namespace), &selector).await {
+    let found = match objects(session, &kind.resource, Some(namespace), &selector).await {
         // A login that may not list them has created none.
         Err(error) if error.code() == &FORBIDDEN => return Ok(None),
         found => found?,
@@ -100,7 +100,7 @@ pub(crate) async fn give_up(
     let installation = &cx.ownership.installation_id;
     let selector = format!("{INSTALLATION}={installation},{SNAPSHOT}={snapshot}");
     let resource = Target::namespace("").resource;
-    let kept = match list(session, &resource, None, &selector).await {
+    let kept = match objects(session, &resource, None, &selector).await {
         // A login that may not list namespaces has created none.
         Err(error) if error.code() == &FORBIDDEN => return Ok(()),
         kept => kept?,

@@ -9,7 +9,7 @@ use crate::errors;
 use crate::labels;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use kube::Client;
-use kube::api::{Api, DynamicObject, ListParams, PartialObjectMeta};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, PartialObjectMeta};
 use kube::core::ObjectMeta;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{OwnedResource, PortError};
@@ -106,15 +106,29 @@ pub(crate) async fn pods(
     namespace: &str,
     selector: &str,
 ) -> Result<Vec<DynamicObject>, PortError> {
-    let (resource, params) = (
-        &core("Pod", "pods"),
-        &ListParams::default().labels(selector),
-    );
-    let action = format!("list the pods in namespace `{namespace}`");
+    objects(session, &core("Pod", "pods"), Some(namespace), selector).await
+}
+
+/// The objects of a kind that match `selector`, in one namespace or in all.
+///
+/// # Errors
+///
+/// The list could not be read.
+pub(crate) async fn objects(
+    session: &Session<'_>,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    selector: &str,
+) -> Result<Vec<DynamicObject>, PortError> {
+    let place = namespace.map(|name| format!(" in namespace `{name}`"));
+    let place = place.unwrap_or_default();
+    let action = format!("list the objects of kind `{}`{place}", resource.kind);
+    let params = &ListParams::default().labels(selector);
     let listed = session
         .call(&action, |client| async move {
-            let pods: Api<DynamicObject> = api(client, resource, Some(namespace));
-            pods.list(params).await
+            api::<DynamicObject>(client, resource, namespace)
+                .list(params)
+                .await
         })
         .await?;
     Ok(listed.items)

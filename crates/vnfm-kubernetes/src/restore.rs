@@ -10,12 +10,13 @@
 
 use crate::apply::find;
 use crate::catalog::{Catalog, SNAPSHOT_API, Target};
-use crate::claims::{self, list, mounted, pauses};
+use crate::claims::{self, mounted, pauses};
 use crate::client::Session;
 use crate::driver::{namespaces, planned_stages};
 use crate::errors::{CONFLICT, FOREIGN, SNAPSHOT_GONE, STILL_THERE};
 use crate::heal::delete;
 use crate::labels::{self, SNAPSHOT};
+use crate::owned::pods;
 use crate::power::{started, stop_stages};
 use crate::ready::text;
 use crate::stopped::is_deleted;
@@ -131,11 +132,7 @@ pub(crate) async fn restore(
     let mut backoff = pauses(cx);
     while let Some(reason) = mounting(session, claims).await? {
         if let Err(Expired) = backoff.pause(&reason).await {
-            return Err(PortError::new(
-                &STILL_THERE,
-                "return to the snapshot",
-                reason,
-            ));
+            return Err(not_returned(reason));
         }
     }
     let mut old = BTreeSet::new();
@@ -153,13 +150,13 @@ pub(crate) async fn restore(
             return Ok(());
         };
         if let Err(Expired) = backoff.pause(&reason).await {
-            return Err(PortError::new(
-                &STILL_THERE,
-                "return to the snapshot",
-                reason,
-            ));
+            return Err(not_returned(reason));
         }
     }
+}
+
+fn not_returned(reason: String) -> PortError {
+    PortError::new(&STILL_THERE, "return to the snapshot", reason)
 }
 
 /// What a pod must do before claims can be deleted, if one mounts them: a scheduled one, also of others.
@@ -169,8 +166,7 @@ async fn mounting(
 ) -> Result<Option<String>, PortError> {
     let places: BTreeSet<&str> = claims.iter().map(|one| &*one.claim.namespace).collect();
     for namespace in places {
-        let resource = &crate::catalog::core("Pod", "pods");
-        for pod in list(session, resource, Some(namespace), "").await? {
+        for pod in pods(session, namespace, "").await? {
             let has_ended = matches!(text(&pod.data, "/status/phase"), "Succeeded" | "Failed");
             if has_ended || text(&pod.data, "/spec/nodeName").is_empty() {
                 continue;

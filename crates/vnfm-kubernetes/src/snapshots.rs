@@ -11,7 +11,7 @@
 //! A VNF without claims has no other state than its record, and needs no cluster with volume snapshots.
 
 use crate::catalog::{Catalog, Kind, SNAPSHOT_API, Target};
-use crate::claims::{list, mounted, pauses};
+use crate::claims::{mounted, pauses};
 use crate::client::Session;
 use crate::creation::Creation;
 use crate::driver::{KubernetesDriver, unserializable};
@@ -19,7 +19,7 @@ use crate::errors::{FINALIZER, FORBIDDEN, STILL_THERE};
 use crate::heal::delete;
 use crate::kept_namespace::give_up;
 use crate::labels::{self, INSTALLATION, SNAPSHOT};
-use crate::owned::pods;
+use crate::owned::{objects, pods};
 use crate::restore;
 use crate::stored_claims::{StoredClaim, StoredClaims};
 use async_trait::async_trait;
@@ -70,9 +70,8 @@ impl Snapshots for KubernetesDriver {
             restore::stop(cx, &session, reversion).await?;
             restore::restore(cx, &session, &claims).await?;
         }
-        let change = Convergence::update(reversion.current, reversion.target);
-        let change = change.coming_from(reversion.before);
-        self.converge(cx, &change, &Value::Null).await
+        self.converge(cx, &reversion.convergence(), &Value::Null)
+            .await
     }
 
     async fn delete(&self, cx: &VimCall<'_>, id: &str, handle: &Value) -> Result<(), PortError> {
@@ -113,8 +112,7 @@ impl Snapshots for KubernetesDriver {
     ) -> Result<ResourcePlan, PortError> {
         let session = self.session(cx)?;
         let StoredClaims { claims } = restore::stored_claims(cx, &session, reversion).await?;
-        let change = Convergence::update(reversion.current, reversion.target);
-        let change = change.coming_from(reversion.before);
+        let change = reversion.convergence();
         let mut planned = self.plan(cx, &ResourceChange::Converge(&change)).await?;
         if !claims.is_empty() {
             restore::mark_restored(&session, &mut planned, &claims).await?;
@@ -238,7 +236,7 @@ async fn of_snapshot(
 ) -> Result<Vec<DynamicObject>, PortError> {
     let installation = &cx.ownership.installation_id;
     let selector = format!("{INSTALLATION}={installation},{SNAPSHOT}={id}");
-    match list(session, &kind.resource, None, &selector).await {
+    match objects(session, &kind.resource, None, &selector).await {
         Err(error) if error.code() == &FORBIDDEN => {}
         listed => return listed,
     }
@@ -250,7 +248,7 @@ async fn of_snapshot(
     }
     let mut found = Vec::new();
     for namespace in places {
-        found.extend(list(session, &kind.resource, Some(&namespace), &selector).await?);
+        found.extend(objects(session, &kind.resource, Some(&namespace), &selector).await?);
     }
     Ok(found)
 }

@@ -44,7 +44,7 @@ pub(crate) fn is_ready(snapshot: &DynamicObject) -> bool {
     snapshot.data.pointer("/status/readyToUse") == Some(&Value::Bool(true))
 }
 
-/// Creates an object.
+/// Creates an object on the cluster; one that exists is not changed.
 ///
 /// # Errors
 ///

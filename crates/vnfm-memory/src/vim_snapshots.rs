@@ -5,9 +5,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use vnfm_core::ports::{
-    Code, Convergence, ErrorKind, InfraDriver as _, PlannedResource, PortError, Recorded,
-    ResourceAction, ResourcePlan, Reversion, SnapshotSource, Snapshots, StoredSnapshot, VimCall,
-    counterparts,
+    Code, ErrorKind, InfraDriver as _, PlannedResource, PortError, Recorded, ResourceAction,
+    ResourcePlan, Reversion, SnapshotSource, Snapshots, StoredSnapshot, VimCall, counterparts,
 };
 use vnfm_types::{ResourceHandle, VnfcSnapshotInfo};
 
@@ -77,7 +76,7 @@ impl Snapshots for MemoryVim {
         cx: &VimCall<'_>,
         reversion: &Reversion<'_>,
     ) -> Result<Recorded, PortError> {
-        let change = Convergence::update(reversion.current, reversion.target);
+        let change = reversion.convergence();
         let recorded = self.converge(cx, &change, &Value::Null).await?;
         let disks = self.disks_of(reversion.id)?;
         let then = &reversion.then.vnfc_resource_info;

@@ -29,7 +29,7 @@ use crate::rolling::roll;
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::update::{Updated, update_stack};
-use crate::{cinder, glance, inventory, nova, plan, policy, restore, snapshots};
+use crate::{glance, inventory, nova, plan, policy, restore, snapshots};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -158,7 +158,6 @@ impl InfraDriver for OpenStack {
         match *change {
             ResourceChange::Converge(change) => plan::convergence(cx, &cloud, change).await,
             ResourceChange::Release { what, current, how } => {
-                check_volumes(cx, &cloud, what).await?;
                 plan::release(cx, &cloud, &Convergence::update(current, what), how).await
             }
         }
@@ -218,7 +217,7 @@ impl InfraDriver for OpenStack {
         match heat::find(&cloud, &name).await? {
             None => {}
             Some(stack) if stack.belongs_to(&cx.ownership.installation_id) => {
-                check_volumes(cx, &cloud, allocation).await?;
+                snapshots::check_releasable(cx, &cloud, allocation).await?;
                 delete(cx, &cloud, &stack).await?;
             }
             // It was ours once, so leaving it there silently would leave an orphan.
@@ -411,31 +410,6 @@ impl Power for OpenStack {
     }
 }
 
-/// Refuses to delete volumes that Cinder would not delete, before anything else is deleted.
-async fn check_volumes(
-    cx: &VimCall<'_>,
-    cloud: &Cloud<'_>,
-    what: &Allocation,
-) -> Result<(), PortError> {
-    let flavour = what
-        .package
-        .vnfd()
-        .flavours
-        .get(what.deployment.flavour_id.as_str());
-    let may_have_volumes = flavour.is_none_or(|flavour| !flavour.storages.is_empty());
-    if !may_have_volumes && !has_own_template(what) {
-        return Ok(());
-    }
-    let mut waiter = Waiter::new(cx, "look for snapshots of the volumes");
-    loop {
-        let check = cinder::check_deletable(cloud, &cx.ownership.instance_id);
-        match waiter.attempt(check.map_ok(Waited::Done)).await? {
-            Waited::Done(()) => return Ok(()),
-            Waited::NotYet(reason) => waiter.pause(&reason).await?,
-        }
-    }
-}
-
 /// Whether the package brings its own template, whose groups determine in which order servers change.
 fn has_own_template(what: &Allocation) -> bool {
     let flavour_id = &what.deployment.flavour_id;
@@ -475,8 +449,7 @@ impl Snapshots for OpenStack {
     ) -> Result<Recorded, PortError> {
         let cloud = self.cloud(cx);
         restore::check_stored(&cloud, reversion).await?;
-        let change = Convergence::update(reversion.current, reversion.target);
-        let change = change.coming_from(reversion.before);
+        let change = reversion.convergence();
         let recorded = Box::pin(self.converged(cx, &change, &Value::Null)).await?;
         let restored = restore::restored(reversion, &recorded.inventory);
         restore::restore(cx, &cloud, &restored).await?;
@@ -514,8 +487,7 @@ impl Snapshots for OpenStack {
     ) -> Result<ResourcePlan, PortError> {
         let cloud = self.cloud(cx);
         restore::check_stored(&cloud, reversion).await?;
-        let change = Convergence::update(reversion.current, reversion.target);
-        let change = change.coming_from(reversion.before);
+        let change = reversion.convergence();
         let mut planned = plan::convergence(cx, &cloud, &change).await?;
         restore::mark_restored(&mut planned.resources);
         Ok(planned)

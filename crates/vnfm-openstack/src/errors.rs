@@ -170,7 +170,7 @@ pub(crate) const VOLUME_LOST: Code = code(
 pub(crate) const SNAPSHOT_STUCK: Code = code(
     "openstack.snapshot-stuck",
     Refused,
-    "Cinder failed to delete a volume snapshot, and deletes it no more",
+    "Cinder has failed to delete a volume snapshot, and does not try again",
     "ask the cloud's administrator to reset the state of the volume snapshot (`openstack volume snapshot set --state error`), \
      then retry",
 );
@@ -609,5 +609,9 @@ mod tests {
             let no_capacity = stack_failure("create stack `s`", "CREATE_FAILED", reason);
             assert!(no_capacity.next().contains("no room"));
         }
+        let kept = "Resource DELETE failed: BadRequest: resources.v: Invalid volume: Volume status must be available and must \
+             not be attached or have snapshots. (HTTP 400)";
+        let kept = stack_failure("update stack `s`", "UPDATE_FAILED", kept);
+        assert!(kept.next().contains("delete the VNF snapshots"), "{kept}");
     }
 }

@@ -18,6 +18,7 @@ use crate::inventory::{SERVER, VOLUME};
 use crate::keystone_login::Cloud;
 use crate::prepare::prepare;
 use crate::resolved::Resolved;
+use crate::snapshots::check_releasable;
 use crate::stacks::{RETAG_HINT, foreign, own};
 use crate::template::template_on_thread;
 use crate::update::{is_outdated, missing, targets};
@@ -82,6 +83,7 @@ pub(crate) async fn release(
     let mut rows = Vec::new();
     match found {
         Some(stack) if stack.belongs_to(&ownership.installation_id) => {
+            check_releasable(cx, cloud, change.target).await?;
             rows = kept(&heat::resources(cloud, &stack).await?, change);
         }
         Some(stack) if release.handle.get("stackId") == Some(&json!(stack.id)) => {

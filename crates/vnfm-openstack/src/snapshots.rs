@@ -19,9 +19,10 @@ use crate::keystone_login::{Cloud, Service};
 use crate::nova::{self, Server};
 use crate::retries::Waiter;
 use crate::{cinder, glance};
+use futures::TryFutureExt as _;
 use serde_json::{Map, Value, json};
 use vnfm_core::ports::{
-    Inventory, OwnedResource, Ownership, PlannedResource, PortError, ResourceAction,
+    Allocation, Inventory, OwnedResource, Ownership, PlannedResource, PortError, ResourceAction,
     SnapshotSource, VimCall, Waited,
 };
 use vnfm_types::{ResourceHandle, StorageSnapshot, VnfcResourceInfo, VnfcSnapshotInfo};
@@ -315,6 +316,28 @@ async fn delete_found(
         None => Waited::Done(()),
         Some(reason) => Waited::NotYet(reason),
     })
+}
+
+/// Refuses to release an instance of which Cinder would not delete the volumes, before anything else is deleted.
+pub(crate) async fn check_releasable(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    what: &Allocation,
+) -> Result<(), PortError> {
+    let flavour_id = &*what.deployment.flavour_id;
+    let flavour = what.package.vnfd().flavours.get(flavour_id);
+    let has_storages = flavour.is_none_or(|flavour| !flavour.storages.is_empty());
+    if !has_storages && what.package.base_hot(flavour_id).is_none() {
+        return Ok(());
+    }
+    let mut waiter = Waiter::new(cx, "look for snapshots of the volumes");
+    loop {
+        let check = cinder::check_deletable(cloud, &cx.ownership.instance_id);
+        match waiter.attempt(check.map_ok(Waited::Done)).await? {
+            Waited::Done(()) => return Ok(()),
+            Waited::NotYet(reason) => waiter.pause(&reason).await?,
+        }
+    }
 }
 
 /// Every part of every snapshot of this installation.

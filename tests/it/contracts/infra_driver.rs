@@ -67,6 +67,7 @@ async fn openstack() -> Arc<dyn TestBed> {
     };
     Arc::new(OnVim {
         disks: Some(disks),
+        snapshots_hold_volumes: true,
         running: Box::new(move || running_servers(&same)),
         wrong_login: Some(wrong),
         infeasible: Some(infeasible),

@@ -10,6 +10,16 @@ pub(super) fn request_body(file: Option<&Path>) -> Outcome<Value> {
     file.map_or_else(|| Ok(json!({})), read)
 }
 
+/// As [`request_body`]; refuses one that is not an object.
+pub(super) fn object_body(file: Option<&Path>) -> Outcome<Value> {
+    let body = request_body(file)?;
+    if body.is_object() {
+        Ok(body)
+    } else {
+        Err(local("the request must be an object"))
+    }
+}
+
 pub(super) fn read(file: &Path) -> Outcome<Value> {
     let name = file.display();
     let text = input::text(file).map_err(|e| local(format!("cannot read `{name}`: {e}")))?;

@@ -1,7 +1,7 @@
 //! `vnfmctl snapshot …`: VNF snapshots as resources. `vnfmctl vnf create_snapshot` stores a state in one, and
 //! `vnfmctl vnf revert_to_snapshot` returns to it.
 
-use super::request::{request_body, set};
+use super::request::{object_body, set};
 use crate::args::{Reversion, Snapshot, SnapshotCreation, SnapshotOptions};
 use crate::client::{Client, Outcome, local, read, segment};
 use crate::output::{Column, Output, tell};
@@ -86,10 +86,7 @@ const ID: &str = "vnfSnapshotInfoId";
 
 /// The request in the file, with what the options say instead.
 fn body(snapshot: Option<&str>, options: &SnapshotOptions) -> Outcome<Value> {
-    let mut body = request_body(options.request.as_deref())?;
-    if !body.is_object() {
-        return Err(local("the request must be an object"));
-    }
+    let mut body = object_body(options.request.as_deref())?;
     if let Some(id) = snapshot {
         body[ID] = json!(id);
     }

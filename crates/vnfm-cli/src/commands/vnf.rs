@@ -5,7 +5,7 @@ use crate::args::{
     SnapshotOptions, Task, Termination, Vnf, VnfCommand, command_name,
 };
 use crate::client::{Client, Outcome, local};
-use crate::commands::request::{read, request_body, set};
+use crate::commands::request::{object_body, read, request_body, set};
 use crate::commands::{package, plan, policy, scaling, snapshot};
 use crate::output::{Column, Output};
 use crate::watch;
@@ -328,10 +328,7 @@ async fn abandon(
 }
 
 fn modify(args: Modification) -> Outcome<BeginRequest> {
-    let mut body = request_body(args.request.as_deref())?;
-    if !body.is_object() {
-        return Err(local("the request must be an object"));
-    }
+    let mut body = object_body(args.request.as_deref())?;
     let texts = [
         ("vnfInstanceName", args.name),
         ("vnfInstanceDescription", args.description),

@@ -56,6 +56,11 @@ pub trait TestBed: Send + Sync {
         true
     }
 
+    /// Whether the VIM keeps volumes as long as they have snapshots: then an instance with snapshots is not released.
+    fn snapshots_hold_volumes(&self) -> bool {
+        false
+    }
+
     /// The disks of VNFCs, to check what a return restores; `None`: they cannot be read from outside.
     fn disks(&self) -> Option<&Disks> {
         None
@@ -105,6 +110,8 @@ pub struct OnVim<D> {
     pub removes_last_vnfcs: bool,
     /// Whether a return to a snapshot keeps the VNFCs.
     pub keeps_vnfcs_on_return: bool,
+    /// Whether the VIM keeps volumes as long as they have snapshots, and `what` has volumes.
+    pub snapshots_hold_volumes: bool,
     /// Lists what is on the VIM, without the driver.
     pub resources: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Lists the servers or pods that run on the VIM, without the driver; empty unless it offers `Power`.
@@ -135,6 +142,7 @@ impl<D> OnVim<D> {
             releases: None,
             removes_last_vnfcs: true,
             keeps_vnfcs_on_return: true,
+            snapshots_hold_volumes: false,
             resources: Box::new(resources),
             running: Box::new(Vec::new),
             disks: None,
@@ -174,6 +182,9 @@ impl<D: InfraDriver> TestBed for OnVim<D> {
     }
     fn keeps_vnfcs_on_return(&self) -> bool {
         self.keeps_vnfcs_on_return
+    }
+    fn snapshots_hold_volumes(&self) -> bool {
+        self.snapshots_hold_volumes
     }
     async fn resources(&self) -> Vec<String> {
         (self.resources)()

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The VNF is STOPPED once none of its VNFCs should run, also because a scaling has removed those that ran: then those that
-//! a heal or a scaling brings are stopped too. It is STARTED while any of them should run; the others are listed in [`Deployment::stopped_vnfcs`].
+//! a heal or a scaling brings are stopped too. It is STARTED while any of them should run; the others are listed in
+//! [`Deployment::stopped_vnfcs`].
 //!
 //! | step          | state      | does                                                           | undo             |
 //! |---------------|------------|----------------------------------------------------------------|------------------|

@@ -10,9 +10,9 @@
 //! | `revert` is idempotent; afterwards VNFCs and volumes have what they had, and the target's number and states | yes |
 //! | a VNFC that exists before and after keeps its id and addresses | unless the VIM replaces it to give it its volumes |
 //! | `delete` needs no handle, succeeds if nothing exists, and touches nothing else | yes |
-//! | snapshots outlive a `release` of the instance; `owned` lists what stays for them with the snapshot | yes |
+//! | snapshots outlive a `release` of the instance; `owned` lists what stays for them with the snapshot | unless the VIM keeps volumes as long as they have snapshots: then `release` is `Refused`, and deletes nothing |
 
-use super::{Allocation, Inventory, PortError, Recorded, ResourcePlan, VimCall};
+use super::{Allocation, Convergence, Inventory, PortError, Recorded, ResourcePlan, VimCall};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -122,6 +122,13 @@ pub struct Reversion<'a> {
     pub target: &'a Allocation,
     /// The deployment from before this operation.
     pub before: &'a Allocation,
+}
+
+impl<'a> Reversion<'a> {
+    /// The change from the deployment before to that of the snapshot, without what is stored.
+    pub fn convergence(&self) -> Convergence<'a> {
+        Convergence::update(self.current, self.target).coming_from(self.before)
+    }
 }
 
 /// Each VNFC that exists `now`, with the one that it was `then`: itself, or the next one of its VDU that does not exist any
