@@ -210,16 +210,25 @@ pub(crate) async fn find_ours(
     target: &Target,
 ) -> Result<Option<ObjectMeta>, PortError> {
     let found = find_metadata(session, target).await?;
-    match found {
-        Some(metadata) if !labels::is_ours(&metadata, owner) => {
-            let text = format!(
-                "{target} already exists and was not changed: {}",
-                labels::owner_description(&metadata, owner)
-            );
-            Err(PortError::new(&FOREIGN, format!("apply {target}"), text).on(target.to_string()))
-        }
-        found => Ok(found),
+    if let Some(metadata) = &found {
+        check_ours(metadata, owner, target)?;
     }
+    Ok(found)
+}
+
+fn check_ours(
+    metadata: &ObjectMeta,
+    owner: &Ownership,
+    target: &Target,
+) -> Result<(), PortError> {
+    if labels::is_ours(metadata, owner) {
+        return Ok(());
+    }
+    let text = format!(
+        "{target} already exists and was not changed: {}",
+        labels::owner_description(metadata, owner)
+    );
+    Err(PortError::new(&FOREIGN, format!("apply {target}"), text).on(target.to_string()))
 }
 
 /// Applies all stages and waits for each to be ready. Returns the UIDs in order; `None` for a shared namespace.
@@ -249,27 +258,25 @@ pub(crate) async fn apply_stages(
     let total = stages.iter().map(Vec::len).sum::<usize>().max(1);
     let (mut done, mut uids) = (0, Vec::new());
     for stage in stages {
-        let mut stage_uids = Vec::new();
-        let mine: Vec<&ResolvedObject> = stage
-            .iter()
-            .filter(|resolved| !is_shared(resolved, namespace, state))
-            .collect();
+        let (mut stage_uids, mut mine) = (Vec::new(), Vec::new());
         for resolved in stage {
-            stage_uids.push(if is_shared(resolved, namespace, state) {
-                None
-            } else if how.last.contains(&resolved.target) {
-                find_metadata(session, &resolved.target)
-                    .await?
-                    .and_then(|found| found.uid)
+            if is_shared(resolved, namespace, state) {
+                stage_uids.push(None);
+                continue;
+            }
+            let object = if how.last.contains(&resolved.target) {
+                find(session, &resolved.target).await?
             } else {
                 Some(apply(cx, session, resolved, how).await?)
-            });
+            };
+            stage_uids.push(object.as_ref().and_then(|object| object.metadata.uid.clone()));
+            mine.push((resolved, object));
         }
         cx.watcher.progress(
             percent(done, total),
             &format!("{} of {total} objects applied", done + stage.len()),
         );
-        wait_until_ready(cx, session, &mine).await?;
+        wait_until_ready(cx, session, mine).await?;
         done += stage.len();
         uids.push(stage_uids);
         cx.watcher.progress(
@@ -361,13 +368,13 @@ fn marked(cx: &VimCall<'_>, resolved: &ResolvedObject) -> Value {
     object
 }
 
-/// Applies one object and returns its UID.
+/// Applies one object and returns it as the API server stored it.
 async fn apply(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     resolved: &ResolvedObject,
     how: ApplyMode<'_>,
-) -> Result<String, PortError> {
+) -> Result<DynamicObject, PortError> {
     let target = &resolved.target;
     wait_until_free(cx, session, target, how).await?;
     let object = marked(cx, resolved);
@@ -381,7 +388,7 @@ async fn apply(
                     return Err(never_served(target, &location));
                 }
             }
-            applied => return Ok(applied?.uid.unwrap_or_default()),
+            applied => return applied,
         }
     }
 }
@@ -401,13 +408,15 @@ async fn wait_until_free(
 ) -> Result<(), PortError> {
     let mut backoff = Backoff::for_call(cx, INTERVAL);
     loop {
-        let found = match find_metadata(session, target).await? {
-            Some(metadata) if how.knows(&metadata) => Some(metadata),
-            _ => find_ours(session, cx.ownership, target).await?,
-        };
-        let Some(metadata) = found.filter(|metadata| metadata.deletion_timestamp.is_some()) else {
+        let Some(metadata) = find_metadata(session, target).await? else {
             return Ok(());
         };
+        if !how.knows(&metadata) {
+            check_ours(&metadata, cx.ownership, target)?;
+        }
+        if metadata.deletion_timestamp.is_none() {
+            return Ok(());
+        }
         let holder = finalizer_reason(&metadata);
         let reason = format!("{target} to be deleted before it is recreated{holder}");
         if !how.restores || backoff.pause(&reason).await == Err(Expired) {
@@ -437,7 +446,7 @@ async fn patch(
     target: &Target,
     (object, location): (&Value, &str),
     force: bool,
-) -> Result<ObjectMeta, PortError> {
+) -> Result<DynamicObject, PortError> {
     let action = format!("apply {target}{location}");
     let how = PatchParams::apply(FIELD_MANAGER).validation_strict();
     let how = &if force { how.force() } else { how };
@@ -450,7 +459,5 @@ async fn patch(
                 .await
         })
         .await;
-    Ok(applied
-        .map_err(|error| error.on(target.to_string()))?
-        .metadata)
+    applied.map_err(|error| error.on(target.to_string()))
 }

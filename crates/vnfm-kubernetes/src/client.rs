@@ -3,7 +3,7 @@
 //! A [`Session`] reads the VIM's connection at each call, so that an update reaches an operation in flight. Within an
 //! operation it retries calls for [`RETRY_PERIOD`] while the API server is unreachable or overloaded, and reports why.
 
-use crate::connection::{Connection, Trust};
+use crate::clients::{Clients, Cluster};
 use crate::errors::{self, UNREACHABLE};
 use crate::impersonation::impersonated_user;
 use futures::future::{Either, select};
@@ -13,7 +13,6 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{Backoff, Clock, Expired, PortError, Vim, VimCall, Watcher};
-use vnfm_outbound::Destinations;
 
 /// How long a call of an operation is retried without a response, or with 429 or 5xx.
 const RETRY_PERIOD: SignedDuration = SignedDuration::from_secs(60);
@@ -24,11 +23,11 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 /// Calls on one VIM, each with the connection that is current at that moment.
 pub(crate) struct Session<'a> {
     vim: &'a dyn Vim,
-    to: &'a Destinations,
+    clients: &'a Clients,
     limit: Option<OperationLimit<'a>>,
     /// The user to impersonate, if the policy names one.
     user: Option<String>,
-    cached: Mutex<Option<CachedClient>>,
+    cached: Mutex<Option<CurrentCluster>>,
 }
 
 /// The deadline of an operation, and who is notified of waits.
@@ -55,19 +54,17 @@ impl OperationLimit<'_> {
 }
 
 #[derive(Clone)]
-struct CachedClient {
+struct CurrentCluster {
     version: u64,
-    client: Client,
-    namespace: Option<String>,
-    verified: bool,
+    cluster: Cluster,
 }
 
 impl<'a> Session<'a> {
     /// Calls limited only by the client's own timeouts.
-    pub(crate) fn new(vim: &'a dyn Vim, to: &'a Destinations) -> Self {
+    pub(crate) fn new(vim: &'a dyn Vim, clients: &'a Clients) -> Self {
         Self {
             vim,
-            to,
+            clients,
             limit: None,
             user: None,
             cached: Mutex::default(),
@@ -79,7 +76,7 @@ impl<'a> Session<'a> {
     /// # Errors
     ///
     /// The VIM's policy yields an invalid user name.
-    pub(crate) fn for_operation(cx: &VimCall<'a>, to: &'a Destinations) -> Result<Self, PortError> {
+    pub(crate) fn for_operation(cx: &VimCall<'a>, clients: &'a Clients) -> Result<Self, PortError> {
         let limit = OperationLimit {
             clock: cx.clock,
             deadline: cx.deadline,
@@ -89,7 +86,7 @@ impl<'a> Session<'a> {
         Ok(Self {
             limit: Some(limit),
             user,
-            ..Self::new(cx.vim, to)
+            ..Self::new(cx.vim, clients)
         })
     }
 
@@ -257,36 +254,26 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn current(&self) -> Result<CachedClient, PortError> {
+    async fn current(&self) -> Result<Cluster, PortError> {
         let login = self.vim.connection().await?;
         if let Some(held) = self
             .lock_cache()
             .as_ref()
             .filter(|held| held.version == login.version)
         {
-            return Ok(held.clone());
+            return Ok(held.cluster.clone());
         }
-        let connection =
-            Connection::read(&login.info).map_err(|error| error.on(self.vim.name()))?;
-        let mut to = self.to.clone();
-        if self.vim.keeps_unchecked_address(&login.info) {
-            let proxy = connection.proxy.iter().map(ToString::to_string);
-            to = proxy.fold(
-                to.and_host_of(&connection.endpoint.to_string()),
-                |to, proxy| to.and_host_of(&proxy),
-            );
-        }
-        let held = CachedClient {
+        let held = CurrentCluster {
             version: login.version,
-            client: connection.client(to, self.user.as_deref())?,
-            verified: connection.trust != Trust::Unverified,
-            namespace: connection.namespace,
+            cluster: self
+                .clients
+                .get(self.vim, login.info, self.user.as_deref())?,
         };
         *self.lock_cache() = Some(held.clone());
-        Ok(held)
+        Ok(held.cluster)
     }
 
-    fn lock_cache(&self) -> MutexGuard<'_, Option<CachedClient>> {
+    fn lock_cache(&self) -> MutexGuard<'_, Option<CurrentCluster>> {
         self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,6 +4,7 @@ use crate::amount;
 use crate::apply::{self, find_ours, namespace_state, resolve_stages};
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
+use crate::clients::Clients;
 use crate::connection::{Connection, Trust};
 use crate::converge::{converge, prune_other};
 use crate::delete::{Handle, delete_stages};
@@ -20,6 +21,7 @@ use crate::resolved::{NamespaceState, ResolvedObject};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
     Allocation, Convergence, Granted, InfraDriver, Inventory, OwnedResource, PortError, Power,
@@ -28,16 +30,18 @@ use vnfm_core::ports::{
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
 
-/// The driver of Kubernetes clusters. It has no state: every call logs in with the VIM's current connection.
-#[derive(Debug, Clone)]
+/// The driver of Kubernetes clusters. Every call uses the VIM's current connection; calls to one cluster share a client.
+#[derive(Clone)]
 pub struct KubernetesDriver {
-    to: Destinations,
+    clients: Arc<Clients>,
 }
 
 impl KubernetesDriver {
     /// Creates a driver that connects only to clusters and proxies that `to` allows.
     pub fn new(to: Destinations) -> Self {
-        Self { to }
+        Self {
+            clients: Arc::new(Clients::new(to)),
+        }
     }
 }
 
@@ -69,7 +73,7 @@ impl InfraDriver for KubernetesDriver {
     }
 
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
-        let session = Session::new(vim, &self.to);
+        let session = Session::new(vim, &self.clients);
         let version = session
             .call("read the API server's version", |client| async move {
                 client.apiserver_version().await
@@ -109,7 +113,7 @@ impl InfraDriver for KubernetesDriver {
     ) -> Result<Value, PortError> {
         let allocation = change.target;
         check_supported(&allocation.deployment.placement)?;
-        let session = Session::for_operation(cx, &self.to)?;
+        let session = Session::for_operation(cx, &self.clients)?;
         let plan = read_plan(cx, allocation, session.namespace().await?).await?;
         check_plan(allocation, &plan)?;
         let stages = resolve_plan(&session, &plan).await?;
@@ -132,7 +136,7 @@ impl InfraDriver for KubernetesDriver {
         cx: &VimCall<'_>,
         change: &ResourceChange<'_>,
     ) -> Result<ResourcePlan, PortError> {
-        let session = Session::for_operation(cx, &self.to)?;
+        let session = Session::for_operation(cx, &self.clients)?;
         match *change {
             ResourceChange::Converge(change) => {
                 check_supported(&change.target.deployment.placement)?;
@@ -159,7 +163,7 @@ impl InfraDriver for KubernetesDriver {
         change: &Convergence<'_>,
         preview: &Value,
     ) -> Result<Recorded, PortError> {
-        let (session, allocation) = (Session::for_operation(cx, &self.to)?, change.target);
+        let (session, allocation) = (Session::for_operation(cx, &self.clients)?, change.target);
         let before = serde_json::from_value::<Handle>(change.handle().clone()).ok();
         let previewed = || preview.get("namespace").and_then(Value::as_str);
         let namespace = before.as_ref().map(|handle| handle.namespace.clone());
@@ -197,7 +201,7 @@ impl InfraDriver for KubernetesDriver {
         allocation: &Allocation,
         how: &Release,
     ) -> Result<(), PortError> {
-        let session = Session::for_operation(cx, &self.to)?;
+        let session = Session::for_operation(cx, &self.clients)?;
         let (namespace, stages) = recorded_targets(cx, &session, allocation, &how.handle).await?;
         delete_stages(cx, &session, &namespace, &stages, how.grace_seconds).await
     }
@@ -208,7 +212,7 @@ impl InfraDriver for KubernetesDriver {
         allocation: &Allocation,
         handle: &Value,
     ) -> Result<Recorded, PortError> {
-        let session = Session::for_operation(cx, &self.to)?;
+        let session = Session::for_operation(cx, &self.clients)?;
         let (namespace, stages) = recorded_targets(cx, &session, allocation, handle).await?;
         let targets = stages.iter().flatten();
         let mut namespaces: BTreeSet<String> = targets
@@ -245,14 +249,14 @@ impl InfraDriver for KubernetesDriver {
         vim: &dyn Vim,
         installation_id: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
-        owned(&Session::new(vim, &self.to), installation_id).await
+        owned(&Session::new(vim, &self.clients), installation_id).await
     }
 }
 
 impl KubernetesDriver {
     /// A session for one operation.
     pub(crate) fn session<'a>(&'a self, cx: &'a VimCall<'a>) -> Result<Session<'a>, PortError> {
-        Session::for_operation(cx, &self.to)
+        Session::for_operation(cx, &self.clients)
     }
 }
 

@@ -12,10 +12,14 @@ use kube::{Config, Error};
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tower::{BoxError, ServiceBuilder};
 use tower_service::Service;
 use vnfm_outbound::hyper::{Measured, Resolver};
 use vnfm_outbound::{Destinations, Policy};
+
+/// How long an idle connection is kept: shorter than API servers and load balancers do, so that we close it first.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Builds a client that connects only to what `to` allows; the caller has checked hosts that are IP addresses.
 ///
@@ -44,7 +48,9 @@ where
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
-    let http = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
+    let http = legacy::Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .build::<_, Body>(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)

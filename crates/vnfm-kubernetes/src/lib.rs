@@ -23,6 +23,7 @@ mod apply;
 mod catalog;
 mod claims;
 mod client;
+mod clients;
 mod connection;
 mod converge;
 mod creation;

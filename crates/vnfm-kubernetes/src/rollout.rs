@@ -7,20 +7,23 @@ use crate::errors::{FAILED, NOT_READY, VANISHED};
 use crate::labels;
 use crate::ready::{Readiness, progress_failure, readiness};
 use crate::resolved::ResolvedObject;
-use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, watch_until};
+use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, typed_json, watch_until};
+use kube::api::DynamicObject;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{Ownership, PortError, VimCall};
 
-/// Objects whose kind cannot be watched count as ready.
+/// Waits for the objects of a stage, which come as they were last read. Watches nothing if these are ready already; objects
+/// whose kind cannot be watched count as ready.
 pub(crate) async fn wait_until_ready(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    stage: &[&ResolvedObject],
+    stage: Vec<(&ResolvedObject, Option<DynamicObject>)>,
 ) -> Result<(), PortError> {
     let watched: Vec<&ResolvedObject> = stage
-        .iter()
-        .copied()
-        .filter(|resolved| resolved.watchable)
+        .into_iter()
+        .filter(|(resolved, _)| resolved.watchable)
+        .filter(|(resolved, object)| !is_ready(&resolved.target, object.as_ref()))
+        .map(|(resolved, _)| resolved)
         .collect();
     if watched.is_empty() {
         return Ok(());
@@ -47,6 +50,12 @@ pub(crate) async fn wait_until_ready(
             .on(object))
         }
     }
+}
+
+fn is_ready(target: &Target, object: Option<&DynamicObject>) -> bool {
+    let Some(object) = object else { return false };
+    let object = typed_json(Some(&target.resource), object.clone());
+    readiness(&object) == Readiness::Ready
 }
 
 pub(crate) fn feeds(watched: &[&ResolvedObject], owner: &Ownership) -> Vec<Feed> {

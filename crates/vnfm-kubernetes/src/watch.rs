@@ -14,7 +14,7 @@ use crate::errors;
 use crate::ready::text;
 use futures::StreamExt as _;
 use futures::future::{Either, select};
-use futures::stream::{BoxStream, select_all};
+use futures::stream::{BoxStream, FuturesUnordered, StreamFuture};
 use kube::Client;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::watcher::{self, Event};
@@ -185,8 +185,8 @@ pub(crate) async fn watch_until<T>(
     let watching = async {
         loop {
             let client = session.client().await?;
-            let mut stream = streams(&client, feeds, &wait.not_served);
-            match wait.follow(&mut stream, &mut check).await? {
+            let streams = streams(&client, feeds, &wait.not_served);
+            match wait.follow(streams, &mut check).await? {
                 StreamEnd::Done(value) => return Ok(WaitEnd::Done(value)),
                 StreamEnd::Expired => {
                     return Ok(WaitEnd::Expired {
@@ -203,9 +203,14 @@ pub(crate) async fn watch_until<T>(
         .await
 }
 
+/// The events of one feed; its list comes first.
 type Events = BoxStream<'static, (usize, watcher::Result<Event<DynamicObject>>)>;
 
-fn streams(client: &Client, feeds: &[Feed], not_served: &[bool]) -> Events {
+fn streams(
+    client: &Client,
+    feeds: &[Feed],
+    not_served: &[bool],
+) -> FuturesUnordered<StreamFuture<Events>> {
     let open = feeds
         .iter()
         .enumerate()
@@ -215,11 +220,10 @@ fn streams(client: &Client, feeds: &[Feed], not_served: &[bool]) -> Events {
         config.label_selector.clone_from(&feed.labels);
         config.field_selector.clone_from(&feed.fields);
         let objects = api(client.clone(), &feed.resource, feed.namespace.as_deref());
-        watcher::watcher(objects, config)
-            .map(move |event| (index, event))
-            .boxed()
+        let events = watcher::watcher(objects, config).map(move |event| (index, event));
+        events.boxed().into_future()
     });
-    select_all(streams).boxed()
+    streams.collect()
 }
 
 enum StreamEnd<T> {
@@ -237,11 +241,14 @@ struct WatchLoop<'a, 'b> {
 }
 
 impl WatchLoop<'_, '_> {
+    /// Reads the lists of all feeds, and watches them only if the check is not done then: an unneeded watch would cost a
+    /// connection.
     async fn follow<T>(
         &mut self,
-        stream: &mut Events,
+        mut reading: FuturesUnordered<StreamFuture<Events>>,
         check: &mut impl FnMut(&ObjectCache) -> Verdict<T>,
     ) -> Result<StreamEnd<T>, PortError> {
+        let mut listed = Vec::new();
         loop {
             if self.cache.is_complete() {
                 match check(&self.cache) {
@@ -249,15 +256,29 @@ impl WatchLoop<'_, '_> {
                     Verdict::Failed(error) => return Err(error),
                     Verdict::NotYet(reason) => self.report(&reason),
                 }
+                reading.extend(listed.drain(..).map(Events::into_future));
             }
-            let event = match select(stream.next(), self.cx.clock.sleep(self.remaining())).await {
-                Either::Left((event, _)) => event,
+            let deadline = self.cx.clock.sleep(self.remaining());
+            let (event, rest) = match select(reading.next(), deadline).await {
+                Either::Left((Some(read), _)) => read,
+                Either::Left((None, deadline)) => {
+                    deadline.await;
+                    return Ok(StreamEnd::Expired);
+                }
                 Either::Right(_) => return Ok(StreamEnd::Expired),
             };
             match event {
-                Some((feed, Ok(event))) => self.cache.apply_event(feed, event),
+                Some((feed, Ok(event))) => {
+                    let is_listed = matches!(event, Event::InitDone);
+                    self.cache.apply_event(feed, event);
+                    if is_listed {
+                        listed.push(rest);
+                    } else {
+                        reading.push(rest.into_future());
+                    }
+                }
                 Some((feed, Err(error))) => return self.tolerate(feed, &error).await,
-                None => std::future::pending().await,
+                None => {} // a watcher's stream has no end
             }
         }
     }
@@ -334,7 +355,7 @@ fn key(object: &DynamicObject) -> (String, String) {
 }
 
 /// Converts to JSON and adds `apiVersion` and `kind`, which lists omit.
-fn typed_json(resource: Option<&ApiResource>, mut object: DynamicObject) -> Value {
+pub(crate) fn typed_json(resource: Option<&ApiResource>, mut object: DynamicObject) -> Value {
     object.metadata.managed_fields = None;
     let mut value = to_json_or_log("a Kubernetes object", &object).unwrap_or_default();
     if let (Some(resource), true) = (resource, value.is_object()) {

@@ -4,6 +4,8 @@ use crate::support::{CONFIG, Keep, World, deployment, package};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::net::{TcpListener, TcpStream};
 use vnfm_core::ports::{Convergence, ErrorKind, InfraDriver as _};
 use vnfm_sim::faults::{Fault, Faults, Rule, When};
 use vnfm_sim::kubernetes::{Cluster, ClusterSpec, Clusters};
@@ -54,6 +56,49 @@ async fn broken_watches_are_restarted() {
     faults.add(Rule::new("kubernetes.watch", Fault::Status { status: 410 }).nth(1, 2));
     world.terminate(&what, created.handle).await.unwrap();
     world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn objects_that_are_ready_at_once_are_not_watched() {
+    let (world, faults) = faulty().await;
+    faults.add(Rule::new("kubernetes.watch", Fault::Status { status: 403 }).nth(1, 1000));
+    let what = package(&[(1, CONFIG)], "", json!({}));
+    let created = world.instantiate(&what, 20).await.unwrap();
+    faults.clear();
+    world.terminate(&what, created.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+/// Forwards connections to the API server of a cluster, and counts them; returns the counter.
+async fn count_connections(file: &mut Kubeconfig) -> Arc<AtomicUsize> {
+    let cluster = file.clusters[0].cluster.as_mut().unwrap();
+    let server = cluster.server.take().unwrap();
+    let address = server.trim_start_matches("https://").to_owned();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    cluster.server = Some(format!("https://{}", listener.local_addr().unwrap()));
+    let counter = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&counter);
+    tokio::spawn(async move {
+        while let Ok((mut ours, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let mut theirs = TcpStream::connect(&address).await.unwrap();
+            tokio::spawn(
+                async move { tokio::io::copy_bidirectional(&mut ours, &mut theirs).await },
+            );
+        }
+    });
+    counter
+}
+
+#[tokio::test]
+async fn the_steps_of_an_operation_share_a_connection() {
+    let (mut file, keep) = start(Faults::new()).await;
+    let connections = count_connections(&mut file).await;
+    let world = World::on(file, keep).await;
+    let before = connections.load(Ordering::Relaxed); // those of the test itself
+    let what = package(&[(1, CONFIG)], "", json!({}));
+    world.instantiate(&what, 20).await.unwrap();
+    assert_eq!(connections.load(Ordering::Relaxed) - before, 1);
 }
 
 #[tokio::test]

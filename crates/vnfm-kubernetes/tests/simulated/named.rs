@@ -27,7 +27,7 @@ async fn works_again(world: &World, what: &Allocation) {
 #[tokio::test]
 async fn an_expired_login_is_waited_for_or_reported() {
     let (world, cluster, faults) = faulty_cluster().await;
-    let what = package(&[(1, CONFIG)], "", json!({}));
+    let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
     faults.add(Rule::new("kubernetes.apply", Fault::Status { status: 401 }).on("configmaps"));
     let refused = allocate(&world, &what, 20).await.unwrap_err();
     assert_eq!(
@@ -46,7 +46,7 @@ async fn an_expired_login_is_waited_for_or_reported() {
     // During a wait it is reported, and a new credential lets the wait continue.
     faults.add(
         Rule::new("kubernetes.list", Fault::Status { status: 401 })
-            .on("configmaps")
+            .on("deployments")
             .nth(1, 2),
     );
     let cx = world.cx(20);
