@@ -216,11 +216,7 @@ pub(crate) async fn find_ours(
     Ok(found)
 }
 
-fn check_ours(
-    metadata: &ObjectMeta,
-    owner: &Ownership,
-    target: &Target,
-) -> Result<(), PortError> {
+fn check_ours(metadata: &ObjectMeta, owner: &Ownership, target: &Target) -> Result<(), PortError> {
     if labels::is_ours(metadata, owner) {
         return Ok(());
     }
@@ -269,7 +265,11 @@ pub(crate) async fn apply_stages(
             } else {
                 Some(apply(cx, session, resolved, how).await?)
             };
-            stage_uids.push(object.as_ref().and_then(|object| object.metadata.uid.clone()));
+            stage_uids.push(
+                object
+                    .as_ref()
+                    .and_then(|object| object.metadata.uid.clone()),
+            );
             mine.push((resolved, object));
         }
         cx.watcher.progress(

@@ -8,7 +8,8 @@
 //!                                            └─ nothing: refused, with the line to write
 //! ```
 //! `nfv` is the layout of Tacker's user data: `{VDU: {<vdu>: {flavor, computeFlavourId, image, vcImageId,
-//! desired_capacity}}, CP: {<cp>: {network, fixed_ips}}}`. Parameters filled from `additionalParams` whose name is a
+//! desired_capacity, locationConstraints}}, CP: {<cp>: {network, fixed_ips}}}`. As there, `additionalParams.nfv` of the
+//! request is merged into it (RFC 7396). Parameters filled from `additionalParams` whose name is a
 //! secret's become `hidden`, so that Heat does not show them.
 
 use crate::base_hot_sizes;
@@ -18,9 +19,12 @@ use crate::heat::StackTemplate;
 use crate::resolved::{FoundImage, Needs, Resolved};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use vnfm_core::is_secret_name;
 use vnfm_core::ports::PortError;
+use vnfm_core::{is_secret_name, merge_patch};
 use vnfm_descriptor::{BaseHot, Flavour, HotExpression, PARAMETERS_FILE, normalise};
+
+/// The member of Tacker's layout that has the zone of a VDU.
+const LOCATION: &str = "locationConstraints";
 
 /// The inputs of the parameters' values.
 struct Sources<'a> {
@@ -214,7 +218,7 @@ impl Sources<'_> {
             HotExpression::InstanceId => Some(json!(self.blueprint.instance)),
             HotExpression::InstanceName => self.blueprint.instance_name.map(|name| json!(name)),
             HotExpression::FlavourId => Some(json!(flavour.id)),
-            HotExpression::Nfv => Some(self.nfv()),
+            HotExpression::Nfv => Some(self.nfv()?),
             HotExpression::Literal(value) => Some(value.clone()),
             other => {
                 let detail = format!("the mapping has an expression that is not known: {other:?}");
@@ -254,26 +258,35 @@ impl Sources<'_> {
     }
 
     /// The values in Tacker's layout.
-    fn nfv(&self) -> Value {
+    fn nfv(&self) -> Result<Value, PortError> {
+        let mut values = Map::new();
+        values.insert("VDU".into(), Value::Object(self.nfv_vdus()?));
+        values.insert("CP".into(), Value::Object(self.nfv_cps()));
+        let requested = self.blueprint.deployment.additional_params.get("nfv");
+        if let Some(Value::Object(requested)) = requested {
+            merge_patch(&mut values, Some(requested));
+        }
+        Ok(Value::Object(values))
+    }
+
+    fn nfv_vdus(&self) -> Result<Map<String, Value>, PortError> {
         let flavour = self.blueprint.flavour;
         let mut vdus = Map::new();
         for name in flavour.vdus.keys() {
-            let mut vdu = Map::new();
-            vdu.insert(
-                "desired_capacity".into(),
-                json!(self.blueprint.deployment.instances_of(name)),
-            );
+            let count = self.blueprint.deployment.instances_of(name);
+            let zone = self.blueprint.zone_of(name)?;
+            // Heat places a server anywhere if its zone is null.
+            let mut vdu = Map::from_iter([
+                ("desired_capacity".to_owned(), json!(count)),
+                (LOCATION.to_owned(), json!(zone)),
+            ]);
+            let flavor = self.resolved.flavors.get(name).map(String::as_str);
+            let image = self.resolved.image(name);
             for (member, value) in [
-                (
-                    "flavor",
-                    self.resolved.flavors.get(name).map(String::as_str),
-                ),
-                (
-                    "computeFlavourId",
-                    self.resolved.flavors.get(name).map(String::as_str),
-                ),
-                ("image", self.resolved.image(name)),
-                ("vcImageId", self.resolved.image(name)),
+                ("flavor", flavor),
+                ("computeFlavourId", flavor),
+                ("image", image),
+                ("vcImageId", image),
             ] {
                 vdu.extend(value.map(|value| (member.to_owned(), json!(value))));
             }
@@ -286,6 +299,10 @@ impl Sources<'_> {
                 json!({"image": image, "vcImageId": image}),
             );
         }
+        Ok(vdus)
+    }
+
+    fn nfv_cps(&self) -> Map<String, Value> {
         let mut cps = Map::new();
         for data in self
             .blueprint
@@ -305,7 +322,33 @@ impl Sources<'_> {
             }
             cps.insert(data.cpd_id.clone(), Value::Object(cp));
         }
-        json!({"VDU": vdus, "CP": cps})
+        cps
+    }
+}
+
+/// Whether the template places the servers of a VDU where `nfv.VDU.<vdu>.locationConstraints` says.
+pub(crate) fn reads_location(
+    blueprint: &Blueprint<'_>,
+    hot: &BaseHot,
+    vdu: &str,
+) -> Result<bool, PortError> {
+    let text = text(blueprint, &hot.template)?;
+    let template: Value = serde_yaml::from_str(&text)
+        .map_err(|error| package(format!("`{}` is not YAML: {error}", hot.template)))?;
+    let layouts = hot.parameters.0.iter();
+    let mut layouts = layouts.filter(|(_, binding)| binding.from == HotExpression::Nfv);
+    Ok(layouts.any(|(name, _)| reads(&template, &json!([name, "VDU", vdu, LOCATION]))))
+}
+
+/// Whether the template contains `get_param` with this path.
+fn reads(template: &Value, path: &Value) -> bool {
+    match template {
+        Value::Object(members) => {
+            members.get("get_param") == Some(path)
+                || members.values().any(|member| reads(member, path))
+        }
+        Value::Array(items) => items.iter().any(|item| reads(item, path)),
+        _ => false,
     }
 }
 
@@ -538,7 +581,18 @@ resources:
         let result = filled_template(&allocation, &prepared(), "i-1").unwrap();
         assert_eq!(
             result.parameters["nfv"]["VDU"]["server"],
-            json!({"desired_capacity": 1, "flavor": "m1.tiny", "computeFlavourId": "m1.tiny", "image": "image-id", "vcImageId": "image-id"})
+            json!({"desired_capacity": 1, "flavor": "m1.tiny", "computeFlavourId": "m1.tiny", "image": "image-id", "vcImageId": "image-id",
+                "locationConstraints": null})
+        );
+        let mut overridden = json!({"flavourId": "simple"});
+        overridden["additionalParams"] =
+            json!({"nfv": {"VDU": {"server": {"computeName": "one", "flavor": null}}}});
+        let overridden = with(template, None, overridden);
+        let result = filled_template(&overridden, &prepared(), "i-1").unwrap();
+        assert_eq!(
+            result.parameters["nfv"]["VDU"]["server"],
+            json!({"desired_capacity": 1, "computeName": "one", "computeFlavourId": "m1.tiny", "image": "image-id", "vcImageId": "image-id",
+                "locationConstraints": null})
         );
         let asks_more = template.replace("vcImageId", "bootSpeed");
         let error =

@@ -4,10 +4,11 @@
 //! | prescribed | effect |
 //! |---|---|
 //! | flavor of a VDU, image of a VDU or volume | used, found by id or else by name |
-//! | zone of a VNFC or volume | `availability_zone`; in a Base HOT, the parameter mapped from `vdu.<vdu>.zone` |
+//! | zone of a VNFC or volume | `availability_zone`; in a Base HOT, the parameter mapped from `vdu.<vdu>.zone`, or `locationConstraints` of `nfv` |
 //! | externally managed internal link | ports on that network; no network is created |
 //! | resource group | must be the login's project |
 
+use crate::base_hot::reads_location;
 use crate::blueprint::{Blueprint, unsupported};
 use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK};
 use crate::glance;
@@ -17,7 +18,7 @@ use crate::nova::{self, Flavor};
 use crate::resolved::{FoundImage, Needs};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Granted, PortError};
-use vnfm_descriptor::{HotExpression, Vdu};
+use vnfm_descriptor::{BaseHot, HotExpression, Vdu};
 
 /// Refuses prescriptions that this cloud or template cannot follow.
 pub(crate) async fn check_supported(
@@ -30,8 +31,8 @@ pub(crate) async fn check_supported(
         return Ok(());
     }
     check_names(granted, needs)?;
-    if blueprint.base_hot.is_some() {
-        check_template_accepts(blueprint)?;
+    if let Some(hot) = blueprint.base_hot {
+        check_template_accepts(blueprint, hot)?;
     }
     check_resource_groups(cloud, granted).await?;
     check_zones(cloud, granted).await
@@ -109,7 +110,7 @@ fn is_server_or_volume(resource: &str) -> bool {
 }
 
 /// Refuses prescriptions that the package's mapping passes to no parameter of the template.
-fn check_template_accepts(blueprint: &Blueprint<'_>) -> Result<(), PortError> {
+fn check_template_accepts(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<(), PortError> {
     if let Some(link) = blueprint.deployment.placement.managed_links.keys().next() {
         return Err(unsupported(&format!(
             "a network for link `{link}`, which the template creates itself"
@@ -126,15 +127,15 @@ fn check_template_accepts(blueprint: &Blueprint<'_>) -> Result<(), PortError> {
             "zone `{zone}` for `{resource}`, which the template places itself"
         )));
     }
-    let mapped = blueprint.base_hot.map(|hot| &hot.parameters.0);
     for vdu in blueprint.flavour.vdus.keys() {
         let Some(zone) = blueprint.zone_of(vdu)? else {
             continue;
         };
         let takes = |from: &HotExpression| *from == HotExpression::VduZone(vdu.clone());
-        if !mapped.is_some_and(|all| all.values().any(|binding| takes(&binding.from))) {
+        let mut mapped = hot.parameters.0.values();
+        if !mapped.any(|binding| takes(&binding.from)) && !reads_location(blueprint, hot, vdu)? {
             return Err(unsupported(&format!("zone `{zone}` for VDU `{vdu}`")).hint(format!(
-                "map a parameter of the template from `vdu.{vdu}.zone`, or let the NFVO grant without a zone"
+                "map a parameter of the template from `vdu.{vdu}.zone`, let it read `[nfv, VDU, {vdu}, locationConstraints]`, or let the NFVO grant without a zone"
             )));
         }
     }

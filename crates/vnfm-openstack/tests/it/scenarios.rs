@@ -3,7 +3,7 @@
 use crate::support::{OneVdu, TestBed};
 use serde_json::Value;
 use std::sync::Arc;
-use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver, Recorded};
+use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver, Recorded, compute_id};
 
 /// Allocates twice (the second adopts the stack), then releases three times.
 pub(crate) async fn create_and_release_sample(bed: &TestBed, sample: &str) {
@@ -66,6 +66,25 @@ fn assert_cluster(allocated: &Recorded) {
         3
     );
     assert!(allocated.handle["stackId"].is_string());
+}
+
+/// A server of Tacker's layout is where the grant says, and anywhere without a zone in the grant.
+pub(crate) async fn tackers_layout_has_the_granted_zone(bed: &TestBed, granted: &str) {
+    let vdu = OneVdu {
+        tackers_layout: true,
+        ..OneVdu::default()
+    };
+    for granted in [None, Some(granted)] {
+        let mut allocation = vdu.allocation(bed);
+        let zones = granted.map(|zone| (compute_id("server", 0), zone.to_owned()));
+        let deployment = Arc::make_mut(&mut allocation.deployment);
+        deployment.placement.zones.extend(zones);
+        let prepared = bed.prepare(&allocation).await.unwrap();
+        let created = bed.allocate(&allocation, &prepared).await.unwrap();
+        let server = &created.inventory.vnfc_resource_info[0];
+        assert_eq!(server.metadata["zone"], granted.unwrap_or("nova"));
+        bed.release(&allocation, created.handle).await.unwrap();
+    }
 }
 
 /// If the cloud lacks something, nothing is created and the error names it.

@@ -80,6 +80,13 @@ async fn the_sample_with_a_base_hot_is_created_and_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tackers_layout_has_the_granted_zone() {
+    let world = world(Duration::ZERO).await;
+    scenarios::tackers_layout_has_the_granted_zone(&bed(&world), "edge").await;
+    assert_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn missing_cloud_resources_are_refused_by_name() {
     let world = world(Duration::ZERO).await;
     world.cloud().set_quota("instances", 100);

@@ -343,7 +343,35 @@ pub(crate) struct OneVdu {
     pub(crate) brings_image: bool,
     /// Boots from a volume `root` and has a second volume, `data`.
     pub(crate) volumes: bool,
+    /// Brings a Base HOT that reads Tacker's layout; a nested template has the server.
+    pub(crate) tackers_layout: bool,
 }
+
+const TACKERS_LAYOUT: &str = "heat_template_version: 2018-08-31
+parameters: {nfv: {type: json}}
+resources:
+  server:
+    type: server.yaml
+    properties:
+      flavor: {get_param: [nfv, VDU, server, computeFlavourId]}
+      image: {get_param: [nfv, VDU, server, vcImageId]}
+      zone: {get_param: [nfv, VDU, server, locationConstraints]}
+      net: {get_param: [nfv, CP, out, network]}
+";
+const TACKERS_SERVER: &str = "heat_template_version: 2018-08-31
+parameters: {flavor: {type: string}, image: {type: string}, zone: {type: string}, net: {type: string}}
+resources:
+  server:
+    type: OS::Nova::Server
+    properties:
+      flavor: {get_param: flavor}
+      image: {get_param: image}
+      availability_zone: {get_param: zone}
+      networks: [{port: {get_resource: out}}]
+  out:
+    type: OS::Neutron::Port
+    properties: {network: {get_param: net}}
+";
 
 impl Default for OneVdu {
     fn default() -> Self {
@@ -354,6 +382,7 @@ impl Default for OneVdu {
             apart: false,
             brings_image: false,
             volumes: false,
+            tackers_layout: false,
         }
     }
 }
@@ -381,6 +410,10 @@ impl OneVdu {
             "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: vnfd.yaml\n",
         );
         write("vnfd.yaml", &self.vnfd());
+        if self.tackers_layout {
+            write("BaseHOT/simple/top.yaml", TACKERS_LAYOUT);
+            write("BaseHOT/simple/nested/server.yaml", TACKERS_SERVER);
+        }
         let mut limits = Limits::default();
         if self.brings_image {
             // Larger than one read, so that the image is sent in pieces.

@@ -71,6 +71,12 @@ async fn the_sample_with_a_base_hot_is_created_and_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn tackers_layout_has_the_granted_zone() {
+    let Some(bed) = bed() else { return };
+    scenarios::tackers_layout_has_the_granted_zone(&bed, "nova").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn missing_cloud_resources_are_refused_by_name() {
     let Some(bed) = bed() else { return };
     scenarios::a_check_logs_in_and_lists_the_services(&bed).await;

@@ -104,7 +104,7 @@ impl Template {
         })
     }
 
-    /// The parameters' values: those given, else the defaults.
+    /// The parameters' values: those given, else the defaults. As Heat, passes null through if there is no default.
     pub(crate) fn fill(
         &self,
         given: &Map<String, Value>,
@@ -125,6 +125,7 @@ impl Template {
                 .get(name)
                 .filter(|v| !v.is_null())
                 .or_else(|| schema.get("default"))
+                .or_else(|| given.get(name))
             else {
                 let message = format!("The Parameter ({name}) was not provided.");
                 return Err(TemplateError {
@@ -240,6 +241,7 @@ fn typed(name: &str, schema: &Value, value: &Value) -> Result<Value, TemplateErr
     let refuse = |why: String| invalid(format!("Parameter '{name}' is invalid: {why}"));
     let as_text = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
     let value = match (kind, value) {
+        (_, Value::Null) => return Ok(Value::Null),
         ("number", Value::String(text)) => serde_json::from_str(text)
             .ok()
             .filter(Value::is_number)
