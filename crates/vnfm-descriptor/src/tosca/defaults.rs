@@ -1,6 +1,6 @@
 //! Checks defaults against their declarations: in the package's own types, and of inputs.
 
-use super::check::Check;
+use super::check::{Check, Late};
 use super::documents::Document;
 use super::types::{Schema, Types};
 use crate::sink::Sink;
@@ -41,7 +41,7 @@ fn defaults<'a>(declared: Option<&'a Node>, owner: &str, types: &'a Types<'a>, s
             let mut check = Check {
                 types,
                 sink,
-                open: true,
+                late: Late::Accepted,
                 complete: true,
             };
             check.value(

@@ -28,6 +28,7 @@ mod functions;
 mod hooks;
 mod lifecycle;
 mod namespaces;
+mod other_kinds;
 mod policies;
 mod resources;
 mod scalars;
@@ -55,19 +56,22 @@ use crate::finding::{Finding, Span};
 use crate::limits::Limits;
 use crate::model::{Asd, Vnfd};
 use crate::sink::Sink;
+use crate::tosca_meta::Meta;
 
-/// Reads the descriptor whose first file is `entry`; `compatible` is the manifest's
-/// `compatible_specification_versions`.
+/// Reads the descriptor that `TOSCA.meta` names.
 pub(crate) fn load(
     archive: &Archive,
-    entry: &str,
-    compatible: Option<&str>,
+    meta: &Meta,
     limits: &Limits,
     sink: &mut Sink,
 ) -> Option<(Vnfd, Option<Asd>)> {
-    let sources = Sources::load(archive, entry, compatible, limits, sink)?;
+    let sources = Sources::load(archive, meta, limits, sink)?;
     let documents = sources.documents();
     let entry = documents.first()?;
+    if let Some(finding) = other_kinds::find(documents, meta.manifest.as_ref()) {
+        sink.add(finding);
+        return None;
+    }
     if let Some(template) = asd::template(entry) {
         let (vnfd, asd) = asd::load(entry, template, archive, limits, sink)?;
         return Some((vnfd, Some(asd)));

@@ -4,7 +4,7 @@
 //! them the comparison prints that it is skipped, and fails only with `VNFM_REQUIRE_LIVE=1`. The allowed
 //! differences, `schemas/sol001/differences.yaml`, are applied to both sides.
 
-use super::builtin::{self, ELSEWHERE_KEY, VERSIONS, VERSIONS_KEY, Version};
+use super::builtin::{self, ELSEWHERE_KEY, TARGETS_ELSEWHERE_KEY, VERSIONS, VERSIONS_KEY, Version};
 use crate::limits::Limits;
 use crate::sink::Sink;
 use crate::yaml::Node;
@@ -86,7 +86,7 @@ fn normalise_type(section: &str, node: &Node) -> Value {
     let mut out = Map::new();
     for (key, value) in node.named() {
         let value = match key {
-            "description" => continue,
+            "description" | TARGETS_ELSEWHERE_KEY => continue,
             "requirements" => value
                 .items()
                 .iter()
