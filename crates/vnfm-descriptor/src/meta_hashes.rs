@@ -85,6 +85,7 @@ fn sections(text: &str) -> Vec<Section<'_>> {
             continue;
         };
         let value = value.trim();
+        let stated = Some(value).filter(|value| !value.is_empty());
         match (key.trim().to_ascii_lowercase().as_str(), all.last_mut()) {
             ("name" | "source", _) if !inside => {
                 inside = true;
@@ -95,8 +96,8 @@ fn sections(text: &str) -> Vec<Section<'_>> {
                     line: index + 1,
                 });
             }
-            ("algorithm", Some(section)) if inside => section.algorithm = Some(value),
-            ("hash", Some(section)) if inside => section.hash = Some(value),
+            ("algorithm", Some(section)) if inside => section.algorithm = stated,
+            ("hash", Some(section)) if inside => section.hash = stated,
             _ => {}
         }
     }

@@ -120,10 +120,17 @@ impl Range {
     }
 }
 
+/// The name of the file with TOSCA's types that SOL001 does not build on; a package may declare them itself.
+pub(super) const NORMATIVE_TYPES: &str = "builtin:tosca_normative_types.yaml";
+
 const TEXTS: &[(&str, &str)] = &[
     (
         "builtin:tosca_simple_profile.yaml",
         include_str!("../../schemas/tosca_simple_profile.yaml"),
+    ),
+    (
+        NORMATIVE_TYPES,
+        include_str!("../../schemas/tosca_normative_types.yaml"),
     ),
     (
         "builtin:sol001/data_types.yaml",

@@ -119,8 +119,9 @@ impl Builder<'_, '_> {
                 "scaling aspect `{name}` has a step `{step}` for which policy `{}` has no delta",
                 policy.name
             );
+            let finding = Finding::new(codes::LEVEL_PROFILE, policy.span.clone(), message);
             self.sink
-                .add(Finding::new(codes::POLICY, policy.span.clone(), message));
+                .add(finding.hint("a request that takes this step is refused"));
         }
         for target in policy.targets().iter().filter_map(Node::as_str) {
             aspect

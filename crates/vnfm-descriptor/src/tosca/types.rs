@@ -204,15 +204,24 @@ impl<'a> Types<'a> {
             };
             for (key, node) in crate::shape::mapping(declared, &format!("`{section}`"), sink) {
                 let Some(name) = key.as_str() else { continue };
-                if self.all.contains_key(&(kind, name)) {
+                let builtin = |node: &&Node| node.span.file.starts_with("builtin:");
+                let known = self.get(kind, name).filter(|known| {
+                    // A package may declare these types itself.
+                    &*known.span.file != builtin::NORMATIVE_TYPES
+                });
+                let in_other_section = |(other, _, _): &(Kind, &str, &str)| {
+                    *other != kind && self.get(*other, name).as_ref().is_some_and(builtin)
+                };
+                let misplaced = name.starts_with("tosca.")
+                    && !builtin(&node)
+                    && SECTIONS.iter().any(in_other_section);
+                if known.is_some() || misplaced {
                     if copy {
                         continue;
                     }
                     let message = format!("{label} `{name}` is already declared");
-                    sink.add(
-                        Finding::new(codes::TYPE_REDEFINED, key.span.clone(), message)
-                            .hint("the first declaration is used"),
-                    );
+                    let finding = Finding::new(codes::TYPE_REDEFINED, key.span.clone(), message);
+                    sink.add(finding.hint("the first declaration is used"));
                     continue;
                 }
                 crate::shape::mapping(node, &format!("{label} `{name}`"), sink);
