@@ -11,8 +11,8 @@ pub use crate::package_kind::of_text;
 pub use crate::path::{base, folder, has_extension, resolve};
 pub use crate::sink::Sink;
 pub use crate::tosca::{
-    Document, Group, Kind, Policy, Sources, Template, Topology, Types, VNF, listed, operations_in,
-    units,
+    Document, Group, Kind, Origin, Policy, Sources, Template, Topology, Types, VNF, listed,
+    operations_in, units,
 };
 pub use crate::tosca_meta::Meta;
 pub use crate::variables::is_name;

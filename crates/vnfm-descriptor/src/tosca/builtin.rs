@@ -20,9 +20,9 @@ use crate::yaml::{Node, Value, parse};
 use std::sync::OnceLock;
 
 /// The published versions of SOL001 whose types are built in, oldest first.
-pub(super) const VERSIONS: [&str; 11] = [
+pub(super) const VERSIONS: [&str; 12] = [
     "2.5.1", "2.6.1", "2.7.1", "2.8.1", "3.3.1", "3.5.1", "3.6.1", "3.7.1", "4.2.1", "4.3.1",
-    "4.4.1",
+    "4.4.1", "5.4.1",
 ];
 
 /// Key of a declaration of another version: the versions that have it, as text.
@@ -533,10 +533,10 @@ mod tests {
     #[test]
     fn version_ranges_are_parsed_and_formatted() {
         for (text, described) in [
-            ("3.3.1+", "3.3.1 to 4.4.1"),
+            ("3.3.1+", "3.3.1 to 5.4.1"),
             ("-2.6.1", "2.5.1 to 2.6.1"),
             ("2.8.1", "2.8.1"),
-            ("2.6.1-2.8.1|4.4.1+", "2.6.1 to 2.8.1, 4.4.1"),
+            ("2.6.1-2.8.1|4.4.1+", "2.6.1 to 2.8.1, 4.4.1 to 5.4.1"),
         ] {
             assert_eq!(
                 Range::read(text).map(Range::describe).as_deref(),
@@ -575,7 +575,7 @@ mod tests {
                         "type": "list",
                         "elsewhere": [{"type": "string", "versions": "2.5.1 to 2.6.1", "required": false}],
                     }},
-                    "requirements": [{"r": {"capability": "C", "versions": "3.3.1 to 4.4.1"}}],
+                    "requirements": [{"r": {"capability": "C", "versions": "3.3.1 to 5.4.1"}}],
                 },
                 "B": {"derived_from": "R", "versions": "2.5.1"},
             })

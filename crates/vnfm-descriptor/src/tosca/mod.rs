@@ -5,6 +5,7 @@
 //! documents  entry + imports, each once; ETSI's types are built in        documents.rs
 //! namespaces types of the same name in several files                      namespaces.rs
 //! version    the SOL001 version of the package, and its types             version.rs, builtin.rs
+//!            those of a version that is not built in                      unknown_version.rs
 //! types      derivation, declared properties, requirements, operations    types.rs, type_check.rs
 //! topologies node templates, functions evaluated, filters resolved        topology.rs, functions.rs, filter.rs
 //! checks     templates against their types, values against constraints    template.rs, check.rs, constraints.rs
@@ -41,10 +42,11 @@ mod topology;
 mod type_check;
 mod types;
 pub mod units;
+mod unknown_version;
 mod version;
 mod vnfd;
 
-pub use documents::Document;
+pub use documents::{Document, Origin};
 pub use sources::Sources;
 pub use template::VNF;
 pub use topology::{Group, Policy, Template, Topology, listed};

@@ -4,6 +4,7 @@ use super::asd;
 use super::documents::{self, Document, Loaded};
 use super::topology::Topology;
 use super::types::Types;
+use super::unknown_version;
 use super::version::{self, Version};
 use crate::archive::Archive;
 use crate::limits::Limits;
@@ -21,7 +22,7 @@ impl Sources {
     /// Loads the file that `TOSCA.meta` names, and what it imports.
     pub fn load(archive: &Archive, meta: &Meta, limits: &Limits, sink: &mut Sink) -> Option<Self> {
         let Loaded {
-            documents,
+            mut documents,
             versions,
         } = documents::load(archive, &meta.entry, limits, sink)?;
         let is_asd = asd::template(documents.first()?).is_some();
@@ -30,6 +31,7 @@ impl Sources {
         } else {
             version::choose(&versions, meta.compatible_versions(), sink)
         };
+        unknown_version::extend(&mut documents, version.unwrap_or(Version::NEWEST));
         Some(Self { documents, version })
     }
 

@@ -142,12 +142,15 @@ fn declaration(node: &Node) -> Value {
     Value::Object(out)
 }
 
+/// Versions of which the published files are not in the folder: 5.4.1 is written from projects that cite its clauses.
+const NOT_IN_FOLDER: [&str; 1] = ["5.4.1"];
+
 #[test]
 fn the_types_of_each_version_are_the_published_ones() {
     let Some(folder) = published() else { return };
     let mut wrong = Vec::new();
     let mut compared = 0;
-    for version in Version::all() {
+    for version in Version::all().filter(|version| !NOT_IN_FOLDER.contains(&version.name())) {
         let read = |name: &str| {
             let path = folder.join(version.name()).join(name);
             std::fs::read_to_string(&path)
@@ -193,7 +196,7 @@ fn the_types_of_each_version_are_the_published_ones() {
     assert!(compared > 900, "only {compared} types were compared");
     println!(
         "{compared} types of {} versions are the published ones",
-        VERSIONS.len()
+        VERSIONS.len() - NOT_IN_FOLDER.len()
     );
 }
 

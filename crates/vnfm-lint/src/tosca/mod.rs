@@ -24,7 +24,7 @@ mod wiring;
 use crate::scalars::traps;
 use rules::{FileCache, Rules};
 use vnfm_descriptor::Limits;
-use vnfm_descriptor::raw::{Archive, Meta, Sink, Sources};
+use vnfm_descriptor::raw::{Archive, Meta, Origin, Sink, Sources};
 
 /// Applies all rules. Findings of reading the descriptor are not reported again.
 pub(crate) fn check(archive: &Archive, meta: &Meta, limits: &Limits, sink: &mut Sink) {
@@ -34,7 +34,11 @@ pub(crate) fn check(archive: &Archive, meta: &Meta, limits: &Limits, sink: &mut 
         return;
     };
     let types = sources.types(&mut quiet);
-    for document in sources.documents().iter().filter(|document| !document.copy) {
+    for document in sources
+        .documents()
+        .iter()
+        .filter(|document| document.origin == Origin::Package)
+    {
         traps(&document.root, &["tosca_definitions_version"], sink);
         names::check(document, &types, sink);
     }
