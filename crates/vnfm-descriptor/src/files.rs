@@ -14,7 +14,7 @@ use crate::verify::Hashing;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The files of a package; nothing is said about its descriptor.
+/// The files of a package; nothing is reported about its descriptor.
 #[derive(Debug)]
 pub struct PackageFiles {
     pub(crate) archive: Archive,

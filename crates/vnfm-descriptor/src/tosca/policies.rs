@@ -132,7 +132,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Warns of a scaling aspect that no policy declares; what is said about it has no effect.
+    /// Warns of a scaling aspect that no policy declares; what is reported about it has no effect.
     fn unknown_aspect(&mut self, named: &Node, flavour: &Flavour) {
         let name = named.as_str().unwrap_or("~");
         let message = format!("scaling aspect `{name}` is not declared");

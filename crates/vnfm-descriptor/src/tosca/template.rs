@@ -386,7 +386,7 @@ fn check_policy<'a>(
         policy.node.get("properties"),
         &policy.span,
     );
-    let allowed = Targets::of(types, &policy.kind);
+    let allowed = Targets::for_policy(types, &policy.kind);
     for target in policy.targets() {
         let name = target.as_str().unwrap_or("~");
         if topology.groups.iter().any(|group| group.name == name) {
@@ -449,7 +449,7 @@ enum Verdict<'a> {
 }
 
 impl<'a> Targets<'a> {
-    fn of(types: &'a Types<'a>, policy_type: &str) -> Self {
+    fn for_policy(types: &'a Types<'a>, policy_type: &str) -> Self {
         let ancestry = types.ancestry(Kind::Policy, policy_type);
         let names = |node: &'a Node| {
             let listed = node.get("targets").map(Node::items).unwrap_or_default();
