@@ -10,8 +10,6 @@ use crate::finding::{Finding, Span};
 use crate::limits::Limits;
 use crate::path::{PathError, normalise};
 use crate::sink::Sink;
-use sha2::digest::DynDigest;
-use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -58,58 +56,6 @@ pub enum ReadError {
         /// The message of the I/O error.
         reason: String,
     },
-}
-
-/// The hash that a manifest states for a file.
-pub(crate) struct Expected {
-    pub(crate) algorithm: Algorithm,
-    pub(crate) hash: String,
-    pub(crate) span: Span,
-}
-
-/// A hash algorithm of manifests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Algorithm {
-    /// SHA-224: the hash has 28 bytes.
-    Sha224,
-    /// SHA-256: the hash has 32 bytes.
-    Sha256,
-    /// SHA-384: the hash has 48 bytes.
-    Sha384,
-    /// SHA-512: the hash has 64 bytes.
-    Sha512,
-}
-
-impl Algorithm {
-    /// Finds an algorithm by its name, with or without `-`; case does not matter.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name.to_ascii_uppercase().replace('-', "").as_str() {
-            "SHA224" => Some(Algorithm::Sha224),
-            "SHA256" => Some(Algorithm::Sha256),
-            "SHA384" => Some(Algorithm::Sha384),
-            "SHA512" => Some(Algorithm::Sha512),
-            _ => None,
-        }
-    }
-
-    /// The name as SOL004 spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::Sha224 => "SHA-224",
-            Algorithm::Sha256 => "SHA-256",
-            Algorithm::Sha384 => "SHA-384",
-            Algorithm::Sha512 => "SHA-512",
-        }
-    }
-
-    pub(crate) fn hasher(self) -> Box<dyn DynDigest + Send> {
-        match self {
-            Algorithm::Sha224 => Box::new(Sha224::new()),
-            Algorithm::Sha256 => Box::new(Sha256::new()),
-            Algorithm::Sha384 => Box::new(Sha384::new()),
-            Algorithm::Sha512 => Box::new(Sha512::new()),
-        }
-    }
 }
 
 pub(crate) type Zip = ZipArchive<Reader>;
@@ -427,13 +373,32 @@ fn open_zip(bytes: &Bytes) -> Result<Zip, Finding> {
         std::fs::File::open(path).map_err(|error| Finding::unreadable(path, &error))?;
     }
     ZipArchive::new(bytes.reader()).map_err(|error| {
-        Finding::new(
-            codes::ZIP,
-            None,
-            format!("the package is not a readable zip archive: {error}"),
-        )
-        .hint("a package is a folder, or a zip file ending in .csar or .zip")
+        compressed(&bytes.head()).unwrap_or_else(|| {
+            Finding::new(
+                codes::ZIP,
+                None,
+                format!("the package is not a readable zip archive: {error}"),
+            )
+            .hint("a package is a folder, or a zip file ending in .csar or .zip")
+        })
     })
+}
+
+/// The finding for a file that is compressed in another way, by its first bytes.
+fn compressed(first: &[u8]) -> Option<Finding> {
+    const KINDS: &[(&[u8], &str)] = &[
+        (
+            b"\x1f\x8b",
+            "with gzip, like a Helm chart or a package of OSM",
+        ),
+        (b"BZh", "with bzip2"),
+        (b"\xfd7zXZ", "with xz"),
+        (b"\x28\xb5\x2f\xfd", "with zstd"),
+    ];
+    let (_, how) = KINDS.iter().find(|(magic, _)| first.starts_with(magic))?;
+    let message = format!("this is compressed {how}, not a VNF package");
+    let finding = Finding::new(codes::PACKAGE_KIND, None, message);
+    Some(finding.hint("a VNF package is a folder or a zip archive"))
 }
 
 /// Number of bytes before the first entry, if any. An archive without entries is refused elsewhere.

@@ -22,6 +22,8 @@ pub(crate) enum Bytes {
 
 /// Smaller reads are buffered in blocks of this size, since zip headers are read in small pieces.
 const BUFFER_SIZE: usize = 32 << 10;
+/// Bytes that show how a file is compressed.
+const HEAD_SIZE: u64 = 8;
 /// Bytes that are hashed at once.
 const CHUNK_SIZE: usize = 128 << 10;
 
@@ -42,6 +44,15 @@ impl Bytes {
         match self {
             Bytes::Memory(bytes) => Ok(bytes.len() as u64),
             Bytes::File(path) => Ok(std::fs::metadata(path)?.len()),
+        }
+    }
+
+    /// The first bytes, at most [`HEAD_SIZE`]; none if they cannot be read.
+    pub(crate) fn head(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match self.reader().take(HEAD_SIZE).read_to_end(&mut bytes) {
+            Ok(_) => bytes,
+            Err(_) => Vec::new(),
         }
     }
 

@@ -114,6 +114,13 @@ const RULES: &[Rule] = &[
 
 /// Removes the consequences of other findings, by the rules of this crate and `more`.
 pub(crate) fn drop_consequences(findings: &mut Vec<Finding>, more: &[Rule]) {
+    // Everything follows from not being a VNF package at all.
+    if findings
+        .iter()
+        .any(|finding| finding.code == codes::PACKAGE_KIND)
+    {
+        findings.retain(|finding| finding.code == codes::PACKAGE_KIND);
+    }
     let mut dropped = BTreeSet::new();
     for rule in RULES.iter().chain(more) {
         let causes: Vec<&Finding> = findings

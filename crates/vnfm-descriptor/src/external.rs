@@ -3,9 +3,10 @@
 //! Nothing is downloaded here. The caller downloads, hashes the bytes with [`External::hasher`], and passes the local
 //! path to the package; the artifact can then be read like a file of the package, by its URI.
 
-use crate::archive::{Algorithm, ReadError};
+use crate::archive::ReadError;
 use crate::codes;
 use crate::finding::{Finding, Span};
+use crate::hashes::Algorithm;
 use crate::hexadecimal::hexadecimal;
 use crate::sink::Sink;
 use crate::tosca_meta::ManifestSource;

@@ -9,40 +9,42 @@
 //! Each stage reports everything that it finds, and the next one runs as far as it can, so all
 //! findings are reported at once ([`examine`]).
 
-use crate::archive::{Algorithm, Archive, ReadError};
-#[cfg(feature = "charts")]
-use crate::chart::{Chart, ChartError};
+use crate::archive::Archive;
 use crate::codes;
-use crate::external::{self, External, LocalCopies};
+use crate::external::External;
+use crate::files::PackageFiles;
 use crate::finding::{Finding, Findings};
 use crate::hot::{BaseHot, HotSource};
 use crate::limits::Limits;
 use crate::model::{Asd, Vnfd};
 use crate::order::{self, ORDER_FILE, OrderFile};
+use crate::package_kind;
 use crate::sink::Sink;
-use crate::tosca_meta::{self, Manifest, Meta};
-use crate::verify::Hashing;
+use crate::tosca_meta::{self, Meta};
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A package that was read without errors.
 #[derive(Debug)]
 pub struct Package {
-    archive: Archive,
-    entry: String,
+    files: PackageFiles,
     vnfd: Vnfd,
     asd: Option<Asd>,
     order: Option<OrderFile>,
     hot: BTreeMap<String, BaseHot>,
-    manifest: Option<Manifest>,
-    externals: Vec<External>,
-    local_copies: LocalCopies,
-    certificate: Option<String>,
     warnings: Vec<Finding>,
     sha256: String,
-    limits: Limits,
+}
+
+/// A package is its files, with a descriptor.
+impl Deref for Package {
+    type Target = PackageFiles;
+
+    fn deref(&self) -> &PackageFiles {
+        &self.files
+    }
 }
 
 impl Package {
@@ -83,11 +85,6 @@ impl Package {
         Package::read_archive(archive, None, sink, limits)
     }
 
-    /// Path of the descriptor's main file, `Entry-Definitions`.
-    pub fn entry(&self) -> &str {
-        &self.entry
-    }
-
     /// The VNF descriptor; for an ASD, one derived from it.
     pub fn vnfd(&self) -> &Vnfd {
         &self.vnfd
@@ -98,100 +95,11 @@ impl Package {
         self.asd.as_ref()
     }
 
-    /// The external artifacts that the manifest names.
-    pub fn externals(&self) -> &[External] {
-        &self.externals
-    }
-
     /// Sets the local path of each external artifact, which can then be read by its URI.
     #[must_use]
     pub fn with_externals(mut self, at: impl Fn(&External) -> PathBuf) -> Self {
-        self.local_copies = self
-            .externals
-            .iter()
-            .map(|one| (one.uri.clone(), at(one)))
-            .collect();
+        self.files.set_externals(at);
         self
-    }
-
-    /// Local path of an external artifact; `None` for a path in the package.
-    fn local_copy(&self, path: &str) -> Result<Option<&Path>, ReadError> {
-        match self.local_copies.get(path) {
-            Some(file) => Ok(Some(file)),
-            None if self.archive.has_external(path) => Err(ReadError::NotFetched {
-                uri: path.to_owned(),
-            }),
-            None => Ok(None),
-        }
-    }
-
-    /// Reads a file; `path` is relative to the package's root, or the URI of an external artifact.
-    ///
-    /// # Errors
-    /// There is no such file, or it is larger than [`Limits::file_bytes`].
-    pub fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
-        if let Some(file) = self.local_copy(path)? {
-            let mut bytes = Vec::new();
-            external::copy((path, file), self.limits.file_bytes, &mut bytes)?;
-            return Ok(bytes);
-        }
-        self.archive.read(path, self.limits.file_bytes)
-    }
-
-    /// Copies a file of any size, such as an image; returns its size in bytes.
-    ///
-    /// # Errors
-    /// There is no such file, or it cannot be read or written.
-    pub fn copy(&self, path: &str, to: &mut dyn Write) -> Result<u64, ReadError> {
-        if let Some(file) = self.local_copy(path)? {
-            return external::copy((path, file), u64::MAX, to);
-        }
-        self.archive.copy(path, to)
-    }
-
-    /// The SHA-256 of a file of any size, in lower-case hexadecimal.
-    ///
-    /// # Errors
-    /// There is no such file, or it cannot be read.
-    pub fn sha256_of(&self, path: &str) -> Result<String, ReadError> {
-        let mut hashing = Hashing::new(Algorithm::Sha256);
-        self.copy(path, &mut hashing)?;
-        Ok(hashing.hash())
-    }
-
-    /// The size of a file in bytes, as the archive states it; `path` is one of [`Package::paths`] or the
-    /// URI of an external artifact.
-    ///
-    /// # Errors
-    /// There is no such file.
-    pub fn size(&self, path: &str) -> Result<u64, ReadError> {
-        if let Some(file) = self.local_copy(path)? {
-            return external::size((path, file));
-        }
-        self.archive.stated_size(path)
-    }
-
-    /// The paths of all files, sorted.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.archive.paths()
-    }
-
-    /// Whether the package has such a file.
-    pub fn has(&self, path: &str) -> bool {
-        crate::path::normalise(path).is_ok_and(|normal| self.archive.has(&normal))
-    }
-
-    /// Reads the metadata of a Helm chart; `path` is that of a Mciop's artifact or a deployment item.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not a Helm chart.
-    #[cfg(feature = "charts")]
-    pub fn chart(&self, path: &str) -> Result<Chart, ReadError> {
-        let failed = |error: ChartError| ReadError::Io {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        };
-        Chart::read(&self.read(path)?, &self.limits).map_err(failed)
     }
 
     /// The SHA-256 of the archive in hexadecimal; for a folder, of the archive that [`pack`](crate::pack()) creates.
@@ -202,16 +110,6 @@ impl Package {
     /// The findings; none of them is an error.
     pub fn warnings(&self) -> &[Finding] {
         &self.warnings
-    }
-
-    /// The SOL004 manifest, if there is one.
-    pub fn manifest(&self) -> Option<&Manifest> {
-        self.manifest.as_ref()
-    }
-
-    /// Path of the signer's certificate, if it is a separate file.
-    pub fn certificate(&self) -> Option<&str> {
-        self.certificate.as_deref()
     }
 
     /// The order file of a CNF, if there is one; for an ASD of manifests, derived from its deployment items.
@@ -242,19 +140,13 @@ impl Package {
         };
         let warnings = sink.finish()?;
         Ok(Package {
-            archive,
-            entry: meta.entry,
+            files: PackageFiles::new(archive, meta, limits),
             vnfd,
             asd: parts.asd,
             order: parts.order,
             hot: parts.hot,
-            manifest: meta.manifest,
-            externals: meta.externals,
-            local_copies: LocalCopies::new(),
-            certificate: meta.certificate,
             warnings,
             sha256,
-            limits: *limits,
         })
     }
 }
@@ -300,19 +192,37 @@ pub struct Parts {
     pub(crate) hot: BTreeMap<String, BaseHot>,
 }
 
+impl Parts {
+    /// The paths of all top-level Heat templates.
+    pub fn templates(&self) -> impl Iterator<Item = &str> {
+        self.hot.values().map(|hot| hot.template.as_str())
+    }
+
+    /// Whether a flavour has a Base HOT.
+    pub fn has_base_hot(&self, flavour: &str) -> bool {
+        self.hot.contains_key(flavour)
+    }
+}
+
 /// Runs every stage as far as possible, so that one error does not hide the next.
 ///
 /// If the archive itself is hostile or damaged, nothing of it is used.
 pub fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Parts {
+    if let Some(finding) = package_kind::of_archive(archive, limits) {
+        sink.add(finding);
+        return Parts::default();
+    }
     let (meta, expected) = tosca_meta::read(archive, limits.file_bytes, sink).unzip();
     archive.verify(&expected.unwrap_or_default(), limits, sink);
     if sink.has(&[codes::ZIP, codes::ZIP_BOMB]) {
         return Parts::default();
     }
-    let compatible = meta.as_ref().and_then(compatible_versions);
     let loaded = meta
         .as_ref()
-        .and_then(|meta| crate::tosca::load(archive, &meta.entry, compatible, limits, sink));
+        .and_then(|meta| crate::tosca::load(archive, meta, limits, sink));
+    if sink.has(&[codes::PACKAGE_KIND]) {
+        return Parts::default();
+    }
     let (vnfd, asd) = loaded.unzip();
     let asd = asd.flatten();
     let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
@@ -334,14 +244,6 @@ pub fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Parts {
         order,
         hot,
     }
-}
-
-/// The versions of the standard that the manifest states.
-pub fn compatible_versions(meta: &Meta) -> Option<&str> {
-    let metadata = &meta.manifest.as_ref()?.metadata;
-    metadata
-        .get("compatible_specification_versions")
-        .map(String::as_str)
 }
 
 /// The findings of a stage without a result; at least one of them says why.

@@ -2,15 +2,17 @@
 //!
 //! For `vnfm-lint`, which examines what onboarding accepts; changes more often than the rest of this crate.
 
-pub use crate::archive::{Algorithm, Archive};
+pub use crate::archive::Archive;
 pub use crate::consequences::{Relation, Rule};
 pub use crate::finding::sort;
-pub use crate::package::{Parts, compatible_versions, examine};
+pub use crate::hashes::Algorithm;
+pub use crate::package::{Parts, examine};
+pub use crate::package_kind::of_text;
 pub use crate::path::{base, folder, has_extension, resolve};
 pub use crate::sink::Sink;
 pub use crate::tosca::{
-    Document, Group, Kind, Policy, Sources, Template, Topology, Types, VNF, listed, operations_in,
-    units,
+    Document, Group, Kind, Origin, Policy, Sources, Template, Topology, Types, VNF, listed,
+    operations_in, units,
 };
 pub use crate::tosca_meta::Meta;
 pub use crate::variables::is_name;

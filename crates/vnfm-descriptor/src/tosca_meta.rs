@@ -3,11 +3,13 @@
 //! Both consist of `Key: value` lines. Real packages differ in case, indentation, line endings and the `ETSI-` prefix;
 //! all variants are accepted. A signed manifest ends with a CMS signature, which `vnfm-signature` verifies.
 
-use crate::archive::{Algorithm, Archive, Expected};
+use crate::archive::Archive;
 use crate::codes;
 use crate::external::External;
 use crate::finding::{Finding, Span};
-use crate::path::{folder, has_extension, normalise};
+use crate::hashes::{Algorithm, Expected, ExpectedHashes, StatedBy};
+use crate::meta_hashes;
+use crate::path::{base, folder, has_extension, normalise};
 use crate::sink::Sink;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,6 +25,16 @@ pub struct Meta {
     pub(crate) externals: Vec<External>,
     /// Path of the signer's certificate: the one that `TOSCA.meta` names, or the one next to the manifest.
     pub(crate) certificate: Option<String>,
+}
+
+impl Meta {
+    /// The versions of the standard that the manifest states.
+    pub(crate) fn compatible_versions(&self) -> Option<&str> {
+        let metadata = &self.manifest.as_ref()?.metadata;
+        metadata
+            .get("compatible_specification_versions")
+            .map(String::as_str)
+    }
 }
 
 /// The manifest of a package.
@@ -69,11 +81,12 @@ pub(crate) fn read(
     archive: &Archive,
     limit: u64,
     sink: &mut Sink,
-) -> Option<(Meta, BTreeMap<String, Expected>)> {
+) -> Option<(Meta, ExpectedHashes)> {
     let EntryPoints {
         entry,
         manifest: named,
         certificate,
+        hashes,
     } = entry_points(archive, limit, sink)?;
     let manifest = manifest_path(archive, &entry, named, sink);
     if manifest.is_none() && !sink.failed() {
@@ -89,10 +102,12 @@ pub(crate) fn read(
             sink,
         ))
     });
-    let expected = manifest
-        .as_ref()
-        .map(|manifest| expected_hashes(manifest, archive, sink))
-        .unwrap_or_default();
+    let mut expected = ExpectedHashes::default();
+    let stated = manifest.iter();
+    let stated = stated.flat_map(|manifest| expected_hashes(manifest, archive, sink));
+    for (path, hash) in stated.collect::<Vec<_>>().into_iter().chain(hashes) {
+        expected.add(path, hash);
+    }
     let externals = manifest
         .as_ref()
         .map(|manifest| externals(manifest, sink))
@@ -133,6 +148,8 @@ struct EntryPoints {
     entry: String,
     manifest: Option<(String, Span)>,
     certificate: Option<String>,
+    /// The hashes that `TOSCA.meta` states, each with the file's path.
+    hashes: Vec<(String, Expected)>,
 }
 
 /// Reads `TOSCA.meta`; without it, the descriptor is the only YAML file at the root.
@@ -147,6 +164,7 @@ fn entry_points(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<EntryP
             entry,
             manifest: None,
             certificate: None,
+            hashes: Vec::new(),
         });
     };
     let text = text(archive, &meta, limit, codes::META, sink)?;
@@ -180,6 +198,7 @@ fn entry_points(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<EntryP
         entry: path?,
         manifest: named,
         certificate,
+        hashes: meta_hashes::read(&meta, &text, archive, sink),
     })
 }
 
@@ -202,10 +221,16 @@ fn root_yaml(archive: &Archive, sink: &mut Sink) -> Option<String> {
             roots.join(", ")
         ),
     };
-    sink.add(
-        Finding::new(codes::ENTRY, None, message)
-            .hint("name the descriptor with `Entry-Definitions` in `TOSCA-Metadata/TOSCA.meta`"),
-    );
+    let below = archive
+        .paths()
+        .find_map(|path| path.strip_suffix("/TOSCA-Metadata/TOSCA.meta"));
+    let hint = match below {
+        Some(folder) => format!("the package is in the folder `{folder}`: pack its content alone"),
+        None => {
+            "name the descriptor with `Entry-Definitions` in `TOSCA-Metadata/TOSCA.meta`".to_owned()
+        }
+    };
+    sink.add(Finding::new(codes::ENTRY, None, message).hint(hint));
     None
 }
 
@@ -346,6 +371,24 @@ fn externals(manifest: &Manifest, sink: &mut Sink) -> Vec<External> {
         .collect()
 }
 
+/// The finding for a file that the manifest names but the package lacks. Without a hash nothing would be verified, so that
+/// is only a warning; a file of the same name in another folder probably moved.
+fn missing(source: &ManifestSource, archive: &Archive, span: Span) -> Finding {
+    let named = &source.source;
+    let code = match (&source.algorithm, &source.hash) {
+        (None, None) => codes::MANIFEST_FILE,
+        _ => codes::MANIFEST,
+    };
+    let message = format!("the manifest names `{named}`, which is not in the package");
+    let finding = Finding::new(code, span, message).about(named);
+    let same_name = |path: &&str| base(path).eq_ignore_ascii_case(base(named));
+    let moved: Vec<&str> = archive.paths().filter(same_name).collect();
+    match moved[..] {
+        [only] => finding.suggest(only),
+        _ => finding.did_you_mean(named, archive.paths()),
+    }
+}
+
 fn expected_hashes(
     manifest: &Manifest,
     archive: &Archive,
@@ -361,19 +404,7 @@ fn expected_hashes(
             .ok()
             .filter(|path| archive.has(path))
         else {
-            let finding = Finding::new(
-                codes::MANIFEST,
-                span,
-                format!(
-                    "the manifest names `{}`, which is not in the package",
-                    source.source
-                ),
-            );
-            sink.add(
-                finding
-                    .about(&source.source)
-                    .did_you_mean(&source.source, archive.paths()),
-            );
+            sink.add(missing(source, archive, span));
             continue;
         };
         let (algorithm, hash) = match (&source.algorithm, &source.hash) {
@@ -397,6 +428,7 @@ fn expected_hashes(
                 algorithm,
                 hash,
                 span,
+                stated_by: StatedBy::Manifest,
             },
         );
     }

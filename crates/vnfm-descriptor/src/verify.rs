@@ -7,14 +7,14 @@
 //! Memory is limited to a few chunks, however large the file. Reading stops at the limits, so a
 //! zip bomb is not unpacked.
 
-use crate::archive::{Algorithm, Archive, Expected, ReadError, Zip};
+use crate::archive::{Archive, ReadError, Zip};
 use crate::codes;
 use crate::finding::{Finding, Span};
+use crate::hashes::{Algorithm, Expected, ExpectedHashes};
 use crate::hexadecimal::hexadecimal;
 use crate::limits::Limits;
 use crate::sink::Sink;
 use sha2::digest::DynDigest;
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
@@ -30,12 +30,7 @@ const RATIO_CHECK_MIN: u64 = 1 << 20;
 
 impl Archive {
     /// Reads every file once: real sizes, CRCs, and the hashes that the manifest states.
-    pub(crate) fn verify(
-        &self,
-        expected: &BTreeMap<String, Expected>,
-        limits: &Limits,
-        sink: &mut Sink,
-    ) {
+    pub(crate) fn verify(&self, expected: &ExpectedHashes, limits: &Limits, sink: &mut Sink) {
         let mut zip = self.zip.clone();
         let mut remaining = limits.total_bytes;
         for (path, &index) in &self.entries {
@@ -43,7 +38,7 @@ impl Archive {
                 &mut zip,
                 index,
                 path,
-                (expected.get(path), limits, remaining),
+                (expected.by_path.get(path), limits, remaining),
             ) {
                 Ok(bytes) => remaining = remaining.saturating_sub(bytes),
                 Err(finding) => {
@@ -53,6 +48,15 @@ impl Archive {
                         return;
                     }
                 }
+            }
+        }
+        for (path, expected) in &expected.more {
+            // Files that cannot be read are reported already.
+            if let Ok(real) = self.hash(path, expected.algorithm) {
+                expected
+                    .differs(path, &real)
+                    .into_iter()
+                    .for_each(|finding| sink.add(finding));
             }
         }
     }
@@ -120,16 +124,9 @@ fn verify_entry(
         let message = format!("it has {total} bytes, but the archive states {stated}");
         return Err(broken(path, &message));
     }
-    match (expected, hash) {
-        (Some(expected), Some(real)) if !expected.hash.eq_ignore_ascii_case(&real) => {
-            let message =
-                format!("`{path}` does not have the hash that the manifest states, but {real}");
-            Err(
-                Finding::new(codes::MANIFEST_HASH, expected.span.clone(), message)
-                    .hint("the file was changed after the manifest was written; update its hash"),
-            )
-        }
-        _ => Ok(total),
+    match expected.zip(hash) {
+        Some((expected, real)) => expected.differs(path, &real).map_or(Ok(total), Err),
+        None => Ok(total),
     }
 }
 
@@ -259,6 +256,7 @@ fn hash(filled: &Receiver<Chunk>, used: &SyncSender<Chunk>, algorithm: Algorithm
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hashes::StatedBy;
     use std::io::Cursor;
     use zip::write::SimpleFileOptions;
     use zip::{CompressionMethod, ZipWriter};
@@ -296,9 +294,12 @@ mod tests {
             algorithm,
             hash: hash.to_owned(),
             span,
+            stated_by: StatedBy::Manifest,
         };
+        let mut hashes = ExpectedHashes::default();
+        hashes.add("a".to_owned(), expected);
         let mut sink = Sink::default();
-        archive.verify(&[("a".to_owned(), expected)].into(), limits, &mut sink);
+        archive.verify(&hashes, limits, &mut sink);
         sink.all().iter().map(ToString::to_string).collect()
     }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::{Cursor, Write};
 use std::time::Duration;
 use vnfm_descriptor::{
-    Flavour, Limits, Monitored, Package, ScaleDirection, ScaleError, ScaleStatus,
+    Flavour, LevelError, Limits, Monitored, Package, ScaleDirection, ScaleError, ScaleStatus,
 };
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
@@ -403,7 +403,7 @@ fn scaling_to_levels_needs_an_instantiation_level_or_permission() {
     );
     assert!(matches!(
         free.scaled_to(&begin, &status(&[("a", 2), ("b", 2)])),
-        Err(ScaleError::Profile { count: 6, .. })
+        Err(ScaleError::Level(LevelError::Profile { count: 6, .. }))
     ));
     assert!(matches!(
         free.scaled_to(&begin, &status(&[("b", 4)])),

@@ -260,14 +260,7 @@ fn descriptors_of_services_and_pnfs_are_refused_with_the_reason() {
                 .iter()
                 .map(|finding| finding.code)
                 .collect();
-            assert!(
-                codes.contains(&codes::IMPORT_OTHER),
-                "{version:?}: {findings}"
-            );
-            assert!(
-                codes.contains(&codes::TYPE_UNKNOWN),
-                "{version:?}: {findings}"
-            );
+            assert_eq!(codes, [codes::PACKAGE_KIND], "{version:?}: {findings}");
             refused += 1;
         }
     }

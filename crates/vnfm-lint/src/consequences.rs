@@ -49,10 +49,17 @@ pub(crate) const CONSEQUENCES: &[Rule] = &[
         &[codes::ASPECT_DELTAS, codes::VDU_INITIAL],
     ),
     Rule::new(
-        &[codes::POLICY],
+        &[codes::POLICY, codes::ASPECT_UNKNOWN],
         Relation::Suggested,
         &[codes::ASPECT_DELTAS, codes::LEVEL_DEFAULT],
     ),
+    Rule::new(&[codes::DEPLOY_NONE], Relation::Any, &[codes::ORDER_NONE]),
+    Rule::new(
+        &[codes::TYPE_UNKNOWN, codes::KEY_UNKNOWN, codes::ORDER_FILE],
+        Relation::Any,
+        &[codes::DEPLOY_NONE],
+    ),
+    Rule::new(&[codes::MAPPING], Relation::Suggested, &[codes::CP_LINK]),
     Rule::new(
         &[codes::PROPERTY_UNKNOWN, codes::PROPERTY_MISSING],
         Relation::SameTemplate,
@@ -70,12 +77,12 @@ pub(crate) const CONSEQUENCES: &[Rule] = &[
     ),
     Rule::new(&[codes::VNF_MISSING], Relation::Any, &[codes::CP_LINK]),
     Rule::new(
-        &[codes::MANIFEST],
+        &[codes::MANIFEST, codes::MANIFEST_FILE],
         Relation::SameName,
         &[codes::MANIFEST_HASHES],
     ),
     Rule::new(
-        &[codes::MANIFEST],
+        &[codes::MANIFEST, codes::MANIFEST_FILE],
         Relation::Suggested,
         &[codes::FILE_UNNAMED],
     ),

@@ -42,8 +42,9 @@ const RESOURCE: &[&str] = &[
 /// Parameters that Heat provides in every template.
 const PSEUDO: &[&str] = &["OS::stack_id", "OS::stack_name", "OS::project_id"];
 
-/// Checks every Heat template below `BaseHOT/`.
+/// Checks every Heat template below `BaseHOT/`, and finds those elsewhere.
 pub(crate) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
+    misplaced(source, read, sink);
     for path in source
         .yaml_paths()
         .filter(|path| path.starts_with("BaseHOT/"))
@@ -64,6 +65,25 @@ pub(crate) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
             let message = format!("no deployment flavour is called `{flavour}`");
             let finding = Finding::new(codes::HOT_FLAVOUR, Span::file(path), message);
             sink.add(finding.did_you_mean(flavour, vnfd.flavours.keys().map(String::as_str)));
+        }
+    }
+}
+
+/// Finds Heat templates that no flavour uses because of where they are.
+fn misplaced(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
+    let in_place = |path: &str| path.starts_with("BaseHOT/") && path.matches('/').count() >= 2;
+    for path in source.yaml_paths().filter(|path| !in_place(path)) {
+        let is_template = |text: String| {
+            text.lines()
+                .any(|line| line.starts_with("heat_template_version"))
+        };
+        if source.text(path).is_some_and(is_template) && !read.templates().any(|used| used == path)
+        {
+            let message = "no flavour uses this Heat template";
+            let finding = Finding::new(codes::HOT_PLACE, Span::file(path), message);
+            sink.add(finding.hint(
+                "move it to `BaseHOT/FLAVOUR/`, or name it as `template` in `Files/openstack/parameters.yaml`",
+            ));
         }
     }
 }

@@ -7,6 +7,7 @@
 //! secrets      keys, kubeconfigs, passwords, tokens                      secrets.rs
 //! heat         Base HOT and the templates nested in it                   heat.rs
 //! kubernetes   order file, manifests, kinds and fields                   kubernetes.rs, kinds.rs
+//! deployable   flavours that nothing deploys                            deployable.rs
 //! suppressions findings that comments allow, with a reason               suppressions.rs
 //! consequences findings that follow from another one                     consequences.rs
 //! ```
@@ -14,6 +15,7 @@
 //! [`explain()`] describes a code. A new code is its rule and its file `explain/CODE.md`.
 
 mod consequences;
+mod deployable;
 mod explain;
 mod files;
 mod heat;

@@ -4,11 +4,11 @@ use crate::consequences::CONSEQUENCES;
 use crate::explain::codes;
 use crate::report::Report;
 use crate::source::Source;
-use crate::{files, heat, kubernetes, secrets, suppressions, tosca};
+use crate::{deployable, files, heat, kubernetes, secrets, suppressions, tosca};
 use std::collections::BTreeMap;
 use std::path::Path;
 use vnfm_descriptor::Limits;
-use vnfm_descriptor::raw::{Archive, Sink, compatible_versions, examine};
+use vnfm_descriptor::raw::{Archive, Sink, examine};
 
 /// Lints a folder or an archive.
 pub(crate) fn lint(path: &Path, limits: &Limits) -> Report {
@@ -23,17 +23,17 @@ pub(crate) fn lint(path: &Path, limits: &Limits) -> Report {
 pub(crate) fn lint_archive(archive: &Archive, limits: &Limits, mut sink: Sink) -> Report {
     let source = Source::new(archive, limits);
     let read = examine(archive, limits, &mut sink);
-    if sink.has(&[codes::ZIP, codes::ZIP_BOMB]) {
+    if sink.has(&[codes::ZIP, codes::ZIP_BOMB, codes::PACKAGE_KIND]) {
         return sink.all_with(CONSEQUENCES).into();
     }
     if let Some(meta) = &read.meta {
-        let compatible = compatible_versions(meta);
-        tosca::check(archive, &meta.entry, compatible, limits, &mut sink);
+        tosca::check(archive, meta, limits, &mut sink);
     }
     files::check(&source, &read, &mut sink);
     secrets::check(&source, &mut sink);
     heat::check(&source, &read, &mut sink);
     kubernetes::check(&source, &read, &mut sink);
+    deployable::check(&source, &read, &mut sink);
     let entry = read.meta.as_ref().map(|meta| meta.entry.as_str());
     finished(&source, entry, sink)
 }

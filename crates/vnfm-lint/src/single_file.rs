@@ -11,7 +11,7 @@ use crate::{heat, kubernetes, package, secrets};
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
-use vnfm_descriptor::raw::{Archive, Node, Sink, folder, parse_all, resolve};
+use vnfm_descriptor::raw::{Archive, Node, Sink, folder, of_text, parse_all, resolve};
 use vnfm_descriptor::{Finding, Findings, Limits, Span, normalise};
 use zip::write::SimpleFileOptions;
 
@@ -29,6 +29,8 @@ const NEED_PACKAGE: &[&str] = &[
     codes::VDU_IMAGE,
     codes::VDU_COMPUTE,
     codes::HOT_FILE,
+    codes::HOT_PLACE,
+    codes::DEPLOY_NONE,
 ];
 
 /// Codes that do not apply to a file of types.
@@ -76,8 +78,15 @@ pub(crate) fn lint(path: &Path, limits: &Limits) -> Report {
         Ok(archive) => archive,
         Err(findings) => return findings.into(),
     };
+    let is_known = |node: &Node| {
+        let keys = ["heat_template_version", "apiVersion", "kind"];
+        node.is_null() || keys.iter().any(|key| node.get(key).is_some())
+    };
     if is_tosca {
         lint_descriptor(&archive, name, has("topology_template"), limits)
+    } else if !nodes.iter().all(is_known) {
+        let text = files.get(name).map(String::as_str).unwrap_or_default();
+        vec![of_text(name, text)].into()
     } else {
         lint_documents(&archive, name, &nodes, limits, sink)
     }

@@ -28,7 +28,10 @@ fn one_mistake_does_not_hide_those_of_later_stages() {
     let vnfd = format!("{HEAD}topology_template: {{node_templates: {{a: {{type: No.Such}}}}}}\n");
     let report = package(&[
         ("vnfd.yaml", &vnfd),
-        ("vnfd.mf", "metadata:\nSource: missing.yaml\n"),
+        (
+            "vnfd.mf",
+            "metadata:\nSource: missing.yaml\nAlgorithm: SHA-256\nHash: 00\n",
+        ),
         (
             "Files/kubernetes/order.yaml",
             "manifests: [{path: missing.yaml, order: 1}]\n",

@@ -14,7 +14,7 @@ use crate::trust::Trust;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, Write};
-use vnfm_descriptor::{ManifestSource, Package, ReadError, SignedArchive, normalise};
+use vnfm_descriptor::{ManifestSource, PackageFiles, ReadError, SignedArchive, normalise};
 
 /// A file with a valid signature, and who signed it.
 #[derive(Debug, Clone)]
@@ -92,8 +92,8 @@ impl fmt::Display for Report {
 }
 
 /// Verifies option 1: the manifest's signature, signatures of single files, and that every file is covered. `trust` checks
-/// the signers at a time in seconds since 1970; without it only the signatures are verified.
-pub fn check(package: &Package, trust: Option<(&Trust, u64)>) -> Report {
+/// the signers at a time in seconds since 1970; without it only the signatures are verified. The descriptor may have errors.
+pub fn check(package: &PackageFiles, trust: Option<(&Trust, u64)>) -> Report {
     let mut report = Report::default();
     let Some(manifest) = package.manifest() else {
         report.add_fault(package.entry(), Fault::Unsigned);
@@ -230,7 +230,7 @@ fn is_last(signature: &[u8]) -> bool {
 }
 
 fn signed_file(
-    package: &Package,
+    package: &PackageFiles,
     path: &str,
     source: &ManifestSource,
     extra: &[Certificate],
@@ -252,7 +252,7 @@ fn signed_file(
     verifier.finish(&known)
 }
 
-fn certificates(package: &Package, path: &str) -> Result<Vec<Certificate>, (String, Fault)> {
+fn certificates(package: &PackageFiles, path: &str) -> Result<Vec<Certificate>, (String, Fault)> {
     let read = package.read(path).map_err(|error| unreadable(&error));
     read.and_then(|bytes| Certificate::read(&bytes))
         .map_err(|fault| (path.to_owned(), fault))

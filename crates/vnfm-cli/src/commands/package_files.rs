@@ -12,7 +12,7 @@ use std::io::{BufWriter, ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
-use vnfm_descriptor::{Finding, Limits, Package, SignedArchive};
+use vnfm_descriptor::{Finding, Limits, Manifest, Package, PackageFiles, Severity, SignedArchive};
 use vnfm_lint::codes;
 use vnfm_signature::{Certificate, Fault, Key, Kind, Padding, Report, Seal, Trust};
 
@@ -74,15 +74,11 @@ fn now() -> u64 {
     u64::try_from(Timestamp::now().as_second()).unwrap_or_default()
 }
 
-/// Verifies the signatures and replaces lint's "not verified" finding with the result.
+/// Verifies the signatures, whatever else is wrong with the package, and replaces lint's "not verified" with the result.
 pub(super) fn check_signatures(package: &Local, findings: &mut Vec<Finding>) {
-    let signed = findings
-        .iter()
-        .any(|finding| finding.code == codes::SIGNATURE);
-    let opened = signed
-        .then(|| Package::open(package.path(), &Limits::default()).ok())
-        .flatten();
-    let inner = opened.map(|opened| vnfm_signature::check(&opened, None));
+    let inner = PackageFiles::open(package.path(), &Limits::default()).ok();
+    let signed = inner.filter(|(files, _)| is_signed(files));
+    let inner = signed.map(|(files, _)| vnfm_signature::check(&files, None));
     if inner.is_some() {
         findings.retain(|finding| finding.code != codes::SIGNATURE);
     }
@@ -101,6 +97,15 @@ pub(super) fn check_signatures(package: &Local, findings: &mut Vec<Finding>) {
             fault.to_string(),
         ));
     }
+}
+
+/// Whether the manifest or one of the files that it names is signed.
+fn is_signed(files: &PackageFiles) -> bool {
+    let signed = |manifest: &Manifest| {
+        let mut sources = manifest.sources.iter();
+        manifest.signed || sources.any(|source| source.signature.is_some())
+    };
+    files.manifest().is_some_and(signed)
 }
 
 pub(super) fn init(output: Output, folder: &Path, entry: Option<&str>) -> Outcome<()> {
@@ -393,17 +398,24 @@ pub(super) fn verify(
         }
     };
     let found = Local::at(path, trust.as_ref())?;
-    let Opened { package, .. } = super::package::open(found.path())?;
-    let signed = package.manifest().is_some_and(|manifest| manifest.signed);
-    let inner = (found.outer.is_none() || signed)
-        .then(|| vnfm_signature::check(&package, trust.as_ref().map(|trust| (trust, now()))));
+    let (files, findings) = open_files(path, found.path())?;
+    let inner = (found.outer.is_none() || is_signed(&files))
+        .then(|| vnfm_signature::check(&files, trust.as_ref().map(|trust| (trust, now()))));
     let reports: Vec<&Report> = found.outer.iter().chain(&inner).collect();
     let rows: Vec<Value> = reports
         .iter()
         .flat_map(|report| &report.signed)
         .map(row)
         .collect();
-    let faults: Vec<String> = reports.iter().flat_map(|report| lines(report)).collect();
+    let wrong_hashes = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error);
+    let wrong_hashes = wrong_hashes.map(ToString::to_string);
+    let faults: Vec<String> = reports
+        .iter()
+        .flat_map(|report| lines(report))
+        .chain(wrong_hashes)
+        .collect();
     let columns = [
         ("signed", "/file"),
         ("signer", "/signer"),
@@ -428,6 +440,17 @@ pub(super) fn verify(
             faults.join("\n")
         ),
         hint: "see docs/how-to/sign-a-package.md".to_owned(),
+    })
+}
+
+/// The files of a package, and what is wrong with them, such as hashes that do not match. Its descriptor is not read.
+fn open_files(named: &Path, path: &Path) -> Outcome<(PackageFiles, Vec<Finding>)> {
+    PackageFiles::open(path, &Limits::default()).map_err(|findings| Failure::Hinted {
+        message: format!(
+            "the files of `{}` cannot be read:\n{findings}",
+            named.display()
+        ),
+        hint: format!("see `vnfmctl lint {}`", named.display()),
     })
 }
 

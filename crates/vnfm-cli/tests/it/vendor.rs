@@ -283,6 +283,50 @@ async fn lint_reports_wrong_and_missing_signatures() {
     }
 }
 
+/// The SHA-256 of a file, as `openssl` computes it.
+fn sha256(workspace: &Workspace, name: &str) -> String {
+    workspace
+        .openssl(&format!("dgst -sha256 -r -out digest {name}"))
+        .unwrap();
+    let text = fs::read_to_string(workspace.path("digest")).unwrap();
+    text.split_whitespace().next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn signatures_are_verified_whatever_is_wrong_with_the_descriptor() {
+    const DESCRIPTOR: &str = "web/Definitions/vnf-b.yaml";
+    let workspace = Workspace::new();
+    workspace.done("init @web").await;
+    let old = sha256(&workspace, DESCRIPTOR);
+    let text = fs::read_to_string(workspace.path(DESCRIPTOR)).unwrap();
+    let broken = text.replace("flavour_id:", "flavor_id:");
+    fs::write(workspace.path(DESCRIPTOR), &broken).unwrap();
+    let manifest = fs::read_to_string(workspace.path("web/vnf-b.mf")).unwrap();
+    let manifest = manifest.replace(&old, &sha256(&workspace, DESCRIPTOR));
+    fs::write(workspace.path("web/vnf-b.mf"), &manifest).unwrap();
+    workspace
+        .openssl("cms -sign -binary -md sha256 -in web/vnf-b.mf -signer vendor.pem -inkey vendor.key -outform PEM -out cms")
+        .unwrap();
+    let cms = fs::read_to_string(workspace.path("cms")).unwrap();
+    fs::write(workspace.path("web/vnf-b.mf"), manifest + &cms).unwrap();
+
+    assert_eq!(workspace.package("show @web").await.code, 1);
+    let verified = workspace.package("verify @web --trust @vendor.pem").await;
+    assert_eq!(verified.code, 0, "{verified:?}");
+    assert!(verified.data.contains("CN=vendor"), "{verified:?}");
+    let web = workspace.path("web");
+    let linted = run(&["lint", web.to_str().unwrap()], "").await;
+    assert_eq!(linted.code, 6, "{linted:?}");
+    assert!(!linted.data.contains("SIGNATURE"), "{linted:?}");
+
+    fs::write(workspace.path(DESCRIPTOR), broken + "# edited\n").unwrap();
+    let wrong = workspace.package("verify @web --trust @vendor.pem").await;
+    assert!(
+        wrong.code == 1 && wrong.messages.contains("E-MANIFEST-HASH"),
+        "{wrong:?}"
+    );
+}
+
 #[tokio::test]
 async fn init_adds_missing_files_and_updates_hashes() {
     let workspace = Workspace::new();

@@ -214,6 +214,18 @@ pub enum LevelError {
         /// The highest level that the aspect has.
         max: u32,
     },
+    /// The VDU would have more or fewer instances than its profile allows.
+    #[error("VDU `{vdu}` would have {count} instances; its profile allows {min} to {max}")]
+    Profile {
+        /// The VDU whose profile would be violated.
+        vdu: String,
+        /// The resulting number of instances.
+        count: u32,
+        /// `min_number_of_instances` in the VDU's `vdu_profile`.
+        min: u32,
+        /// `max_number_of_instances` in the VDU's `vdu_profile`.
+        max: u32,
+    },
     /// The descriptor lacks the delta of a step.
     #[error(
         "scaling aspect `{aspect}` does not state how many instances step {step} adds to VDU `{vdu}`"
@@ -297,14 +309,24 @@ impl Flavour {
     /// How many VNFCs a VDU has at an instantiation level (none: the default one).
     ///
     /// # Errors
-    /// The VDU or the level does not exist, or a scaling aspect does not say what a step adds.
+    /// The VDU or the level does not exist, a scaling aspect does not say what a step adds, or the VDU's profile does
+    /// not allow this number.
     pub fn instances_of(&self, vdu: &str, level: Option<&str>) -> Result<u32, LevelError> {
         let stated = self
             .level(level)?
-            .and_then(|level| level.number_of_instances.get(vdu))
-            .copied();
-        let computed = self.instances_at(vdu, &self.scale_levels(level)?)?;
-        Ok(stated.unwrap_or(computed))
+            .and_then(|level| level.number_of_instances.get(vdu));
+        let computed = self.instances_at(vdu, &self.scale_levels(level)?);
+        let count = match (stated, computed) {
+            (Some(stated), Ok(_) | Err(LevelError::Delta { .. })) => *stated,
+            (_, computed) => computed?,
+        };
+        self.vdus[vdu].within_profile(count)
+    }
+
+    /// How many VNFCs of a VDU an instantiation level states, whatever the scaling aspects say.
+    pub(crate) fn stated_instances(&self, vdu: &str, level: &str) -> Option<u32> {
+        let level = self.instantiation_levels.get(level)?;
+        level.number_of_instances.get(vdu).copied()
     }
 
     /// The number of VNFCs of a VDU at the given scale levels; aspects not in `levels` are at 0.

@@ -1,6 +1,7 @@
 //! VDUs, connection points, virtual links, storages and images of a flavour.
 
 use super::compute::{CpuPinning, HugePages, RequestedCapability};
+use super::flavour::LevelError;
 use super::seconds::seconds;
 use serde::Serialize;
 use serde_json::Value;
@@ -54,6 +55,24 @@ pub struct Vdu {
     pub mcio: Option<Mcio>,
     /// The `metadata` of the node template, as written.
     pub metadata: BTreeMap<String, String>,
+}
+
+impl Vdu {
+    /// The number of VNFCs, if the VDU's profile allows it.
+    pub(crate) fn within_profile(&self, count: u32) -> Result<u32, LevelError> {
+        let min = self.min_number_of_instances.unwrap_or(0);
+        let max = self.max_number_of_instances.unwrap_or(u32::MAX);
+        if (min..=max).contains(&count) {
+            return Ok(count);
+        }
+        let vdu = self.name.clone();
+        Err(LevelError::Profile {
+            vdu,
+            count,
+            min,
+            max,
+        })
+    }
 }
 
 /// `mcio_identification_data`: the workload of a deployable unit.

@@ -64,18 +64,6 @@ pub enum ScaleError {
         /// The number of steps in the request.
         steps: u32,
     },
-    /// A VDU's number of instances would be outside its profile.
-    #[error("VDU `{vdu}` would have {count} instances; its profile allows {min} to {max}")]
-    Profile {
-        /// The VDU whose profile would be violated.
-        vdu: String,
-        /// The resulting number of instances.
-        count: u32,
-        /// `min_number_of_instances` in the VDU's `vdu_profile`.
-        min: u32,
-        /// `max_number_of_instances` in the VDU's `vdu_profile`.
-        max: u32,
-    },
     /// An instantiation names levels, which the descriptor does not allow.
     #[error(
         "flavour `{flavour}` does not support levels in an instantiation: `target_scale_levels_supported` is not true"
@@ -219,7 +207,6 @@ impl Flavour {
         let counted = |vdu: &String| Ok((vdu.clone(), self.instances_of(vdu, Some(level))?));
         let instances = self.vdus.keys().map(counted);
         let instances = instances.collect::<Result<_, LevelError>>()?;
-        self.check_counts(&instances)?;
         Ok(ScaledSize { levels, instances })
     }
 
@@ -252,17 +239,7 @@ impl Flavour {
 
     fn check_counts(&self, instances: &BTreeMap<String, u32>) -> Result<(), ScaleError> {
         for (vdu, &count) in instances {
-            let profile = &self.vdus[vdu];
-            let min = profile.min_number_of_instances.unwrap_or(0);
-            let max = profile.max_number_of_instances.unwrap_or(u32::MAX);
-            if count < min || count > max {
-                return Err(ScaleError::Profile {
-                    vdu: vdu.clone(),
-                    count,
-                    min,
-                    max,
-                });
-            }
+            self.vdus[vdu].within_profile(count)?;
         }
         Ok(())
     }

@@ -7,8 +7,9 @@
 //! name                 every version             name @3.3.1+         3.3.1 and later
 //! name @-2.8.1         2.8.1 and earlier         name @3.7.1|4.3.1+   3.7.1, 4.3.1 and later
 //! ```
-//! Declarations that a version lacks are retained: [`VERSIONS_KEY`] lists the versions that have them, and
-//! a property whose type changed has its other declarations under [`ELSEWHERE_KEY`]. A package that mixes
+//! Declarations that a version lacks are retained: [`VERSIONS_KEY`] lists the versions that have them, a property whose
+//! type or constraints changed has its other declarations under [`ELSEWHERE_KEY`], a policy type whose targets changed has
+//! the others under [`TARGETS_ELSEWHERE_KEY`]. A package that mixes
 //! versions therefore gets a warning that names the version, and is not refused.
 //! Finally, `differences.yaml` is applied: the places where we require less than the standard.
 
@@ -19,15 +20,18 @@ use crate::yaml::{Node, Value, parse};
 use std::sync::OnceLock;
 
 /// The published versions of SOL001 whose types are built in, oldest first.
-pub(super) const VERSIONS: [&str; 11] = [
+pub(super) const VERSIONS: [&str; 12] = [
     "2.5.1", "2.6.1", "2.7.1", "2.8.1", "3.3.1", "3.5.1", "3.6.1", "3.7.1", "4.2.1", "4.3.1",
-    "4.4.1",
+    "4.4.1", "5.4.1",
 ];
 
 /// Key of a declaration of another version: the versions that have it, as text.
 pub(super) const VERSIONS_KEY: &str = "versions";
 /// Key of a property: its declarations in other versions, each with [`VERSIONS_KEY`].
 pub(super) const ELSEWHERE_KEY: &str = "elsewhere";
+
+/// Key of a policy type: its targets in other versions, each with [`VERSIONS_KEY`].
+pub(super) const TARGETS_ELSEWHERE_KEY: &str = "targets_elsewhere";
 
 /// A version of the types: an index into [`VERSIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,6 +94,12 @@ impl Range {
             .last()
     }
 
+    /// As a tag that [`Range::read`] parses.
+    fn tag(self) -> String {
+        let versions = Version::all().filter(|version| self.contains(*version));
+        versions.map(Version::name).collect::<Vec<_>>().join("|")
+    }
+
     /// As text: `2.5.1 to 2.8.1, 3.7.1`.
     fn describe(self) -> String {
         let mut runs: Vec<(Version, Version)> = Vec::new();
@@ -110,10 +120,17 @@ impl Range {
     }
 }
 
+/// The name of the file with TOSCA's types that SOL001 does not build on; a package may declare them itself.
+pub(super) const NORMATIVE_TYPES: &str = "builtin:tosca_normative_types.yaml";
+
 const TEXTS: &[(&str, &str)] = &[
     (
         "builtin:tosca_simple_profile.yaml",
         include_str!("../../schemas/tosca_simple_profile.yaml"),
+    ),
+    (
+        NORMATIVE_TYPES,
+        include_str!("../../schemas/tosca_normative_types.yaml"),
     ),
     (
         "builtin:sol001/data_types.yaml",
@@ -213,11 +230,14 @@ fn expand(file: &Node, version: Version) -> Node {
 
 fn expand_type(node: &Node, version: Version) -> Node {
     let mut entries: Vec<(Node, Node)> = Vec::new();
+    let mut targets: Vec<Node> = Vec::new();
     for (key, value) in node.entries() {
         let (name, range) = tagged(key);
         if !DECLARATIONS.contains(&name) {
             if range.contains(version) {
                 entries.push((text(name, &key.span), plain(value, version)));
+            } else if name == "targets" {
+                targets.push(targets_in(value, range));
             }
             continue;
         }
@@ -233,19 +253,89 @@ fn expand_type(node: &Node, version: Version) -> Node {
                 value: Value::Mapping(vec![entry.clone()]),
                 span: entry.0.span.clone(),
             };
-            let items = merged.entries().iter().map(one).collect();
-            Node {
-                value: Value::Sequence(items),
-                span: value.span.clone(),
-            }
+            list(merged.entries().iter().map(one).collect(), &value.span)
+        } else if name == "properties" {
+            declared(&split(value.entries(), version), version, range, &plain)
         } else {
             declared(value.entries(), version, range, &plain)
         };
         entries.push((text(name, &key.span), expanded));
     }
+    if !targets.is_empty() {
+        entries.push((
+            text(TARGETS_ELSEWHERE_KEY, &node.span),
+            list(targets, &node.span),
+        ));
+    }
     Node {
         value: Value::Mapping(entries),
         span: node.span.clone(),
+    }
+}
+
+/// The targets of a policy type in other versions.
+fn targets_in(targets: &Node, range: Range) -> Node {
+    let entries = [
+        (text("targets", &targets.span), targets.clone()),
+        (
+            text(VERSIONS_KEY, &targets.span),
+            text(&range.describe(), &targets.span),
+        ),
+    ];
+    Node {
+        value: Value::Mapping(entries.into()),
+        span: targets.span.clone(),
+    }
+}
+
+/// The properties that a version has, as one entry for each group of versions that checks values alike.
+fn split(properties: &[(Node, Node)], version: Version) -> Vec<(Node, Node)> {
+    let mut all = Vec::with_capacity(properties.len());
+    for (key, value) in properties {
+        let (name, range) = tagged(key);
+        if !range.contains(version) || !has_tags(value) {
+            all.push((key.clone(), value.clone()));
+            continue;
+        }
+        let mut groups: Vec<(Range, Vec<Node>)> = Vec::new();
+        for version in Version::all().filter(|version| range.contains(*version)) {
+            let expanded = plain(value, version);
+            let checked = ["type", "entry_schema", "constraints"];
+            let checked = checked.iter().filter_map(|key| expanded.get(key).cloned());
+            let checked: Vec<Node> = checked.collect();
+            match groups.iter_mut().find(|(_, other)| *other == checked) {
+                Some((versions, _)) => versions.0 |= 1 << version.0,
+                None => groups.push((Range(1 << version.0), checked)),
+            }
+        }
+        let narrowed = |(range, _): (Range, Vec<Node>)| {
+            let key = text(&format!("{name} @{}", range.tag()), &key.span);
+            (key, value.clone())
+        };
+        all.extend(groups.into_iter().map(narrowed));
+    }
+    all
+}
+
+/// Whether a key at any level has a version tag.
+fn has_tags(node: &Node) -> bool {
+    let inside = |(key, value): &(Node, Node)| {
+        key.as_str().is_some_and(|key| key.contains(" @")) || has_tags(value)
+    };
+    node.entries().iter().any(inside) || node.items().iter().any(has_tags)
+}
+
+/// Removes a key from a mapping.
+fn remove(node: &mut Node, name: &str) {
+    if let Value::Mapping(entries) = &mut node.value {
+        entries.retain(|(key, _)| key.as_str() != Some(name));
+    }
+}
+
+fn list(items: Vec<Node>, span: &Span) -> Node {
+    Node {
+        value: Value::Sequence(items),
+        span: span.clone(),
     }
 }
 
@@ -293,13 +383,7 @@ fn declared(
         if let (Value::Mapping(entries), false) = (&mut node.value, foreign.is_empty()) {
             let span = first.1.span.clone();
             let key = text(ELSEWHERE_KEY, &span);
-            entries.push((
-                key,
-                Node {
-                    value: Value::Sequence(foreign),
-                    span,
-                },
-            ));
+            entries.push((key, list(foreign, &span)));
         }
         declarations.push((text(name, &first.0.span), node));
         rest = &rest[same..];
@@ -386,8 +470,8 @@ fn put(node: &mut Node, name: &str, value: &str) {
     if !node.is_mapping() {
         node.value = Value::Mapping(Vec::new());
     }
+    remove(node, name);
     if let Value::Mapping(entries) = &mut node.value {
-        entries.retain(|(key, _)| key.as_str() != Some(name));
         entries.push((text(name, &span), text(value, &span)));
     }
 }
@@ -449,10 +533,10 @@ mod tests {
     #[test]
     fn version_ranges_are_parsed_and_formatted() {
         for (text, described) in [
-            ("3.3.1+", "3.3.1 to 4.4.1"),
+            ("3.3.1+", "3.3.1 to 5.4.1"),
             ("-2.6.1", "2.5.1 to 2.6.1"),
             ("2.8.1", "2.8.1"),
-            ("2.6.1-2.8.1|4.4.1+", "2.6.1 to 2.8.1, 4.4.1"),
+            ("2.6.1-2.8.1|4.4.1+", "2.6.1 to 2.8.1, 4.4.1 to 5.4.1"),
         ] {
             assert_eq!(
                 Range::read(text).map(Range::describe).as_deref(),
@@ -491,7 +575,7 @@ mod tests {
                         "type": "list",
                         "elsewhere": [{"type": "string", "versions": "2.5.1 to 2.6.1", "required": false}],
                     }},
-                    "requirements": [{"r": {"capability": "C", "versions": "3.3.1 to 4.4.1"}}],
+                    "requirements": [{"r": {"capability": "C", "versions": "3.3.1 to 5.4.1"}}],
                 },
                 "B": {"derived_from": "R", "versions": "2.5.1"},
             })

@@ -17,10 +17,21 @@ use std::fmt;
 pub(super) struct Check<'a, 's> {
     pub(super) types: &'a Types<'a>,
     pub(super) sink: &'s mut Sink,
-    /// Whether functions whose value depends on the request are allowed.
-    pub(super) open: bool,
+    /// What is done with functions whose value is not known when the package is onboarded.
+    pub(super) late: Late,
     /// Whether missing required properties are reported.
     pub(super) complete: bool,
+}
+
+/// What is done with a function whose value depends on the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Late {
+    /// Nothing: requests give such values.
+    Accepted,
+    /// A warning: nothing in the VNFM uses the value.
+    Warned,
+    /// An error: the VNFM needs the value.
+    Refused,
 }
 
 impl<'a> Check<'a, '_> {
@@ -87,6 +98,17 @@ impl<'a> Check<'a, '_> {
 
     /// Checks a property's value. If it is valid only in another version of SOL001, that is a warning.
     fn property(&mut self, key: &Node, value: &Node, property: &Property<'a>, path: &Path<'_>) {
+        let optional = !property.required || property.default.is_some();
+        if optional && is_empty(value, property.schema.kind) {
+            let what = if value.is_null() {
+                "null"
+            } else {
+                "an empty list"
+            };
+            let message = format!("`{path}` is {what}, which counts as absent");
+            let finding = Finding::new(codes::EMPTY, value.span.clone(), message);
+            return self.sink.add(finding.hint("remove it, or give it a value"));
+        }
         if let Some(versions) = property.versions {
             self.types
                 .other_version(versions, &key.span, &format!("`{path}`"), self.sink);
@@ -113,11 +135,11 @@ impl<'a> Check<'a, '_> {
     /// The findings for a value, without reporting them.
     fn trial(&self, value: &Node, schema: &Schema<'a>, path: &Path<'_>) -> Sink {
         let mut sink = Sink::default();
-        let (open, complete) = (self.open, self.complete);
+        let (late, complete) = (self.late, self.complete);
         Check {
             types: self.types,
             sink: &mut sink,
-            open,
+            late,
             complete,
         }
         .against(value, schema, path);
@@ -126,21 +148,7 @@ impl<'a> Check<'a, '_> {
 
     fn against(&mut self, node: &Node, schema: &Schema<'a>, path: &Path<'_>) {
         if let Some((function, _)) = called(node) {
-            if !self.open {
-                let message = format!(
-                    "`{path}` cannot be evaluated when the package is onboarded: `{function}` has no value yet"
-                );
-                let hint = match function {
-                    "get_input" => "give the input a default, or write a literal value",
-                    "get_attribute" => {
-                        "attributes are known only when the VNF runs; write a literal value"
-                    }
-                    _ => "write a literal value",
-                };
-                let finding = Finding::new(codes::FUNCTION, node.span.clone(), message);
-                self.sink.add(finding.calling(function).hint(hint));
-            }
-            return;
+            return self.late(node, function, path);
         }
         match schema.kind {
             "any" => return,
@@ -156,6 +164,24 @@ impl<'a> Check<'a, '_> {
         for constraint in &schema.constraints {
             self.constraint(node, constraint, schema.kind, path);
         }
+    }
+
+    /// Reports a function that has no value yet.
+    fn late(&mut self, node: &Node, function: &str, path: &Path<'_>) {
+        let (code, what) = match self.late {
+            Late::Accepted => return,
+            Late::Warned => (codes::FUNCTION_LATE, "is unknown"),
+            Late::Refused => (codes::FUNCTION, "cannot be evaluated"),
+        };
+        let message =
+            format!("`{path}` {what} when the package is onboarded: `{function}` has no value yet");
+        let hint = match function {
+            "get_input" => "give the input a default, or write a literal value",
+            "get_attribute" => "attributes are known only when the VNF runs; write a literal value",
+            _ => "write a literal value",
+        };
+        let finding = Finding::new(code, node.span.clone(), message);
+        self.sink.add(finding.calling(function).hint(hint));
     }
 
     fn list(&mut self, node: &Node, schema: &Schema<'a>, path: &Path<'_>) {
@@ -292,6 +318,16 @@ impl fmt::Display for Path<'_> {
             Path::Member(parent, name) => write!(f, "{parent}.{name}"),
             Path::Item(parent, index) => write!(f, "{parent}[{index}]"),
         }
+    }
+}
+
+/// Whether a value of this declared type is null or an empty list in place of something else.
+fn is_empty(value: &Node, kind: &str) -> bool {
+    let list = value.is_sequence() && value.items().is_empty();
+    match kind {
+        "any" | "null" => false,
+        "list" => value.is_null(),
+        _ => value.is_null() || list,
     }
 }
 

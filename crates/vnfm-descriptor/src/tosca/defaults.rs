@@ -1,7 +1,7 @@
 //! Checks defaults against their declarations: in the package's own types, and of inputs.
 
-use super::check::Check;
-use super::documents::Document;
+use super::check::{Check, Late};
+use super::documents::{Document, Origin};
 use super::types::{Schema, Types};
 use crate::sink::Sink;
 use crate::yaml::Node;
@@ -19,7 +19,10 @@ const TYPES: &[&str] = &[
 
 /// Checks every default of the documents.
 pub(super) fn check<'a>(documents: &'a [Document], types: &'a Types<'a>, sink: &mut Sink) {
-    for document in documents.iter().filter(|document| !document.copy) {
+    for document in documents
+        .iter()
+        .filter(|document| document.origin == Origin::Package)
+    {
         for section in TYPES {
             for (kind, node) in document.root.get(section).into_iter().flat_map(Node::named) {
                 for declared in ["properties", "attributes"] {
@@ -41,7 +44,7 @@ fn defaults<'a>(declared: Option<&'a Node>, owner: &str, types: &'a Types<'a>, s
             let mut check = Check {
                 types,
                 sink,
-                open: true,
+                late: Late::Accepted,
                 complete: true,
             };
             check.value(

@@ -3,10 +3,10 @@
 //! Each file is loaded once, so diamonds are harmless; a cycle is a warning. An import whose path or URL
 //! has the name of one of ETSI's type files refers to the built-in types; nothing is ever fetched. A copy
 //! under another name is recognized by its head: the built-in types take precedence, its other types are
-//! added. `namespaces` handles the prefixes of imports.
+//! added. Files of a version that is not built in are loaded too; `unknown_version` adds them to the newest. `namespaces` handles the prefixes of imports.
 
 use super::namespaces::{self, Import, prefix_of};
-use super::version::StatedVersion;
+use super::version::{StatedVersion, Version};
 use crate::archive::Archive;
 use crate::codes;
 use crate::finding::{Finding, Span};
@@ -22,8 +22,19 @@ pub struct Document {
     pub path: String,
     /// Content of the file, parsed.
     pub root: Node,
-    /// Whether it is a copy of the standard's types, under any name.
-    pub copy: bool,
+    /// Whose types it declares.
+    pub origin: Origin,
+}
+
+/// Whose types a file declares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Those of the package's author.
+    Package,
+    /// A copy of the standard's types, under any name: the built-in types take precedence.
+    Copy,
+    /// The standard's types in a version that is not built in: they add to the newest one.
+    UnknownVersion,
 }
 
 /// The files, and the versions of SOL001 that their imports state.
@@ -117,14 +128,18 @@ impl Loader<'_, '_> {
             }
             let mut next = Vec::new();
             for path in std::mem::take(&mut waiting) {
-                let copy = path != entry && self.copy(&path).is_some();
-                let Some(root) = self.document(&path, copy) else {
+                let origin = if path == entry {
+                    Origin::Package
+                } else {
+                    self.origin(&path)
+                };
+                let Some(root) = self.document(&path, origin) else {
                     continue;
                 };
                 let all = self.imports(&root, &path);
                 let files = all.iter().filter_map(|import| import.file.clone());
                 next.extend(files.filter(|to| seen.insert(to.clone())));
-                documents.push(Document { path, root, copy });
+                documents.push(Document { path, root, origin });
                 imports.push(all);
             }
             waiting = next;
@@ -134,8 +149,8 @@ impl Loader<'_, '_> {
     }
 
     /// Parses a file. A copy of the standard's types gets no findings: some were published as invalid YAML.
-    fn document(&mut self, path: &str, copy: bool) -> Option<Node> {
-        if copy {
+    fn document(&mut self, path: &str, origin: Origin) -> Option<Node> {
+        if origin != Origin::Package {
             return document(self.archive, path, self.limits, &mut Sink::default());
         }
         document(self.archive, path, self.limits, self.sink)
@@ -159,8 +174,9 @@ impl Loader<'_, '_> {
             if is_builtin(name) {
                 other_descriptors(name, &import.span, self.sink);
                 let stated = self.stated_version(name, import, path);
+                let file = self.of_unknown_version(name, path, stated.as_ref());
                 self.versions.extend(stated);
-                all.push(Import { prefix, file: None });
+                all.push(Import { prefix, file });
                 continue;
             }
             if let Some(to) = self.find(name, import, path) {
@@ -195,6 +211,32 @@ impl Loader<'_, '_> {
         let version = text.and_then(|text| StatedVersion::copied(text, is_builtin(path)));
         self.copies.insert(path.to_owned(), version.clone());
         version
+    }
+
+    /// Whose types a file declares. One with the standard's name is only loaded if its version is unknown.
+    fn origin(&mut self, path: &str) -> Origin {
+        if is_builtin(path) {
+            return Origin::UnknownVersion;
+        }
+        match self.copy(path) {
+            Some(version) if Version::named(&version).is_none() => Origin::UnknownVersion,
+            Some(_) => Origin::Copy,
+            None => Origin::Package,
+        }
+    }
+
+    /// The file with the standard's types, if the package has it and its version is not built in.
+    fn of_unknown_version(
+        &self,
+        name: &str,
+        importer: &str,
+        stated: Option<&StatedVersion>,
+    ) -> Option<String> {
+        if !is_sol001(name) || stated.is_none_or(StatedVersion::is_known) {
+            return None;
+        }
+        let mut paths = candidates(name, importer).into_iter().flatten();
+        paths.find(|path| self.archive.has(path))
     }
 
     /// The version that an import of the standard's types names, else that of the copy in the package.
@@ -373,14 +415,20 @@ fn is_builtin(name: &str) -> bool {
     let name = name.split(['?', '#']).next().unwrap_or(name);
     let file = base(name).to_ascii_lowercase();
     let yaml = crate::path::has_extension(&file, &["yaml", "yml"]) || !file.contains('.');
-    let sol001 = file.starts_with("etsi_nfv_sol001_") && file.contains("_types");
     let profile = [
         "tosca_simple_yaml_1",
         "tosca_simple_profile",
         "tosca_definition_1",
         "oran_asd_types_",
     ];
-    yaml && (sol001 || profile.iter().any(|stem| file.starts_with(stem)))
+    yaml && (is_sol001(name) || profile.iter().any(|stem| file.starts_with(stem)))
+}
+
+/// Whether a path or URL names one of ETSI's type files.
+fn is_sol001(name: &str) -> bool {
+    let name = name.split(['?', '#']).next().unwrap_or(name);
+    let file = base(name).to_ascii_lowercase();
+    file.starts_with("etsi_nfv_sol001_") && file.contains("_types")
 }
 
 /// Warns of each import that leads back to a file on the stack to it.

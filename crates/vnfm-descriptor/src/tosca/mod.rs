@@ -5,6 +5,7 @@
 //! documents  entry + imports, each once; ETSI's types are built in        documents.rs
 //! namespaces types of the same name in several files                      namespaces.rs
 //! version    the SOL001 version of the package, and its types             version.rs, builtin.rs
+//!            those of a version that is not built in                      unknown_version.rs
 //! types      derivation, declared properties, requirements, operations    types.rs, type_check.rs
 //! topologies node templates, functions evaluated, filters resolved        topology.rs, functions.rs, filter.rs
 //! checks     templates against their types, values against constraints    template.rs, check.rs, constraints.rs
@@ -28,6 +29,7 @@ mod functions;
 mod hooks;
 mod lifecycle;
 mod namespaces;
+mod other_kinds;
 mod policies;
 mod resources;
 mod scalars;
@@ -40,10 +42,11 @@ mod topology;
 mod type_check;
 mod types;
 pub mod units;
+mod unknown_version;
 mod version;
 mod vnfd;
 
-pub use documents::Document;
+pub use documents::{Document, Origin};
 pub use sources::Sources;
 pub use template::VNF;
 pub use topology::{Group, Policy, Template, Topology, listed};
@@ -55,19 +58,22 @@ use crate::finding::{Finding, Span};
 use crate::limits::Limits;
 use crate::model::{Asd, Vnfd};
 use crate::sink::Sink;
+use crate::tosca_meta::Meta;
 
-/// Reads the descriptor whose first file is `entry`; `compatible` is the manifest's
-/// `compatible_specification_versions`.
+/// Reads the descriptor that `TOSCA.meta` names.
 pub(crate) fn load(
     archive: &Archive,
-    entry: &str,
-    compatible: Option<&str>,
+    meta: &Meta,
     limits: &Limits,
     sink: &mut Sink,
 ) -> Option<(Vnfd, Option<Asd>)> {
-    let sources = Sources::load(archive, entry, compatible, limits, sink)?;
+    let sources = Sources::load(archive, meta, limits, sink)?;
     let documents = sources.documents();
     let entry = documents.first()?;
+    if let Some(finding) = other_kinds::find(documents, meta.manifest.as_ref()) {
+        sink.add(finding);
+        return None;
+    }
     if let Some(template) = asd::template(entry) {
         let (vnfd, asd) = asd::load(entry, template, archive, limits, sink)?;
         return Some((vnfd, Some(asd)));

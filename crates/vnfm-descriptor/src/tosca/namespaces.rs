@@ -8,7 +8,7 @@
 //! Most names are unique, so all types share one namespace and prefixes are removed. Only if several files declare the
 //! same name does a prefixed type keep its prefix, in its declaration and in every reference to it.
 
-use super::documents::Document;
+use super::documents::{Document, Origin};
 use crate::yaml::{Node, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -190,7 +190,7 @@ impl Names {
 
 /// The names of a file's types, of every kind; none for a copy of the standard's types.
 fn declared(document: &Document) -> BTreeSet<String> {
-    if document.copy {
+    if document.origin != Origin::Package {
         return BTreeSet::new();
     }
     let sections = document

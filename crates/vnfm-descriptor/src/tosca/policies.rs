@@ -98,15 +98,11 @@ impl Builder<'_, '_> {
             return;
         };
         let name = named.as_str().unwrap_or("~");
+        if !flavour.scaling_aspects.contains_key(name) {
+            return self.unknown_aspect(named, flavour);
+        }
         let Some(aspect) = flavour.scaling_aspects.get_mut(name) else {
-            let finding = Finding::new(
-                codes::POLICY,
-                named.span.clone(),
-                format!("scaling aspect `{name}` is not declared"),
-            );
-            return self.sink.add(
-                finding.did_you_mean(name, flavour.scaling_aspects.keys().map(String::as_str)),
-            );
+            return;
         };
         let deltas = policy.property("deltas").into_iter().flat_map(Node::named);
         let deltas: BTreeMap<String, u32> = deltas
@@ -123,8 +119,9 @@ impl Builder<'_, '_> {
                 "scaling aspect `{name}` has a step `{step}` for which policy `{}` has no delta",
                 policy.name
             );
+            let finding = Finding::new(codes::LEVEL_PROFILE, policy.span.clone(), message);
             self.sink
-                .add(Finding::new(codes::POLICY, policy.span.clone(), message));
+                .add(finding.hint("a request that takes this step is refused"));
         }
         for target in policy.targets().iter().filter_map(Node::as_str) {
             aspect
@@ -133,6 +130,15 @@ impl Builder<'_, '_> {
                 .or_default()
                 .extend(deltas.clone());
         }
+    }
+
+    /// Warns of a scaling aspect that no policy declares; what is reported about it has no effect.
+    fn unknown_aspect(&mut self, named: &Node, flavour: &Flavour) {
+        let name = named.as_str().unwrap_or("~");
+        let message = format!("scaling aspect `{name}` is not declared");
+        let finding = Finding::new(codes::ASPECT_UNKNOWN, named.span.clone(), message);
+        let known = flavour.scaling_aspects.keys().map(String::as_str);
+        self.sink.add(finding.did_you_mean(name, known));
     }
 
     fn levels(&mut self, policy: &Policy, flavour: &mut Flavour) {
@@ -145,17 +151,7 @@ impl Builder<'_, '_> {
             {
                 let aspect = key.as_str().unwrap_or("~");
                 if !flavour.scaling_aspects.contains_key(aspect) {
-                    let finding = Finding::new(
-                        codes::POLICY,
-                        key.span.clone(),
-                        format!("scaling aspect `{aspect}` is not declared"),
-                    );
-                    self.sink.add(
-                        finding.did_you_mean(
-                            aspect,
-                            flavour.scaling_aspects.keys().map(String::as_str),
-                        ),
-                    );
+                    self.unknown_aspect(key, flavour);
                     continue;
                 }
                 scale_info.extend(
@@ -222,7 +218,8 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// Stated and computed numbers of instances are equal and within the VDU's profile.
+    /// Stated and computed numbers of instances are equal and within the VDU's profile. At an instantiation level, anything
+    /// else is a warning, since requests for other levels succeed; one for this level is refused (`Flavour::instances_of`).
     fn check_counts(&mut self, topology: &Topology<'_>, flavour: &Flavour) {
         let levels: Vec<Option<&str>> = match flavour.instantiation_levels.len() {
             0 => vec![None],
@@ -257,47 +254,32 @@ impl Builder<'_, '_> {
         flavour: &Flavour,
         span: &Span,
     ) {
-        let at = || {
-            level
-                .map(|level| format!(" at level `{level}`"))
-                .unwrap_or_default()
+        let mut report = |code, message: String, hint: &str| {
+            let finding = Finding::new(code, span.clone(), message);
+            self.sink.add(finding.hint(hint));
         };
-        let mut report = |message: String| {
-            self.sink
-                .add(Finding::new(codes::POLICY, span.clone(), message));
-        };
-        let computed = match computed {
-            Ok(computed) => computed,
-            Err(error) => return report(error.to_string()),
-        };
-        let stated = level.and_then(|level| {
-            flavour
-                .instantiation_levels
-                .get(level)?
-                .number_of_instances
-                .get(&vdu.name)
-                .copied()
-        });
-        let count = stated.unwrap_or(computed);
-        if count != computed {
-            let at = at();
-            report(format!(
-                "VDU `{}` has {count} instances{at}, but its initial delta and steps give {computed}",
-                vdu.name
-            ));
-        }
-        let min = vdu.min_number_of_instances.unwrap_or(0);
-        let max = vdu.max_number_of_instances.unwrap_or(u32::MAX);
-        if count < min || count > max {
+        let stated = level.and_then(|level| flavour.stated_instances(&vdu.name, level));
+        if let (Some(level), Some(stated), Ok(computed)) = (level, stated, &computed)
+            && stated != *computed
+        {
             let message = format!(
-                "VDU `{}` has {count} instances{}, outside the {min} to {max} that its profile allows",
-                vdu.name,
-                at()
+                "VDU `{}` has {stated} instances at level `{level}`, but its initial delta and steps give {computed}",
+                vdu.name
             );
-            self.sink.add(
-                Finding::new(codes::POLICY, span.clone(), message)
-                    .hint("change `vdu_profile`, or the levels and deltas"),
-            );
+            report(codes::LEVEL_DIFFERS, message, "the stated number is used");
+        }
+        if let Err(error) = flavour.instances_of(&vdu.name, level) {
+            let hint = "change `vdu_profile`, or the levels and deltas";
+            match level {
+                Some(level) => {
+                    report(
+                        codes::LEVEL_PROFILE,
+                        format!("at level `{level}`, {error}"),
+                        hint,
+                    );
+                }
+                None => report(codes::POLICY, error.to_string(), hint),
+            }
         }
     }
 }

@@ -96,29 +96,34 @@ impl Builder<'_, '_> {
         resources
     }
 
-    /// Requirements are mapped to node templates that exist.
+    /// Requirements are mapped to node templates that exist. Others have no effect, so they are warnings.
     fn check_mapped_templates(&mut self, topology: &Topology<'_>) {
         let mappings = topology
             .substitution
             .as_ref()
             .and_then(|substitution| substitution.get("requirements"));
         for (key, target) in super::topology::listed(mappings) {
-            let Some(first) = target
-                .items()
-                .first()
-                .or(Some(target))
-                .filter(|first| !first.is_null())
-            else {
+            let requirement = key.as_str().unwrap_or("~");
+            let first = target.items().first();
+            let named = if target.is_sequence() {
+                first
+            } else {
+                Some(target)
+            };
+            let Some(named) = named.filter(|named| !named.is_null()) else {
+                let message = format!("`{requirement}` is mapped to nothing");
+                let finding = Finding::new(codes::EMPTY, target.span.clone(), message);
+                self.sink
+                    .add(finding.hint("map it to a connection point, or remove it"));
                 continue;
             };
-            let name = first.as_str().unwrap_or("~");
+            let name = named.as_str().unwrap_or("~");
             if topology.template(name).is_none() {
-                let message = format!(
-                    "`{}` is mapped to `{name}`, which is not a node template",
-                    key.as_str().unwrap_or("~")
-                );
+                let message =
+                    format!("`{requirement}` is mapped to `{name}`, which is not a node template");
                 self.sink.add(
-                    Finding::new(codes::NODE_UNKNOWN, first.span.clone(), message)
+                    Finding::new(codes::MAPPING, named.span.clone(), message)
+                        .about(name)
                         .did_you_mean(name, topology.names()),
                 );
             }
@@ -213,17 +218,7 @@ impl Builder<'_, '_> {
         topology: &Topology<'_>,
         template: &Template,
     ) -> Option<SwImage> {
-        let artifacts = template.node.get("artifacts");
-        let artifact = artifacts
-            .into_iter()
-            .flat_map(Node::named)
-            .find(|(_, artifact)| {
-                let kind = artifact
-                    .get("type")
-                    .and_then(Node::as_str)
-                    .unwrap_or_default();
-                self.types.is_a(Kind::Artifact, kind, SW_IMAGE)
-            });
+        let artifact = self.image_artifact(template);
         let own = artifact.and_then(|(_, node)| node.get("properties"));
         let data = template.property("sw_image_data").or(own);
         let (key, file) = match (artifact, data) {
@@ -267,6 +262,28 @@ impl Builder<'_, '_> {
             artifact: path,
             file: file.and_then(Node::as_str).map(str::to_owned),
         })
+    }
+
+    /// The artifact of a node template that is an image; a second one is an error (SOL001 6.8.3.7, 6.8.4.7, 6.8.12.7).
+    fn image_artifact<'t>(&mut self, template: &'t Template) -> Option<(&'t str, &'t Node)> {
+        let is_image = |(_, artifact): &(&str, &Node)| {
+            let kind = artifact.get("type").and_then(Node::as_str);
+            self.types
+                .is_a(Kind::Artifact, kind.unwrap_or_default(), SW_IMAGE)
+        };
+        let artifacts = template.node.get("artifacts").into_iter();
+        let mut images = artifacts.flat_map(Node::named).filter(is_image);
+        let first = images.next();
+        if let (Some((first, _)), Some((second, node))) = (first, images.next()) {
+            let message = format!(
+                "`{}` has the images `{first}` and `{second}`",
+                template.name
+            );
+            let finding = Finding::new(codes::IMAGE_TWICE, node.span.clone(), message);
+            self.sink
+                .add(finding.hint("a VDU, container or storage has one image; remove the others"));
+        }
+        first
     }
 
     /// The file in the package that an artifact names, relative to the descriptor's file or to the root.

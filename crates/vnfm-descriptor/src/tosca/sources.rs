@@ -4,10 +4,12 @@ use super::asd;
 use super::documents::{self, Document, Loaded};
 use super::topology::Topology;
 use super::types::Types;
+use super::unknown_version;
 use super::version::{self, Version};
 use crate::archive::Archive;
 use crate::limits::Limits;
 use crate::sink::Sink;
+use crate::tosca_meta::Meta;
 
 /// The files of a descriptor.
 pub struct Sources {
@@ -17,24 +19,19 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Loads the file `entry` and what it imports; `compatible` is the manifest's `compatible_specification_versions`.
-    pub fn load(
-        archive: &Archive,
-        entry: &str,
-        compatible: Option<&str>,
-        limits: &Limits,
-        sink: &mut Sink,
-    ) -> Option<Self> {
+    /// Loads the file that `TOSCA.meta` names, and what it imports.
+    pub fn load(archive: &Archive, meta: &Meta, limits: &Limits, sink: &mut Sink) -> Option<Self> {
         let Loaded {
-            documents,
+            mut documents,
             versions,
-        } = documents::load(archive, entry, limits, sink)?;
+        } = documents::load(archive, &meta.entry, limits, sink)?;
         let is_asd = asd::template(documents.first()?).is_some();
         let version = if is_asd {
             None
         } else {
-            version::choose(&versions, compatible, sink)
+            version::choose(&versions, meta.compatible_versions(), sink)
         };
+        unknown_version::extend(&mut documents, version.unwrap_or(Version::NEWEST));
         Some(Self { documents, version })
     }
 

@@ -1,8 +1,9 @@
 //! Checks node templates and policies against their types: keys, properties, requirements, interfaces.
 
-use super::check::Check;
+use super::builtin::{TARGETS_ELSEWHERE_KEY, VERSIONS_KEY};
+use super::check::{Check, Late};
 use super::topology::{Group, Policy, Template, Topology};
-use super::types::{Kind, Types, operations_in};
+use super::types::{Kind, Schema, Types, operations_in};
 use crate::codes;
 use crate::finding::Finding;
 use crate::sink::Sink;
@@ -68,7 +69,7 @@ fn check_template<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink
     let mut check = Check {
         types,
         sink,
-        open: vnf,
+        late: if vnf { Late::Accepted } else { Late::Refused },
         complete: !vnf,
     };
     let declared = types.declared(Kind::Node, &template.kind);
@@ -199,7 +200,7 @@ pub(super) fn offers(types: &Types<'_>, node_type: &str, capability: &str) -> bo
         })
 }
 
-fn check_interfaces(template: &Template, types: &Types<'_>, sink: &mut Sink) {
+fn check_interfaces<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink) {
     for (key, interface) in template
         .node
         .get("interfaces")
@@ -231,10 +232,14 @@ fn check_interfaces(template: &Template, types: &Types<'_>, sink: &mut Sink) {
                 .find(|key| key.as_str() == Some(operation))
                 .map_or_else(|| key.span.clone(), |key| key.span.clone())
         };
-        for (operation, _) in operations_in(interface) {
-            if let Some(node) = operations.get(operation).and_then(|nodes| nodes.first()) {
-                let what = format!("operation `{operation}` of `{name}`");
-                types.warn_if_other_version(node, &span(operation), &what, sink);
+        for (operation, assigned) in operations_in(interface) {
+            if let Some(declared) = operations.get(operation) {
+                if let Some(node) = declared.first() {
+                    let what = format!("operation `{operation}` of `{name}`");
+                    types.warn_if_other_version(node, &span(operation), &what, sink);
+                }
+                let path = format!("{}.{operation}", template.name);
+                check_inputs(&path, declared, assigned, types, sink);
             } else {
                 let finding = Finding::new(
                     codes::OPERATION_UNKNOWN,
@@ -242,6 +247,46 @@ fn check_interfaces(template: &Template, types: &Types<'_>, sink: &mut Sink) {
                     format!("interface `{name}` has no operation `{operation}`"),
                 );
                 sink.add(finding.did_you_mean(operation, operations.keys().copied()));
+            }
+        }
+    }
+}
+
+/// Checks the inputs of an operation: values against their declared types, or declarations in place of values.
+fn check_inputs<'a>(
+    path: &str,
+    declared: &[&'a Node],
+    assigned: &Node,
+    types: &'a Types<'a>,
+    sink: &mut Sink,
+) {
+    let inputs = declared.iter().filter_map(|node| node.get("inputs"));
+    let known: Vec<&str> = inputs.flat_map(Node::named).map(|(name, _)| name).collect();
+    let implemented = assigned.get("implementation").is_some() || assigned.as_str().is_some();
+    let given = assigned.get("inputs").map(Node::entries);
+    for (key, value) in given.unwrap_or_default() {
+        let name = key.as_str().unwrap_or("~");
+        let is_declaration = value
+            .get("type")
+            .is_some_and(|kind| kind.as_str().is_some());
+        let mut schemas = declared
+            .iter()
+            .filter_map(|node| node.at(&["inputs", name]));
+        match schemas.next() {
+            _ if is_declaration => types.check_schema(value, sink),
+            Some(schema) => Check {
+                types,
+                sink,
+                late: Late::Accepted,
+                complete: true,
+            }
+            .value(value, &Schema::for_node(schema), &format!("{path}.{name}")),
+            // The implementation gets them.
+            None if implemented || known.is_empty() => {}
+            None => {
+                let message = format!("`{path}` declares no input `{name}`");
+                let finding = Finding::new(codes::OPERATION_INPUT, key.span.clone(), message);
+                sink.add(finding.did_you_mean(name, known.iter().copied()));
             }
         }
     }
@@ -272,7 +317,7 @@ fn check_artifacts<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sin
         Check {
             types,
             sink,
-            open: false,
+            late: Late::Refused,
             complete,
         }
         .properties(&path, &declared, artifact.get("properties"), &key.span);
@@ -288,7 +333,7 @@ fn check_group<'a>(group: &Group, topology: &Topology<'_>, types: &'a Types<'a>,
         Check {
             types,
             sink,
-            open: false,
+            late: Late::Refused,
             complete: true,
         }
         .properties(
@@ -328,7 +373,11 @@ fn check_policy<'a>(
     Check {
         types,
         sink,
-        open: false,
+        late: if is_standard(policy, types) {
+            Late::Refused
+        } else {
+            Late::Warned
+        },
         complete: true,
     }
     .properties(
@@ -337,12 +386,7 @@ fn check_policy<'a>(
         policy.node.get("properties"),
         &policy.span,
     );
-    let allowed: Vec<&str> = types
-        .ancestry(Kind::Policy, &policy.kind)
-        .into_iter()
-        .find_map(|node| node.get("targets"))
-        .map(|targets| targets.items().iter().filter_map(Node::as_str).collect())
-        .unwrap_or_default();
+    let allowed = Targets::for_policy(types, &policy.kind);
     for target in policy.targets() {
         let name = target.as_str().unwrap_or("~");
         if topology.groups.iter().any(|group| group.name == name) {
@@ -360,21 +404,81 @@ fn check_policy<'a>(
             sink.add(finding.did_you_mean(name, topology.names()));
             continue;
         };
-        let known = types.get(Kind::Node, &found.kind).is_some();
-        if known
-            && !allowed.is_empty()
-            && !allowed
-                .iter()
-                .any(|kind| types.is_a(Kind::Node, &found.kind, kind))
-        {
-            let message = format!(
-                "policy `{}` targets `{name}`, a `{}`, which it cannot apply to",
-                policy.name, found.kind
-            );
-            sink.add(
-                Finding::new(codes::NODE_KIND, target.span.clone(), message)
-                    .hint(format!("it applies to {}", allowed.join(", "))),
-            );
+        match allowed.verdict(types, &found.kind) {
+            Verdict::Allowed => {}
+            Verdict::OtherVersion(versions) => {
+                let what = format!("policy `{}` for a `{}`", policy.name, found.kind);
+                types.other_version(versions, &target.span, &what, sink);
+            }
+            Verdict::Refused => {
+                let message = format!(
+                    "policy `{}` targets `{name}`, a `{}`, which it cannot apply to",
+                    policy.name, found.kind
+                );
+                sink.add(
+                    Finding::new(codes::NODE_KIND, target.span.clone(), message)
+                        .hint(format!("it applies to {}", allowed.own.join(", "))),
+                );
+            }
         }
+    }
+}
+
+/// Whether a policy's type is one of SOL001's, or derives from one. Nothing uses the properties of other policies.
+fn is_standard(policy: &Policy, types: &Types<'_>) -> bool {
+    let of_sol001 = |name: &str| name.starts_with("tosca.policies.nfv.");
+    let ancestry = types.ancestry(Kind::Policy, &policy.kind);
+    let parents = ancestry.iter().filter_map(|node| node.get("derived_from"));
+    of_sol001(&policy.kind) || parents.filter_map(Node::as_str).any(of_sol001)
+}
+
+/// The node types that a policy type applies to.
+struct Targets<'a> {
+    /// In the package's version of SOL001; empty if it applies to all.
+    own: Vec<&'a str>,
+    /// In other versions, each with the versions as text.
+    others: Vec<(&'a str, Vec<&'a str>)>,
+}
+
+/// Whether a policy applies to a node template.
+enum Verdict<'a> {
+    Allowed,
+    /// Only in these versions of SOL001.
+    OtherVersion(&'a str),
+    Refused,
+}
+
+impl<'a> Targets<'a> {
+    fn for_policy(types: &'a Types<'a>, policy_type: &str) -> Self {
+        let ancestry = types.ancestry(Kind::Policy, policy_type);
+        let names = |node: &'a Node| {
+            let listed = node.get("targets").map(Node::items).unwrap_or_default();
+            listed.iter().filter_map(Node::as_str).collect::<Vec<_>>()
+        };
+        let own = ancestry.iter().find(|node| node.get("targets").is_some());
+        let others = ancestry
+            .iter()
+            .filter_map(|node| node.get(TARGETS_ELSEWHERE_KEY))
+            .flat_map(Node::items);
+        let version = |node: &'a Node| Some((node.get(VERSIONS_KEY)?.as_str()?, names(node)));
+        Targets {
+            own: own.map(|node| names(node)).unwrap_or_default(),
+            others: others.filter_map(version).collect(),
+        }
+    }
+
+    fn verdict(&self, types: &Types<'_>, kind: &str) -> Verdict<'a> {
+        let among = |allowed: &[&str]| {
+            let mut allowed = allowed.iter();
+            allowed.any(|name| types.is_a(Kind::Node, kind, name))
+        };
+        let unknown = types.get(Kind::Node, kind).is_none();
+        if unknown || self.own.is_empty() || among(&self.own) {
+            return Verdict::Allowed;
+        }
+        let other = self.others.iter().find(|(_, allowed)| among(allowed));
+        other.map_or(Verdict::Refused, |(versions, _)| {
+            Verdict::OtherVersion(versions)
+        })
     }
 }

@@ -4,7 +4,7 @@
 //! them the comparison prints that it is skipped, and fails only with `VNFM_REQUIRE_LIVE=1`. The allowed
 //! differences, `schemas/sol001/differences.yaml`, are applied to both sides.
 
-use super::builtin::{self, ELSEWHERE_KEY, VERSIONS, VERSIONS_KEY, Version};
+use super::builtin::{self, ELSEWHERE_KEY, TARGETS_ELSEWHERE_KEY, VERSIONS, VERSIONS_KEY, Version};
 use crate::limits::Limits;
 use crate::sink::Sink;
 use crate::yaml::Node;
@@ -86,7 +86,7 @@ fn normalise_type(section: &str, node: &Node) -> Value {
     let mut out = Map::new();
     for (key, value) in node.named() {
         let value = match key {
-            "description" => continue,
+            "description" | TARGETS_ELSEWHERE_KEY => continue,
             "requirements" => value
                 .items()
                 .iter()
@@ -142,12 +142,15 @@ fn declaration(node: &Node) -> Value {
     Value::Object(out)
 }
 
+/// Versions of which the published files are not in the folder: 5.4.1 is written from projects that cite its clauses.
+const NOT_IN_FOLDER: [&str; 1] = ["5.4.1"];
+
 #[test]
 fn the_types_of_each_version_are_the_published_ones() {
     let Some(folder) = published() else { return };
     let mut wrong = Vec::new();
     let mut compared = 0;
-    for version in Version::all() {
+    for version in Version::all().filter(|version| !NOT_IN_FOLDER.contains(&version.name())) {
         let read = |name: &str| {
             let path = folder.join(version.name()).join(name);
             std::fs::read_to_string(&path)
@@ -193,7 +196,7 @@ fn the_types_of_each_version_are_the_published_ones() {
     assert!(compared > 900, "only {compared} types were compared");
     println!(
         "{compared} types of {} versions are the published ones",
-        VERSIONS.len()
+        VERSIONS.len() - NOT_IN_FOLDER.len()
     );
 }
 

@@ -2,7 +2,7 @@
 
 use super::builtin::{VERSIONS_KEY, Version};
 use super::constraints;
-use super::types::{Kind, PRIMITIVES, SECTIONS, Types};
+use super::types::{Kind, PRIMITIVES, SECTIONS, Types, operations_in};
 use crate::codes;
 use crate::finding::{Finding, Span};
 use crate::sink::Sink;
@@ -62,11 +62,13 @@ impl<'a> Types<'a> {
                 .map(|named| self.known(Kind::Interface, named, sink));
             self.check_operations(interface, sink);
         }
-        self.check_operations(node, sink);
+        if kind == Kind::Interface {
+            self.check_operations(node, sink);
+        }
     }
 
     fn check_operations(&self, node: &Node, sink: &mut Sink) {
-        for (_, operation) in node.get("operations").into_iter().flat_map(Node::named) {
+        for (_, operation) in operations_in(node) {
             for (_, input) in operation.get("inputs").into_iter().flat_map(Node::named) {
                 self.check_schema(input, sink);
             }

@@ -6,7 +6,7 @@
 
 use super::builtin::{self, ELSEWHERE_KEY, VERSIONS_KEY, Version};
 use super::constraints;
-use super::documents::Document;
+use super::documents::{Document, Origin};
 use crate::codes;
 use crate::finding::Finding;
 use crate::sink::Sink;
@@ -183,11 +183,11 @@ impl<'a> Types<'a> {
             property_cache: RefCell::default(),
         };
         for root in builtin::types(version.unwrap_or(Version::NEWEST)) {
-            types.add(root, false, sink);
+            types.add(root, Origin::Package, sink);
         }
         let own: Vec<(Kind, &str)> = documents
             .iter()
-            .flat_map(|document| types.add(&document.root, document.copy, sink))
+            .flat_map(|document| types.add(&document.root, document.origin, sink))
             .collect();
         for (kind, name) in own {
             types.check(kind, name, sink);
@@ -195,8 +195,9 @@ impl<'a> Types<'a> {
         types
     }
 
-    /// Adds a file's types and returns the new ones. Built-in types in a copy are skipped silently.
-    fn add(&mut self, root: &'a Node, copy: bool, sink: &mut Sink) -> Vec<(Kind, &'a str)> {
+    /// Adds a file's types and returns the new ones. Built-in types in a copy are skipped silently; those of an unknown
+    /// version replace them.
+    fn add(&mut self, root: &'a Node, origin: Origin, sink: &mut Sink) -> Vec<(Kind, &'a str)> {
         let mut added = Vec::new();
         for (kind, section, label) in SECTIONS {
             let Some(declared) = root.get(section) else {
@@ -204,15 +205,28 @@ impl<'a> Types<'a> {
             };
             for (key, node) in crate::shape::mapping(declared, &format!("`{section}`"), sink) {
                 let Some(name) = key.as_str() else { continue };
-                if self.all.contains_key(&(kind, name)) {
-                    if copy {
+                let builtin = |node: &&Node| node.span.file.starts_with("builtin:");
+                let known = self.get(kind, name).filter(|known| {
+                    // A package may declare these types itself.
+                    &*known.span.file != builtin::NORMATIVE_TYPES
+                });
+                let in_other_section = |(other, _, _): &(Kind, &str, &str)| {
+                    *other != kind && self.get(*other, name).as_ref().is_some_and(builtin)
+                };
+                let misplaced = name.starts_with("tosca.")
+                    && !builtin(&node)
+                    && SECTIONS.iter().any(in_other_section);
+                if origin == Origin::UnknownVersion && known.as_ref().is_some_and(builtin) {
+                    self.all.insert((kind, name), node);
+                    continue;
+                }
+                if known.is_some() || misplaced {
+                    if origin != Origin::Package {
                         continue;
                     }
                     let message = format!("{label} `{name}` is already declared");
-                    sink.add(
-                        Finding::new(codes::TYPE_REDEFINED, key.span.clone(), message)
-                            .hint("the first declaration is used"),
-                    );
+                    let finding = Finding::new(codes::TYPE_REDEFINED, key.span.clone(), message);
+                    sink.add(finding.hint("the first declaration is used"));
                     continue;
                 }
                 crate::shape::mapping(node, &format!("{label} `{name}`"), sink);

@@ -33,6 +33,11 @@ impl StatedVersion {
         })
     }
 
+    /// Whether the types of this version are built in.
+    pub(super) fn is_known(&self) -> bool {
+        Version::named(&self.version).is_some()
+    }
+
     pub(super) fn new(version: String, span: &Span) -> Self {
         StatedVersion {
             version,
@@ -92,10 +97,7 @@ pub(super) fn choose(
     };
     let newest = |name: &&str| Version::named(name).unwrap_or(Version::NEWEST);
     let version = names.iter().map(newest).max().unwrap_or(Version::NEWEST);
-    if let Some(unknown) = stated
-        .iter()
-        .find(|stated| Version::named(&stated.version).is_none())
-    {
+    if let Some(unknown) = stated.iter().find(|stated| !stated.is_known()) {
         let message = format!(
             "SOL001 {} is unknown; the package is read as {}",
             unknown.version,
@@ -224,7 +226,7 @@ mod tests {
         assert_eq!(version, "3.3.1");
         assert!(warned[0].contains("versions 2.6.1 and 3.3.1"), "{warned:?}");
         let (version, warned) = chosen(&["9.1.1"], None);
-        assert_eq!(version, "4.4.1");
+        assert_eq!(version, "5.4.1");
         assert!(
             warned[0].starts_with("a.yaml: warning[W-SOL001-VERSION]: SOL001 9.1.1 is unknown"),
             "{warned:?}"

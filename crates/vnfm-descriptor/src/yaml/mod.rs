@@ -3,10 +3,12 @@
 //! The parser's events become a tree of [`Node`]s. Scalars keep their raw text, so that `version: 1.10`
 //! remains `1.10` where a string is declared. Anchors are expanded up to a limit. Duplicate keys (the first
 //! is used), excessive depth and alias bombs are findings. Scalars that YAML 1.1 parsers (PyYAML, so other
-//! VNFMs) read differently are warnings, since the package would be ambiguous.
+//! VNFMs) read differently are warnings, since the package would be ambiguous. A quoted scalar that continues in its
+//! key's column, which only YAML 1.1 allows, is one as well ([`quoted`]).
 
 mod builder;
 mod node;
+mod quoted;
 
 use crate::codes;
 use crate::finding::{Finding, Span};
@@ -58,6 +60,26 @@ pub fn parse_all(text: &str, file: &str, limits: &Limits, sink: &mut Sink) -> Op
         return None;
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut found = Sink::default();
+    let documents = documents(text, file, limits, &mut found);
+    if documents.is_none()
+        && let Some((indented, line)) = quoted::indented(text)
+    {
+        let mut again = Sink::default();
+        if let Some(documents) = self::documents(&indented, file, limits, &mut again) {
+            let message = "a quoted text continues on this line without indentation";
+            let finding = Finding::new(codes::YAML_QUOTED, Span::line(file, line), message);
+            again.add(finding.hint("indent the line deeper than its key: YAML 1.2 requires it"));
+            sink.append(again);
+            return Some(documents);
+        }
+    }
+    sink.append(found);
+    documents
+}
+
+/// The documents of a text; `None` on errors, which are added to `sink`.
+fn documents(text: &str, file: &str, limits: &Limits, sink: &mut Sink) -> Option<Vec<Node>> {
     let mut builder = Builder::new(file, limits, sink);
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {

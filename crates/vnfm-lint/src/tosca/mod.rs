@@ -24,23 +24,21 @@ mod wiring;
 use crate::scalars::traps;
 use rules::{FileCache, Rules};
 use vnfm_descriptor::Limits;
-use vnfm_descriptor::raw::{Archive, Sink, Sources};
+use vnfm_descriptor::raw::{Archive, Meta, Origin, Sink, Sources};
 
 /// Applies all rules. Findings of reading the descriptor are not reported again.
-pub(crate) fn check(
-    archive: &Archive,
-    entry: &str,
-    compatible: Option<&str>,
-    limits: &Limits,
-    sink: &mut Sink,
-) {
+pub(crate) fn check(archive: &Archive, meta: &Meta, limits: &Limits, sink: &mut Sink) {
     let mut quiet = Sink::default();
-    let sources = Sources::load(archive, entry, compatible, limits, &mut quiet);
+    let sources = Sources::load(archive, meta, limits, &mut quiet);
     let Some(sources) = sources.filter(|sources| !sources.is_asd()) else {
         return;
     };
     let types = sources.types(&mut quiet);
-    for document in sources.documents().iter().filter(|document| !document.copy) {
+    for document in sources
+        .documents()
+        .iter()
+        .filter(|document| document.origin == Origin::Package)
+    {
         traps(&document.root, &["tosca_definitions_version"], sink);
         names::check(document, &types, sink);
     }
@@ -71,7 +69,7 @@ mod tests {
     use super::*;
     use crate::explain::codes;
     use std::io::{Cursor, Write as _};
-    use vnfm_descriptor::raw::Algorithm;
+    use vnfm_descriptor::raw::{Algorithm, examine};
     use zip::ZipWriter;
     use zip::write::SimpleFileOptions;
 
@@ -132,7 +130,11 @@ topology_template:
     fn every_template_that_names_a_bad_file_gets_a_finding() {
         let archive = archive(&[("vnfd.yaml", TWICE), ("web.tgz", "text")]);
         let mut sink = Sink::default();
-        check(&archive, "vnfd.yaml", None, &Limits::default(), &mut sink);
+        let limits = Limits::default();
+        let meta = examine(&archive, &limits, &mut Sink::default())
+            .meta
+            .unwrap();
+        check(&archive, &meta, &limits, &mut sink);
         let found = sink.all();
         let reported = found
             .iter()

@@ -39,6 +39,14 @@ pub(crate) const EXAMPLES: &[Example] = &[
         codes::MANIFEST,
         &[(MF, "", MANIFEST), ("Files/x", "", "test")],
     ),
+    same(
+        codes::MANIFEST_FILE,
+        &[(MF, "", MANIFEST), ("Files/install.sh", "", "#!/bin/sh\n")],
+    ),
+    same(
+        codes::PACKAGE_KIND,
+        &[(VNFD, "VNF:\n      type: my.nodes.Web", "VNF:\n      §")],
+    ),
     same(codes::MANIFEST_NONE, &[(NAMED, "", ""), (VNFD, "", WEB)]),
     same(
         codes::MANIFEST_HASH,

@@ -47,7 +47,36 @@ pub(crate) const EXAMPLES: &[Example] = &[
         &[(VNFD, "# more of the VNF", "properties:\n        §")],
     ),
     same(codes::FLAVOUR, &[(VNFD, SUBSTITUTED, "  §\n")]),
-    same(codes::POLICY, &[(VNFD, "# more policies", COUNTS)]),
+    same(codes::POLICY, &[(VNFD, "default_level: small", "§")]),
+    same(codes::LEVEL_DIFFERS, &[(VNFD, "# more policies", COUNTS)]),
+    same(
+        codes::LEVEL_PROFILE,
+        &[(
+            VNFD,
+            "vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 3}",
+            "§",
+        )],
+    ),
+    same(
+        codes::ASPECT_UNKNOWN,
+        &[(
+            VNFD,
+            "properties: {aspect: web, deltas: {one: {number_of_instances: 1}}}",
+            "§",
+        )],
+    ),
+    same(
+        codes::IMAGE_TWICE,
+        &[
+            (VNFD, "        sw_image_data: {name: web}\n", ""),
+            (
+                VNFD,
+                "# more of web",
+                "artifacts:\n        first: {type: tosca.artifacts.nfv.SwImage, file: Files/web.qcow2}\n        §",
+            ),
+            ("Files/web.qcow2", "", "test"),
+        ],
+    ),
     same(codes::RESOURCES, &[(VNFD, POLICIES, "  §\n")]),
     same(codes::VDU_INITIAL, &[(VNFD, POLICIES, "  §\n")]),
     same(codes::ASPECT_DELTAS, &[(VNFD, ASPECT, "    §\n")]),
@@ -309,6 +338,11 @@ pub(crate) const EXAMPLES: &[Example] = &[
             (VNFD, "name: web\n", "§\n"),
             (WEB_YAML, "metadata: {name: web}", "metadata: {name: www}"),
         ],
+    ),
+    each(
+        codes::DEPLOY_NONE,
+        &[PODS_VNFD, A_META, (NAMED, "", TYPES)],
+        &[PODS_VNFD, A_META, (NAMED, "", TYPES), PODS_ORDER, PODS_WEB],
     ),
     each(
         codes::ORDER_NONE,

@@ -163,6 +163,10 @@ pub(crate) const EXAMPLES: &[Example] = &[
         &[HOT_TOP, HOT_PARAMETERS, (NAMED, "", NESTED)],
     ),
     same(
+        codes::HOT_PLACE,
+        &[HOT_TOP, HOT_PARAMETERS, (NAMED, "", NESTED)],
+    ),
+    same(
         codes::K8S_OBJECT,
         &[PODS_VNFD, PODS_ORDER, (WEB_YAML, "", "§\n")],
     ),

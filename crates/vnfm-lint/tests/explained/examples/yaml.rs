@@ -113,6 +113,33 @@ pub(crate) const EXAMPLES: &[Example] = &[
             "outputs: {address: {value: §}}",
         )],
     ),
+    same(codes::EMPTY, MAPPED),
+    same(codes::MAPPING, MAPPED),
+    same(
+        codes::OPERATION_INPUT,
+        &[(
+            VNFD,
+            "# more of the VNF",
+            "interfaces:\n        Vnflcm:\n          §",
+        )],
+    ),
+    same(
+        codes::FUNCTION_LATE,
+        &[
+            (VNFD, "# more sections", LIMIT_TYPE),
+            (
+                VNFD,
+                "# more of the topology",
+                "inputs: {limit: {type: integer}}",
+            ),
+            (
+                VNFD,
+                "# more policies",
+                "- limit:\n        type: my.policies.Limit\n        §",
+            ),
+        ],
+    ),
+    same(codes::YAML_QUOTED, &[(VNFD, "# more sections", "§")]),
     same(codes::NODE_UNKNOWN, &[(VNFD, "virtual_binding: web", "§")]),
     same(codes::NODE_KIND, &[(VNFD, "virtual_binding: web", "§")]),
     same(
@@ -172,3 +199,12 @@ const IMPORTED: &[Edit] = &[
     (VNFD, "imports: [etsi_nfv_sol001_vnfd_types.yaml]", "§"),
     A_TYPES,
 ];
+
+const MAPPED: &[Edit] = &[(
+    VNFD,
+    "requirements: {virtual_link: [port, virtual_link]}",
+    "§",
+)];
+
+const LIMIT_TYPE: &str = "policy_types:
+  my.policies.Limit: {derived_from: tosca.policies.Root, properties: {limit: {type: integer}}}";
