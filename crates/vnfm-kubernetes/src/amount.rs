@@ -24,7 +24,8 @@ use vnfm_core::ports::{Budget, PortError};
 /// `Refused`, naming the limit and its setting, or an object with an invalid number.
 pub(crate) fn check(plan: &Plan, budget: &Budget) -> Result<(), PortError> {
     let (mut resources, mut bytes) = (0, 0);
-    for item in plan.items() {
+    let hooks = plan.charts.iter().flat_map(|chart| &chart.hooks);
+    for item in plan.items().chain(hooks) {
         resources = u64::saturating_add(resources, 1).saturating_add(created_by(item)?);
         bytes += item.object.to_string().len() as u64;
     }
@@ -110,6 +111,7 @@ mod tests {
             namespace: "mine".into(),
             is_named: true,
             stages: vec![items],
+            charts: Vec::new(),
         };
         let budget = Budget {
             resources,

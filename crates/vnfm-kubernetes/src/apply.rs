@@ -7,6 +7,7 @@
 //! namespace: an existing one is used, and kept when the VNF is terminated.
 
 use crate::catalog::{Catalog, Kind, Target};
+use crate::charts::ChartRelease;
 use crate::client::Session;
 use crate::errors::{self, FOREIGN, KIND, TERMINATING, VANISHED};
 use crate::identifiers::segment;
@@ -14,6 +15,7 @@ use crate::kept_namespace::take_back;
 use crate::labels::{self, FIELD_MANAGER};
 use crate::manifests::{Item, Plan};
 use crate::policy;
+use crate::releases::{Deploying, deploy};
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::rollout::wait_until_ready;
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -36,6 +38,8 @@ pub(crate) struct ApplyMode<'a> {
     pub(crate) known_uids: Option<&'a BTreeSet<String>>,
     /// Existing objects that stay as they are until everything else is ready.
     pub(crate) last: &'a [Target],
+    /// The charts whose objects helm applies, by their stage.
+    pub(crate) charts: &'a [ChartRelease],
 }
 
 impl ApplyMode<'_> {
@@ -248,19 +252,29 @@ pub(crate) async fn apply_stages(
         .iter()
         .flatten()
         .any(|resolved| resolved.target.namespace.as_deref() == Some(namespace));
+    let needed = needed || !how.charts.is_empty();
     if needed && state == NamespaceState::Absent && !defines_namespace(stages, namespace) {
         create_namespace(cx, session, namespace).await?;
     }
     let total = stages.iter().map(Vec::len).sum::<usize>().max(1);
     let (mut done, mut uids) = (0, Vec::new());
-    for stage in stages {
+    for (number, stage) in stages.iter().enumerate() {
+        let chart = how.charts.iter().find(|chart| chart.stage == number);
+        if let Some(chart) = chart {
+            let what = Deploying {
+                namespace,
+                chart,
+                objects: stage,
+            };
+            deploy(cx, session, what).await?;
+        }
         let (mut stage_uids, mut mine) = (Vec::new(), Vec::new());
         for resolved in stage {
             if is_shared(resolved, namespace, state) {
                 stage_uids.push(None);
                 continue;
             }
-            let object = if how.last.contains(&resolved.target) {
+            let object = if chart.is_some() || how.last.contains(&resolved.target) {
                 find(session, &resolved.target).await?
             } else {
                 Some(apply(cx, session, resolved, how).await?)

@@ -171,6 +171,40 @@ impl<'a> Catalog<'a> {
         Ok(kinds)
     }
 
+    /// Every group version and kind that the cluster serves, such as `apps/v1` and `apps/v1/Deployment`.
+    ///
+    /// # Errors
+    ///
+    /// The lists could not be read.
+    pub(crate) async fn apis(&self) -> Result<Vec<String>, PortError> {
+        let action = "list the kinds that the cluster serves";
+        let core = self.session.call(action, |client| async move {
+            client.list_core_api_versions_aggregated().await
+        });
+        let core = core.await?.items;
+        let groups = self.session.call(action, |client| async move {
+            client.list_api_groups_aggregated().await
+        });
+        let mut apis = Vec::new();
+        for group in core.into_iter().chain(groups.await?.items) {
+            let prefix = group.metadata.and_then(|metadata| metadata.name);
+            let prefix = prefix.filter(|name| !name.is_empty());
+            for version in group.versions {
+                let name = version.version.unwrap_or_default();
+                let name = prefix
+                    .as_ref()
+                    .map_or(name.clone(), |group| format!("{group}/{name}"));
+                let kinds = version
+                    .resources
+                    .into_iter()
+                    .filter_map(|one| one.response_kind);
+                apis.extend(kinds.filter_map(|kind| Some(format!("{name}/{}", kind.kind?))));
+                apis.push(name);
+            }
+        }
+        Ok(apis)
+    }
+
     async fn group(&self, api_version: &str) -> Result<Arc<Vec<Kind>>, PortError> {
         if let Some(known) = self
             .groups

@@ -4,7 +4,7 @@
 //! operation it retries calls for [`RETRY_PERIOD`] while the API server is unreachable or overloaded, and reports why.
 
 use crate::clients::{Clients, Cluster};
-use crate::errors::{self, UNREACHABLE};
+use crate::errors::{self, HELM, UNREACHABLE};
 use crate::impersonation::impersonated_user;
 use futures::future::{Either, select};
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +13,8 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{Backoff, Clock, Expired, PortError, Vim, VimCall, Watcher};
+use vnfm_helm::Helm;
+use vnfm_types::Secret;
 
 /// How long a call of an operation is retried without a response, or with 429 or 5xx.
 const RETRY_PERIOD: SignedDuration = SignedDuration::from_secs(60);
@@ -25,6 +27,7 @@ pub(crate) struct Session<'a> {
     vim: &'a dyn Vim,
     clients: &'a Clients,
     limit: Option<OperationLimit<'a>>,
+    helm: Option<&'a Helm>,
     /// The user to impersonate, if the policy names one.
     user: Option<String>,
     cached: Mutex<Option<CurrentCluster>>,
@@ -66,6 +69,7 @@ impl<'a> Session<'a> {
             vim,
             clients,
             limit: None,
+            helm: None,
             user: None,
             cached: Mutex::default(),
         }
@@ -88,6 +92,53 @@ impl<'a> Session<'a> {
             user,
             ..Self::new(cx.vim, clients)
         })
+    }
+
+    /// The same session, which installs charts with `helm`.
+    pub(crate) fn with_helm(mut self, helm: Option<&'a Helm>) -> Self {
+        self.helm = helm;
+        self
+    }
+
+    /// The helm program.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if none is configured.
+    pub(crate) fn helm(&self) -> Result<&'a Helm, PortError> {
+        self.helm.ok_or_else(no_helm)
+    }
+
+    /// Whether errors may quote the VIM's responses.
+    pub(crate) fn shows_responses(&self) -> bool {
+        self.vim.exposes_responses()
+    }
+
+    /// The version of the API server, such as `v1.36.2`.
+    ///
+    /// # Errors
+    ///
+    /// The call failed.
+    pub(crate) async fn version(&self) -> Result<String, PortError> {
+        let action = "read the API server's version";
+        let version = self.call(
+            action,
+            |client| async move { client.apiserver_version().await },
+        );
+        Ok(version.await?.git_version)
+    }
+
+    /// The login of this session as a kubeconfig file, which names a checked address instead of a host.
+    ///
+    /// # Errors
+    ///
+    /// The connection cannot be read, or its address must not be called.
+    pub(crate) async fn kubeconfig(&self) -> Result<Secret, PortError> {
+        let login = self.vim.connection().await?;
+        let keeps_address = self.vim.keeps_unchecked_address(&login.info);
+        let read = self.clients.read(&login.info, keeps_address);
+        let (connection, to) = read.map_err(|error| error.on(self.vim.name()))?;
+        connection.kubeconfig(&to, self.user.as_deref()).await
     }
 
     /// The VIM's name, for messages.
@@ -276,4 +327,10 @@ impl<'a> Session<'a> {
     fn lock_cache(&self) -> MutexGuard<'_, Option<CurrentCluster>> {
         self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The error for a package with charts if no helm is configured.
+pub(crate) fn no_helm() -> PortError {
+    let detail = "the package has charts, and this server has no helm to install them";
+    PortError::new(&HELM, "deploy the charts of the package", detail)
 }

@@ -72,16 +72,30 @@ impl Clients {
         Ok(cluster)
     }
 
-    fn create(&self, key: &Key) -> Result<Cluster, PortError> {
-        let connection = Connection::read(&key.info)?;
+    /// The parsed connection, and where it may lead.
+    ///
+    /// # Errors
+    ///
+    /// The connection is invalid.
+    pub(crate) fn read(
+        &self,
+        info: &VimConnectionInfo,
+        keeps_address: bool,
+    ) -> Result<(Connection, Destinations), PortError> {
+        let connection = Connection::read(info)?;
         let mut to = self.to.clone();
-        if key.keeps_address {
+        if keeps_address {
             let proxy = connection.proxy.iter().map(ToString::to_string);
             to = proxy.fold(
                 to.and_host_of(&connection.endpoint.to_string()),
                 |to, proxy| to.and_host_of(&proxy),
             );
         }
+        Ok((connection, to))
+    }
+
+    fn create(&self, key: &Key) -> Result<Cluster, PortError> {
+        let (connection, to) = self.read(&key.info, key.keeps_address)?;
         Ok(Cluster {
             client: connection.client(to, key.user.as_deref())?,
             verified: connection.trust != Trust::Unverified,

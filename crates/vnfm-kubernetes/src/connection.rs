@@ -8,12 +8,13 @@
 //! ```
 
 use crate::errors::{ADDRESS, CONNECTION};
+use crate::inventory::without_nulls;
 use crate::{expiry, http as wire, pem};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use kube::{Client, Config};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::net::IpAddr;
 use std::time::Duration;
 use vnfm_core::ports::PortError;
@@ -138,11 +139,7 @@ impl Connection {
         match &self.login {
             Login::Token(token) => config.auth_info.token = Some(token.reveal().to_owned().into()),
             Login::Certificate { chain, key } => {
-                let chain: String = chain
-                    .iter()
-                    .map(|der| pem::encode("CERTIFICATE", der))
-                    .collect();
-                config.auth_info.client_certificate_data = Some(STANDARD.encode(chain));
+                config.auth_info.client_certificate_data = Some(certificates(chain));
                 let key = pem::encode(&key.label, &key.bytes);
                 config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
             }
@@ -154,6 +151,67 @@ impl Connection {
                 error.to_string(),
             )
         })
+    }
+
+    /// The same connection as a kubeconfig file for another program. It names an address that `to` allows, so that the
+    /// program resolves no name; the proxy, if any, resolves the endpoint's.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the address must not be called, or a token would be sent without TLS.
+    pub(crate) async fn kubeconfig(
+        &self,
+        to: &Destinations,
+        user: Option<&str>,
+    ) -> Result<Secret, PortError> {
+        let (member, called) = match &self.proxy {
+            Some(proxy) => ("extra.proxy", proxy),
+            None => ("interfaceInfo.endpoint", &self.endpoint),
+        };
+        if self.endpoint.scheme_str() != Some("https") {
+            let reason = "helm sends credentials over `https` only";
+            return Err(member_error("interfaceInfo.endpoint", reason));
+        }
+        let address = resolved(to, member, called).await?;
+        let pinned = with_address(called, address);
+        let endpoint = self
+            .proxy
+            .as_ref()
+            .map_or(pinned.clone(), |_| self.endpoint.to_string());
+        let host = self
+            .endpoint
+            .host()
+            .unwrap_or_default()
+            .trim_matches(['[', ']']);
+        let name = self
+            .server_name
+            .as_deref()
+            .or((host.parse::<IpAddr>().is_err()).then_some(host));
+        let mut cluster = json!({"server": endpoint, "tls-server-name": name, "proxy-url": self.proxy.as_ref().map(|_| pinned)});
+        match &self.trust {
+            Trust::System => {}
+            Trust::Authorities(all) => {
+                cluster["certificate-authority-data"] = certificates(all).into();
+            }
+            Trust::Unverified => cluster["insecure-skip-tls-verify"] = true.into(),
+        }
+        let mut login = match &self.login {
+            Login::Token(token) => json!({"token": token.reveal()}),
+            Login::Certificate { chain, key } => json!({
+                "client-certificate-data": certificates(chain),
+                "client-key-data": STANDARD.encode(pem::encode(&key.label, &key.bytes)),
+            }),
+        };
+        if let Some(user) = user {
+            login["as"] = user.into();
+        }
+        let file = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "vim",
+            "contexts": [{"name": "vim", "context": {"cluster": "vim", "user": "vim"}}],
+            "clusters": [{"name": "vim", "cluster": without_nulls(cluster)}],
+            "users": [{"name": "vim", "user": login}],
+        });
+        Ok(Secret::new(file.to_string()))
     }
 
     /// Parses the CA certificates, which [`Self::read`] does not.
@@ -208,6 +266,41 @@ impl Connection {
             Login::Certificate { .. } => "client certificate",
         }
     }
+}
+
+/// The address of a URL's host that may be called.
+async fn resolved(to: &Destinations, member: &str, uri: &http::Uri) -> Result<IpAddr, PortError> {
+    let refused = |cause: String| {
+        let action = format!("use `{member}` of the VIM connection");
+        PortError::new(&ADDRESS, action, format!("`{uri}`: {cause}")).on(member)
+    };
+    let found = to.resolve(uri.host().unwrap_or_default()).await;
+    let found = found.map_err(|error| refused(error.to_string()))?;
+    let first = found.first().copied();
+    first.ok_or_else(|| refused("it has no address".to_owned()))
+}
+
+/// The URL with an address in the place of its host.
+fn with_address(uri: &http::Uri, address: IpAddr) -> String {
+    let host = match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    };
+    let port = uri
+        .port()
+        .map(|port| format!(":{port}"))
+        .unwrap_or_default();
+    let scheme = uri.scheme_str().unwrap_or("https");
+    format!("{scheme}://{host}{port}{}", uri.path())
+}
+
+/// Certificates as a kubeconfig file has them.
+fn certificates(all: &[Vec<u8>]) -> String {
+    let pem: String = all
+        .iter()
+        .map(|der| pem::encode("CERTIFICATE", der))
+        .collect();
+    STANDARD.encode(pem)
 }
 
 fn endpoint(interface: &KeyValuePairs) -> Result<http::Uri, PortError> {
@@ -354,7 +447,6 @@ fn member_error(member: &str, reason: impl Into<String>) -> PortError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn read(interface: &Value, access: &Value, extra: &Value) -> Result<Connection, PortError> {
         let object = |value: &Value| value.as_object().cloned().unwrap_or_default();

@@ -6,17 +6,19 @@
 //! apply    every manifest in order, each stage ready before the next; overwrites foreign changes to our fields
 //! switch   Services that select other pods than before, once these are ready
 //! wait     until every workload has its desired number of Ready pods, none of them a replaced one
-//! prune    what the record has and the target has no more, last stage first
+//! prune    releases and objects that the record has and the target has no more, last stage first
 //! ```
 //! Idempotent: what to replace comes from the record from before the operation. A creation has no record: it overwrites
 //! nothing, and has nothing to replace or prune.
 
 use crate::apply::{self, ApplyMode, find, namespace_state};
 use crate::catalog::Target;
+use crate::charts::ChartRelease;
 use crate::client::Session;
 use crate::delete::{Handle, delete_objects};
 use crate::errors::TERMINATING;
 use crate::heal::{delete_replaced, wait_for_surplus, wait_until_complete};
+use crate::releases::uninstall;
 use crate::resolved::ResolvedObject;
 use crate::surplus::scale;
 use std::collections::BTreeSet;
@@ -30,13 +32,16 @@ use vnfm_core::ports::{Backoff, Convergence, Expired, PortError, VimCall};
 pub(crate) async fn converge(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    (namespace, stages): (&str, &[Vec<ResolvedObject>]),
+    (namespace, stages, charts): (&str, &[Vec<ResolvedObject>], &[ChartRelease]),
     (before, change): (&Handle, &Convergence<'_>),
 ) -> Result<Handle, PortError> {
     if change.current.is_none() {
-        let how = ApplyMode::default();
+        let how = ApplyMode {
+            charts,
+            ..ApplyMode::default()
+        };
         let uids = apply::apply_stages(cx, session, namespace, stages, how).await?;
-        return Ok(Handle::new(namespace, stages, &uids));
+        return Ok(Handle::new(namespace, stages, &uids).with_releases(charts));
     }
     wait_for_namespace_deletion(cx, session, namespace).await?;
     let replaced = delete_replaced(cx, session, (namespace, stages), change).await?;
@@ -51,16 +56,26 @@ pub(crate) async fn converge(
         restores: true,
         known_uids: Some(&known),
         last: &last,
+        charts,
     };
     let shrinking = scale(cx, session, (stages, how), change).await?;
     let uids = apply::apply_stages(cx, session, namespace, stages, how).await?;
     wait_until_complete(cx, session, stages, &replaced).await?;
     wait_for_surplus(cx, session, &shrinking).await?;
-    let handle = Handle::new(namespace, stages, &uids);
-    for stage in handle.lacking(before).deletion_order() {
+    let handle = Handle::new(namespace, stages, &uids).with_releases(charts);
+    prune(cx, session, &handle.lacking(before)).await?;
+    Ok(handle)
+}
+
+/// Uninstalls releases and deletes objects, last ones first.
+async fn prune(cx: &VimCall<'_>, session: &Session<'_>, lacking: &Handle) -> Result<(), PortError> {
+    for release in lacking.releases.iter().rev() {
+        uninstall(cx, session, release, &lacking.namespace).await?;
+    }
+    for stage in lacking.deletion_order() {
         delete_objects(cx, session, &stage, None).await?;
     }
-    Ok(handle)
+    Ok(())
 }
 
 /// The existing Services that are to select other pods than they do.
@@ -90,17 +105,14 @@ pub(crate) async fn prune_other(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     handle: &Handle,
-    other: &[Vec<ResolvedObject>],
+    (other, charts): (&[Vec<ResolvedObject>], &[ChartRelease]),
 ) -> Result<(), PortError> {
     let uids: Vec<_> = other
         .iter()
         .map(|stage| vec![Some(String::new()); stage.len()])
         .collect();
-    let other = Handle::new(&handle.namespace, other, &uids);
-    for stage in handle.lacking(&other).deletion_order() {
-        delete_objects(cx, session, &stage, None).await?;
-    }
-    Ok(())
+    let other = Handle::new(&handle.namespace, other, &uids).with_releases(charts);
+    prune(cx, session, &handle.lacking(&other)).await
 }
 
 /// Waits while the namespace is being deleted.

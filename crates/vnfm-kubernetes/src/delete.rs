@@ -6,6 +6,7 @@
 
 use crate::apply::{find_metadata, merge};
 use crate::catalog::{Catalog, Target, api, core};
+use crate::charts::ChartRelease;
 use crate::client::Session;
 use crate::errors::{self, FINALIZER, STILL_THERE};
 use crate::identifiers::segment;
@@ -31,6 +32,9 @@ pub(crate) struct Handle {
     pub(crate) namespace: String,
     /// In the order of creation.
     pub(crate) objects: Vec<CreatedObject>,
+    /// Names of its helm releases, in the order of installation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) releases: Vec<String>,
 }
 
 /// An object that was applied.
@@ -67,7 +71,14 @@ impl Handle {
         Self {
             namespace: namespace.to_owned(),
             objects,
+            releases: Vec::new(),
         }
+    }
+
+    /// The same handle with helm releases.
+    pub(crate) fn with_releases(mut self, charts: &[ChartRelease]) -> Self {
+        self.releases = charts.iter().map(|chart| chart.name.clone()).collect();
+        self
     }
 
     /// The objects of an earlier handle that this one lacks, except the VNF's namespace.
@@ -80,9 +91,12 @@ impl Handle {
         let mut objects = before.objects.clone();
         objects
             .retain(|old| old.target() != own && !self.objects.iter().any(|new| is_same(old, new)));
+        let mut releases = before.releases.clone();
+        releases.retain(|old| !self.releases.contains(old));
         Self {
             namespace: self.namespace.clone(),
             objects,
+            releases,
         }
     }
 
@@ -285,7 +299,16 @@ pub(crate) async fn delete_objects(
     wait_until_deleted(cx, session, &deleting).await
 }
 
-async fn delete(session: &Session<'_>, target: &Target, uid: &str) -> Result<(), PortError> {
+/// Deletes the object with this UID; does not wait.
+///
+/// # Errors
+///
+/// The API server's error; an absent object is none.
+pub(crate) async fn delete(
+    session: &Session<'_>,
+    target: &Target,
+    uid: &str,
+) -> Result<(), PortError> {
     let policy = if has_dependents(target) {
         PropagationPolicy::Foreground
     } else {
@@ -497,6 +520,7 @@ mod tests {
             object("d", 1, true),
         ];
         let handle = Handle {
+            releases: Vec::new(),
             namespace: "a".into(),
             objects,
         };
@@ -516,6 +540,7 @@ mod tests {
     #[test]
     fn what_the_target_has_no_more_is_pruned_last_stage_first() {
         let handle = |objects: Vec<CreatedObject>| Handle {
+            releases: Vec::new(),
             namespace: "a".into(),
             objects,
         };

@@ -3,7 +3,8 @@
 use crate::amount;
 use crate::apply::{self, find_ours, namespace_state, resolve_stages};
 use crate::catalog::{Catalog, Target};
-use crate::client::Session;
+use crate::charts;
+use crate::client::{Session, no_helm};
 use crate::clients::Clients;
 use crate::connection::{Connection, Trust};
 use crate::converge::{converge, prune_other};
@@ -17,6 +18,8 @@ use crate::owned::owned;
 use crate::plan;
 use crate::policy;
 use crate::power::started;
+use crate::releases;
+use crate::rendering;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -24,9 +27,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
-    Allocation, Convergence, Granted, InfraDriver, Inventory, OwnedResource, PortError, Power,
-    Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
+    Allocation, Convergence, ErrorKind, Granted, InfraDriver, Inventory, OwnedResource, PortError,
+    Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
 };
+use vnfm_helm::Helm;
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
 
@@ -34,6 +38,7 @@ use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
 #[derive(Clone)]
 pub struct KubernetesDriver {
     clients: Arc<Clients>,
+    helm: Option<Helm>,
 }
 
 impl KubernetesDriver {
@@ -41,14 +46,22 @@ impl KubernetesDriver {
     pub fn new(to: Destinations) -> Self {
         Self {
             clients: Arc::new(Clients::new(to)),
+            helm: None,
         }
+    }
+
+    /// The same driver, which installs the charts of packages with `helm`. Without one it refuses such packages.
+    #[must_use]
+    pub fn with_helm(mut self, helm: Helm) -> Self {
+        self.helm = Some(helm);
+        self
     }
 }
 
 #[async_trait]
 impl InfraDriver for KubernetesDriver {
     fn vim_types(&self) -> &'static [&'static str] {
-        &[vnfm_types::KUBERNETES, "kubernetes"]
+        &[vnfm_types::KUBERNETES, "kubernetes", vnfm_types::HELM]
     }
 
     fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
@@ -61,7 +74,11 @@ impl InfraDriver for KubernetesDriver {
             let text = format!("the VNFD has no flavour `{flavour}`");
             return Err(PortError::new(&MANIFEST, "use the request", text).on("flavourId"));
         }
-        check_plan(allocation, &Plan::read(allocation, "0", None)?)
+        let plan = Plan::read(allocation, "0", None)?;
+        if !plan.charts.is_empty() && self.helm.is_none() {
+            return Err(no_helm());
+        }
+        check_plan(allocation, &plan)
     }
 
     fn permit(&self, allocation: &Allocation, policy: &VimPolicy) -> Result<(), PortError> {
@@ -74,15 +91,11 @@ impl InfraDriver for KubernetesDriver {
 
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
         let session = Session::new(vim, &self.clients);
-        let version = session
-            .call("read the API server's version", |client| async move {
-                client.apiserver_version().await
-            })
-            .await?;
+        let version = session.version().await?;
         let identity = apply::find_metadata(&session, &Target::namespace("kube-system")).await;
         let connection = Connection::read(&vim.connection().await?.info)?;
         let mut detail = KeyValuePairs::new();
-        detail.insert("version".into(), version.git_version.into());
+        detail.insert("version".into(), version.into());
         detail.insert("login".into(), connection.login_kind().into());
         let ends = connection.earliest_expiry();
         if let Some((_, allocation)) = ends {
@@ -113,12 +126,17 @@ impl InfraDriver for KubernetesDriver {
     ) -> Result<Value, PortError> {
         let allocation = change.target;
         check_supported(&allocation.deployment.placement)?;
-        let session = Session::for_operation(cx, &self.clients)?;
-        let plan = read_plan(cx, allocation, session.namespace().await?).await?;
+        let session = self.session(cx)?;
+        let plan = read_plan((cx, &session), allocation, session.namespace().await?).await?;
         check_plan(allocation, &plan)?;
         let stages = resolve_plan(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
         policy::permit_resolved(&plan, &stages, cx.vim.policy(), Some(state))?;
+        if state != NamespaceState::Absent {
+            for chart in &plan.charts {
+                releases::check(cx, &session, &plan.namespace, chart).await?;
+            }
+        }
         for resolved in stages.iter().flatten() {
             let target = &resolved.target;
             let is_new = state == NamespaceState::Absent
@@ -136,7 +154,7 @@ impl InfraDriver for KubernetesDriver {
         cx: &VimCall<'_>,
         change: &ResourceChange<'_>,
     ) -> Result<ResourcePlan, PortError> {
-        let session = Session::for_operation(cx, &self.clients)?;
+        let session = self.session(cx)?;
         match *change {
             ResourceChange::Converge(change) => {
                 check_supported(&change.target.deployment.placement)?;
@@ -145,7 +163,7 @@ impl InfraDriver for KubernetesDriver {
                     Some(handle) => Some(handle.namespace),
                     None => session.namespace().await?,
                 };
-                let plan = read_plan(cx, change.target, namespace).await?;
+                let plan = read_plan((cx, &session), change.target, namespace).await?;
                 check_plan(change.target, &plan)?;
                 plan::convergence(cx, &session, &plan, change).await
             }
@@ -163,7 +181,7 @@ impl InfraDriver for KubernetesDriver {
         change: &Convergence<'_>,
         preview: &Value,
     ) -> Result<Recorded, PortError> {
-        let (session, allocation) = (Session::for_operation(cx, &self.clients)?, change.target);
+        let (session, allocation) = (self.session(cx)?, change.target);
         let before = serde_json::from_value::<Handle>(change.handle().clone()).ok();
         let previewed = || preview.get("namespace").and_then(Value::as_str);
         let namespace = before.as_ref().map(|handle| handle.namespace.clone());
@@ -171,17 +189,22 @@ impl InfraDriver for KubernetesDriver {
             None => session.namespace().await?,
             known => known,
         };
-        let plan = read_plan(cx, allocation, namespace).await?;
+        let plan = read_plan((cx, &session), allocation, namespace).await?;
         check_plan(allocation, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = resolve_stages(&plan, &catalog).await?;
         policy::permit_resolved(&plan, &stages, cx.vim.policy(), None)?;
         let before = before.unwrap_or_default();
-        let planned = (plan.namespace.as_str(), stages.as_slice());
+        let planned = (
+            plan.namespace.as_str(),
+            stages.as_slice(),
+            plan.charts.as_slice(),
+        );
         let handle = converge(cx, &session, planned, (&before, change)).await?;
         if let Some(other) = change.other {
-            let other = planned_stages(cx, &session, &started(other), change.handle()).await?;
-            prune_other(cx, &session, &handle, &other).await?;
+            let other = planned_as(cx, &session, &started(other), change.handle()).await?;
+            let stages = resolve_plan(&session, &other).await?;
+            prune_other(cx, &session, &handle, (&stages, &other.charts)).await?;
         }
         let inventory = complete_inventory(cx, &session, &catalog, (allocation, &stages)).await?;
         let handle = serde_json::to_value(handle).map_err(|error| unserializable(&error))?;
@@ -201,8 +224,15 @@ impl InfraDriver for KubernetesDriver {
         allocation: &Allocation,
         how: &Release,
     ) -> Result<(), PortError> {
-        let session = Session::for_operation(cx, &self.clients)?;
+        let session = self.session(cx)?;
         let (namespace, stages) = recorded_targets(cx, &session, allocation, &how.handle).await?;
+        let releases = release_names(allocation, &how.handle);
+        if !releases.is_empty() {
+            claim_hooks(cx, &session, allocation, &how.handle).await?;
+        }
+        for release in releases.iter().rev() {
+            releases::uninstall(cx, &session, release, &namespace).await?;
+        }
         delete_stages(cx, &session, &namespace, &stages, how.grace_seconds).await
     }
 
@@ -212,7 +242,7 @@ impl InfraDriver for KubernetesDriver {
         allocation: &Allocation,
         handle: &Value,
     ) -> Result<Recorded, PortError> {
-        let session = Session::for_operation(cx, &self.clients)?;
+        let session = self.session(cx)?;
         let (namespace, stages) = recorded_targets(cx, &session, allocation, handle).await?;
         let targets = stages.iter().flatten();
         let mut namespaces: BTreeSet<String> = targets
@@ -256,7 +286,7 @@ impl InfraDriver for KubernetesDriver {
 impl KubernetesDriver {
     /// A session for one operation.
     pub(crate) fn session<'a>(&'a self, cx: &'a VimCall<'a>) -> Result<Session<'a>, PortError> {
-        Session::for_operation(cx, &self.clients)
+        Ok(Session::for_operation(cx, &self.clients)?.with_helm(self.helm.as_ref()))
     }
 }
 
@@ -267,12 +297,52 @@ pub(crate) async fn planned_stages(
     allocation: &Allocation,
     handle: &Value,
 ) -> Result<Vec<Vec<ResolvedObject>>, PortError> {
+    let plan = planned_as(cx, session, allocation, handle).await?;
+    resolve_plan(session, &plan).await
+}
+
+/// The plan of an instance in the namespace of `handle`.
+async fn planned_as(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    allocation: &Allocation,
+    handle: &Value,
+) -> Result<Plan, PortError> {
     let namespace = match serde_json::from_value::<Handle>(handle.clone()) {
         Ok(handle) => Some(handle.namespace),
         Err(_) => session.namespace().await?,
     };
-    let plan = read_plan(cx, allocation, namespace).await?;
-    resolve_plan(session, &plan).await
+    read_plan((cx, session), allocation, namespace).await
+}
+
+/// Labels the hooks of the charts that are left. A chart that cannot be rendered any more does not stop a termination.
+async fn claim_hooks(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    allocation: &Allocation,
+    handle: &Value,
+) -> Result<(), PortError> {
+    let plan = match planned_as(cx, session, &started(allocation), handle).await {
+        Ok(plan) => plan,
+        Err(error) if error.kind() == ErrorKind::Refused => {
+            let text = format!("hooks of charts are not looked for: {error}");
+            cx.watcher.log("warn", "kubernetes", &text);
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    for chart in &plan.charts {
+        releases::claim_hooks(cx, session, (&plan.namespace, chart)).await?;
+    }
+    Ok(())
+}
+
+/// The helm releases of an instance: those of a handle; if it was lost, those of the package.
+fn release_names(allocation: &Allocation, handle: &Value) -> Vec<String> {
+    match serde_json::from_value::<Handle>(handle.clone()) {
+        Ok(handle) => handle.releases,
+        Err(_) => charts::names(allocation),
+    }
 }
 
 const UNVERIFIED_WARNING: &str = "the API server's certificate is not verified (`ssl_ca_cert` is `None`): an attacker on the network can read the credential";
@@ -288,21 +358,23 @@ async fn warn_if_unverified(cx: &VimCall<'_>, session: &Session<'_>) -> Result<(
     Ok(())
 }
 
-/// Reads the objects of the package, on a blocking thread: this needs processor time only.
+/// Reads the objects of the package, on a blocking thread: this needs processor time only; then renders its charts.
 async fn read_plan(
-    cx: &VimCall<'_>,
+    (cx, session): (&VimCall<'_>, &Session<'_>),
     allocation: &Allocation,
     namespace: Option<String>,
 ) -> Result<Plan, PortError> {
-    let (allocation, instance) = (allocation.clone(), cx.ownership.instance_id.clone());
-    let planning = spawn_blocking(move || Plan::read(&allocation, &instance, namespace.as_deref()));
-    planning.await.unwrap_or_else(|error| {
+    let (what, instance) = (allocation.clone(), cx.ownership.instance_id.clone());
+    let planning = spawn_blocking(move || Plan::read(&what, &instance, namespace.as_deref()));
+    let mut plan = planning.await.unwrap_or_else(|error| {
         Err(PortError::new(
             &UNEXPECTED,
             "plan the objects",
             error.to_string(),
         ))
-    })
+    })?;
+    rendering::render(session, &mut plan, allocation).await?;
+    Ok(plan)
 }
 
 /// Refuses a plan with an invalid name, or one that exceeds the budget.
@@ -376,7 +448,7 @@ async fn targets_from_package(
     allocation: &Allocation,
 ) -> Result<(String, Vec<Vec<Target>>), PortError> {
     let allocation = &started(allocation);
-    let plan = read_plan(cx, allocation, session.namespace().await?).await?;
+    let plan = read_plan((cx, session), allocation, session.namespace().await?).await?;
     let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
     let mut stages = Vec::new();
     for stage in plan.stages.iter().rev() {

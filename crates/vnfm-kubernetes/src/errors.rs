@@ -105,6 +105,27 @@ pub const GRANT: Code = Code {
     means: "the NFVO's grant prescribes something that a cluster does not support; nothing was created",
     next: "have the NFVO grant the request without it",
 };
+/// Helm cannot be run.
+pub const HELM: Code = Code {
+    name: "kubernetes.helm",
+    kind: ErrorKind::Refused,
+    means: "helm, which installs the charts of packages, is not configured or cannot be used",
+    next: "set `helm.binary`, and `helm.sha256` if it is pinned, in the server's configuration to a Helm 3 or 4; `vnfmctl check-config` tests it",
+};
+/// Helm reports an error about a chart.
+pub const CHART: Code = Code {
+    name: "kubernetes.chart-invalid",
+    kind: ErrorKind::Refused,
+    means: "a chart of the package cannot be rendered, installed or uninstalled",
+    next: "correct the chart in the package, or the parameters in the request that are its values, then retry",
+};
+/// Helm did not finish.
+pub const HELM_LATE: Code = Code {
+    name: "kubernetes.helm-late",
+    kind: ErrorKind::Unavailable,
+    means: "helm did not finish in time and was ended",
+    next: "check which hook of the chart does not complete, and that the API server responds, then retry",
+};
 /// A declared variable has no value.
 pub const VARIABLE: Code = Code {
     name: "kubernetes.variable-missing",
@@ -248,6 +269,9 @@ pub const CODES: &[&Code] = &[
     &MANIFEST,
     &GRANT,
     &VARIABLE,
+    &HELM,
+    &CHART,
+    &HELM_LATE,
     &VALUE,
     &POLICY,
     &KIND,

@@ -20,6 +20,9 @@ pub(crate) const INSTALLATION: &str = "vnfm.dev/installation";
 pub(crate) const INSTANCE: &str = "vnfm.dev/instance";
 pub(crate) const SNAPSHOT: &str = "vnfm.dev/snapshot";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Annotations of helm.
+const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 pub(crate) const OPERATION: &str = "vnfm.dev/operation";
 
 /// The templates of a workload.
@@ -29,8 +32,18 @@ const TEMPLATES: &[&str] = &[
     "/spec/jobTemplate/spec/template",
 ];
 
-/// Marks an object and its templates.
+/// Marks an object and its templates. What helm manages keeps its label `app.kubernetes.io/managed-by`.
 pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
+    let is_released = object["metadata"]["annotations"]
+        .get(RELEASE_NAME)
+        .is_some();
+    let add_labels = |object: &mut Value, owner: &Ownership| {
+        if is_released {
+            add_owner(object, owner);
+        } else {
+            add_labels(object, owner);
+        }
+    };
     add_labels(object, owner);
     add_annotation(object, owner);
     if object
@@ -54,11 +67,30 @@ pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
     }
 }
 
+/// Marks an object as helm does when it installs the release `name` in `namespace`.
+pub(crate) fn stamp_release(object: &mut Value, (name, namespace): (&str, &str)) {
+    if let Some(labels) = labels_mut(object) {
+        labels.insert(MANAGED_BY.to_owned(), "Helm".into());
+    }
+    if let Some(notes) =
+        member_mut(object, "metadata").and_then(|metadata| member_mut(metadata, "annotations"))
+    {
+        notes[RELEASE_NAME] = name.into();
+        notes[RELEASE_NAMESPACE] = namespace.into();
+    }
+}
+
 fn add_labels(object: &mut Value, owner: &Ownership) {
+    add_owner(object, owner);
+    if let Some(labels) = labels_mut(object) {
+        labels.insert(MANAGED_BY.to_owned(), FIELD_MANAGER.into());
+    }
+}
+
+fn add_owner(object: &mut Value, owner: &Ownership) {
     if let Some(labels) =
         member_mut(object, "metadata").and_then(|metadata| member_mut(metadata, "labels"))
     {
-        labels[MANAGED_BY] = FIELD_MANAGER.into();
         labels[INSTALLATION] = owner.installation_id.as_str().into();
         labels[INSTANCE] = owner.instance_id.as_str().into();
     }

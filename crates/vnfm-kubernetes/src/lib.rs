@@ -4,6 +4,7 @@
 //! VimConnectionInfo ── connection  read once: address, trust, login, proxy
 //!                      client      in memory only, reads the connection at each call; over http: checked addresses, bounded responses
 //! package + request ── manifests   order file, variables, namespace ──> objects in stages
+//!                      charts      Mciops, values ──> helm releases; rendering: their objects; releases: install, upgrade, recover
 //!                      catalog     any kind, by discovery
 //!                      policy      what VIM and role allow, checked before anything is created
 //!                      replicas    another number of a VDU's pods
@@ -21,6 +22,7 @@
 mod amount;
 mod apply;
 mod catalog;
+mod charts;
 mod claims;
 mod client;
 mod clients;
@@ -29,10 +31,12 @@ mod converge;
 mod creation;
 mod delete;
 mod diagnostics;
+mod difference;
 mod driver;
 pub mod errors;
 mod expiry;
 mod heal;
+mod helm_errors;
 mod http;
 mod identifiers;
 mod impersonation;
@@ -48,6 +52,8 @@ mod pod_security;
 mod policy;
 mod power;
 mod ready;
+mod releases;
+mod rendering;
 mod replicas;
 mod resolved;
 mod restore;
@@ -62,3 +68,4 @@ mod template;
 mod watch;
 
 pub use driver::KubernetesDriver;
+pub use vnfm_helm::Helm;

@@ -8,6 +8,7 @@
 //! Every error names the file and the line. `$namespace` is always declared. A value never adds an object, a list
 //! or a member: see [`crate::template`].
 
+use crate::charts::{self, ChartRelease};
 use crate::errors::{MANIFEST, VALUE, VARIABLE};
 use crate::identifiers::is_label;
 use crate::replicas::{set_replicas, vdu_of};
@@ -15,7 +16,7 @@ use crate::stopped;
 use crate::template::{self, BytesLeft, TemplateError};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use vnfm_core::ports::{Allocation, PortError};
+use vnfm_core::ports::{Allocation, Budget, PortError};
 use vnfm_descriptor::{
     InvalidValue, Marked, MissingVariable, ORDER_FILE, OrderFile, Package, Variables,
 };
@@ -25,7 +26,7 @@ use vnfm_types::VnfOperationalState;
 const PLAN_ACTION: &str = "plan the objects";
 
 /// The objects of a VNF.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Plan {
     /// The namespace of objects whose manifest names none.
     pub(crate) namespace: String,
@@ -33,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) is_named: bool,
     /// Objects in stages; a stage starts when the one before is ready.
     pub(crate) stages: Vec<Vec<Item>>,
+    /// Charts that helm installs; their objects are in stages of their own once they are rendered.
+    pub(crate) charts: Vec<ChartRelease>,
 }
 
 /// One object of a manifest, with its position.
@@ -60,11 +63,11 @@ impl Plan {
         instance: &str,
         vim_namespace: Option<&str>,
     ) -> Result<Self, PortError> {
-        let order = allocation
-            .package
-            .order_file()
-            .ok_or_else(|| no_manifests(allocation))?;
         let default = vim_namespace.map_or_else(|| format!("vnf-{instance}"), str::to_owned);
+        let Some(order) = allocation.package.order_file() else {
+            let plan = charts::plan(allocation, &default)?;
+            return plan.ok_or_else(|| no_manifests(allocation));
+        };
         let (namespace, values) = values(order, allocation, &default)?;
         let mut left = BytesLeft::new(allocation.budget.bytes);
         let (mut stages, mut count) = (Vec::new(), 0);
@@ -79,20 +82,30 @@ impl Plan {
             count += items.len();
             stages.push(items);
         }
-        drop_other_flavours(&mut stages, allocation);
-        let objects = stages.iter_mut().flatten().map(|item| &mut item.object);
-        set_replicas(objects, allocation)?;
-        if allocation.deployment.vnf_state == VnfOperationalState::Stopped {
-            stopped::stop(&mut stages);
-        }
         let is_named = namespace != default;
-        let plan = Self {
+        let mut plan = Self {
             namespace,
             is_named,
             stages,
+            charts: Vec::new(),
         };
-        plan.refuse_duplicates()?;
+        plan.finish(allocation)?;
         Ok(plan)
+    }
+
+    /// Leaves out what the deployment does not have, and sets the replicas of its VDUs.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if an object is described twice, or no object has the replicas of a VDU.
+    pub(crate) fn finish(&mut self, allocation: &Allocation) -> Result<(), PortError> {
+        drop_other_flavours(&mut self.stages, allocation);
+        let objects = self.stages.iter_mut().flatten();
+        set_replicas(objects.map(|item| &mut item.object), allocation)?;
+        if allocation.deployment.vnf_state == VnfOperationalState::Stopped {
+            stopped::stop(&mut self.stages);
+        }
+        self.refuse_duplicates()
     }
 
     /// Every object, in the order of deployment.
@@ -177,16 +190,62 @@ fn values(
     let ordered = order
         .namespace(&values)
         .map_err(|missing| missing_value(&allocation.package, &order.path, &missing))?;
-    let namespace = requested.or(ordered).unwrap_or(fallback);
-    if !is_label(&namespace) {
-        let text = format!(
-            "`{namespace}` is not a valid name: lower-case letters, digits and `-`, at most 63 characters"
-        );
-        return Err(PortError::new(&MANIFEST, "choose the namespace", text)
-            .on("additionalParams.namespace"));
-    }
+    let namespace = valid_namespace(requested.or(ordered).unwrap_or(fallback))?;
     values.insert("namespace".to_owned(), Some(namespace.clone().into()));
     Ok((namespace, values))
+}
+
+/// The namespace that the request names, or the `default` one.
+///
+/// # Errors
+///
+/// `Refused` if no namespace can have that name.
+pub(crate) fn namespace_of(allocation: &Allocation, default: &str) -> Result<String, PortError> {
+    let given = allocation.deployment.additional_params.get("namespace");
+    let given = given.and_then(Value::as_str).unwrap_or(default);
+    valid_namespace(given.to_owned())
+}
+
+fn valid_namespace(namespace: String) -> Result<String, PortError> {
+    if is_label(&namespace) {
+        return Ok(namespace);
+    }
+    let text = format!(
+        "`{namespace}` is not a valid name: lower-case letters, digits and `-`, at most 63 characters"
+    );
+    Err(PortError::new(&MANIFEST, "choose the namespace", text).on("additionalParams.namespace"))
+}
+
+/// The objects of a YAML stream without variables; `place` says where it comes from.
+///
+/// # Errors
+///
+/// `Refused`, naming the line of an invalid object, or the limit that is exceeded.
+pub(crate) fn read_stream(
+    text: &str,
+    place: &str,
+    budget: &Budget,
+) -> Result<Vec<Item>, PortError> {
+    budget.allows(PLAN_ACTION, 0, text.len() as u64)?;
+    let (marked, values) = (Marked::new(text, |_| false), Variables::new());
+    let mut left = BytesLeft::new(budget.bytes);
+    let mut items = Vec::new();
+    for (line, document) in documents(marked.text()) {
+        let location = format!("{place}:{line}");
+        let object =
+            template::parse(document, &marked, &values, &mut left).map_err(|unfilled| {
+                let reason = match unfilled {
+                    TemplateError::Yaml(inner, reason) => {
+                        format!("line {}: {reason}", line + inner)
+                    }
+                    _ => "it is too large".to_owned(),
+                };
+                manifest_error(&location, reason)
+            })?;
+        collect(object, &location, &mut items)?;
+        budget.allows(PLAN_ACTION, items.len() as u64, 0)?;
+    }
+    Ok(items)
 }
 
 fn read_file(
@@ -372,20 +431,8 @@ fn no_manifests(allocation: &Allocation) -> PortError {
         let hint = "provide its objects as a YAML file, `artifact_type: kubernetes_manifest`";
         return PortError::new(&MANIFEST, action, text).hint(hint);
     }
-    let flavour = allocation
-        .package
-        .vnfd()
-        .flavour(&allocation.deployment.flavour_id);
-    if let Some(chart) = flavour.and_then(|flavour| flavour.mciops.values().next()) {
-        let files: Vec<&str> = chart.files.values().map(String::as_str).collect();
-        let text = format!(
-            "its Mciop `{}` (`{}`) is not supported yet, and it has no `{ORDER_FILE}`",
-            chart.name,
-            files.join("`, `")
-        );
-        return PortError::new(&MANIFEST, action, text).hint(hint);
-    }
-    PortError::new(&MANIFEST, action, format!("it has no `{ORDER_FILE}`")).hint(hint)
+    let text = format!("it has neither a `{ORDER_FILE}` nor a Mciop with a chart");
+    PortError::new(&MANIFEST, action, text).hint(hint)
 }
 
 fn missing_value(package: &Package, file: &str, missing: &MissingVariable) -> PortError {

@@ -134,6 +134,32 @@ pub(crate) async fn objects(
     Ok(listed.items)
 }
 
+/// The metadata of the objects of a kind that match `selector` in one namespace; a namespace that does not exist has none.
+///
+/// # Errors
+///
+/// The list could not be read.
+pub(crate) async fn labelled_metadata(
+    session: &Session<'_>,
+    resource: &ApiResource,
+    namespace: &str,
+    selector: &str,
+) -> Result<Vec<ObjectMeta>, PortError> {
+    let action = format!(
+        "list the objects of kind `{}` in namespace `{namespace}`",
+        resource.kind
+    );
+    let params = &ListParams::default().labels(selector);
+    let listed = session
+        .call(&action, |client| async move {
+            api::<PartialObjectMeta<DynamicObject>>(client, resource, Some(namespace))
+                .list(params)
+                .await
+        })
+        .await?;
+    Ok(listed.into_iter().map(|object| object.metadata).collect())
+}
+
 /// What the installation owns on the cluster: its namespaces, its objects in other namespaces, and what belongs to VNF
 /// snapshots, wherever it is.
 ///

@@ -13,6 +13,7 @@ use crate::apply::{dry_run, find, find_metadata, find_ours, namespace_state, res
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::delete::Handle;
+use crate::difference::compared;
 use crate::inventory::inventory;
 use crate::kept_namespace::snapshot_in;
 use crate::labels;
@@ -21,9 +22,7 @@ use crate::policy;
 use crate::replicas::{has_replicas, replicas, vdu_of};
 use crate::resolved::{NamespaceState, ResolvedObject};
 use kube::api::DynamicObject;
-use serde_json::Value;
 use std::collections::BTreeSet;
-use vnfm_core::json::differing_paths;
 use vnfm_core::ports::{
     Convergence, PlannedResource, PortError, ResourceAction, ResourcePlan, VimCall,
 };
@@ -175,40 +174,6 @@ fn row(target: &Target, action: ResourceAction) -> PlannedResource {
 fn pod(vnfc: &VnfcResourceInfo, action: ResourceAction) -> PlannedResource {
     let row = PlannedResource::new("Pod", &*vnfc.compute_resource.resource_id, action);
     row.of_vdu(&*vnfc.vdu_id, Some(vnfc.id.clone()))
-}
-
-/// Whether a dry run changes the object, and where.
-fn compared(live: &DynamicObject, dry: &DynamicObject) -> (ResourceAction, Vec<String>) {
-    let paths = differing_paths(&stated(live), &stated(dry));
-    if paths.is_empty() {
-        (ResourceAction::Keep, paths)
-    } else {
-        (ResourceAction::Update, paths)
-    }
-}
-
-/// The object without what the API server and each operation of ours write.
-fn stated(object: &DynamicObject) -> Value {
-    let mut object = serde_json::to_value(object).unwrap_or_default();
-    if let Some(members) = object.as_object_mut() {
-        members.remove("status");
-    }
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        for member in [
-            "managedFields",
-            "resourceVersion",
-            "generation",
-            "creationTimestamp",
-            "uid",
-            "selfLink",
-        ] {
-            metadata.remove(member);
-        }
-    }
-    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
-        annotations.remove(labels::OPERATION);
-    }
-    object
 }
 
 /// A plan that is being made.

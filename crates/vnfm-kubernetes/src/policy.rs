@@ -9,6 +9,7 @@
 //! | `serviceAccounts: own` | pods that run as an account that the package does not contain, Secrets that request tokens |
 //! | `externalIps: false` | Services with `externalIPs` |
 //! | `limits` | more objects or pods |
+//! | any | hooks of charts |
 //!
 //! Most rules can be checked without the cluster. Only the cluster knows whether a namespace is the instance's own and
 //! whether a custom kind is cluster-scoped: [`permit_resolved`] checks the plan again with that knowledge.
@@ -128,6 +129,7 @@ pub(crate) fn permit(plan: &Plan, named: bool, policy: &VimPolicy) -> Result<(),
             permit_accounts(item, &accounts)?;
         }
     }
+    permit_hooks(plan)?;
     permit_amount(plan, policy)
 }
 
@@ -334,6 +336,18 @@ fn permit_accounts(item: &Item, accounts: &BTreeSet<&str>) -> Result<(), PortErr
         return Err(policy_error(item, detail));
     }
     Ok(())
+}
+
+/// Helm creates hooks as it renders them then; no rule can be checked on that.
+fn permit_hooks(plan: &Plan) -> Result<(), PortError> {
+    let mut hooks = plan.charts.iter().flat_map(|chart| &chart.hooks);
+    match hooks.next() {
+        None => Ok(()),
+        Some(hook) => Err(policy_error(
+            hook,
+            "it is a hook of a chart, which helm creates unchecked; a VIM with a policy allows none",
+        )),
+    }
 }
 
 fn permit_amount(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {

@@ -13,6 +13,7 @@ fn plan(objects: &[Value]) -> Plan {
         namespace: "mine".into(),
         is_named: true,
         stages: vec![items],
+        charts: Vec::new(),
     }
 }
 

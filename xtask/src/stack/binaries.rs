@@ -18,7 +18,7 @@ const KUBERNETES: [&str; 7] = [
     "kubectl",
 ];
 /// Other programs that the stack needs.
-const OTHERS: [&str; 5] = ["etcd", "coredns", "helm", "kwok", "pause"];
+const OTHERS: [&str; 6] = ["etcd", "coredns", "helm", "helm4", "kwok", "pause"];
 /// Minimum Go version that builds them.
 const MIN_GO: (u32, u32) = (1, 26);
 

@@ -1,0 +1,4 @@
+//! Helm 3 and Helm 4 themselves.
+
+#[cfg(test)]
+mod charts;

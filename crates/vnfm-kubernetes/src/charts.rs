@@ -1,0 +1,200 @@
+//! The charts of a package as releases, read without rendering them.
+//!
+//! ```text
+//! Mciop ── packed chart ── release, named like the chart, in the VNF's namespace
+//! additionalParams that the VNFD declares ── values; those that are named like one of several charts are for that one
+//! ```
+//! A package with an order file is deployed by that: its author has listed what the charts render. Reserved parameters are
+//! `namespace` and those of hooks; any other that the VNFD does not declare is refused.
+
+use crate::errors::{CHART, VALUE};
+use crate::manifests::{Item, Plan, namespace_of};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use vnfm_core::ports::{Allocation, PortError};
+use vnfm_descriptor::{Chart, Flavour, Limits};
+use vnfm_types::Secret;
+
+/// Longest name of a release that helm accepts.
+const MAX_NAME: usize = 53;
+
+/// A chart of the package under the name of its release.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ChartRelease {
+    /// Name of the chart and of the release.
+    pub(crate) name: String,
+    /// Path of the packed chart in the package.
+    pub(crate) path: String,
+    pub(crate) packed: Vec<u8>,
+    /// The values, as JSON.
+    pub(crate) values: Secret,
+    /// The stage of the plan that has its objects; known once it is rendered.
+    pub(crate) stage: usize,
+    /// What the chart renders, even if the plan leaves it out.
+    pub(crate) rendered: BTreeSet<ObjectKey>,
+    /// Its hooks, which helm creates and deletes.
+    pub(crate) hooks: Vec<Item>,
+}
+
+/// Group, kind, namespace and name of an object.
+pub(crate) type ObjectKey = (String, String, String, String);
+
+impl ChartRelease {
+    /// The identity of one of its objects in the VNF's `namespace`.
+    pub(crate) fn key(item: &Item, namespace: &str) -> ObjectKey {
+        let namespace = item.namespace.as_deref().unwrap_or(namespace);
+        (
+            item.group(),
+            item.kind.clone(),
+            namespace.to_owned(),
+            item.name.clone(),
+        )
+    }
+}
+
+/// The plan of a package that has charts and no order file, before they are rendered; `None` if it has no charts.
+///
+/// # Errors
+///
+/// `Refused`, naming the chart that cannot be read, or the parameter that the VNFD does not declare.
+pub(crate) fn plan(allocation: &Allocation, default: &str) -> Result<Option<Plan>, PortError> {
+    let flavour = allocation
+        .package
+        .vnfd()
+        .flavour(&allocation.deployment.flavour_id);
+    let Some(flavour) = flavour.filter(|flavour| !flavour.mciops.is_empty()) else {
+        return Ok(None);
+    };
+    let mut charts = Vec::new();
+    for mciop in flavour.mciops.values() {
+        for path in mciop.files.values() {
+            charts.push(read(allocation, path)?);
+        }
+    }
+    refuse_equal_names(&charts)?;
+    let namespace = namespace_of(allocation, default)?;
+    give_values(&mut charts, &values(allocation, flavour)?);
+    Ok(Some(Plan {
+        is_named: namespace != default,
+        namespace,
+        charts,
+        ..Plan::default()
+    }))
+}
+
+/// The names of the releases of a package, as far as its charts can be read.
+pub(crate) fn names(allocation: &Allocation) -> Vec<String> {
+    let planned = plan(allocation, "default").ok().flatten();
+    let charts = planned.into_iter().flat_map(|plan| plan.charts);
+    charts.map(|chart| chart.name).collect()
+}
+
+fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> {
+    let packed = allocation
+        .package
+        .read(path)
+        .map_err(|error| chart_error(path, error.to_string()))?;
+    let chart = Chart::read(&packed, &Limits::default())
+        .map_err(|error| chart_error(path, error.to_string()))?;
+    if chart.library {
+        return Err(chart_error(
+            path,
+            "it is a library chart, which deploys nothing itself",
+        ));
+    }
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let name = chart.name;
+    if name.is_empty()
+        || name.len() > MAX_NAME
+        || !name.chars().all(is_plain)
+        || name.starts_with('-')
+    {
+        let text = format!(
+            "its name `{name}` cannot name a release: lower-case letters, digits and `-`, at most {MAX_NAME}"
+        );
+        return Err(chart_error(path, text));
+    }
+    Ok(ChartRelease {
+        name,
+        path: path.to_owned(),
+        packed,
+        values: Secret::new("{}"),
+        stage: 0,
+        rendered: BTreeSet::new(),
+        hooks: Vec::new(),
+    })
+}
+
+fn refuse_equal_names(charts: &[ChartRelease]) -> Result<(), PortError> {
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    for chart in charts {
+        if let Some(first) = seen.insert(&chart.name, &chart.path) {
+            let text = format!("`{first}` is a chart of the same name, `{}`", chart.name);
+            return Err(chart_error(&chart.path, text));
+        }
+    }
+    Ok(())
+}
+
+/// The parameters of the request that are values of charts, and the defaults of those that the VNFD declares.
+fn values(allocation: &Allocation, flavour: &Flavour) -> Result<Map<String, Value>, PortError> {
+    let schemas = flavour.additional_params.values();
+    let declared: BTreeMap<&str, Option<&Value>> = schemas
+        .filter_map(|schema| schema.get("properties")?.as_object())
+        .flatten()
+        .map(|(name, schema)| (name.as_str(), schema.get("default")))
+        .collect();
+    let mut given = allocation.deployment.additional_params.clone();
+    given.remove("namespace");
+    if !flavour.hooks().is_empty() {
+        // The rest is for hooks, whose schemas it has been checked against.
+        given.retain(|name, _| declared.contains_key(name.as_str()));
+    }
+    if let Some(name) = given
+        .keys()
+        .find(|name| !declared.contains_key(name.as_str()))
+    {
+        let text = format!(
+            "the VNFD does not declare the parameter `{name}`, so it is no value of a chart"
+        );
+        let hint =
+            "declare it in the data type of the operation's `additional_parameters` in the VNFD";
+        let error = PortError::new(&VALUE, "use the request", text).hint(hint);
+        return Err(error.on(format!("additionalParams.{name}")));
+    }
+    let defaults = declared.into_iter();
+    let mut values: Map<String, Value> = defaults
+        .filter_map(|(name, default)| Some((name.to_owned(), default?.clone())))
+        .collect();
+    values.extend(given);
+    Ok(values)
+}
+
+/// With several charts, an object that is named like one of them has the values of that one.
+fn give_values(charts: &mut [ChartRelease], values: &Map<String, Value>) {
+    let names: Vec<String> = charts.iter().map(|chart| chart.name.clone()).collect();
+    let is_of_one = |name: &str, value: &Value| {
+        names.len() > 1 && value.is_object() && names.iter().any(|one| one == name)
+    };
+    for chart in charts {
+        let mut own = values.clone();
+        own.retain(|name, value| !is_of_one(name, value));
+        if let Some(Value::Object(given)) = values
+            .get(&chart.name)
+            .filter(|value| is_of_one(&chart.name, value))
+        {
+            own.extend(given.clone());
+        }
+        chart.values = Secret::new(Value::Object(own).to_string());
+    }
+}
+
+/// The error for a chart of the package.
+pub(crate) fn chart_error(path: &str, reason: impl Into<String>) -> PortError {
+    PortError::new(
+        &CHART,
+        format!("use the chart `{path}` of the package"),
+        reason,
+    )
+    .on(path)
+}
