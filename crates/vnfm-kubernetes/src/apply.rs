@@ -279,11 +279,7 @@ pub(crate) async fn apply_stages(
             } else {
                 Some(apply(cx, session, resolved, how).await?)
             };
-            stage_uids.push(
-                object
-                    .as_ref()
-                    .and_then(|object| object.metadata.uid.clone()),
-            );
+            stage_uids.push(uid_of(object.as_ref()));
             mine.push((resolved, object));
         }
         cx.watcher.progress(
@@ -303,6 +299,10 @@ pub(crate) async fn apply_stages(
         apply(cx, session, resolved, how).await?;
     }
     Ok(uids)
+}
+
+fn uid_of(object: Option<&DynamicObject>) -> Option<String> {
+    object.and_then(|object| object.metadata.uid.clone())
 }
 
 /// Whether the object is the VNF's namespace and existed before the VNF: it is not changed.
