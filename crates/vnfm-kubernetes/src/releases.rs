@@ -16,9 +16,10 @@ use crate::apply::{dry_run, find, find_metadata, find_ours, merge, resolve};
 use crate::catalog::{Catalog, Target, core};
 use crate::charts::ChartRelease;
 use crate::client::Session;
+use crate::deletion::delete;
 use crate::difference::compared;
 use crate::errors::FOREIGN;
-use crate::helm_errors::helm_error;
+use crate::helm_errors::{helm_error, port_error};
 use crate::labels;
 use crate::owned::labelled_metadata;
 use crate::rendering::{change, release};
@@ -100,7 +101,7 @@ pub(crate) async fn deploy(
             of.0, revision.number, revision.status
         );
         cx.watcher.log("info", "kubernetes", &text);
-        crate::delete::delete(session, &revision.secret, &revision.uid).await?;
+        delete(session, &revision.secret, &revision.uid).await?;
     }
     if next == Next::Compare && !differs(cx, session, what.objects).await? {
         return Ok(());
@@ -143,9 +144,9 @@ pub(crate) async fn uninstall(
         )
         .await;
     slot.ended(ended.is_ok());
-    ended.map_err(|error| crate::helm_errors::port_error(session, name, &error))?;
+    ended.map_err(|error| port_error(session, name, &error))?;
     for left in revisions(cx, session, (name, namespace)).await? {
-        crate::delete::delete(session, &left.secret, &left.uid).await?;
+        delete(session, &left.secret, &left.uid).await?;
     }
     Ok(())
 }
