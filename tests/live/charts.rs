@@ -13,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const NAME: &str = "web";
 
 /// A server with one helm program, and direct access to the cluster.
-struct Story {
+struct Scenario {
     server: Server,
     folder: tempfile::TempDir,
     helm: PathBuf,
@@ -21,7 +21,7 @@ struct Story {
     kubeconfig: PathBuf,
 }
 
-impl Story {
+impl Scenario {
     fn begin(helm: &Path, kubectl: PathBuf, kubeconfig: PathBuf) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let settings = json!({"limits": {"lease_seconds": 2}, "helm": {"binary": helm, "sha256": sha256(helm)}});
@@ -67,8 +67,8 @@ impl Story {
             .env("KUBECONFIG", &self.kubeconfig)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {message}");
         String::from_utf8(output.stdout).unwrap()
     }
 
@@ -94,8 +94,8 @@ impl Story {
 
 fn sha256(file: &Path) -> String {
     let output = Command::new("sha256sum").arg(file).output().unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    said.split_whitespace().next().unwrap().to_owned()
+    let message = String::from_utf8(output.stdout).unwrap();
+    message.split_whitespace().next().unwrap().to_owned()
 }
 
 #[test]
@@ -107,42 +107,42 @@ fn a_chart_is_installed_scaled_and_uninstalled_although_the_server_is_killed() {
         return;
     };
     for helm in ["helm", "helm4"] {
-        let mut story = Story::begin(
+        let mut scenario = Scenario::begin(
             &assets.join(helm),
             assets.join("kubectl"),
             kubeconfig.clone(),
         );
         let sample = root().join("vnfd-samples/cnf-chart");
-        let package = story
+        let package = scenario
             .server
             .ctl(&["package", "onboard", &sample.to_string_lossy()]);
         let package = package["id"].as_str().unwrap();
-        let created = story
+        let created = scenario
             .server
             .ctl(&["vnf", "create", "--package", package, "--name", NAME]);
         let namespace = format!("vnf-{}", created["id"].as_str().unwrap());
-        let vim = story.server.ctl(&["vim", "show", "containers"]);
+        let vim = scenario.server.ctl(&["vim", "show", "containers"]);
         let request = std::fs::read_to_string(sample.join("requests/instantiate.json")).unwrap();
         let request = request.replace("\"@VIM_ID@\"", &vim["id"].to_string());
-        let file = story.folder.path().join("request.json");
+        let file = scenario.folder.path().join("request.json");
         std::fs::write(&file, request).unwrap();
-        story.run(&["instantiate", NAME, "--request", &file.to_string_lossy()]);
-        assert_eq!(story.vnfcs(), 2);
-        assert_eq!(story.release(&namespace)["status"], "deployed");
-        let page = story.kubectl(&["get", "configmap", "page", "-n", &namespace, "-o", "json"]);
+        scenario.run(&["instantiate", NAME, "--request", &file.to_string_lossy()]);
+        assert_eq!(scenario.vnfcs(), 2);
+        assert_eq!(scenario.release(&namespace)["status"], "deployed");
+        let page = scenario.kubectl(&["get", "configmap", "page", "-n", &namespace, "-o", "json"]);
         assert!(page.contains("hello from the request"), "{page}");
 
-        story.run(&["scale", NAME, "--aspect", "web", "--out"]);
-        assert_eq!(story.vnfcs(), 3);
-        assert_eq!(story.release(&namespace)["status"], "deployed");
+        scenario.run(&["scale", NAME, "--aspect", "web", "--out"]);
+        assert_eq!(scenario.vnfcs(), 3);
+        assert_eq!(scenario.release(&namespace)["status"], "deployed");
 
-        story.run(&["terminate", NAME]);
-        let left = story.kubectl(&["get", "namespace", &namespace, "--ignore-not-found"]);
+        scenario.run(&["terminate", NAME]);
+        let left = scenario.kubectl(&["get", "namespace", &namespace, "--ignore-not-found"]);
         assert_eq!(
             left, "",
             "the namespace is gone, with the Secrets of the release"
         );
-        story.server.ctl(&["vnf", "delete", NAME]);
-        story.server.ctl(&["vim", "delete", "containers"]);
+        scenario.server.ctl(&["vnf", "delete", NAME]);
+        scenario.server.ctl(&["vim", "delete", "containers"]);
     }
 }

@@ -1,7 +1,7 @@
 //! The releases of a VNF on the cluster: helm installs and upgrades them, and we wait until their objects are ready.
 //!
 //! Helm keeps one Secret for each revision. It carries our labels from the first moment of an operation on, so that an
-//! interrupted one is told from somebody else's, and orphans are found.
+//! interrupted one is distinguished from somebody else's, and orphans are found.
 //!
 //! | newest revision | then |
 //! |---|---|
@@ -87,9 +87,9 @@ pub(crate) async fn deploy(
     session: &Session<'_>,
     what: Deploying<'_>,
 ) -> Result<(), PortError> {
-    let of = (what.chart.name.as_str(), what.namespace);
-    let revisions = revisions(cx, session, of).await?;
-    refuse_foreign(&revisions, of)?;
+    let named = (what.chart.name.as_str(), what.namespace);
+    let revisions = revisions(cx, session, named).await?;
+    refuse_foreign(&revisions, named)?;
     if revisions.is_empty() {
         refuse_foreign_objects(cx, session, what).await?;
     }
@@ -98,7 +98,7 @@ pub(crate) async fn deploy(
     for revision in interrupted {
         let text = format!(
             "release `{}`: revision {} ({}) was interrupted and is discarded",
-            of.0, revision.number, revision.status
+            named.0, revision.number, revision.status
         );
         cx.watcher.log("info", "kubernetes", &text);
         delete(session, &revision.secret, &revision.uid).await?;

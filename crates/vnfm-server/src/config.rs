@@ -189,8 +189,8 @@ impl Config {
         let program = self.helm.program()?;
         let path = program.path().display().to_string();
         let version = program.version().await;
-        let said = version.map(|version| format!("`{path}` is {version}"));
-        Some(said.map_err(anyhow::Error::from))
+        let described = version.map(|version| format!("`{path}` is {version}"));
+        Some(described.map_err(anyhow::Error::from))
     }
 
     /// Configured certificate files, with the names of their members.

@@ -60,12 +60,12 @@ async fn ended(file: &Path) {
         .parse()
         .unwrap();
     let id = Pid::from_raw(id).unwrap();
-    let gone = async {
+    let deleted = async {
         while test_kill_process(id).is_ok() && !is_zombie(id) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), gone)
+    tokio::time::timeout(Duration::from_secs(10), deleted)
         .await
         .expect("it has ended");
 }
