@@ -42,7 +42,7 @@ pub struct Apply<'a> {
     pub kubeconfig: &'a [u8],
     /// Labels of the release's record, from its first moment on.
     pub labels: &'a [(&'a str, &'a str)],
-    /// Description of the revision.
+    /// What `helm history` shows about the revision.
     pub description: &'a str,
     /// False: hooks of the chart do not run.
     pub hooks: bool,
@@ -65,7 +65,7 @@ impl Helm {
     ) -> Result<Vec<u8>, HelmError> {
         self.version().await?;
         let action = format!("render the chart of release `{}`", release.name);
-        let files = Files::of(release, &action)?;
+        let files = Files::for_release(release, &action)?;
         let mut arguments = vec!["template".to_owned()];
         arguments.extend(files.arguments(release));
         arguments.extend(["--kube-version".to_owned(), cluster.version.clone()]);
@@ -115,7 +115,7 @@ impl Helm {
         let version = self.version().await?;
         let action = format!("{command} release `{}`", release.name);
         let (files, login) = (
-            Files::of(release, &action)?,
+            Files::for_release(release, &action)?,
             memory_file(apply.kubeconfig, &action)?,
         );
         let exchange = Exchange::new(apply.render, &action)?;
@@ -153,7 +153,7 @@ impl Helm {
     ///
     /// # Errors
     ///
-    /// What helm reports.
+    /// A hook fails, the cluster refuses a deletion, or it takes longer than `time`; repeating it continues.
     pub async fn uninstall(
         &self,
         (name, namespace): (&str, &str),
@@ -193,7 +193,7 @@ struct Files {
 }
 
 impl Files {
-    fn of(release: &Release<'_>, action: &str) -> Result<Self, HelmError> {
+    fn for_release(release: &Release<'_>, action: &str) -> Result<Self, HelmError> {
         Ok(Self {
             chart: memory_file(release.chart, action)?,
             values: memory_file(release.values, action)?,

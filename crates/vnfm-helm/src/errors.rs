@@ -3,43 +3,43 @@
 use std::io;
 use std::path::PathBuf;
 
-/// What went wrong; the texts contain no login and no values, except for what helm itself wrote (`said`).
+/// What went wrong; the texts contain no login and no values, except for what helm itself wrote (`message`).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelmError {
     /// The program cannot be read.
     #[error("cannot read the program `{}`", path.display())]
     Unreadable {
-        /// The configured path.
+        /// Path of the program as it is configured.
         path: PathBuf,
-        /// What the system says.
+        /// The error that the operating system reports.
         #[source]
         source: io::Error,
     },
     /// The program is not the one that was pinned; it was not started.
     #[error("`{}` has the SHA-256 {found}, but {pinned} is configured", path.display())]
     WrongHash {
-        /// The configured path.
+        /// Path of the program as it is configured.
         path: PathBuf,
-        /// The configured SHA-256.
+        /// The SHA-256 that the configuration pins, in lower case.
         pinned: String,
-        /// The SHA-256 of the file.
+        /// The SHA-256 that the file has, in lower case.
         found: String,
     },
     /// The program is neither Helm 3 nor Helm 4.
-    #[error("`{}` says that its version is `{said}`; Helm 3 or 4 is required", path.display())]
+    #[error("`{}` says that its version is `{message}`; Helm 3 or 4 is required", path.display())]
     UnknownVersion {
-        /// The configured path.
+        /// Path of the program as it is configured.
         path: PathBuf,
-        /// What it printed.
-        said: String,
+        /// What it printed instead, at most 100 characters.
+        message: String,
     },
     /// The child process cannot be started, or its pipes cannot be used.
     #[error("cannot run helm to {action}")]
     Process {
         /// What helm was to do.
         action: String,
-        /// What the system says.
+        /// The error that the operating system reports.
         #[source]
         source: io::Error,
     },
@@ -48,7 +48,7 @@ pub enum HelmError {
     TooSlow {
         /// What helm was to do.
         action: String,
-        /// The limit in seconds.
+        /// The time that it had, in whole seconds.
         seconds: u64,
     },
     /// It was ended because it wrote too much.
@@ -56,7 +56,7 @@ pub enum HelmError {
     TooLarge {
         /// What helm was to do.
         action: String,
-        /// The limit in bytes.
+        /// How much it may write, in bytes.
         limit: u64,
     },
     /// Our code refused the rendered objects; helm applied none of them.
@@ -67,12 +67,12 @@ pub enum HelmError {
         /// The reason that the code gave.
         reason: String,
     },
-    /// It reports an error.
-    #[error("helm cannot {action}: {said}")]
+    /// Helm itself reports an error and has ended.
+    #[error("helm cannot {action}: {message}")]
     Failed {
         /// What helm was to do.
         action: String,
         /// The last lines of its standard error.
-        said: String,
+        message: String,
     },
 }

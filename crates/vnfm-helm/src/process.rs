@@ -88,7 +88,7 @@ impl<'a> Run<'a> {
             None => ended.await,
             Some(exchange) => exchange.during(ended, helm.limits.output).await,
         };
-        let (output, said, status) = ended.map_err(|error| match error.kind() {
+        let (output, message, status) = ended.map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => HelmError::TooLarge {
                 action: self.action.clone(),
                 limit: helm.limits.output,
@@ -101,7 +101,7 @@ impl<'a> Run<'a> {
             None if status.success() => Ok(output),
             None => Err(HelmError::Failed {
                 action,
-                said: last_words(&said, status),
+                message: last_words(&message, status),
             }),
         }
     }
@@ -157,11 +157,11 @@ async fn finish(child: &mut Child, limits: Limits) -> io::Result<(Vec<u8>, Vec<u
     let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
         return Err(io::ErrorKind::BrokenPipe.into());
     };
-    let (output, said) = tokio::try_join!(read(stdout, limits.output), tail(stderr))?;
-    Ok((output, said, child.wait().await?))
+    let (output, message) = tokio::try_join!(read(stdout, limits.output), tail(stderr))?;
+    Ok((output, message, child.wait().await?))
 }
 
-/// Reads everything.
+/// Reads until the other side closes the pipe.
 ///
 /// # Errors
 ///
@@ -192,9 +192,9 @@ async fn tail(mut from: impl AsyncRead + Unpin) -> io::Result<Vec<u8>> {
 }
 
 /// The last lines of standard error in one, or how the process ended if it wrote nothing.
-fn last_words(said: &[u8], status: ExitStatus) -> String {
-    let said = String::from_utf8_lossy(said);
-    let lines: Vec<&str> = said
+fn last_words(message: &[u8], status: ExitStatus) -> String {
+    let message = String::from_utf8_lossy(message);
+    let lines: Vec<&str> = message
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty())

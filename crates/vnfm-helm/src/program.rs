@@ -109,7 +109,7 @@ impl Helm {
         self
     }
 
-    /// Where the program is.
+    /// Path of the program, as it was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -125,12 +125,12 @@ impl Helm {
         }
         let arguments = ["version", "--template", "{{.Version}}"].map(str::to_owned);
         let run = Run::new("print its version", arguments.to_vec(), VERSION_TIME);
-        let said = run.start(self).await?;
-        let said = String::from_utf8_lossy(&said).trim().to_owned();
-        let Some(version) = Version::parse(&said) else {
-            let said = said.chars().take(100).collect();
+        let message = run.start(self).await?;
+        let message = String::from_utf8_lossy(&message).trim().to_owned();
+        let Some(version) = Version::parse(&message) else {
+            let message = message.chars().take(100).collect();
             let path = self.path.clone();
-            return Err(HelmError::UnknownVersion { path, said });
+            return Err(HelmError::UnknownVersion { path, message });
         };
         if let Some(known) = &mut *self.known() {
             known.version = Some(version.clone());
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn helm_3_and_4_are_recognized_by_their_version() {
-        for (said, generation) in [
+        for (message, generation) in [
             ("v3.21.4", Some(Generation::Three)),
             ("v4.3.1", Some(Generation::Four)),
             ("v3.22", Some(Generation::Three)),
@@ -214,8 +214,8 @@ mod tests {
             ("Usage: v3", None),
             ("", None),
         ] {
-            let found = Version::parse(said).map(|version| version.generation);
-            assert_eq!(found, generation, "{said}");
+            let found = Version::parse(message).map(|version| version.generation);
+            assert_eq!(found, generation, "{message}");
         }
     }
 }

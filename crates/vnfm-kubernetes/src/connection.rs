@@ -8,7 +8,6 @@
 //! ```
 
 use crate::errors::{ADDRESS, CONNECTION};
-use crate::inventory::without_nulls;
 use crate::{expiry, http as wire, pem};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -187,7 +186,13 @@ impl Connection {
             .server_name
             .as_deref()
             .or((host.parse::<IpAddr>().is_err()).then_some(host));
-        let mut cluster = json!({"server": endpoint, "tls-server-name": name, "proxy-url": self.proxy.as_ref().map(|_| pinned)});
+        let mut cluster = json!({"server": endpoint});
+        if let Some(name) = name {
+            cluster["tls-server-name"] = name.into();
+        }
+        if self.proxy.is_some() {
+            cluster["proxy-url"] = pinned.into();
+        }
         match &self.trust {
             Trust::System => {}
             Trust::Authorities(all) => {
@@ -208,7 +213,7 @@ impl Connection {
         let file = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "vim",
             "contexts": [{"name": "vim", "context": {"cluster": "vim", "user": "vim"}}],
-            "clusters": [{"name": "vim", "cluster": without_nulls(cluster)}],
+            "clusters": [{"name": "vim", "cluster": cluster}],
             "users": [{"name": "vim", "user": login}],
         });
         Ok(Secret::new(file.to_string()))

@@ -8,6 +8,7 @@ use crate::apply::{find_metadata, merge};
 use crate::catalog::{Catalog, Target, api, core};
 use crate::charts::ChartRelease;
 use crate::client::Session;
+use crate::deletion::{delete, has_dependents};
 use crate::errors::{self, FINALIZER, STILL_THERE};
 use crate::identifiers::segment;
 use crate::kept_namespace::{keep, snapshot_in};
@@ -16,10 +17,7 @@ use crate::owned::list_labelled;
 use crate::ready::text;
 use crate::resolved::ResolvedObject;
 use crate::watch::{Feed, ObjectCache, Verdict, WaitEnd, uid, watch_until};
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Preconditions,
-    PropagationPolicy,
-};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vnfm_core::ports::{PortError, VimCall};
@@ -297,51 +295,6 @@ pub(crate) async fn delete_objects(
         shorten_grace(cx, session, &deleting, grace).await?;
     }
     wait_until_deleted(cx, session, &deleting).await
-}
-
-/// Deletes the object with this UID; does not wait.
-///
-/// # Errors
-///
-/// The API server's error; an absent object is none.
-pub(crate) async fn delete(
-    session: &Session<'_>,
-    target: &Target,
-    uid: &str,
-) -> Result<(), PortError> {
-    let policy = if has_dependents(target) {
-        PropagationPolicy::Foreground
-    } else {
-        PropagationPolicy::Background
-    };
-    let uid = (!uid.is_empty()).then(|| uid.to_owned());
-    let params = DeleteParams {
-        propagation_policy: Some(policy),
-        preconditions: Some(Preconditions {
-            uid,
-            ..Preconditions::default()
-        }),
-        ..DeleteParams::default()
-    };
-    let params = &params;
-    let (action, name) = (format!("delete {target}"), &segment(&target.name));
-    let deleted = session
-        .find(&action, |client| async move {
-            target.api(client).delete(name, params).await
-        })
-        .await;
-    deleted
-        .map(drop)
-        .map_err(|error| error.on(target.to_string()))
-}
-
-/// Whether its dependents must be deleted first: the pods of a workload, the objects of a custom resource.
-fn has_dependents(target: &Target) -> bool {
-    match target.resource.group.as_str() {
-        "" => target.resource.kind == "ReplicationController",
-        "apps" | "batch" => true,
-        group => group.contains('.') && !group.ends_with(".k8s.io"),
-    }
 }
 
 /// Gives the pods of deleted workloads `grace` seconds to terminate, instead of what their templates state.

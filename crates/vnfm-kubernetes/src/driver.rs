@@ -1,9 +1,7 @@
 //! [`KubernetesDriver`]: implements the port `InfraDriver`.
 
-use crate::amount;
 use crate::apply::{self, find_ours, namespace_state, resolve_stages};
 use crate::catalog::{Catalog, Target};
-use crate::charts;
 use crate::client::{Session, no_helm};
 use crate::clients::Clients;
 use crate::connection::{Connection, Trust};
@@ -13,22 +11,22 @@ use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
 use crate::heal::wait_until_complete;
 use crate::inventory::{inventory, is_incomplete};
 use crate::manifests::Plan;
-use crate::names;
 use crate::owned::owned;
 use crate::plan;
+use crate::planned::{
+    check_plan, claim_hooks, planned_as, read_plan, recorded_targets, release_names, resolve_plan,
+};
 use crate::policy;
 use crate::power::started;
 use crate::releases;
-use crate::rendering;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
-    Allocation, Convergence, ErrorKind, Granted, InfraDriver, Inventory, OwnedResource, PortError,
-    Power, Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
+    Allocation, Convergence, Granted, InfraDriver, Inventory, OwnedResource, PortError, Power,
+    Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Vim, VimCall, VimReport,
 };
 use vnfm_helm::Helm;
 use vnfm_outbound::Destinations;
@@ -290,61 +288,6 @@ impl KubernetesDriver {
     }
 }
 
-/// The objects of an instance, of kinds that the cluster has, in the namespace of `handle`.
-pub(crate) async fn planned_stages(
-    cx: &VimCall<'_>,
-    session: &Session<'_>,
-    allocation: &Allocation,
-    handle: &Value,
-) -> Result<Vec<Vec<ResolvedObject>>, PortError> {
-    let plan = planned_as(cx, session, allocation, handle).await?;
-    resolve_plan(session, &plan).await
-}
-
-/// The plan of an instance in the namespace of `handle`.
-async fn planned_as(
-    cx: &VimCall<'_>,
-    session: &Session<'_>,
-    allocation: &Allocation,
-    handle: &Value,
-) -> Result<Plan, PortError> {
-    let namespace = match serde_json::from_value::<Handle>(handle.clone()) {
-        Ok(handle) => Some(handle.namespace),
-        Err(_) => session.namespace().await?,
-    };
-    read_plan((cx, session), allocation, namespace).await
-}
-
-/// Labels the hooks of the charts that are left. A chart that cannot be rendered any more does not stop a termination.
-async fn claim_hooks(
-    cx: &VimCall<'_>,
-    session: &Session<'_>,
-    allocation: &Allocation,
-    handle: &Value,
-) -> Result<(), PortError> {
-    let plan = match planned_as(cx, session, &started(allocation), handle).await {
-        Ok(plan) => plan,
-        Err(error) if error.kind() == ErrorKind::Refused => {
-            let text = format!("hooks of charts are not looked for: {error}");
-            cx.watcher.log("warn", "kubernetes", &text);
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
-    for chart in &plan.charts {
-        releases::claim_hooks(cx, session, (&plan.namespace, chart)).await?;
-    }
-    Ok(())
-}
-
-/// The helm releases of an instance: those of a handle; if it was lost, those of the package.
-fn release_names(allocation: &Allocation, handle: &Value) -> Vec<String> {
-    match serde_json::from_value::<Handle>(handle.clone()) {
-        Ok(handle) => handle.releases,
-        Err(_) => charts::names(allocation),
-    }
-}
-
 const UNVERIFIED_WARNING: &str = "the API server's certificate is not verified (`ssl_ca_cert` is `None`): an attacker on the network can read the credential";
 
 async fn warn_if_unverified(cx: &VimCall<'_>, session: &Session<'_>) -> Result<(), PortError> {
@@ -356,42 +299,6 @@ async fn warn_if_unverified(cx: &VimCall<'_>, session: &Session<'_>) -> Result<(
         );
     }
     Ok(())
-}
-
-/// Reads the objects of the package, on a blocking thread: this needs processor time only; then renders its charts.
-async fn read_plan(
-    (cx, session): (&VimCall<'_>, &Session<'_>),
-    allocation: &Allocation,
-    namespace: Option<String>,
-) -> Result<Plan, PortError> {
-    let (what, instance) = (allocation.clone(), cx.ownership.instance_id.clone());
-    let planning = spawn_blocking(move || Plan::read(&what, &instance, namespace.as_deref()));
-    let mut plan = planning.await.unwrap_or_else(|error| {
-        Err(PortError::new(
-            &UNEXPECTED,
-            "plan the objects",
-            error.to_string(),
-        ))
-    })?;
-    rendering::render(session, &mut plan, allocation).await?;
-    Ok(plan)
-}
-
-/// Refuses a plan with an invalid name, or one that exceeds the budget.
-fn check_plan(allocation: &Allocation, plan: &Plan) -> Result<(), PortError> {
-    names::check(plan)?;
-    amount::check(plan, &allocation.budget)
-}
-
-async fn resolve_plan(
-    session: &Session<'_>,
-    plan: &Plan,
-) -> Result<Vec<Vec<ResolvedObject>>, PortError> {
-    resolve_stages(
-        plan,
-        &Catalog::new(session, plan.items().map(|item| &item.object)),
-    )
-    .await
 }
 
 /// The namespaces of the VNF's objects.
@@ -426,41 +333,6 @@ async fn complete_inventory(
     }
     wait_until_complete(cx, session, stages, &[]).await?;
     inventory(cx, session, catalog, flavour, &namespaces).await
-}
-
-/// The VNF's namespace, and the objects of a handle in the order in which they are deleted.
-async fn recorded_targets(
-    cx: &VimCall<'_>,
-    session: &Session<'_>,
-    allocation: &Allocation,
-    handle: &Value,
-) -> Result<(String, Vec<Vec<Target>>), PortError> {
-    match serde_json::from_value::<Handle>(handle.clone()) {
-        Ok(handle) => Ok((handle.namespace.clone(), handle.deletion_order())),
-        Err(_) => targets_from_package(cx, session, allocation).await,
-    }
-}
-
-/// Replaces a lost handle by the package's objects, last stage first. A kind that is not served has no objects.
-async fn targets_from_package(
-    cx: &VimCall<'_>,
-    session: &Session<'_>,
-    allocation: &Allocation,
-) -> Result<(String, Vec<Vec<Target>>), PortError> {
-    let allocation = &started(allocation);
-    let plan = read_plan((cx, session), allocation, session.namespace().await?).await?;
-    let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
-    let mut stages = Vec::new();
-    for stage in plan.stages.iter().rev() {
-        let mut targets = Vec::new();
-        for item in stage.iter().rev() {
-            if let Some(kind) = catalog.find(&item.api_version, &item.kind).await? {
-                targets.push(apply::resolve(item, &kind, &plan.namespace).target);
-            }
-        }
-        stages.push(targets);
-    }
-    Ok((plan.namespace, stages))
 }
 
 pub(crate) fn unserializable(error: &serde_json::Error) -> PortError {

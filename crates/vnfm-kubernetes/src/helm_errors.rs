@@ -41,15 +41,15 @@ fn convert(
 ) -> PortError {
     let detail = |text: &dyn std::fmt::Display| values.clean(&text.to_string());
     let converted = match error {
-        HelmError::Failed { action, said } => {
-            let is_unreachable = UNREACHABLE_MARKS.iter().any(|mark| said.contains(mark));
+        HelmError::Failed { action, message } => {
+            let is_unreachable = UNREACHABLE_MARKS.iter().any(|mark| message.contains(mark));
             let code = if is_unreachable { &UNREACHABLE } else { &CHART };
-            let said = if session.shows_responses() {
-                detail(said)
+            let message = if session.shows_responses() {
+                detail(message)
             } else {
                 "helm failed; what it wrote is not shown".to_owned()
             };
-            PortError::new(code, action.clone(), said)
+            PortError::new(code, action.clone(), message)
         }
         HelmError::Refused { action, reason } => {
             PortError::new(&CHART, action.clone(), detail(reason))

@@ -9,9 +9,10 @@
 use crate::apply::{find_ours, merge};
 use crate::client::Session;
 use crate::delete::delete_objects;
-use crate::driver::{KubernetesDriver, planned_stages};
+use crate::driver::KubernetesDriver;
 use crate::errors::STILL_THERE;
 use crate::heal::{DoomedPod, delete, wait_until_deleted};
+use crate::planned::planned_stages;
 use crate::replicas::has_replicas;
 use crate::resolved::ResolvedObject;
 use crate::stopped::is_deleted;

@@ -1,7 +1,7 @@
 //! The releases of a VNF on the cluster: helm installs and upgrades them, and we wait until their objects are ready.
 //!
 //! Helm keeps one Secret for each revision. It carries our labels from the first moment of an operation on, so that an
-//! interrupted one is told from somebody else's, and orphans are found.
+//! interrupted one is distinguished from somebody else's, and orphans are found.
 //!
 //! | newest revision | then |
 //! |---|---|
@@ -16,9 +16,10 @@ use crate::apply::{dry_run, find, find_metadata, find_ours, merge, resolve};
 use crate::catalog::{Catalog, Target, core};
 use crate::charts::ChartRelease;
 use crate::client::Session;
+use crate::deletion::delete;
 use crate::difference::compared;
 use crate::errors::FOREIGN;
-use crate::helm_errors::helm_error;
+use crate::helm_errors::{helm_error, port_error};
 use crate::labels;
 use crate::owned::labelled_metadata;
 use crate::rendering::{change, release};
@@ -86,9 +87,9 @@ pub(crate) async fn deploy(
     session: &Session<'_>,
     what: Deploying<'_>,
 ) -> Result<(), PortError> {
-    let of = (what.chart.name.as_str(), what.namespace);
-    let revisions = revisions(cx, session, of).await?;
-    refuse_foreign(&revisions, of)?;
+    let named = (what.chart.name.as_str(), what.namespace);
+    let revisions = revisions(cx, session, named).await?;
+    refuse_foreign(&revisions, named)?;
     if revisions.is_empty() {
         refuse_foreign_objects(cx, session, what).await?;
     }
@@ -97,10 +98,10 @@ pub(crate) async fn deploy(
     for revision in interrupted {
         let text = format!(
             "release `{}`: revision {} ({}) was interrupted and is discarded",
-            of.0, revision.number, revision.status
+            named.0, revision.number, revision.status
         );
         cx.watcher.log("info", "kubernetes", &text);
-        crate::delete::delete(session, &revision.secret, &revision.uid).await?;
+        delete(session, &revision.secret, &revision.uid).await?;
     }
     if next == Next::Compare && !differs(cx, session, what.objects).await? {
         return Ok(());
@@ -143,9 +144,9 @@ pub(crate) async fn uninstall(
         )
         .await;
     slot.ended(ended.is_ok());
-    ended.map_err(|error| crate::helm_errors::port_error(session, name, &error))?;
+    ended.map_err(|error| port_error(session, name, &error))?;
     for left in revisions(cx, session, (name, namespace)).await? {
-        crate::delete::delete(session, &left.secret, &left.uid).await?;
+        delete(session, &left.secret, &left.uid).await?;
     }
     Ok(())
 }

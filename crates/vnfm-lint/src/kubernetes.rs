@@ -387,7 +387,7 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
     }
 }
 
-/// Reports charts and other items that no driver deploys; true if the flavour has any.
+/// Reports deployment items that no driver deploys; true if the flavour has any, or charts, whose workloads only helm knows.
 fn charts(read: &Parts, flavour: &Flavour, sink: &mut Sink) -> bool {
     let items = read.asd.iter().flat_map(|asd| &asd.deployment_items);
     let items = items.filter(|item| !item.is_manifest()).map(|item| {
@@ -396,22 +396,13 @@ fn charts(read: &Parts, flavour: &Flavour, sink: &mut Sink) -> bool {
             item.artifact, item.artifact_type
         )
     });
-    let mciops = flavour.mciops.values().map(|mciop| {
-        let files: Vec<&str> = mciop.files.values().map(String::as_str).collect();
-        let chart = if files.is_empty() {
-            "a chart".into()
-        } else {
-            format!("`{}`", files.join("`, `"))
-        };
-        format!("Mciop `{}` is {chart}", mciop.name)
-    });
-    let undeployed: Vec<String> = items.chain(mciops).collect();
+    let undeployed: Vec<String> = items.collect();
     for item in &undeployed {
         let message = format!("{item}, which no driver deploys yet");
         let finding = Finding::new(codes::CHART, Span::file(&flavour.file), message);
         sink.add(finding.hint("put its objects into manifests"));
     }
-    !undeployed.is_empty()
+    !undeployed.is_empty() || !flavour.mciops.is_empty()
 }
 
 #[cfg(test)]

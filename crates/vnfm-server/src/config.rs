@@ -23,7 +23,7 @@ mod schema;
 mod source;
 
 pub use check::{check, example_mistakes};
-pub(crate) use file::{Hooks, Monitoring, Notifications, Vims};
+pub(crate) use file::{HelmProgram, Hooks, Monitoring, Notifications, Vims};
 pub use flags::{Command, Flags};
 pub(crate) use limits::Limits;
 pub(crate) use on_failure::OnFailure;
@@ -77,6 +77,8 @@ pub struct Config {
     pub(crate) vims: Vims,
     /// Addresses that hooks may reach.
     pub(crate) hooks: Hooks,
+    /// The helm program that installs the charts of packages.
+    pub(crate) helm: HelmProgram,
     /// Requirements on packages at onboarding.
     pub(crate) packages: Packages,
     /// The NFVO that grants operations; without it, a local policy grants.
@@ -163,6 +165,7 @@ impl Config {
             notifications: file.notifications,
             vims: file.vims,
             hooks: file.hooks,
+            helm: file.helm,
             packages: file.packages,
             nfvo: file.nfvo,
             access: file.access,
@@ -175,6 +178,19 @@ impl Config {
             trusted_proxies: file.trusted_proxies,
             source: Value::Null,
         })
+    }
+
+    /// The helm program and its version, or why it cannot be used; `None` if none is configured.
+    ///
+    /// # Errors
+    ///
+    /// The file is missing, is not the pinned one, or is neither Helm 3 nor Helm 4.
+    pub async fn helm_version(&self) -> Option<anyhow::Result<String>> {
+        let program = self.helm.program()?;
+        let path = program.path().display().to_string();
+        let version = program.version().await;
+        let described = version.map(|version| format!("`{path}` is {version}"));
+        Some(described.map_err(anyhow::Error::from))
     }
 
     /// Configured certificate files, with the names of their members.

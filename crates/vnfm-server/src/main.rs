@@ -194,9 +194,21 @@ fn isolation_note(flags: Flags) -> Option<String> {
     })
 }
 
+/// The version of the configured helm program, or why it cannot be used.
+fn helm_note(flags: Flags) -> Option<String> {
+    let config = Config::load(flags).ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().ok()?;
+    Some(match runtime.block_on(config.helm_version())? {
+        Ok(version) => format!("charts are installed with helm: {version}"),
+        Err(error) => format!("cannot install charts: {error:#}"),
+    })
+}
+
 /// `vnfm-server check-config`: prints every mistake, and notes on the rest.
 fn check_config(flags: Flags) -> anyhow::Result<()> {
     let hooks = isolation_note(flags.clone());
+    let helm = helm_note(flags.clone());
     let name = flags.config.as_ref().map(|path| path.display().to_string());
     Descriptors::raise();
     let checked = program::check(flags, &program::environment())?;
@@ -210,6 +222,7 @@ fn check_config(flags: Flags) -> anyhow::Result<()> {
             .notes
             .iter()
             .chain(&hooks)
+            .chain(&helm)
             .for_each(|note| eprintln!("note: {note}"));
     }
     let name = name.as_deref().unwrap_or("the configuration");

@@ -60,12 +60,12 @@ async fn ended(file: &Path) {
         .parse()
         .unwrap();
     let id = Pid::from_raw(id).unwrap();
-    let gone = async {
+    let deleted = async {
         while test_kill_process(id).is_ok() && !is_zombie(id) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), gone)
+    tokio::time::timeout(Duration::from_secs(10), deleted)
         .await
         .expect("it has ended");
 }
@@ -222,6 +222,36 @@ async fn a_run_that_is_no_longer_waited_for_is_ended() {
         ended = install(&helm, Duration::from_mins(1)) => panic!("{ended:?}"),
         () = started => {}
     }
+    ended(&id).await;
+}
+
+/// The program that this test runs in a copy of itself, which it then kills.
+const IN_A_COPY: &str = "VNFM_TEST_HELM_IN_A_COPY";
+
+#[tokio::test]
+async fn a_run_ends_when_this_process_is_killed() {
+    if let Some(path) = std::env::var_os(IN_A_COPY) {
+        let ended = install(&Helm::new(path, None), Duration::from_mins(1)).await;
+        panic!("the copy is killed before: {ended:?}");
+    }
+    let (folder, helm) =
+        program("sleep 600 & echo $! >\"${0%/*}/new\"; mv \"${0%/*}/new\" \"${0%/*}/id\"; wait");
+    let mut copy = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "runs::a_run_ends_when_this_process_is_killed"])
+        .env(IN_A_COPY, helm.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let id = folder.path().join("id");
+    while !id.exists() {
+        assert!(
+            copy.try_wait().unwrap().is_none(),
+            "it runs until it is killed"
+        );
+        tokio::task::yield_now().await;
+    }
+    copy.kill().unwrap();
+    copy.wait().unwrap();
     ended(&id).await;
 }
 

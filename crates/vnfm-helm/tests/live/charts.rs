@@ -56,8 +56,8 @@ const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page, names
 #[tokio::test]
 async fn both_generations_render_a_chart_with_values_and_what_the_cluster_serves() {
     for (helm, version) in programs().iter().zip(["v3.", "v4."]) {
-        let said = helm.version().await.unwrap().to_string();
-        assert!(said.starts_with(version), "{said}");
+        let message = helm.version().await.unwrap().to_string();
+        assert!(message.starts_with(version), "{message}");
         let hook = "{{ if .Capabilities.APIVersions.Has \"example.org/v1/Wonder\" }}\napiVersion: v1\nkind: Pod\nmetadata: {name: before, annotations: {helm.sh/hook: pre-install}}\n{{ end }}";
         let files = [
             ("values.yaml", "greeting: hi"),

@@ -23,6 +23,7 @@ use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks};
 use vnfm_openstack::OpenStack;
+use vnfm_outbound::Destinations;
 use vnfm_plugin_host::PluginHost;
 
 /// Default timeout for a subscriber's response.
@@ -81,7 +82,7 @@ pub(super) fn engine(
         packages: base.database.packages.clone(),
         drivers: Drivers::default()
             .with(OpenStack::new(base.clock.clone(), vims.clone()))
-            .with(KubernetesDriver::new(vims)),
+            .with(kubernetes(config, vims)),
         mgmt: base.plugins.clone(),
         host: Arc::new(Hosts::new(base.database.store.clone(), hooks)),
         nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn ports::Nfvo>),
@@ -90,6 +91,14 @@ pub(super) fn engine(
         limits: engine_limits(config),
         operations: vnfm_core::lcm::OPERATIONS,
     }))
+}
+
+fn kubernetes(config: &Config, vims: Destinations) -> KubernetesDriver {
+    let driver = KubernetesDriver::new(vims);
+    match config.helm.program() {
+        Some(helm) => driver.with_helm(helm),
+        None => driver,
+    }
 }
 
 /// Limits for reading packages. Packages onboarded under a larger limit stay readable.

@@ -102,6 +102,10 @@ fn check_settings(config: &Config, removed: &[String], source: &mut Source) {
     if let Some(files) = config.tls_files() {
         report("/tls", files.read().map(drop));
     }
+    if config.helm.sha256.is_some() && config.helm.binary.is_none() {
+        let detail = anyhow::anyhow!("it pins a program that `helm.binary` does not name");
+        report("/helm/sha256", Err(detail));
+    }
     if let Some(nfvo) = &config.nfvo {
         let connected = nfvo.connect("https://vnfm.example.com", Arc::new(SystemClock));
         report("/nfvo", connected.map(drop));

@@ -15,6 +15,7 @@ use serde::Deserialize;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use vnfm_kubernetes::Helm;
 
 /// The configuration file of `vnfm-server`. Every member is optional.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -56,6 +57,8 @@ pub(super) struct ConfigFile {
     pub(super) vims: Vims,
     /// Addresses that hooks may reach.
     pub(super) hooks: Hooks,
+    /// The helm program that installs the charts of packages; without one, packages with charts are not deployed.
+    pub(super) helm: HelmProgram,
     /// Requirements on packages at onboarding.
     pub(super) packages: Packages,
     /// The NFVO that grants operations and may supply packages; without it, a local policy grants.
@@ -119,6 +122,26 @@ pub(crate) struct Hooks {
     /// Networks that hooks may reach over SSH and HTTP, jump hosts included; same syntax and default as `vims.networks`.
     #[schemars(with = "Vec<Destination>")]
     pub networks: Vec<String>,
+}
+
+/// The helm program that installs the charts of packages.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct HelmProgram {
+    /// Path of a Helm 3 or Helm 4 program, such as `/usr/local/bin/helm`.
+    #[schemars(extend("format" = "file"))]
+    pub binary: Option<PathBuf>,
+    /// The SHA-256 of that file, as `sha256sum` prints it; another file is never started.
+    #[schemars(regex(pattern = "^[0-9a-fA-F]{64}$"))]
+    pub sha256: Option<String>,
+}
+
+impl HelmProgram {
+    /// The program; `None` if none is configured.
+    pub(crate) fn program(&self) -> Option<Helm> {
+        let binary = self.binary.clone()?;
+        Some(Helm::new(binary, self.sha256.clone()))
+    }
 }
 
 /// The schema of a network, such as `10.0.0.0/8`.

@@ -1,0 +1,52 @@
+//! The call that deletes one object: by its UID, with its dependents first where they are pods.
+
+use crate::catalog::Target;
+use crate::client::Session;
+use crate::identifiers::segment;
+use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
+use vnfm_core::ports::PortError;
+
+/// Deletes the object with this UID; does not wait.
+///
+/// # Errors
+///
+/// The API server's error; an absent object is none.
+pub(crate) async fn delete(
+    session: &Session<'_>,
+    target: &Target,
+    uid: &str,
+) -> Result<(), PortError> {
+    let policy = if has_dependents(target) {
+        PropagationPolicy::Foreground
+    } else {
+        PropagationPolicy::Background
+    };
+    let uid = (!uid.is_empty()).then(|| uid.to_owned());
+    let params = DeleteParams {
+        propagation_policy: Some(policy),
+        preconditions: Some(Preconditions {
+            uid,
+            ..Preconditions::default()
+        }),
+        ..DeleteParams::default()
+    };
+    let params = &params;
+    let (action, name) = (format!("delete {target}"), &segment(&target.name));
+    let deleted = session
+        .find(&action, |client| async move {
+            target.api(client).delete(name, params).await
+        })
+        .await;
+    deleted
+        .map(drop)
+        .map_err(|error| error.on(target.to_string()))
+}
+
+/// Whether its dependents must be deleted first: the pods of a workload, the objects of a custom resource.
+pub(crate) fn has_dependents(target: &Target) -> bool {
+    match target.resource.group.as_str() {
+        "" => target.resource.kind == "ReplicationController",
+        "apps" | "batch" => true,
+        group => group.contains('.') && !group.ends_with(".k8s.io"),
+    }
+}
