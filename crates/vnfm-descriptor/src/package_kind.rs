@@ -47,12 +47,14 @@ pub(crate) fn of_archive(archive: &Archive, limits: &Limits) -> Option<Finding> 
 
 /// A CSAR of ONAP's SDC: a service or a resource, which may contain the package that was onboarded there.
 fn sdc_csar(paths: &[&str]) -> Option<Finding> {
+    // A VNF package may name its descriptor like this, but has a manifest.
+    let has_manifest = paths
+        .iter()
+        .any(|path| folder(path).is_empty() && has_extension(path, &["mf"]));
     let template = |kind: &str| {
-        let is_template = |path: &&&str| {
-            let name = base(path);
-            name.starts_with(kind) && name.ends_with("-template.yml")
-        };
-        paths.iter().any(|path| is_template(&path))
+        let names = || paths.iter().map(|path| base(path));
+        !has_manifest
+            && names().any(|name| name.starts_with(kind) && name.ends_with("-template.yml"))
     };
     let internal = |path: &&str| base(path) == "GlobalSubstitutionTypesServiceTemplate.yaml";
     let what = if template("service-") {
@@ -72,9 +74,10 @@ fn sdc_csar(paths: &[&str]) -> Option<Finding> {
     let hint = match packages[..] {
         [] => "use the package that was onboarded to SDC".to_owned(),
         [only] => format!("it contains the package `{only}`: {EXTRACT}"),
-        _ => format!(
-            "it contains the packages `{}`: use these",
-            packages.join("`, `")
+        [first, second] => format!("it contains the packages `{first}` and `{second}`: use these"),
+        [first, ref others @ ..] => format!(
+            "it contains the package `{first}` and {} others: use these",
+            others.len()
         ),
     };
     Some(found(None, what, hint))
