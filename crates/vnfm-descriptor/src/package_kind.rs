@@ -47,10 +47,11 @@ pub(crate) fn of_archive(archive: &Archive, limits: &Limits) -> Option<Finding> 
 
 /// A CSAR of ONAP's SDC: a service or a resource, which may contain the package that was onboarded there.
 fn sdc_csar(paths: &[&str]) -> Option<Finding> {
-    // A VNF package may name its descriptor like this, but has a manifest.
-    let has_manifest = paths
-        .iter()
-        .any(|path| folder(path).is_empty() && has_extension(path, &["mf"]));
+    // A VNF package may name its descriptor like this, but has a manifest; SDC's own has one name.
+    let is_manifest = |path: &&str| {
+        folder(path).is_empty() && has_extension(path, &["mf"]) && *path != "MainServiceTemplate.mf"
+    };
+    let has_manifest = paths.iter().any(is_manifest);
     let template = |kind: &str| {
         let names = || paths.iter().map(|path| base(path));
         !has_manifest
@@ -233,6 +234,17 @@ mod tests {
             "resource CSAR",
         );
         is(
+            &[
+                "Definitions/resource-A-template.yml",
+                "MainServiceTemplate.mf",
+            ],
+            "resource CSAR",
+        );
+        is(
+            &["a.csar", "b.csar", "c.csar", "csar.meta"],
+            "the package `a.csar` and 2 others",
+        );
+        is(
             &["Artifacts/x/vnf.csar", "csar.meta"],
             "the package `Artifacts/x/vnf.csar`",
         );
@@ -245,6 +257,7 @@ mod tests {
             &["vnfd.yaml", "a/Chart.yaml"],
             &["vnfd.yaml", "inner.csar"],
             &["vnfd.yaml", "web.tgz"],
+            &["resource-web-template.yml", "resource-web-template.mf"],
         ] {
             assert_eq!(kind(paths), None, "{paths:?}");
         }
