@@ -47,12 +47,15 @@ pub(crate) fn of_archive(archive: &Archive, limits: &Limits) -> Option<Finding> 
 
 /// A CSAR of ONAP's SDC: a service or a resource, which may contain the package that was onboarded there.
 fn sdc_csar(paths: &[&str]) -> Option<Finding> {
+    // A VNF package may name its descriptor like this, but has a manifest; SDC's own has one name.
+    let is_manifest = |path: &&str| {
+        folder(path).is_empty() && has_extension(path, &["mf"]) && *path != "MainServiceTemplate.mf"
+    };
+    let has_manifest = paths.iter().any(is_manifest);
     let template = |kind: &str| {
-        let is_template = |path: &&&str| {
-            let name = base(path);
-            name.starts_with(kind) && name.ends_with("-template.yml")
-        };
-        paths.iter().any(|path| is_template(&path))
+        let names = || paths.iter().map(|path| base(path));
+        !has_manifest
+            && names().any(|name| name.starts_with(kind) && name.ends_with("-template.yml"))
     };
     let internal = |path: &&str| base(path) == "GlobalSubstitutionTypesServiceTemplate.yaml";
     let what = if template("service-") {
@@ -72,9 +75,10 @@ fn sdc_csar(paths: &[&str]) -> Option<Finding> {
     let hint = match packages[..] {
         [] => "use the package that was onboarded to SDC".to_owned(),
         [only] => format!("it contains the package `{only}`: {EXTRACT}"),
-        _ => format!(
-            "it contains the packages `{}`: use these",
-            packages.join("`, `")
+        [first, second] => format!("it contains the packages `{first}` and `{second}`: use these"),
+        [first, ref others @ ..] => format!(
+            "it contains the package `{first}` and {} others: use these",
+            others.len()
         ),
     };
     Some(found(None, what, hint))
@@ -230,6 +234,17 @@ mod tests {
             "resource CSAR",
         );
         is(
+            &[
+                "Definitions/resource-A-template.yml",
+                "MainServiceTemplate.mf",
+            ],
+            "resource CSAR",
+        );
+        is(
+            &["a.csar", "b.csar", "c.csar", "csar.meta"],
+            "the package `a.csar` and 2 others",
+        );
+        is(
             &["Artifacts/x/vnf.csar", "csar.meta"],
             "the package `Artifacts/x/vnf.csar`",
         );
@@ -242,6 +257,7 @@ mod tests {
             &["vnfd.yaml", "a/Chart.yaml"],
             &["vnfd.yaml", "inner.csar"],
             &["vnfd.yaml", "web.tgz"],
+            &["resource-web-template.yml", "resource-web-template.mf"],
         ] {
             assert_eq!(kind(paths), None, "{paths:?}");
         }

@@ -234,3 +234,32 @@ fn a_package_of_version_5_uses_what_it_adds() {
         "{warnings:?}"
     );
 }
+
+#[test]
+fn a_fifth_type_file_of_an_unknown_version_adds_nothing() {
+    let path = |number: usize| format!("types/{number}/etsi_nfv_sol001_vnfd_types.yaml");
+    let with = |used: &str| {
+        let imports: Vec<String> = (1..=5).map(path).collect();
+        let vnfd = vnfd(&imports.join(", "), &format!("{used}: {{watts: 5}}"));
+        let types: Vec<(String, String)> = (1..=5)
+            .map(|number| {
+                let text = FUTURE.replace("energy", &format!("energy{number}"));
+                (
+                    path(number),
+                    text.replace("      description: {type: integer, required: true}\n", ""),
+                )
+            })
+            .collect();
+        let mut files = vec![("a.yaml", vnfd.as_str()), ("a.mf", METADATA)];
+        files.extend(
+            types
+                .iter()
+                .map(|(path, text)| (path.as_str(), text.as_str())),
+        );
+        packed(&files)
+    };
+    assert!(with("energy4").is_ok());
+    let findings = with("energy5").unwrap_err();
+    let errors: Vec<&str> = findings.errors().map(|finding| finding.code).collect();
+    assert_eq!(errors, [codes::PROPERTY_UNKNOWN], "{findings}");
+}

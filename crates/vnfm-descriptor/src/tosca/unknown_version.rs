@@ -11,7 +11,11 @@ use super::builtin::{self, VERSIONS_KEY, Version};
 use super::documents::{Document, Origin};
 use super::types::{Kind, SECTIONS};
 use crate::yaml::{Node, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Files whose types are added; further ones are like copies of a known version. The standard has four files, and each
+/// one's types contain those of the ones before.
+const FILES: usize = 4;
 
 /// Adds the built-in types to those of documents whose version is unknown.
 pub(super) fn extend(documents: &mut [Document], version: Version) {
@@ -22,10 +26,14 @@ pub(super) fn extend(documents: &mut [Document], version: Version) {
         return;
     }
     let mut known = declared(builtin::types(version));
-    for document in documents
+    let of_unknown_version = documents
         .iter_mut()
-        .filter(|document| document.origin == Origin::UnknownVersion)
-    {
+        .filter(|document| document.origin == Origin::UnknownVersion);
+    for (number, document) in of_unknown_version.enumerate() {
+        if number >= FILES {
+            document.origin = Origin::Copy;
+            continue;
+        }
         for (kind, section, _) in SECTIONS {
             let Some(types) = entry(&mut document.root, section) else {
                 continue;
@@ -76,7 +84,7 @@ fn merge(ours: &mut Node, theirs: &Node) {
         each(ours, theirs, section, |_, _| ());
     }
     each(ours, theirs, "interfaces", |ours, theirs| {
-        each_entry(ours, theirs, &mut |_, _| ());
+        each_entry(ours, theirs, &mut |_, _| ()); // operations
     });
     for section in ["requirements", "targets", "members"] {
         append(ours, theirs, section);
@@ -108,10 +116,18 @@ fn each(ours: &mut Node, theirs: &Node, section: &str, mut both: impl FnMut(&mut
 }
 
 fn each_entry(ours: &mut Node, theirs: &Node, both: &mut impl FnMut(&mut Node, &Node)) {
-    for (name, node) in theirs.named() {
-        match entry(ours, name) {
-            Some(known) => both(known, node),
-            None => add(ours, theirs, name),
+    let Value::Mapping(entries) = &mut ours.value else {
+        return;
+    };
+    let names = entries.iter().enumerate();
+    let indices: BTreeMap<String, usize> = names
+        .filter_map(|(index, (key, _))| Some((key.as_str()?.to_owned(), index)))
+        .collect();
+    for (key, node) in theirs.entries() {
+        let known = key.as_str().and_then(|name| indices.get(name));
+        match known.and_then(|index| entries.get_mut(*index)) {
+            Some((_, known)) => both(known, node),
+            None => entries.push((key.clone(), node.clone())),
         }
     }
 }
@@ -129,11 +145,9 @@ fn append(ours: &mut Node, theirs: &Node, section: &str) {
         let key = item.named().next().map(|(key, _)| key.to_owned());
         key.or_else(|| item.as_str().map(str::to_owned))
     };
-    for item in items {
-        if !known.iter().any(|known| name(known) == name(item)) {
-            known.push(item.clone());
-        }
-    }
+    let names: BTreeSet<Option<String>> = known.iter().map(name).collect();
+    let new = items.iter().filter(|item| !names.contains(&name(item)));
+    known.extend(new.cloned());
 }
 
 /// Adds an entry of theirs to ours.

@@ -7,8 +7,12 @@
 //! YAML 1.1 parsers (PyYAML, so other VNFMs) accept this, YAML 1.2 does not. Folding drops the leading spaces of such
 //! a line, so indenting it changes neither the value nor the line numbers.
 
+/// Bytes that the indentation may add to a text, besides doubling it: many short lines below a deep key would add much.
+const ADDED: usize = 4096;
+
 /// The text with those lines indented, and the number of the first one, from 1; `None` if there is none.
 pub(super) fn indented(text: &str) -> Option<(String, usize)> {
+    let max = text.len().saturating_mul(2).saturating_add(ADDED);
     let mut scanner = Scanner::default();
     let mut first = None;
     let mut out = String::with_capacity(text.len() + 64);
@@ -19,6 +23,9 @@ pub(super) fn indented(text: &str) -> Option<(String, usize)> {
         }
         out.push_str(line);
         scanner.read(line);
+        if out.len() > max {
+            return None;
+        }
     }
     first.map(|line| (out, line))
 }
@@ -129,5 +136,11 @@ mod tests {
             let expected = expected.map(|(text, line): (&str, usize)| (text.to_owned(), line));
             assert_eq!(indented(text), expected, "{text:?}");
         }
+    }
+
+    #[test]
+    fn short_lines_below_a_deep_key_do_not_multiply_the_text() {
+        let text = format!("{}k: \"{}\"\n", " ".repeat(100_000), "a\n".repeat(100_000));
+        assert_eq!(indented(&text), None);
     }
 }
