@@ -15,7 +15,7 @@ use crate::labels;
 use crate::manifests::{Item, Plan, read_stream};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use vnfm_core::ports::{Allocation, Budget, Ownership, PortError};
+use vnfm_core::ports::{Allocation, Ownership, PortError};
 use vnfm_helm::{Cluster, Release};
 
 const HOOK: &str = "helm.sh/hook";
@@ -43,12 +43,12 @@ pub(crate) async fn render(
         let chart = &plan.charts[index];
         let failed = |error| helm_error(session, chart, &error);
         let definitions = helm.crds(&chart.packed).await.map_err(failed)?;
-        let definitions = items(chart, &definitions, &allocation.budget)?;
+        let definitions = items(chart, &definitions)?;
         let objects = helm
             .template(&release(chart, &plan.namespace), &cluster)
             .await
             .map_err(failed)?;
-        let objects = items(chart, &objects, &allocation.budget)?;
+        let objects = items(chart, &objects)?;
         add(plan, index, (definitions, objects));
     }
     plan.finish(allocation)
@@ -87,10 +87,10 @@ fn is_hook(item: &Item) -> bool {
     item.object["metadata"]["annotations"].get(HOOK).is_some()
 }
 
-fn items(chart: &ChartRelease, rendered: &[u8], budget: &Budget) -> Result<Vec<Item>, PortError> {
+fn items(chart: &ChartRelease, rendered: &[u8]) -> Result<Vec<Item>, PortError> {
     let text = std::str::from_utf8(rendered)
         .map_err(|_| chart_error(&chart.path, "what it renders is not UTF-8"))?;
-    read_stream(text, &format!("{}, rendered", chart.path), budget)
+    read_stream(text, &format!("{}, rendered", chart.path), &chart.budget)
 }
 
 /// What becomes of the objects that helm renders when it installs or upgrades the release: those of the plan, with the
@@ -103,9 +103,8 @@ pub(crate) fn change(
     rendered: &[u8],
     (chart, planned): (&ChartRelease, &[Item]),
     (namespace, owner): (&str, &Ownership),
-    budget: &Budget,
 ) -> Result<Vec<u8>, String> {
-    let rendered = items(chart, rendered, budget).map_err(|error| error.to_string())?;
+    let rendered = items(chart, rendered).map_err(|error| error.to_string())?;
     let planned: BTreeMap<_, _> = planned
         .iter()
         .map(|item| (ChartRelease::key(item, namespace), item))
