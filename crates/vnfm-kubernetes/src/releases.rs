@@ -310,7 +310,12 @@ async fn run(
         time: remaining(cx),
         render: Box::new(|rendered| {
             let (chart, namespace) = (what.chart, what.namespace);
-            change(rendered, (chart, &planned), (namespace, owner))
+            change(
+                rendered,
+                (chart, &planned),
+                (namespace, owner),
+                cx.vim.policy(),
+            )
         }),
     };
     let (verb, release) = (
