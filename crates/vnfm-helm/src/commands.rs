@@ -141,6 +141,9 @@ impl Helm {
         arguments.extend(["--skip-crds", "--output", "json"].map(str::to_owned));
         if version.generation == Generation::Four {
             arguments.push("--wait=hookOnly".to_owned());
+            if command == "upgrade" {
+                arguments.push("--force-conflicts".to_owned()); // Helm 3 always overwrites foreign changes
+            }
         }
         if !apply.hooks {
             arguments.push("--no-hooks".to_owned());

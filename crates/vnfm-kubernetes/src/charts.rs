@@ -11,7 +11,7 @@ use crate::errors::{CHART, VALUE};
 use crate::manifests::{Item, Plan, namespace_of};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_core::ports::{Allocation, PortError};
+use vnfm_core::ports::{Allocation, Budget, PortError};
 use vnfm_descriptor::{Chart, Flavour, Limits};
 use vnfm_types::Secret;
 
@@ -32,6 +32,8 @@ pub(crate) struct ChartRelease {
     pub(crate) stage: usize,
     /// What the chart renders, even if the plan leaves it out.
     pub(crate) rendered: BTreeSet<ObjectKey>,
+    /// The limit on what it renders.
+    pub(crate) budget: Budget,
     /// Its hooks, which helm creates and deletes.
     pub(crate) hooks: Vec<Item>,
 }
@@ -121,6 +123,7 @@ fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> 
         values: Secret::new("{}"),
         stage: 0,
         rendered: BTreeSet::new(),
+        budget: allocation.budget,
         hooks: Vec::new(),
     })
 }
@@ -197,4 +200,52 @@ pub(crate) fn chart_error(path: &str, reason: impl Into<String>) -> PortError {
         reason,
     )
     .on(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn chart(name: &str) -> ChartRelease {
+        ChartRelease {
+            name: name.into(),
+            path: format!("{name}.tgz"),
+            packed: Vec::new(),
+            values: Secret::new(""),
+            stage: 0,
+            rendered: BTreeSet::new(),
+            budget: Budget::default(),
+            hooks: Vec::new(),
+        }
+    }
+
+    fn given(charts: &mut [ChartRelease], values: &Value) -> Vec<Value> {
+        give_values(charts, values.as_object().unwrap());
+        let all = charts.iter().map(|chart| chart.values.reveal());
+        all.map(|text| serde_json::from_str(text).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn an_object_with_the_name_of_one_of_several_charts_is_for_that_one() {
+        let values = json!({"size": 1, "web": {"size": 2}, "db": "plain"});
+        let both = given(&mut [chart("web"), chart("db")], &values);
+        assert_eq!(both[0], json!({"size": 2, "db": "plain"}));
+        assert_eq!(both[1], json!({"size": 1, "db": "plain"}));
+        let alone = given(&mut [chart("web")], &values);
+        assert_eq!(alone[0], values, "a subchart may have the chart's name");
+    }
+
+    #[test]
+    fn two_charts_of_one_name_are_refused_and_values_are_not_printed() {
+        let error = refuse_equal_names(&[chart("web"), chart("web")]).unwrap_err();
+        assert!(
+            error.to_string().contains("a chart of the same name"),
+            "{error}"
+        );
+        let mut charts = [chart("web")];
+        given(&mut charts, &json!({"password": "hunter2"}));
+        assert!(!format!("{charts:?}").contains("hunter2"));
+    }
 }

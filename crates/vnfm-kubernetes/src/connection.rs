@@ -594,4 +594,37 @@ mod tests {
         assert_eq!(namespace(&json!({"namespace": "default"})), None);
         assert_eq!(namespace(&json!({})), None);
     }
+
+    #[tokio::test]
+    async fn a_kubeconfig_names_an_address_and_the_host_to_verify() {
+        let connection = |endpoint: &str| {
+            let interface = json!({"endpoint": endpoint, "ssl_ca_cert": "None"});
+            read(&interface, &json!({"bearer_token": "hunter2"}), &json!({})).unwrap()
+        };
+        let to = Destinations::anywhere();
+        let file = connection("https://localhost:6443");
+        let file = file
+            .kubeconfig(&to, Some("system:serviceaccount:a:b"))
+            .await
+            .unwrap();
+        let file: Value = serde_json::from_str(file.reveal()).unwrap();
+        let cluster = &file["clusters"][0]["cluster"];
+        let server = cluster["server"].as_str().unwrap();
+        assert!(
+            ["https://127.0.0.1:6443/", "https://[::1]:6443/"].contains(&server),
+            "{server}"
+        );
+        assert_eq!(cluster["tls-server-name"], "localhost");
+        assert_eq!(cluster["insecure-skip-tls-verify"], true);
+        let user = json!({"token": "hunter2", "as": "system:serviceaccount:a:b"});
+        assert_eq!(file["users"][0]["user"], user);
+        let unsafe_endpoint = connection("http://127.0.0.1:8080");
+        let refused = unsafe_endpoint.kubeconfig(&to, None).await.err().unwrap();
+        assert_eq!(refused.resource(), Some("interfaceInfo.endpoint"));
+        let networks = vnfm_outbound::Networks::parse(&["192.0.2.0/24".to_owned()]).unwrap();
+        let refused = connection("https://198.51.100.1:6443")
+            .kubeconfig(&Destinations::within(networks), None)
+            .await;
+        assert_eq!(refused.err().unwrap().name(), "kubernetes.address");
+    }
 }

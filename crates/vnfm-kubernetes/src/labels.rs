@@ -197,6 +197,21 @@ mod tests {
     }
 
     #[test]
+    fn what_helm_manages_keeps_its_label() {
+        let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+            "spec": {"template": {"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}}}});
+        stamp_release(&mut object, ("web", "mine"));
+        stamp(&mut object, &owner());
+        let labels = json!({"app.kubernetes.io/managed-by": "Helm", "vnfm.dev/installation": "inst-1", "vnfm.dev/instance": "vnf-1"});
+        assert_eq!(object["metadata"]["labels"], labels);
+        assert_eq!(object["spec"]["template"]["metadata"]["labels"], labels);
+        assert_eq!(
+            object["metadata"]["annotations"],
+            json!({"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": "mine", "vnfm.dev/operation": "op-1"})
+        );
+    }
+
+    #[test]
     fn templates_of_custom_resources_are_not_changed() {
         let mut object = json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {"template": {"x": 1}}});
         stamp(&mut object, &owner());

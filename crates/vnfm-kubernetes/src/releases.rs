@@ -28,7 +28,7 @@ use kube::core::ObjectMeta;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
-use vnfm_core::ports::{Budget, PortError, ResourceAction, VimCall};
+use vnfm_core::ports::{PortError, ResourceAction, VimCall};
 use vnfm_helm::{Apply, HelmError};
 
 /// Label of a revision: what was installed.
@@ -309,11 +309,12 @@ async fn run(
         hooks: cx.vim.policy().is_open(),
         time: remaining(cx),
         render: Box::new(|rendered| {
+            let (chart, namespace) = (what.chart, what.namespace);
             change(
                 rendered,
-                (what.chart, &planned),
-                (what.namespace, owner),
-                &Budget::default(),
+                (chart, &planned),
+                (namespace, owner),
+                cx.vim.policy(),
             )
         }),
     };

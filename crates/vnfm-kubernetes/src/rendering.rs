@@ -7,16 +7,19 @@
 //! apply     helm's own objects must be those of the plan; they get its replicas, and our labels
 //! ```
 
+use crate::amount;
 use crate::catalog::Catalog;
 use crate::charts::{ChartRelease, chart_error};
 use crate::client::Session;
 use crate::helm_errors::helm_error;
 use crate::labels;
 use crate::manifests::{Item, Plan, read_stream};
+use crate::policy;
 use serde_json::Value;
-use std::collections::BTreeMap;
-use vnfm_core::ports::{Allocation, Budget, Ownership, PortError};
+use std::collections::{BTreeMap, BTreeSet};
+use vnfm_core::ports::{Allocation, Ownership, PortError};
 use vnfm_helm::{Cluster, Release};
+use vnfm_types::VimPolicy;
 
 const HOOK: &str = "helm.sh/hook";
 
@@ -43,12 +46,12 @@ pub(crate) async fn render(
         let chart = &plan.charts[index];
         let failed = |error| helm_error(session, chart, &error);
         let definitions = helm.crds(&chart.packed).await.map_err(failed)?;
-        let definitions = items(chart, &definitions, &allocation.budget)?;
+        let definitions = items(chart, &definitions)?;
         let objects = helm
             .template(&release(chart, &plan.namespace), &cluster)
             .await
             .map_err(failed)?;
-        let objects = items(chart, &objects, &allocation.budget)?;
+        let objects = items(chart, &objects)?;
         add(plan, index, (definitions, objects));
     }
     plan.finish(allocation)
@@ -87,58 +90,74 @@ fn is_hook(item: &Item) -> bool {
     item.object["metadata"]["annotations"].get(HOOK).is_some()
 }
 
-fn items(chart: &ChartRelease, rendered: &[u8], budget: &Budget) -> Result<Vec<Item>, PortError> {
+fn items(chart: &ChartRelease, rendered: &[u8]) -> Result<Vec<Item>, PortError> {
     let text = std::str::from_utf8(rendered)
         .map_err(|_| chart_error(&chart.path, "what it renders is not UTF-8"))?;
-    read_stream(text, &format!("{}, rendered", chart.path), budget)
+    read_stream(text, &format!("{}, rendered", chart.path), &chart.budget)
 }
 
 /// What becomes of the objects that helm renders when it installs or upgrades the release: those of the plan, with the
-/// replicas of the plan, our labels, and nothing else.
+/// replicas of the plan, our labels, and nothing else. They are checked again: a template may have looked at the cluster.
 ///
 /// # Errors
 ///
-/// The reason for helm to apply nothing: an object that the plan does not have.
+/// The reason for helm to apply nothing: an object that the plan does not have, or that the policy does not allow.
 pub(crate) fn change(
     rendered: &[u8],
     (chart, planned): (&ChartRelease, &[Item]),
     (namespace, owner): (&str, &Ownership),
-    budget: &Budget,
+    policy: &VimPolicy,
 ) -> Result<Vec<u8>, String> {
-    let rendered = items(chart, rendered, budget).map_err(|error| error.to_string())?;
-    let planned: BTreeMap<_, _> = planned
-        .iter()
-        .map(|item| (ChartRelease::key(item, namespace), item))
-        .collect();
-    let (mut changed, mut met) = (Vec::new(), 0);
-    for mut item in rendered {
-        let key = ChartRelease::key(&item, namespace);
-        match planned.get(&key) {
-            Some(as_planned) => {
-                copy_size(&mut item.object, &as_planned.object);
-                met += 1;
-            }
-            None if is_hook(&item)
-                && chart
-                    .hooks
-                    .iter()
-                    .any(|hook| ChartRelease::key(hook, namespace) == key) => {}
-            None if chart.rendered.contains(&key) => continue,
-            None => {
-                return Err(format!(
-                    "{} `{}` is not in the plan: the chart renders it only when it is installed",
-                    item.kind, item.name
-                ));
-            }
-        }
+    let rendered = items(chart, rendered).map_err(|error| error.to_string())?;
+    let items = as_planned(rendered, (chart, planned), namespace)?;
+    let mut plan = Plan {
+        namespace: namespace.to_owned(),
+        stages: vec![items],
+        ..Plan::default()
+    };
+    let checked =
+        amount::check(&plan, &chart.budget).and_then(|()| policy::permit(&plan, false, policy));
+    checked.map_err(|error| error.to_string())?;
+    let mut changed = Vec::new();
+    for item in plan.stages.iter_mut().flatten() {
         labels::stamp_release(&mut item.object, (&chart.name, namespace));
         labels::stamp(&mut item.object, owner);
         changed.push(format!("---\n{}\n", item.object));
     }
-    if met < planned.len() {
-        return Err("an object of the plan is missing: the chart renders fewer objects when it is installed".to_owned());
-    }
     Ok(changed.concat().into_bytes())
+}
+
+/// The rendered objects without those that the plan leaves out, in the sizes of the plan.
+fn as_planned(
+    rendered: Vec<Item>,
+    (chart, planned): (&ChartRelease, &[Item]),
+    namespace: &str,
+) -> Result<Vec<Item>, String> {
+    let key = |item: &Item| ChartRelease::key(item, namespace);
+    let hooks: BTreeSet<_> = chart.hooks.iter().map(key).collect();
+    let planned: BTreeMap<_, _> = planned.iter().map(|item| (key(item), item)).collect();
+    let (mut kept, mut met) = (Vec::new(), 0);
+    for mut item in rendered {
+        let key = key(&item);
+        if let Some(as_planned) = planned.get(&key) {
+            copy_size(&mut item.object, &as_planned.object);
+            met += 1;
+        } else if chart.rendered.contains(&key) {
+            continue;
+        } else if !(is_hook(&item) && hooks.contains(&key)) {
+            return Err(format!(
+                "{} `{}` is not in the plan: the chart renders it only when it is installed",
+                item.kind, item.name
+            ));
+        }
+        kept.push(item);
+    }
+    if met == planned.len() {
+        Ok(kept)
+    } else {
+        let reason = "an object of the plan is missing: the chart renders fewer objects when it is installed";
+        Err(reason.to_owned())
+    }
 }
 
 /// Replicas, or whether it is suspended, as in the plan.
@@ -147,5 +166,91 @@ fn copy_size(object: &mut Value, planned: &Value) {
         if let Some(size) = planned["spec"].get(member) {
             object["spec"][member] = size.clone();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifests::item_for_test;
+    use serde_json::json;
+    use vnfm_core::ports::Budget;
+    use vnfm_types::{PodSecurity, Secret};
+
+    fn web(spec: &Value) -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec})
+    }
+
+    fn changed(planned: &Value, rendered: &[&Value], policy: &VimPolicy) -> Result<String, String> {
+        let planned = [item_for_test(planned.clone())];
+        let chart = ChartRelease {
+            name: "web".into(),
+            path: "web.tgz".into(),
+            packed: Vec::new(),
+            values: Secret::new("{}"),
+            stage: 0,
+            rendered: [ChartRelease::key(&planned[0], "mine")].into(),
+            budget: Budget::default(),
+            hooks: Vec::new(),
+        };
+        let owner = Ownership {
+            installation_id: "inst-1".into(),
+            tenant: "default".into(),
+            instance_id: "vnf-1".into(),
+            op_id: "op-1".into(),
+        };
+        let stream: Vec<String> = rendered
+            .iter()
+            .map(|object| format!("---\n{object}\n"))
+            .collect();
+        let stream = stream.concat();
+        let changed = change(
+            stream.as_bytes(),
+            (&chart, &planned),
+            ("mine", &owner),
+            policy,
+        );
+        changed.map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn what_helm_renders_gets_the_size_of_the_plan_and_labels() {
+        let (planned, rendered) = (
+            web(&json!({"replicas": 3})),
+            web(&json!({"replicas": 1, "x": 2})),
+        );
+        let changed = changed(&planned, &[&rendered], &VimPolicy::OPEN).unwrap();
+        let object: Value = serde_json::from_str(changed.trim_start_matches("---\n")).unwrap();
+        assert_eq!(object["spec"], json!({"replicas": 3, "x": 2}));
+        assert_eq!(object["metadata"]["labels"]["vnfm.dev/instance"], "vnf-1");
+    }
+
+    #[test]
+    fn other_objects_than_planned_are_refused() {
+        let planned = web(&json!({}));
+        let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sly"}});
+        let more = changed(&planned, &[&planned, &other], &VimPolicy::OPEN).unwrap_err();
+        assert!(
+            more.contains("ConfigMap `sly` is not in the plan"),
+            "{more}"
+        );
+        let fewer = changed(&planned, &[], &VimPolicy::OPEN).unwrap_err();
+        assert!(fewer.contains("is missing"), "{fewer}");
+    }
+
+    #[test]
+    fn a_planned_object_that_becomes_privileged_is_refused() {
+        let pod = |more: Value| {
+            web(
+                &json!({"template": {"spec": {"hostNetwork": more, "containers": [{"name": "a", "image": "b"}]}}}),
+            )
+        };
+        let policy = VimPolicy {
+            pod_security: Some(PodSecurity::Baseline),
+            ..VimPolicy::OPEN
+        };
+        changed(&pod(json!(false)), &[&pod(json!(false))], &policy).unwrap();
+        let refused = changed(&pod(json!(false)), &[&pod(json!(true))], &policy).unwrap_err();
+        assert!(refused.contains("hostNetwork"), "{refused}");
     }
 }

@@ -212,6 +212,13 @@ async fn a_chart_is_installed_repeated_and_uninstalled() {
             [row("web", "1", "deployed")],
             "nothing differs"
         );
+        let foreign = json!({"data": {"greeting": "foreign"}});
+        world
+            .change(&world.config_maps(&name), "page", foreign)
+            .await;
+        update(&world, &created, &what).await.unwrap();
+        let page = world.config_maps(&name).get("page").await.unwrap();
+        assert_eq!(page.data["data"]["greeting"], "hunter2-hello");
         world
             .terminate(&what, created.handle.clone())
             .await
