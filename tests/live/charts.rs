@@ -9,7 +9,7 @@ use vnfm_tests::live::neighbour;
 use vnfm_tests::programs::{Server, until};
 use vnfm_tests::sources::root;
 
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_mins(2);
 const NAME: &str = "web";
 
 /// A server with one helm program, and direct access to the cluster.
