@@ -249,3 +249,18 @@ mod tests {
         assert!(!format!("{charts:?}").contains("hunter2"));
     }
 }
+
+/// A chart without objects, for tests.
+#[cfg(test)]
+pub(crate) fn chart_for_test(name: &str) -> ChartRelease {
+    ChartRelease {
+        name: name.to_owned(),
+        path: format!("Artifacts/{name}.tgz"),
+        packed: Vec::new(),
+        values: Secret::new("{}"),
+        stage: 0,
+        rendered: BTreeSet::new(),
+        hooks: Vec::new(),
+        budget: Budget::default(),
+    }
+}

@@ -9,7 +9,7 @@
 //! | `serviceAccounts: own` | pods that run as an account that the package does not contain, Secrets that request tokens |
 //! | `externalIps: false` | Services with `externalIPs` |
 //! | `limits` | more objects or pods |
-//! | any | hooks of charts |
+//! | any | hooks of charts; without `impersonate`, charts |
 //!
 //! Most rules can be checked without the cluster. Only the cluster knows whether a namespace is the instance's own and
 //! whether a custom kind is cluster-scoped: [`permit_resolved`] checks the plan again with that knowledge.
@@ -129,7 +129,7 @@ pub(crate) fn permit(plan: &Plan, named: bool, policy: &VimPolicy) -> Result<(),
             permit_accounts(item, &accounts)?;
         }
     }
-    permit_hooks(plan)?;
+    permit_charts(plan, policy)?;
     permit_amount(plan, policy)
 }
 
@@ -338,8 +338,19 @@ fn permit_accounts(item: &Item, accounts: &BTreeSet<&str>) -> Result<(), PortErr
     Ok(())
 }
 
-/// Helm creates hooks as it renders them then; no rule can be checked on that.
-fn permit_hooks(plan: &Plan) -> Result<(), PortError> {
+/// Templates of a chart read from the cluster (`lookup`) whatever helm's login may read, and show it in objects and errors: only
+/// a login of the tenant's own limits that. Helm creates hooks as it renders them then; no rule can be checked on that.
+fn permit_charts(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
+    let Some(chart) = plan.charts.first() else {
+        return Ok(());
+    };
+    if policy.impersonate.is_none() {
+        let detail = "its templates may read what the VIM's login may read; a VIM with a policy allows that only to an account of the tenant";
+        let action = format!("install the chart `{}`", chart.path);
+        return Err(PortError::new(&POLICY, action, detail)
+            .on("policy.impersonate")
+            .hint("name a service account in `policy.impersonate` whose role allows no more than the tenant may see; or deploy manifests"));
+    }
     let mut hooks = plan.charts.iter().flat_map(|chart| &chart.hooks);
     match hooks.next() {
         None => Ok(()),

@@ -1,6 +1,7 @@
 //! Which objects the rules of a policy refuse, and which they allow.
 
 use super::{permit, permit_namespace};
+use crate::charts::chart_for_test;
 use crate::impersonation::impersonated_user;
 use crate::manifests::{Plan, item_for_test};
 use crate::resolved::NamespaceState;
@@ -15,6 +16,25 @@ fn plan(objects: &[Value]) -> Plan {
         stages: vec![items],
         charts: Vec::new(),
     }
+}
+
+#[test]
+fn charts_need_a_login_of_the_tenant_and_may_have_no_hooks() {
+    let of_borrowers = VimPolicy::for_borrowers();
+    let with_account = VimPolicy {
+        impersonate: Some("system:serviceaccount:mine:installer".into()),
+        ..VimPolicy::for_borrowers()
+    };
+    let mut plan = plan(&[object("v1", "ConfigMap")]);
+    plan.charts.push(chart_for_test("web"));
+    let refused = permit(&plan, false, &of_borrowers).unwrap_err();
+    assert_eq!(refused.resource(), Some("policy.impersonate"));
+    permit(&plan, false, &with_account).unwrap();
+    permit(&plan, false, &VimPolicy::OPEN).unwrap();
+    let hook = item_for_test(object("batch/v1", "Job"));
+    plan.charts[0].hooks.push(hook);
+    let refused = permit(&plan, false, &with_account).unwrap_err();
+    assert!(refused.to_string().contains("hook"), "{refused}");
 }
 
 fn object(api: &str, kind: &str) -> Value {

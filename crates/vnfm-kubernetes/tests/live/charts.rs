@@ -2,7 +2,8 @@
 
 use crate::support::{World, deployment};
 use flate2::{Compression, write::GzEncoder};
-use kube::api::{DynamicObject, ListParams};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
@@ -475,6 +476,14 @@ async fn what_a_chart_must_not_do_is_refused_before_anything_is_created() {
             cluster_scoped: Some(false),
             ..VimPolicy::OPEN
         };
+        let spy = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndata: {all: {{ lookup \"v1\" \"Secret\" \"\" \"\" | toJson | quote }}}\n";
+        let spy = package(&[("templates/spy.yaml", spy)], &json!({}));
+        let refused = world.instantiate(&spy, 20).await.unwrap_err();
+        assert_eq!(refused.name(), "kubernetes.policy");
+        assert!(refused.next().contains("policy.impersonate"), "{refused}");
+        let account = "system:serviceaccount:default:installer";
+        let bound = bind_to_administrator(&world, account).await;
+        world.vim.policy.impersonate = Some(account.to_owned());
         let refused = world
             .instantiate(&package(ALL, &json!({})), 20)
             .await
@@ -498,7 +507,23 @@ async fn what_a_chart_must_not_do_is_refused_before_anything_is_created() {
         let created = world.instantiate(&what, 60).await.unwrap();
         world.terminate(&what, created.handle).await.unwrap();
         world.assert_nothing_left().await;
+        let all: Api<ClusterRoleBinding> = Api::all(world.client.clone());
+        all.delete(&bound, &DeleteParams::default()).await.unwrap();
     }
+}
+
+/// Gives a service account the rights of an administrator; returns the name of the binding.
+async fn bind_to_administrator(world: &World, account: &str) -> String {
+    let name = format!("tests-{}", world.namespace());
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": account}],
+    });
+    let binding: ClusterRoleBinding = serde_json::from_value(binding).unwrap();
+    let all: Api<ClusterRoleBinding> = Api::all(world.client.clone());
+    all.create(&PostParams::default(), &binding).await.unwrap();
+    name
 }
 
 #[tokio::test]
