@@ -202,6 +202,21 @@ pub(crate) fn chart_error(path: &str, reason: impl Into<String>) -> PortError {
     .on(path)
 }
 
+/// A chart without objects, for tests.
+#[cfg(test)]
+pub(crate) fn chart_for_test(name: &str) -> ChartRelease {
+    ChartRelease {
+        name: name.to_owned(),
+        path: format!("Artifacts/{name}.tgz"),
+        packed: Vec::new(),
+        values: Secret::new("{}"),
+        stage: 0,
+        rendered: BTreeSet::new(),
+        hooks: Vec::new(),
+        budget: Budget::default(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,20 +262,5 @@ mod tests {
         let mut charts = [chart("web")];
         given(&mut charts, &json!({"password": "hunter2"}));
         assert!(!format!("{charts:?}").contains("hunter2"));
-    }
-}
-
-/// A chart without objects, for tests.
-#[cfg(test)]
-pub(crate) fn chart_for_test(name: &str) -> ChartRelease {
-    ChartRelease {
-        name: name.to_owned(),
-        path: format!("Artifacts/{name}.tgz"),
-        packed: Vec::new(),
-        values: Secret::new("{}"),
-        stage: 0,
-        rendered: BTreeSet::new(),
-        hooks: Vec::new(),
-        budget: Budget::default(),
     }
 }

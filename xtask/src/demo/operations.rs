@@ -9,7 +9,7 @@
 //! | `vnf-b` | VNF-A's cluster | `create_snapshot`, `revert_to_snapshot` (it has no claims: size and record), `scale`, `scale_to_level`, `operate`, `heal`, `modify`, `change_vnfpkg` |
 //! | `vnf-a` | OpenStack, and the cluster that it is | `scale` of the workers while `vnf-b` lives on them |
 //!
-//! A new task is a row in one of the tables; [`task`](super::task) makes all comparisons.
+//! A new task is a row in one of the tables; [`task`] makes all comparisons.
 
 use anyhow::{Context, Result};
 
