@@ -20,6 +20,7 @@ pub mod args;
 pub mod client;
 pub mod commands;
 pub mod excerpt;
+pub mod failure;
 pub mod input;
 pub mod output;
 pub mod profile;

@@ -15,6 +15,7 @@
 //! resources stay on the VIM. Secrets are unsealed in the process's memory.
 
 mod instances;
+mod made;
 mod ops;
 mod packages;
 mod packages_and_outbox;

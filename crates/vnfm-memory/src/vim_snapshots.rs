@@ -1,6 +1,7 @@
 //! Snapshots of a [`MemoryVim`]: each VNFC has a disk with one text.
 
-use crate::vim::{MemoryVim, planned, size};
+use crate::made::size;
+use crate::vim::{MemoryVim, planned};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

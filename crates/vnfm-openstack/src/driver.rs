@@ -29,7 +29,7 @@ use crate::rolling::roll;
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
 use crate::update::{Updated, update_stack};
-use crate::{glance, inventory, nova, plan, policy, restore, snapshots};
+use crate::{glance, inventory, nova, plan, policy, snapshots};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -37,8 +37,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
     Allocation, Clock, Convergence, InfraDriver, OwnedResource, PortError, Power, PowerChange,
-    Recorded, Release, ResourceChange, ResourcePlan, Reversion, SnapshotSource, Snapshots, Stop,
-    StoredSnapshot, Vim, VimCall, VimReport, Waited,
+    Recorded, Release, ResourceChange, ResourcePlan, Snapshots, Stop, Vim, VimCall, VimReport,
+    Waited,
 };
 use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
@@ -64,7 +64,7 @@ impl OpenStack {
         }
     }
 
-    fn cloud<'a>(&'a self, cx: &VimCall<'a>) -> Cloud<'a> {
+    pub(crate) fn cloud<'a>(&'a self, cx: &VimCall<'a>) -> Cloud<'a> {
         let (watcher, deadline) = (Some(cx.watcher), cx.deadline);
         Cloud {
             sessions: &self.sessions,
@@ -288,7 +288,7 @@ impl InfraDriver for OpenStack {
 
 impl OpenStack {
     /// The stack of the target, with its servers as Heat leaves them.
-    async fn converged(
+    pub(crate) async fn converged(
         &self,
         cx: &VimCall<'_>,
         change: &Convergence<'_>,
@@ -420,78 +420,6 @@ fn has_own_template(what: &Allocation) -> bool {
 fn rolls(change: &Convergence<'_>) -> bool {
     let mut both = std::iter::once(change.target).chain(change.other);
     !both.any(has_own_template)
-}
-
-#[async_trait]
-impl Snapshots for OpenStack {
-    async fn check_source(
-        &self,
-        cx: &VimCall<'_>,
-        source: &SnapshotSource<'_>,
-    ) -> Result<(), PortError> {
-        snapshots::check(&self.cloud(cx), &source.current.inventory).await
-    }
-
-    async fn create(
-        &self,
-        cx: &VimCall<'_>,
-        source: &SnapshotSource<'_>,
-    ) -> Result<StoredSnapshot, PortError> {
-        let vnfcs = snapshots::create(cx, &self.cloud(cx), source).await?;
-        let handle = Value::Null;
-        Ok(StoredSnapshot { handle, vnfcs })
-    }
-
-    async fn revert(
-        &self,
-        cx: &VimCall<'_>,
-        reversion: &Reversion<'_>,
-    ) -> Result<Recorded, PortError> {
-        let cloud = self.cloud(cx);
-        restore::check_stored(&cloud, reversion).await?;
-        let change = reversion.convergence();
-        let recorded = Box::pin(self.converged(cx, &change, &Value::Null)).await?;
-        let restored = restore::restored(reversion, &recorded.inventory);
-        restore::restore(cx, &cloud, &restored).await?;
-        let switch = PowerSwitch {
-            cx,
-            cloud: &cloud,
-            deployment: &reversion.target.deployment,
-            stop: Stop::Forceful,
-        };
-        switch.set_all(&recorded.inventory).await?;
-        Ok(recorded)
-    }
-
-    async fn delete(&self, cx: &VimCall<'_>, id: &str, _: &Value) -> Result<(), PortError> {
-        snapshots::delete(cx, &self.cloud(cx), id).await
-    }
-
-    async fn plan_create(
-        &self,
-        cx: &VimCall<'_>,
-        source: &SnapshotSource<'_>,
-    ) -> Result<ResourcePlan, PortError> {
-        let cloud = self.cloud(cx);
-        let unchanged = Convergence::update(source.current, source.what);
-        let mut planned = plan::convergence(cx, &cloud, &unchanged).await?;
-        let stored = snapshots::planned(cx, &cloud, &source.current.inventory).await?;
-        planned.resources.extend(stored);
-        Ok(planned)
-    }
-
-    async fn plan_revert(
-        &self,
-        cx: &VimCall<'_>,
-        reversion: &Reversion<'_>,
-    ) -> Result<ResourcePlan, PortError> {
-        let cloud = self.cloud(cx);
-        restore::check_stored(&cloud, reversion).await?;
-        let change = reversion.convergence();
-        let mut planned = plan::convergence(cx, &cloud, &change).await?;
-        restore::mark_restored(&mut planned.resources);
-        Ok(planned)
-    }
 }
 
 /// An image, once per instance that uses it.

@@ -27,6 +27,7 @@ mod call;
 mod check;
 mod cinder;
 mod driver;
+mod driver_snapshots;
 mod errors;
 mod generated_template;
 mod glance;

@@ -11,6 +11,7 @@
 //! `vnfm-plugin-abi`'s business. Authors of plugins use `vnfm-plugin-sdk`, which exports these types; the feature
 //! `schemars` gives them JSON Schemas.
 
+pub mod changes;
 pub mod declaration;
 pub mod effects;
 pub mod error;
@@ -20,15 +21,13 @@ pub mod request;
 pub mod secret;
 pub mod ssh;
 
+pub use changes::{Connectivity, FlavourChange, Heal, Operate, PackageChange, Scale, Snapshot};
 pub use declaration::{Declaration, HookDeclaration};
 pub use effects::{Effects, NewVim};
 pub use error::{DriverError, ErrorKind, Failure, ServiceError};
 pub use http::{HttpRequest, HttpResponse};
 pub use inventory::{ComputeResource, Inventory, Vnfc, VnfcCp};
-pub use request::{
-    Artifact, Connectivity, Dependent, FlavourChange, Heal, HookRequest, Instance, Operate,
-    PackageChange, RegisteredVim, Scale, Snapshot,
-};
+pub use request::{Artifact, Dependent, HookRequest, Instance, RegisteredVim};
 pub use secret::Secret;
 pub use ssh::{Command, FileUpload, Output, SshTarget};
 

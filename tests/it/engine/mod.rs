@@ -55,6 +55,7 @@ mod plugins;
 mod races;
 mod repeated_crashes;
 mod scale;
+mod scale_limits;
 pub(crate) mod setup;
 mod snapshots;
 mod step_tables;

@@ -445,7 +445,7 @@ async fn a_chart_that_renders_something_else_when_installed_is_refused() {
 
 #[tokio::test]
 async fn what_a_chart_must_not_do_is_refused_before_anything_is_created() {
-    for (_, mut world) in worlds().await {
+    for (_, world) in worlds().await {
         let endless = "{{ range until 2000000000 }}{{ range until 2000000000 }}{{ end }}{{ end }}";
         let large = "{{ repeat 20000000 \"# a comment\\n\" }}";
         for hostile in [endless, large] {
@@ -472,6 +472,13 @@ async fn what_a_chart_must_not_do_is_refused_before_anything_is_created() {
             !format!("{refused} {refused:?}").contains("hunter2"),
             "{refused}"
         );
+        world.assert_nothing_left().await;
+    }
+}
+
+#[tokio::test]
+async fn a_chart_on_a_vim_with_a_policy_needs_an_account_of_the_tenant() {
+    for (_, mut world) in worlds().await {
         world.vim.policy = VimPolicy {
             cluster_scoped: Some(false),
             ..VimPolicy::OPEN

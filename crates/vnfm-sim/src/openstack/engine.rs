@@ -17,6 +17,7 @@ use futures::future::{BoxFuture, join_all};
 use serde_json::{Map, Value};
 
 use super::Cloud;
+use super::action::Action;
 use super::new_resource::{NewResource, Properties};
 use super::progress::{
     Failure, generated_name, no_valid_host, record_resource, set_resource, set_stack,
@@ -29,26 +30,6 @@ use super::state::{State, new_id};
 use super::template::Environment;
 use crate::faults::Fault;
 use crate::time::{now, pause};
-
-/// A request on a stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action {
-    Create,
-    Update,
-    Delete,
-    Check,
-}
-
-impl Action {
-    fn verb(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-            Self::Check => "CHECK",
-        }
-    }
-}
 
 /// A request that the engine works on.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Cloud;
-use super::engine::Action;
+use super::action::Action;
 use super::preview::check;
 use super::records::Stack;
 use super::scope;

@@ -4,6 +4,7 @@
 //! `engine.rs` creates and deletes stacks and servers. For each ACTIVE server with an address in the world's
 //! block a simulated host boots, as on a hypervisor.
 
+mod action;
 mod barbican;
 mod cloud;
 mod engine;
@@ -187,7 +188,7 @@ impl Cloud {
             state.stacks.values().find(fits).map(|s| s.id.clone())
         };
         let Some(id) = id else { return false };
-        self.start(&id, engine::Action::Delete);
+        self.start(&id, action::Action::Delete);
         true
     }
 
