@@ -118,7 +118,7 @@ impl PackageFiles {
         Ok(hashing.hash())
     }
 
-    /// The size of a file in bytes, as the archive states it; `path` is one of [`Package::paths`] or the
+    /// The size of a file in bytes, as the archive states it; `path` is one of [`Self::paths`] or the
     /// URI of an external artifact.
     ///
     /// # Errors

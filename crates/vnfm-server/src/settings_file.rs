@@ -21,11 +21,11 @@ pub(crate) fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
     read(path, MAX_BYTES).with_context(|| format!("cannot read `{}`", path.display()))
 }
 
-/// As [`bytes`], as UTF-8.
+/// As [`bytes()`], as UTF-8.
 ///
 /// # Errors
 ///
-/// Those of [`bytes`]; if the file is not text.
+/// Those of [`bytes()`]; if the file is not text.
 pub(crate) fn text(path: &Path) -> anyhow::Result<String> {
     String::from_utf8(bytes(path)?).with_context(|| format!("`{}` is not UTF-8", path.display()))
 }

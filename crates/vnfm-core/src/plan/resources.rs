@@ -5,7 +5,7 @@
 //! | nothing, a deployment | `converge` that creates it |
 //! | a deployment, another one | `converge` from the record to it, replacing the VNFCs that the row names |
 //! | a deployment, nothing | `release` |
-//! | a snapshot of it, or a return to one | what [`Snapshots`](crate::ports::Snapshots) plans |
+//! | a snapshot of it, or a return to one | what [`Snapshots`] plans |
 //!
 //! An operation that does not use the VIM changes no resource.
 
