@@ -100,7 +100,7 @@ impl<'a> Session<'a> {
         self
     }
 
-    /// The helm program.
+    /// The configured helm program, which installs charts.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
         Ok(version.await?.git_version)
     }
 
-    /// The login of this session as a kubeconfig file, which names a checked address instead of a host.
+    /// The current login as a kubeconfig file, which names a checked address instead of a host.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use vnfm_core::ports::PortError;
 ///
 /// # Errors
 ///
-/// The API server's error; an absent object is none.
+/// The API server's error. Succeeds if the object does not exist.
 pub(crate) async fn delete(
     session: &Session<'_>,
     target: &Target,

@@ -20,7 +20,7 @@ pub(crate) const INSTALLATION: &str = "vnfm.dev/installation";
 pub(crate) const INSTANCE: &str = "vnfm.dev/instance";
 pub(crate) const SNAPSHOT: &str = "vnfm.dev/snapshot";
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// Annotations of helm.
+/// Annotations by which helm recognises the objects of a release.
 const RELEASE_NAME: &str = "meta.helm.sh/release-name";
 const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
 pub(crate) const OPERATION: &str = "vnfm.dev/operation";

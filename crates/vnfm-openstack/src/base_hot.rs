@@ -44,9 +44,7 @@ pub(crate) fn template(
     };
     base_hot_sizes::check(blueprint, hot)?;
     let parameters = parameters(hot, &sources)?;
-    let text = text(blueprint, &hot.template)?;
-    let mut template: Value = serde_yaml::from_str(&text)
-        .map_err(|error| package(format!("`{}` is not YAML: {error}", hot.template)))?;
+    let mut template = parsed(blueprint, hot)?;
     paths_exist(&template, &parameters, &hot.template)?;
     hide(&mut template, hot);
     let files = files(blueprint, hot, &template)?;
@@ -332,9 +330,7 @@ pub(crate) fn reads_location(
     hot: &BaseHot,
     vdu: &str,
 ) -> Result<bool, PortError> {
-    let text = text(blueprint, &hot.template)?;
-    let template: Value = serde_yaml::from_str(&text)
-        .map_err(|error| package(format!("`{}` is not YAML: {error}", hot.template)))?;
+    let template = parsed(blueprint, hot)?;
     let layouts = hot.parameters.0.iter();
     let mut layouts = layouts.filter(|(_, binding)| binding.from == HotExpression::Nfv);
     Ok(layouts.any(|(name, _)| reads(&template, &json!([name, "VDU", vdu, LOCATION]))))
@@ -482,6 +478,13 @@ fn referenced_files(value: &Value, file: &str, found: &mut Vec<(String, String)>
             .for_each(|item| referenced_files(item, file, found)),
         _ => {}
     }
+}
+
+/// The top-level template of the package.
+fn parsed(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<Value, PortError> {
+    let text = text(blueprint, &hot.template)?;
+    serde_yaml::from_str(&text)
+        .map_err(|error| package(format!("`{}` is not YAML: {error}", hot.template)))
 }
 
 /// A file of the package.
