@@ -3,6 +3,7 @@
 //! ```text
 //! Helm ── program   which file may run: its SHA-256 is compared before each start, its version asked once
 //!         process   one run: cleared environment, limits, output of bounded size, ends with us
+//!         folder    its private folder; those that killed processes left are deleted
 //!         memory    chart, values and kubeconfig as sealed files in memory: never in arguments, never on disk
 //!         renderer  passes the rendered objects through our code before helm applies them
 //!         commands  template, crds, install, upgrade, uninstall
@@ -11,6 +12,7 @@
 
 mod commands;
 mod errors;
+mod folder;
 mod memory;
 mod process;
 mod program;

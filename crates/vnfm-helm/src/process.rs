@@ -8,15 +8,13 @@
 //! The guard needs no signal handler and no code between fork and exec, and works however this process ends.
 
 use crate::errors::HelmError;
+use crate::folder::RunFolder;
 use crate::program::{Helm, Limits};
 use crate::renderer::Exchange;
-use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
-use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -76,7 +74,7 @@ impl<'a> Run<'a> {
         };
         let folder = match &self.exchange {
             Some(exchange) => exchange.folder(),
-            None => &private_folder().map_err(|error| cannot(&self.action, error))?,
+            None => &RunFolder::new().map_err(|error| cannot(&self.action, error))?,
         };
         let mut child = command(helm, folder.path(), &self.arguments)
             .spawn()
@@ -105,18 +103,6 @@ impl<'a> Run<'a> {
             }),
         }
     }
-}
-
-/// A folder of this user alone.
-///
-/// # Errors
-///
-/// There is no space for it.
-pub(crate) fn private_folder() -> io::Result<TempDir> {
-    tempfile::Builder::new()
-        .prefix("vnfm-helm-")
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir()
 }
 
 fn command(helm: &Helm, folder: &Path, arguments: &[String]) -> Command {

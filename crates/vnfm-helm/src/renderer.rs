@@ -8,13 +8,13 @@
 //! folder of the run. It opens `changed` first, so that our side can open it without waiting.
 
 use crate::errors::HelmError;
-use crate::process::{private_folder, read};
+use crate::folder::RunFolder;
+use crate::process::read;
 use crate::program::Generation;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use std::io;
 use std::path::Path;
 use std::pin::pin;
-use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 
@@ -36,7 +36,7 @@ exec cat <&4
 
 /// The exchange of objects during one run.
 pub(crate) struct Exchange<'a> {
-    folder: TempDir,
+    folder: RunFolder,
     render: Option<Render<'a>>,
     refusal: Option<String>,
 }
@@ -48,7 +48,7 @@ impl<'a> Exchange<'a> {
     ///
     /// There is no space for it.
     pub(crate) fn new(render: Render<'a>, action: &str) -> Result<Self, HelmError> {
-        let created = private_folder().and_then(|folder| {
+        let created = RunFolder::new().and_then(|folder| {
             write_files(folder.path())?;
             Ok(folder)
         });
@@ -63,7 +63,7 @@ impl<'a> Exchange<'a> {
         })
     }
 
-    pub(crate) fn folder(&self) -> &TempDir {
+    pub(crate) fn folder(&self) -> &RunFolder {
         &self.folder
     }
 
