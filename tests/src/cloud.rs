@@ -131,7 +131,13 @@ impl Cloud {
 
     /// The id of the network of external connection points.
     pub fn network(&self) -> String {
-        let found = self.list("network", "/v2.0/networks?name=provider", "networks");
+        self.network_named("provider")
+    }
+
+    /// The id of a network.
+    pub fn network_named(&self, name: &str) -> String {
+        let path = format!("/v2.0/networks?name={name}");
+        let found = self.list("network", &path, "networks");
         found[0]["id"].as_str().unwrap().to_owned()
     }
 

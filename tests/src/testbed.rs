@@ -130,6 +130,15 @@ impl Testbed {
         serde_json::from_str(&filled).unwrap()
     }
 
+    /// Requests a task of a VNF with this body; the id of the operation.
+    pub fn begin(&self, vnf: &str, task: &str, body: &Value) -> String {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), body.to_string()).unwrap();
+        let path = file.path().to_str().unwrap();
+        let accepted = self.server.ctl(&["vnf", task, vnf, "--request", path]);
+        accepted["vnfLcmOpOccId"].as_str().unwrap().to_owned()
+    }
+
     /// Creates VNF-A from this package; its id and request.
     pub fn create_a(&self, sample: &str) -> (String, Value) {
         let package = self.onboard(sample);

@@ -22,12 +22,7 @@ pub fn change(sample: &str) -> Value {
 
 /// Requests the change of a sample; the operation.
 pub fn begin(testbed: &Testbed, vnf: &str, sample: &str) -> String {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), change(sample).to_string()).unwrap();
-    let path = file.path().to_str().unwrap();
-    let words = ["vnf", "change_vnfpkg", vnf, "--request", path];
-    let accepted = testbed.server.ctl(&words);
-    accepted["vnfLcmOpOccId"].as_str().unwrap().to_owned()
+    testbed.begin(vnf, "change_vnfpkg", &change(sample))
 }
 
 /// The instance as `vnfmctl vnf show` prints it.

@@ -155,12 +155,20 @@ pub(crate) fn pauses<'a>(cx: &VimCall<'a>) -> Backoff<'a> {
 
 /// Names of the claims that a pod mounts.
 pub(crate) fn mounted(pod: &Value) -> impl Iterator<Item = &str> {
+    mounts(pod).map(|(_, claim)| claim)
+}
+
+/// Names of a pod's volumes that are claims, each with that of the claim.
+pub(crate) fn mounts(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
     let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
-    volumes
-        .into_iter()
-        .flatten()
-        .map(|volume| text(volume, "/persistentVolumeClaim/claimName"))
-        .filter(|name| !name.is_empty())
+    let named = |volume| {
+        (
+            text(volume, "/name"),
+            text(volume, "/persistentVolumeClaim/claimName"),
+        )
+    };
+    let all = volumes.into_iter().flatten().map(named);
+    all.filter(|(_, claim)| !claim.is_empty())
 }
 
 /// The value of a Kubernetes quantity in its base unit; 0 if it cannot be parsed.

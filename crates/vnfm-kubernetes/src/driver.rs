@@ -20,6 +20,7 @@ use crate::policy;
 use crate::power::started;
 use crate::releases;
 use crate::resolved::{NamespaceState, ResolvedObject};
+use crate::storages::Scope;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -242,17 +243,14 @@ impl InfraDriver for KubernetesDriver {
     ) -> Result<Recorded, PortError> {
         let session = self.session(cx)?;
         let (namespace, stages) = recorded_targets(cx, &session, allocation, handle).await?;
-        let targets = stages.iter().flatten();
-        let mut namespaces: BTreeSet<String> = targets
-            .filter_map(|target| target.namespace.clone())
-            .collect();
-        namespaces.insert(namespace.clone());
+        let mut scope = Scope::of(stages.iter().flatten());
+        scope.namespaces.insert(namespace.clone());
         let catalog = Catalog::new(&session, std::iter::empty());
         let flavour = allocation
             .package
             .vnfd()
             .flavour(&allocation.deployment.flavour_id);
-        let inventory = inventory(cx, &session, &catalog, flavour, &namespaces).await?;
+        let inventory = inventory(cx, &session, &catalog, flavour, &scope).await?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), namespace.into());
         // A lost handle stays lost: release then searches for everything that the package describes.
@@ -322,8 +320,8 @@ async fn complete_inventory(
         .package
         .vnfd()
         .flavour(&allocation.deployment.flavour_id);
-    let namespaces = namespaces(stages);
-    let found = inventory(cx, session, catalog, flavour, &namespaces).await?;
+    let scope = Scope::of(stages.iter().flatten().map(|resolved| &resolved.target));
+    let found = inventory(cx, session, catalog, flavour, &scope).await?;
     let objects = stages
         .iter()
         .flatten()
@@ -332,7 +330,7 @@ async fn complete_inventory(
         return Ok(found);
     }
     wait_until_complete(cx, session, stages, &[]).await?;
-    inventory(cx, session, catalog, flavour, &namespaces).await
+    inventory(cx, session, catalog, flavour, &scope).await
 }
 
 pub(crate) fn unserializable(error: &serde_json::Error) -> PortError {

@@ -5,7 +5,7 @@
 //!                                          └─ VDU with properties.name `web` (or node template `web`)
 //! ```
 //! A pod's addresses are on the first connection point of its VDU. A pod whose workload belongs to no VDU is not a VNFC;
-//! if the package has no VDUs (an ASD), each workload's name serves as one.
+//! if the package has no VDUs (an ASD), each workload's name serves as one. Claims are virtual storages (`storages.rs`).
 
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
@@ -14,10 +14,11 @@ use crate::owned::pods;
 use crate::ready::text;
 use crate::replicas::{has_replicas, replicas, vdu_of};
 use crate::services::external_cps;
+use crate::storages::{Scope, add_storages};
 use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use vnfm_core::ports::{Inventory, PortError, VimCall};
 use vnfm_descriptor::Flavour;
 use vnfm_types::{
@@ -28,7 +29,8 @@ use vnfm_types::{
 /// Longest chain of owners that is followed.
 const MAX_OWNERS: usize = 5;
 
-/// Builds the VNFCs of an instance from its pods in `namespaces`, and its external CPs from its Services.
+/// Builds the VNFCs of an instance from its pods in the scope, its storages from its claims, and its external CPs from its
+/// Services.
 ///
 /// # Errors
 ///
@@ -38,9 +40,10 @@ pub(crate) async fn inventory(
     session: &Session<'_>,
     catalog: &Catalog<'_>,
     flavour: Option<&Flavour>,
-    namespaces: &BTreeSet<String>,
+    scope: &Scope,
 ) -> Result<Inventory, PortError> {
     let mut inventory = Inventory::default();
+    let namespaces = &scope.namespaces;
     let Some(flavour) = flavour else {
         return Ok(inventory);
     };
@@ -76,6 +79,7 @@ pub(crate) async fn inventory(
         (&a.vdu_id, by_ordinal(&a.compute_resource.resource_id))
             .cmp(&(&b.vdu_id, by_ordinal(&b.compute_resource.resource_id)))
     });
+    add_storages(cx, session, scope, &vdu_pods, &mut inventory).await?;
     let behind = (&inventory, vdu_pods.as_slice());
     inventory.ext_cp_info = external_cps(cx, session, flavour, namespaces, behind).await?;
     Ok(inventory)

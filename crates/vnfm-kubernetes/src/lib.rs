@@ -10,7 +10,7 @@
 //!                      replicas    another number of a VDU's pods
 //!                      apply       creates or adopts objects with our labels, refuses others
 //!                      rollout     waits for a stage: watch ── ready (is it ready?), diagnostics (why not?)
-//!                      inventory   pods as VNFCs, services as external CPs
+//!                      inventory   pods as VNFCs, services as external CPs, claims as virtual storages
 //!                      converge    the one path of every change: heal (pods to replace), surplus (pods to lose), apply, prune
 //!                      stopped     the objects of a VNF that is stopped; power: starts and stops it
 //!                      delete      in reverse order, waits for each stage
@@ -64,6 +64,7 @@ mod services;
 mod snapshots;
 mod stopped;
 mod storable;
+mod storages;
 mod stored_claims;
 mod surplus;
 mod template;

@@ -21,6 +21,7 @@ use crate::manifests::Plan;
 use crate::policy;
 use crate::replicas::{has_replicas, replicas, vdu_of};
 use crate::resolved::{NamespaceState, ResolvedObject};
+use crate::storages::Scope;
 use kube::api::DynamicObject;
 use std::collections::BTreeSet;
 use vnfm_core::ports::{
@@ -111,12 +112,10 @@ pub(crate) async fn release(
     flavour: Option<&Flavour>,
 ) -> Result<ResourcePlan, PortError> {
     let own = Target::namespace(namespace);
-    let targets = stages.iter().flatten();
-    let mut namespaces: BTreeSet<String> =
-        targets.filter_map(|one| one.namespace.clone()).collect();
-    namespaces.insert(namespace.to_owned());
+    let mut scope = Scope::of(stages.iter().flatten());
+    scope.namespaces.insert(namespace.to_owned());
     let catalog = Catalog::new(session, std::iter::empty());
-    let pods = inventory(cx, session, &catalog, flavour, &namespaces).await?;
+    let pods = inventory(cx, session, &catalog, flavour, &scope).await?;
     let mut rows = Vec::new();
     for target in stages.iter().flatten().filter(|target| **target != own) {
         if is_ours(cx, session, target).await? {

@@ -40,11 +40,7 @@ fn cps(info: &Value, cpd: &str) -> Vec<Value> {
 
 /// Requests a task with this body, and waits until it is COMPLETED.
 fn run(testbed: &Testbed, task: &str, body: &Value) -> Value {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), body.to_string()).unwrap();
-    let path = file.path().to_str().unwrap();
-    let accepted = testbed.server.ctl(&["vnf", task, VNF, "--request", path]);
-    let op = accepted["vnfLcmOpOccId"].as_str().unwrap().to_owned();
+    let op = testbed.begin(VNF, task, body);
     testbed.wait_for_state(&op, "COMPLETED");
     testbed
         .server

@@ -89,8 +89,9 @@ crate::rules! { Arc<dyn TestBed>:
     snapshots::an_instance_returns_to_a_stored_state;
     /// `create` is idempotent, and `delete` succeeds if nothing exists.
     snapshots::a_repeated_creation_of_a_snapshot_stores_nothing_more;
-    /// A snapshot outlives its instance; its resources, and what they need, are listed with it. Where the VIM keeps volumes as
-    /// long as they have snapshots, `release` is `Refused` and deletes nothing.
+    /// A snapshot outlives its instance; its resources, and what they need, are listed with it. What it stores of storages
+    /// names those of the inventory. Where the VIM keeps volumes as long as they have snapshots, `release` is `Refused` and
+    /// deletes nothing.
     snapshots::a_snapshot_outlives_its_instance;
     /// A snapshot that was interrupted at any point is completed by the next `create`, or deleted without a handle.
     snapshots::an_interrupted_snapshot_is_completed_or_deleted;

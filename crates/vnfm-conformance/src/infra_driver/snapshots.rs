@@ -11,6 +11,7 @@ use vnfm_core::ports::{
     Allocation, Convergence, ErrorKind, PortError, Recorded, ResourceAction, ResourcePlan,
     Reversion, SnapshotSource, Snapshots, StoredSnapshot,
 };
+use vnfm_types::VnfcResourceInfo;
 
 type Shared = Arc<dyn TestBed>;
 
@@ -97,6 +98,21 @@ impl<'s> Storable<'s> {
             }
         };
         planned.unwrap()
+    }
+
+    /// Each storage in the snapshot is one of the inventory, and of its VNFC.
+    fn check_storages(&self, stored: &StoredSnapshot) {
+        let inventory = &self.created.inventory;
+        for vnfc in &stored.vnfcs {
+            let is_its = |one: &&VnfcResourceInfo| one.id == vnfc.vnfc_instance_id;
+            let known = inventory.vnfc_resource_info.iter().find(is_its).unwrap();
+            for storage in &vnfc.storage_snapshot_resources {
+                let id = &storage.storage_resource_id;
+                let mut all = inventory.virtual_storage_resource_info.iter();
+                assert!(all.any(|one| one.id == *id), "`{id}` is not in {inventory:#?}");
+                assert!(known.storage_resource_ids.contains(id), "{known:#?}");
+            }
+        }
     }
 
     /// Ids on the VIM of the VNFCs.
@@ -199,6 +215,7 @@ pub(super) async fn a_snapshot_outlives_its_instance(stand: Shared) {
     };
     let existing = it.resources().await;
     let stored = it.create().await.unwrap();
+    it.check_storages(&stored);
     let parts: BTreeSet<_> = &it.resources().await - &existing;
     let installation = &it.instance.ownership.installation_id;
     let driver = it.instance.stand.driver();
