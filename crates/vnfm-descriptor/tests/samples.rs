@@ -37,6 +37,7 @@ fn samples_have_no_errors_and_only_the_expected_warnings() {
         names,
         [
             "asd-web",
+            "cnf-autoscaled",
             "cnf-chart",
             "cnf-flavours",
             "cnf-volumes",
@@ -99,6 +100,7 @@ fn a_manifest_names_every_file_of_its_package() {
         "vnf-rolling-1",
         "vnf-rolling-2",
         "asd-web",
+        "cnf-autoscaled",
         "cnf-chart",
         "cnf-flavours",
         "cnf-volumes",

@@ -6,6 +6,7 @@
 //! An existing object without this instance's labels is refused by name and not changed. The one exception is the
 //! namespace: an existing one is used, and kept when the VNF is terminated.
 
+use crate::autoscaled;
 use crate::catalog::{Catalog, Kind, Target};
 use crate::charts::ChartRelease;
 use crate::client::Session;
@@ -50,7 +51,7 @@ impl ApplyMode<'_> {
     }
 }
 
-/// Looks up the kind of every object of the plan.
+/// Looks up the kind of every object of the plan, and the sizes that autoscalers decide.
 ///
 /// # Errors
 ///
@@ -71,6 +72,7 @@ pub(crate) async fn resolve_stages(
         }
         stages.push(resolved);
     }
+    autoscaled::follow(catalog.session, &mut stages).await?;
     Ok(stages)
 }
 
@@ -91,6 +93,7 @@ pub(crate) fn resolve(item: &Item, kind: &Kind, namespace: &str) -> ResolvedObje
         target,
         watchable: kind.can("watch"),
         has_scale: kind.has_scale,
+        autoscaler: None,
     }
 }
 

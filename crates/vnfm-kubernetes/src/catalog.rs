@@ -91,7 +91,7 @@ pub(crate) fn core(kind: &str, plural: &str) -> ApiResource {
 
 /// Discovery; each group version is read at most once.
 pub(crate) struct Catalog<'a> {
-    session: &'a Session<'a>,
+    pub(crate) session: &'a Session<'a>,
     groups: Mutex<BTreeMap<String, Arc<Vec<Kind>>>>,
     defined: Vec<Kind>,
 }

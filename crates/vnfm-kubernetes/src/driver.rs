@@ -1,6 +1,7 @@
 //! [`KubernetesDriver`]: implements the port `InfraDriver`.
 
 use crate::apply::{self, find_ours, namespace_state, resolve_stages};
+use crate::autoscaled;
 use crate::catalog::{Catalog, Target};
 use crate::client::{Session, no_helm};
 use crate::clients::Clients;
@@ -193,6 +194,9 @@ impl InfraDriver for KubernetesDriver {
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = resolve_stages(&plan, &catalog).await?;
         policy::permit_resolved(&plan, &stages, cx.vim.policy(), None)?;
+        for notice in stages.iter().flatten().filter_map(autoscaled::notice) {
+            cx.watcher.log("info", "kubernetes", &notice);
+        }
         let before = before.unwrap_or_default();
         let planned = (
             plan.namespace.as_str(),

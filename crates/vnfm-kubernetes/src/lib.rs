@@ -7,7 +7,7 @@
 //!                      charts      Mciops, values ──> helm releases; rendering: their objects; releases: install, upgrade, recover
 //!                      catalog     any kind, by discovery
 //!                      policy      what VIM and role allow, checked before anything is created
-//!                      replicas    another number of a VDU's pods
+//!                      replicas    another number of a VDU's pods; autoscaled: unless an autoscaler decides it
 //!                      apply       creates or adopts objects with our labels, refuses others
 //!                      rollout     waits for a stage: watch ── ready (is it ready?), diagnostics (why not?)
 //!                      inventory   pods as VNFCs, services as external CPs, claims as virtual storages
@@ -21,6 +21,7 @@
 
 mod amount;
 mod apply;
+mod autoscaled;
 mod catalog;
 mod charts;
 mod claims;

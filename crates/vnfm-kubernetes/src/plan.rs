@@ -10,6 +10,7 @@
 //! The dry run applies defaults, webhooks and validation like the change itself. Only paths are named: a Secret has values.
 
 use crate::apply::{dry_run, find, find_metadata, find_ours, namespace_state, resolve_stages};
+use crate::autoscaled;
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
 use crate::delete::Handle;
@@ -86,6 +87,7 @@ pub(crate) async fn convergence(
         };
         planned.add(row(target, action).because(because.clone()));
         planned.pods(resolved, (action, &because));
+        planned.plan.unknown.extend(autoscaled::notice(resolved));
     }
     let nowhere: Vec<Vec<_>> = stages.iter().map(|stage| vec![None; stage.len()]).collect();
     let kept = Handle::new(&plan.namespace, &stages, &nowhere);

@@ -230,12 +230,13 @@ async fn hooks(
     Ok(targets)
 }
 
-/// Stands for chart, values and sizes; fits into a label.
+/// Stands for chart, values, and sizes that no autoscaler decides; fits into a label.
 fn content(what: Deploying<'_>) -> String {
     let mut hasher = Sha256::new();
     hasher.update(&what.chart.packed);
     hasher.update(what.chart.values.reveal());
-    for resolved in what.objects {
+    let sized = what.objects.iter();
+    for resolved in sized.filter(|one| one.autoscaler.is_none()) {
         let spec = &resolved.item.object["spec"];
         hasher.update(format!(
             "{} {} {}",

@@ -11,6 +11,8 @@ pub(crate) struct ResolvedObject {
     pub(crate) watchable: bool,
     /// Whether its kind has the subresource `scale`.
     pub(crate) has_scale: bool,
+    /// The autoscaler that decides its number of pods, which the object then has as it is.
+    pub(crate) autoscaler: Option<String>,
 }
 
 /// Whether the VNF's namespace exists, and who created it.

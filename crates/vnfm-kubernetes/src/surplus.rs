@@ -39,7 +39,8 @@ pub(crate) async fn scale<'a>(
     let mut shrinking = Vec::new();
     for resolved in stages.iter().flatten() {
         let target = &resolved.target;
-        let Some(desired) = stated_replicas(&resolved.item.object) else {
+        let desired = stated_replicas(&resolved.item.object);
+        let Some(desired) = desired.filter(|_| resolved.autoscaler.is_none()) else {
             continue;
         };
         let Some(workload) = find(session, target).await? else {

@@ -109,7 +109,10 @@ impl<'s> Storable<'s> {
             for storage in &vnfc.storage_snapshot_resources {
                 let id = &storage.storage_resource_id;
                 let mut all = inventory.virtual_storage_resource_info.iter();
-                assert!(all.any(|one| one.id == *id), "`{id}` is not in {inventory:#?}");
+                assert!(
+                    all.any(|one| one.id == *id),
+                    "`{id}` is not in {inventory:#?}"
+                );
                 assert!(known.storage_resource_ids.contains(id), "{known:#?}");
             }
         }

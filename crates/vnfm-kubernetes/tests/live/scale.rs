@@ -5,7 +5,9 @@ use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use vnfm_core::ports::{Allocation, Convergence, InfraDriver as _, PortError, Recorded};
+use vnfm_core::ports::{
+    Allocation, Convergence, InfraDriver as _, PortError, Recorded, ResourceChange,
+};
 
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -189,5 +191,52 @@ async fn an_edited_number_is_restored() {
     let spec = deployments.get("web").await.unwrap().data["spec"].clone();
     assert_eq!(spec["replicas"], 3);
     world.terminate(&what, scaled.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+const AUTOSCALER: &str = "apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  minReplicas: 1
+  maxReplicas: 10
+";
+
+#[tokio::test]
+async fn what_an_autoscaler_chose_is_left_as_it_is() {
+    let Some(world) = World::start().await else {
+        return;
+    };
+    let what = package(&[(1, &deployment(1, "")), (2, AUTOSCALER)], "", json!({}));
+    let created = world.instantiate(&sized(&what, 2), 60).await.unwrap();
+    assert_eq!(ids(&created).len(), 2, "it is created in its size");
+    let namespace = world.namespace();
+    let deployments = world.api("apps/v1", "Deployment", "deployments", Some(&namespace));
+    let autoscaled = json!({"spec": {"replicas": 4}});
+    deployments
+        .patch_scale("web", &PatchParams::default(), &Patch::Merge(&autoscaled))
+        .await
+        .unwrap();
+
+    let larger = sized(&what, 3);
+    let change = ResourceChange::Converge(&Convergence::update(&created, &larger));
+    let plan = world.driver.plan(&world.cx(60), &change).await.unwrap();
+    let said = "HorizontalPodAutoscaler `web` in namespace";
+    assert!(
+        plan.unknown.iter().any(|one| one.contains(said)),
+        "{plan:?}"
+    );
+    let scaled = scale(&world, &created, &larger, 60).await.unwrap();
+    assert_eq!(ids(&scaled).len(), 4, "the record has the actual number");
+    assert!(set(&ids(&created)).is_subset(&set(&ids(&scaled))));
+    let logs = world.seen.logs.lock().unwrap().clone();
+    assert!(logs.iter().any(|one| one.contains(said)), "{logs:?}");
+
+    let smaller = scale(&world, &scaled, &sized(&what, 1), 60).await.unwrap();
+    assert_eq!(ids(&smaller), ids(&scaled), "no pod goes");
+    let spec = deployments.get("web").await.unwrap().data["spec"].clone();
+    assert_eq!(spec["replicas"], 4);
+    world.terminate(&what, smaller.handle).await.unwrap();
     world.assert_nothing_left().await;
 }
