@@ -11,6 +11,7 @@ use crate::limits::Limits;
 use crate::sink::Sink;
 use crate::tosca_meta::{self, Manifest, Meta};
 use crate::verify::Hashing;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ pub struct PackageFiles {
     externals: Vec<External>,
     local_copies: LocalCopies,
     certificate: Option<String>,
+    listed: BTreeSet<String>,
     limits: Limits,
 }
 
@@ -54,6 +56,7 @@ impl PackageFiles {
             externals: meta.externals,
             local_copies: LocalCopies::new(),
             certificate: meta.certificate,
+            listed: meta.listed,
             limits: *limits,
         }
     }
@@ -138,6 +141,11 @@ impl PackageFiles {
     /// Whether the package has such a file.
     pub fn has(&self, path: &str) -> bool {
         crate::path::normalise(path).is_ok_and(|normal| self.archive.has(&normal))
+    }
+
+    /// Whether the manifest or `TOSCA.meta` names this file or URI, or neither of them names any.
+    pub fn is_listed(&self, path: &str) -> bool {
+        self.listed.is_empty() || self.listed.contains(path)
     }
 
     /// Reads the metadata of a Helm chart; `path` is that of a Mciop's artifact or a deployment item.

@@ -8,7 +8,8 @@
 //! `namespace` and those of hooks; any other that the VNFD does not declare is refused.
 
 use crate::errors::{CHART, VALUE};
-use crate::manifests::{Item, Plan, namespace_of};
+use crate::manifests::Item;
+use crate::requested::RESERVED;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Budget, PortError};
@@ -54,41 +55,27 @@ impl ChartRelease {
     }
 }
 
-/// The plan of a package that has charts and no order file, before they are rendered; `None` if it has no charts.
+/// The charts of the Mciops; none if the flavour has no Mciops.
 ///
 /// # Errors
 ///
 /// `Refused`, naming the chart that cannot be read, or the parameter that the VNFD does not declare.
-pub(crate) fn plan(allocation: &Allocation, default: &str) -> Result<Option<Plan>, PortError> {
-    let flavour = allocation
-        .package
-        .vnfd()
-        .flavour(&allocation.deployment.flavour_id);
-    let Some(flavour) = flavour.filter(|flavour| !flavour.mciops.is_empty()) else {
-        return Ok(None);
-    };
+pub(crate) fn of_mciops(allocation: &Allocation) -> Result<Vec<ChartRelease>, PortError> {
     let mut charts = Vec::new();
+    let vnfd = allocation.package.vnfd();
+    let Some(flavour) = vnfd.flavour(&allocation.deployment.flavour_id) else {
+        return Ok(charts);
+    };
     for mciop in flavour.mciops.values() {
         for path in mciop.files.values() {
             charts.push(read(allocation, path)?);
         }
     }
-    refuse_equal_names(&charts)?;
-    let namespace = namespace_of(allocation, default)?;
-    give_values(&mut charts, &values(allocation, flavour)?);
-    Ok(Some(Plan {
-        is_named: namespace != default,
-        namespace,
-        charts,
-        ..Plan::default()
-    }))
-}
-
-/// The names of the releases of a package, as far as its charts can be read.
-pub(crate) fn names(allocation: &Allocation) -> Vec<String> {
-    let planned = plan(allocation, "default").ok().flatten();
-    let charts = planned.into_iter().flat_map(|plan| plan.charts);
-    charts.map(|chart| chart.name).collect()
+    if !charts.is_empty() {
+        refuse_equal_names(&charts)?;
+        give_values(&mut charts, &values(allocation, flavour)?);
+    }
+    Ok(charts)
 }
 
 fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> {
@@ -148,7 +135,7 @@ fn values(allocation: &Allocation, flavour: &Flavour) -> Result<Map<String, Valu
         .map(|(name, schema)| (name.as_str(), schema.get("default")))
         .collect();
     let mut given = allocation.deployment.additional_params.clone();
-    given.remove("namespace");
+    given.retain(|name, _| !RESERVED.contains(&name.as_str()));
     if !flavour.hooks().is_empty() {
         // The rest is for hooks, whose schemas it has been checked against.
         given.retain(|name, _| declared.contains_key(name.as_str()));

@@ -19,6 +19,7 @@ use crate::planned::{
 use crate::policy;
 use crate::power::started;
 use crate::releases;
+use crate::requested;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -167,8 +168,8 @@ impl InfraDriver for KubernetesDriver {
             }
             ResourceChange::Release { what, how, .. } => {
                 let (namespace, stages) = recorded_targets(cx, &session, what, &how.handle).await?;
-                let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
-                plan::release(cx, &session, (&namespace, &stages), flavour).await
+                let flavour = requested::flavour(what);
+                plan::release(cx, &session, (&namespace, &stages), flavour.as_deref()).await
             }
         }
     }
@@ -248,10 +249,8 @@ impl InfraDriver for KubernetesDriver {
             .collect();
         namespaces.insert(namespace.clone());
         let catalog = Catalog::new(&session, std::iter::empty());
-        let flavour = allocation
-            .package
-            .vnfd()
-            .flavour(&allocation.deployment.flavour_id);
+        let flavour = requested::flavour(allocation);
+        let flavour = flavour.as_deref();
         let inventory = inventory(cx, &session, &catalog, flavour, &namespaces).await?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), namespace.into());
@@ -318,10 +317,8 @@ async fn complete_inventory(
     catalog: &Catalog<'_>,
     (allocation, stages): (&Allocation, &[Vec<ResolvedObject>]),
 ) -> Result<Inventory, PortError> {
-    let flavour = allocation
-        .package
-        .vnfd()
-        .flavour(&allocation.deployment.flavour_id);
+    let flavour = requested::flavour(allocation);
+    let flavour = flavour.as_deref();
     let namespaces = namespaces(stages);
     let found = inventory(cx, session, catalog, flavour, &namespaces).await?;
     let objects = stages

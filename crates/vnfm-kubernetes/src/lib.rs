@@ -3,7 +3,8 @@
 //! ```text
 //! VimConnectionInfo ── connection  read once: address, trust, login, proxy
 //!                      client      in memory only, reads the connection at each call; over http: checked addresses, bounded responses
-//! package + request ── manifests   order file, variables, namespace ──> objects in stages
+//! package + request ── sources     which manifests and charts, in stages; requested: those that the request names
+//!                      manifests   variables, namespace ──> objects; kind_order: the order in which they are applied
 //!                      charts      Mciops, values ──> helm releases; rendering: their objects; releases: install, upgrade, recover
 //!                      catalog     any kind, by discovery
 //!                      policy      what VIM and role allow, checked before anything is created
@@ -43,8 +44,10 @@ mod identifiers;
 mod impersonation;
 mod inventory;
 mod kept_namespace;
+mod kind_order;
 mod labels;
 mod manifests;
+mod member;
 mod names;
 mod owned;
 mod pem;
@@ -57,11 +60,13 @@ mod ready;
 mod releases;
 mod rendering;
 mod replicas;
+mod requested;
 mod resolved;
 mod restore;
 mod rollout;
 mod services;
 mod snapshots;
+mod sources;
 mod stopped;
 mod storable;
 mod stored_claims;

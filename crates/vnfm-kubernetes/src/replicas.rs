@@ -6,6 +6,7 @@
 
 use crate::errors::MANIFEST;
 use crate::ready::text;
+use crate::requested;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use vnfm_core::ports::{Allocation, PortError};
@@ -54,14 +55,13 @@ pub(crate) fn set_replicas<'a>(
     objects: impl Iterator<Item = &'a mut Value>,
     allocation: &Allocation,
 ) -> Result<(), PortError> {
-    let deployment = &allocation.deployment;
-    let Some(flavour) = allocation.package.vnfd().flavour(&deployment.flavour_id) else {
+    let Some(flavour) = requested::flavour(allocation) else {
         return Ok(());
     };
-    let mut changes = changes(flavour, allocation)?;
+    let mut changes = changes(&flavour, allocation)?;
     for object in objects {
         let kind = text(object, "/kind");
-        let vdu = vdu_of(flavour, kind, text(object, "/metadata/name"));
+        let vdu = vdu_of(&flavour, kind, text(object, "/metadata/name"));
         let has_number = has_replicas(kind) || stated_replicas(object).is_some();
         let Some(vdu) = vdu.filter(|_| has_number) else {
             continue;

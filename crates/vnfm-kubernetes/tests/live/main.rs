@@ -18,6 +18,8 @@ mod real;
 #[cfg(test)]
 mod remove;
 #[cfg(test)]
+mod requested;
+#[cfg(test)]
 mod scale;
 #[cfg(test)]
 mod snapshots;

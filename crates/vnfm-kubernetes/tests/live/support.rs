@@ -420,6 +420,29 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
     Allocation::requested("package", Arc::new(package), request).expect("levels")
 }
 
+/// A package with these files and no order file, with the request's parameters.
+pub(crate) fn unordered_package(files: &[(&str, &str)], params: &Value) -> Allocation {
+    let folder = tempfile::tempdir().expect("there is room");
+    let meta = (
+        "TOSCA-Metadata/TOSCA.meta",
+        "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: Definitions/vnfd.yaml\n",
+    );
+    let own = [meta, ("Definitions/vnfd.yaml", VNFD)];
+    for (path, text) in own.iter().chain(files) {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+    let package = Package::open(folder.path(), &Limits::default())
+        .unwrap_or_else(|findings| panic!("{findings}"));
+    let request = InstantiateVnfRequest {
+        flavour_id: "simple".into(),
+        additional_params: params.as_object().cloned().unwrap_or_default(),
+        ..InstantiateVnfRequest::default()
+    };
+    Allocation::requested("package", Arc::new(package), request).expect("levels")
+}
+
 /// The sample VNF-B as an allocation.
 pub(crate) fn sample() -> Allocation {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");

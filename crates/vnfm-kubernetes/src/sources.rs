@@ -1,0 +1,104 @@
+//! Which manifests and charts of the package are deployed, in stages.
+//!
+//! ```text
+//! the request names manifests ── one stage with all of them, sorted by kind, as Tacker has it
+//! else an order file ─────────── its manifests by `order`; an ASD of manifests is read as one
+//! else Mciops ────────────────── a stage for each of their charts
+//! ```
+//! Variables and namespace of the order file hold for the manifests that the request names, too.
+
+use crate::charts::{self, ChartRelease};
+use crate::errors::MANIFEST;
+use crate::requested;
+use vnfm_core::ports::{Allocation, PortError};
+use vnfm_descriptor::{ORDER_FILE, OrderFile};
+
+/// What is deployed, before any of it is read.
+#[derive(Default)]
+pub(crate) struct Sources<'a> {
+    /// The variables and the namespace of the manifests.
+    pub(crate) order: Option<&'a OrderFile>,
+    /// A stage starts when the one before is ready.
+    pub(crate) stages: Vec<Stage>,
+}
+
+/// What is deployed at the same time.
+#[derive(Default)]
+pub(crate) struct Stage {
+    /// Paths in the package.
+    pub(crate) manifests: Vec<String>,
+    /// Whether the objects are sorted by kind; else they keep the order of the files.
+    pub(crate) by_kind: bool,
+    /// The charts, each a release.
+    pub(crate) charts: Vec<ChartRelease>,
+}
+
+impl<'a> Sources<'a> {
+    /// # Errors
+    ///
+    /// `Refused`: the request names something that the package does not have, or the package has nothing to deploy.
+    pub(crate) fn choose(allocation: &'a Allocation) -> Result<Self, PortError> {
+        requested::workloads(allocation)?;
+        let order = allocation.package.order_file();
+        let named = requested::manifests(allocation)?;
+        let stages = if !named.is_empty() {
+            let stage = Stage {
+                manifests: named,
+                by_kind: true,
+                ..Stage::default()
+            };
+            vec![stage]
+        } else if let Some(order) = order {
+            ordered(order)
+        } else {
+            let charts = charts::of_mciops(allocation)?.into_iter();
+            charts.map(Stage::of_chart).collect()
+        };
+        if stages.is_empty() {
+            return Err(nothing_to_deploy(allocation));
+        }
+        Ok(Self { order, stages })
+    }
+}
+
+impl Stage {
+    fn of_chart(chart: ChartRelease) -> Self {
+        Self {
+            charts: vec![chart],
+            ..Self::default()
+        }
+    }
+}
+
+fn ordered(order: &OrderFile) -> Vec<Stage> {
+    let stages = order.stages().into_iter();
+    let stage = |manifests: Vec<&vnfm_descriptor::OrderedManifest>| Stage {
+        manifests: manifests.iter().map(|one| one.path.clone()).collect(),
+        ..Stage::default()
+    };
+    stages.map(stage).collect()
+}
+
+/// Why a package cannot be deployed: names what it has instead of manifests, if anything.
+fn nothing_to_deploy(allocation: &Allocation) -> PortError {
+    let action = "deploy the package on Kubernetes";
+    let mut items = allocation
+        .package
+        .asd()
+        .into_iter()
+        .flat_map(|asd| &asd.deployment_items);
+    if let Some(item) = items.find(|item| !item.is_manifest()) {
+        let (id, kind) = (&item.deployment_item_id, &item.artifact_type);
+        let text = format!(
+            "deployment item `{id}` is a `{kind}` (`{}`), which is not supported yet",
+            item.file
+        );
+        let hint = "provide its objects as a YAML file, `artifact_type: kubernetes_manifest`";
+        return PortError::new(&MANIFEST, action, text).hint(hint);
+    }
+    let text = format!("it has neither a `{ORDER_FILE}` nor a Mciop with a chart");
+    let hint = format!(
+        "list the package's manifests in `{ORDER_FILE}`, or name them in the request: `additionalParams.lcm-kubernetes-def-files`"
+    );
+    PortError::new(&MANIFEST, action, text).hint(hint)
+}
