@@ -3,7 +3,7 @@
 
 use crate::archive::{Archive, ReadError};
 #[cfg(feature = "charts")]
-use crate::chart::{Chart, ChartError};
+use crate::chart::{self, CHART_FILE, Chart, ChartError};
 use crate::external::{self, External, LocalCopies};
 use crate::finding::{Finding, Findings};
 use crate::hashes::Algorithm;
@@ -159,6 +159,28 @@ impl PackageFiles {
             reason: error.to_string(),
         };
         Chart::read(&self.read(path)?, &self.limits).map_err(failed)
+    }
+
+    /// A Helm chart as helm packs it: the file at `path`, or the folder. `.helmignore` is not applied.
+    ///
+    /// # Errors
+    /// There is no such file, and no such folder with a `Chart.yaml`; or the chart is too large.
+    #[cfg(feature = "charts")]
+    pub fn packed_chart(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        if !self.is_chart_folder(path) {
+            return self.read(path);
+        }
+        let files = self.paths().filter_map(|file| {
+            let below = file.strip_prefix(path)?.strip_prefix('/')?;
+            Some(self.read(file).map(|bytes| (below.to_owned(), bytes)))
+        });
+        chart::pack(crate::path::base(path), files)
+    }
+
+    /// Whether a normalised path is a folder with a `Chart.yaml`.
+    #[cfg(feature = "charts")]
+    pub fn is_chart_folder(&self, path: &str) -> bool {
+        self.archive.has(&format!("{path}/{CHART_FILE}"))
     }
 
     /// The SOL004 manifest, if there is one.

@@ -111,7 +111,7 @@ mod tests {
             namespace: "mine".into(),
             is_named: true,
             stages: vec![items],
-            charts: Vec::new(),
+            ..Plan::default()
         };
         let budget = Budget {
             resources,

@@ -4,16 +4,16 @@
 //! Mciop ── packed chart ── release, named like the chart, in the VNF's namespace
 //! additionalParams that the VNFD declares ── values; those that are named like one of several charts are for that one
 //! ```
-//! A package with an order file is deployed by that: its author has listed what the charts render. Reserved parameters are
-//! `namespace` and those of hooks; any other that the VNFD does not declare is refused.
+//! Reserved parameters ([`RESERVED`]) and those of hooks are no values; any other that the VNFD does not declare is refused.
 
 use crate::errors::{CHART, VALUE};
 use crate::manifests::Item;
+use crate::named_charts::SizeValue;
 use crate::requested::RESERVED;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Budget, PortError};
-use vnfm_descriptor::{Chart, Flavour, Limits};
+use vnfm_descriptor::{Chart, Limits};
 use vnfm_types::Secret;
 
 /// Longest name of a release that helm accepts.
@@ -43,6 +43,23 @@ pub(crate) struct ChartRelease {
 pub(crate) type ObjectKey = (String, String, String, String);
 
 impl ChartRelease {
+    /// Gives the chart its values, and the numbers of VDUs that are values of it.
+    ///
+    /// # Errors
+    ///
+    /// `Refused`, naming a key that cannot be one of a value.
+    pub(crate) fn set_values(
+        &mut self,
+        mut values: Map<String, Value>,
+        sizes: &[SizeValue<'_>],
+    ) -> Result<(), PortError> {
+        for size in sizes.iter().filter(|size| size.is_for(&self.name)) {
+            size.set(&mut values)?;
+        }
+        self.values = Secret::new(Value::Object(values).to_string());
+        Ok(())
+    }
+
     /// The identity of one of its objects in the VNF's `namespace`.
     pub(crate) fn key(item: &Item, namespace: &str) -> ObjectKey {
         let namespace = item.namespace.as_deref().unwrap_or(namespace);
@@ -60,7 +77,10 @@ impl ChartRelease {
 /// # Errors
 ///
 /// `Refused`, naming the chart that cannot be read, or the parameter that the VNFD does not declare.
-pub(crate) fn of_mciops(allocation: &Allocation) -> Result<Vec<ChartRelease>, PortError> {
+pub(crate) fn of_mciops(
+    allocation: &Allocation,
+    sizes: &[SizeValue<'_>],
+) -> Result<Vec<ChartRelease>, PortError> {
     let mut charts = Vec::new();
     let vnfd = allocation.package.vnfd();
     let Some(flavour) = vnfd.flavour(&allocation.deployment.flavour_id) else {
@@ -73,15 +93,20 @@ pub(crate) fn of_mciops(allocation: &Allocation) -> Result<Vec<ChartRelease>, Po
     }
     if !charts.is_empty() {
         refuse_equal_names(&charts)?;
-        give_values(&mut charts, &values(allocation, flavour)?);
+        give_values(&mut charts, &values(allocation)?, sizes)?;
     }
     Ok(charts)
 }
 
-fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> {
+/// A chart of the package, a packed one or a folder, as a release without values.
+///
+/// # Errors
+///
+/// `Refused`: it cannot be read, is a library chart, or has a name that no release can have.
+pub(crate) fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> {
     let packed = allocation
         .package
-        .read(path)
+        .packed_chart(path)
         .map_err(|error| chart_error(path, error.to_string()))?;
     let chart = Chart::read(&packed, &Limits::default())
         .map_err(|error| chart_error(path, error.to_string()))?;
@@ -91,17 +116,9 @@ fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> 
             "it is a library chart, which deploys nothing itself",
         ));
     }
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let name = chart.name;
-    if name.is_empty()
-        || name.len() > MAX_NAME
-        || !name.chars().all(is_plain)
-        || name.starts_with('-')
-    {
-        let text = format!(
-            "its name `{name}` cannot name a release: lower-case letters, digits and `-`, at most {MAX_NAME}"
-        );
-        return Err(chart_error(path, text));
+    if let Some(reason) = invalid_release(&name) {
+        return Err(chart_error(path, format!("its name {reason}")));
     }
     Ok(ChartRelease {
         name,
@@ -115,11 +132,26 @@ fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> 
     })
 }
 
-fn refuse_equal_names(charts: &[ChartRelease]) -> Result<(), PortError> {
+/// Why helm accepts no release of this name; `None` if it does.
+pub(crate) fn invalid_release(name: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let fits = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_plain);
+    if fits && !name.starts_with('-') {
+        return None;
+    }
+    Some(format!(
+        "`{name}` cannot name a release: lower-case letters, digits and `-`, at most {MAX_NAME}"
+    ))
+}
+
+/// # Errors
+///
+/// `Refused`: two charts would be one release.
+pub(crate) fn refuse_equal_names(charts: &[ChartRelease]) -> Result<(), PortError> {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     for chart in charts {
         if let Some(first) = seen.insert(&chart.name, &chart.path) {
-            let text = format!("`{first}` is a chart of the same name, `{}`", chart.name);
+            let text = format!("`{first}` has a release of the same name, `{}`", chart.name);
             return Err(chart_error(&chart.path, text));
         }
     }
@@ -127,11 +159,20 @@ fn refuse_equal_names(charts: &[ChartRelease]) -> Result<(), PortError> {
 }
 
 /// The parameters of the request that are values of charts, and the defaults of those that the VNFD declares.
-fn values(allocation: &Allocation, flavour: &Flavour) -> Result<Map<String, Value>, PortError> {
+///
+/// # Errors
+///
+/// `Refused`, naming a parameter that the VNFD does not declare.
+pub(crate) fn values(allocation: &Allocation) -> Result<Map<String, Value>, PortError> {
+    let vnfd = allocation.package.vnfd();
+    let Some(flavour) = vnfd.flavour(&allocation.deployment.flavour_id) else {
+        return Ok(Map::new());
+    };
     let schemas = flavour.additional_params.values();
     let declared: BTreeMap<&str, Option<&Value>> = schemas
         .filter_map(|schema| schema.get("properties")?.as_object())
         .flatten()
+        .filter(|(name, _)| !RESERVED.contains(&name.as_str()))
         .map(|(name, schema)| (name.as_str(), schema.get("default")))
         .collect();
     let mut given = allocation.deployment.additional_params.clone();
@@ -161,7 +202,11 @@ fn values(allocation: &Allocation, flavour: &Flavour) -> Result<Map<String, Valu
 }
 
 /// With several charts, an object that is named like one of them has the values of that one.
-fn give_values(charts: &mut [ChartRelease], values: &Map<String, Value>) {
+fn give_values(
+    charts: &mut [ChartRelease],
+    values: &Map<String, Value>,
+    sizes: &[SizeValue<'_>],
+) -> Result<(), PortError> {
     let names: Vec<String> = charts.iter().map(|chart| chart.name.clone()).collect();
     let is_of_one = |name: &str, value: &Value| {
         names.len() > 1 && value.is_object() && names.iter().any(|one| one == name)
@@ -175,8 +220,9 @@ fn give_values(charts: &mut [ChartRelease], values: &Map<String, Value>) {
         {
             own.extend(given.clone());
         }
-        chart.values = Secret::new(Value::Object(own).to_string());
+        chart.set_values(own, sizes)?;
     }
+    Ok(())
 }
 
 /// The error for a chart of the package.
@@ -223,7 +269,7 @@ mod tests {
     }
 
     fn given(charts: &mut [ChartRelease], values: &Value) -> Vec<Value> {
-        give_values(charts, values.as_object().unwrap());
+        give_values(charts, values.as_object().unwrap(), &[]).unwrap();
         let all = charts.iter().map(|chart| chart.values.reveal());
         all.map(|text| serde_json::from_str(text).unwrap())
             .collect()
@@ -243,7 +289,7 @@ mod tests {
     fn two_charts_of_one_name_are_refused_and_values_are_not_printed() {
         let error = refuse_equal_names(&[chart("web"), chart("web")]).unwrap_err();
         assert!(
-            error.to_string().contains("a chart of the same name"),
+            error.to_string().contains("a release of the same name"),
             "{error}"
         );
         let mut charts = [chart("web")];

@@ -18,7 +18,7 @@ use crate::sources::{Sources, Stage};
 use crate::stopped;
 use crate::template::{self, BytesLeft, TemplateError};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Budget, PortError};
 use vnfm_descriptor::{
     InvalidValue, Marked, MissingVariable, ORDER_FILE, OrderFile, Package, Variables,
@@ -39,6 +39,8 @@ pub(crate) struct Plan {
     pub(crate) stages: Vec<Vec<Item>>,
     /// Charts that helm installs; their objects are in stages of their own once they are rendered.
     pub(crate) charts: Vec<ChartRelease>,
+    /// The VDUs whose number of VNFCs is a value of the charts.
+    pub(crate) sized: BTreeSet<String>,
 }
 
 /// One object of a manifest, with its position.
@@ -73,6 +75,7 @@ impl Plan {
         let mut plan = Self {
             is_named: namespace != default,
             namespace,
+            sized: sources.sized,
             ..Self::default()
         };
         for Stage {
@@ -110,7 +113,11 @@ impl Plan {
     pub(crate) fn finish(&mut self, allocation: &Allocation) -> Result<(), PortError> {
         drop_other_flavours(&mut self.stages, allocation);
         let objects = self.stages.iter_mut().flatten();
-        set_replicas(objects.map(|item| &mut item.object), allocation)?;
+        set_replicas(
+            objects.map(|item| &mut item.object),
+            allocation,
+            &self.sized,
+        )?;
         if allocation.deployment.vnf_state == VnfOperationalState::Stopped {
             stopped::stop(&mut self.stages);
         }

@@ -54,22 +54,44 @@ impl<'a> Member<'a> {
         Ok(items.map(item).collect())
     }
 
+    /// Whether it is true, as a boolean or as text.
+    ///
+    /// # Errors
+    ///
+    /// It is neither true nor false.
+    pub(crate) fn is_true(&self) -> Result<bool, PortError> {
+        match self.value {
+            Value::Bool(value) => Ok(*value),
+            Value::String(text) if text.eq_ignore_ascii_case("true") => Ok(true),
+            Value::String(text) if text.eq_ignore_ascii_case("false") => Ok(false),
+            _ => Err(self.refused("it is neither `true` nor `false`")),
+        }
+    }
+
     /// Its members with their names; those that are null are left out.
     ///
     /// # Errors
     ///
     /// It is not an object.
     pub(crate) fn members(&self) -> Result<Vec<(&'a str, Member<'a>)>, PortError> {
+        let mut members = self.all_members()?;
+        members.retain(|(_, member)| !member.value.is_null());
+        Ok(members)
+    }
+
+    /// Its members with their names, also those that are null.
+    ///
+    /// # Errors
+    ///
+    /// It is not an object.
+    pub(crate) fn all_members(&self) -> Result<Vec<(&'a str, Member<'a>)>, PortError> {
         let members = self.value.as_object();
         let members = members.ok_or_else(|| self.mismatch("an object"))?.iter();
         let member = |(name, value): (&'a String, &'a Value)| {
             let path = format!("{}.{name}", self.path);
             (name.as_str(), Member { path, value })
         };
-        Ok(members
-            .filter(|(_, value)| !value.is_null())
-            .map(member)
-            .collect())
+        Ok(members.map(member).collect())
     }
 
     /// One of its members; `None` if it is absent or null.

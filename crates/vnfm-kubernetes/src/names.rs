@@ -206,7 +206,7 @@ mod tests {
             namespace: "mine".into(),
             is_named: true,
             stages: vec![vec![item_for_test(object)]],
-            charts: Vec::new(),
+            ..Plan::default()
         };
         check(&plan).err().map(|error| {
             assert_eq!(error.name(), "kubernetes.manifest-invalid");

@@ -14,7 +14,7 @@ fn plan(objects: &[Value]) -> Plan {
         namespace: "mine".into(),
         is_named: true,
         stages: vec![items],
-        charts: Vec::new(),
+        ..Plan::default()
     }
 }
 

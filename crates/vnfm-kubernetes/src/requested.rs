@@ -4,11 +4,15 @@
 //! |---|---|
 //! | `lcm-kubernetes-def-files` | the manifests to apply, by their paths in the package |
 //! | `vdu_mapping` | the workload of each VDU, `{VDU: {kind, name}}` |
+//! | those of [`crate::named_charts`] | charts, and their values |
 //!
 //! Tacker downloads files by URL. We download nothing during an operation: a URL is an external artifact of the package, which
 //! was downloaded and compared with its hash when the package was onboarded, or it is refused.
 
 use crate::member::Member;
+use crate::named_charts::{
+    CHART, INSTALL, SIZES_BY_ASPECT, SIZES_BY_VDU, USE_HELM, VALUES, VALUES_FILE,
+};
 use std::borrow::Cow;
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{Flavour, Mcio, nearest, normalise};
@@ -16,8 +20,40 @@ use vnfm_descriptor::{Flavour, Mcio, nearest, normalise};
 const MANIFESTS: &str = "lcm-kubernetes-def-files";
 const WORKLOADS: &str = "vdu_mapping";
 
+/// How Tacker changes a VNF package, the only value that it knows.
+const UPGRADE: (&str, &str) = ("upgrade_type", "RollingUpdate");
+
 /// The parameters that are for the driver: never values of a chart.
-pub(crate) const RESERVED: &[&str] = &["namespace", MANIFESTS, WORKLOADS];
+pub(crate) const RESERVED: &[&str] = &[
+    "namespace",
+    MANIFESTS,
+    WORKLOADS,
+    UPGRADE.0,
+    // The VDUs that Tacker changes with the package. Here all change whose objects differ.
+    "vdu_params",
+    CHART,
+    VALUES_FILE,
+    VALUES,
+    SIZES_BY_VDU,
+    SIZES_BY_ASPECT,
+    USE_HELM,
+    INSTALL,
+];
+
+/// Refuses another way to change a package than the one that we have.
+///
+/// # Errors
+///
+/// `Refused`, if `upgrade_type` is another one.
+pub(crate) fn check_upgrade(allocation: &Allocation) -> Result<(), PortError> {
+    let params = &allocation.deployment.additional_params;
+    match Member::of_request(params, UPGRADE.0) {
+        Some(named) if named.text()? != UPGRADE.1 => {
+            Err(named.refused(format!("it must be `{}`", UPGRADE.1)))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// The manifests that the request names, in its order; none if it names none.
 ///
@@ -72,6 +108,18 @@ pub(crate) fn file(allocation: &Allocation, named: &Member<'_>) -> Result<String
     })
 }
 
+/// The path of a chart of the package, a packed one or a folder.
+///
+/// # Errors
+///
+/// Those of [`file`].
+pub(crate) fn chart(allocation: &Allocation, named: &Member<'_>) -> Result<String, PortError> {
+    match normalise(named.text()?) {
+        Ok(path) if allocation.package.is_chart_folder(&path) => Ok(path),
+        _ => file(allocation, named),
+    }
+}
+
 /// The flavour of the deployment, whose VDUs have the workloads that the request gives them.
 pub(crate) fn flavour(allocation: &Allocation) -> Option<Cow<'_, Flavour>> {
     let deployment = &allocation.deployment;
@@ -111,6 +159,26 @@ pub(crate) fn workloads(allocation: &Allocation) -> Result<Vec<(&str, Mcio)>, Po
         workloads.push((vdu, workload));
     }
     Ok(workloads)
+}
+
+/// The release that has the workload of a VDU, if `vdu_mapping` names one.
+///
+/// # Errors
+///
+/// `Refused`: it has the wrong form.
+pub(crate) fn release_of<'a>(
+    allocation: &'a Allocation,
+    vdu: &str,
+) -> Result<Option<&'a str>, PortError> {
+    let params = &allocation.deployment.additional_params;
+    let Some(mapping) = Member::of_request(params, WORKLOADS) else {
+        return Ok(None);
+    };
+    let Some(workload) = mapping.member(vdu)? else {
+        return Ok(None);
+    };
+    let release = workload.member("helmreleasename")?;
+    release.map(|release| release.text()).transpose()
 }
 
 /// Refuses a VDU that the flavour does not have.

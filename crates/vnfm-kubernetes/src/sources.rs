@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! the request names manifests ── one stage with all of them, sorted by kind, as Tacker has it
+//!                   charts ───── a stage for each of them, after that
 //! else an order file ─────────── its manifests by `order`; an ASD of manifests is read as one
 //! else Mciops ────────────────── a stage for each of their charts
 //! ```
@@ -9,7 +10,9 @@
 
 use crate::charts::{self, ChartRelease};
 use crate::errors::MANIFEST;
+use crate::named_charts::{self, SizeValue};
 use crate::requested;
+use std::collections::BTreeSet;
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{ORDER_FILE, OrderFile};
 
@@ -20,6 +23,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) order: Option<&'a OrderFile>,
     /// A stage starts when the one before is ready.
     pub(crate) stages: Vec<Stage>,
+    /// The VDUs whose number is a value of the charts.
+    pub(crate) sized: BTreeSet<String>,
 }
 
 /// What is deployed at the same time.
@@ -39,25 +44,32 @@ impl<'a> Sources<'a> {
     /// `Refused`: the request names something that the package does not have, or the package has nothing to deploy.
     pub(crate) fn choose(allocation: &'a Allocation) -> Result<Self, PortError> {
         requested::workloads(allocation)?;
+        requested::check_upgrade(allocation)?;
         let order = allocation.package.order_file();
-        let named = requested::manifests(allocation)?;
+        let sizes = named_charts::sizes(allocation)?;
+        let named = named(allocation, &sizes)?;
         let stages = if !named.is_empty() {
-            let stage = Stage {
-                manifests: named,
-                by_kind: true,
-                ..Stage::default()
-            };
-            vec![stage]
+            named
         } else if let Some(order) = order {
             ordered(order)
         } else {
-            let charts = charts::of_mciops(allocation)?.into_iter();
+            let charts = charts::of_mciops(allocation, &sizes)?.into_iter();
             charts.map(Stage::of_chart).collect()
         };
         if stages.is_empty() {
             return Err(nothing_to_deploy(allocation));
         }
-        Ok(Self { order, stages })
+        if stages.iter().all(|stage| stage.charts.is_empty())
+            && let Some(size) = sizes.first()
+        {
+            return Err(size.without_chart());
+        }
+        let sized = sizes.into_iter().map(|size| size.vdu).collect();
+        Ok(Self {
+            order,
+            stages,
+            sized,
+        })
     }
 }
 
@@ -68,6 +80,21 @@ impl Stage {
             ..Self::default()
         }
     }
+}
+
+/// What the request names.
+fn named(allocation: &Allocation, sizes: &[SizeValue<'_>]) -> Result<Vec<Stage>, PortError> {
+    let manifests = requested::manifests(allocation)?;
+    let charts = named_charts::charts(allocation, sizes)?.into_iter();
+    let first = (!manifests.is_empty()).then(|| Stage {
+        manifests,
+        by_kind: true,
+        ..Stage::default()
+    });
+    Ok(first
+        .into_iter()
+        .chain(charts.map(Stage::of_chart))
+        .collect())
 }
 
 fn ordered(order: &OrderFile) -> Vec<Stage> {
@@ -98,7 +125,7 @@ fn nothing_to_deploy(allocation: &Allocation) -> PortError {
     }
     let text = format!("it has neither a `{ORDER_FILE}` nor a Mciop with a chart");
     let hint = format!(
-        "list the package's manifests in `{ORDER_FILE}`, or name them in the request: `additionalParams.lcm-kubernetes-def-files`"
+        "list the package's manifests in `{ORDER_FILE}`, or name them or a chart in the request: `lcm-kubernetes-def-files`, `helm_chart_path`"
     );
     PortError::new(&MANIFEST, action, text).hint(hint)
 }

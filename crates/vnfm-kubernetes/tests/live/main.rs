@@ -10,6 +10,8 @@ mod heal;
 #[cfg(test)]
 mod login;
 #[cfg(test)]
+mod named_charts;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod policy;

@@ -422,21 +422,28 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
 
 /// A package with these files and no order file, with the request's parameters.
 pub(crate) fn unordered_package(files: &[(&str, &str)], params: &Value) -> Allocation {
+    let files = files.iter().map(|(path, text)| (*path, text.as_bytes()));
+    package_of((VNFD, files.collect()), params)
+}
+
+/// A package with this VNFD and these files.
+pub(crate) fn package_of((vnfd, files): (&str, Vec<(&str, &[u8])>), params: &Value) -> Allocation {
     let folder = tempfile::tempdir().expect("there is room");
-    let meta = (
-        "TOSCA-Metadata/TOSCA.meta",
-        "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: Definitions/vnfd.yaml\n",
-    );
-    let own = [meta, ("Definitions/vnfd.yaml", VNFD)];
-    for (path, text) in own.iter().chain(files) {
+    let meta = "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: Definitions/vnfd.yaml\n";
+    let own = [
+        ("TOSCA-Metadata/TOSCA.meta", meta.as_bytes()),
+        ("Definitions/vnfd.yaml", vnfd.as_bytes()),
+    ];
+    for (path, bytes) in own.into_iter().chain(files) {
         let path = folder.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("a folder");
-        std::fs::write(path, text).expect("a file");
+        std::fs::write(path, bytes).expect("a file");
     }
     let package = Package::open(folder.path(), &Limits::default())
         .unwrap_or_else(|findings| panic!("{findings}"));
+    let flavours = &package.vnfd().flavours;
     let request = InstantiateVnfRequest {
-        flavour_id: "simple".into(),
+        flavour_id: flavours.keys().next().expect("a flavour").clone(),
         additional_params: params.as_object().cloned().unwrap_or_default(),
         ..InstantiateVnfRequest::default()
     };
