@@ -271,6 +271,32 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_packed_as_helm_packs_it_and_is_bounded() {
+        let file = |path: &str, bytes: Vec<u8>| Ok((path.to_owned(), bytes));
+        let long = format!("templates/{}.yaml", "x".repeat(150));
+        let files = || {
+            [
+                file("Chart.yaml", WEB.as_bytes().to_vec()),
+                file(&long, b"a: 1".to_vec()),
+            ]
+        };
+        let packed = pack("folder", files().into_iter()).unwrap();
+        assert_eq!(packed, pack("folder", files().into_iter()).unwrap());
+        assert_eq!(read_default(&packed).unwrap().name, "web");
+        let mut tar = tar::Archive::new(GzDecoder::new(&*packed));
+        let entries = tar.entries().unwrap().map(Result::unwrap);
+        let paths: Vec<_> = entries
+            .map(|entry| entry.path().unwrap().into_owned())
+            .collect();
+        let expected = ["folder/Chart.yaml".to_owned(), format!("folder/{long}")];
+        assert_eq!(paths, expected.map(std::path::PathBuf::from));
+        let half = vec![0; usize::try_from(MAX_UNPACKED / 2).unwrap() + 1];
+        let large = [file("a", half.clone()), file("b", half)];
+        let error = pack("folder", large.into_iter()).unwrap_err().to_string();
+        assert!(error.contains("has more than"), "{error}");
+    }
+
+    #[test]
     fn a_long_name_before_the_metadata_is_skipped() {
         let long = format!("web/templates/{}", "x".repeat(200));
         let files = [

@@ -61,18 +61,22 @@ pub struct Manifest {
 }
 
 impl OrderFile {
-    /// The deployment items of an ASD, if all are manifests: `deploymentOrder` is their order, and the lifecycle
-    /// parameters are variables without a default.
+    /// The manifests among the deployment items of an ASD, if there are any: `deploymentOrder` is their order, and their
+    /// lifecycle parameters are variables without a default.
     pub(crate) fn from_asd(asd: &Asd, path: &str) -> Option<Self> {
-        let items = asd.deployment_items.iter();
-        let manifest = |item: &DeploymentItem| {
-            item.is_manifest().then(|| Manifest {
-                path: item.file.clone(),
-                order: item.deployment_order.into(),
-                span: Span::file(path),
-            })
+        let items = asd
+            .deployment_items
+            .iter()
+            .filter(|item| item.is_manifest());
+        let manifest = |item: &DeploymentItem| Manifest {
+            path: item.file.clone(),
+            order: item.deployment_order.into(),
+            span: Span::file(path),
         };
-        let mut manifests = items.clone().map(manifest).collect::<Option<Vec<_>>>()?;
+        let mut manifests: Vec<Manifest> = items.clone().map(manifest).collect();
+        if manifests.is_empty() {
+            return None;
+        }
         manifests.sort_by_key(|manifest| manifest.order);
         let required = |name: &String| {
             (

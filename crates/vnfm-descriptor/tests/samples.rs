@@ -36,7 +36,9 @@ fn samples_have_no_errors_and_only_the_expected_warnings() {
     assert_eq!(
         names,
         [
+            "asd-charts",
             "asd-web",
+            "cnf-by-request",
             "cnf-chart",
             "cnf-flavours",
             "cnf-volumes",
@@ -98,7 +100,9 @@ fn a_manifest_names_every_file_of_its_package() {
         "vnf-b-cnf-2",
         "vnf-rolling-1",
         "vnf-rolling-2",
+        "asd-charts",
         "asd-web",
+        "cnf-by-request",
         "cnf-chart",
         "cnf-flavours",
         "cnf-volumes",
@@ -226,6 +230,7 @@ fn an_asd_of_manifests_has_an_order_file() {
             .all(|variable| variable.default.is_none())
     );
     assert_eq!(order.path, "Definitions/asd.yaml");
+    assert!(open("asd-charts").order_file().is_none());
     let charts = open("cnf-chart");
     assert!(charts.order_file().is_none());
     assert_eq!(

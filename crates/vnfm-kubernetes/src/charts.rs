@@ -60,6 +60,11 @@ impl ChartRelease {
         Ok(())
     }
 
+    /// Whether an object of the plan is one that the chart renders.
+    pub(crate) fn renders(&self, item: &Item, namespace: &str) -> bool {
+        self.rendered.contains(&Self::key(item, namespace))
+    }
+
     /// The identity of one of its objects in the VNF's `namespace`.
     pub(crate) fn key(item: &Item, namespace: &str) -> ObjectKey {
         let namespace = item.namespace.as_deref().unwrap_or(namespace);

@@ -5,7 +5,7 @@
 //!                      client      in memory only, reads the connection at each call; over http: checked addresses, bounded responses
 //! package + request ── sources     which manifests and charts, in stages; requested: those that the request names
 //!                      manifests   variables, namespace ──> objects; kind_order: the order in which they are applied
-//!                      charts      Mciops, values ──> helm releases; named_charts: those that the request names; values: their keys; rendering: their objects; releases: install, upgrade, recover
+//!                      charts      Mciops, values ──> helm releases; named_charts: those that the request names; values: their keys; asd_items: an ASD's; rendering: their objects; releases: install, upgrade, recover
 //!                      catalog     any kind, by discovery
 //!                      policy      what VIM and role allow, checked before anything is created
 //!                      replicas    another number of a VDU's pods
@@ -22,6 +22,7 @@
 
 mod amount;
 mod apply;
+mod asd_items;
 mod catalog;
 mod charts;
 mod claims;

@@ -3,11 +3,13 @@
 //! ```text
 //! the request names manifests ── one stage with all of them, sorted by kind, as Tacker has it
 //!                   charts ───── a stage for each of them, after that
-//! else an order file ─────────── its manifests by `order`; an ASD of manifests is read as one
+//! else an order file ─────────── its manifests by `order`
+//! else an ASD ────────────────── its deployment items by `deploymentOrder`
 //! else Mciops ────────────────── a stage for each of their charts
 //! ```
 //! Variables and namespace of the order file hold for the manifests that the request names, too.
 
+use crate::asd_items;
 use crate::charts::{self, ChartRelease};
 use crate::errors::MANIFEST;
 use crate::named_charts::{self, SizeValue};
@@ -50,14 +52,16 @@ impl<'a> Sources<'a> {
         let named = named(allocation, &sizes)?;
         let stages = if !named.is_empty() {
             named
-        } else if let Some(order) = order {
+        } else if let Some(order) = order.filter(|order| order.path == ORDER_FILE) {
             ordered(order)
+        } else if let Some(asd) = allocation.package.asd() {
+            asd_items::stages(allocation, asd)?
         } else {
             let charts = charts::of_mciops(allocation, &sizes)?.into_iter();
             charts.map(Stage::of_chart).collect()
         };
         if stages.is_empty() {
-            return Err(nothing_to_deploy(allocation));
+            return Err(nothing_to_deploy());
         }
         if stages.iter().all(|stage| stage.charts.is_empty())
             && let Some(size) = sizes.first()
@@ -106,26 +110,10 @@ fn ordered(order: &OrderFile) -> Vec<Stage> {
     stages.map(stage).collect()
 }
 
-/// Why a package cannot be deployed: names what it has instead of manifests, if anything.
-fn nothing_to_deploy(allocation: &Allocation) -> PortError {
-    let action = "deploy the package on Kubernetes";
-    let mut items = allocation
-        .package
-        .asd()
-        .into_iter()
-        .flat_map(|asd| &asd.deployment_items);
-    if let Some(item) = items.find(|item| !item.is_manifest()) {
-        let (id, kind) = (&item.deployment_item_id, &item.artifact_type);
-        let text = format!(
-            "deployment item `{id}` is a `{kind}` (`{}`), which is not supported yet",
-            item.file
-        );
-        let hint = "provide its objects as a YAML file, `artifact_type: kubernetes_manifest`";
-        return PortError::new(&MANIFEST, action, text).hint(hint);
-    }
+fn nothing_to_deploy() -> PortError {
     let text = format!("it has neither a `{ORDER_FILE}` nor a Mciop with a chart");
     let hint = format!(
         "list the package's manifests in `{ORDER_FILE}`, or name them or a chart in the request: `lcm-kubernetes-def-files`, `helm_chart_path`"
     );
-    PortError::new(&MANIFEST, action, text).hint(hint)
+    PortError::new(&MANIFEST, "deploy the package on Kubernetes", text).hint(hint)
 }

@@ -9,7 +9,7 @@ use crate::scalars::traps;
 use crate::source::Source;
 use std::collections::BTreeSet;
 use vnfm_descriptor::raw::{Node, Parts, Sink, is_name, parse_all};
-use vnfm_descriptor::{Finding, Flavour, Marked, ORDER_FILE, OrderFile, Span, Vdu, VduKind};
+use vnfm_descriptor::{Chart, Finding, Flavour, Marked, ORDER_FILE, OrderFile, Span, Vdu, VduKind};
 
 /// Checks the order file and the manifests of a package.
 pub(crate) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
@@ -352,7 +352,7 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
             .values()
             .filter(|vdu| vdu.kind == VduKind::OsContainer)
             .collect();
-        if read.order.is_none() && !source.archive.has(ORDER_FILE) && charts(read, flavour, sink) {
+        if !source.archive.has(ORDER_FILE) && charts(source, read, flavour, sink) {
             continue;
         }
         let Some(first) = containers.first() else {
@@ -365,7 +365,9 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
                     first.name
                 );
                 let finding = Finding::new(codes::ORDER_NONE, Span::file(&flavour.file), message);
-                sink.add(finding.hint(format!("write `{ORDER_FILE}`")));
+                sink.add(finding.hint(format!(
+                    "write `{ORDER_FILE}`; without it, each request must name the manifests or the chart"
+                )));
             }
             continue;
         };
@@ -387,22 +389,37 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
     }
 }
 
-/// Reports deployment items that no driver deploys; true if the flavour has any, or charts, whose workloads only helm knows.
-fn charts(read: &Parts, flavour: &Flavour, sink: &mut Sink) -> bool {
+/// Reports deployment items that are no charts, or that no driver deploys; true if the flavour has items other than manifests,
+/// or Mciops: only helm knows the workloads of charts.
+fn charts(source: &Source<'_>, read: &Parts, flavour: &Flavour, sink: &mut Sink) -> bool {
     let items = read.asd.iter().flat_map(|asd| &asd.deployment_items);
-    let items = items.filter(|item| !item.is_manifest()).map(|item| {
-        format!(
-            "deployment item `{}` is a `{}`",
-            item.artifact, item.artifact_type
-        )
-    });
-    let undeployed: Vec<String> = items.collect();
-    for item in &undeployed {
-        let message = format!("{item}, which no driver deploys yet");
-        let finding = Finding::new(codes::CHART, Span::file(&flavour.file), message);
-        sink.add(finding.hint("put its objects into manifests"));
+    let others: Vec<_> = items.filter(|item| !item.is_manifest()).collect();
+    for item in &others {
+        let (name, at) = (&item.artifact, Span::file(&flavour.file));
+        if !item.is_chart() {
+            let message = format!(
+                "deployment item `{name}` is a `{}`, which no driver deploys",
+                item.artifact_type
+            );
+            let hint = "provide it as a packed chart, or its objects as manifests";
+            sink.add(Finding::new(codes::CHART, at, message).hint(hint));
+            continue;
+        }
+        let packed = source.archive.read(&item.file, source.limits.file_bytes);
+        let packed = packed.map_err(|error| error.to_string());
+        let chart = packed.and_then(|packed| {
+            Chart::read(&packed, source.limits).map_err(|error| error.to_string())
+        });
+        if let Err(reason) = chart {
+            let message = format!(
+                "`{}` of deployment item `{name}` is not a Helm chart: {reason}",
+                item.file
+            );
+            let finding = Finding::new(codes::CHART_FILE, at, message);
+            sink.add(finding.hint("create it with `helm package`"));
+        }
     }
-    !undeployed.is_empty() || !flavour.mciops.is_empty()
+    !others.is_empty() || !flavour.mciops.is_empty()
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! `VNFM_LIVE_KUBECONFIG`. Without one the tests are skipped with a message, and fail if `VNFM_REQUIRE_LIVE=1`.
 
 #[cfg(test)]
+mod asd_charts;
+#[cfg(test)]
 mod charts;
 #[cfg(test)]
 mod deploy;

@@ -1,7 +1,7 @@
 //! Charts that the request names, by Helm 3 and Helm 4.
 
 use crate::charts::{list, packed, row, worlds};
-use crate::support::{World, deployment, package_of};
+use crate::support::{World, deployment, package_of, sample_of};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{Allocation, Convergence, InfraDriver as _, PortError, Recorded};
@@ -148,6 +148,32 @@ async fn charts_of_the_first_version_have_their_releases_and_sizes() {
         );
         assert_eq!(values(&world, "page-tool").await, json!({"a": {"b": "c"}}));
         world.terminate(&what, created.handle).await.unwrap();
+        world.assert_nothing_left().await;
+    }
+}
+
+#[tokio::test]
+async fn the_sample_is_deployed_by_its_manifests_and_by_its_chart() {
+    for (program, world) in worlds().await {
+        let name = world.namespace();
+        let by_manifests = sample_of("cnf-by-request", "instantiate.json");
+        let created = world.instantiate(&by_manifests, 60).await.unwrap();
+        assert_eq!(created.inventory.vnfc_resource_info[0].vdu_id, "VDU1");
+        assert_eq!(list(&program, &name), []);
+        world
+            .terminate(&by_manifests, created.handle)
+            .await
+            .unwrap();
+
+        let by_chart = sample_of("cnf-by-request", "instantiate-chart.json");
+        let created = world.instantiate(&by_chart, 60).await.unwrap();
+        let scaled = update(&world, &created, &sized(&by_chart, 2)).await;
+        assert_eq!(scaled.inventory.vnfc_resource_info.len(), 2);
+        assert_eq!(list(&program, &name), [row("web", "2", "deployed")]);
+        let page = world.config_maps(&name).get("page").await.unwrap();
+        let text = page.data["data"]["index.html"].as_str().unwrap();
+        assert_eq!(text, "Web: hello from the request, from 2 pods");
+        world.terminate(&by_chart, scaled.handle).await.unwrap();
         world.assert_nothing_left().await;
     }
 }

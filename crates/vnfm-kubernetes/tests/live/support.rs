@@ -452,10 +452,16 @@ pub(crate) fn package_of((vnfd, files): (&str, Vec<(&str, &[u8])>), params: &Val
 
 /// The sample VNF-B as an allocation.
 pub(crate) fn sample() -> Allocation {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
+    sample_of("vnf-b-cnf", "instantiate.json")
+}
+
+/// A sample as an allocation, with one of its requests.
+pub(crate) fn sample_of(name: &str, request: &str) -> Allocation {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
+    let folder = samples.join(name);
     let package =
         Package::open(&folder, &Limits::default()).unwrap_or_else(|findings| panic!("{findings}"));
-    let request = std::fs::read(folder.join("requests/instantiate.json")).expect("its request");
+    let request = std::fs::read(folder.join("requests").join(request)).expect("its request");
     let request = serde_json::from_slice(&request).expect("a request");
     Allocation::requested("package", Arc::new(package), request).expect("levels")
 }
