@@ -306,9 +306,10 @@ async fn apply_stage(
         let is_applied = !is_of_chart(resolved)
             && !how.last.contains(&resolved.target)
             && !is_shared(resolved, namespace, state);
-        objects.push(match is_applied {
-            true => Some(apply(cx, session, resolved, how).await?),
-            false => None,
+        objects.push(if is_applied {
+            Some(apply(cx, session, resolved, how).await?)
+        } else {
+            None
         });
     }
     deploy_all(cx, session, (namespace, charts), stage).await?;

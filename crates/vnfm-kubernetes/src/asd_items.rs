@@ -30,7 +30,7 @@ pub(crate) fn stages(allocation: &Allocation, asd: &Asd) -> Result<Vec<Stage>, P
     if let Some(other) = items.find(|item| !item.is_manifest() && !item.is_chart()) {
         return Err(unsupported(other));
     }
-    let (mut stages, mut charts) = (Vec::new(), Vec::new());
+    let mut stages = Vec::new();
     for items in asd.stages() {
         let mut stage = Stage::default();
         for item in items {
@@ -40,11 +40,11 @@ pub(crate) fn stages(allocation: &Allocation, asd: &Asd) -> Result<Vec<Stage>, P
                 stage.manifests.push(item.file.clone());
             }
         }
-        charts.extend(stage.charts.iter().cloned());
         stages.push(stage);
     }
-    refuse_equal_names(&charts)?;
-    if !charts.is_empty() {
+    let charts = || stages.iter().flat_map(|stage: &Stage| &stage.charts);
+    refuse_equal_names(charts())?;
+    if charts().next().is_some() {
         refuse_undeclared(allocation, asd)?;
     }
     Ok(stages)

@@ -1,19 +1,21 @@
 //! The charts of a package as releases, read without rendering them.
 //!
 //! ```text
-//! Mciop ── packed chart ── release, named like the chart, in the VNF's namespace
+//! Mciop, order file ── chart ── release, named like the chart, in the VNF's namespace
 //! additionalParams that the VNFD declares ── values; those that are named like one of several charts are for that one
 //! ```
 //! Reserved parameters ([`RESERVED`]) and those of hooks are no values; any other that the VNFD does not declare is refused.
 
 use crate::errors::{CHART, VALUE};
-use crate::manifests::Item;
+use crate::manifests::{Item, missing_value};
 use crate::named_charts::SizeValue;
 use crate::requested::RESERVED;
+use crate::template::{BytesLeft, TemplateError};
+use crate::values;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Budget, PortError};
-use vnfm_descriptor::{Chart, Limits};
+use vnfm_descriptor::{Chart, Limits, MissingVariable, OrderFile, OrderedChart, Variables};
 use vnfm_types::Secret;
 
 /// Longest name of a release that helm accepts.
@@ -98,9 +100,51 @@ pub(crate) fn of_mciops(
     }
     if !charts.is_empty() {
         refuse_equal_names(&charts)?;
-        give_values(&mut charts, &values(allocation)?, sizes)?;
+        give_values(&mut charts, &declared_values(allocation)?, sizes)?;
     }
     Ok(charts)
+}
+
+/// The charts of the order file, in its order.
+///
+/// # Errors
+///
+/// `Refused`, naming the chart that cannot be read, or the variable that has no value.
+pub(crate) fn of_order_file(
+    allocation: &Allocation,
+    order: &OrderFile,
+    (variables, sizes): (&Variables, &[SizeValue<'_>]),
+) -> Result<Vec<ChartRelease>, PortError> {
+    let mut charts = Vec::new();
+    let mut left = BytesLeft::new(allocation.budget.bytes);
+    for ordered in &order.charts {
+        let mut chart = read(allocation, &ordered.path)?;
+        if let Some(release) = &ordered.release {
+            if let Some(reason) = invalid_release(release) {
+                return Err(chart_error(&ordered.path, format!("its release {reason}")));
+            }
+            release.clone_into(&mut chart.name);
+        }
+        let filled = values::fill(&ordered.values, variables, &mut left);
+        let values = filled.map_err(|unfilled| unfilled_values(allocation, ordered, unfilled))?;
+        chart.set_values(values.as_object().cloned().unwrap_or_default(), sizes)?;
+        charts.push(chart);
+    }
+    refuse_equal_names(&charts)?;
+    Ok(charts)
+}
+
+fn unfilled_values(
+    allocation: &Allocation,
+    ordered: &OrderedChart,
+    unfilled: TemplateError,
+) -> PortError {
+    let TemplateError::Missing(missing) = unfilled else {
+        return chart_error(&ordered.path, "its values are too large");
+    };
+    let line = ordered.span.line;
+    let missing = MissingVariable { line, ..missing };
+    missing_value(&allocation.package, &ordered.span.file, &missing)
 }
 
 /// A chart of the package, a packed one or a folder, as a release without values.
@@ -152,7 +196,9 @@ pub(crate) fn invalid_release(name: &str) -> Option<String> {
 /// # Errors
 ///
 /// `Refused`: two charts would be one release.
-pub(crate) fn refuse_equal_names(charts: &[ChartRelease]) -> Result<(), PortError> {
+pub(crate) fn refuse_equal_names<'a>(
+    charts: impl IntoIterator<Item = &'a ChartRelease>,
+) -> Result<(), PortError> {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     for chart in charts {
         if let Some(first) = seen.insert(&chart.name, &chart.path) {
@@ -168,7 +214,7 @@ pub(crate) fn refuse_equal_names(charts: &[ChartRelease]) -> Result<(), PortErro
 /// # Errors
 ///
 /// `Refused`, naming a parameter that the VNFD does not declare.
-pub(crate) fn values(allocation: &Allocation) -> Result<Map<String, Value>, PortError> {
+pub(crate) fn declared_values(allocation: &Allocation) -> Result<Map<String, Value>, PortError> {
     let vnfd = allocation.package.vnfd();
     let Some(flavour) = vnfd.flavour(&allocation.deployment.flavour_id) else {
         return Ok(Map::new());

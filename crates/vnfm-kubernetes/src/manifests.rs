@@ -69,8 +69,9 @@ impl Plan {
         vim_namespace: Option<&str>,
     ) -> Result<Self, PortError> {
         let default = vim_namespace.map_or_else(|| format!("vnf-{instance}"), str::to_owned);
-        let sources = Sources::choose(allocation)?;
-        let (namespace, values) = values(sources.order, allocation, &default)?;
+        let order = allocation.package.order_file();
+        let (namespace, values) = values(order, allocation, &default)?;
+        let sources = Sources::choose(allocation, &values)?;
         let mut left = BytesLeft::new(allocation.budget.bytes);
         let mut plan = Self {
             is_named: namespace != default,
@@ -432,7 +433,7 @@ fn manifest_error(location: &str, reason: impl Into<String>) -> PortError {
     .on(location)
 }
 
-fn missing_value(package: &Package, file: &str, missing: &MissingVariable) -> PortError {
+pub(crate) fn missing_value(package: &Package, file: &str, missing: &MissingVariable) -> PortError {
     let location = format!("{file}:{}", missing.line);
     // An ASD cannot define defaults.
     let default = match package.asd() {

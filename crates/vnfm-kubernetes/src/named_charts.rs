@@ -60,7 +60,7 @@ fn chart(
 ) -> Result<ChartRelease, PortError> {
     let params = &allocation.deployment.additional_params;
     let mut chart = charts::read(allocation, &requested::chart(allocation, path)?)?;
-    let mut own = charts::values(allocation)?;
+    let mut own = charts::declared_values(allocation)?;
     if let Some(file) = Member::of_request(params, VALUES_FILE) {
         values::merge(&mut own, values_file(allocation, &file)?);
     }
@@ -126,7 +126,7 @@ fn installed_chart(
         }
         name.clone_into(&mut chart.name);
     }
-    let mut own = charts::values(allocation)?;
+    let mut own = charts::declared_values(allocation)?;
     let parameters = install.member("helmparameter")?;
     let parameters = parameters.map_or(Ok(Vec::new()), |all| all.items())?;
     for parameter in parameters {

@@ -66,14 +66,12 @@ pub(crate) async fn claim_hooks(
 
 /// The helm releases of an instance: those of a handle; if it was lost, those of the package, as far as it can be read.
 pub(crate) fn release_names(allocation: &Allocation, handle: &Value) -> Vec<String> {
-    match serde_json::from_value::<Handle>(handle.clone()) {
-        Ok(handle) => handle.releases,
-        Err(_) => {
-            let planned = Plan::read(allocation, "0", None).ok();
-            let charts = planned.into_iter().flat_map(|plan| plan.charts);
-            charts.map(|chart| chart.name).collect()
-        }
+    if let Ok(handle) = serde_json::from_value::<Handle>(handle.clone()) {
+        return handle.releases;
     }
+    let planned = Plan::read(allocation, "0", None).ok();
+    let charts = planned.into_iter().flat_map(|plan| plan.charts);
+    charts.map(|chart| chart.name).collect()
 }
 
 /// Reads the objects of the package, on a blocking thread: this needs processor time only; then renders its charts.

@@ -3,7 +3,7 @@
 //! ```text
 //! the request names manifests ── one stage with all of them, sorted by kind, as Tacker has it
 //!                   charts ───── a stage for each of them, after that
-//! else an order file ─────────── its manifests by `order`
+//! else an order file ─────────── its manifests and charts by `order`
 //! else an ASD ────────────────── its deployment items by `deploymentOrder`
 //! else Mciops ────────────────── a stage for each of their charts
 //! ```
@@ -14,15 +14,12 @@ use crate::charts::{self, ChartRelease};
 use crate::errors::MANIFEST;
 use crate::named_charts::{self, SizeValue};
 use crate::requested;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
-use vnfm_descriptor::{ORDER_FILE, OrderFile};
+use vnfm_descriptor::{ORDER_FILE, OrderFile, Variables};
 
 /// What is deployed, before any of it is read.
-#[derive(Default)]
-pub(crate) struct Sources<'a> {
-    /// The variables and the namespace of the manifests.
-    pub(crate) order: Option<&'a OrderFile>,
+pub(crate) struct Sources {
     /// A stage starts when the one before is ready.
     pub(crate) stages: Vec<Stage>,
     /// The VDUs whose number is a value of the charts.
@@ -40,11 +37,16 @@ pub(crate) struct Stage {
     pub(crate) charts: Vec<ChartRelease>,
 }
 
-impl<'a> Sources<'a> {
+impl Sources {
+    /// Chooses for the request; `variables` are those of the order file.
+    ///
     /// # Errors
     ///
     /// `Refused`: the request names something that the package does not have, or the package has nothing to deploy.
-    pub(crate) fn choose(allocation: &'a Allocation) -> Result<Self, PortError> {
+    pub(crate) fn choose(
+        allocation: &Allocation,
+        variables: &Variables,
+    ) -> Result<Self, PortError> {
         requested::workloads(allocation)?;
         requested::check_upgrade(allocation)?;
         let order = allocation.package.order_file();
@@ -53,7 +55,7 @@ impl<'a> Sources<'a> {
         let stages = if !named.is_empty() {
             named
         } else if let Some(order) = order.filter(|order| order.path == ORDER_FILE) {
-            ordered(order)
+            ordered(allocation, order, (variables, &sizes))?
         } else if let Some(asd) = allocation.package.asd() {
             asd_items::stages(allocation, asd)?
         } else {
@@ -69,11 +71,7 @@ impl<'a> Sources<'a> {
             return Err(size.without_chart());
         }
         let sized = sizes.into_iter().map(|size| size.vdu).collect();
-        Ok(Self {
-            order,
-            stages,
-            sized,
-        })
+        Ok(Self { stages, sized })
     }
 }
 
@@ -101,13 +99,22 @@ fn named(allocation: &Allocation, sizes: &[SizeValue<'_>]) -> Result<Vec<Stage>,
         .collect())
 }
 
-fn ordered(order: &OrderFile) -> Vec<Stage> {
-    let stages = order.stages().into_iter();
-    let stage = |manifests: Vec<&vnfm_descriptor::OrderedManifest>| Stage {
-        manifests: manifests.iter().map(|one| one.path.clone()).collect(),
-        ..Stage::default()
-    };
-    stages.map(stage).collect()
+/// The stages of an order file.
+fn ordered(
+    allocation: &Allocation,
+    order: &OrderFile,
+    (variables, sizes): (&Variables, &[SizeValue<'_>]),
+) -> Result<Vec<Stage>, PortError> {
+    let mut stages: BTreeMap<i64, Stage> = BTreeMap::new();
+    for manifest in &order.manifests {
+        let stage = stages.entry(manifest.order).or_default();
+        stage.manifests.push(manifest.path.clone());
+    }
+    let charts = charts::of_order_file(allocation, order, (variables, sizes))?;
+    for (ordered, chart) in order.charts.iter().zip(charts) {
+        stages.entry(ordered.order).or_default().charts.push(chart);
+    }
+    Ok(stages.into_values().collect())
 }
 
 fn nothing_to_deploy() -> PortError {

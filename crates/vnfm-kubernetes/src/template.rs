@@ -39,7 +39,10 @@ impl BytesLeft {
         Self(bytes)
     }
 
-    fn spend(&mut self, bytes: usize) -> Result<(), TemplateError> {
+    /// # Errors
+    ///
+    /// Less than that is left.
+    pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), TemplateError> {
         self.0 = self
             .0
             .checked_sub(bytes as u64)

@@ -135,6 +135,43 @@ pub(crate) fn merge(values: &mut Map<String, Value>, over: Map<String, Value>) {
     }
 }
 
+/// Replaces the variables in the texts of `value`. A text that is a single variable becomes the value of that, of any type.
+///
+/// # Errors
+///
+/// A variable has no value, or the result exceeds what is left.
+pub(crate) fn fill(
+    value: &Value,
+    variables: &Variables,
+    left: &mut BytesLeft,
+) -> Result<Value, TemplateError> {
+    match value {
+        Value::String(text) => {
+            let marked = Marked::new(text, |name| variables.contains_key(name));
+            let filled = match marked.single_placeholder(marked.text()) {
+                Some(number) => marked.value(number, variables).cloned(),
+                None => marked.fill(marked.text(), variables).map(Value::String),
+            };
+            let filled = filled.map_err(TemplateError::Missing)?;
+            left.spend(filled.to_string().len())?;
+            Ok(filled)
+        }
+        Value::Array(items) => {
+            let items = items.iter().map(|item| fill(item, variables, left));
+            items.collect()
+        }
+        Value::Object(members) => {
+            let members = members.iter();
+            let filled = members.map(|(name, member)| {
+                let filled = fill(member, variables, left)?;
+                Ok((name.clone(), filled))
+            });
+            filled.collect::<Result<Map<_, _>, _>>().map(Value::Object)
+        }
+        scalar => Ok(scalar.clone()),
+    }
+}
+
 /// The values in a YAML file, which has at most `max` bytes with its aliases expanded.
 ///
 /// # Errors
@@ -225,6 +262,27 @@ mod tests {
         assert!(values("a: 1\nb: c: d\n").unwrap_err().contains("line 2"));
         let bomb = format!("a: &a {}\nb: [*a, *a, *a, *a, *a, *a]\n", "x".repeat(50));
         assert!(values(&bomb).unwrap_err().contains("too large"));
+    }
+
+    #[test]
+    fn variables_in_values_keep_their_type_and_are_bounded() {
+        let variables = Variables::from([
+            ("n".to_owned(), Some(json!(3))),
+            ("hosts".to_owned(), Some(json!(["a"]))),
+            ("none".to_owned(), None),
+        ]);
+        let filled = |value: Value, max| fill(&value, &variables, &mut BytesLeft::new(max));
+        let value =
+            json!({"count": "$n", "name": "web-${n}", "hosts": ["$hosts"], "home": "$HOME $$n"});
+        let expected = json!({"count": 3, "name": "web-3", "hosts": [["a"]], "home": "$HOME $n"});
+        assert_eq!(filled(value, 100), Ok(expected));
+        let missing = filled(json!("$none"), 100);
+        assert!(
+            matches!(missing, Err(TemplateError::Missing(_))),
+            "{missing:?}"
+        );
+        let large = filled(json!(["$hosts", "$hosts"]), 8);
+        assert_eq!(large, Err(TemplateError::TooLarge));
     }
 
     #[test]

@@ -38,6 +38,10 @@ pub(crate) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
         }
     }
     if let Some(order) = &read.order {
+        let packed = |path: &str| source.archive.has(path);
+        for chart in order.charts.iter().filter(|chart| packed(&chart.path)) {
+            chart_file(source, (&chart.path, ""), chart.span.clone(), sink);
+        }
         unused(source, order, used, sink);
     }
     vdus(source, read, &workloads, sink);
@@ -319,6 +323,10 @@ fn unused(source: &Source<'_>, order: &OrderFile, mut used: BTreeSet<String>, si
     for (name, _) in placeholders(order.namespace.as_deref().unwrap_or_default()) {
         used.insert(name);
     }
+    for chart in &order.charts {
+        let values = placeholders(&chart.values.to_string()).into_iter();
+        used.extend(values.map(|(name, _)| name));
+    }
     let nodes = source.yaml(ORDER_FILE).unwrap_or_default();
     let declared = nodes.first().and_then(|node| node.get("variables"));
     let written = declared.map(Node::entries).unwrap_or_default();
@@ -358,7 +366,7 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
         let Some(first) = containers.first() else {
             continue;
         };
-        let Some(_) = &read.order else {
+        let Some(order) = &read.order else {
             if !source.archive.has(ORDER_FILE) {
                 let message = format!(
                     "no order file states which manifests deploy `{}`",
@@ -371,6 +379,9 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
             }
             continue;
         };
+        if !order.charts.is_empty() {
+            continue; // only helm knows the workloads of charts
+        }
         let known = || workloads.iter().map(String::as_str);
         for vdu in containers {
             let name = vdu
@@ -405,21 +416,23 @@ fn charts(source: &Source<'_>, read: &Parts, flavour: &Flavour, sink: &mut Sink)
             sink.add(Finding::new(codes::CHART, at, message).hint(hint));
             continue;
         }
-        let packed = source.archive.read(&item.file, source.limits.file_bytes);
-        let packed = packed.map_err(|error| error.to_string());
-        let chart = packed.and_then(|packed| {
-            Chart::read(&packed, source.limits).map_err(|error| error.to_string())
-        });
-        if let Err(reason) = chart {
-            let message = format!(
-                "`{}` of deployment item `{name}` is not a Helm chart: {reason}",
-                item.file
-            );
-            let finding = Finding::new(codes::CHART_FILE, at, message);
-            sink.add(finding.hint("create it with `helm package`"));
-        }
+        let owner = format!(" of deployment item `{name}`");
+        chart_file(source, (&item.file, &owner), at, sink);
     }
     !others.is_empty() || !flavour.mciops.is_empty()
+}
+
+/// Reports a file that is no packed chart.
+fn chart_file(source: &Source<'_>, (path, owner): (&str, &str), at: Span, sink: &mut Sink) {
+    let packed = source.archive.read(path, source.limits.file_bytes);
+    let packed = packed.map_err(|error| error.to_string());
+    let chart = packed
+        .and_then(|packed| Chart::read(&packed, source.limits).map_err(|error| error.to_string()));
+    if let Err(reason) = chart {
+        let message = format!("`{path}`{owner} is not a Helm chart: {reason}");
+        let finding = Finding::new(codes::CHART_FILE, at, message);
+        sink.add(finding.hint("create it with `helm package`"));
+    }
 }
 
 #[cfg(test)]

@@ -66,6 +66,81 @@ fn package(params: &Value) -> Allocation {
     package_of((VNFD, files), params)
 }
 
+/// The order file of the next test: a manifest, then both charts.
+const ORDER: &str = "variables: {greeting: , pods: 2}
+manifests: [{path: Files/config.yaml, order: 1}]
+charts:
+- path: Charts/web
+  order: 2
+  release: front
+  values: {web: {count: $pods}, color: 'a $greeting $HOME', size: small}
+- {path: Charts/tool.tgz, order: 2}
+";
+
+fn ordered_package(order: &str, params: &Value) -> Allocation {
+    let packed = packed("tool", &[("templates/page.yaml", PAGE.to_owned())]);
+    let (web, config) = (web(), crate::support::CONFIG);
+    let files: Vec<(&str, &[u8])> = vec![
+        (
+            "Charts/web/Chart.yaml",
+            b"{apiVersion: v2, name: web, version: 1.0.0}",
+        ),
+        ("Charts/web/templates/web.yaml", web.as_bytes()),
+        ("Charts/web/templates/page.yaml", PAGE.as_bytes()),
+        ("Charts/tool.tgz", &packed),
+        ("Files/config.yaml", config.as_bytes()),
+        ("Files/kubernetes/order.yaml", order.as_bytes()),
+    ];
+    package_of((VNFD, files), params)
+}
+
+#[tokio::test]
+async fn charts_of_the_order_file_have_their_stage_and_its_variables() {
+    for (program, world) in worlds().await {
+        let what = ordered_package(ORDER, &json!({"greeting": "hello", "pods": "1"}));
+        world.driver.validate_request(&what).unwrap();
+        let created = world.instantiate(&what, 60).await.unwrap();
+        let name = world.namespace();
+        let expected = [row("front", "1", "deployed"), row("tool", "1", "deployed")];
+        assert_eq!(list(&program, &name), expected);
+        let front = json!({"web": {"count": 1}, "color": "a hello $HOME", "size": "small"});
+        assert_eq!(values(&world, "page-web").await, front);
+        let objects = created.handle["objects"].as_array().unwrap();
+        assert_eq!(
+            (&objects[0]["name"], &objects[0]["stage"]),
+            (&json!("page"), &json!(0))
+        );
+        assert!(objects[1..].iter().all(|object| object["stage"] == 1));
+        let scaled = update(&world, &created, &sized(&what, 2)).await;
+        assert_eq!(scaled.inventory.vnfc_resource_info.len(), 2);
+        let manifests = ordered_package(ORDER.split_once("charts:").unwrap().0, &json!({}));
+        let changed = update(&world, &scaled, &manifests).await;
+        assert_eq!(list(&program, &name), []);
+        world.terminate(&manifests, changed.handle).await.unwrap();
+        world.assert_nothing_left().await;
+    }
+}
+
+#[test]
+fn a_chart_of_the_order_file_needs_its_variables_and_a_release() {
+    let driver = KubernetesDriver::new(Destinations::anywhere());
+    let driver = driver.with_helm(Helm::new("/bin/true", None));
+    let missing = ordered_package(ORDER, &json!({}));
+    let missing = driver.validate_request(&missing).unwrap_err();
+    assert_eq!(missing.name(), "kubernetes.variable-missing");
+    assert!(missing.to_string().contains("order.yaml:4"), "{missing}");
+    let named = ordered_package(
+        &ORDER.replace("front", "Front"),
+        &json!({"greeting": "hello"}),
+    );
+    let named = driver.validate_request(&named).unwrap_err();
+    assert_eq!(named.name(), "kubernetes.chart-invalid");
+    assert!(
+        named.to_string().contains("`Front` cannot name a release"),
+        "{named}"
+    );
+}
+
 fn sized(what: &Allocation, count: u32) -> Allocation {
     let mut sized = what.clone();
     let deployment = Arc::make_mut(&mut sized.deployment);
@@ -184,51 +259,91 @@ fn refusal(params: &Value) -> PortError {
     driver.validate_request(&package(params)).unwrap_err()
 }
 
+/// Asserts that each request is refused at the named parameter, for the reason, without showing a value.
+fn assert_refused(cases: &[(Value, &str, &str)]) {
+    for (params, resource, part) in cases {
+        let error = refusal(params);
+        let resource = format!("additionalParams.{resource}");
+        assert_eq!(error.name(), "kubernetes.parameter-invalid", "{error}");
+        assert_eq!(error.resource(), Some(resource.as_str()), "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    }
+}
+
+/// A request with a chart, and this parameter.
+fn with(name: &str, value: Value) -> Value {
+    let mut params = json!({"helm_chart_path": "Charts/web"});
+    params[name] = value;
+    params
+}
+
 #[test]
 fn what_cannot_be_a_chart_of_the_package_or_a_value_is_refused_by_name() {
-    let chart = "Charts/web";
-    let install = |members: Value| json!({"use_helm": true, "using_helm_install_param": [members]});
-    for (params, resource, part) in [
+    let index = json!({"a[0]": "hunter2"});
+    let unknown = json!({"VDU2": {"replica": "n"}});
+    assert_refused(&[
         (
-            json!({"helm_chart_path": "Charts/wbe"}),
+            with("helm_chart_path", json!("Charts/wbe")),
             "helm_chart_path",
             "no file",
         ),
         (
-            json!({"helm_chart_path": "oci://example.com/web"}),
+            with("helm_chart_path", json!("oci://example.com/web")),
             "helm_chart_path",
             "nothing is downloaded",
+        ),
+        (
+            with("helm_parameters", index),
+            "helm_parameters.a[0]",
+            "has an index",
+        ),
+        (
+            with("helm_parameters", json!(["a=hunter2"])),
+            "helm_parameters",
+            "must be an object",
+        ),
+        (
+            with("helm_value_file_path", json!("Charts/tool.tgz")),
+            "helm_value_file_path",
+            "not UTF-8",
+        ),
+        (
+            with("helm_value_names", unknown),
+            "helm_value_names.VDU2",
+            "no VDU `VDU2`",
+        ),
+        (
+            with("helm_replica_values", json!({"lod": "n"})),
+            "helm_replica_values.lod",
+            "no aspect `lod`",
+        ),
+        (
+            with("upgrade_type", json!("BlueGreen")),
+            "upgrade_type",
+            "must be `RollingUpdate`",
         ),
         (
             json!({"helm_parameters": {"a": 1}}),
             "helm_parameters",
             "names no chart",
         ),
-        (
-            json!({"helm_chart_path": chart, "helm_parameters": {"a[0]": "hunter2"}}),
-            "helm_parameters.a[0]",
-            "has an index",
-        ),
-        (
-            json!({"helm_chart_path": chart, "helm_parameters": ["a=hunter2"]}),
-            "helm_parameters",
-            "must be an object",
-        ),
-        (
-            json!({"helm_chart_path": chart, "helm_value_file_path": "Charts/tool.tgz"}),
-            "helm_value_file_path",
-            "not UTF-8",
-        ),
-        (
-            json!({"helm_chart_path": chart, "helm_value_names": {"VDU2": {"replica": "n"}}}),
-            "helm_value_names.VDU2",
-            "no VDU `VDU2`",
-        ),
-        (
-            json!({"helm_chart_path": chart, "helm_replica_values": {"lod": "n"}}),
-            "helm_replica_values.lod",
-            "no aspect `lod`",
-        ),
+    ]);
+    let undeclared = refusal(&with("helm_parameter", json!({})));
+    assert_eq!(
+        undeclared.resource(),
+        Some("additionalParams.helm_parameter")
+    );
+}
+
+#[test]
+fn what_cannot_be_installed_as_in_the_first_version_is_refused_by_name() {
+    let first = "using_helm_install_param[0]";
+    let install = |members: Value| json!({"use_helm": true, "using_helm_install_param": [members]});
+    let external = json!({"exthelmchart": "true", "helmchartname": "web", "exthelmrepo_url": "https://example.com"});
+    let named = json!({"helmchartfile_path": "Charts/web", "helmreleasename": "Web"});
+    let unassigned = json!({"helmchartfile_path": "Charts/web", "helmparameter": ["hunter2"]});
+    assert_refused(&[
         (
             json!({"using_helm_install_param": []}),
             "using_helm_install_param",
@@ -239,47 +354,23 @@ fn what_cannot_be_a_chart_of_the_package_or_a_value_is_refused_by_name() {
             "use_helm",
             "has no `using_helm_install_param`",
         ),
+        (install(external), first, "nothing is downloaded"),
+        (install(json!({})), first, "has no `helmchartfile_path`"),
         (
-            install(
-                json!({"exthelmchart": "true", "helmchartname": "web", "exthelmrepo_url": "https://example.com"}),
-            ),
-            "using_helm_install_param[0]",
-            "nothing is downloaded",
-        ),
-        (
-            install(json!({"helmchartfile_path": chart, "helmreleasename": "Web"})),
-            "using_helm_install_param[0].helmreleasename",
+            install(named),
+            &format!("{first}.helmreleasename"),
             "cannot name a release",
         ),
         (
-            install(json!({"helmchartfile_path": chart, "helmparameter": ["hunter2"]})),
-            "using_helm_install_param[0].helmparameter[0]",
+            install(unassigned),
+            &format!("{first}.helmparameter[0]"),
             "key=value",
         ),
-        (
-            json!({"helm_chart_path": chart, "upgrade_type": "BlueGreen"}),
-            "upgrade_type",
-            "must be `RollingUpdate`",
-        ),
-    ] {
-        let error = refusal(&params);
-        assert_eq!(error.name(), "kubernetes.parameter-invalid", "{error}");
-        assert_eq!(
-            error.resource(),
-            Some(format!("additionalParams.{resource}").as_str())
-        );
-        assert!(error.to_string().contains(part), "{error}");
-        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
-    }
-    let twice = refusal(&json!({"use_helm": true, "using_helm_install_param":
-        [{"helmchartfile_path": chart}, {"helmchartfile_path": chart}]}));
+    ]);
+    let chart = json!({"helmchartfile_path": "Charts/web"});
+    let twice = refusal(&json!({"use_helm": true, "using_helm_install_param": [chart, chart]}));
     assert!(
         twice.to_string().contains("release of the same name"),
         "{twice}"
-    );
-    let undeclared = refusal(&json!({"helm_chart_path": chart, "helm_parameter": {}}));
-    assert_eq!(
-        undeclared.resource(),
-        Some("additionalParams.helm_parameter")
     );
 }
