@@ -13,8 +13,8 @@
 use crate::charts::{self, ChartRelease, chart_error, refuse_equal_names};
 use crate::errors::{MANIFEST, VALUE};
 use crate::member::Member;
-use crate::requested::RESERVED;
-use crate::sources::Stage;
+use crate::reserved::RESERVED;
+use crate::stage::Stage;
 use crate::values;
 use serde_json::{Map, Value};
 use vnfm_core::ports::{Allocation, PortError};

@@ -7,10 +7,10 @@
 //! Reserved parameters ([`RESERVED`]) and those of hooks are no values; any other that the VNFD does not declare is refused.
 
 use crate::errors::{CHART, VALUE};
-use crate::manifests::{Item, missing_value};
-use crate::named_charts::SizeValue;
-use crate::requested::RESERVED;
-use crate::template::{BytesLeft, TemplateError};
+use crate::item::Item;
+use crate::reserved::RESERVED;
+use crate::size_values::SizeValue;
+use crate::template::{BytesLeft, TemplateError, missing_value};
 use crate::values;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! The order in which the kinds of objects are applied if the author of the package has not stated one: what others need first.
 
-use crate::manifests::Item;
+use crate::item::Item;
 
 /// These kinds first, in this order; all others after them.
 const FIRST: &[&str] = &[
@@ -34,7 +34,7 @@ pub(crate) fn sort(items: &mut [Item]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifests::item_for_test;
+    use crate::item::item_for_test;
     use serde_json::json;
 
     #[test]

@@ -9,20 +9,20 @@
 //! or a member: see [`crate::template`].
 
 use crate::charts::ChartRelease;
-use crate::errors::{MANIFEST, VALUE, VARIABLE};
+use crate::errors::{MANIFEST, VALUE};
 use crate::identifiers::is_label;
+use crate::item::Item;
 use crate::kind_order;
 use crate::replicas::{set_replicas, vdu_of};
 use crate::requested;
-use crate::sources::{Sources, Stage};
+use crate::sources::Sources;
+use crate::stage::Stage;
 use crate::stopped;
-use crate::template::{self, BytesLeft, TemplateError};
+use crate::template::{self, BytesLeft, TemplateError, missing_value};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Budget, PortError};
-use vnfm_descriptor::{
-    InvalidValue, Marked, MissingVariable, ORDER_FILE, OrderFile, Package, Variables,
-};
+use vnfm_descriptor::{InvalidValue, Marked, OrderFile, Variables};
 use vnfm_types::VnfOperationalState;
 
 /// The action in the error of a plan that exceeds the budget.
@@ -41,20 +41,6 @@ pub(crate) struct Plan {
     pub(crate) charts: Vec<ChartRelease>,
     /// The VDUs whose number of VNFCs is a value of the charts.
     pub(crate) sized: BTreeSet<String>,
-}
-
-/// One object of a manifest, with its position.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Item {
-    pub(crate) api_version: String,
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    /// As in the manifest; `None` if it names none.
-    pub(crate) namespace: Option<String>,
-    /// The complete manifest, after variables were replaced.
-    pub(crate) object: Value,
-    /// `file:line` where its document begins.
-    pub(crate) location: String,
 }
 
 impl Plan {
@@ -146,15 +132,6 @@ impl Plan {
             }
         }
         Ok(())
-    }
-}
-
-impl Item {
-    /// The API group; empty for the core group.
-    pub(crate) fn group(&self) -> String {
-        self.api_version
-            .rsplit_once('/')
-            .map_or_else(String::new, |(group, _)| group.to_owned())
     }
 }
 
@@ -431,44 +408,6 @@ fn manifest_error(location: &str, reason: impl Into<String>) -> PortError {
         reason,
     )
     .on(location)
-}
-
-pub(crate) fn missing_value(package: &Package, file: &str, missing: &MissingVariable) -> PortError {
-    let location = format!("{file}:{}", missing.line);
-    // An ASD cannot define defaults.
-    let default = match package.asd() {
-        Some(_) => String::new(),
-        None => format!(", or a default in `{ORDER_FILE}`"),
-    };
-    PortError::new(
-        &VARIABLE,
-        format!("fill `{location}`"),
-        format!("variable `{}` has no value", missing.name),
-    )
-    .on(format!("additionalParams.{}", missing.name))
-    .hint(format!(
-        "give `{}` in the request's `additionalParams`{default}",
-        missing.name
-    ))
-}
-
-/// An object of a plan, at `f:1`.
-#[cfg(test)]
-pub(crate) fn item_for_test(object: Value) -> Item {
-    let text = |pointer: &str| {
-        object
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
-    Item {
-        api_version: text("/apiVersion").unwrap(),
-        kind: text("/kind").unwrap(),
-        name: text("/metadata/name").unwrap_or("it".into()),
-        namespace: text("/metadata/namespace"),
-        location: "f:1".into(),
-        object,
-    }
 }
 
 #[cfg(test)]

@@ -6,25 +6,18 @@
 //! | – | `helmreleasename` | the release; else it is named like the chart |
 //! | `helm_value_file_path` | – | a file of values |
 //! | `helm_parameters: {key: value}` | `helmparameter: [key=value]` | values, which go over those of the file |
-//! | `helm_value_names: {VDU: {replica: key}}` | `helm_replica_values: {aspect: key}` | the value that is a VDU's number |
 //!
-//! The numbers of VDUs are also given to the charts of Mciops. Charts of repositories are refused: nothing is downloaded during
+//! Charts of repositories are refused: nothing is downloaded during
 //! an operation.
 
 use crate::charts::{self, ChartRelease, invalid_release, refuse_equal_names};
 use crate::member::Member;
-use crate::requested::{self, check_vdu};
+use crate::requested;
+use crate::reserved::{CHART, INSTALL, USE_HELM, VALUES, VALUES_FILE};
+use crate::size_values::SizeValue;
 use crate::values;
 use serde_json::{Map, Value};
 use vnfm_core::ports::{Allocation, PortError};
-
-pub(crate) const CHART: &str = "helm_chart_path";
-pub(crate) const VALUES_FILE: &str = "helm_value_file_path";
-pub(crate) const VALUES: &str = "helm_parameters";
-pub(crate) const SIZES_BY_VDU: &str = "helm_value_names";
-pub(crate) const SIZES_BY_ASPECT: &str = "helm_replica_values";
-pub(crate) const USE_HELM: &str = "use_helm";
-pub(crate) const INSTALL: &str = "using_helm_install_param";
 
 /// The charts that the request names, in its order; none if it names none.
 ///
@@ -137,101 +130,4 @@ fn installed_chart(
     }
     chart.set_values(own, sizes)?;
     Ok(chart)
-}
-
-/// The value of a chart that is the number of a VDU's VNFCs.
-pub(crate) struct SizeValue<'a> {
-    /// Name of the VDU's node template.
-    pub(crate) vdu: String,
-    count: u32,
-    /// Key of the value.
-    key: Member<'a>,
-    /// The only release that has the value.
-    release: Option<&'a str>,
-}
-
-impl SizeValue<'_> {
-    /// Whether the chart of this release has the value.
-    pub(crate) fn is_for(&self, release: &str) -> bool {
-        self.release.is_none_or(|own| own == release)
-    }
-
-    /// # Errors
-    ///
-    /// `Refused`: the key cannot be one of a value.
-    pub(crate) fn set(&self, values: &mut Map<String, Value>) -> Result<(), PortError> {
-        let set = values::set(values, self.key.text()?, self.count.into());
-        set.map_err(|reason| self.key.refused(reason))
-    }
-
-    /// The error that there is no chart whose value it could be.
-    pub(crate) fn without_chart(&self) -> PortError {
-        let reason = format!("no chart is deployed that could have it: name one in `{CHART}`");
-        self.key.refused(reason)
-    }
-}
-
-/// The values that are numbers of VDUs.
-///
-/// # Errors
-///
-/// `Refused`, naming a VDU or aspect that the flavour does not have, or whose VDUs have different numbers.
-pub(crate) fn sizes(allocation: &Allocation) -> Result<Vec<SizeValue<'_>>, PortError> {
-    let params = &allocation.deployment.additional_params;
-    let mut sizes = Vec::new();
-    if let Some(by_vdu) = Member::of_request(params, SIZES_BY_VDU) {
-        for (vdu, names) in by_vdu.members()? {
-            check_vdu(allocation, vdu, &names)?;
-            if let Some(key) = names.member("replica")? {
-                sizes.push(size(allocation, vdu, key)?);
-            }
-        }
-    }
-    if let Some(by_aspect) = Member::of_request(params, SIZES_BY_ASPECT) {
-        for (aspect, key) in by_aspect.members()? {
-            sizes.extend(sizes_of_aspect(allocation, aspect, &key)?);
-        }
-    }
-    Ok(sizes)
-}
-
-fn size<'a>(
-    allocation: &'a Allocation,
-    vdu: &str,
-    key: Member<'a>,
-) -> Result<SizeValue<'a>, PortError> {
-    Ok(SizeValue {
-        vdu: vdu.to_owned(),
-        count: allocation.deployment.instances_of(vdu),
-        key,
-        release: requested::release_of(allocation, vdu)?,
-    })
-}
-
-/// The value is the number of each VDU that the aspect scales.
-fn sizes_of_aspect<'a>(
-    allocation: &'a Allocation,
-    aspect: &str,
-    key: &Member<'a>,
-) -> Result<Vec<SizeValue<'a>>, PortError> {
-    let (package, deployment) = (&allocation.package, &allocation.deployment);
-    let flavour = package.vnfd().flavour(&deployment.flavour_id);
-    let Some(scaled) = flavour.and_then(|flavour| flavour.scaling_aspects.get(aspect)) else {
-        let flavour = &deployment.flavour_id;
-        return Err(key.refused(format!("flavour `{flavour}` has no aspect `{aspect}`")));
-    };
-    let vdus = scaled.deltas.keys();
-    let sizes = vdus.map(|vdu| size(allocation, vdu, key.clone()));
-    let sizes = sizes.collect::<Result<Vec<_>, PortError>>()?;
-    if let [first, others @ ..] = &*sizes
-        && let Some(other) = others.iter().find(|other| other.count != first.count)
-    {
-        let text = format!(
-            "VDUs `{}` and `{}` of aspect `{aspect}` have different numbers",
-            first.vdu, other.vdu
-        );
-        let hint = format!("name a value for each of them in `{SIZES_BY_VDU}`");
-        return Err(key.refused(text).hint(hint));
-    }
-    Ok(sizes)
 }

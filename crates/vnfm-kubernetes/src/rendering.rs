@@ -12,8 +12,9 @@ use crate::catalog::Catalog;
 use crate::charts::{ChartRelease, chart_error};
 use crate::client::Session;
 use crate::helm_errors::helm_error;
+use crate::item::Item;
 use crate::labels;
-use crate::manifests::{Item, Plan, read_stream};
+use crate::manifests::{Plan, read_stream};
 use crate::policy;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,7 +193,7 @@ fn copy_size(object: &mut Value, planned: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifests::item_for_test;
+    use crate::item::item_for_test;
     use serde_json::json;
     use vnfm_core::ports::Budget;
     use vnfm_types::{PodSecurity, Secret};

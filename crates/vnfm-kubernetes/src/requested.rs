@@ -4,41 +4,16 @@
 //! |---|---|
 //! | `lcm-kubernetes-def-files` | the manifests to apply, by their paths in the package |
 //! | `vdu_mapping` | the workload of each VDU, `{VDU: {kind, name}}` |
-//! | those of [`crate::named_charts`] | charts, and their values |
+//! | those of `named_charts` and `size_values` | charts, and their values |
 //!
 //! Tacker downloads files by URL. We download nothing during an operation: a URL is an external artifact of the package, which
 //! was downloaded and compared with its hash when the package was onboarded, or it is refused.
 
 use crate::member::Member;
-use crate::named_charts::{
-    CHART, INSTALL, SIZES_BY_ASPECT, SIZES_BY_VDU, USE_HELM, VALUES, VALUES_FILE,
-};
+use crate::reserved::{MANIFESTS, UPGRADE, WORKLOADS};
 use std::borrow::Cow;
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{Flavour, Mcio, nearest, normalise};
-
-const MANIFESTS: &str = "lcm-kubernetes-def-files";
-const WORKLOADS: &str = "vdu_mapping";
-
-/// How Tacker changes a VNF package, the only value that it knows.
-const UPGRADE: (&str, &str) = ("upgrade_type", "RollingUpdate");
-
-/// The parameters that are for the driver: never values of a chart.
-pub(crate) const RESERVED: &[&str] = &[
-    "namespace",
-    MANIFESTS,
-    WORKLOADS,
-    UPGRADE.0,
-    // The VDUs that Tacker changes with the package. Here all change whose objects differ.
-    "vdu_params",
-    CHART,
-    VALUES_FILE,
-    VALUES,
-    SIZES_BY_VDU,
-    SIZES_BY_ASPECT,
-    USE_HELM,
-    INSTALL,
-];
 
 /// Refuses another way to change a package than the one that we have.
 ///

@@ -10,10 +10,12 @@
 //! Variables and namespace of the order file hold for the manifests that the request names, too.
 
 use crate::asd_items;
-use crate::charts::{self, ChartRelease};
+use crate::charts;
 use crate::errors::MANIFEST;
-use crate::named_charts::{self, SizeValue};
+use crate::named_charts;
 use crate::requested;
+use crate::size_values::{self, SizeValue};
+use crate::stage::Stage;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{ORDER_FILE, OrderFile, Variables};
@@ -24,17 +26,6 @@ pub(crate) struct Sources {
     pub(crate) stages: Vec<Stage>,
     /// The VDUs whose number is a value of the charts.
     pub(crate) sized: BTreeSet<String>,
-}
-
-/// What is deployed at the same time.
-#[derive(Default)]
-pub(crate) struct Stage {
-    /// Paths in the package.
-    pub(crate) manifests: Vec<String>,
-    /// Whether the objects are sorted by kind; else they keep the order of the files.
-    pub(crate) by_kind: bool,
-    /// The charts, each a release.
-    pub(crate) charts: Vec<ChartRelease>,
 }
 
 impl Sources {
@@ -50,7 +41,7 @@ impl Sources {
         requested::workloads(allocation)?;
         requested::check_upgrade(allocation)?;
         let order = allocation.package.order_file();
-        let sizes = named_charts::sizes(allocation)?;
+        let sizes = size_values::sizes(allocation)?;
         let named = named(allocation, &sizes)?;
         let stages = if !named.is_empty() {
             named
@@ -72,15 +63,6 @@ impl Sources {
         }
         let sized = sizes.into_iter().map(|size| size.vdu).collect();
         Ok(Self { stages, sized })
-    }
-}
-
-impl Stage {
-    fn of_chart(chart: ChartRelease) -> Self {
-        Self {
-            charts: vec![chart],
-            ..Self::default()
-        }
     }
 }
 
