@@ -1,10 +1,13 @@
 //! Packaged Helm charts: a gzipped tar of one folder that contains `Chart.yaml` (Helm's "chart file structure").
 //! Only the metadata is read; nothing is rendered.
 
+use crate::archive::ReadError;
 use crate::limits::Limits;
 use crate::sink::Sink;
 use crate::yaml::{Node, parse};
+use flate2::Compression;
 use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use serde::Serialize;
 use std::io::{self, Read};
 
@@ -36,7 +39,7 @@ pub struct ChartError(String);
 
 /// Bytes of a chart that are unpacked at most.
 const MAX_UNPACKED: u64 = 64 << 20;
-const CHART_FILE: &str = "Chart.yaml";
+pub(crate) const CHART_FILE: &str = "Chart.yaml";
 
 impl Chart {
     /// Reads a packaged chart: a gzipped tar with a `Chart.yaml` in its folder.
@@ -72,6 +75,35 @@ impl Chart {
                 .collect(),
         })
     }
+}
+
+/// Packs the files of a chart's folder, each with its path below `name`. Equal files are packed into equal bytes.
+///
+/// # Errors
+/// They have more bytes than a chart may.
+pub(crate) fn pack(
+    name: &str,
+    files: impl Iterator<Item = Result<(String, Vec<u8>), ReadError>>,
+) -> Result<Vec<u8>, ReadError> {
+    let failed = |reason: String| ReadError::Io {
+        path: name.to_owned(),
+        reason,
+    };
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    let mut left = MAX_UNPACKED;
+    for file in files {
+        let (path, bytes) = file?;
+        left = left
+            .checked_sub(bytes.len() as u64)
+            .ok_or_else(|| failed(format!("the chart has more than {MAX_UNPACKED} bytes")))?;
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        let added = tar.append_data(&mut header, format!("{name}/{path}"), &*bytes);
+        added.map_err(|error| failed(error.to_string()))?;
+    }
+    let packed = tar.into_inner().and_then(GzEncoder::finish);
+    packed.map_err(|error| failed(error.to_string()))
 }
 
 /// The text of `Chart.yaml` in a gzipped tar.
@@ -118,8 +150,6 @@ fn is_chart_yaml<R: Read>(entry: &tar::Entry<'_, R>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
     use std::io::Write as _;
 
     /// Size in bytes of a tar header, and of the blocks that contents are padded to.
@@ -238,6 +268,32 @@ mod tests {
             .unwrap();
         let error = read_default(&packed(&builder.into_inner().unwrap())).unwrap_err();
         assert!(error.to_string().contains("no folder"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_is_packed_as_helm_packs_it_and_is_bounded() {
+        let file = |path: &str, bytes: Vec<u8>| Ok((path.to_owned(), bytes));
+        let long = format!("templates/{}.yaml", "x".repeat(150));
+        let files = || {
+            [
+                file("Chart.yaml", WEB.as_bytes().to_vec()),
+                file(&long, b"a: 1".to_vec()),
+            ]
+        };
+        let packed = pack("folder", files().into_iter()).unwrap();
+        assert_eq!(packed, pack("folder", files().into_iter()).unwrap());
+        assert_eq!(read_default(&packed).unwrap().name, "web");
+        let mut tar = tar::Archive::new(GzDecoder::new(&*packed));
+        let entries = tar.entries().unwrap().map(Result::unwrap);
+        let paths: Vec<_> = entries
+            .map(|entry| entry.path().unwrap().into_owned())
+            .collect();
+        let expected = ["folder/Chart.yaml".to_owned(), format!("folder/{long}")];
+        assert_eq!(paths, expected.map(std::path::PathBuf::from));
+        let half = vec![0; usize::try_from(MAX_UNPACKED / 2).unwrap() + 1];
+        let large = [file("a", half.clone()), file("b", half)];
+        let error = pack("folder", large.into_iter()).unwrap_err().to_string();
+        assert!(error.contains("has more than"), "{error}");
     }
 
     #[test]

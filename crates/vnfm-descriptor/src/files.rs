@@ -3,7 +3,7 @@
 
 use crate::archive::{Archive, ReadError};
 #[cfg(feature = "charts")]
-use crate::chart::{Chart, ChartError};
+use crate::chart::{self, CHART_FILE, Chart, ChartError};
 use crate::external::{self, External, LocalCopies};
 use crate::finding::{Finding, Findings};
 use crate::hashes::Algorithm;
@@ -11,6 +11,7 @@ use crate::limits::Limits;
 use crate::sink::Sink;
 use crate::tosca_meta::{self, Manifest, Meta};
 use crate::verify::Hashing;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -23,6 +24,7 @@ pub struct PackageFiles {
     externals: Vec<External>,
     local_copies: LocalCopies,
     certificate: Option<String>,
+    listed: BTreeSet<String>,
     limits: Limits,
 }
 
@@ -54,6 +56,7 @@ impl PackageFiles {
             externals: meta.externals,
             local_copies: LocalCopies::new(),
             certificate: meta.certificate,
+            listed: meta.listed,
             limits: *limits,
         }
     }
@@ -140,6 +143,11 @@ impl PackageFiles {
         crate::path::normalise(path).is_ok_and(|normal| self.archive.has(&normal))
     }
 
+    /// Whether the manifest or `TOSCA.meta` names this file or URI, or neither of them names any.
+    pub fn is_listed(&self, path: &str) -> bool {
+        self.listed.is_empty() || self.listed.contains(path)
+    }
+
     /// Reads the metadata of a Helm chart; `path` is that of a Mciop's artifact or a deployment item.
     ///
     /// # Errors
@@ -151,6 +159,28 @@ impl PackageFiles {
             reason: error.to_string(),
         };
         Chart::read(&self.read(path)?, &self.limits).map_err(failed)
+    }
+
+    /// A Helm chart as helm packs it: the file at `path`, or the folder. `.helmignore` is not applied.
+    ///
+    /// # Errors
+    /// There is no such file, and no such folder with a `Chart.yaml`; or the chart is too large.
+    #[cfg(feature = "charts")]
+    pub fn packed_chart(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        if !self.is_chart_folder(path) {
+            return self.read(path);
+        }
+        let files = self.paths().filter_map(|file| {
+            let below = file.strip_prefix(path)?.strip_prefix('/')?;
+            Some(self.read(file).map(|bytes| (below.to_owned(), bytes)))
+        });
+        chart::pack(crate::path::base(path), files)
+    }
+
+    /// Whether a normalised path is a folder with a `Chart.yaml`.
+    #[cfg(feature = "charts")]
+    pub fn is_chart_folder(&self, path: &str) -> bool {
+        self.archive.has(&format!("{path}/{CHART_FILE}"))
     }
 
     /// The SOL004 manifest, if there is one.

@@ -71,7 +71,8 @@ pub use model::{
     SwImage, Vdu, VduKind, VirtualCompute, VirtualLink, Vnfd,
 };
 pub use order::{
-    InvalidValue, Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable, type_of,
+    InvalidValue, Manifest as OrderedManifest, ORDER_FILE, OrderFile, OrderedChart, Variable,
+    type_of,
 };
 pub use pack::{pack, pack_to, wrap};
 pub use package::Package;

@@ -41,6 +41,12 @@ pub(crate) fn read(
     all
 }
 
+/// The files that the sections of `TOSCA.meta` name, with or without a hash.
+pub(crate) fn names(text: &str) -> impl Iterator<Item = String> {
+    let sections = sections(text).into_iter();
+    sections.filter_map(|section| normalise(section.name).ok())
+}
+
 /// The file and its hash, if the section states one.
 fn expected(
     section: &Section<'_>,

@@ -1,4 +1,4 @@
-//! `Files/kubernetes/order.yaml`: the manifests of a CNF, their order, and their variables.
+//! `Files/kubernetes/order.yaml`: the manifests and charts of a CNF, their order, and their variables.
 //!
 //! ```yaml
 //! namespace: $team            # optional; default: a namespace per instance
@@ -9,8 +9,10 @@
 //! manifests:
 //!   - {path: Files/kubernetes/configmap.yaml, order: 1}
 //!   - {path: Files/kubernetes/deployment.yaml, order: 2}
+//! charts:                     # packed charts, or their folders
+//!   - {path: Charts/tool.tgz, order: 3, release: tool, values: {page: {greeting: $page}}}
 //! ```
-//! Manifests of the same order are applied together, once those of lower orders are ready. Values come from the
+//! What has the same order is applied together, once all of lower orders is ready. Values come from the
 //! request's `additionalParams`, by the variable's name.
 
 use crate::codes;
@@ -20,7 +22,7 @@ use crate::sink::Sink;
 use crate::variables::{MissingVariable, Variables, is_name, substitute, text_of};
 use crate::yaml::Node;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Path of the order file in a package.
@@ -38,6 +40,8 @@ pub struct OrderFile {
     pub variables: BTreeMap<String, Variable>,
     /// The manifests, sorted by `order`, then as written.
     pub manifests: Vec<Manifest>,
+    /// The charts, sorted by `order`, then as written.
+    pub charts: Vec<OrderedChart>,
 }
 
 /// A variable that the order file declares for its manifests.
@@ -60,19 +64,39 @@ pub struct Manifest {
     pub span: Span,
 }
 
+/// A Helm chart of the package.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct OrderedChart {
+    /// Path in the package of the packed chart, or of its folder.
+    pub path: String,
+    /// The chart is installed with the manifests of this order.
+    pub order: i64,
+    /// Name of the release; `None`: that of the chart.
+    pub release: Option<String>,
+    /// Its values, an object; texts in it may contain variables.
+    pub values: Value,
+    /// Position of its path in the order file.
+    pub span: Span,
+}
+
 impl OrderFile {
-    /// The deployment items of an ASD, if all are manifests: `deploymentOrder` is their order, and the lifecycle
-    /// parameters are variables without a default.
+    /// The manifests among the deployment items of an ASD, if there are any: `deploymentOrder` is their order, and their
+    /// lifecycle parameters are variables without a default.
     pub(crate) fn from_asd(asd: &Asd, path: &str) -> Option<Self> {
-        let items = asd.deployment_items.iter();
-        let manifest = |item: &DeploymentItem| {
-            item.is_manifest().then(|| Manifest {
-                path: item.file.clone(),
-                order: item.deployment_order.into(),
-                span: Span::file(path),
-            })
+        let items = asd
+            .deployment_items
+            .iter()
+            .filter(|item| item.is_manifest());
+        let manifest = |item: &DeploymentItem| Manifest {
+            path: item.file.clone(),
+            order: item.deployment_order.into(),
+            span: Span::file(path),
         };
-        let mut manifests = items.clone().map(manifest).collect::<Option<Vec<_>>>()?;
+        let mut manifests: Vec<Manifest> = items.clone().map(manifest).collect();
+        if manifests.is_empty() {
+            return None;
+        }
         manifests.sort_by_key(|manifest| manifest.order);
         let required = |name: &String| {
             (
@@ -92,6 +116,7 @@ impl OrderFile {
             namespace: None,
             variables,
             manifests,
+            charts: Vec::new(),
         })
     }
 
@@ -197,7 +222,13 @@ pub(crate) fn read(
 ) -> OrderFile {
     crate::shape::keys(
         node,
-        &["namespace", "variables", "manifests", "description"],
+        &[
+            "namespace",
+            "variables",
+            "manifests",
+            "charts",
+            "description",
+        ],
         "the order file",
         sink,
     );
@@ -216,27 +247,64 @@ pub(crate) fn read(
             }
         }
     }
+    if node.get("manifests").is_none() && node.get("charts").is_none() {
+        let finding = Finding::new(codes::ORDER_FILE, node.span.clone(), "no `manifests`");
+        sink.add(finding.hint("list each manifest, or chart in `charts`, with `path` and `order`"));
+    }
     let mut manifests: Vec<Manifest> = Vec::new();
-    match node.get("manifests") {
-        Some(entries) => {
-            for item in crate::shape::list(entries, "`manifests`", sink) {
-                manifests.extend(manifest(item, exists, known, sink));
-            }
-        }
-        None => {
-            sink.add(
-                Finding::new(codes::ORDER_FILE, node.span.clone(), "no `manifests`")
-                    .hint("list each manifest with `path` and `order`"),
-            );
-        }
+    for item in entries(node, "manifests", sink) {
+        crate::shape::keys(item, &["path", "order"], "a manifest", sink);
+        manifests.extend(manifest(item, exists, known, sink));
     }
     manifests.sort_by_key(|manifest| manifest.order);
+    let mut charts: Vec<OrderedChart> = Vec::new();
+    for item in entries(node, "charts", sink) {
+        charts.extend(chart(item, exists, known, sink));
+    }
+    charts.sort_by_key(|chart| chart.order);
     OrderFile {
         path: ORDER_FILE.to_owned(),
         namespace,
         variables,
         manifests,
+        charts,
     }
+}
+
+/// The entries of a list of the order file; none if it is absent.
+fn entries<'a>(node: &'a Node, name: &str, sink: &mut Sink) -> Vec<&'a Node> {
+    let Some(list) = node.get(name) else {
+        return Vec::new();
+    };
+    let items = crate::shape::list(list, &format!("`{name}`"), sink);
+    items.iter().collect()
+}
+
+fn chart(
+    node: &Node,
+    exists: &dyn Fn(&str) -> bool,
+    known: &[String],
+    sink: &mut Sink,
+) -> Option<OrderedChart> {
+    let keys = ["path", "order", "release", "values"];
+    crate::shape::keys(node, &keys, "a chart", sink);
+    let is_folder = |path: &str| exists(&format!("{path}/Chart.yaml"));
+    let Manifest { path, order, span } =
+        manifest(node, &|path| exists(path) || is_folder(path), known, sink)?;
+    let release = node.get("release");
+    let release = release.and_then(|value| crate::shape::text(value, "`release`", sink));
+    let values = node.get("values").filter(|values| !values.is_null());
+    if let Some(wrong) = values.filter(|values| !values.is_mapping()) {
+        let message = "`values` is not a mapping";
+        sink.add(Finding::new(codes::ORDER_FILE, wrong.span.clone(), message));
+    }
+    Some(OrderedChart {
+        path,
+        order,
+        release,
+        values: values.map_or_else(|| Value::Object(Map::new()), Node::to_json),
+        span,
+    })
 }
 
 /// `{default, description}`, or the default itself.
@@ -263,12 +331,11 @@ fn manifest(
     known: &[String],
     sink: &mut Sink,
 ) -> Option<Manifest> {
-    crate::shape::keys(node, &["path", "order"], "a manifest", sink);
     let Some(path) = node.get("path") else {
         sink.add(Finding::new(
             codes::ORDER_FILE,
             node.span.clone(),
-            "a manifest has no `path`",
+            "an entry has no `path`",
         ));
         return None;
     };
@@ -323,7 +390,7 @@ mod tests {
     fn read_text(text: &str) -> (OrderFile, Vec<String>) {
         let mut sink = Sink::default();
         let node = crate::yaml::parse(text, ORDER_FILE, &Limits::default(), &mut sink).unwrap();
-        let known = ["Files/a.yaml".to_owned(), "Files/b.yaml".to_owned()];
+        let known = ["Files/a.yaml", "Files/b.yaml", "Charts/web/Chart.yaml"].map(str::to_owned);
         let order = read(
             &node,
             &|path| known.contains(&path.to_owned()),
@@ -376,6 +443,36 @@ mod tests {
             (&Some(json!(2)), &Some(json!("a b")))
         );
         assert_eq!(order.namespace(&defaults).unwrap_err().name, "team");
+    }
+
+    #[test]
+    fn charts_have_an_order_and_values_and_may_be_folders() {
+        let (order, findings) = read_text(
+            "charts:\n- {path: Charts/web, order: 2, release: front, values: {a: {b: $team}}}\n- {path: Files/a.yaml, order: 1}\n",
+        );
+        assert_eq!(findings, [""; 0]);
+        let charts = order.charts.iter();
+        let charts: Vec<_> = charts
+            .map(|chart| (&*chart.path, chart.release.as_deref()))
+            .collect();
+        assert_eq!(
+            charts,
+            [("Files/a.yaml", None), ("Charts/web", Some("front"))]
+        );
+        assert_eq!(order.charts[1].values, json!({"a": {"b": "$team"}}));
+        assert_eq!(order.charts[0].values, json!({}));
+        let (_, findings) = read_text(
+            "charts:\n- {path: Charts/wbe, order: 1}\n- {path: Charts/web, order: 1, values: [a], value: {}}\n",
+        );
+        for (finding, part) in findings.iter().zip([
+            "no file `Charts/wbe`",
+            "`value`",
+            "`values` is not a mapping",
+        ]) {
+            assert!(finding.contains(part), "{finding}");
+        }
+        assert_eq!(findings.len(), 3);
+        assert!(read_text("variables: {}\n").1[0].contains("no `manifests`"));
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Package {
         &self.warnings
     }
 
-    /// The order file of a CNF, if there is one; for an ASD of manifests, derived from its deployment items.
+    /// The order file of a CNF, if there is one; for an ASD, the manifests among its deployment items.
     pub fn order_file(&self) -> Option<&OrderFile> {
         self.order.as_ref()
     }

@@ -12,7 +12,7 @@ use crate::meta_hashes;
 use crate::path::{base, folder, has_extension, normalise};
 use crate::sink::Sink;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The content of `TOSCA.meta` and the manifest.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ pub struct Meta {
     pub(crate) externals: Vec<External>,
     /// Path of the signer's certificate: the one that `TOSCA.meta` names, or the one next to the manifest.
     pub(crate) certificate: Option<String>,
+    /// The files and URIs that the manifest and the sections of `TOSCA.meta` name.
+    pub(crate) listed: BTreeSet<String>,
 }
 
 impl Meta {
@@ -87,6 +89,7 @@ pub(crate) fn read(
         manifest: named,
         certificate,
         hashes,
+        mut listed,
     } = entry_points(archive, limit, sink)?;
     let manifest = manifest_path(archive, &entry, named, sink);
     if manifest.is_none() && !sink.failed() {
@@ -112,6 +115,11 @@ pub(crate) fn read(
         .as_ref()
         .map(|manifest| externals(manifest, sink))
         .unwrap_or_default();
+    let sources = manifest.iter().flat_map(|manifest| &manifest.sources);
+    listed.extend(sources.map(|source| match normalise(&source.source) {
+        Ok(path) if !source.is_external() => path,
+        _ => source.source.clone(),
+    }));
     archive.set_externals(
         externals
             .iter()
@@ -130,6 +138,7 @@ pub(crate) fn read(
             manifest,
             externals,
             certificate,
+            listed,
         },
         expected,
     ))
@@ -150,6 +159,8 @@ struct EntryPoints {
     certificate: Option<String>,
     /// The hashes that `TOSCA.meta` states, each with the file's path.
     hashes: Vec<(String, Expected)>,
+    /// The files that its sections name.
+    listed: BTreeSet<String>,
 }
 
 /// Reads `TOSCA.meta`; without it, the descriptor is the only YAML file at the root.
@@ -165,6 +176,7 @@ fn entry_points(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<EntryP
             manifest: None,
             certificate: None,
             hashes: Vec::new(),
+            listed: BTreeSet::new(),
         });
     };
     let text = text(archive, &meta, limit, codes::META, sink)?;
@@ -199,6 +211,7 @@ fn entry_points(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<EntryP
         manifest: named,
         certificate,
         hashes: meta_hashes::read(&meta, &text, archive, sink),
+        listed: meta_hashes::names(&text).collect(),
     })
 }
 

@@ -25,6 +25,30 @@ fn request(name: &str) -> Value {
         .unwrap()
 }
 
+const SAMPLES: &[&str] = &[
+    "asd-charts",
+    "asd-web",
+    "cnf-autoscaled",
+    "cnf-by-request",
+    "cnf-chart",
+    "cnf-flavours",
+    "cnf-volumes",
+    "vnf-a-k8s-cluster",
+    "vnf-a-k8s-cluster-base-hot",
+    "vnf-a-seed",
+    "vnf-a-vendor-script",
+    "vnf-b-cnf",
+    "vnf-b-cnf-2",
+    "vnf-flavours",
+    "vnf-ha-pair",
+    "vnf-levels",
+    "vnf-nested-groups",
+    "vnf-ports",
+    "vnf-rolling-1",
+    "vnf-rolling-2",
+    "vnf-script-hooks",
+];
+
 #[test]
 fn samples_have_no_errors_and_only_the_expected_warnings() {
     let mut names: Vec<String> = std::fs::read_dir(sample(""))
@@ -33,30 +57,7 @@ fn samples_have_no_errors_and_only_the_expected_warnings() {
         .collect();
     names.sort();
     names.retain(|name| name != "broken" && name != "README.md");
-    assert_eq!(
-        names,
-        [
-            "asd-web",
-            "cnf-autoscaled",
-            "cnf-chart",
-            "cnf-flavours",
-            "cnf-volumes",
-            "vnf-a-k8s-cluster",
-            "vnf-a-k8s-cluster-base-hot",
-            "vnf-a-seed",
-            "vnf-a-vendor-script",
-            "vnf-b-cnf",
-            "vnf-b-cnf-2",
-            "vnf-flavours",
-            "vnf-ha-pair",
-            "vnf-levels",
-            "vnf-nested-groups",
-            "vnf-ports",
-            "vnf-rolling-1",
-            "vnf-rolling-2",
-            "vnf-script-hooks"
-        ]
-    );
+    assert_eq!(names, SAMPLES);
     let mut ids = std::collections::BTreeSet::new();
     for name in names {
         let package = open(&name);
@@ -99,8 +100,10 @@ fn a_manifest_names_every_file_of_its_package() {
         "vnf-b-cnf-2",
         "vnf-rolling-1",
         "vnf-rolling-2",
+        "asd-charts",
         "asd-web",
         "cnf-autoscaled",
+        "cnf-by-request",
         "cnf-chart",
         "cnf-flavours",
         "cnf-volumes",
@@ -228,6 +231,7 @@ fn an_asd_of_manifests_has_an_order_file() {
             .all(|variable| variable.default.is_none())
     );
     assert_eq!(order.path, "Definitions/asd.yaml");
+    assert!(open("asd-charts").order_file().is_none());
     let charts = open("cnf-chart");
     assert!(charts.order_file().is_none());
     assert_eq!(

@@ -12,7 +12,8 @@
 //! An invalid number is refused: the cluster's interpretation is unknown.
 
 use crate::errors::MANIFEST;
-use crate::manifests::{Item, Plan};
+use crate::item::Item;
+use crate::manifests::Plan;
 use crate::pod_security::pod_specs;
 use serde_json::Value;
 use vnfm_core::ports::{Budget, PortError};
@@ -99,7 +100,8 @@ fn number(item: &Item, pointer: &str, otherwise: u64) -> Result<u64, PortError> 
 #[cfg(test)]
 mod tests {
     use super::check;
-    use crate::manifests::{Plan, item_for_test};
+    use crate::item::item_for_test;
+    use crate::manifests::Plan;
     use serde_json::{Value, json};
     use vnfm_core::ports::Budget;
 
@@ -111,7 +113,7 @@ mod tests {
             namespace: "mine".into(),
             is_named: true,
             stages: vec![items],
-            charts: Vec::new(),
+            ..Plan::default()
         };
         let budget = Budget {
             resources,

@@ -12,11 +12,12 @@ use crate::charts::ChartRelease;
 use crate::client::Session;
 use crate::errors::{self, FOREIGN, KIND, TERMINATING, VANISHED};
 use crate::identifiers::segment;
+use crate::item::Item;
 use crate::kept_namespace::take_back;
 use crate::labels::{self, FIELD_MANAGER};
-use crate::manifests::{Item, Plan};
+use crate::manifests::Plan;
 use crate::policy;
-use crate::releases::{Deploying, deploy};
+use crate::releases::deploy_all;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::rollout::wait_until_ready;
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -262,26 +263,15 @@ pub(crate) async fn apply_stages(
     let total = stages.iter().map(Vec::len).sum::<usize>().max(1);
     let (mut done, mut uids) = (0, Vec::new());
     for (number, stage) in stages.iter().enumerate() {
-        let chart = how.charts.iter().find(|chart| chart.stage == number);
-        if let Some(chart) = chart {
-            let what = Deploying {
-                namespace,
-                chart,
-                objects: stage,
-            };
-            deploy(cx, session, what).await?;
-        }
+        let charts = how.charts.iter().filter(|chart| chart.stage == number);
+        let charts: Vec<&ChartRelease> = charts.collect();
+        let applied = apply_stage(cx, session, (namespace, &charts, state), (stage, how)).await?;
         let (mut stage_uids, mut mine) = (Vec::new(), Vec::new());
-        for resolved in stage {
+        for (resolved, object) in stage.iter().zip(applied) {
             if is_shared(resolved, namespace, state) {
                 stage_uids.push(None);
                 continue;
             }
-            let object = if chart.is_some() || how.last.contains(&resolved.target) {
-                find(session, &resolved.target).await?
-            } else {
-                Some(apply(cx, session, resolved, how).await?)
-            };
             stage_uids.push(uid_of(object.as_ref()));
             mine.push((resolved, object));
         }
@@ -302,6 +292,37 @@ pub(crate) async fn apply_stages(
         apply(cx, session, resolved, how).await?;
     }
     Ok(uids)
+}
+
+/// Applies the manifests of a stage, then installs its charts; does not wait. Returns the objects in order, as far as they exist.
+async fn apply_stage(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    (namespace, charts, state): (&str, &[&ChartRelease], NamespaceState),
+    (stage, how): (&[ResolvedObject], ApplyMode<'_>),
+) -> Result<Vec<Option<DynamicObject>>, PortError> {
+    let is_of_chart = |resolved: &ResolvedObject| {
+        let mut charts = charts.iter();
+        charts.any(|chart| chart.renders(&resolved.item, namespace))
+    };
+    let mut objects = Vec::new();
+    for resolved in stage {
+        let is_applied = !is_of_chart(resolved)
+            && !how.last.contains(&resolved.target)
+            && !is_shared(resolved, namespace, state);
+        objects.push(if is_applied {
+            Some(apply(cx, session, resolved, how).await?)
+        } else {
+            None
+        });
+    }
+    deploy_all(cx, session, (namespace, charts), stage).await?;
+    for (resolved, object) in stage.iter().zip(&mut objects) {
+        if object.is_none() && !is_shared(resolved, namespace, state) {
+            *object = find(session, &resolved.target).await?;
+        }
+    }
+    Ok(objects)
 }
 
 fn uid_of(object: Option<&DynamicObject>) -> Option<String> {

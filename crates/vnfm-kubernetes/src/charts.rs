@@ -1,18 +1,21 @@
 //! The charts of a package as releases, read without rendering them.
 //!
 //! ```text
-//! Mciop ── packed chart ── release, named like the chart, in the VNF's namespace
+//! Mciop, order file ── chart ── release, named like the chart, in the VNF's namespace
 //! additionalParams that the VNFD declares ── values; those that are named like one of several charts are for that one
 //! ```
-//! A package with an order file is deployed by that: its author has listed what the charts render. Reserved parameters are
-//! `namespace` and those of hooks; any other that the VNFD does not declare is refused.
+//! Reserved parameters ([`RESERVED`]) and those of hooks are no values; any other that the VNFD does not declare is refused.
 
 use crate::errors::{CHART, VALUE};
-use crate::manifests::{Item, Plan, namespace_of};
+use crate::item::Item;
+use crate::reserved::RESERVED;
+use crate::size_values::SizeValue;
+use crate::template::{BytesLeft, TemplateError, missing_value};
+use crate::values;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Budget, PortError};
-use vnfm_descriptor::{Chart, Flavour, Limits};
+use vnfm_descriptor::{Chart, Limits, MissingVariable, OrderFile, OrderedChart, Variables};
 use vnfm_types::Secret;
 
 /// Longest name of a release that helm accepts.
@@ -42,6 +45,28 @@ pub(crate) struct ChartRelease {
 pub(crate) type ObjectKey = (String, String, String, String);
 
 impl ChartRelease {
+    /// Gives the chart its values, and the numbers of VDUs that are values of it.
+    ///
+    /// # Errors
+    ///
+    /// `Refused`, naming a key that cannot be one of a value.
+    pub(crate) fn set_values(
+        &mut self,
+        mut values: Map<String, Value>,
+        sizes: &[SizeValue<'_>],
+    ) -> Result<(), PortError> {
+        for size in sizes.iter().filter(|size| size.is_for(&self.name)) {
+            size.set(&mut values)?;
+        }
+        self.values = Secret::new(Value::Object(values).to_string());
+        Ok(())
+    }
+
+    /// Whether an object of the plan is one that the chart renders.
+    pub(crate) fn renders(&self, item: &Item, namespace: &str) -> bool {
+        self.rendered.contains(&Self::key(item, namespace))
+    }
+
     /// The identity of one of its objects in the VNF's `namespace`.
     pub(crate) fn key(item: &Item, namespace: &str) -> ObjectKey {
         let namespace = item.namespace.as_deref().unwrap_or(namespace);
@@ -54,47 +79,83 @@ impl ChartRelease {
     }
 }
 
-/// The plan of a package that has charts and no order file, before they are rendered; `None` if it has no charts.
+/// The charts of the Mciops; none if the flavour has no Mciops.
 ///
 /// # Errors
 ///
 /// `Refused`, naming the chart that cannot be read, or the parameter that the VNFD does not declare.
-pub(crate) fn plan(allocation: &Allocation, default: &str) -> Result<Option<Plan>, PortError> {
-    let flavour = allocation
-        .package
-        .vnfd()
-        .flavour(&allocation.deployment.flavour_id);
-    let Some(flavour) = flavour.filter(|flavour| !flavour.mciops.is_empty()) else {
-        return Ok(None);
-    };
+pub(crate) fn of_mciops(
+    allocation: &Allocation,
+    sizes: &[SizeValue<'_>],
+) -> Result<Vec<ChartRelease>, PortError> {
     let mut charts = Vec::new();
+    let vnfd = allocation.package.vnfd();
+    let Some(flavour) = vnfd.flavour(&allocation.deployment.flavour_id) else {
+        return Ok(charts);
+    };
     for mciop in flavour.mciops.values() {
         for path in mciop.files.values() {
             charts.push(read(allocation, path)?);
         }
     }
+    if !charts.is_empty() {
+        refuse_equal_names(&charts)?;
+        give_values(&mut charts, &declared_values(allocation)?, sizes)?;
+    }
+    Ok(charts)
+}
+
+/// The charts of the order file, in its order.
+///
+/// # Errors
+///
+/// `Refused`, naming the chart that cannot be read, or the variable that has no value.
+pub(crate) fn of_order_file(
+    allocation: &Allocation,
+    order: &OrderFile,
+    (variables, sizes): (&Variables, &[SizeValue<'_>]),
+) -> Result<Vec<ChartRelease>, PortError> {
+    let mut charts = Vec::new();
+    let mut left = BytesLeft::new(allocation.budget.bytes);
+    for ordered in &order.charts {
+        let mut chart = read(allocation, &ordered.path)?;
+        if let Some(release) = &ordered.release {
+            if let Some(reason) = invalid_release(release) {
+                return Err(chart_error(&ordered.path, format!("its release {reason}")));
+            }
+            release.clone_into(&mut chart.name);
+        }
+        let filled = values::fill(&ordered.values, variables, &mut left);
+        let values = filled.map_err(|unfilled| unfilled_values(allocation, ordered, unfilled))?;
+        chart.set_values(values.as_object().cloned().unwrap_or_default(), sizes)?;
+        charts.push(chart);
+    }
     refuse_equal_names(&charts)?;
-    let namespace = namespace_of(allocation, default)?;
-    give_values(&mut charts, &values(allocation, flavour)?);
-    Ok(Some(Plan {
-        is_named: namespace != default,
-        namespace,
-        charts,
-        ..Plan::default()
-    }))
+    Ok(charts)
 }
 
-/// The names of the releases of a package, as far as its charts can be read.
-pub(crate) fn names(allocation: &Allocation) -> Vec<String> {
-    let planned = plan(allocation, "default").ok().flatten();
-    let charts = planned.into_iter().flat_map(|plan| plan.charts);
-    charts.map(|chart| chart.name).collect()
+fn unfilled_values(
+    allocation: &Allocation,
+    ordered: &OrderedChart,
+    unfilled: TemplateError,
+) -> PortError {
+    let TemplateError::Missing(missing) = unfilled else {
+        return chart_error(&ordered.path, "its values are too large");
+    };
+    let line = ordered.span.line;
+    let missing = MissingVariable { line, ..missing };
+    missing_value(&allocation.package, &ordered.span.file, &missing)
 }
 
-fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> {
+/// A chart of the package, a packed one or a folder, as a release without values.
+///
+/// # Errors
+///
+/// `Refused`: it cannot be read, is a library chart, or has a name that no release can have.
+pub(crate) fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> {
     let packed = allocation
         .package
-        .read(path)
+        .packed_chart(path)
         .map_err(|error| chart_error(path, error.to_string()))?;
     let chart = Chart::read(&packed, &Limits::default())
         .map_err(|error| chart_error(path, error.to_string()))?;
@@ -104,17 +165,9 @@ fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> 
             "it is a library chart, which deploys nothing itself",
         ));
     }
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let name = chart.name;
-    if name.is_empty()
-        || name.len() > MAX_NAME
-        || !name.chars().all(is_plain)
-        || name.starts_with('-')
-    {
-        let text = format!(
-            "its name `{name}` cannot name a release: lower-case letters, digits and `-`, at most {MAX_NAME}"
-        );
-        return Err(chart_error(path, text));
+    if let Some(reason) = invalid_release(&name) {
+        return Err(chart_error(path, format!("its name {reason}")));
     }
     Ok(ChartRelease {
         name,
@@ -128,11 +181,28 @@ fn read(allocation: &Allocation, path: &str) -> Result<ChartRelease, PortError> 
     })
 }
 
-fn refuse_equal_names(charts: &[ChartRelease]) -> Result<(), PortError> {
+/// Why helm accepts no release of this name; `None` if it does.
+pub(crate) fn invalid_release(name: &str) -> Option<String> {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let fits = (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_plain);
+    if fits && !name.starts_with('-') {
+        return None;
+    }
+    Some(format!(
+        "`{name}` cannot name a release: lower-case letters, digits and `-`, at most {MAX_NAME}"
+    ))
+}
+
+/// # Errors
+///
+/// `Refused`: two charts would be one release.
+pub(crate) fn refuse_equal_names<'a>(
+    charts: impl IntoIterator<Item = &'a ChartRelease>,
+) -> Result<(), PortError> {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
     for chart in charts {
         if let Some(first) = seen.insert(&chart.name, &chart.path) {
-            let text = format!("`{first}` is a chart of the same name, `{}`", chart.name);
+            let text = format!("`{first}` has a release of the same name, `{}`", chart.name);
             return Err(chart_error(&chart.path, text));
         }
     }
@@ -140,15 +210,24 @@ fn refuse_equal_names(charts: &[ChartRelease]) -> Result<(), PortError> {
 }
 
 /// The parameters of the request that are values of charts, and the defaults of those that the VNFD declares.
-fn values(allocation: &Allocation, flavour: &Flavour) -> Result<Map<String, Value>, PortError> {
+///
+/// # Errors
+///
+/// `Refused`, naming a parameter that the VNFD does not declare.
+pub(crate) fn declared_values(allocation: &Allocation) -> Result<Map<String, Value>, PortError> {
+    let vnfd = allocation.package.vnfd();
+    let Some(flavour) = vnfd.flavour(&allocation.deployment.flavour_id) else {
+        return Ok(Map::new());
+    };
     let schemas = flavour.additional_params.values();
     let declared: BTreeMap<&str, Option<&Value>> = schemas
         .filter_map(|schema| schema.get("properties")?.as_object())
         .flatten()
+        .filter(|(name, _)| !RESERVED.contains(&name.as_str()))
         .map(|(name, schema)| (name.as_str(), schema.get("default")))
         .collect();
     let mut given = allocation.deployment.additional_params.clone();
-    given.remove("namespace");
+    given.retain(|name, _| !RESERVED.contains(&name.as_str()));
     if !flavour.hooks().is_empty() {
         // The rest is for hooks, whose schemas it has been checked against.
         given.retain(|name, _| declared.contains_key(name.as_str()));
@@ -174,7 +253,11 @@ fn values(allocation: &Allocation, flavour: &Flavour) -> Result<Map<String, Valu
 }
 
 /// With several charts, an object that is named like one of them has the values of that one.
-fn give_values(charts: &mut [ChartRelease], values: &Map<String, Value>) {
+fn give_values(
+    charts: &mut [ChartRelease],
+    values: &Map<String, Value>,
+    sizes: &[SizeValue<'_>],
+) -> Result<(), PortError> {
     let names: Vec<String> = charts.iter().map(|chart| chart.name.clone()).collect();
     let is_of_one = |name: &str, value: &Value| {
         names.len() > 1 && value.is_object() && names.iter().any(|one| one == name)
@@ -188,8 +271,9 @@ fn give_values(charts: &mut [ChartRelease], values: &Map<String, Value>) {
         {
             own.extend(given.clone());
         }
-        chart.values = Secret::new(Value::Object(own).to_string());
+        chart.set_values(own, sizes)?;
     }
+    Ok(())
 }
 
 /// The error for a chart of the package.
@@ -236,7 +320,7 @@ mod tests {
     }
 
     fn given(charts: &mut [ChartRelease], values: &Value) -> Vec<Value> {
-        give_values(charts, values.as_object().unwrap());
+        give_values(charts, values.as_object().unwrap(), &[]).unwrap();
         let all = charts.iter().map(|chart| chart.values.reveal());
         all.map(|text| serde_json::from_str(text).unwrap())
             .collect()
@@ -256,7 +340,7 @@ mod tests {
     fn two_charts_of_one_name_are_refused_and_values_are_not_printed() {
         let error = refuse_equal_names(&[chart("web"), chart("web")]).unwrap_err();
         assert!(
-            error.to_string().contains("a chart of the same name"),
+            error.to_string().contains("a release of the same name"),
             "{error}"
         );
         let mut charts = [chart("web")];

@@ -20,6 +20,7 @@ use crate::planned::{
 use crate::policy;
 use crate::power::started;
 use crate::releases;
+use crate::requested;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::storages::Scope;
 use async_trait::async_trait;
@@ -169,8 +170,8 @@ impl InfraDriver for KubernetesDriver {
             }
             ResourceChange::Release { what, how, .. } => {
                 let (namespace, stages) = recorded_targets(cx, &session, what, &how.handle).await?;
-                let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
-                plan::release(cx, &session, (&namespace, &stages), flavour).await
+                let flavour = requested::flavour(what);
+                plan::release(cx, &session, (&namespace, &stages), flavour.as_deref()).await
             }
         }
     }
@@ -250,10 +251,8 @@ impl InfraDriver for KubernetesDriver {
         let mut scope = Scope::of(stages.iter().flatten());
         scope.namespaces.insert(namespace.clone());
         let catalog = Catalog::new(&session, std::iter::empty());
-        let flavour = allocation
-            .package
-            .vnfd()
-            .flavour(&allocation.deployment.flavour_id);
+        let flavour = requested::flavour(allocation);
+        let flavour = flavour.as_deref();
         let inventory = inventory(cx, &session, &catalog, flavour, &scope).await?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), namespace.into());
@@ -320,10 +319,8 @@ async fn complete_inventory(
     catalog: &Catalog<'_>,
     (allocation, stages): (&Allocation, &[Vec<ResolvedObject>]),
 ) -> Result<Inventory, PortError> {
-    let flavour = allocation
-        .package
-        .vnfd()
-        .flavour(&allocation.deployment.flavour_id);
+    let flavour = requested::flavour(allocation);
+    let flavour = flavour.as_deref();
     let scope = Scope::of(stages.iter().flatten().map(|resolved| &resolved.target));
     let found = inventory(cx, session, catalog, flavour, &scope).await?;
     let objects = stages

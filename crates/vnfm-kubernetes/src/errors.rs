@@ -140,6 +140,13 @@ pub const VALUE: Code = Code {
     means: "a value in the request does not have the type of its variable",
     next: "give the named variable a value of the expected type",
 };
+/// A parameter of the request that names parts of the package cannot be used.
+pub const PARAMETER: Code = Code {
+    name: "kubernetes.parameter-invalid",
+    kind: ErrorKind::Refused,
+    means: "a parameter of the request has the wrong form, or names something that the package does not have",
+    next: "correct the named parameter in the request's `additionalParams`",
+};
 /// The policy of the VIM or of the caller's role forbids an object.
 pub const POLICY: Code = Code {
     name: "kubernetes.policy",
@@ -273,6 +280,7 @@ pub const CODES: &[&Code] = &[
     &CHART,
     &HELM_LATE,
     &VALUE,
+    &PARAMETER,
     &POLICY,
     &KIND,
     &FOREIGN,

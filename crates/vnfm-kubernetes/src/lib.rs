@@ -3,8 +3,9 @@
 //! ```text
 //! VimConnectionInfo ── connection  read once: address, trust, login, proxy
 //!                      client      in memory only, reads the connection at each call; over http: checked addresses, bounded responses
-//! package + request ── manifests   order file, variables, namespace ──> objects in stages
-//!                      charts      Mciops, values ──> helm releases; rendering: their objects; releases: install, upgrade, recover
+//! package + request ── sources     which manifests and charts, in stages; requested: those that the request names
+//!                      manifests   variables, namespace ──> objects; kind_order: the order in which they are applied
+//!                      charts      Mciops, values ──> helm releases; named_charts: those that the request names; values: their keys; asd_items: an ASD's; rendering: their objects; releases: install, upgrade, recover
 //!                      catalog     any kind, by discovery
 //!                      policy      what VIM and role allow, checked before anything is created
 //!                      replicas    another number of a VDU's pods; autoscaled: unless an autoscaler decides it
@@ -21,6 +22,7 @@
 
 mod amount;
 mod apply;
+mod asd_items;
 mod autoscaled;
 mod catalog;
 mod charts;
@@ -43,9 +45,13 @@ mod http;
 mod identifiers;
 mod impersonation;
 mod inventory;
+mod item;
 mod kept_namespace;
+mod kind_order;
 mod labels;
 mod manifests;
+mod member;
+mod named_charts;
 mod names;
 mod owned;
 mod pem;
@@ -58,17 +64,23 @@ mod ready;
 mod releases;
 mod rendering;
 mod replicas;
+mod requested;
+mod reserved;
 mod resolved;
 mod restore;
 mod rollout;
 mod services;
+mod size_values;
 mod snapshots;
+mod sources;
+mod stage;
 mod stopped;
 mod storable;
 mod storages;
 mod stored_claims;
 mod surplus;
 mod template;
+mod values;
 mod watch;
 
 pub use driver::KubernetesDriver;

@@ -2,24 +2,27 @@
 //!
 //! ```text
 //! order file ──┬─ variables   request's additionalParams > default > 422
-//!              ├─ namespace   additionalParams.namespace > order file > the VIM's > vnf-<instance id>
-//!              └─ manifests   text ──> documents ── $variables as scalars ──> objects, in stages by `order`
+//!              └─ namespace   additionalParams.namespace > order file > the VIM's > vnf-<instance id>
+//! sources ─────── manifests   text ──> documents ── $variables as scalars ──> objects, in stages by `order`
 //! ```
-//! Every error names the file and the line. `$namespace` is always declared. A value never adds an object, a list
+//! Every error names the file and the line. An order file always declares `$namespace`; without one there are no variables. A value never adds an object, a list
 //! or a member: see [`crate::template`].
 
-use crate::charts::{self, ChartRelease};
-use crate::errors::{MANIFEST, VALUE, VARIABLE};
+use crate::charts::ChartRelease;
+use crate::errors::{MANIFEST, VALUE};
 use crate::identifiers::is_label;
+use crate::item::Item;
+use crate::kind_order;
 use crate::replicas::{set_replicas, vdu_of};
+use crate::requested;
+use crate::sources::Sources;
+use crate::stage::Stage;
 use crate::stopped;
-use crate::template::{self, BytesLeft, TemplateError};
+use crate::template::{self, BytesLeft, TemplateError, missing_value};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, Budget, PortError};
-use vnfm_descriptor::{
-    InvalidValue, Marked, MissingVariable, ORDER_FILE, OrderFile, Package, Variables,
-};
+use vnfm_descriptor::{InvalidValue, Marked, OrderFile, Variables};
 use vnfm_types::VnfOperationalState;
 
 /// The action in the error of a plan that exceeds the budget.
@@ -36,20 +39,8 @@ pub(crate) struct Plan {
     pub(crate) stages: Vec<Vec<Item>>,
     /// Charts that helm installs; their objects are in stages of their own once they are rendered.
     pub(crate) charts: Vec<ChartRelease>,
-}
-
-/// One object of a manifest, with its position.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Item {
-    pub(crate) api_version: String,
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    /// As in the manifest; `None` if it names none.
-    pub(crate) namespace: Option<String>,
-    /// The complete manifest, after variables were replaced.
-    pub(crate) object: Value,
-    /// `file:line` where its document begins.
-    pub(crate) location: String,
+    /// The VDUs whose number of VNFCs is a value of the charts.
+    pub(crate) sized: BTreeSet<String>,
 }
 
 impl Plan {
@@ -64,32 +55,40 @@ impl Plan {
         vim_namespace: Option<&str>,
     ) -> Result<Self, PortError> {
         let default = vim_namespace.map_or_else(|| format!("vnf-{instance}"), str::to_owned);
-        let Some(order) = allocation.package.order_file() else {
-            let plan = charts::plan(allocation, &default)?;
-            return plan.ok_or_else(|| no_manifests(allocation));
-        };
+        let order = allocation.package.order_file();
         let (namespace, values) = values(order, allocation, &default)?;
+        let sources = Sources::choose(allocation, &values)?;
         let mut left = BytesLeft::new(allocation.budget.bytes);
-        let (mut stages, mut count) = (Vec::new(), 0);
-        for stage in order.stages() {
-            let mut items = Vec::new();
-            for manifest in stage {
-                items.extend(read_file(allocation, &manifest.path, (&values, &mut left))?);
-                allocation
-                    .budget
-                    .allows(PLAN_ACTION, (count + items.len()) as u64, 0)?;
-            }
-            count += items.len();
-            stages.push(items);
-        }
-        let is_named = namespace != default;
         let mut plan = Self {
+            is_named: namespace != default,
             namespace,
-            is_named,
-            stages,
-            charts: Vec::new(),
+            sized: sources.sized,
+            ..Self::default()
         };
-        plan.finish(allocation)?;
+        for Stage {
+            manifests,
+            by_kind,
+            charts,
+        } in sources.stages
+        {
+            let (before, mut items) = (plan.items().count(), Vec::new());
+            for path in manifests {
+                items.extend(read_file(allocation, &path, (&values, &mut left))?);
+                let count = (before + items.len()) as u64;
+                allocation.budget.allows(PLAN_ACTION, count, 0)?;
+            }
+            if by_kind {
+                kind_order::sort(&mut items);
+            }
+            let stage = plan.stages.len();
+            let charts = charts.into_iter();
+            plan.charts
+                .extend(charts.map(|chart| ChartRelease { stage, ..chart }));
+            plan.stages.push(items);
+        }
+        if plan.charts.is_empty() {
+            plan.finish(allocation)?;
+        }
         Ok(plan)
     }
 
@@ -101,7 +100,11 @@ impl Plan {
     pub(crate) fn finish(&mut self, allocation: &Allocation) -> Result<(), PortError> {
         drop_other_flavours(&mut self.stages, allocation);
         let objects = self.stages.iter_mut().flatten();
-        set_replicas(objects.map(|item| &mut item.object), allocation)?;
+        set_replicas(
+            objects.map(|item| &mut item.object),
+            allocation,
+            &self.sized,
+        )?;
         if allocation.deployment.vnf_state == VnfOperationalState::Stopped {
             stopped::stop(&mut self.stages);
         }
@@ -132,19 +135,10 @@ impl Plan {
     }
 }
 
-impl Item {
-    /// The API group; empty for the core group.
-    pub(crate) fn group(&self) -> String {
-        self.api_version
-            .rsplit_once('/')
-            .map_or_else(String::new, |(group, _)| group.to_owned())
-    }
-}
-
 /// Drops the workloads of VDUs that only other flavours have: manifests are the same for all flavours.
 fn drop_other_flavours(stages: &mut [Vec<Item>], allocation: &Allocation) {
     let vnfd = allocation.package.vnfd();
-    let Some(own) = vnfd.flavour(&allocation.deployment.flavour_id) else {
+    let Some(own) = requested::flavour(allocation) else {
         return;
     };
     let others = || {
@@ -154,7 +148,7 @@ fn drop_other_flavours(stages: &mut [Vec<Item>], allocation: &Allocation) {
     };
     let is_others = |item: &Item| {
         let runs_it = |flavour| vdu_of(flavour, &item.kind, &item.name).is_some();
-        makes_pods(&item.group(), &item.kind) && !runs_it(own) && others().any(runs_it)
+        makes_pods(&item.group(), &item.kind) && !runs_it(&own) && others().any(runs_it)
     };
     for stage in stages {
         stage.retain(|item| !is_others(item));
@@ -168,10 +162,13 @@ fn makes_pods(group: &str, kind: &str) -> bool {
 
 /// Returns the namespace, and the variables with their values.
 fn values(
-    order: &OrderFile,
+    order: Option<&OrderFile>,
     allocation: &Allocation,
     default: &str,
 ) -> Result<(String, Variables), PortError> {
+    let Some(order) = order else {
+        return Ok((namespace_of(allocation, default)?, Variables::new()));
+    };
     let given = &allocation.deployment.additional_params;
     let mut values = order
         .values(|name| given.get(name))
@@ -200,7 +197,7 @@ fn values(
 /// # Errors
 ///
 /// `Refused` if no namespace can have that name.
-pub(crate) fn namespace_of(allocation: &Allocation, default: &str) -> Result<String, PortError> {
+fn namespace_of(allocation: &Allocation, default: &str) -> Result<String, PortError> {
     let given = allocation.deployment.additional_params.get("namespace");
     let given = given.and_then(Value::as_str).unwrap_or(default);
     valid_namespace(given.to_owned())
@@ -411,66 +408,6 @@ fn manifest_error(location: &str, reason: impl Into<String>) -> PortError {
         reason,
     )
     .on(location)
-}
-
-/// Why a package without an order file cannot be deployed: names what it has instead, if anything.
-fn no_manifests(allocation: &Allocation) -> PortError {
-    let action = "deploy the package on Kubernetes";
-    let hint = format!("list the package's manifests in `{ORDER_FILE}`");
-    let mut items = allocation
-        .package
-        .asd()
-        .into_iter()
-        .flat_map(|asd| &asd.deployment_items);
-    if let Some(item) = items.find(|item| !item.is_manifest()) {
-        let (id, kind) = (&item.deployment_item_id, &item.artifact_type);
-        let text = format!(
-            "deployment item `{id}` is a `{kind}` (`{}`), which is not supported yet",
-            item.file
-        );
-        let hint = "provide its objects as a YAML file, `artifact_type: kubernetes_manifest`";
-        return PortError::new(&MANIFEST, action, text).hint(hint);
-    }
-    let text = format!("it has neither a `{ORDER_FILE}` nor a Mciop with a chart");
-    PortError::new(&MANIFEST, action, text).hint(hint)
-}
-
-fn missing_value(package: &Package, file: &str, missing: &MissingVariable) -> PortError {
-    let location = format!("{file}:{}", missing.line);
-    // An ASD cannot define defaults.
-    let default = match package.asd() {
-        Some(_) => String::new(),
-        None => format!(", or a default in `{ORDER_FILE}`"),
-    };
-    PortError::new(
-        &VARIABLE,
-        format!("fill `{location}`"),
-        format!("variable `{}` has no value", missing.name),
-    )
-    .on(format!("additionalParams.{}", missing.name))
-    .hint(format!(
-        "give `{}` in the request's `additionalParams`{default}",
-        missing.name
-    ))
-}
-
-/// An object of a plan, at `f:1`.
-#[cfg(test)]
-pub(crate) fn item_for_test(object: Value) -> Item {
-    let text = |pointer: &str| {
-        object
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
-    Item {
-        api_version: text("/apiVersion").unwrap(),
-        kind: text("/kind").unwrap(),
-        name: text("/metadata/name").unwrap_or("it".into()),
-        namespace: text("/metadata/namespace"),
-        location: "f:1".into(),
-        object,
-    }
 }
 
 #[cfg(test)]

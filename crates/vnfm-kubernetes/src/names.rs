@@ -17,7 +17,8 @@ use crate::errors::MANIFEST;
 use crate::identifiers::{
     is_api_version, is_label, is_label_value, is_qualified, is_segment, is_subdomain,
 };
-use crate::manifests::{Item, Plan};
+use crate::item::Item;
+use crate::manifests::Plan;
 use serde_json::Value;
 use vnfm_core::ports::PortError;
 
@@ -198,7 +199,8 @@ mod tests {
     use super::{check, is_segment, is_subdomain};
     use crate::catalog::{Target, core};
     use crate::identifiers::segment;
-    use crate::manifests::{Plan, item_for_test};
+    use crate::item::item_for_test;
+    use crate::manifests::Plan;
     use serde_json::{Value, json};
 
     fn refusal(object: Value) -> Option<String> {
@@ -206,7 +208,7 @@ mod tests {
             namespace: "mine".into(),
             is_named: true,
             stages: vec![vec![item_for_test(object)]],
-            charts: Vec::new(),
+            ..Plan::default()
         };
         check(&plan).err().map(|error| {
             assert_eq!(error.name(), "kubernetes.manifest-invalid");

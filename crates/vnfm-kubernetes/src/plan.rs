@@ -21,6 +21,7 @@ use crate::labels;
 use crate::manifests::Plan;
 use crate::policy;
 use crate::replicas::{has_replicas, replicas, vdu_of};
+use crate::requested;
 use crate::resolved::{NamespaceState, ResolvedObject};
 use crate::storages::Scope;
 use kube::api::DynamicObject;
@@ -48,9 +49,9 @@ pub(crate) async fn convergence(
     policy::permit_resolved(plan, &stages, cx.vim.policy(), Some(state))?;
     let before = serde_json::from_value::<Handle>(change.handle().clone()).unwrap_or_default();
     let own = Target::namespace(&plan.namespace);
-    let deployment = &change.target.deployment;
+    let flavour = requested::flavour(change.target);
     let mut planned = Planned {
-        flavour: change.target.package.vnfd().flavour(&deployment.flavour_id),
+        flavour: flavour.as_deref(),
         change,
         plan: ResourcePlan::default(),
     };

@@ -4,7 +4,6 @@
 use crate::amount;
 use crate::apply::{self, resolve_stages};
 use crate::catalog::{Catalog, Target};
-use crate::charts;
 use crate::client::Session;
 use crate::delete::Handle;
 use crate::errors::UNEXPECTED;
@@ -65,12 +64,14 @@ pub(crate) async fn claim_hooks(
     Ok(())
 }
 
-/// The helm releases of an instance: those of a handle; if it was lost, those of the package.
+/// The helm releases of an instance: those of a handle; if it was lost, those of the package, as far as it can be read.
 pub(crate) fn release_names(allocation: &Allocation, handle: &Value) -> Vec<String> {
-    match serde_json::from_value::<Handle>(handle.clone()) {
-        Ok(handle) => handle.releases,
-        Err(_) => charts::names(allocation),
+    if let Ok(handle) = serde_json::from_value::<Handle>(handle.clone()) {
+        return handle.releases;
     }
+    let planned = Plan::read(allocation, "0", None).ok();
+    let charts = planned.into_iter().flat_map(|plan| plan.charts);
+    charts.map(|chart| chart.name).collect()
 }
 
 /// Reads the objects of the package, on a blocking thread: this needs processor time only; then renders its charts.

@@ -16,7 +16,8 @@
 
 use crate::amount::concurrent_pods;
 use crate::errors::POLICY;
-use crate::manifests::{Item, Plan};
+use crate::item::Item;
+use crate::manifests::Plan;
 use crate::pod_security::{baseline_violation, pod_specs};
 use crate::resolved::{NamespaceState, ResolvedObject};
 use serde_json::Value;

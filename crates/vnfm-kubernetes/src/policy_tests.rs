@@ -3,7 +3,8 @@
 use super::{permit, permit_namespace};
 use crate::charts::chart_for_test;
 use crate::impersonation::impersonated_user;
-use crate::manifests::{Plan, item_for_test};
+use crate::item::item_for_test;
+use crate::manifests::Plan;
 use crate::resolved::NamespaceState;
 use serde_json::{Value, json};
 use vnfm_types::{InstanceLimits, Selection, VimPolicy};
@@ -14,7 +15,7 @@ fn plan(objects: &[Value]) -> Plan {
         namespace: "mine".into(),
         is_named: true,
         stages: vec![items],
-        charts: Vec::new(),
+        ..Plan::default()
     }
 }
 

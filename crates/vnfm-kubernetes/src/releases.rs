@@ -24,12 +24,17 @@ use crate::labels;
 use crate::owned::labelled_metadata;
 use crate::rendering::{change, release};
 use crate::resolved::ResolvedObject;
+use futures::StreamExt as _;
+use futures::stream;
 use kube::core::ObjectMeta;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 use vnfm_core::ports::{PortError, ResourceAction, VimCall};
 use vnfm_helm::{Apply, HelmError};
+
+/// Releases that are installed at the same time.
+const MAX_AT_ONCE: usize = 8;
 
 /// Label of a revision: what was installed.
 const CONTENT: &str = "vnfm.dev/content";
@@ -54,12 +59,49 @@ enum Next {
     Compare,
 }
 
-/// A release that is to be installed, with the objects of its stage.
+/// A release that is to be installed, with its objects.
 #[derive(Clone, Copy)]
-pub(crate) struct Deploying<'a> {
-    pub(crate) namespace: &'a str,
-    pub(crate) chart: &'a ChartRelease,
-    pub(crate) objects: &'a [ResolvedObject],
+struct Deploying<'a> {
+    namespace: &'a str,
+    chart: &'a ChartRelease,
+    objects: &'a [&'a ResolvedObject],
+}
+
+/// Installs or upgrades the releases of a stage at the same time. If one fails, the others still end.
+///
+/// # Errors
+///
+/// The first one of [`deploy`].
+pub(crate) async fn deploy_all(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    (namespace, charts): (&str, &[&ChartRelease]),
+    stage: &[ResolvedObject],
+) -> Result<(), PortError> {
+    let deploying: Vec<_> = charts
+        .iter()
+        .map(|chart| deploy_own(cx, session, (namespace, chart), stage))
+        .collect();
+    let ended = stream::iter(deploying).buffered(MAX_AT_ONCE);
+    let ended: Vec<Result<(), PortError>> = ended.collect().await;
+    ended.into_iter().collect()
+}
+
+/// Deploys a chart with its own objects of the stage.
+async fn deploy_own(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    (namespace, chart): (&str, &ChartRelease),
+    stage: &[ResolvedObject],
+) -> Result<(), PortError> {
+    let own = stage.iter();
+    let own = own.filter(|resolved| chart.renders(&resolved.item, namespace));
+    let what = Deploying {
+        namespace,
+        chart,
+        objects: &own.collect::<Vec<_>>(),
+    };
+    deploy(cx, session, what).await
 }
 
 /// Refuses a release of the same name that is not ours.
@@ -82,7 +124,7 @@ pub(crate) async fn check(
 /// # Errors
 ///
 /// `Refused` if the release or an object exists and is not ours, or with what helm reports; the same call resumes.
-pub(crate) async fn deploy(
+async fn deploy(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     what: Deploying<'_>,
@@ -269,7 +311,7 @@ fn next<'a>(revisions: &'a [Revision], content: &str) -> (Next, Vec<&'a Revision
 async fn differs(
     cx: &VimCall<'_>,
     session: &Session<'_>,
-    objects: &[ResolvedObject],
+    objects: &[&ResolvedObject],
 ) -> Result<bool, PortError> {
     for resolved in objects {
         let live = find(session, &resolved.target).await?;

@@ -12,8 +12,9 @@ use crate::catalog::Catalog;
 use crate::charts::{ChartRelease, chart_error};
 use crate::client::Session;
 use crate::helm_errors::helm_error;
+use crate::item::Item;
 use crate::labels;
-use crate::manifests::{Item, Plan, read_stream};
+use crate::manifests::{Plan, read_stream};
 use crate::policy;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +43,8 @@ pub(crate) async fn render(
         version: session.version().await?,
         apis: catalog.apis().await?,
     };
-    for index in 0..plan.charts.len() {
-        let chart = &plan.charts[index];
+    let mut rendered = Vec::new();
+    for chart in &plan.charts {
         let failed = |error| helm_error(session, chart, &error);
         let definitions = helm.crds(&chart.packed).await.map_err(failed)?;
         let definitions = items(chart, &definitions)?;
@@ -51,9 +52,9 @@ pub(crate) async fn render(
             .template(&release(chart, &plan.namespace), &cluster)
             .await
             .map_err(failed)?;
-        let objects = items(chart, &objects)?;
-        add(plan, index, (definitions, objects));
+        rendered.push((definitions, items(chart, &objects)?));
     }
+    add(plan, rendered);
     plan.finish(allocation)
 }
 
@@ -67,23 +68,43 @@ pub(crate) fn release<'a>(chart: &'a ChartRelease, namespace: &'a str) -> Releas
     }
 }
 
-/// Adds the stages of one chart.
-fn add(plan: &mut Plan, index: usize, (definitions, objects): (Vec<Item>, Vec<Item>)) {
-    if !definitions.is_empty() {
-        plan.stages.push(definitions);
+/// What a chart renders: its CRDs, and its objects with hooks.
+type Rendered = (Vec<Item>, Vec<Item>);
+
+/// Adds what each chart renders to its stage, and its CRDs to a stage before that.
+fn add(plan: &mut Plan, rendered: Vec<Rendered>) {
+    let mut rendered: Vec<_> = plan.charts.iter_mut().zip(rendered).collect();
+    let mut stages = Vec::new();
+    for (number, mut objects) in std::mem::take(&mut plan.stages).into_iter().enumerate() {
+        let mut own: Vec<_> = rendered
+            .extract_if(.., |(chart, _)| chart.stage == number)
+            .collect();
+        let definitions = own.iter_mut().map(|(_, rendered)| &mut rendered.0);
+        let definitions: Vec<Item> = definitions.flat_map(std::mem::take).collect();
+        if !definitions.is_empty() {
+            stages.push(definitions);
+        }
+        for (chart, (_, rendered)) in own {
+            chart.stage = stages.len();
+            objects.extend(keep_objects(chart, rendered, &plan.namespace));
+        }
+        stages.push(objects);
     }
-    let (hooks, mut objects): (Vec<Item>, Vec<Item>) = objects.into_iter().partition(is_hook);
-    let chart = &mut plan.charts[index];
+    plan.stages = stages;
+}
+
+/// The objects that the plan has of a chart; its hooks are helm's.
+fn keep_objects(chart: &mut ChartRelease, rendered: Vec<Item>, namespace: &str) -> Vec<Item> {
+    let (hooks, mut objects): (Vec<Item>, Vec<Item>) = rendered.into_iter().partition(is_hook);
     for item in &mut objects {
-        labels::stamp_release(&mut item.object, (&chart.name, &plan.namespace));
+        labels::stamp_release(&mut item.object, (&chart.name, namespace));
     }
-    chart.rendered = objects
-        .iter()
-        .map(|item| ChartRelease::key(item, &plan.namespace))
+    let keys = objects.iter();
+    chart.rendered = keys
+        .map(|item| ChartRelease::key(item, namespace))
         .collect();
     chart.hooks = hooks;
-    chart.stage = plan.stages.len();
-    plan.stages.push(objects);
+    objects
 }
 
 fn is_hook(item: &Item) -> bool {
@@ -172,7 +193,7 @@ fn copy_size(object: &mut Value, planned: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifests::item_for_test;
+    use crate::item::item_for_test;
     use serde_json::json;
     use vnfm_core::ports::Budget;
     use vnfm_types::{PodSecurity, Secret};

@@ -6,8 +6,9 @@
 
 use crate::errors::MANIFEST;
 use crate::ready::text;
+use crate::requested;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{Flavour, Vdu};
 
@@ -45,7 +46,8 @@ pub(crate) fn vdu_of<'a>(flavour: &'a Flavour, kind: &str, name: &str) -> Option
 }
 
 /// Sets the replicas of the VDUs that an aspect scales, or whose number differs from that of the instantiation level. So a
-/// workload that was scaled never goes back to a manifest without replicas, which would leave its number as it is.
+/// workload that was scaled never goes back to a manifest without replicas, which would leave its number as it is. Those of
+/// `sized` VDUs state their number already: it is a value of their chart.
 ///
 /// # Errors
 ///
@@ -53,21 +55,26 @@ pub(crate) fn vdu_of<'a>(flavour: &'a Flavour, kind: &str, name: &str) -> Option
 pub(crate) fn set_replicas<'a>(
     objects: impl Iterator<Item = &'a mut Value>,
     allocation: &Allocation,
+    sized: &BTreeSet<String>,
 ) -> Result<(), PortError> {
-    let deployment = &allocation.deployment;
-    let Some(flavour) = allocation.package.vnfd().flavour(&deployment.flavour_id) else {
+    let Some(flavour) = requested::flavour(allocation) else {
         return Ok(());
     };
-    let mut changes = changes(flavour, allocation)?;
+    let mut changes = changes(&flavour, allocation)?;
     for object in objects {
         let kind = text(object, "/kind");
-        let vdu = vdu_of(flavour, kind, text(object, "/metadata/name"));
+        let vdu = vdu_of(&flavour, kind, text(object, "/metadata/name"));
         let has_number = has_replicas(kind) || stated_replicas(object).is_some();
         let Some(vdu) = vdu.filter(|_| has_number) else {
             continue;
         };
         if let Some(change) = changes.remove(&vdu.name) {
-            object["spec"]["replicas"] = replicas(object).saturating_add_signed(change).into();
+            let number = if sized.contains(&vdu.name) {
+                allocation.deployment.instances_of(&vdu.name).into()
+            } else {
+                replicas(object).saturating_add_signed(change)
+            };
+            object["spec"]["replicas"] = number.into();
         }
     }
     let Some((vdu, _)) = changes.iter().find(|(_, change)| **change != 0) else {
@@ -136,17 +143,32 @@ mod tests {
         for (change, given, expected) in [(0, 2, 2), (1, 2, 3), (-1, 2, 1), (2, 5, 7), (-2, 1, 0)] {
             let mut objects = others().to_vec();
             objects.push(web(given));
-            set_replicas(objects.iter_mut(), &allocation(change)).unwrap();
+            set_replicas(objects.iter_mut(), &allocation(change), &BTreeSet::new()).unwrap();
             assert_eq!(objects.pop(), Some(web(expected)), "{change:+}");
             assert_eq!(objects, others());
         }
         let mut unstated = json!({"kind": "Deployment", "metadata": {"name": "web"}, "spec": {}});
-        set_replicas([&mut unstated].into_iter(), &allocation(1)).unwrap();
+        set_replicas(
+            [&mut unstated].into_iter(),
+            &allocation(1),
+            &BTreeSet::new(),
+        )
+        .unwrap();
         assert_eq!(unstated, web(2));
-        set_replicas([&mut unstated].into_iter(), &allocation(-1)).unwrap();
+        set_replicas(
+            [&mut unstated].into_iter(),
+            &allocation(-1),
+            &BTreeSet::new(),
+        )
+        .unwrap();
         assert_eq!(unstated, web(1));
         unstated["spec"] = json!({});
-        set_replicas([&mut unstated].into_iter(), &allocation(0)).unwrap();
+        set_replicas(
+            [&mut unstated].into_iter(),
+            &allocation(0),
+            &BTreeSet::new(),
+        )
+        .unwrap();
         assert_eq!(unstated, web(1), "an aspect scales it");
     }
 
@@ -157,15 +179,15 @@ mod tests {
             "metadata": {"name": "web"}, "spec": {"replicas": replicas}})
         };
         let mut objects = [rollout(2)];
-        set_replicas(objects.iter_mut(), &allocation(2)).unwrap();
+        set_replicas(objects.iter_mut(), &allocation(2), &BTreeSet::new()).unwrap();
         assert_eq!(objects, [rollout(4)]);
     }
 
     #[test]
     fn a_vdu_without_replicas_keeps_its_size() {
         let mut objects = others();
-        set_replicas(objects.iter_mut(), &allocation(0)).unwrap();
-        let error = set_replicas(objects.iter_mut(), &allocation(1)).unwrap_err();
+        set_replicas(objects.iter_mut(), &allocation(0), &BTreeSet::new()).unwrap();
+        let error = set_replicas(objects.iter_mut(), &allocation(1), &BTreeSet::new()).unwrap_err();
         assert_eq!(error.name(), "kubernetes.manifest-invalid");
         assert!(error.detail().contains("replicas"), "{error}");
         assert_eq!(objects, others());

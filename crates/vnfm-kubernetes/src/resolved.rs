@@ -1,7 +1,7 @@
 //! The plan as it meets the cluster: objects of known kinds, and the state of the namespace.
 
 use crate::catalog::Target;
-use crate::manifests::Item;
+use crate::item::Item;
 
 /// An object of the plan whose kind was found on the cluster.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@
 //! | `DaemonSet`, Pod | is deleted; a start creates it again from the package |
 //! | any other, also a Job, which is complete | stays |
 
-use crate::manifests::Item;
+use crate::item::Item;
 use crate::replicas::has_replicas;
 use serde_json::Value;
 

@@ -13,6 +13,7 @@ use crate::identifiers::segment;
 use crate::labels::{self, FIELD_MANAGER};
 use crate::owned::pods;
 use crate::replicas::{replicas, stated_replicas, vdu_of};
+use crate::requested;
 use crate::resolved::ResolvedObject;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -102,10 +103,11 @@ fn loses_vnfcs(workload: &Target, change: &Convergence<'_>) -> bool {
     let (Some(current), deployment) = (change.current, &change.target.deployment) else {
         return false;
     };
-    let vnfd = change.target.package.vnfd();
-    let vdu = vnfd
-        .flavour(&deployment.flavour_id)
-        .and_then(|flavour| vdu_of(flavour, &workload.resource.kind, &workload.name));
+    let flavour = requested::flavour(change.target);
+    let kind = &workload.resource.kind;
+    let vdu = flavour
+        .as_deref()
+        .and_then(|flavour| vdu_of(flavour, kind, &workload.name));
     vdu.is_some_and(|vdu| {
         let all = current.inventory.vnfc_resource_info.iter();
         let recorded = all.filter(|vnfc| vnfc.vdu_id == vdu.name).count();

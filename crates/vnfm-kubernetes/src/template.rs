@@ -10,10 +10,12 @@
 //!
 //! Inserting values never changes the structure: lists, objects and their members stay the same.
 
+use crate::errors::VARIABLE;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_descriptor::{Marked, MissingVariable, Variables, type_of};
+use vnfm_core::ports::PortError;
+use vnfm_descriptor::{Marked, MissingVariable, ORDER_FILE, Package, Variables, type_of};
 
 /// Why the values cannot be inserted into a document.
 #[derive(Debug, PartialEq)]
@@ -30,6 +32,26 @@ pub(crate) enum TemplateError {
     TooLarge,
 }
 
+/// The error for a variable without a value in a file of the package.
+pub(crate) fn missing_value(package: &Package, file: &str, missing: &MissingVariable) -> PortError {
+    let location = format!("{file}:{}", missing.line);
+    // An ASD cannot define defaults.
+    let default = match package.asd() {
+        Some(_) => String::new(),
+        None => format!(", or a default in `{ORDER_FILE}`"),
+    };
+    PortError::new(
+        &VARIABLE,
+        format!("fill `{location}`"),
+        format!("variable `{}` has no value", missing.name),
+    )
+    .on(format!("additionalParams.{}", missing.name))
+    .hint(format!(
+        "give `{}` in the request's `additionalParams`{default}",
+        missing.name
+    ))
+}
+
 /// The remaining budget of inserted bytes.
 #[derive(Debug)]
 pub(crate) struct BytesLeft(u64);
@@ -39,7 +61,10 @@ impl BytesLeft {
         Self(bytes)
     }
 
-    fn spend(&mut self, bytes: usize) -> Result<(), TemplateError> {
+    /// # Errors
+    ///
+    /// Less than that is left.
+    pub(crate) fn spend(&mut self, bytes: usize) -> Result<(), TemplateError> {
         self.0 = self
             .0
             .checked_sub(bytes as u64)

@@ -9,7 +9,7 @@ use crate::scalars::traps;
 use crate::source::Source;
 use std::collections::BTreeSet;
 use vnfm_descriptor::raw::{Node, Parts, Sink, is_name, parse_all};
-use vnfm_descriptor::{Finding, Flavour, Marked, ORDER_FILE, OrderFile, Span, Vdu, VduKind};
+use vnfm_descriptor::{Chart, Finding, Flavour, Marked, ORDER_FILE, OrderFile, Span, Vdu, VduKind};
 
 /// Checks the order file and the manifests of a package.
 pub(crate) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
@@ -38,6 +38,10 @@ pub(crate) fn check(source: &Source<'_>, read: &Parts, sink: &mut Sink) {
         }
     }
     if let Some(order) = &read.order {
+        let packed = |path: &str| source.archive.has(path);
+        for chart in order.charts.iter().filter(|chart| packed(&chart.path)) {
+            chart_file(source, (&chart.path, ""), chart.span.clone(), sink);
+        }
         unused(source, order, used, sink);
     }
     vdus(source, read, &workloads, sink);
@@ -319,6 +323,10 @@ fn unused(source: &Source<'_>, order: &OrderFile, mut used: BTreeSet<String>, si
     for (name, _) in placeholders(order.namespace.as_deref().unwrap_or_default()) {
         used.insert(name);
     }
+    for chart in &order.charts {
+        let values = placeholders(&chart.values.to_string()).into_iter();
+        used.extend(values.map(|(name, _)| name));
+    }
     let nodes = source.yaml(ORDER_FILE).unwrap_or_default();
     let declared = nodes.first().and_then(|node| node.get("variables"));
     let written = declared.map(Node::entries).unwrap_or_default();
@@ -352,23 +360,28 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
             .values()
             .filter(|vdu| vdu.kind == VduKind::OsContainer)
             .collect();
-        if read.order.is_none() && !source.archive.has(ORDER_FILE) && charts(read, flavour, sink) {
+        if !source.archive.has(ORDER_FILE) && charts(source, read, flavour, sink) {
             continue;
         }
         let Some(first) = containers.first() else {
             continue;
         };
-        let Some(_) = &read.order else {
+        let Some(order) = &read.order else {
             if !source.archive.has(ORDER_FILE) {
                 let message = format!(
                     "no order file states which manifests deploy `{}`",
                     first.name
                 );
                 let finding = Finding::new(codes::ORDER_NONE, Span::file(&flavour.file), message);
-                sink.add(finding.hint(format!("write `{ORDER_FILE}`")));
+                sink.add(finding.hint(format!(
+                    "write `{ORDER_FILE}`; without it, each request must name the manifests or the chart"
+                )));
             }
             continue;
         };
+        if !order.charts.is_empty() {
+            continue; // only helm knows the workloads of charts
+        }
         let known = || workloads.iter().map(String::as_str);
         for vdu in containers {
             let name = vdu
@@ -387,22 +400,39 @@ fn vdus(source: &Source<'_>, read: &Parts, workloads: &BTreeSet<String>, sink: &
     }
 }
 
-/// Reports deployment items that no driver deploys; true if the flavour has any, or charts, whose workloads only helm knows.
-fn charts(read: &Parts, flavour: &Flavour, sink: &mut Sink) -> bool {
+/// Reports deployment items that are no charts, or that no driver deploys; true if the flavour has items other than manifests,
+/// or Mciops: only helm knows the workloads of charts.
+fn charts(source: &Source<'_>, read: &Parts, flavour: &Flavour, sink: &mut Sink) -> bool {
     let items = read.asd.iter().flat_map(|asd| &asd.deployment_items);
-    let items = items.filter(|item| !item.is_manifest()).map(|item| {
-        format!(
-            "deployment item `{}` is a `{}`",
-            item.artifact, item.artifact_type
-        )
-    });
-    let undeployed: Vec<String> = items.collect();
-    for item in &undeployed {
-        let message = format!("{item}, which no driver deploys yet");
-        let finding = Finding::new(codes::CHART, Span::file(&flavour.file), message);
-        sink.add(finding.hint("put its objects into manifests"));
+    let others: Vec<_> = items.filter(|item| !item.is_manifest()).collect();
+    for item in &others {
+        let (name, at) = (&item.artifact, Span::file(&flavour.file));
+        if !item.is_chart() {
+            let message = format!(
+                "deployment item `{name}` is a `{}`, which no driver deploys",
+                item.artifact_type
+            );
+            let hint = "provide it as a packed chart, or its objects as manifests";
+            sink.add(Finding::new(codes::CHART, at, message).hint(hint));
+            continue;
+        }
+        let owner = format!(" of deployment item `{name}`");
+        chart_file(source, (&item.file, &owner), at, sink);
     }
-    !undeployed.is_empty() || !flavour.mciops.is_empty()
+    !others.is_empty() || !flavour.mciops.is_empty()
+}
+
+/// Reports a file that is no packed chart.
+fn chart_file(source: &Source<'_>, (path, owner): (&str, &str), at: Span, sink: &mut Sink) {
+    let packed = source.archive.read(path, source.limits.file_bytes);
+    let packed = packed.map_err(|error| error.to_string());
+    let chart = packed
+        .and_then(|packed| Chart::read(&packed, source.limits).map_err(|error| error.to_string()));
+    if let Err(reason) = chart {
+        let message = format!("`{path}`{owner} is not a Helm chart: {reason}");
+        let finding = Finding::new(codes::CHART_FILE, at, message);
+        sink.add(finding.hint("create it with `helm package`"));
+    }
 }
 
 #[cfg(test)]

@@ -59,6 +59,31 @@ fn one_mistake_does_not_hide_those_of_later_stages() {
     assert_eq!(report.worst(), Some(Severity::Error));
 }
 
+#[test]
+fn charts_of_the_order_file_are_read_and_use_its_variables() {
+    let order = "variables: {used: 1, unused: 2}\ncharts:\n- {path: Charts/web, order: 1, values: {a: $used}}\n- {path: Charts/tool.tgz, order: 1}\n";
+    let report = package(&[
+        ("vnfd.yaml", HEAD),
+        (
+            "Charts/web/Chart.yaml",
+            "{apiVersion: v2, name: web, version: 1.0.0}\n",
+        ),
+        ("Charts/tool.tgz", "no chart"),
+        ("Files/kubernetes/order.yaml", order),
+    ]);
+    let all = report.findings.iter();
+    let messages: Vec<String> = all.map(ToString::to_string).collect();
+    let about = |part: &str| messages.iter().filter(|one| one.contains(part)).count();
+    assert_eq!(about("W-CHART-FILE"), 1, "{messages:#?}");
+    assert_eq!(
+        about("order.yaml:4:10: warning[W-CHART-FILE]"),
+        1,
+        "{messages:#?}"
+    );
+    assert_eq!(about("variable `unused`"), 1, "{messages:#?}");
+    assert_eq!(about("variable `used`"), 0, "{messages:#?}");
+}
+
 /// A package with an unquoted date; `before` is inserted before its line, `behind` at its end.
 fn dated(before: &str, behind: &str) -> Report {
     let head = "# vnfm-lint: allow-file W-MANIFEST-NONE a test\n";

@@ -254,6 +254,40 @@ fn asd_manifests_are_applied_in_order() {
 }
 
 #[test]
+fn a_request_names_the_manifests_to_apply() {
+    let (sim, testbed, vim) = with_cluster();
+    let instance = SampleInstance::create(&testbed, "named", "cnf-by-request");
+    let mut request = testbed.request("cnf-by-request", &vim);
+    let named = request["additionalParams"]["lcm-kubernetes-def-files"][0].take();
+    request["additionalParams"]["lcm-kubernetes-def-files"][0] = json!("Files/kubernetes/wbe.yaml");
+    let shown = testbed.server.ctl(&["vnf", "show", "named"]);
+    let path = format!(
+        "/vnflcm/v2/vnf_instances/{}/instantiate",
+        shown["id"].as_str().unwrap()
+    );
+    let (status, problem) = testbed.server.http("POST", &path, &request.to_string());
+    let (detail, code) = (problem["detail"].as_str().unwrap(), &problem["code"]);
+    assert_eq!(
+        (status, code),
+        (422, &json!("kubernetes.parameter-invalid")),
+        "{problem:#}"
+    );
+    assert!(
+        detail.contains("no file `Files/kubernetes/wbe.yaml`"),
+        "{detail}"
+    );
+    request["additionalParams"]["lcm-kubernetes-def-files"][0] = named;
+    assert_counts(&instance.instantiate(&request), &[("VDU1", 1)]);
+    testbed.server.ctl(&[
+        "vnf", "scale", "named", "--aspect", "web", "--out", "--watch",
+    ]);
+    let scaled = testbed.server.ctl(&["vnf", "show", "named"]);
+    assert_counts(&scaled["instantiatedVnfInfo"], &[("VDU1", 2)]);
+    instance.ends();
+    without_cluster(&sim, &testbed);
+}
+
+#[test]
 fn a_chart_is_refused_by_a_server_without_helm() {
     let (sim, testbed, vim) = with_cluster();
     let instance = SampleInstance::create(&testbed, "cnf-chart", "cnf-chart");

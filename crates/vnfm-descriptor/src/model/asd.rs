@@ -84,6 +84,11 @@ pub struct DeploymentItem {
 }
 
 impl DeploymentItem {
+    /// Whether it is a Helm chart, which becomes a release.
+    pub fn is_chart(&self) -> bool {
+        self.artifact_type == "helm_chart"
+    }
+
     /// Whether it is a YAML file of Kubernetes objects, which is applied unchanged.
     pub fn is_manifest(&self) -> bool {
         matches!(self.artifact_type.as_str(), "crd" | "kubernetes_manifest")

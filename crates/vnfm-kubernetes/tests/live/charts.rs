@@ -1,6 +1,6 @@
 //! Charts by Helm 3 and Helm 4: `VNFM_LIVE_ASSETS` names the folder with `helm` and `helm4`.
 
-use crate::support::{World, deployment};
+use crate::support::{World, deployment, package_of};
 use flate2::{Compression, write::GzEncoder};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
@@ -9,9 +9,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use vnfm_core::ports::{Allocation, Convergence, InfraDriver as _, PortError, Recorded};
-use vnfm_descriptor::{Limits, Package};
 use vnfm_kubernetes::Helm;
-use vnfm_types::{InstantiateVnfRequest, VimPolicy};
+use vnfm_types::VimPolicy;
 
 /// The programs of both generations.
 fn programs() -> Vec<PathBuf> {
@@ -21,7 +20,7 @@ fn programs() -> Vec<PathBuf> {
 }
 
 /// For each program an instance whose driver has it; empty, with a message, without a cluster.
-async fn worlds() -> Vec<(PathBuf, World)> {
+pub(crate) async fn worlds() -> Vec<(PathBuf, World)> {
     let mut worlds = Vec::new();
     if World::start().await.is_none() {
         return worlds;
@@ -72,40 +71,32 @@ spec:
 
 /// A package with one chart of these templates, with the request's parameters.
 fn package(templates: &[(&str, &str)], params: &Value) -> Allocation {
-    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
-    let web = deployment(1, "");
-    let own = [
-        ("Chart.yaml", "{apiVersion: v2, name: web, version: 1.0.0}"),
-        ("values.yaml", "{greeting: hi, hold: false}"),
-        ("templates/web.yaml", &*web),
+    let mut files = vec![
+        ("templates/web.yaml", deployment(1, "")),
+        ("values.yaml", "{greeting: hi, hold: false}".to_owned()),
     ];
-    for (path, text) in own.iter().chain(templates) {
+    files.extend(
+        templates
+            .iter()
+            .map(|(path, text)| (*path, (*text).to_owned())),
+    );
+    let chart = packed("web", &files);
+    package_of((VNFD, vec![("Files/web.tgz", &*chart)]), params)
+}
+
+/// A packed chart of these files.
+pub(crate) fn packed(name: &str, files: &[(&str, String)]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    let about = format!("{{apiVersion: v2, name: {name}, version: 1.0.0}}");
+    let own = [("Chart.yaml", about)];
+    for (path, text) in own.iter().chain(files) {
         let mut header = tar::Header::new_gnu();
         header.set_size(text.len() as u64);
         header.set_mode(0o644);
-        let path = format!("web/{path}");
+        let path = format!("{name}/{path}");
         tar.append_data(&mut header, path, text.as_bytes()).unwrap();
     }
-    let chart = tar.into_inner().unwrap().finish().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let meta = "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: Definitions/vnfd.yaml\n";
-    for (path, bytes) in [
-        ("TOSCA-Metadata/TOSCA.meta", meta.as_bytes()),
-        ("Definitions/vnfd.yaml", VNFD.as_bytes()),
-        ("Files/web.tgz", &*chart),
-    ] {
-        let path = folder.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, bytes).unwrap();
-    }
-    let package = Package::open(folder.path(), &Limits::default());
-    let package = package.unwrap_or_else(|findings| panic!("{findings}"));
-    let request = InstantiateVnfRequest {
-        flavour_id: "simple".into(),
-        additional_params: params.as_object().cloned().unwrap_or_default(),
-        ..InstantiateVnfRequest::default()
-    };
-    Allocation::requested("package", Arc::new(package), request).unwrap()
+    tar.into_inner().unwrap().finish().unwrap()
 }
 
 const ALL: &[(&str, &str)] = &[
@@ -126,7 +117,7 @@ async fn update(
 }
 
 /// What helm itself says about the releases in a namespace.
-fn list(program: &PathBuf, namespace: &str) -> Vec<(String, String, String)> {
+pub(crate) fn list(program: &PathBuf, namespace: &str) -> Vec<(String, String, String)> {
     let mut arguments = vec!["list", "--output", "json", "--namespace", namespace];
     if program.ends_with("helm") {
         arguments.push("--all"); // Helm 4 lists all by default
@@ -145,7 +136,7 @@ fn list(program: &PathBuf, namespace: &str) -> Vec<(String, String, String)> {
     .collect()
 }
 
-fn helm(program: &PathBuf, arguments: &[&str]) -> String {
+pub(crate) fn helm(program: &PathBuf, arguments: &[&str]) -> String {
     let kubeconfig = std::env::var_os(crate::KUBECONFIG).unwrap();
     let output = Command::new(program)
         .args(arguments)
@@ -160,7 +151,7 @@ fn helm(program: &PathBuf, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn row(name: &str, revision: &str, status: &str) -> (String, String, String) {
+pub(crate) fn row(name: &str, revision: &str, status: &str) -> (String, String, String) {
     (name.to_owned(), revision.to_owned(), status.to_owned())
 }
 

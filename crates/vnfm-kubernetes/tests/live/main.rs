@@ -2,6 +2,8 @@
 //! `VNFM_LIVE_KUBECONFIG`. Without one the tests are skipped with a message, and fail if `VNFM_REQUIRE_LIVE=1`.
 
 #[cfg(test)]
+mod asd_charts;
+#[cfg(test)]
 mod charts;
 #[cfg(test)]
 mod deploy;
@@ -10,6 +12,8 @@ mod heal;
 #[cfg(test)]
 mod login;
 #[cfg(test)]
+mod named_charts;
+#[cfg(test)]
 mod outage;
 #[cfg(test)]
 mod policy;
@@ -17,6 +21,8 @@ mod policy;
 mod real;
 #[cfg(test)]
 mod remove;
+#[cfg(test)]
+mod requested;
 #[cfg(test)]
 mod scale;
 #[cfg(test)]

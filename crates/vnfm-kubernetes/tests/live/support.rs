@@ -420,12 +420,48 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
     Allocation::requested("package", Arc::new(package), request).expect("levels")
 }
 
+/// A package with these files and no order file, with the request's parameters.
+pub(crate) fn unordered_package(files: &[(&str, &str)], params: &Value) -> Allocation {
+    let files = files.iter().map(|(path, text)| (*path, text.as_bytes()));
+    package_of((VNFD, files.collect()), params)
+}
+
+/// A package with this VNFD and these files.
+pub(crate) fn package_of((vnfd, files): (&str, Vec<(&str, &[u8])>), params: &Value) -> Allocation {
+    let folder = tempfile::tempdir().expect("there is room");
+    let meta = "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: Definitions/vnfd.yaml\n";
+    let own = [
+        ("TOSCA-Metadata/TOSCA.meta", meta.as_bytes()),
+        ("Definitions/vnfd.yaml", vnfd.as_bytes()),
+    ];
+    for (path, bytes) in own.into_iter().chain(files) {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("a folder");
+        std::fs::write(path, bytes).expect("a file");
+    }
+    let package = Package::open(folder.path(), &Limits::default())
+        .unwrap_or_else(|findings| panic!("{findings}"));
+    let flavours = &package.vnfd().flavours;
+    let request = InstantiateVnfRequest {
+        flavour_id: flavours.keys().next().expect("a flavour").clone(),
+        additional_params: params.as_object().cloned().unwrap_or_default(),
+        ..InstantiateVnfRequest::default()
+    };
+    Allocation::requested("package", Arc::new(package), request).expect("levels")
+}
+
 /// The sample VNF-B as an allocation.
 pub(crate) fn sample() -> Allocation {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
+    sample_of("vnf-b-cnf", "instantiate.json")
+}
+
+/// A sample as an allocation, with one of its requests.
+pub(crate) fn sample_of(name: &str, request: &str) -> Allocation {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
+    let folder = samples.join(name);
     let package =
         Package::open(&folder, &Limits::default()).unwrap_or_else(|findings| panic!("{findings}"));
-    let request = std::fs::read(folder.join("requests/instantiate.json")).expect("its request");
+    let request = std::fs::read(folder.join("requests").join(request)).expect("its request");
     let request = serde_json::from_slice(&request).expect("a request");
     Allocation::requested("package", Arc::new(package), request).expect("levels")
 }

@@ -20,6 +20,9 @@ mod policy;
 #[path = "../live/remove.rs"]
 mod remove;
 #[cfg(test)]
+#[path = "../live/requested.rs"]
+mod requested;
+#[cfg(test)]
 #[path = "../live/scale.rs"]
 mod scale;
 #[cfg(test)]
