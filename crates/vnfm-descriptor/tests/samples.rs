@@ -50,6 +50,7 @@ fn samples_have_no_errors_and_only_the_expected_warnings() {
             "vnf-ha-pair",
             "vnf-levels",
             "vnf-nested-groups",
+            "vnf-per-vnfc",
             "vnf-ports",
             "vnf-rolling-1",
             "vnf-rolling-2",
@@ -106,6 +107,7 @@ fn a_manifest_names_every_file_of_its_package() {
         "vnf-ha-pair",
         "vnf-levels",
         "vnf-nested-groups",
+        "vnf-per-vnfc",
         "vnf-ports",
         "vnf-script-hooks",
     ] {

@@ -7,29 +7,82 @@
 //!                                            ├─ the template's default: left to Heat
 //!                                            └─ nothing: refused, with the line to write
 //! ```
-//! `nfv` is the layout of Tacker's user data: `{VDU: {<vdu>: {flavor, computeFlavourId, image, vcImageId,
-//! desired_capacity, locationConstraints}}, CP: {<cp>: {network, fixed_ips}}}`. As there, `additionalParams.nfv` of the
-//! request is merged into it (RFC 7396). Parameters filled from `additionalParams` whose name is a
-//! secret's become `hidden`, so that Heat does not show them.
+//! `nfv` is the layout of Tacker's user data ([`nfv_layout`]). The top-level template may get a resource for each VNFC
+//! ([`vnfc_resources`]). Parameters filled from `additionalParams` whose name is a secret's become `hidden`, so that Heat
+//! does not show them.
 
-use crate::base_hot_sizes;
-use crate::blueprint::{Blueprint, additional, addresses, fingerprint, package};
+use crate::blueprint::{Blueprint, additional, fingerprint, package};
 use crate::errors::PARAMETER;
+use crate::get_param::{entries_read, is_path, paths_exist, reads};
 use crate::heat::StackTemplate;
 use crate::resolved::{FoundImage, Needs, Resolved};
+use crate::{base_hot_sizes, nfv_layout, vnfc_resources};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use vnfm_core::is_secret_name;
 use vnfm_core::ports::PortError;
-use vnfm_core::{is_secret_name, merge_patch};
 use vnfm_descriptor::{BaseHot, Flavour, HotExpression, PARAMETERS_FILE, normalise};
 
-/// The member of Tacker's layout that has the zone of a VDU.
-const LOCATION: &str = "locationConstraints";
-
 /// The inputs of the parameters' values.
-struct Sources<'a> {
-    blueprint: &'a Blueprint<'a>,
-    resolved: &'a Resolved,
+pub(crate) struct Sources<'a> {
+    pub(crate) blueprint: &'a Blueprint<'a>,
+    pub(crate) resolved: &'a Resolved,
+    pub(crate) templates: &'a Templates,
+}
+
+/// The package's templates as an instance uses them.
+pub(crate) struct Templates {
+    pub(crate) top: Value,
+    nested: Vec<Value>,
+    /// Whether the top-level template has a resource for each VNFC.
+    pub(crate) per_vnfc: bool,
+}
+
+impl Templates {
+    /// Reads the templates, with a resource for each VNFC if the instance is so.
+    pub(crate) fn read(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<Self, PortError> {
+        let mut top = yaml(blueprint, &hot.template)?;
+        let per_vnfc = vnfc_resources::is_per_vnfc(blueprint, hot, &top)?;
+        if per_vnfc {
+            vnfc_resources::expand(blueprint, hot, &mut top)?;
+        }
+        let paths: BTreeSet<&String> = hot.files.values().collect();
+        let nested = paths.into_iter().map(|path| yaml(blueprint, path));
+        Ok(Self {
+            top,
+            nested: nested.filter_map(Result::ok).collect(),
+            per_vnfc,
+        })
+    }
+
+    /// Whether the templates read this member of the layout `nfv`.
+    pub(crate) fn read_member(&self, hot: &BaseHot, [section, entry, member]: [&str; 3]) -> bool {
+        let layouts = nfv_parameters(hot);
+        let is_match = |path: &[Value]| {
+            let mut layouts = layouts.iter();
+            layouts.any(|layout| is_path(path, &[layout, section, entry, member]))
+        };
+        self.all().any(|template| reads(template, &is_match))
+    }
+
+    /// The entries of the layout `nfv` that the templates read: section and name.
+    pub(crate) fn entries(&self, hot: &BaseHot) -> BTreeSet<(String, String)> {
+        let (layouts, mut found) = (nfv_parameters(hot), BTreeSet::new());
+        self.all()
+            .for_each(|template| entries_read(template, &layouts, &mut found));
+        found
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Value> {
+        std::iter::once(&self.top).chain(&self.nested)
+    }
+}
+
+/// The parameters of the template with the layout of Tacker's user data.
+pub(crate) fn nfv_parameters(hot: &BaseHot) -> BTreeSet<&str> {
+    let all = hot.parameters.0.iter();
+    let all = all.filter(|(_, binding)| binding.from == HotExpression::Nfv);
+    all.map(|(name, _)| name.as_str()).collect()
 }
 
 /// The template of an instance, with its parameters.
@@ -38,13 +91,15 @@ pub(crate) fn template(
     hot: &BaseHot,
     resolved: &Resolved,
 ) -> Result<StackTemplate, PortError> {
+    let templates = Templates::read(blueprint, hot)?;
+    base_hot_sizes::check(blueprint, hot, &templates)?;
     let sources = Sources {
         blueprint,
         resolved,
+        templates: &templates,
     };
-    base_hot_sizes::check(blueprint, hot)?;
     let parameters = parameters(hot, &sources)?;
-    let mut template = parsed(blueprint, hot)?;
+    let mut template = templates.top;
     paths_exist(&template, &parameters, &hot.template)?;
     hide(&mut template, hot);
     let files = files(blueprint, hot, &template)?;
@@ -64,6 +119,15 @@ pub(crate) fn expected(blueprint: &Blueprint<'_>) -> Result<StackTemplate, PortE
     template(blueprint, hot, &assumed(blueprint, hot))
 }
 
+/// Whether the instance's template has a resource for each VNFC.
+pub(crate) fn is_per_vnfc(blueprint: &Blueprint<'_>) -> Result<bool, PortError> {
+    let Some(hot) = blueprint.base_hot else {
+        return Ok(false);
+    };
+    let top = yaml(blueprint, &hot.template)?;
+    vnfc_resources::is_per_vnfc(blueprint, hot, &top)
+}
+
 /// What to look up on the cloud for the parameters.
 pub(crate) fn needs(hot: &BaseHot, flavour: &Flavour) -> Needs {
     let mut needs = Needs::default();
@@ -80,6 +144,9 @@ pub(crate) fn needs(hot: &BaseHot, flavour: &Flavour) -> Needs {
                         .images
                         .extend(vdu.image.is_some().then(|| name.clone()));
                 }
+                let storages = flavour.storages.values();
+                let storages = storages.filter(|storage| storage.image.is_some());
+                needs.images.extend(storages.map(|one| one.name.clone()));
             }
             _ => {}
         }
@@ -118,7 +185,7 @@ fn parameters(hot: &BaseHot, from: &Sources<'_>) -> Result<Map<String, Value>, P
         let binding = hot.parameters.0.get(&declared.name);
         let value = match binding {
             Some(binding) => from
-                .value(&binding.from)?
+                .value(&binding.from, hot)?
                 .or_else(|| binding.default.clone()),
             None => None,
         };
@@ -185,7 +252,7 @@ fn expression_text(from: &HotExpression) -> String {
 
 impl Sources<'_> {
     /// The value of an expression; `None` if it has none.
-    fn value(&self, from: &HotExpression) -> Result<Option<Value>, PortError> {
+    fn value(&self, from: &HotExpression, hot: &BaseHot) -> Result<Option<Value>, PortError> {
         let flavour = self.blueprint.flavour;
         Ok(match from {
             HotExpression::VduFlavor(vdu) => self.resolved.flavors.get(vdu).map(|name| json!(name)),
@@ -216,7 +283,7 @@ impl Sources<'_> {
             HotExpression::InstanceId => Some(json!(self.blueprint.instance)),
             HotExpression::InstanceName => self.blueprint.instance_name.map(|name| json!(name)),
             HotExpression::FlavourId => Some(json!(flavour.id)),
-            HotExpression::Nfv => Some(self.nfv()?),
+            HotExpression::Nfv => Some(nfv_layout::values(self, hot)?),
             HotExpression::Literal(value) => Some(value.clone()),
             other => {
                 let detail = format!("the mapping has an expression that is not known: {other:?}");
@@ -227,193 +294,10 @@ impl Sources<'_> {
 
     /// One member of the first address that the request gives a CP.
     fn fixed(&self, cp: &str, member: &str) -> Option<Value> {
-        self.fixed_ips(cp)
+        nfv_layout::fixed_ips(self.blueprint, cp, 0)
             .into_iter()
             .find_map(|entry| entry.get(member).cloned())
     }
-
-    fn fixed_ips(&self, cp: &str) -> Vec<Value> {
-        let config = self
-            .blueprint
-            .ext_cp_binding(cp)
-            .and_then(|ext_cp_binding| ext_cp_binding.config(0));
-        let requested = config
-            .map(|(_, config)| addresses(config))
-            .unwrap_or_default();
-        let entry = |one: crate::blueprint::RequestedAddress| {
-            let mut entry = Map::new();
-            entry.extend(
-                one.address
-                    .map(|address| ("ip_address".to_owned(), json!(address))),
-            );
-            entry.extend(
-                one.subnet
-                    .map(|subnet| ("subnet".to_owned(), json!(subnet))),
-            );
-            Value::Object(entry)
-        };
-        requested.into_iter().map(entry).collect()
-    }
-
-    /// The values in Tacker's layout.
-    fn nfv(&self) -> Result<Value, PortError> {
-        let mut values = Map::new();
-        values.insert("VDU".into(), Value::Object(self.nfv_vdus()?));
-        values.insert("CP".into(), Value::Object(self.nfv_cps()));
-        let requested = self.blueprint.deployment.additional_params.get("nfv");
-        if let Some(Value::Object(requested)) = requested {
-            merge_patch(&mut values, Some(requested));
-        }
-        Ok(Value::Object(values))
-    }
-
-    fn nfv_vdus(&self) -> Result<Map<String, Value>, PortError> {
-        let flavour = self.blueprint.flavour;
-        let mut vdus = Map::new();
-        for name in flavour.vdus.keys() {
-            let count = self.blueprint.deployment.instances_of(name);
-            let zone = self.blueprint.zone_of(name)?;
-            // Heat places a server anywhere if its zone is null.
-            let mut vdu = Map::from_iter([
-                ("desired_capacity".to_owned(), json!(count)),
-                (LOCATION.to_owned(), json!(zone)),
-            ]);
-            let flavor = self.resolved.flavors.get(name).map(String::as_str);
-            let image = self.resolved.image(name);
-            for (member, value) in [
-                ("flavor", flavor),
-                ("computeFlavourId", flavor),
-                ("image", image),
-                ("vcImageId", image),
-            ] {
-                vdu.extend(value.map(|value| (member.to_owned(), json!(value))));
-            }
-            vdus.insert(name.clone(), Value::Object(vdu));
-        }
-        for storage in flavour.storages.values().filter(|one| one.image.is_some()) {
-            let image = self.resolved.image(&storage.name);
-            vdus.insert(
-                storage.name.clone(),
-                json!({"image": image, "vcImageId": image}),
-            );
-        }
-        Ok(vdus)
-    }
-
-    fn nfv_cps(&self) -> Map<String, Value> {
-        let mut cps = Map::new();
-        for data in self
-            .blueprint
-            .deployment
-            .ext_virtual_links
-            .iter()
-            .flat_map(|link| &link.ext_cps)
-        {
-            let mut cp = Map::new();
-            cp.insert(
-                "network".into(),
-                json!(self.resolved.network_of(self.blueprint, &data.cpd_id)),
-            );
-            let fixed = self.fixed_ips(&data.cpd_id);
-            if !fixed.is_empty() {
-                cp.insert("fixed_ips".into(), Value::Array(fixed));
-            }
-            cps.insert(data.cpd_id.clone(), Value::Object(cp));
-        }
-        cps
-    }
-}
-
-/// Whether the template places the servers of a VDU where `nfv.VDU.<vdu>.locationConstraints` says.
-pub(crate) fn reads_location(
-    blueprint: &Blueprint<'_>,
-    hot: &BaseHot,
-    vdu: &str,
-) -> Result<bool, PortError> {
-    let template = parsed(blueprint, hot)?;
-    let layouts = hot.parameters.0.iter();
-    let mut layouts = layouts.filter(|(_, binding)| binding.from == HotExpression::Nfv);
-    Ok(layouts.any(|(name, _)| reads(&template, &json!([name, "VDU", vdu, LOCATION]))))
-}
-
-/// Whether the template contains `get_param` with this path.
-fn reads(template: &Value, path: &Value) -> bool {
-    match template {
-        Value::Object(members) => {
-            members.get("get_param") == Some(path)
-                || members.values().any(|member| reads(member, path))
-        }
-        Value::Array(items) => items.iter().any(|item| reads(item, path)),
-        _ => false,
-    }
-}
-
-/// Checks that the path of every `get_param: [nfv, VDU, x, flavor]` exists; Heat would report it only in
-/// the middle of a create.
-fn paths_exist(
-    template: &Value,
-    parameters: &Map<String, Value>,
-    file: &str,
-) -> Result<(), PortError> {
-    match template {
-        Value::Object(members) => {
-            if let (1, Some(Value::Array(path))) = (members.len(), members.get("get_param")) {
-                path_exists(path, parameters, file)?;
-            }
-            members
-                .values()
-                .try_for_each(|member| paths_exist(member, parameters, file))
-        }
-        Value::Array(items) => items
-            .iter()
-            .try_for_each(|item| paths_exist(item, parameters, file)),
-        _ => Ok(()),
-    }
-}
-
-fn path_exists(
-    path: &[Value],
-    parameters: &Map<String, Value>,
-    file: &str,
-) -> Result<(), PortError> {
-    let mut names = path.iter().map_while(Value::as_str);
-    let Some(first) = names.next() else {
-        return Ok(());
-    };
-    let Some(mut value) = parameters.get(first) else {
-        return Ok(());
-    };
-    let mut walked = first.to_owned();
-    for name in names {
-        walked = format!("{walked}.{name}");
-        let Value::Object(members) = value else {
-            return Ok(());
-        };
-        value = members
-            .get(name)
-            .ok_or_else(|| unknown_path(&walked, members, (first, file)))?;
-    }
-    Ok(())
-}
-
-fn unknown_path(
-    walked: &str,
-    members: &Map<String, Value>,
-    (parameter, file): (&str, &str),
-) -> PortError {
-    let action = format!("fill parameter `{parameter}` of `{file}`");
-    let known: Vec<&str> = members.keys().map(String::as_str).collect();
-    let name = walked.rsplit('.').next().unwrap_or(walked);
-    let detail = format!(
-        "the template reads `{walked}`, which nothing fills; there are {}",
-        known.join(", ")
-    );
-    let hint = format!(
-        "give it a parameter of its own and map that in `{PARAMETERS_FILE}`, such as `{name}: additionalParams.{name}`; or complete the request"
-    );
-    PortError::new(&PARAMETER, action, detail)
-        .on(walked)
-        .hint(hint)
 }
 
 /// Hides the parameters that carry secrets of the request.
@@ -480,11 +364,10 @@ fn referenced_files(value: &Value, file: &str, found: &mut Vec<(String, String)>
     }
 }
 
-/// The top-level template of the package.
-fn parsed(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<Value, PortError> {
-    let text = text(blueprint, &hot.template)?;
-    serde_yaml::from_str(&text)
-        .map_err(|error| package(format!("`{}` is not YAML: {error}", hot.template)))
+/// A template of the package.
+pub(crate) fn yaml(blueprint: &Blueprint<'_>, path: &str) -> Result<Value, PortError> {
+    let text = text(blueprint, path)?;
+    serde_yaml::from_str(&text).map_err(|error| package(format!("`{path}` is not YAML: {error}")))
 }
 
 /// A file of the package.

@@ -4,16 +4,17 @@
 //! | prescribed | effect |
 //! |---|---|
 //! | flavor of a VDU, image of a VDU or volume | used, found by id or else by name |
-//! | zone of a VNFC or volume | `availability_zone`; in a Base HOT, the parameter mapped from `vdu.<vdu>.zone`, or `locationConstraints` of `nfv` |
+//! | zone of a VNFC or volume | `availability_zone`; in a Base HOT, the parameter mapped from `vdu.<vdu>.zone`, or `locationConstraints` of the VDU or VNFC in `nfv` |
 //! | externally managed internal link | ports on that network; no network is created |
 //! | resource group | must be the login's project |
 
-use crate::base_hot::reads_location;
+use crate::base_hot::Templates;
 use crate::blueprint::{Blueprint, unsupported};
 use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK};
 use crate::glance;
 use crate::keystone_login::Cloud;
 use crate::neutron;
+use crate::nfv_layout::{LOCATION, VDU};
 use crate::nova::{self, Flavor};
 use crate::resolved::{FoundImage, Needs};
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,16 +128,23 @@ fn check_template_accepts(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<()
             "zone `{zone}` for `{resource}`, which the template places itself"
         )));
     }
+    let templates = Templates::read(blueprint, hot)?;
     for vdu in blueprint.flavour.vdus.keys() {
-        let Some(zone) = blueprint.zone_of(vdu)? else {
-            continue;
-        };
-        let takes = |from: &HotExpression| *from == HotExpression::VduZone(vdu.clone());
+        let is_mapped = |from: &HotExpression| *from == HotExpression::VduZone(vdu.clone());
         let mut mapped = hot.parameters.0.values();
-        if !mapped.any(|binding| takes(&binding.from)) && !reads_location(blueprint, hot, vdu)? {
-            return Err(unsupported(&format!("zone `{zone}` for VDU `{vdu}`")).hint(format!(
-                "map a parameter of the template from `vdu.{vdu}.zone`, let it read `[nfv, VDU, {vdu}, locationConstraints]`, or let the NFVO grant without a zone"
-            )));
+        let is_mapped = mapped.any(|binding| is_mapped(&binding.from));
+        let reads = |entry: &str| templates.read_member(hot, [VDU, entry, LOCATION]);
+        if is_mapped || reads(vdu) {
+            blueprint.zone_of(vdu)?;
+            continue;
+        }
+        for index in 0..blueprint.deployment.instances_of(vdu) {
+            let zone = blueprint.deployment.placement.zone_of(vdu, index);
+            if let Some(zone) = zone.filter(|_| !reads(&format!("{vdu}-{index}"))) {
+                return Err(unsupported(&format!("zone `{zone}` for VDU `{vdu}`")).hint(format!(
+                    "map a parameter of the template from `vdu.{vdu}.zone`, let it read `[nfv, VDU, {vdu}, locationConstraints]`, or let the NFVO grant without a zone"
+                )));
+            }
         }
     }
     Ok(())

@@ -6,7 +6,8 @@
 //!         ├─ check ─────────── the request, checked against the VNFD
 //!         ├─ prepare ───────── what only the cloud knows: flavor, image, network, quota; the result is `resolved`
 //!         ├─ grant_constraints ─ what the NFVO's grant prescribes
-//!         ├─ template ──────── generated from the VNFD (generated_template), or the package's own (base_hot)
+//!         ├─ template ──────── generated from the VNFD (generated_template), or the package's own (base_hot:
+//!         │                    nfv_layout, vnfc_resources)
 //!         ├─ policy ────────── the template, checked against the VIM's policy
 //!         ├─ stacks ────────── creates and deletes a stack, and waits for it
 //!         ├─ update ────────── changes a stack: other servers, other size, other template
@@ -30,6 +31,7 @@ mod driver;
 mod driver_snapshots;
 mod errors;
 mod generated_template;
+mod get_param;
 mod glance;
 mod grant_constraints;
 mod group_members;
@@ -39,6 +41,7 @@ mod image_body;
 mod inventory;
 mod keystone_login;
 mod neutron;
+mod nfv_layout;
 mod nova;
 mod package_images;
 mod plan;
@@ -56,6 +59,7 @@ mod template;
 #[cfg(test)]
 mod testing;
 mod update;
+mod vnfc_resources;
 
 pub use barbican::{Barbican, BarbicanLogin};
 pub use driver::OpenStack;

@@ -3,8 +3,8 @@
 
 use crate::heal::{SAMPLES, updates};
 use crate::resize_scenarios::{
-    a_rollback_removes_what_was_added, assert_kept, auto_scaling, resize, the_announced_servers_go,
-    with_workers,
+    a_rollback_removes_what_was_added, assert_kept, auto_scaling, each_vnfc_is_a_resource, farm,
+    resize, the_announced_servers_go, with_webs, with_workers,
 };
 use crate::simulated::{assert_clean, bed, world};
 use serde_json::{Value, json};
@@ -101,5 +101,20 @@ async fn an_auto_scaling_group_loses_the_announced_members() {
     let what = auto_scaling(&bed);
     the_announced_servers_go(&bed, &what, 5).await;
     a_rollback_removes_what_was_added(&bed, &what).await;
+    assert_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vnfcs_with_resources_of_their_own_come_and_go_by_index() {
+    let world = world(Duration::ZERO).await;
+    let bed = bed(&world);
+    let farm = farm(&bed);
+    each_vnfc_is_a_resource(&bed, &farm).await;
+    let change = |count| with_webs(&farm, count);
+    let before = bed.instantiate(&farm).await.unwrap();
+    resize(&bed, &before, &change(4)).await.unwrap();
+    let after = resize(&bed, &before, &farm).await.unwrap();
+    assert_eq!(after, before, "a rollback removes what was added");
+    bed.release(&farm, after.handle).await.unwrap();
     assert_clean(&world);
 }

@@ -1,6 +1,7 @@
 //! Other sizes of an instance, on a simulated and a real cloud: which servers come and go, and what the others keep.
 
-use crate::support::{TestBed, allocation, existing, sample_folder};
+use crate::support::{TestBed, allocation, existing, sample, sample_folder};
+use serde_json::json;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,6 +71,75 @@ pub(crate) async fn a_rollback_removes_what_was_added(bed: &TestBed, what: &Allo
     let after = resize(bed, &before, &with_workers(what, 2)).await.unwrap();
     assert_eq!(after, before);
     bed.release(what, after.handle).await.unwrap();
+}
+
+/// The sample with a resource for each VNFC.
+pub(crate) fn farm(bed: &TestBed) -> Allocation {
+    let request = json!({
+        "flavourId": "simple",
+        "extVirtualLinks": [{
+            "id": "external",
+            "resourceId": bed.network,
+            "extCps": [{"cpdId": "webClients", "cpConfig": {"any": {}}}],
+        }],
+        "additionalParams": {"nfv": {"VDU": {"web": {"name": "web"}, "web-0": {"name": "first-web"}}}},
+    });
+    allocation(sample("vnf-per-vnfc"), request)
+}
+
+/// The same farm with this many web servers.
+pub(crate) fn with_webs(farm: &Allocation, count: u32) -> Allocation {
+    let mut other = farm.clone();
+    let deployment = Arc::make_mut(&mut other.deployment);
+    *deployment.vdu_instances.get_mut("web").unwrap() = count;
+    other
+}
+
+/// A VNFC is a resource of its own: new ones have the next indices, the highest go first, and a healed one keeps its index.
+pub(crate) async fn each_vnfc_is_a_resource(bed: &TestBed, farm: &Allocation) {
+    let first = bed.instantiate(farm).await.unwrap();
+    assert_eq!(
+        vnfcs(&first),
+        [
+            ("database", None),
+            ("web", Some("first-web")),
+            ("web", Some("web"))
+        ]
+    );
+    let large = resize(bed, &first, &with_webs(farm, 4)).await.unwrap();
+    assert_kept(&first, &large, 2);
+    let small = resize(bed, &large, &with_webs(farm, 3)).await.unwrap();
+    assert_kept(&small, &large, 1);
+    assert_eq!(ids(&small), ids(&large)[..4], "the highest index goes");
+    let target = with_webs(farm, 3);
+    let healed = bed.heal(&target, &small, &[ids(&small)[1].clone()]).await;
+    let healed = healed.unwrap();
+    assert_eq!(vnfcs(&healed), vnfcs(&small));
+    assert_eq!(
+        [&ids(&healed)[..1], &ids(&healed)[2..]],
+        [&ids(&small)[..1], &ids(&small)[2..]]
+    );
+    assert_ne!(ids(&healed)[1], ids(&small)[1]);
+    let back = resize(bed, &healed, farm).await.unwrap();
+    assert_kept(&back, &healed, 1);
+    bed.release(farm, back.handle).await.unwrap();
+}
+
+fn ids(recorded: &Recorded) -> Vec<String> {
+    let vnfcs = recorded.inventory.vnfc_resource_info.iter();
+    vnfcs.map(|vnfc| vnfc.id.clone()).collect()
+}
+
+/// The VDU of each VNFC, and of a web server its name.
+fn vnfcs(recorded: &Recorded) -> Vec<(&str, Option<&str>)> {
+    let vnfcs = recorded.inventory.vnfc_resource_info.iter();
+    vnfcs
+        .map(|vnfc| {
+            let name = vnfc.metadata["name"].as_str();
+            let name = name.filter(|_| vnfc.vdu_id == "web");
+            (vnfc.vdu_id.as_str(), name)
+        })
+        .collect()
 }
 
 /// The sample with a Base HOT, with its workers in an auto scaling group.
