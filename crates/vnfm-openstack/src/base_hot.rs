@@ -16,12 +16,12 @@ use crate::errors::PARAMETER;
 use crate::get_param::{entries_read, is_path, paths_exist, reads};
 use crate::heat::StackTemplate;
 use crate::resolved::{FoundImage, Needs, Resolved};
-use crate::{base_hot_sizes, nfv_layout, vnfc_resources};
+use crate::{base_hot_sizes, heat_files, nfv_layout, user_data, vnfc_resources};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::is_secret_name;
 use vnfm_core::ports::PortError;
-use vnfm_descriptor::{BaseHot, Flavour, HotExpression, PARAMETERS_FILE, normalise};
+use vnfm_descriptor::{BaseHot, Flavour, HotExpression, PARAMETERS_FILE};
 
 /// The inputs of the parameters' values.
 pub(crate) struct Sources<'a> {
@@ -102,10 +102,12 @@ pub(crate) fn template(
     let mut template = templates.top;
     paths_exist(&template, &parameters, &hot.template)?;
     hide(&mut template, hot);
-    let files = files(blueprint, hot, &template)?;
+    let files = heat_files::files(blueprint, hot, &template)?;
+    let environment = hot.environment.as_ref();
     Ok(StackTemplate {
         template,
         files,
+        environment: environment.map(|environment| environment.content.clone()),
         parameters,
         fingerprint: fingerprint(blueprint.deployment),
     })
@@ -192,23 +194,33 @@ fn parameters(hot: &BaseHot, from: &Sources<'_>) -> Result<Map<String, Value>, P
         if let Some(value) = value {
             filled.insert(declared.name.clone(), value);
         } else if !declared.has_default {
-            return Err(missing(hot, &declared.name));
+            return Err(missing(from.blueprint, hot, &declared.name));
         }
     }
     Ok(filled)
 }
 
-fn missing(hot: &BaseHot, name: &str) -> PortError {
+fn missing(blueprint: &Blueprint<'_>, hot: &BaseHot, name: &str) -> PortError {
     let action = format!("fill parameter `{name}` of `{}`", hot.template);
-    match hot.parameters.0.get(name).map(|binding| &binding.from) {
-        None => PortError::new(&PARAMETER, action, "nothing fills it").on(name).hint(format!(
-            "add the line `{name}: additionalParams.{name}` (or another expression) to `parameters` in `{PARAMETERS_FILE}`"
-        )),
-        Some(from) => {
-            let detail = format!("its mapping is `{}`, which has no value here", expression_text(from));
-            PortError::new(&PARAMETER, action, detail).on(name).hint(hint_for(from, name))
-        }
-    }
+    let Some(binding) = hot.parameters.0.get(name) else {
+        let detail = match user_data::own(blueprint) {
+            Some(user_data) => format!(
+                "nothing fills it; {user_data} may compute it, but Python of a package is not run"
+            ),
+            None => "nothing fills it".to_owned(),
+        };
+        return PortError::new(&PARAMETER, action, detail).on(name).hint(format!(
+            "`vnfmctl package mapping PACKAGE` writes a first version of `{PARAMETERS_FILE}`; there, add the line `{name}: additionalParams.{name}` (or another expression) to `parameters`"
+        ));
+    };
+    let from = &binding.from;
+    let detail = format!(
+        "its mapping is `{}`, which has no value here",
+        expression_text(from)
+    );
+    PortError::new(&PARAMETER, action, detail)
+        .on(name)
+        .hint(hint_for(from, name))
 }
 
 fn hint_for(from: &HotExpression, name: &str) -> String {
@@ -313,54 +325,6 @@ fn hide(template: &mut Value, hot: &BaseHot) {
         if let (true, Some(Value::Object(declared))) = (secret, declared) {
             declared.insert("hidden".into(), Value::Bool(true));
         }
-    }
-}
-
-/// Heat's `files`: nested templates under the names that the descriptor gives them, and
-/// the files that `get_file` names.
-fn files(
-    blueprint: &Blueprint<'_>,
-    hot: &BaseHot,
-    template: &Value,
-) -> Result<Map<String, Value>, PortError> {
-    let mut files = Map::new();
-    let mut referenced = Vec::new();
-    referenced_files(template, &hot.template, &mut referenced);
-    for (name, path) in &hot.files {
-        let text = text(blueprint, path)?;
-        if let Ok(nested) = serde_yaml::from_str::<Value>(&text) {
-            referenced_files(&nested, path, &mut referenced);
-        }
-        files.insert(name.clone(), Value::String(text));
-    }
-    for (name, path) in referenced {
-        if !files.contains_key(&name) {
-            files.insert(name, Value::String(text(blueprint, &path)?));
-        }
-    }
-    Ok(files)
-}
-
-/// Names in `get_file`, each with its path in the package, relative to `file`.
-fn referenced_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
-    match value {
-        Value::Object(members) => {
-            if let Some(name) = members.get("get_file").and_then(Value::as_str)
-                && !name.contains("://")
-            {
-                let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
-                let path =
-                    normalise(&format!("{folder}/{name}")).unwrap_or_else(|_| name.to_owned());
-                found.push((name.to_owned(), path));
-            }
-            members
-                .values()
-                .for_each(|member| referenced_files(member, file, found));
-        }
-        Value::Array(items) => items
-            .iter()
-            .for_each(|item| referenced_files(item, file, found)),
-        _ => {}
     }
 }
 
@@ -519,6 +483,38 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: speed}}}}
     }
 
     #[test]
+    fn what_only_python_of_the_package_would_compute_is_refused_with_the_command_that_helps() {
+        let template = "heat_template_version: 2018-08-31
+parameters: {speed: {type: string}}
+resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: speed}}}}
+";
+        let refusal = |class: Option<&str>| {
+            let vnfd = vnfd(1, "512 MiB", "1 GiB");
+            let files = [
+                ("vnfd.yaml", vnfd.as_str()),
+                ("BaseHOT/simple/top.yaml", template),
+                ("UserData/base.py", "raise SystemExit"),
+            ];
+            let params = json!({"lcm-operation-user-data": "UserData/base.py", "lcm-operation-user-data-class": class});
+            let request = json!({"flavourId": "simple", "additionalParams": params});
+            let error = check_request(&new_allocation(package_of(&files), request)).unwrap_err();
+            assert_eq!(error.resource(), Some("speed"));
+            let hint = error.next().to_owned();
+            assert!(hint.contains("`vnfmctl package mapping PACKAGE`"), "{hint}");
+            error.to_string()
+        };
+        let own = refusal(Some("BaseUserData"));
+        assert!(own.contains("class `BaseUserData` may compute it"), "{own}");
+        let unnamed = refusal(None);
+        assert!(
+            unnamed.contains("`UserData/base.py` may compute it"),
+            "{unnamed}"
+        );
+        let tackers = refusal(Some("DefaultUserData"));
+        assert!(!tackers.contains("compute"), "{tackers}");
+    }
+
+    #[test]
     fn a_parameter_with_a_secret_of_the_request_is_hidden() {
         let template = "heat_template_version: 2018-08-31
 parameters: {root_password: {type: string}, colour: {type: string}}
@@ -536,31 +532,6 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: root_pass
             result.template["parameters"]["colour"]
                 .get("hidden")
                 .is_none()
-        );
-    }
-
-    #[test]
-    fn files_that_the_template_asks_for_are_sent_along() {
-        let template = "heat_template_version: 2018-08-31
-resources: {r: {type: OS::Heat::Value, properties: {value: {get_file: boot.sh}}}}
-";
-        let vnfd = vnfd(1, "512 MiB", "1 GiB");
-        let files = [
-            ("vnfd.yaml", vnfd.as_str()),
-            ("BaseHOT/simple/top.yaml", template),
-            ("BaseHOT/simple/boot.sh", "#!/bin/sh\n"),
-        ];
-        let allocation = new_allocation(package_of(&files), json!({"flavourId": "simple"}));
-        let result = filled_template(&allocation, &prepared(), "i").unwrap();
-        assert_eq!(
-            Value::Object(result.files),
-            json!({"boot.sh": "#!/bin/sh\n"})
-        );
-        let without = new_allocation(package_of(&files[..2]), json!({"flavourId": "simple"}));
-        let error = filled_template(&without, &prepared(), "i").unwrap_err();
-        assert!(
-            error.to_string().contains("BaseHOT/simple/boot.sh"),
-            "{error}"
         );
     }
 }

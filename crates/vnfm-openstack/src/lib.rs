@@ -5,9 +5,9 @@
 //! driver ─┬─ blueprint ─────── the instance: VNFD and deployment, read once per call
 //!         ├─ check ─────────── the request, checked against the VNFD
 //!         ├─ prepare ───────── what only the cloud knows: flavor, image, network, quota; the result is `resolved`
-//!         ├─ grant_constraints ─ what the NFVO's grant prescribes
+//!         ├─ grant_constraints ─ what the NFVO's grant prescribes; unplaced_zones: zones that cannot be followed
 //!         ├─ template ──────── generated from the VNFD (generated_template), or the package's own (base_hot:
-//!         │                    nfv_layout, vnfc_resources)
+//!         │                    nfv_layout, vnfc_resources, user_data, heat_files)
 //!         ├─ policy ────────── the template, checked against the VIM's policy
 //!         ├─ stacks ────────── creates and deletes a stack, and waits for it
 //!         ├─ update ────────── changes a stack: other servers, other size, other template
@@ -36,6 +36,7 @@ mod glance;
 mod grant_constraints;
 mod group_members;
 mod heat;
+mod heat_files;
 mod heat_preview;
 mod image_body;
 mod inventory;
@@ -58,9 +59,12 @@ mod stacks;
 mod template;
 #[cfg(test)]
 mod testing;
+mod unplaced_zones;
 mod update;
+mod user_data;
 mod vnfc_resources;
 
 pub use barbican::{Barbican, BarbicanLogin};
 pub use driver::OpenStack;
 pub use errors::CODES;
+pub use unplaced_zones::UnplacedZones;

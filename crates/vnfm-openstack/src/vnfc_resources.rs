@@ -19,17 +19,12 @@
 use crate::base_hot::{nfv_parameters, yaml};
 use crate::base_hot_sizes::carries;
 use crate::blueprint::{Blueprint, PLANNING, package};
+use crate::user_data::{self, CLASS, DEFAULT};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use vnfm_core::ports::PortError;
 use vnfm_descriptor::{BaseHot, Flavour};
 
-/// The member of `additionalParams` with the name of a Python class, as Tacker's clients send it.
-pub(crate) const USER_DATA_CLASS: &str = "lcm-operation-user-data-class";
-/// Tacker's class that makes a resource for each VNFC.
-pub(crate) const STANDARD: &str = "StandardUserData";
-/// Tacker's class that uses the template as it is.
-pub(crate) const DEFAULT: &str = "DefaultUserData";
 /// The member of the recorded resolution that keeps the decision.
 const RECORDED: &str = "perVnfc";
 /// Types of resources that two servers cannot share.
@@ -49,10 +44,9 @@ pub(crate) fn is_per_vnfc(
     if !recorded.is_null() {
         return Ok(recorded[RECORDED] == true);
     }
-    let class = blueprint.deployment.additional_params.get(USER_DATA_CLASS);
-    match class.and_then(Value::as_str) {
-        Some(STANDARD) => Ok(true),
-        Some(DEFAULT) => Ok(false),
+    match user_data::class(blueprint.deployment) {
+        Some(user_data::STANDARD) => Ok(true),
+        Some(user_data::DEFAULT) => Ok(false),
         _ => is_shaped(blueprint, hot, top),
     }
 }
@@ -80,10 +74,10 @@ fn is_one_server(
     hot: &BaseHot,
     definition: &Value,
 ) -> Result<bool, PortError> {
-    let path = definition["type"]
-        .as_str()
-        .and_then(|kind| hot.files.get(kind));
-    let Some(path) = path else {
+    let kind = definition["type"].as_str().unwrap_or_default();
+    let environment = hot.environment.as_ref();
+    let mapped = environment.and_then(|all| all.content["resource_registry"][kind].as_str());
+    let Some(path) = hot.files.get(mapped.unwrap_or(kind)) else {
         return Ok(false);
     };
     let nested = yaml(blueprint, path)?;
@@ -136,7 +130,7 @@ fn not_expandable(hot: &BaseHot, vdu: &str, reason: &str) -> PortError {
         hot.template
     );
     let hint = format!(
-        "describe a VNFC as a resource `{vdu}` with a nested template of its server, ports and volumes, to which nothing else refers; or send `{USER_DATA_CLASS}: {DEFAULT}`"
+        "describe a VNFC as a resource `{vdu}` with a nested template of its server, ports and volumes, to which nothing else refers; or send `{CLASS}: {DEFAULT}`"
     );
     package(detail).on(vdu).hint(hint)
 }

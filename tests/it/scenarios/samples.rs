@@ -203,13 +203,25 @@ fn a_resource_for_each_vnfc_is_scaled_by_its_index() {
     assert_counts(&info, &[("database", 1), ("web", 2)]);
     let names = || {
         let servers = Cloud::login(&sim.clouds()).list("compute", "/servers/detail", "servers");
-        let names = servers.iter().map(|server| server["name"].as_str().unwrap().to_owned());
+        let names = servers
+            .iter()
+            .map(|server| server["name"].as_str().unwrap().to_owned());
         let mut names: Vec<_> = names.filter(|name| name.contains("web")).collect();
         names.sort_unstable();
         names
     };
     assert_eq!(names(), ["first-web", "web"]);
-    let scale = |direction| ["vnf", "scale", "vnf-per-vnfc", "--aspect", "clients", direction, "--watch"];
+    let scale = |direction| {
+        [
+            "vnf",
+            "scale",
+            "vnf-per-vnfc",
+            "--aspect",
+            "clients",
+            direction,
+            "--watch",
+        ]
+    };
     testbed.server.ctl(&scale("--out"));
     assert_eq!(names(), ["first-web", "web", "web"]);
     testbed.server.ctl(&scale("--in"));

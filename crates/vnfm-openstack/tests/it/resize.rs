@@ -10,7 +10,7 @@ use crate::simulated::{assert_clean, bed, world};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use vnfm_core::ports::{Convergence, InfraDriver};
+use vnfm_core::ports::{Convergence, InfraDriver, compute_id};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_are_added_and_removed_and_the_others_stay() {
@@ -110,9 +110,14 @@ async fn vnfcs_with_resources_of_their_own_come_and_go_by_index() {
     let bed = bed(&world);
     let farm = farm(&bed);
     each_vnfc_is_a_resource(&bed, &farm).await;
-    let change = |count| with_webs(&farm, count);
+    let mut farm = farm.clone();
+    let placement = &mut Arc::make_mut(&mut farm.deployment).placement;
+    placement.zones.insert(compute_id("web", 1), "edge".into());
     let before = bed.instantiate(&farm).await.unwrap();
-    resize(&bed, &before, &change(4)).await.unwrap();
+    let vnfcs = before.inventory.vnfc_resource_info.iter();
+    let zones: Vec<_> = vnfcs.map(|vnfc| vnfc.metadata["zone"].as_str()).collect();
+    assert_eq!(zones, [Some("nova"), Some("nova"), Some("edge")]);
+    resize(&bed, &before, &with_webs(&farm, 4)).await.unwrap();
     let after = resize(&bed, &before, &farm).await.unwrap();
     assert_eq!(after, before, "a rollback removes what was added");
     bed.release(&farm, after.handle).await.unwrap();
