@@ -569,6 +569,31 @@ mod tests {
     }
 
     #[test]
+    fn a_resource_named_after_a_vdu_or_its_vnfc_tells_the_vdu() {
+        let allocation = new_allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
+        let blueprint = Blueprint::read(&allocation, "i").unwrap();
+        for (above, vdu) in [
+            ("workerNode", "workerNode"),
+            ("workerNode-1", "workerNode"),
+            ("workerNode-x", "workerNode-x"),
+            ("other-1", "other-1"),
+        ] {
+            let resources = vec![
+                Resource::for_test(above, "worker.yaml", "nested", None),
+                Resource::for_test("machine", SERVER, "s", Some(above)),
+            ];
+            let servers = vec![(Server::for_test("s", "vnf-s"), Vec::new())];
+            let context = Context {
+                blueprint: &blueprint,
+                resolved: &Resolved::default(),
+                vim: "vim1",
+            };
+            let found = inventory(&StackContents { resources, servers }, context);
+            assert_eq!(found.vnfc_resource_info[0].vdu_id, vdu);
+        }
+    }
+
+    #[test]
     fn external_and_internal_links_list_the_ports_of_nested_stacks() {
         let found = inventory_of_contents();
         let external: Vec<(&str, &str)> = found

@@ -22,6 +22,7 @@ use crate::blueprint::{Blueprint, PLANNING, package};
 use crate::user_data::{self, CLASS, DEFAULT};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
+use vnfm_core::Deployment;
 use vnfm_core::ports::PortError;
 use vnfm_descriptor::{BaseHot, Flavour};
 
@@ -40,15 +41,19 @@ pub(crate) fn is_per_vnfc(
     hot: &BaseHot,
     top: &Value,
 ) -> Result<bool, PortError> {
-    let recorded = &blueprint.deployment.resolved;
-    if !recorded.is_null() {
-        return Ok(recorded[RECORDED] == true);
+    if !blueprint.deployment.resolved.is_null() {
+        return Ok(is_recorded(blueprint.deployment));
     }
     match user_data::class(blueprint.deployment) {
         Some(user_data::STANDARD) => Ok(true),
         Some(user_data::DEFAULT) => Ok(false),
         _ => is_shaped(blueprint, hot, top),
     }
+}
+
+/// Whether the instance was created with a resource for each VNFC.
+pub(crate) fn is_recorded(deployment: &Deployment) -> bool {
+    deployment.resolved[RECORDED] == true
 }
 
 /// Whether the template looks like one for `StandardUserData`.

@@ -3,8 +3,9 @@
 
 use crate::heal::{SAMPLES, updates};
 use crate::resize_scenarios::{
-    a_rollback_removes_what_was_added, assert_kept, auto_scaling, each_vnfc_is_a_resource, farm,
-    resize, the_announced_servers_go, with_webs, with_workers,
+    a_rollback_removes_what_was_added, an_environment_holds_for_every_size, assert_kept,
+    auto_scaling, each_vnfc_is_a_resource, farm, resize, the_announced_servers_go, with_webs,
+    with_workers,
 };
 use crate::simulated::{assert_clean, bed, world};
 use serde_json::{Value, json};
@@ -121,5 +122,12 @@ async fn vnfcs_with_resources_of_their_own_come_and_go_by_index() {
     let after = resize(&bed, &before, &farm).await.unwrap();
     assert_eq!(after, before, "a rollback removes what was added");
     bed.release(&farm, after.handle).await.unwrap();
+    assert_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_environment_of_the_package_is_sent() {
+    let world = world(Duration::ZERO).await;
+    an_environment_holds_for_every_size(&bed(&world)).await;
     assert_clean(&world);
 }

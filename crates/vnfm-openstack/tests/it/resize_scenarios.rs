@@ -1,7 +1,7 @@
 //! Other sizes of an instance, on a simulated and a real cloud: which servers come and go, and what the others keep.
 
 use crate::support::{TestBed, allocation, existing, sample, sample_folder};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -75,7 +75,51 @@ pub(crate) async fn a_rollback_removes_what_was_added(bed: &TestBed, what: &Allo
 
 /// The sample with a resource for each VNFC.
 pub(crate) fn farm(bed: &TestBed) -> Allocation {
-    let request = json!({
+    allocation(sample("vnf-per-vnfc"), farm_request(bed))
+}
+
+/// The same with an environment: of a type that is a file of the package, and of a parameter's value.
+pub(crate) fn farm_with_environment(bed: &TestBed) -> Allocation {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&sample_folder("vnf-per-vnfc"), folder.path());
+    let templates = folder.path().join("BaseHOT/simple");
+    let text = fs::read_to_string(templates.join("top.yaml")).unwrap();
+    let changed = text
+        .replace("type: web.yaml", "type: Farm::Web")
+        .replace("cidr: 10.70.0.0/24", "cidr: {get_param: range}")
+        .replace(
+            "  nfv: {type: json}",
+            "  nfv: {type: json}\n  range: {type: string}",
+        );
+    assert!(
+        changed.contains("Farm::Web") && changed.contains("range: {type"),
+        "{changed}"
+    );
+    fs::write(templates.join("top.yaml"), changed).unwrap();
+    let environment = "parameter_defaults: {range: 10.71.0.0/24}
+resource_registry: {'Farm::Web': nested/web.yaml}
+";
+    fs::write(templates.join("farm.env"), environment).unwrap();
+    let package = Package::open(&folder.keep(), &Limits::default());
+    let package = package.unwrap_or_else(|findings| panic!("{findings}"));
+    allocation(package, farm_request(bed))
+}
+
+/// A type of the environment and its values hold for a creation and an update.
+pub(crate) async fn an_environment_holds_for_every_size(bed: &TestBed) {
+    let farm = farm_with_environment(bed);
+    let first = bed.instantiate(&farm).await.unwrap();
+    let large = resize(bed, &first, &with_webs(&farm, 3)).await.unwrap();
+    assert_kept(&first, &large, 1);
+    let database = &large.inventory.vnfc_resource_info[0].vnfc_cp_info[0];
+    let ethernet = database.cp_protocol_info[0].ip_over_ethernet.as_ref();
+    let address = &ethernet.unwrap().ip_addresses[0].addresses[0];
+    assert!(address.starts_with("10.71.0."), "{address}");
+    bed.release(&farm, large.handle).await.unwrap();
+}
+
+fn farm_request(bed: &TestBed) -> Value {
+    json!({
         "flavourId": "simple",
         "extVirtualLinks": [{
             "id": "external",
@@ -83,8 +127,7 @@ pub(crate) fn farm(bed: &TestBed) -> Allocation {
             "extCps": [{"cpdId": "webClients", "cpConfig": {"any": {}}}],
         }],
         "additionalParams": {"nfv": {"VDU": {"web": {"name": "web"}, "web-0": {"name": "first-web"}}}},
-    });
-    allocation(sample("vnf-per-vnfc"), request)
+    })
 }
 
 /// The same farm with this many web servers.
