@@ -100,7 +100,7 @@ fn guess(flavour: &Flavour, uses: &TemplateUses, parameter: &str) -> Guess {
             comment: None,
         };
     }
-    let found = uses.of(parameter);
+    let found = uses.uses_of(parameter);
     found
         .iter()
         .find_map(|one| by_use(flavour, one))
@@ -126,12 +126,12 @@ fn by_use(flavour: &Flavour, used: &Use) -> Option<Guess> {
         ("OS::Neutron::Subnet", "cidr") => {
             let link = used.network.as_deref()?;
             let is_link = flavour.virtual_links.contains_key(link);
-            is_link.then(|| certain(format!("virtualLink.{link}.cidr"), link))?
+            is_link.then(|| certain(&format!("virtualLink.{link}.cidr"), link))?
         }
         ("OS::Cinder::Volume", "size") => {
             let mut names = used.resources.iter();
             let storage = names.find(|name| flavour.storages.contains_key(*name))?;
-            certain(format!("storage.{storage}.size"), storage)
+            certain(&format!("storage.{storage}.size"), storage)
         }
         _ => None,
     }
@@ -139,8 +139,8 @@ fn by_use(flavour: &Flavour, used: &Use) -> Option<Guess> {
 
 /// The VDU that a resource around the use is named after, else the only one.
 fn of_vdu(flavour: &Flavour, used: &Use, member: &str) -> Option<Guess> {
-    let names = used.resources.iter().chain(&used.members);
-    let named = names.filter_map(|name| vdu_of(flavour, name)).next();
+    let mut names = used.resources.iter().chain(&used.members);
+    let named = names.find_map(|name| vdu_of(flavour, name));
     let mut all = flavour.vdus.keys();
     let only = all.next().filter(|_| all.next().is_none());
     let vdu = named.or_else(|| only.map(String::as_str))?;
@@ -161,7 +161,7 @@ fn vdu_of<'n>(flavour: &Flavour, name: &'n str) -> Option<&'n str> {
 }
 
 fn vdu_expression(vdu: &str, member: &str) -> Option<Guess> {
-    let expression = certain(format!("vdu.{vdu}.{member}"), vdu)?.expression;
+    let expression = certain(&format!("vdu.{vdu}.{member}"), vdu)?.expression;
     if member != "zone" {
         return Some(Guess {
             expression,
@@ -178,13 +178,13 @@ fn vdu_expression(vdu: &str, member: &str) -> Option<Guess> {
 fn of_cp(flavour: &Flavour, used: &Use, member: &str) -> Option<Guess> {
     let is_cp = |name: &&String| flavour.external_cps.iter().any(|cp| cp.cpd_id == **name);
     let cp = used.resources.iter().find(is_cp)?;
-    certain(format!("extCp.{cp}.{member}"), cp)
+    certain(&format!("extCp.{cp}.{member}"), cp)
 }
 
 /// An expression with this name; `None` if the name contains the separator of an expression's words.
-fn certain(expression: String, name: &str) -> Option<Guess> {
+fn certain(expression: &str, name: &str) -> Option<Guess> {
     (!name.contains('.')).then(|| Guess {
-        expression: quoted(&expression),
+        expression: quoted(expression),
         comment: None,
     })
 }

@@ -61,7 +61,7 @@ impl TemplateUses {
     }
 
     /// The uses of a parameter of the top-level template.
-    pub(crate) fn of(&self, parameter: &str) -> Vec<Use> {
+    pub(crate) fn uses_of(&self, parameter: &str) -> Vec<Use> {
         let mut search = Search {
             templates: self,
             found: Vec::new(),

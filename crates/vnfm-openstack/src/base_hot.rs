@@ -13,77 +13,18 @@
 
 use crate::blueprint::{Blueprint, additional, fingerprint, package};
 use crate::errors::PARAMETER;
-use crate::get_param::{entries_read, is_path, paths_exist, reads};
+use crate::get_param::paths_exist;
 use crate::heat::StackTemplate;
+use crate::hot_templates::Templates;
+use crate::hot_text::yaml;
+use crate::nfv_layout::Sources;
 use crate::resolved::{FoundImage, Needs, Resolved};
 use crate::{base_hot_sizes, heat_files, nfv_layout, user_data, vnfc_resources};
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use vnfm_core::is_secret_name;
 use vnfm_core::ports::PortError;
 use vnfm_descriptor::{BaseHot, Flavour, HotExpression, PARAMETERS_FILE};
-
-/// The inputs of the parameters' values.
-pub(crate) struct Sources<'a> {
-    pub(crate) blueprint: &'a Blueprint<'a>,
-    pub(crate) resolved: &'a Resolved,
-    pub(crate) templates: &'a Templates,
-}
-
-/// The package's templates as an instance uses them.
-pub(crate) struct Templates {
-    pub(crate) top: Value,
-    nested: Vec<Value>,
-    /// Whether the top-level template has a resource for each VNFC.
-    pub(crate) per_vnfc: bool,
-}
-
-impl Templates {
-    /// Reads the templates, with a resource for each VNFC if the instance is so.
-    pub(crate) fn read(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<Self, PortError> {
-        let mut top = yaml(blueprint, &hot.template)?;
-        let per_vnfc = vnfc_resources::is_per_vnfc(blueprint, hot, &top)?;
-        if per_vnfc {
-            vnfc_resources::expand(blueprint, hot, &mut top)?;
-        }
-        let paths: BTreeSet<&String> = hot.files.values().collect();
-        let nested = paths.into_iter().map(|path| yaml(blueprint, path));
-        Ok(Self {
-            top,
-            nested: nested.filter_map(Result::ok).collect(),
-            per_vnfc,
-        })
-    }
-
-    /// Whether the templates read this member of the layout `nfv`.
-    pub(crate) fn read_member(&self, hot: &BaseHot, [section, entry, member]: [&str; 3]) -> bool {
-        let layouts = nfv_parameters(hot);
-        let is_match = |path: &[Value]| {
-            let mut layouts = layouts.iter();
-            layouts.any(|layout| is_path(path, &[layout, section, entry, member]))
-        };
-        self.all().any(|template| reads(template, &is_match))
-    }
-
-    /// The entries of the layout `nfv` that the templates read: section and name.
-    pub(crate) fn entries(&self, hot: &BaseHot) -> BTreeSet<(String, String)> {
-        let (layouts, mut found) = (nfv_parameters(hot), BTreeSet::new());
-        self.all()
-            .for_each(|template| entries_read(template, &layouts, &mut found));
-        found
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Value> {
-        std::iter::once(&self.top).chain(&self.nested)
-    }
-}
-
-/// The parameters of the template with the layout of Tacker's user data.
-pub(crate) fn nfv_parameters(hot: &BaseHot) -> BTreeSet<&str> {
-    let all = hot.parameters.0.iter();
-    let all = all.filter(|(_, binding)| binding.from == HotExpression::Nfv);
-    all.map(|(name, _)| name.as_str()).collect()
-}
 
 /// The template of an instance, with its parameters.
 pub(crate) fn template(
@@ -92,7 +33,9 @@ pub(crate) fn template(
     resolved: &Resolved,
 ) -> Result<StackTemplate, PortError> {
     let templates = Templates::read(blueprint, hot)?;
-    base_hot_sizes::check(blueprint, hot, &templates)?;
+    if !templates.per_vnfc {
+        base_hot_sizes::check(blueprint, hot, &templates.top)?;
+    }
     let sources = Sources {
         blueprint,
         resolved,
@@ -326,21 +269,6 @@ fn hide(template: &mut Value, hot: &BaseHot) {
             declared.insert("hidden".into(), Value::Bool(true));
         }
     }
-}
-
-/// A template of the package.
-pub(crate) fn yaml(blueprint: &Blueprint<'_>, path: &str) -> Result<Value, PortError> {
-    let text = text(blueprint, path)?;
-    serde_yaml::from_str(&text).map_err(|error| package(format!("`{path}` is not YAML: {error}")))
-}
-
-/// A file of the package.
-pub(crate) fn text(blueprint: &Blueprint<'_>, path: &str) -> Result<String, PortError> {
-    let bytes = blueprint
-        .package
-        .read(path)
-        .map_err(|error| package(format!("`{path}`: {error}")))?;
-    String::from_utf8(bytes).map_err(|_| package(format!("`{path}` is not UTF-8 text")))
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 //!
 //! The number at the instantiation level may be written in the template. Any other needs a parameter that carries it:
 //! `vdu.<vdu>.count` of the mapping, or `desired_capacity` in the layout of Tacker's user data. A template with a resource
-//! for each VNFC can have any number.
+//! for each VNFC is not checked: it can have any number.
 
-use crate::base_hot::Templates;
 use crate::blueprint::Blueprint;
 use crate::errors::PARAMETER;
 use crate::get_param::{is_path, reads};
@@ -20,17 +19,14 @@ use vnfm_descriptor::{BaseHot, HotExpression, PARAMETERS_FILE};
 pub(crate) fn check(
     blueprint: &Blueprint<'_>,
     hot: &BaseHot,
-    templates: &Templates,
+    top: &Value,
 ) -> Result<(), PortError> {
-    if templates.per_vnfc {
-        return Ok(());
-    }
     let (flavour, deployment) = (blueprint.flavour, blueprint.deployment);
     let level = deployment.instantiation_level_id.as_deref();
     for vdu in flavour.vdus.keys() {
         let desired = deployment.instances_of(vdu);
         let at_level = flavour.instances_of(vdu, level);
-        if at_level.is_ok_and(|count| count == desired) || carries(hot, &templates.top, vdu) {
+        if at_level.is_ok_and(|count| count == desired) || carries(hot, top, vdu) {
             continue;
         }
         let action = format!("change the number of VNFCs of VDU `{vdu}`");
@@ -63,8 +59,8 @@ pub(crate) fn carries(hot: &BaseHot, top: &Value, vdu: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::base_hot::Templates;
     use crate::blueprint::Blueprint;
+    use crate::hot_text::yaml;
     use crate::testing::{new_allocation, package_of, vnfd};
     use serde_json::json;
     use std::sync::Arc;
@@ -92,7 +88,7 @@ resources:
         deployment.vdu_instances.insert("server".into(), count);
         let blueprint = Blueprint::read(&allocation, "instance").unwrap();
         let hot = blueprint.base_hot.unwrap();
-        super::check(&blueprint, hot, &Templates::read(&blueprint, hot)?)
+        super::check(&blueprint, hot, &yaml(&blueprint, &hot.template)?)
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The NFVO's grant applied to the cloud: what it prescribes is looked up before anything is created; what the cloud
-//! or the template cannot follow is refused by name. Of zones, the operator decides ([`unplaced_zones`]).
+//! or the template cannot follow is refused by name. Of zones, the operator decides ([`zone_check`]).
 //!
 //! | prescribed | effect |
 //! |---|---|
@@ -13,7 +13,7 @@ use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK};
 use crate::keystone_login::Cloud;
 use crate::nova::{self, Flavor};
 use crate::resolved::{FoundImage, Needs};
-use crate::{glance, neutron, unplaced_zones};
+use crate::{glance, neutron, zone_check};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Granted, PortError};
 use vnfm_descriptor::Vdu;
@@ -30,7 +30,7 @@ pub(crate) async fn check_supported(
     }
     check_names(granted, needs)?;
     check_managed_links(blueprint)?;
-    unplaced_zones::check(cloud, blueprint)?;
+    zone_check::check(cloud, blueprint)?;
     check_resource_groups(cloud, granted).await?;
     check_zones(cloud, granted).await
 }

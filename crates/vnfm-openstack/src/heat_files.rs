@@ -7,8 +7,8 @@
 //! A name is relative to the file that contains it, or the bare name of a template in a subfolder. Heat knows one file for
 //! each name: a package with two files for a name is refused.
 
-use crate::base_hot::text;
 use crate::blueprint::{Blueprint, package};
+use crate::hot_text::text;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use vnfm_core::ports::PortError;
@@ -65,7 +65,7 @@ impl Search<'_> {
                 if let Some(name) = members.get("get_file").and_then(Value::as_str)
                     && !is_remote(name)
                 {
-                    self.add(name, relative(name, file), file)?;
+                    self.add(name, &relative(name, file), file)?;
                 }
                 if let Some(kind) = members.get("type") {
                     self.kind(kind, file)?;
@@ -93,7 +93,7 @@ impl Search<'_> {
         } else {
             self.by_name(name, file)?
         };
-        if self.add(name, path.clone(), file)? {
+        if self.add(name, &path, file)? {
             self.open.push(path);
         }
         Ok(())
@@ -116,13 +116,13 @@ impl Search<'_> {
     }
 
     /// Notes a file; true if it is new.
-    fn add(&mut self, name: &str, path: String, file: &str) -> Result<bool, PortError> {
-        if !self.blueprint.package.has(&path) {
+    fn add(&mut self, name: &str, path: &str, file: &str) -> Result<bool, PortError> {
+        if !self.blueprint.package.has(path) {
             let detail = format!("`{file}` names `{name}`, but the package lacks `{path}`");
             return Err(package(detail).on(name));
         }
-        match self.names.insert(name.to_owned(), path.clone()) {
-            Some(other) if other != path => Err(ambiguous(name, &other, &path)),
+        match self.names.insert(name.to_owned(), path.to_owned()) {
+            Some(other) if other != path => Err(ambiguous(name, &other, path)),
             known => Ok(known.is_none()),
         }
     }

@@ -5,7 +5,7 @@ use crate::call::{Call, encoded};
 use crate::heat::{Stack, StackTemplate, member, stack_name};
 use crate::inventory::SERVER;
 use crate::keystone_login::{Cloud, Service};
-use crate::vnfc_resources::vdu_named;
+use crate::vnfc_names::vdu_named;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Ownership, PortError};
 use vnfm_descriptor::Flavour;

@@ -16,7 +16,7 @@ use crate::keystone_login::Cloud;
 use crate::neutron::{Port, ports_of};
 use crate::nova::{Server, server};
 use crate::resolved::Resolved;
-use crate::vnfc_resources::vdu_named;
+use crate::vnfc_names::vdu_named;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::json;
 use std::collections::BTreeSet;

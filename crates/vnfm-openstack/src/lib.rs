@@ -5,7 +5,7 @@
 //! driver ─┬─ blueprint ─────── the instance: VNFD and deployment, read once per call
 //!         ├─ check ─────────── the request, checked against the VNFD
 //!         ├─ prepare ───────── what only the cloud knows: flavor, image, network, quota; the result is `resolved`
-//!         ├─ grant_constraints ─ what the NFVO's grant prescribes; unplaced_zones: zones that cannot be followed
+//!         ├─ grant_constraints ─ what the NFVO's grant prescribes; zone_check: zones that cannot be followed
 //!         ├─ template ──────── generated from the VNFD (generated_template), or the package's own (base_hot:
 //!         │                    nfv_layout, vnfc_resources, user_data, heat_files)
 //!         ├─ policy ────────── the template, checked against the VIM's policy
@@ -38,6 +38,8 @@ mod group_members;
 mod heat;
 mod heat_files;
 mod heat_preview;
+mod hot_templates;
+mod hot_text;
 mod image_body;
 mod inventory;
 mod keystone_login;
@@ -62,7 +64,9 @@ mod testing;
 mod unplaced_zones;
 mod update;
 mod user_data;
+mod vnfc_names;
 mod vnfc_resources;
+mod zone_check;
 
 pub use barbican::{Barbican, BarbicanLogin};
 pub use driver::OpenStack;

@@ -8,9 +8,10 @@
 //! `<cp>-<index>`, with the VNFC's own zone and addresses. `additionalParams.nfv` of the request is merged into all of it
 //! (RFC 7396); what it gives for a VDU, storage or CP also applies to the entries of its VNFCs.
 
-use crate::base_hot::Sources;
 use crate::blueprint::{Blueprint, RequestedAddress, addresses};
-use crate::vnfc_resources::vnfc_name;
+use crate::hot_templates::Templates;
+use crate::resolved::Resolved;
+use crate::vnfc_names::vnfc_name;
 use serde_json::{Map, Value, json};
 use vnfm_core::merge_patch;
 use vnfm_core::ports::PortError;
@@ -20,6 +21,13 @@ use vnfm_descriptor::BaseHot;
 pub(crate) const LOCATION: &str = "locationConstraints";
 pub(crate) const VDU: &str = "VDU";
 pub(crate) const CP: &str = "CP";
+
+/// The inputs of the parameters' values.
+pub(crate) struct Sources<'a> {
+    pub(crate) blueprint: &'a Blueprint<'a>,
+    pub(crate) resolved: &'a Resolved,
+    pub(crate) templates: &'a Templates,
+}
 
 /// The values in Tacker's layout.
 pub(crate) fn values(from: &Sources<'_>, hot: &BaseHot) -> Result<Value, PortError> {

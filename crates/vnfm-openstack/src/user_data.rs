@@ -7,6 +7,8 @@
 //! | another | the package's mapping fills what the class would compute; what it lacks is refused by name |
 
 use crate::blueprint::Blueprint;
+use std::ffi::OsStr;
+use std::path::Path;
 use vnfm_core::Deployment;
 
 /// The member of `additionalParams` with the name of the class.
@@ -27,9 +29,11 @@ pub(crate) fn own(blueprint: &Blueprint<'_>) -> Option<String> {
         Some(DEFAULT | STANDARD) => None,
         Some(class) => Some(format!("class `{class}`")),
         None => {
-            let is_file = |path: &&str| path.starts_with("UserData/") && path.ends_with(".py");
-            let path = blueprint.package.paths().find(is_file)?;
-            Some(format!("`{path}`"))
+            let mut paths = blueprint.package.paths().map(Path::new);
+            let python = OsStr::new("py");
+            let path = paths
+                .find(|path| path.starts_with("UserData") && path.extension() == Some(python))?;
+            Some(format!("`{}`", path.display()))
         }
     }
 }

@@ -16,18 +16,19 @@
 //!
 //! An instance keeps what it was created with, so that no server is replaced because this decision changes.
 
-use crate::base_hot::{nfv_parameters, yaml};
 use crate::base_hot_sizes::carries;
 use crate::blueprint::{Blueprint, PLANNING, package};
+use crate::hot_text::{nfv_parameters, yaml};
 use crate::user_data::{self, CLASS, DEFAULT};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use vnfm_core::Deployment;
 use vnfm_core::ports::PortError;
-use vnfm_descriptor::{BaseHot, Flavour};
+use vnfm_descriptor::BaseHot;
 
 /// The member of the recorded resolution that keeps the decision.
 const RECORDED: &str = "perVnfc";
+const SERVER: &str = "OS::Nova::Server";
 /// Types of resources that two servers cannot share.
 const EXCLUSIVE: &[&str] = &[
     "OS::Neutron::Port",
@@ -87,7 +88,7 @@ fn is_one_server(
     };
     let nested = yaml(blueprint, path)?;
     let resources = nested["resources"].as_object().into_iter().flatten();
-    let servers = resources.filter(|(_, one)| one["type"] == crate::inventory::SERVER);
+    let servers = resources.filter(|(_, one)| one["type"] == SERVER);
     Ok(servers.count() == 1)
 }
 
@@ -218,23 +219,6 @@ fn indexed_path(path: &[Value], layouts: &BTreeSet<&str>, index: u32) -> Option<
     let mut own = path.to_vec();
     own[2] = format!("{entry}-{index}").into();
     Some(Value::Array(own))
-}
-
-/// The VDU that a resource is named after, or the VDU of the VNFC that it is named after.
-pub(crate) fn vdu_named<'n>(flavour: &Flavour, name: &'n str) -> Option<&'n str> {
-    if flavour.vdus.contains_key(name) {
-        return Some(name);
-    }
-    let (vdu, _) = vnfc_name(name)?;
-    flavour.vdus.contains_key(vdu).then_some(vdu)
-}
-
-/// The parts of a name such as `web-0`.
-pub(crate) fn vnfc_name(name: &str) -> Option<(&str, u32)> {
-    let (stem, index) = name.rsplit_once('-')?;
-    let is_number = index.bytes().all(|byte| byte.is_ascii_digit());
-    let is_canonical = is_number && (index == "0" || !index.starts_with('0'));
-    is_canonical.then_some((stem, index.parse().ok()?))
 }
 
 #[cfg(test)]

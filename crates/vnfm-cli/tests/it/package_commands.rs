@@ -94,9 +94,7 @@ fn without_mapping(from: &Path, to: &Path) {
         let (path, to) = (entry.path(), to.join(entry.file_name()));
         if path.is_dir() {
             without_mapping(&path, &to);
-        } else if path.ends_with(MAPPING) {
-            continue;
-        } else {
+        } else if !path.ends_with(MAPPING) {
             let text = std::fs::read_to_string(&path).unwrap();
             std::fs::write(to, text.replace(&format!("Source: {MAPPING}\n"), "")).unwrap();
         }
