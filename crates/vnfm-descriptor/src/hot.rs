@@ -1,6 +1,6 @@
 //! Base HOTs: a package's Heat templates, and the mapping that fills their parameters.
 //!
-//! `BaseHOT/<flavour>/` contains one top-level template, and nested ones in subfolders.
+//! `BaseHOT/<flavour>/` contains one top-level template, nested ones in subfolders, and an environment if it needs one.
 //! `Files/openstack/parameters.yaml` states the source of each parameter's value:
 //!
 //! ```yaml
@@ -27,6 +27,7 @@
 
 use crate::codes;
 use crate::finding::{Finding, Span};
+use crate::hot_environment::{self, HotEnvironment};
 use crate::limits::Limits;
 use crate::model::{Flavour, Vnfd};
 use crate::path::{base, folder, has_extension};
@@ -48,6 +49,8 @@ pub struct BaseHot {
     /// Heat's `files`: each name that a template may use (the path relative to the template, and
     /// the bare file name) with the path in the package.
     pub files: BTreeMap<String, String>,
+    /// The package's environment for it.
+    pub environment: Option<HotEnvironment>,
     /// The parameters that the template declares.
     pub declared: Vec<HotParameter>,
     /// The sources of their values.
@@ -62,7 +65,7 @@ pub struct HotParameter {
     /// `string`, `number`, `json`, `comma_delimited_list`, `boolean`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it has a default.
+    /// Whether it has a default, or a value in the environment.
     pub has_default: bool,
     /// Whether Heat hides its value.
     pub hidden: bool,
@@ -237,7 +240,13 @@ impl HotSource<'_> {
             None => top_level_template(&root, &below, sink)?,
         };
         let node = self.node(&template, sink)?;
-        let declared = declared(&node, &template, sink);
+        let environment = self.environment(&root, sink);
+        let mut declared = declared(&node, &template, sink);
+        if let Some(environment) = &environment {
+            for parameter in &mut declared {
+                parameter.has_default |= environment.gives(&parameter.name);
+            }
+        }
         let files = nested_files(&template, &below);
         let parameters = match mapping {
             Some(mapping) => bindings(mapping.get("parameters"), flavour, &declared, sink),
@@ -259,14 +268,23 @@ impl HotSource<'_> {
             );
             let finding = Finding::new(codes::HOT_UNMAPPED, Span::file(&template), message);
             let finding = finding.about(&parameter.name);
-            sink.add(finding.hint(format!("add it to `parameters` in `{PARAMETERS_FILE}`")));
+            sink.add(finding.hint(format!(
+                "add it to `parameters` in `{PARAMETERS_FILE}`; `vnfmctl package mapping` writes a first version"
+            )));
         }
         Some(BaseHot {
             template,
             files,
+            environment,
             declared,
             parameters,
         })
+    }
+
+    fn environment(&self, root: &str, sink: &mut Sink) -> Option<HotEnvironment> {
+        let path = hot_environment::path(root, self.paths, sink)?;
+        let node = self.node(path, sink)?;
+        Some(hot_environment::read(&node, (root, path), self.paths, sink))
     }
 
     fn named_template(&self, named: &Node, sink: &mut Sink) -> Option<String> {

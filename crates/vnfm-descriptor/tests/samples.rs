@@ -43,6 +43,7 @@ const SAMPLES: &[&str] = &[
     "vnf-ha-pair",
     "vnf-levels",
     "vnf-nested-groups",
+    "vnf-per-vnfc",
     "vnf-ports",
     "vnf-rolling-1",
     "vnf-rolling-2",
@@ -111,6 +112,7 @@ fn a_manifest_names_every_file_of_its_package() {
         "vnf-ha-pair",
         "vnf-levels",
         "vnf-nested-groups",
+        "vnf-per-vnfc",
         "vnf-ports",
         "vnf-script-hooks",
     ] {

@@ -12,6 +12,7 @@ use crate::access::Access;
 use crate::call::{Call, encoded};
 use crate::errors::{CERTIFICATE, FORBIDDEN, LOGIN_REFUSED, NO_KEY, UNEXPECTED};
 use crate::keystone_login::{Cloud, Service, Sessions};
+use crate::unplaced_zones::UnplacedZones;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -101,6 +102,7 @@ impl Barbican {
             clock: &*self.clock,
             watcher: None,
             deadline,
+            unplaced_zones: UnplacedZones::default(),
         };
         cloud
             .send(Service::KeyManager, &call)

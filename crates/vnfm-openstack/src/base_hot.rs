@@ -7,30 +7,24 @@
 //!                                            ├─ the template's default: left to Heat
 //!                                            └─ nothing: refused, with the line to write
 //! ```
-//! `nfv` is the layout of Tacker's user data: `{VDU: {<vdu>: {flavor, computeFlavourId, image, vcImageId,
-//! desired_capacity, locationConstraints}}, CP: {<cp>: {network, fixed_ips}}}`. As there, `additionalParams.nfv` of the
-//! request is merged into it (RFC 7396). Parameters filled from `additionalParams` whose name is a
-//! secret's become `hidden`, so that Heat does not show them.
+//! `nfv` is the layout of Tacker's user data ([`nfv_layout`]). The top-level template may get a resource for each VNFC
+//! ([`vnfc_resources`]). Parameters filled from `additionalParams` whose name is a secret's become `hidden`, so that Heat
+//! does not show them.
 
-use crate::base_hot_sizes;
-use crate::blueprint::{Blueprint, additional, addresses, fingerprint, package};
+use crate::blueprint::{Blueprint, additional, fingerprint, package};
 use crate::errors::PARAMETER;
+use crate::get_param::paths_exist;
 use crate::heat::StackTemplate;
+use crate::hot_templates::Templates;
+use crate::hot_text::yaml;
+use crate::nfv_layout::Sources;
 use crate::resolved::{FoundImage, Needs, Resolved};
+use crate::{base_hot_sizes, heat_files, nfv_layout, user_data, vnfc_resources};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use vnfm_core::is_secret_name;
 use vnfm_core::ports::PortError;
-use vnfm_core::{is_secret_name, merge_patch};
-use vnfm_descriptor::{BaseHot, Flavour, HotExpression, PARAMETERS_FILE, normalise};
-
-/// The member of Tacker's layout that has the zone of a VDU.
-const LOCATION: &str = "locationConstraints";
-
-/// The inputs of the parameters' values.
-struct Sources<'a> {
-    blueprint: &'a Blueprint<'a>,
-    resolved: &'a Resolved,
-}
+use vnfm_descriptor::{BaseHot, Flavour, HotExpression, PARAMETERS_FILE};
 
 /// The template of an instance, with its parameters.
 pub(crate) fn template(
@@ -38,19 +32,25 @@ pub(crate) fn template(
     hot: &BaseHot,
     resolved: &Resolved,
 ) -> Result<StackTemplate, PortError> {
+    let templates = Templates::read(blueprint, hot)?;
+    if !templates.per_vnfc {
+        base_hot_sizes::check(blueprint, hot, &templates.top)?;
+    }
     let sources = Sources {
         blueprint,
         resolved,
+        templates: &templates,
     };
-    base_hot_sizes::check(blueprint, hot)?;
     let parameters = parameters(hot, &sources)?;
-    let mut template = parsed(blueprint, hot)?;
+    let mut template = templates.top;
     paths_exist(&template, &parameters, &hot.template)?;
     hide(&mut template, hot);
-    let files = files(blueprint, hot, &template)?;
+    let files = heat_files::files(blueprint, hot, &template)?;
+    let environment = hot.environment.as_ref();
     Ok(StackTemplate {
         template,
         files,
+        environment: environment.map(|environment| environment.content.clone()),
         parameters,
         fingerprint: fingerprint(blueprint.deployment),
     })
@@ -62,6 +62,15 @@ pub(crate) fn expected(blueprint: &Blueprint<'_>) -> Result<StackTemplate, PortE
     let hot = blueprint.base_hot;
     let hot = hot.ok_or_else(|| package(format!("there is no `BaseHOT/{flavour}/`")))?;
     template(blueprint, hot, &assumed(blueprint, hot))
+}
+
+/// Whether the instance's template has a resource for each VNFC.
+pub(crate) fn is_per_vnfc(blueprint: &Blueprint<'_>) -> Result<bool, PortError> {
+    let Some(hot) = blueprint.base_hot else {
+        return Ok(false);
+    };
+    let top = yaml(blueprint, &hot.template)?;
+    vnfc_resources::is_per_vnfc(blueprint, hot, &top)
 }
 
 /// What to look up on the cloud for the parameters.
@@ -80,6 +89,9 @@ pub(crate) fn needs(hot: &BaseHot, flavour: &Flavour) -> Needs {
                         .images
                         .extend(vdu.image.is_some().then(|| name.clone()));
                 }
+                let storages = flavour.storages.values();
+                let storages = storages.filter(|storage| storage.image.is_some());
+                needs.images.extend(storages.map(|one| one.name.clone()));
             }
             _ => {}
         }
@@ -118,30 +130,40 @@ fn parameters(hot: &BaseHot, from: &Sources<'_>) -> Result<Map<String, Value>, P
         let binding = hot.parameters.0.get(&declared.name);
         let value = match binding {
             Some(binding) => from
-                .value(&binding.from)?
+                .value(&binding.from, hot)?
                 .or_else(|| binding.default.clone()),
             None => None,
         };
         if let Some(value) = value {
             filled.insert(declared.name.clone(), value);
         } else if !declared.has_default {
-            return Err(missing(hot, &declared.name));
+            return Err(missing(from.blueprint, hot, &declared.name));
         }
     }
     Ok(filled)
 }
 
-fn missing(hot: &BaseHot, name: &str) -> PortError {
+fn missing(blueprint: &Blueprint<'_>, hot: &BaseHot, name: &str) -> PortError {
     let action = format!("fill parameter `{name}` of `{}`", hot.template);
-    match hot.parameters.0.get(name).map(|binding| &binding.from) {
-        None => PortError::new(&PARAMETER, action, "nothing fills it").on(name).hint(format!(
-            "add the line `{name}: additionalParams.{name}` (or another expression) to `parameters` in `{PARAMETERS_FILE}`"
-        )),
-        Some(from) => {
-            let detail = format!("its mapping is `{}`, which has no value here", expression_text(from));
-            PortError::new(&PARAMETER, action, detail).on(name).hint(hint_for(from, name))
-        }
-    }
+    let Some(binding) = hot.parameters.0.get(name) else {
+        let detail = match user_data::own(blueprint) {
+            Some(user_data) => format!(
+                "nothing fills it; {user_data} may compute it, but Python of a package is not run"
+            ),
+            None => "nothing fills it".to_owned(),
+        };
+        return PortError::new(&PARAMETER, action, detail).on(name).hint(format!(
+            "`vnfmctl package mapping PACKAGE` writes a first version of `{PARAMETERS_FILE}`; there, add the line `{name}: additionalParams.{name}` (or another expression) to `parameters`"
+        ));
+    };
+    let from = &binding.from;
+    let detail = format!(
+        "its mapping is `{}`, which has no value here",
+        expression_text(from)
+    );
+    PortError::new(&PARAMETER, action, detail)
+        .on(name)
+        .hint(hint_for(from, name))
 }
 
 fn hint_for(from: &HotExpression, name: &str) -> String {
@@ -185,7 +207,7 @@ fn expression_text(from: &HotExpression) -> String {
 
 impl Sources<'_> {
     /// The value of an expression; `None` if it has none.
-    fn value(&self, from: &HotExpression) -> Result<Option<Value>, PortError> {
+    fn value(&self, from: &HotExpression, hot: &BaseHot) -> Result<Option<Value>, PortError> {
         let flavour = self.blueprint.flavour;
         Ok(match from {
             HotExpression::VduFlavor(vdu) => self.resolved.flavors.get(vdu).map(|name| json!(name)),
@@ -216,7 +238,7 @@ impl Sources<'_> {
             HotExpression::InstanceId => Some(json!(self.blueprint.instance)),
             HotExpression::InstanceName => self.blueprint.instance_name.map(|name| json!(name)),
             HotExpression::FlavourId => Some(json!(flavour.id)),
-            HotExpression::Nfv => Some(self.nfv()?),
+            HotExpression::Nfv => Some(nfv_layout::values(self, hot)?),
             HotExpression::Literal(value) => Some(value.clone()),
             other => {
                 let detail = format!("the mapping has an expression that is not known: {other:?}");
@@ -227,193 +249,10 @@ impl Sources<'_> {
 
     /// One member of the first address that the request gives a CP.
     fn fixed(&self, cp: &str, member: &str) -> Option<Value> {
-        self.fixed_ips(cp)
+        nfv_layout::fixed_ips(self.blueprint, cp, 0)
             .into_iter()
             .find_map(|entry| entry.get(member).cloned())
     }
-
-    fn fixed_ips(&self, cp: &str) -> Vec<Value> {
-        let config = self
-            .blueprint
-            .ext_cp_binding(cp)
-            .and_then(|ext_cp_binding| ext_cp_binding.config(0));
-        let requested = config
-            .map(|(_, config)| addresses(config))
-            .unwrap_or_default();
-        let entry = |one: crate::blueprint::RequestedAddress| {
-            let mut entry = Map::new();
-            entry.extend(
-                one.address
-                    .map(|address| ("ip_address".to_owned(), json!(address))),
-            );
-            entry.extend(
-                one.subnet
-                    .map(|subnet| ("subnet".to_owned(), json!(subnet))),
-            );
-            Value::Object(entry)
-        };
-        requested.into_iter().map(entry).collect()
-    }
-
-    /// The values in Tacker's layout.
-    fn nfv(&self) -> Result<Value, PortError> {
-        let mut values = Map::new();
-        values.insert("VDU".into(), Value::Object(self.nfv_vdus()?));
-        values.insert("CP".into(), Value::Object(self.nfv_cps()));
-        let requested = self.blueprint.deployment.additional_params.get("nfv");
-        if let Some(Value::Object(requested)) = requested {
-            merge_patch(&mut values, Some(requested));
-        }
-        Ok(Value::Object(values))
-    }
-
-    fn nfv_vdus(&self) -> Result<Map<String, Value>, PortError> {
-        let flavour = self.blueprint.flavour;
-        let mut vdus = Map::new();
-        for name in flavour.vdus.keys() {
-            let count = self.blueprint.deployment.instances_of(name);
-            let zone = self.blueprint.zone_of(name)?;
-            // Heat places a server anywhere if its zone is null.
-            let mut vdu = Map::from_iter([
-                ("desired_capacity".to_owned(), json!(count)),
-                (LOCATION.to_owned(), json!(zone)),
-            ]);
-            let flavor = self.resolved.flavors.get(name).map(String::as_str);
-            let image = self.resolved.image(name);
-            for (member, value) in [
-                ("flavor", flavor),
-                ("computeFlavourId", flavor),
-                ("image", image),
-                ("vcImageId", image),
-            ] {
-                vdu.extend(value.map(|value| (member.to_owned(), json!(value))));
-            }
-            vdus.insert(name.clone(), Value::Object(vdu));
-        }
-        for storage in flavour.storages.values().filter(|one| one.image.is_some()) {
-            let image = self.resolved.image(&storage.name);
-            vdus.insert(
-                storage.name.clone(),
-                json!({"image": image, "vcImageId": image}),
-            );
-        }
-        Ok(vdus)
-    }
-
-    fn nfv_cps(&self) -> Map<String, Value> {
-        let mut cps = Map::new();
-        for data in self
-            .blueprint
-            .deployment
-            .ext_virtual_links
-            .iter()
-            .flat_map(|link| &link.ext_cps)
-        {
-            let mut cp = Map::new();
-            cp.insert(
-                "network".into(),
-                json!(self.resolved.network_of(self.blueprint, &data.cpd_id)),
-            );
-            let fixed = self.fixed_ips(&data.cpd_id);
-            if !fixed.is_empty() {
-                cp.insert("fixed_ips".into(), Value::Array(fixed));
-            }
-            cps.insert(data.cpd_id.clone(), Value::Object(cp));
-        }
-        cps
-    }
-}
-
-/// Whether the template places the servers of a VDU where `nfv.VDU.<vdu>.locationConstraints` says.
-pub(crate) fn reads_location(
-    blueprint: &Blueprint<'_>,
-    hot: &BaseHot,
-    vdu: &str,
-) -> Result<bool, PortError> {
-    let template = parsed(blueprint, hot)?;
-    let layouts = hot.parameters.0.iter();
-    let mut layouts = layouts.filter(|(_, binding)| binding.from == HotExpression::Nfv);
-    Ok(layouts.any(|(name, _)| reads(&template, &json!([name, "VDU", vdu, LOCATION]))))
-}
-
-/// Whether the template contains `get_param` with this path.
-fn reads(template: &Value, path: &Value) -> bool {
-    match template {
-        Value::Object(members) => {
-            members.get("get_param") == Some(path)
-                || members.values().any(|member| reads(member, path))
-        }
-        Value::Array(items) => items.iter().any(|item| reads(item, path)),
-        _ => false,
-    }
-}
-
-/// Checks that the path of every `get_param: [nfv, VDU, x, flavor]` exists; Heat would report it only in
-/// the middle of a create.
-fn paths_exist(
-    template: &Value,
-    parameters: &Map<String, Value>,
-    file: &str,
-) -> Result<(), PortError> {
-    match template {
-        Value::Object(members) => {
-            if let (1, Some(Value::Array(path))) = (members.len(), members.get("get_param")) {
-                path_exists(path, parameters, file)?;
-            }
-            members
-                .values()
-                .try_for_each(|member| paths_exist(member, parameters, file))
-        }
-        Value::Array(items) => items
-            .iter()
-            .try_for_each(|item| paths_exist(item, parameters, file)),
-        _ => Ok(()),
-    }
-}
-
-fn path_exists(
-    path: &[Value],
-    parameters: &Map<String, Value>,
-    file: &str,
-) -> Result<(), PortError> {
-    let mut names = path.iter().map_while(Value::as_str);
-    let Some(first) = names.next() else {
-        return Ok(());
-    };
-    let Some(mut value) = parameters.get(first) else {
-        return Ok(());
-    };
-    let mut walked = first.to_owned();
-    for name in names {
-        walked = format!("{walked}.{name}");
-        let Value::Object(members) = value else {
-            return Ok(());
-        };
-        value = members
-            .get(name)
-            .ok_or_else(|| unknown_path(&walked, members, (first, file)))?;
-    }
-    Ok(())
-}
-
-fn unknown_path(
-    walked: &str,
-    members: &Map<String, Value>,
-    (parameter, file): (&str, &str),
-) -> PortError {
-    let action = format!("fill parameter `{parameter}` of `{file}`");
-    let known: Vec<&str> = members.keys().map(String::as_str).collect();
-    let name = walked.rsplit('.').next().unwrap_or(walked);
-    let detail = format!(
-        "the template reads `{walked}`, which nothing fills; there are {}",
-        known.join(", ")
-    );
-    let hint = format!(
-        "give it a parameter of its own and map that in `{PARAMETERS_FILE}`, such as `{name}: additionalParams.{name}`; or complete the request"
-    );
-    PortError::new(&PARAMETER, action, detail)
-        .on(walked)
-        .hint(hint)
 }
 
 /// Hides the parameters that carry secrets of the request.
@@ -430,70 +269,6 @@ fn hide(template: &mut Value, hot: &BaseHot) {
             declared.insert("hidden".into(), Value::Bool(true));
         }
     }
-}
-
-/// Heat's `files`: nested templates under the names that the descriptor gives them, and
-/// the files that `get_file` names.
-fn files(
-    blueprint: &Blueprint<'_>,
-    hot: &BaseHot,
-    template: &Value,
-) -> Result<Map<String, Value>, PortError> {
-    let mut files = Map::new();
-    let mut referenced = Vec::new();
-    referenced_files(template, &hot.template, &mut referenced);
-    for (name, path) in &hot.files {
-        let text = text(blueprint, path)?;
-        if let Ok(nested) = serde_yaml::from_str::<Value>(&text) {
-            referenced_files(&nested, path, &mut referenced);
-        }
-        files.insert(name.clone(), Value::String(text));
-    }
-    for (name, path) in referenced {
-        if !files.contains_key(&name) {
-            files.insert(name, Value::String(text(blueprint, &path)?));
-        }
-    }
-    Ok(files)
-}
-
-/// Names in `get_file`, each with its path in the package, relative to `file`.
-fn referenced_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
-    match value {
-        Value::Object(members) => {
-            if let Some(name) = members.get("get_file").and_then(Value::as_str)
-                && !name.contains("://")
-            {
-                let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
-                let path =
-                    normalise(&format!("{folder}/{name}")).unwrap_or_else(|_| name.to_owned());
-                found.push((name.to_owned(), path));
-            }
-            members
-                .values()
-                .for_each(|member| referenced_files(member, file, found));
-        }
-        Value::Array(items) => items
-            .iter()
-            .for_each(|item| referenced_files(item, file, found)),
-        _ => {}
-    }
-}
-
-/// The top-level template of the package.
-fn parsed(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<Value, PortError> {
-    let text = text(blueprint, &hot.template)?;
-    serde_yaml::from_str(&text)
-        .map_err(|error| package(format!("`{}` is not YAML: {error}", hot.template)))
-}
-
-/// A file of the package.
-pub(crate) fn text(blueprint: &Blueprint<'_>, path: &str) -> Result<String, PortError> {
-    let bytes = blueprint
-        .package
-        .read(path)
-        .map_err(|error| package(format!("`{path}`: {error}")))?;
-    String::from_utf8(bytes).map_err(|_| package(format!("`{path}` is not UTF-8 text")))
 }
 
 #[cfg(test)]
@@ -636,6 +411,38 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: speed}}}}
     }
 
     #[test]
+    fn what_only_python_of_the_package_would_compute_is_refused_with_the_command_that_helps() {
+        let template = "heat_template_version: 2018-08-31
+parameters: {speed: {type: string}}
+resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: speed}}}}
+";
+        let refusal = |class: Option<&str>| {
+            let vnfd = vnfd(1, "512 MiB", "1 GiB");
+            let files = [
+                ("vnfd.yaml", vnfd.as_str()),
+                ("BaseHOT/simple/top.yaml", template),
+                ("UserData/base.py", "raise SystemExit"),
+            ];
+            let params = json!({"lcm-operation-user-data": "UserData/base.py", "lcm-operation-user-data-class": class});
+            let request = json!({"flavourId": "simple", "additionalParams": params});
+            let error = check_request(&new_allocation(package_of(&files), request)).unwrap_err();
+            assert_eq!(error.resource(), Some("speed"));
+            let hint = error.next().to_owned();
+            assert!(hint.contains("`vnfmctl package mapping PACKAGE`"), "{hint}");
+            error.to_string()
+        };
+        let own = refusal(Some("BaseUserData"));
+        assert!(own.contains("class `BaseUserData` may compute it"), "{own}");
+        let unnamed = refusal(None);
+        assert!(
+            unnamed.contains("`UserData/base.py` may compute it"),
+            "{unnamed}"
+        );
+        let tackers = refusal(Some("DefaultUserData"));
+        assert!(!tackers.contains("compute"), "{tackers}");
+    }
+
+    #[test]
     fn a_parameter_with_a_secret_of_the_request_is_hidden() {
         let template = "heat_template_version: 2018-08-31
 parameters: {root_password: {type: string}, colour: {type: string}}
@@ -653,31 +460,6 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: root_pass
             result.template["parameters"]["colour"]
                 .get("hidden")
                 .is_none()
-        );
-    }
-
-    #[test]
-    fn files_that_the_template_asks_for_are_sent_along() {
-        let template = "heat_template_version: 2018-08-31
-resources: {r: {type: OS::Heat::Value, properties: {value: {get_file: boot.sh}}}}
-";
-        let vnfd = vnfd(1, "512 MiB", "1 GiB");
-        let files = [
-            ("vnfd.yaml", vnfd.as_str()),
-            ("BaseHOT/simple/top.yaml", template),
-            ("BaseHOT/simple/boot.sh", "#!/bin/sh\n"),
-        ];
-        let allocation = new_allocation(package_of(&files), json!({"flavourId": "simple"}));
-        let result = filled_template(&allocation, &prepared(), "i").unwrap();
-        assert_eq!(
-            Value::Object(result.files),
-            json!({"boot.sh": "#!/bin/sh\n"})
-        );
-        let without = new_allocation(package_of(&files[..2]), json!({"flavourId": "simple"}));
-        let error = filled_template(&without, &prepared(), "i").unwrap_err();
-        assert!(
-            error.to_string().contains("BaseHOT/simple/boot.sh"),
-            "{error}"
         );
     }
 }

@@ -1,11 +1,12 @@
 //! Which numbers of VNFCs a package's own template can have.
 //!
 //! The number at the instantiation level may be written in the template. Any other needs a parameter that carries it:
-//! `vdu.<vdu>.count` of the mapping, or `desired_capacity` in the layout of Tacker's user data.
+//! `vdu.<vdu>.count` of the mapping, or `desired_capacity` in the layout of Tacker's user data. A template with a resource
+//! for each VNFC is not checked: it can have any number.
 
-use crate::base_hot::text;
-use crate::blueprint::{Blueprint, package};
+use crate::blueprint::Blueprint;
 use crate::errors::PARAMETER;
+use crate::get_param::{is_path, reads};
 use serde_json::Value;
 use vnfm_core::ports::PortError;
 use vnfm_descriptor::{BaseHot, HotExpression, PARAMETERS_FILE};
@@ -14,14 +15,18 @@ use vnfm_descriptor::{BaseHot, HotExpression, PARAMETERS_FILE};
 ///
 /// # Errors
 ///
-/// `Refused`, with the line to add to the mapping; also if the template cannot be read.
-pub(crate) fn check(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<(), PortError> {
+/// `Refused`, with the line to add to the mapping.
+pub(crate) fn check(
+    blueprint: &Blueprint<'_>,
+    hot: &BaseHot,
+    top: &Value,
+) -> Result<(), PortError> {
     let (flavour, deployment) = (blueprint.flavour, blueprint.deployment);
     let level = deployment.instantiation_level_id.as_deref();
     for vdu in flavour.vdus.keys() {
         let desired = deployment.instances_of(vdu);
         let at_level = flavour.instances_of(vdu, level);
-        if at_level.is_ok_and(|count| count == desired) || carries(blueprint, hot, vdu)? {
+        if at_level.is_ok_and(|count| count == desired) || carries(hot, top, vdu) {
             continue;
         }
         let action = format!("change the number of VNFCs of VDU `{vdu}`");
@@ -39,39 +44,23 @@ pub(crate) fn check(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<(), Port
     Ok(())
 }
 
-/// Whether a parameter of the template carries the VDU's number of VNFCs.
-fn carries(blueprint: &Blueprint<'_>, hot: &BaseHot, vdu: &str) -> Result<bool, PortError> {
+/// Whether a parameter of the top-level template carries the VDU's number of VNFCs.
+pub(crate) fn carries(hot: &BaseHot, top: &Value, vdu: &str) -> bool {
     let expressions = || hot.parameters.0.values().map(|binding| &binding.from);
     if expressions().any(|from| matches!(from, HotExpression::VduCount(of) if of == vdu)) {
-        return Ok(true);
+        return true;
     }
-    if !expressions().any(|from| matches!(from, HotExpression::Nfv)) {
-        return Ok(false);
-    }
-    let template: Value = serde_yaml::from_str(&text(blueprint, &hot.template)?)
-        .map_err(|error| package(format!("`{}` is not YAML: {error}", hot.template)))?;
-    Ok(reads(&template, &["VDU", vdu, "desired_capacity"]))
-}
-
-/// Whether a `get_param` reads this path of a parameter.
-fn reads(template: &Value, path: &[&str]) -> bool {
-    match template {
-        Value::Object(members) => {
-            let read = members.get("get_param").and_then(Value::as_array);
-            let is_path = read.is_some_and(|read| {
-                let read: Vec<_> = read.iter().skip(1).filter_map(Value::as_str).collect();
-                read == path
-            });
-            is_path || members.values().any(|member| reads(member, path))
-        }
-        Value::Array(items) => items.iter().any(|item| reads(item, path)),
-        _ => false,
-    }
+    let is_match = |path: &[Value]| {
+        path.first()
+            .is_some_and(|_| is_path(&path[1..], &["VDU", vdu, "desired_capacity"]))
+    };
+    expressions().any(|from| matches!(from, HotExpression::Nfv)) && reads(top, &is_match)
 }
 
 #[cfg(test)]
 mod tests {
     use crate::blueprint::Blueprint;
+    use crate::hot_text::yaml;
     use crate::testing::{new_allocation, package_of, vnfd};
     use serde_json::json;
     use std::sync::Arc;
@@ -98,7 +87,8 @@ resources:
         let deployment = Arc::make_mut(&mut allocation.deployment);
         deployment.vdu_instances.insert("server".into(), count);
         let blueprint = Blueprint::read(&allocation, "instance").unwrap();
-        super::check(&blueprint, blueprint.base_hot.unwrap())
+        let hot = blueprint.base_hot.unwrap();
+        super::check(&blueprint, hot, &yaml(&blueprint, &hot.template)?)
     }
 
     #[test]

@@ -28,8 +28,9 @@ use crate::retries::Waiter;
 use crate::rolling::roll;
 use crate::stacks::{RETAG_HINT, complete, delete, foreign};
 use crate::template::{expected, template, template_on_thread};
+use crate::unplaced_zones::UnplacedZones;
 use crate::update::{Updated, update_stack};
-use crate::{glance, inventory, nova, plan, policy, snapshots};
+use crate::{glance, inventory, nova, plan, policy, snapshots, user_data};
 use async_trait::async_trait;
 use futures::TryFutureExt as _;
 use jiff::{SignedDuration, Timestamp};
@@ -51,6 +52,7 @@ pub struct OpenStack {
     sessions: Sessions,
     images: glance::ImageLocks,
     clock: Arc<dyn Clock>,
+    unplaced_zones: UnplacedZones,
 }
 
 impl OpenStack {
@@ -61,6 +63,16 @@ impl OpenStack {
             sessions: Sessions::new(to),
             images: glance::ImageLocks::default(),
             clock,
+            unplaced_zones: UnplacedZones::default(),
+        }
+    }
+
+    /// Decides what happens with granted zones that no parameter of a package's template accepts.
+    #[must_use]
+    pub fn with_unplaced_zones(self, unplaced_zones: UnplacedZones) -> Self {
+        Self {
+            unplaced_zones,
+            ..self
         }
     }
 
@@ -72,6 +84,7 @@ impl OpenStack {
             clock: cx.clock,
             watcher,
             deadline,
+            unplaced_zones: self.unplaced_zones,
         }
     }
 
@@ -85,6 +98,7 @@ impl OpenStack {
             clock,
             watcher: None,
             deadline,
+            unplaced_zones: self.unplaced_zones,
         }
     }
 }
@@ -139,6 +153,11 @@ impl InfraDriver for OpenStack {
         change: &Convergence<'_>,
     ) -> Result<Value, PortError> {
         let blueprint = Blueprint::read(change.target, &cx.ownership.instance_id)?;
+        let user_data = user_data::own(&blueprint).filter(|_| blueprint.base_hot.is_some());
+        if let Some(user_data) = user_data {
+            let text = format!("{user_data} is not run: the package's mapping fills the template");
+            cx.watcher.log("info", "openstack", &text);
+        }
         let resolved = prepare(&self.cloud(cx), &blueprint, change).await?;
         policy::permit(
             &blueprint,

@@ -62,6 +62,7 @@ pub(crate) fn template(
     Ok(StackTemplate {
         template,
         files: Map::new(),
+        environment: None,
         parameters: Map::new(),
         fingerprint: fingerprint(blueprint.deployment),
     })

@@ -1,24 +1,22 @@
 //! The NFVO's grant applied to the cloud: what it prescribes is looked up before anything is created; what the cloud
-//! or the template cannot follow is refused by name.
+//! or the template cannot follow is refused by name. Of zones, the operator decides ([`zone_check`]).
 //!
 //! | prescribed | effect |
 //! |---|---|
 //! | flavor of a VDU, image of a VDU or volume | used, found by id or else by name |
-//! | zone of a VNFC or volume | `availability_zone`; in a Base HOT, the parameter mapped from `vdu.<vdu>.zone`, or `locationConstraints` of `nfv` |
+//! | zone of a VNFC or volume | `availability_zone`; in a Base HOT, the parameter mapped from `vdu.<vdu>.zone`, or `locationConstraints` of the VDU or VNFC in `nfv` |
 //! | externally managed internal link | ports on that network; no network is created |
 //! | resource group | must be the login's project |
 
-use crate::base_hot::reads_location;
 use crate::blueprint::{Blueprint, unsupported};
 use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK};
-use crate::glance;
 use crate::keystone_login::Cloud;
-use crate::neutron;
 use crate::nova::{self, Flavor};
 use crate::resolved::{FoundImage, Needs};
+use crate::{glance, neutron, zone_check};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Granted, PortError};
-use vnfm_descriptor::{BaseHot, HotExpression, Vdu};
+use vnfm_descriptor::Vdu;
 
 /// Refuses prescriptions that this cloud or template cannot follow.
 pub(crate) async fn check_supported(
@@ -31,14 +29,13 @@ pub(crate) async fn check_supported(
         return Ok(());
     }
     check_names(granted, needs)?;
-    if let Some(hot) = blueprint.base_hot {
-        check_template_accepts(blueprint, hot)?;
-    }
+    check_managed_links(blueprint)?;
+    zone_check::check(cloud, blueprint)?;
     check_resource_groups(cloud, granted).await?;
     check_zones(cloud, granted).await
 }
 
-/// Refuses flavors and images that the template does not take from us, and zones of resources that have none.
+/// Refuses flavors and images that the template does not take from us.
 fn check_names(granted: &Granted, needs: &Needs) -> Result<(), PortError> {
     if let Some(vdu) = granted
         .flavours
@@ -58,16 +55,7 @@ fn check_names(granted: &Granted, needs: &Needs) -> Result<(), PortError> {
             "an image for `{owner}`, which the template chooses itself"
         )));
     }
-    match granted
-        .zones
-        .iter()
-        .find(|(resource, _)| !is_server_or_volume(resource))
-    {
-        Some((resource, zone)) => Err(unsupported(&format!(
-            "zone `{zone}` for `{resource}`: networks and ports have none"
-        ))),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 async fn check_resource_groups(cloud: &Cloud<'_>, granted: &Granted) -> Result<(), PortError> {
@@ -105,41 +93,15 @@ async fn check_zones(cloud: &Cloud<'_>, granted: &Granted) -> Result<(), PortErr
     }
 }
 
-fn is_server_or_volume(resource: &str) -> bool {
-    resource.starts_with("compute/") || resource.starts_with("storage/")
-}
-
-/// Refuses prescriptions that the package's mapping passes to no parameter of the template.
-fn check_template_accepts(blueprint: &Blueprint<'_>, hot: &BaseHot) -> Result<(), PortError> {
-    if let Some(link) = blueprint.deployment.placement.managed_links.keys().next() {
-        return Err(unsupported(&format!(
+/// Refuses networks in place of those that the package's template creates.
+fn check_managed_links(blueprint: &Blueprint<'_>) -> Result<(), PortError> {
+    let mut links = blueprint.deployment.placement.managed_links.keys();
+    match links.next().filter(|_| blueprint.base_hot.is_some()) {
+        Some(link) => Err(unsupported(&format!(
             "a network for link `{link}`, which the template creates itself"
-        )));
+        ))),
+        None => Ok(()),
     }
-    if let Some((resource, zone)) = blueprint
-        .deployment
-        .placement
-        .zones
-        .iter()
-        .find(|(resource, _)| resource.starts_with("storage/"))
-    {
-        return Err(unsupported(&format!(
-            "zone `{zone}` for `{resource}`, which the template places itself"
-        )));
-    }
-    for vdu in blueprint.flavour.vdus.keys() {
-        let Some(zone) = blueprint.zone_of(vdu)? else {
-            continue;
-        };
-        let takes = |from: &HotExpression| *from == HotExpression::VduZone(vdu.clone());
-        let mut mapped = hot.parameters.0.values();
-        if !mapped.any(|binding| takes(&binding.from)) && !reads_location(blueprint, hot, vdu)? {
-            return Err(unsupported(&format!("zone `{zone}` for VDU `{vdu}`")).hint(format!(
-                "map a parameter of the template from `vdu.{vdu}.zone`, let it read `[nfv, VDU, {vdu}, locationConstraints]`, or let the NFVO grant without a zone"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// The flavor that the grant names, by id or else by name.

@@ -228,6 +228,8 @@ const DEPLOYMENT_TAG: &str = "vnfm-deployment-";
 pub(crate) struct StackTemplate {
     pub(crate) template: Value,
     pub(crate) files: serde_json::Map<String, Value>,
+    /// The package's environment.
+    pub(crate) environment: Option<Value>,
     /// Values of the template's parameters; may contain secrets.
     pub(crate) parameters: serde_json::Map<String, Value>,
     /// Of the deployment that it was made of.
@@ -287,14 +289,18 @@ pub(crate) async fn create(
 impl StackTemplate {
     /// The members of a request that creates or updates a stack.
     pub(crate) fn body(&self, cloud: &Cloud<'_>, ownership: &Ownership) -> Value {
-        json!({
+        let mut body = json!({
             "template": self.template,
             "files": self.files,
             "parameters": self.parameters,
             "disable_rollback": true,
             "timeout_mins": minutes_left(cloud),
             "tags": tags(ownership, Some(&self.fingerprint)),
-        })
+        });
+        if let Some(environment) = &self.environment {
+            body["environment"] = environment.clone();
+        }
+        body
     }
 }
 

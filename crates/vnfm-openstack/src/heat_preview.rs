@@ -5,6 +5,7 @@ use crate::call::{Call, encoded};
 use crate::heat::{Stack, StackTemplate, member, stack_name};
 use crate::inventory::SERVER;
 use crate::keystone_login::{Cloud, Service};
+use crate::vnfc_names::vdu_named;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Ownership, PortError};
 use vnfm_descriptor::Flavour;
@@ -72,7 +73,7 @@ fn collect(
         let kind = one["resource_type"].as_str().unwrap_or_default();
         let tagged = one["properties"]["metadata"]["vnfm_vdu"].as_str();
         let mut names = std::iter::once(name).chain(above.iter().copied());
-        let named = names.find(|name| flavour.vdus.contains_key(*name));
+        let named = names.find_map(|name| vdu_named(flavour, name));
         let vdu = tagged.or(named).filter(|_| kind == SERVER);
         let path = match above.first() {
             Some(parent) => format!("{parent}/{name}"),

@@ -5,7 +5,8 @@
 //!                                 ├─ OS::Neutron::Net ─ internal virtual link; an externally managed one is not in the stack
 //!                                 └─ OS::Cinder::Volume ─ virtual storage
 //! ```
-//! A server's VDU is the one in its metadata (`vnfm_vdu`, ours), else the first name among its ancestors that is a VDU.
+//! A server's VDU is the one in its metadata (`vnfm_vdu`, ours), else the first name among its ancestors that is a VDU, or a
+//! VDU with an index.
 //! A port's CP is the one whose name it carries, else the one on its network, else the next in order. Ids are the
 //! cloud's, so a replaced server is another VNFC.
 
@@ -15,6 +16,7 @@ use crate::keystone_login::Cloud;
 use crate::neutron::{Port, ports_of};
 use crate::nova::{Server, server};
 use crate::resolved::Resolved;
+use crate::vnfc_names::vdu_named;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -225,13 +227,12 @@ impl Reader<'_> {
             return vdu.to_owned();
         }
         let ancestors = self.ancestors(&server.id);
-        let known = ancestors
-            .iter()
-            .find(|name| self.flavour.vdus.contains_key(**name));
+        let mut named = ancestors.iter();
+        let known = named.find_map(|name| vdu_named(self.flavour, name));
         // A package without VDUs: the topmost name tells the servers of a group apart from others.
         known
-            .or(ancestors.last())
-            .map_or_else(|| server.name.clone(), |name| (*name).to_owned())
+            .or(ancestors.last().copied())
+            .map_or_else(|| server.name.clone(), str::to_owned)
     }
 
     fn vnfc(&self, server: &Server) -> VnfcResourceInfo {
@@ -565,6 +566,31 @@ mod tests {
             .ip_over_ethernet
             .as_ref();
         assert_eq!(ipv6.unwrap().ip_addresses[0].type_, "IPV6");
+    }
+
+    #[test]
+    fn a_resource_named_after_a_vdu_or_its_vnfc_tells_the_vdu() {
+        let allocation = new_allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
+        let blueprint = Blueprint::read(&allocation, "i").unwrap();
+        for (above, vdu) in [
+            ("workerNode", "workerNode"),
+            ("workerNode-1", "workerNode"),
+            ("workerNode-x", "workerNode-x"),
+            ("other-1", "other-1"),
+        ] {
+            let resources = vec![
+                Resource::for_test(above, "worker.yaml", "nested", None),
+                Resource::for_test("machine", SERVER, "s", Some(above)),
+            ];
+            let servers = vec![(Server::for_test("s", "vnf-s"), Vec::new())];
+            let context = Context {
+                blueprint: &blueprint,
+                resolved: &Resolved::default(),
+                vim: "vim1",
+            };
+            let found = inventory(&StackContents { resources, servers }, context);
+            assert_eq!(found.vnfc_resource_info[0].vdu_id, vdu);
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::errors::{
     APPLICATION_CREDENTIAL, LOGIN_REFUSED, NO_ENDPOINT, UNEXPECTED, heat_type, refusal,
 };
 use crate::reply::Reply;
+use crate::unplaced_zones::UnplacedZones;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -91,6 +92,8 @@ pub(crate) struct Cloud<'a> {
     pub(crate) watcher: Option<&'a dyn Watcher>,
     /// After this time, no call is made.
     pub(crate) deadline: Timestamp,
+    /// What the operator wants of granted zones that cannot be followed.
+    pub(crate) unplaced_zones: UnplacedZones,
 }
 
 impl Cloud<'_> {

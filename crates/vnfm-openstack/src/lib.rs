@@ -5,8 +5,9 @@
 //! driver ─┬─ blueprint ─────── the instance: VNFD and deployment, read once per call
 //!         ├─ check ─────────── the request, checked against the VNFD
 //!         ├─ prepare ───────── what only the cloud knows: flavor, image, network, quota; the result is `resolved`
-//!         ├─ grant_constraints ─ what the NFVO's grant prescribes
-//!         ├─ template ──────── generated from the VNFD (generated_template), or the package's own (base_hot)
+//!         ├─ grant_constraints ─ what the NFVO's grant prescribes; zone_check: zones that cannot be followed
+//!         ├─ template ──────── generated from the VNFD (generated_template), or the package's own (base_hot:
+//!         │                    nfv_layout, vnfc_resources, user_data, heat_files)
 //!         ├─ policy ────────── the template, checked against the VIM's policy
 //!         ├─ stacks ────────── creates and deletes a stack, and waits for it
 //!         ├─ update ────────── changes a stack: other servers, other size, other template
@@ -30,15 +31,20 @@ mod driver;
 mod driver_snapshots;
 mod errors;
 mod generated_template;
+mod get_param;
 mod glance;
 mod grant_constraints;
 mod group_members;
 mod heat;
+mod heat_files;
 mod heat_preview;
+mod hot_templates;
+mod hot_text;
 mod image_body;
 mod inventory;
 mod keystone_login;
 mod neutron;
+mod nfv_layout;
 mod nova;
 mod package_images;
 mod plan;
@@ -55,8 +61,14 @@ mod stacks;
 mod template;
 #[cfg(test)]
 mod testing;
+mod unplaced_zones;
 mod update;
+mod user_data;
+mod vnfc_names;
+mod vnfc_resources;
+mod zone_check;
 
 pub use barbican::{Barbican, BarbicanLogin};
 pub use driver::OpenStack;
 pub use errors::CODES;
+pub use unplaced_zones::UnplacedZones;

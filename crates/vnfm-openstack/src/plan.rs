@@ -22,6 +22,7 @@ use crate::snapshots::check_releasable;
 use crate::stacks::{RETAG_HINT, foreign, own};
 use crate::template::template_on_thread;
 use crate::update::{is_outdated, missing, targets};
+use crate::vnfc_resources::is_recorded;
 use crate::{glance, policy};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,8 +230,11 @@ fn of_own_template(change: &Convergence<'_>) -> ResourcePlan {
             )
         });
         plan.resources.extend(deleted);
-        let new = count.saturating_sub(existing.len());
-        let new = (0..new).map(|_| row(vdu, None, ResourceAction::Create));
+        let per_vnfc = is_recorded(&change.target.deployment);
+        let new = (existing.len()..count).map(|index| {
+            let own = per_vnfc.then(|| format!("{vdu}-{index}"));
+            row(own.as_deref().unwrap_or(vdu), None, ResourceAction::Create)
+        });
         plan.resources.extend(new);
     }
     plan
@@ -390,8 +394,11 @@ fn why_gone(definition: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ResourceAction, action_for, references_to};
+    use super::{ResourceAction, action_for, of_own_template, references_to};
+    use crate::testing::{farm_request, new_allocation, sample};
     use serde_json::json;
+    use std::sync::Arc;
+    use vnfm_core::ports::{Convergence, Recorded};
 
     #[test]
     fn a_property_decides_whether_a_resource_is_replaced() {
@@ -416,5 +423,20 @@ mod tests {
             ["properties.networks"]
         );
         assert!(references_to(&replaced("q"), &server).is_empty());
+    }
+
+    #[test]
+    fn a_new_vnfc_has_the_name_of_its_resource() {
+        let names = |recorded| {
+            let mut farm = new_allocation(sample("vnf-per-vnfc"), farm_request());
+            Arc::make_mut(&mut farm.deployment).resolved = recorded;
+            let current = Recorded::default();
+            let plan = of_own_template(&Convergence::update(&current, &farm));
+            let names = plan.resources.into_iter().map(|row| row.name);
+            names.collect::<Vec<_>>()
+        };
+        let of_each = ["database-0", "web-0", "web-1"];
+        assert_eq!(names(json!({"perVnfc": true})), of_each);
+        assert_eq!(names(json!({"flavors": {}})), ["database", "web", "web"]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | rule | refuses |
 //! |---|---|
-//! | `resourceTypes` | resources of other types, also in nested templates and groups |
+//! | `resourceTypes` | resources of other types, also in nested templates, groups and the environment |
 //! | `remoteFiles: false` | types and `get_file` by URL, which the cloud itself would fetch from its own network |
 //! | `limits.objects`, `limits.servers` | more resources, more servers |
 //!
@@ -43,6 +43,7 @@ pub(crate) fn permit(
             scanned.scan(&nested, name);
         }
     }
+    scanned.registry(template.environment.as_ref());
     permit_types(&scanned, policy)?;
     let limits = policy.limits.clone().unwrap_or_default();
     let servers = scanned.servers().max(blueprint.server_count());
@@ -124,6 +125,16 @@ struct TemplateScan {
 }
 
 impl TemplateScan {
+    /// Records the types that types of an environment stand for.
+    fn registry(&mut self, environment: Option<&Value>) {
+        let registry = environment.and_then(|all| all["resource_registry"].as_object());
+        for (name, target) in registry.into_iter().flatten() {
+            let target = target.as_str().map(str::to_owned);
+            self.types
+                .push((target, format!("type `{name}` of the environment")));
+        }
+    }
+
     fn scan(&mut self, template: &Value, location: &str) {
         for section in ["resources", "Resources"] {
             for (name, resource) in template
@@ -209,6 +220,7 @@ mod tests {
         let template = StackTemplate {
             template,
             files,
+            environment: None,
             parameters: Map::new(),
             fingerprint: String::new(),
         };

@@ -33,6 +33,7 @@ pub(crate) async fn prepare(
     let mut resolved = Resolved {
         networks,
         managed,
+        per_vnfc: base_hot::is_per_vnfc(blueprint)?,
         ..Resolved::default()
     };
     ports(cloud, blueprint).await?;

@@ -19,6 +19,9 @@ pub(crate) struct Resolved {
     pub(crate) networks: BTreeMap<String, String>,
     /// Id of the network by externally managed internal link.
     pub(crate) managed: BTreeMap<String, String>,
+    /// Whether the package's top-level template has a resource for each VNFC.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) per_vnfc: bool,
 }
 
 /// An image that exists, or will be uploaded.

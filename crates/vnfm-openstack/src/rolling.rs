@@ -80,6 +80,7 @@ async fn complete_batch(
     let template = StackTemplate {
         template: present.clone(),
         files: Map::new(),
+        environment: None,
         parameters: Map::new(),
         fingerprint: stack.deployment().unwrap_or_default().to_owned(),
     };

@@ -50,7 +50,8 @@ fn within_budget(blueprint: &Blueprint<'_>, template: &StackTemplate) -> Result<
         .as_object()
         .map_or(0, serde_json::Map::len);
     let mut bytes = ByteCounter(0);
-    let parts = (&template.template, &template.files, &template.parameters);
+    let values = (&template.parameters, &template.environment);
+    let parts = (&template.template, &template.files, values);
     let counted = serde_json::to_writer(&mut bytes, &parts);
     counted.map_err(|error| request(error.to_string()))?;
     blueprint.budget.allows(PLANNING, resources as u64, bytes.0)

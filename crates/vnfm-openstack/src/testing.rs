@@ -108,3 +108,16 @@ pub(crate) fn cluster_request() -> Value {
         }],
     })
 }
+
+/// The request of the sample with a resource for each VNFC.
+pub(crate) fn farm_request() -> Value {
+    json!({
+        "flavourId": "simple",
+        "extVirtualLinks": [{
+            "id": "external",
+            "resourceId": "provider",
+            "extCps": [{"cpdId": "webClients", "cpConfig": {"any": {}}}],
+        }],
+        "additionalParams": {"nfv": {"VDU": {"web": {"name": "web"}, "web-0": {"name": "first-web"}}}},
+    })
+}

@@ -23,7 +23,7 @@ mod schema;
 mod source;
 
 pub use check::{check, example_mistakes};
-pub(crate) use file::{HelmProgram, Hooks, Monitoring, Notifications, Vims};
+pub(crate) use file::{Grants, HelmProgram, Hooks, Monitoring, Notifications, Unplaced, Vims};
 pub use flags::{Command, Flags};
 pub(crate) use limits::Limits;
 pub(crate) use on_failure::OnFailure;
@@ -79,6 +79,8 @@ pub struct Config {
     pub(crate) hooks: Hooks,
     /// The helm program that installs the charts of packages.
     pub(crate) helm: HelmProgram,
+    /// How the decisions of grants are followed.
+    pub(crate) grants: Grants,
     /// Requirements on packages at onboarding.
     pub(crate) packages: Packages,
     /// The NFVO that grants operations; without it, a local policy grants.
@@ -166,6 +168,7 @@ impl Config {
             vims: file.vims,
             hooks: file.hooks,
             helm: file.helm,
+            grants: file.grants,
             packages: file.packages,
             nfvo: file.nfvo,
             access: file.access,

@@ -252,6 +252,34 @@ fn rejected_unusable_and_malformed_grants_are_reported_by_cause() {
 }
 
 #[test]
+fn a_zone_that_the_template_does_not_accept_is_refused_or_logged() {
+    const NFVO: &str = "  endpoint: @NFVO@\n  answer_seconds: 2";
+    let sample = "vnf-a-k8s-cluster-base-hot";
+    let scene_refusing = scene(NFVO, sample);
+    scene_refusing.sim.set_nfvo(&json!({"zone": "edge"}));
+    scene_refusing.assert_refused(
+        "openstack.grant",
+        &[
+            "zone `edge` for VDU `masterNode`",
+            "`grants.unplaced: warn`",
+        ],
+    );
+    let scene = scene(&format!("{NFVO}\ngrants: {{unplaced: warn}}"), sample);
+    scene.sim.set_nfvo(&json!({"zone": "edge"}));
+    let op = scene.begin_op();
+    scene.testbed.wait_for_state(&op, "COMPLETED");
+    assert_eq!(scene.zones(), ["nova"; 3]);
+    let log = scene.testbed.server.ctl(&["op", "log", &op]);
+    let lines = log.as_array().unwrap().iter();
+    let of_master = lines.filter(|line| {
+        let text = line["text"].as_str().unwrap();
+        line["level"] == "warn" && text.contains("zone `edge` for VDU `masterNode`")
+    });
+    assert_eq!(of_master.count(), 1, "{log:#}");
+    scene.ends();
+}
+
+#[test]
 fn transient_nfvo_failures_are_retried() {
     let scene = plain();
     let faults = [

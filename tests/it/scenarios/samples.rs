@@ -194,6 +194,43 @@ fn nested_resource_groups_are_counted_and_their_disks_assigned() {
     });
 }
 
+#[test]
+fn a_resource_for_each_vnfc_is_scaled_by_its_index() {
+    let (sim, testbed) = testbed(&[], "info");
+    let instance = SampleInstance::create(&testbed, "vnf-per-vnfc", "vnf-per-vnfc");
+    let request = testbed.request("vnf-per-vnfc", &instance.vim(VIM));
+    let info = instance.instantiate(&request);
+    assert_counts(&info, &[("database", 1), ("web", 2)]);
+    let names = || {
+        let servers = Cloud::login(&sim.clouds()).list("compute", "/servers/detail", "servers");
+        let names = servers
+            .iter()
+            .map(|server| server["name"].as_str().unwrap().to_owned());
+        let mut names: Vec<_> = names.filter(|name| name.contains("web")).collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(names(), ["first-web", "web"]);
+    let scale = |direction| {
+        [
+            "vnf",
+            "scale",
+            "vnf-per-vnfc",
+            "--aspect",
+            "clients",
+            direction,
+            "--watch",
+        ]
+    };
+    testbed.server.ctl(&scale("--out"));
+    assert_eq!(names(), ["first-web", "web", "web"]);
+    testbed.server.ctl(&scale("--in"));
+    assert_eq!(names(), ["first-web", "web"]);
+    instance.ends();
+    testbed.finish();
+    sim.assert_clean();
+}
+
 /// A standalone cluster, and the id of its VIM.
 fn with_cluster() -> (Simulator, Testbed, String) {
     let (sim, testbed) = testbed_in(&["--cluster"], "limits: {lease_seconds: 2}");

@@ -60,6 +60,14 @@ pub enum Package {
         /// Folder or archive of the package
         path: PathBuf,
     },
+    /// Write a first version of Files/openstack/parameters.yaml: what fills the parameters of the package's Heat templates
+    Mapping {
+        /// ID, vnfdId or product name, or the path of a folder or archive
+        package: String,
+        /// File to write, which must not exist [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
     /// Add what SOL004 requires to a folder: TOSCA.meta, and the manifest with the hash of each file
     Init {
         /// Package folder that contains a descriptor

@@ -7,6 +7,7 @@ mod graph;
 mod hostkey;
 mod lint;
 mod maintenance;
+mod mapping;
 mod new;
 mod op;
 mod package;

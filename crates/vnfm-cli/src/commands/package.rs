@@ -55,6 +55,10 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             described::show(output, &open(Path::new(&package))?.package)
         }
         Package::Graph { path } => super::graph::draw(output, &open(&path)?.package),
+        Package::Mapping { package, out } => {
+            let (opened, _file) = local_or_onboarded(client, &package).await?;
+            super::mapping::write(output, &opened.package, out.as_deref())
+        }
         Package::Init { folder, entry } => package_files::init(output, &folder, entry.as_deref()),
         Package::Build { folder, out } => package_files::build(output, &folder, out.as_deref()),
         Package::Sign(args) => package_files::sign(output, &args),

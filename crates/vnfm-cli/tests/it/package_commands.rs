@@ -3,6 +3,7 @@
 use crate::stub::{Stub, ok, problem};
 use serde_json::json;
 use std::io::Write as _;
+use std::path::Path;
 
 /// The lookup of a package by its id.
 const FOUND: &str = "GET /vnfpkgm/v2/vnf_packages/p%2D1";
@@ -83,6 +84,56 @@ async fn a_package_is_disabled_and_downloaded() {
         "\"a manifest\"",
         "a failed download does not touch the file"
     );
+}
+
+/// A copy of a sample without its parameter mapping.
+fn without_mapping(from: &Path, to: &Path) {
+    const MAPPING: &str = "Files/openstack/parameters.yaml";
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        if path.is_dir() {
+            without_mapping(&path, &to);
+        } else if !path.ends_with(MAPPING) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(to, text.replace(&format!("Source: {MAPPING}\n"), "")).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_first_mapping_is_written_and_never_over_another_file() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
+    let sample = samples.join("vnf-nested-groups");
+    let folder = tempfile::tempdir().unwrap();
+    let bare = folder.path().join("bare");
+    without_mapping(&sample, &bare);
+    let stub = Stub::new([]).await;
+    let bare = bare.to_str().unwrap();
+    let printed = stub.run(&["package", "mapping", bare]).await;
+    assert_eq!(printed.code, 0, "{printed:?}");
+    let beginning = "# A first version of Files/openstack/parameters.yaml.";
+    assert!(printed.data.starts_with(beginning), "{printed:?}");
+    assert!(
+        printed.data.contains("  nodes: vdu.node.count\n"),
+        "{printed:?}"
+    );
+
+    let out = folder.path().join("mapping.yaml");
+    let file = out.to_str().unwrap();
+    let write = ["package", "mapping", bare, "--out", file];
+    let written = stub.run(&write).await;
+    assert_eq!(written.code, 0, "{written:?}");
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), printed.data);
+    std::fs::write(&out, "corrected by hand").unwrap();
+    let again = stub.run(&write).await;
+    assert_ne!(again.code, 0, "{again:?}");
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "corrected by hand");
+
+    let filled = stub
+        .run(&["package", "mapping", sample.to_str().unwrap()])
+        .await;
+    assert_eq!((filled.code, filled.data.as_str()), (0, ""), "{filled:?}");
 }
 
 #[tokio::test]

@@ -3,14 +3,15 @@
 
 use crate::heal::{SAMPLES, updates};
 use crate::resize_scenarios::{
-    a_rollback_removes_what_was_added, assert_kept, auto_scaling, resize, the_announced_servers_go,
+    a_rollback_removes_what_was_added, an_environment_holds_for_every_size, assert_kept,
+    auto_scaling, each_vnfc_is_a_resource, farm, resize, the_announced_servers_go, with_webs,
     with_workers,
 };
 use crate::simulated::{assert_clean, bed, world};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
-use vnfm_core::ports::{Convergence, InfraDriver};
+use vnfm_core::ports::{Convergence, InfraDriver, compute_id};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_are_added_and_removed_and_the_others_stay() {
@@ -101,5 +102,32 @@ async fn an_auto_scaling_group_loses_the_announced_members() {
     let what = auto_scaling(&bed);
     the_announced_servers_go(&bed, &what, 5).await;
     a_rollback_removes_what_was_added(&bed, &what).await;
+    assert_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vnfcs_with_resources_of_their_own_come_and_go_by_index() {
+    let world = world(Duration::ZERO).await;
+    let bed = bed(&world);
+    let farm = farm(&bed);
+    each_vnfc_is_a_resource(&bed, &farm).await;
+    let mut farm = farm.clone();
+    let placement = &mut Arc::make_mut(&mut farm.deployment).placement;
+    placement.zones.insert(compute_id("web", 1), "edge".into());
+    let before = bed.instantiate(&farm).await.unwrap();
+    let vnfcs = before.inventory.vnfc_resource_info.iter();
+    let zones: Vec<_> = vnfcs.map(|vnfc| vnfc.metadata["zone"].as_str()).collect();
+    assert_eq!(zones, [Some("nova"), Some("nova"), Some("edge")]);
+    resize(&bed, &before, &with_webs(&farm, 4)).await.unwrap();
+    let after = resize(&bed, &before, &farm).await.unwrap();
+    assert_eq!(after, before, "a rollback removes what was added");
+    bed.release(&farm, after.handle).await.unwrap();
+    assert_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_environment_of_the_package_is_sent() {
+    let world = world(Duration::ZERO).await;
+    an_environment_holds_for_every_size(&bed(&world)).await;
     assert_clean(&world);
 }

@@ -3,7 +3,7 @@
 use crate::support::{OneVdu, TestBed};
 use serde_json::Value;
 use std::sync::Arc;
-use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver, Recorded, compute_id};
+use vnfm_core::ports::{Allocation, ErrorKind, InfraDriver, Recorded, compute_id, link_id};
 
 /// Allocates twice (the second adopts the stack), then releases three times.
 pub(crate) async fn create_and_release_sample(bed: &TestBed, sample: &str) {
@@ -85,6 +85,46 @@ pub(crate) async fn tackers_layout_has_the_granted_zone(bed: &TestBed, granted: 
         assert_eq!(server.metadata["zone"], granted.unwrap_or("nova"));
         bed.release(&allocation, created.handle).await.unwrap();
     }
+}
+
+/// A zone that no parameter of the package's template accepts is refused, or logged once for each VDU.
+pub(crate) async fn an_unplaced_zone_is_refused_or_logged(bed: &TestBed, zone: &str) {
+    let mut allocation = bed.cluster("vnf-a-k8s-cluster-base-hot");
+    let placement = &mut Arc::make_mut(&mut allocation.deployment).placement;
+    let granted = [
+        compute_id("masterNode", 0),
+        compute_id("workerNode", 0),
+        compute_id("workerNode", 1),
+        link_id("internalVL"),
+    ];
+    let granted = granted.map(|resource| (resource, zone.to_owned()));
+    placement.zones.extend(granted);
+    let error = bed.prepare(&allocation).await.unwrap_err();
+    assert_eq!(error.name(), "openstack.grant");
+    assert_eq!(error.resource(), Some("vl/internalVL"));
+    let placement = &mut Arc::make_mut(&mut allocation.deployment).placement;
+    placement.zones.remove("vl/internalVL");
+    let error = bed.prepare(&allocation).await.unwrap_err();
+    assert_eq!(error.resource(), Some("masterNode"));
+    let unplaced = format!("zone `{zone}` for VDU `masterNode`, which no parameter of");
+    assert!(error.to_string().contains(&unplaced), "{error}");
+    assert!(error.next().contains("`grants.unplaced: warn`"), "{error}");
+    assert!(bed.owned().await.is_empty());
+
+    let bed = bed.warning_of_unplaced_zones();
+    let created = bed.instantiate(&allocation).await.unwrap();
+    assert_eq!(created.inventory.vnfc_resource_info.len(), 3);
+    let messages = bed.watcher.messages();
+    for vdu in ["masterNode", "workerNode"] {
+        let text = format!("zone `{zone}` for VDU `{vdu}`");
+        let is_warning = |one: &&String| one.starts_with("warn ") && one.contains(&text);
+        assert_eq!(
+            messages.iter().filter(is_warning).count(),
+            1,
+            "{messages:#?}"
+        );
+    }
+    bed.release(&allocation, created.handle).await.unwrap();
 }
 
 /// If the cloud lacks something, nothing is created and the error names it.

@@ -87,6 +87,13 @@ async fn tackers_layout_has_the_granted_zone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_unplaced_zone_is_refused_or_logged() {
+    let world = world(Duration::ZERO).await;
+    scenarios::an_unplaced_zone_is_refused_or_logged(&bed(&world), "edge").await;
+    assert_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn missing_cloud_resources_are_refused_by_name() {
     let world = world(Duration::ZERO).await;
     world.cloud().set_quota("instances", 100);

@@ -15,7 +15,7 @@ use vnfm_core::ports::{
     Replacement, Vim, VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
-use vnfm_openstack::OpenStack;
+use vnfm_openstack::{OpenStack, UnplacedZones};
 use vnfm_outbound::Destinations;
 use vnfm_types::VimConnectionInfo;
 
@@ -183,6 +183,16 @@ impl TestBed {
         Self {
             ownership: self.ownership.clone(),
             ..Self::new(info, &self.network)
+        }
+    }
+
+    /// The same instance, with a driver that logs zones that it cannot follow.
+    pub(crate) fn warning_of_unplaced_zones(&self) -> Self {
+        let clock = Arc::new(TokioClock::default());
+        let driver = OpenStack::new(clock, Destinations::anywhere());
+        Self {
+            driver: Arc::new(driver.with_unplaced_zones(UnplacedZones::Warn)),
+            ..self.restarted()
         }
     }
 

@@ -77,6 +77,12 @@ async fn tackers_layout_has_the_granted_zone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_unplaced_zone_is_refused_or_logged() {
+    let Some(bed) = bed() else { return };
+    scenarios::an_unplaced_zone_is_refused_or_logged(&bed, "nova").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn missing_cloud_resources_are_refused_by_name() {
     let Some(bed) = bed() else { return };
     scenarios::a_check_logs_in_and_lists_the_services(&bed).await;

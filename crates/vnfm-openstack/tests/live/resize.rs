@@ -2,7 +2,8 @@
 
 use crate::real_cloud::bed;
 use crate::resize_scenarios::{
-    a_rollback_removes_what_was_added, auto_scaling, the_announced_servers_go,
+    a_rollback_removes_what_was_added, an_environment_holds_for_every_size, auto_scaling,
+    each_vnfc_is_a_resource, farm, farm_with_environment, the_announced_servers_go,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,5 +35,21 @@ async fn a_rollback_removes_only_new_members_of_an_auto_scaling_group() {
     let Some(bed) = bed() else { return };
     let what = auto_scaling(&bed);
     bed.with_cleanup(&what, a_rollback_removes_what_was_added(&bed, &what))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vnfcs_with_resources_of_their_own_come_and_go_by_index() {
+    let Some(bed) = bed() else { return };
+    let what = farm(&bed);
+    bed.with_cleanup(&what, each_vnfc_is_a_resource(&bed, &what))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_environment_of_the_package_is_sent() {
+    let Some(bed) = bed() else { return };
+    let what = farm_with_environment(&bed);
+    bed.with_cleanup(&what, an_environment_holds_for_every_size(&bed))
         .await;
 }

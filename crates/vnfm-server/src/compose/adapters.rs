@@ -2,7 +2,7 @@
 
 use super::database::Database;
 use crate::access::Access;
-use crate::config::{self, Config, Purpose};
+use crate::config::{self, Config, Purpose, Unplaced};
 use crate::data;
 use crate::externals::Externals;
 use crate::legacy_vims;
@@ -22,7 +22,7 @@ use vnfm_core::ports::{self, Budget, Clock};
 use vnfm_core::{DeliveryTimeouts, Drivers, Engine, EngineParts, Limits, Notifier};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks};
-use vnfm_openstack::OpenStack;
+use vnfm_openstack::{OpenStack, UnplacedZones};
 use vnfm_outbound::Destinations;
 use vnfm_plugin_host::PluginHost;
 
@@ -81,7 +81,7 @@ pub(super) fn engine(
         store: base.database.store.clone(),
         packages: base.database.packages.clone(),
         drivers: Drivers::default()
-            .with(OpenStack::new(base.clock.clone(), vims.clone()))
+            .with(openstack(config, base, vims.clone()))
             .with(kubernetes(config, vims)),
         mgmt: base.plugins.clone(),
         host: Arc::new(Hosts::new(base.database.store.clone(), hooks)),
@@ -91,6 +91,14 @@ pub(super) fn engine(
         limits: engine_limits(config),
         operations: vnfm_core::lcm::OPERATIONS,
     }))
+}
+
+fn openstack(config: &Config, base: &Base, vims: Destinations) -> OpenStack {
+    let unplaced = match config.grants.unplaced {
+        Unplaced::Refuse => UnplacedZones::Refuse,
+        Unplaced::Warn => UnplacedZones::Warn,
+    };
+    OpenStack::new(base.clock.clone(), vims).with_unplaced_zones(unplaced)
 }
 
 fn kubernetes(config: &Config, vims: Destinations) -> KubernetesDriver {

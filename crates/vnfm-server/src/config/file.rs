@@ -59,6 +59,8 @@ pub(super) struct ConfigFile {
     pub(super) hooks: Hooks,
     /// The helm program that installs the charts of packages; without one, packages with charts are not deployed.
     pub(super) helm: HelmProgram,
+    /// How the decisions of grants are followed.
+    pub(super) grants: Grants,
     /// Requirements on packages at onboarding.
     pub(super) packages: Packages,
     /// The NFVO that grants operations and may supply packages; without it, a local policy grants.
@@ -142,6 +144,26 @@ impl HelmProgram {
         let binary = self.binary.clone()?;
         Some(Helm::new(binary, self.sha256.clone()))
     }
+}
+
+/// How the decisions of grants are followed.
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Grants {
+    /// What happens when a grant places a resource in a zone that no parameter of the package's Heat template accepts:
+    /// `refuse` rolls the operation back before anything is created, `warn` logs it and goes on.
+    pub unplaced: Unplaced,
+}
+
+/// What happens with a granted zone that cannot be followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Unplaced {
+    /// The operation is rolled back before anything is created.
+    #[default]
+    Refuse,
+    /// The zone is logged, and the template or the VIM decides.
+    Warn,
 }
 
 /// The schema of a network, such as `10.0.0.0/8`.

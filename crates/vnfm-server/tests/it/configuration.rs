@@ -159,6 +159,7 @@ notifications: {networks: [10.0.0.0/8, 10.0.0.0/33]}
 nfvo: {endpoint: 'ftp://u:hunter2@nfvo'}
 log: {level: 'vnfm=loud'}
 access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
+grants: {unplaced: ignore}
 ";
     let (output, log, file) = checked(text, &[("VNFM_LIMITS_LEASE_SECONDS", "x")]);
     assert_eq!(output.status.code(), Some(1), "{log}");
@@ -178,6 +179,7 @@ access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
         at("11:14")
             + "expected a log filter such as `info` or `vnfm_core=debug`, found `vnfm=loud`",
         at("12:61") + "expected one of read, operate, admin, found \"reed\"",
+        at("13:20") + "expected one of refuse, warn, found \"ignore\"",
         "VNFM_LIMITS_LEASE_SECONDS: expected an integer, found \"x\"".to_owned(),
     ] {
         assert!(
@@ -185,7 +187,7 @@ access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
             "no line `{wanted}` in\n{log}"
         );
     }
-    assert!(log.contains("has 13 mistakes"), "{log}");
+    assert!(log.contains("has 14 mistakes"), "{log}");
     assert!(!log.contains("hunter2"), "{log}");
 }
 
