@@ -7,7 +7,7 @@
 //! A name is relative to the file that contains it, or the bare name of a template in a subfolder. Heat knows one file for
 //! each name: a package with two files for a name is refused.
 
-use crate::blueprint::{Blueprint, package};
+use crate::blueprint::{Blueprint, PLANNING, package};
 use crate::hot_text::text;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -42,11 +42,15 @@ pub(crate) fn files(
     // What no template names is sent, too: a name may be computed by a function.
     let mut all = hot.files.clone();
     all.extend(search.names);
-    let file = |(name, path): (String, String)| {
+    let (mut files, mut bytes) = (Map::new(), 0_u64);
+    for (name, path) in all {
         let content = text(blueprint, &path)?;
-        Ok((name, Value::String(content)))
-    };
-    all.into_iter().map(file).collect()
+        // One file may have any number of names.
+        bytes = bytes.saturating_add(content.len() as u64);
+        blueprint.budget.allows(PLANNING, 0, bytes)?;
+        files.insert(name, Value::String(content));
+    }
+    Ok(files)
 }
 
 struct Search<'a> {
@@ -157,10 +161,10 @@ mod tests {
     use crate::heat::StackTemplate;
     use crate::testing::{new_allocation, package_of, vnfd};
     use serde_json::{Value, json};
-    use vnfm_core::ports::PortError;
+    use vnfm_core::ports::{Allocation, PortError};
 
-    /// The template of a package with these files in `BaseHOT/simple/`.
-    fn stack(files: &[(&str, &str)]) -> Result<StackTemplate, PortError> {
+    /// The allocation of a package with these files in `BaseHOT/simple/`.
+    fn allocation(files: &[(&str, &str)]) -> Allocation {
         let vnfd = vnfd(1, "512 MiB", "1 GiB");
         let paths = files
             .iter()
@@ -168,8 +172,11 @@ mod tests {
         let paths: Vec<(String, &str)> = paths.collect();
         let mut all = vec![("vnfd.yaml", vnfd.as_str())];
         all.extend(paths.iter().map(|(path, text)| (path.as_str(), *text)));
-        let allocation = new_allocation(package_of(&all), json!({"flavourId": "simple"}));
-        expected(&Blueprint::read(&allocation, "i").unwrap())
+        new_allocation(package_of(&all), json!({"flavourId": "simple"}))
+    }
+
+    fn stack(files: &[(&str, &str)]) -> Result<StackTemplate, PortError> {
+        expected(&Blueprint::read(&allocation(files), "i").unwrap())
     }
 
     fn of_type(kind: &str) -> String {
@@ -247,6 +254,22 @@ mod tests {
         );
         assert_eq!(stack.files["nested/node.yaml"], node.as_str());
         assert_eq!(stack.files["disk.yaml"], Value::from(disk));
+    }
+
+    #[test]
+    fn a_file_of_many_names_counts_once_for_each() {
+        let named = |names: &[&str]| {
+            let read = names.iter().map(|name| format!("{{get_file: {name}}}"));
+            let read = read.collect::<Vec<_>>().join(", ");
+            let top = of_type(&format!("OS::Heat::Value, properties: {{value: [{read}]}}"));
+            let large = "x".repeat(4000);
+            let mut allocation = allocation(&[("top.yaml", &top), ("large", &large)]);
+            allocation.budget.bytes = 10_000;
+            expected(&Blueprint::read(&allocation, "i").unwrap()).map(drop)
+        };
+        named(&["large", "./large"]).unwrap();
+        let error = named(&["large", "./large", "././large"]).unwrap_err();
+        assert!(error.detail().contains("`limits.plan_bytes`"), "{error}");
     }
 
     #[test]
