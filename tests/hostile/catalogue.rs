@@ -31,6 +31,10 @@ impl Sample {
         self.requests["instantiate"].contains("KUBERNETES")
     }
 
+    fn needs_helm(&self) -> bool {
+        self.files.keys().any(|name| name.ends_with(".tgz"))
+    }
+
     /// A request for an operation, with the placeholders filled: the sample's own, else an empty one.
     pub(crate) fn request(&self, operation: &str, vim: &str) -> Value {
         let Some(text) = self.requests.get(operation) else {
@@ -112,7 +116,8 @@ pub(crate) fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> R
     Ok(archive.finish()?.into_inner())
 }
 
-/// Every sample that can be instantiated without a plugin and without a login to its hosts.
+/// Every sample that can be instantiated without a plugin and without a login to its hosts; last those that need helm, which
+/// the server does not have.
 ///
 /// # Errors
 /// If the samples cannot be read.
@@ -152,6 +157,7 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
             });
         }
     }
+    all.sort_by_key(Sample::needs_helm);
     Ok(all)
 }
 

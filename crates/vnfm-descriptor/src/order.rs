@@ -466,8 +466,8 @@ mod tests {
         );
         for (finding, part) in findings.iter().zip([
             "no file `Charts/wbe`",
-            "`value`",
             "`values` is not a mapping",
+            "`value`",
         ]) {
             assert!(finding.contains(part), "{finding}");
         }
