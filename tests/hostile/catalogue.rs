@@ -31,10 +31,6 @@ impl Sample {
         self.requests["instantiate"].contains("KUBERNETES")
     }
 
-    fn needs_helm(&self) -> bool {
-        self.files.keys().any(|name| name.ends_with(".tgz"))
-    }
-
     /// A request for an operation, with the placeholders filled: the sample's own, else an empty one.
     pub(crate) fn request(&self, operation: &str, vim: &str) -> Value {
         let Some(text) = self.requests.get(operation) else {
@@ -116,8 +112,7 @@ pub(crate) fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> R
     Ok(archive.finish()?.into_inner())
 }
 
-/// Every sample that can be instantiated without a plugin and without a login to its hosts; last those that need helm, which
-/// the server does not have.
+/// Every sample that can be instantiated without a plugin, without helm and without a login to its hosts.
 ///
 /// # Errors
 /// If the samples cannot be read.
@@ -149,7 +144,8 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
         let name = folder
             .file_name()
             .map(|name| name.to_string_lossy().into_owned());
-        if !needs_login && !has_scripts(&files) {
+        let needs_helm = files.keys().any(|name| name.ends_with(".tgz"));
+        if !needs_login && !needs_helm && !has_scripts(&files) {
             all.push(Sample {
                 name: name.unwrap_or_default(),
                 files,
@@ -157,7 +153,6 @@ pub(crate) fn samples() -> Result<Vec<Sample>> {
             });
         }
     }
-    all.sort_by_key(Sample::needs_helm);
     Ok(all)
 }
 

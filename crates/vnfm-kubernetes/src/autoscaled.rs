@@ -9,8 +9,8 @@
 //! none of them undoes what the autoscaler did. While the VNF is stopped there are no pods, and autoscalers pause; a start
 //! gives the workload its size again.
 
-use crate::apply::find;
 use crate::client::Session;
+use crate::object::find;
 use crate::ready::text;
 use crate::replicas::{replicas, stated_replicas};
 use crate::resolved::ResolvedObject;

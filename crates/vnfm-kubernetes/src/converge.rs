@@ -11,13 +11,14 @@
 //! Idempotent: what to replace comes from the record from before the operation. A creation has no record: it overwrites
 //! nothing, and has nothing to replace or prune.
 
-use crate::apply::{self, ApplyMode, find, namespace_state};
+use crate::apply::{self, ApplyMode, namespace_state};
 use crate::catalog::Target;
 use crate::charts::ChartRelease;
 use crate::client::Session;
 use crate::delete::{Handle, delete_objects};
 use crate::errors::TERMINATING;
 use crate::heal::{delete_replaced, wait_for_surplus, wait_until_complete};
+use crate::object::find;
 use crate::releases::uninstall;
 use crate::resolved::ResolvedObject;
 use crate::surplus::scale;

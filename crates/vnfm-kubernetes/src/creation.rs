@@ -1,12 +1,12 @@
 //! The creation of a VNF snapshot: a `VolumeSnapshot` of each claim, and the wait until its controller has the data.
 
-use crate::apply::find;
 use crate::catalog::{Catalog, Kind, SNAPSHOT_API, Target};
 use crate::claims::{ClaimRecipe, claims_of, pauses};
 use crate::client::Session;
 use crate::driver::namespaces;
 use crate::errors::{CONFLICT, NO_SNAPSHOTS, NOT_STORABLE, SNAPSHOT_FAILED};
 use crate::labels::{self, INSTALLATION, SNAPSHOT};
+use crate::object::find;
 use crate::owned::objects;
 use crate::planned::planned_stages;
 use crate::power::started;

@@ -4,7 +4,6 @@
 //! crash is recomputed from the package. In a namespace that is not ours, everything that still carries our labels
 //! afterwards (a `StatefulSet`'s claims) is deleted as well. What belongs to VNF snapshots remains, with its namespace.
 
-use crate::apply::{find_metadata, merge};
 use crate::catalog::{Catalog, Target, api, core};
 use crate::charts::ChartRelease;
 use crate::client::Session;
@@ -13,6 +12,7 @@ use crate::errors::{self, FINALIZER, STILL_THERE};
 use crate::identifiers::segment;
 use crate::kept_namespace::{keep, snapshot_in};
 use crate::labels;
+use crate::object::{find_metadata, merge};
 use crate::owned::list_labelled;
 use crate::ready::text;
 use crate::resolved::ResolvedObject;

@@ -1,6 +1,6 @@
 //! [`KubernetesDriver`]: implements the port `InfraDriver`.
 
-use crate::apply::{self, find_ours, namespace_state, resolve_stages};
+use crate::apply::{find_ours, namespace_state, resolve_stages};
 use crate::autoscaled;
 use crate::catalog::{Catalog, Target};
 use crate::client::{Session, no_helm};
@@ -12,6 +12,7 @@ use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
 use crate::heal::wait_until_complete;
 use crate::inventory::{inventory, is_incomplete};
 use crate::manifests::Plan;
+use crate::object::find_metadata;
 use crate::owned::owned;
 use crate::plan;
 use crate::planned::{
@@ -93,7 +94,7 @@ impl InfraDriver for KubernetesDriver {
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
         let session = Session::new(vim, &self.clients);
         let version = session.version().await?;
-        let identity = apply::find_metadata(&session, &Target::namespace("kube-system")).await;
+        let identity = find_metadata(&session, &Target::namespace("kube-system")).await;
         let connection = Connection::read(&vim.connection().await?.info)?;
         let mut detail = KeyValuePairs::new();
         detail.insert("version".into(), version.into());
@@ -248,7 +249,7 @@ impl InfraDriver for KubernetesDriver {
     ) -> Result<Recorded, PortError> {
         let session = self.session(cx)?;
         let (namespace, stages) = recorded_targets(cx, &session, allocation, handle).await?;
-        let mut scope = Scope::of(stages.iter().flatten());
+        let mut scope = Scope::from_targets(stages.iter().flatten());
         scope.namespaces.insert(namespace.clone());
         let catalog = Catalog::new(&session, std::iter::empty());
         let flavour = requested::flavour(allocation);
@@ -321,7 +322,7 @@ async fn complete_inventory(
 ) -> Result<Inventory, PortError> {
     let flavour = requested::flavour(allocation);
     let flavour = flavour.as_deref();
-    let scope = Scope::of(stages.iter().flatten().map(|resolved| &resolved.target));
+    let scope = Scope::from_targets(stages.iter().flatten().map(|resolved| &resolved.target));
     let found = inventory(cx, session, catalog, flavour, &scope).await?;
     let objects = stages
         .iter()

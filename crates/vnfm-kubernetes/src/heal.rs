@@ -9,7 +9,6 @@
 //! | is not Ready | is force-deleted after its grace period | is kept, as it may still run: see [`HANGING`] |
 //! | is Ready, or we may not read it | is waited for | is waited for |
 
-use crate::apply;
 use crate::catalog::{Target, core};
 use crate::claims::{self, mounted};
 use crate::client::Session;
@@ -17,6 +16,7 @@ use crate::diagnostics::{controller, is_pod_of};
 use crate::errors::{self, HANGING, NOT_READY, STILL_THERE};
 use crate::identifiers::segment;
 use crate::labels;
+use crate::object;
 use crate::owned::pods;
 use crate::ready::{condition_is, text};
 use crate::resolved::ResolvedObject;
@@ -129,7 +129,7 @@ async fn failed_bare_pods(
         if target.resource != core("Pod", "pods") {
             continue;
         }
-        if let Some(pod) = apply::find(session, target).await?
+        if let Some(pod) = object::find(session, target).await?
             && text(&pod.data, "/status/phase") == "Failed"
         {
             let uid = pod.metadata.uid.unwrap_or_default();
@@ -151,7 +151,7 @@ async fn delete_pods(
 ) -> Result<SignedDuration, PortError> {
     let mut longest = 0;
     for one in doomed {
-        let Some(pod) = apply::find(session, &one.target).await? else {
+        let Some(pod) = object::find(session, &one.target).await? else {
             continue;
         };
         if pod.metadata.uid.as_deref() != Some(&one.uid) {
@@ -224,7 +224,7 @@ async fn delete_claims(
             cx.watcher.log("info", "kubernetes", &text);
             continue;
         }
-        let Some(metadata) = apply::find_metadata(session, &target).await? else {
+        let Some(metadata) = object::find_metadata(session, &target).await? else {
             continue;
         };
         if labels::is_ours(&metadata, cx.ownership) {
@@ -333,7 +333,7 @@ async fn force_delete_if_node_is_dead(
         namespace: None,
         name: node.to_owned(),
     };
-    let found = match apply::find(session, &target).await {
+    let found = match object::find(session, &target).await {
         Err(error) if error.code() == &errors::FORBIDDEN => return Ok(()),
         found => found?,
     };

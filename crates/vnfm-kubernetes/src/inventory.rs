@@ -268,7 +268,7 @@ impl OwnerLookup<'_, '_> {
             return Ok(None);
         };
         let namespace = kind.namespaced.then(|| namespace.to_owned());
-        crate::apply::find_metadata(
+        crate::object::find_metadata(
             self.session,
             &Target {
                 resource: kind.resource,

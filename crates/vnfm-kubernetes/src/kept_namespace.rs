@@ -10,13 +10,13 @@
 //! ```
 //! So the snapshot accounts for the namespace: neither is an orphan, and nothing of both is left in the end.
 
-use crate::apply::{find_metadata, merge};
 use crate::catalog::{Catalog, SNAPSHOT_API, Target};
 use crate::claims::pauses;
 use crate::client::Session;
 use crate::errors::{CONFLICT, FORBIDDEN, STILL_THERE};
 use crate::identifiers::segment;
 use crate::labels::{INSTALLATION, SNAPSHOT, label_of};
+use crate::object::{find_metadata, merge};
 use crate::owned::{list_labelled, objects};
 use kube::api::{DeleteParams, Preconditions};
 use kube::core::ObjectMeta;

@@ -9,6 +9,7 @@
 //!                      catalog     any kind, by discovery
 //!                      policy      what VIM and role allow, checked before anything is created
 //!                      replicas    another number of a VDU's pods; autoscaled: unless an autoscaler decides it
+//!                      object      looks at one object, merges a change into it
 //!                      apply       creates or adopts objects with our labels, refuses others
 //!                      rollout     waits for a stage: watch ── ready (is it ready?), diagnostics (why not?)
 //!                      inventory   pods as VNFCs, services as external CPs, claims as virtual storages
@@ -53,6 +54,7 @@ mod manifests;
 mod member;
 mod named_charts;
 mod names;
+mod object;
 mod owned;
 mod pem;
 mod plan;

@@ -9,7 +9,7 @@
 //! ```
 //! The dry run applies defaults, webhooks and validation like the change itself. Only paths are named: a Secret has values.
 
-use crate::apply::{dry_run, find, find_metadata, find_ours, namespace_state, resolve_stages};
+use crate::apply::{dry_run, find_ours, namespace_state, resolve_stages};
 use crate::autoscaled;
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
@@ -19,6 +19,7 @@ use crate::inventory::inventory;
 use crate::kept_namespace::snapshot_in;
 use crate::labels;
 use crate::manifests::Plan;
+use crate::object::{find, find_metadata};
 use crate::policy;
 use crate::replicas::{has_replicas, replicas, vdu_of};
 use crate::requested;
@@ -115,7 +116,7 @@ pub(crate) async fn release(
     flavour: Option<&Flavour>,
 ) -> Result<ResourcePlan, PortError> {
     let own = Target::namespace(namespace);
-    let mut scope = Scope::of(stages.iter().flatten());
+    let mut scope = Scope::from_targets(stages.iter().flatten());
     scope.namespaces.insert(namespace.to_owned());
     let catalog = Catalog::new(session, std::iter::empty());
     let pods = inventory(cx, session, &catalog, flavour, &scope).await?;

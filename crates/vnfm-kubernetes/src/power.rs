@@ -6,12 +6,13 @@
 //! start  apply every manifest in order, each stage ready before the next
 //! ```
 
-use crate::apply::{find_ours, merge};
+use crate::apply::find_ours;
 use crate::client::Session;
 use crate::delete::delete_objects;
 use crate::driver::KubernetesDriver;
 use crate::errors::STILL_THERE;
 use crate::heal::{DoomedPod, delete, wait_until_deleted};
+use crate::object::merge;
 use crate::planned::planned_stages;
 use crate::replicas::has_replicas;
 use crate::resolved::ResolvedObject;

@@ -12,7 +12,7 @@
 //! | `pending-upgrade`, `pending-rollback`: its helm was interrupted | its Secret is deleted; upgrade |
 //! | any other, and none was ever deployed | all Secrets are deleted; install, which adopts the objects |
 
-use crate::apply::{dry_run, find, find_metadata, find_ours, merge, resolve};
+use crate::apply::{dry_run, find_ours, resolve};
 use crate::catalog::{Catalog, Target, core};
 use crate::charts::ChartRelease;
 use crate::client::Session;
@@ -21,6 +21,7 @@ use crate::difference::compared;
 use crate::errors::FOREIGN;
 use crate::helm_errors::{helm_error, port_error};
 use crate::labels;
+use crate::object::{find, find_metadata, merge};
 use crate::owned::labelled_metadata;
 use crate::rendering::{change, release};
 use crate::resolved::ResolvedObject;

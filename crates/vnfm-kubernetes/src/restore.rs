@@ -8,7 +8,6 @@
 //! An interrupted return begins again: whatever of it exists, each claim is deleted and made again, because pods that ran in
 //! between may have written to it. A claim that the snapshot does not know stays as it is.
 
-use crate::apply::find;
 use crate::catalog::{Catalog, SNAPSHOT_API, Target};
 use crate::claims::{self, mounted, pauses};
 use crate::client::Session;
@@ -16,6 +15,7 @@ use crate::driver::namespaces;
 use crate::errors::{CONFLICT, FOREIGN, SNAPSHOT_GONE, STILL_THERE};
 use crate::heal::delete;
 use crate::labels::{self, SNAPSHOT};
+use crate::object::find;
 use crate::owned::pods;
 use crate::planned::planned_stages;
 use crate::power::{started, stop_stages};

@@ -1,10 +1,10 @@
 //! Whether the data of a claim can be stored: it is bound, and its CSI driver has a `VolumeSnapshotClass`.
 
-use crate::apply::find;
 use crate::catalog::{Catalog, Target};
 use crate::claims::ClaimRecipe;
 use crate::client::Session;
 use crate::errors::{FORBIDDEN, NOT_STORABLE};
+use crate::object::find;
 use crate::ready::text;
 use kube::api::DynamicObject;
 use vnfm_core::ports::PortError;

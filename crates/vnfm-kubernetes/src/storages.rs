@@ -25,7 +25,7 @@ pub(crate) struct Scope {
 
 impl Scope {
     /// The scope of these objects. A `StatefulSet` can make claims.
-    pub(crate) fn of<'a>(targets: impl Iterator<Item = &'a Target>) -> Self {
+    pub(crate) fn from_targets<'a>(targets: impl Iterator<Item = &'a Target>) -> Self {
         let mut scope = Self::default();
         for target in targets {
             scope.namespaces.extend(target.namespace.clone());

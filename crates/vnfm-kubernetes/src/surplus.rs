@@ -4,13 +4,14 @@
 //! pods that the record does not name, since a rollback must leave those of before, and then the last ones of the record,
 //! which is what hooks were told. A `StatefulSet` deletes its last ones, whatever they cost.
 
-use crate::apply::{ApplyMode, find, merge};
+use crate::apply::ApplyMode;
 use crate::catalog::{Target, core};
 use crate::client::Session;
 use crate::diagnostics::is_pod_of;
 use crate::errors::FORBIDDEN;
 use crate::identifiers::segment;
 use crate::labels::{self, FIELD_MANAGER};
+use crate::object::{find, merge};
 use crate::owned::pods;
 use crate::replicas::{replicas, stated_replicas, vdu_of};
 use crate::requested;

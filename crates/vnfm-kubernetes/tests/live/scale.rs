@@ -222,16 +222,16 @@ async fn what_an_autoscaler_chose_is_left_as_it_is() {
     let larger = sized(&what, 3);
     let change = ResourceChange::Converge(&Convergence::update(&created, &larger));
     let plan = world.driver.plan(&world.cx(60), &change).await.unwrap();
-    let said = "HorizontalPodAutoscaler `web` in namespace";
+    let notice = "HorizontalPodAutoscaler `web` in namespace";
     assert!(
-        plan.unknown.iter().any(|one| one.contains(said)),
+        plan.unknown.iter().any(|one| one.contains(notice)),
         "{plan:?}"
     );
     let scaled = scale(&world, &created, &larger, 60).await.unwrap();
     assert_eq!(ids(&scaled).len(), 4, "the record has the actual number");
     assert!(set(&ids(&created)).is_subset(&set(&ids(&scaled))));
     let logs = world.seen.logs.lock().unwrap().clone();
-    assert!(logs.iter().any(|one| one.contains(said)), "{logs:?}");
+    assert!(logs.iter().any(|one| one.contains(notice)), "{logs:?}");
 
     let smaller = scale(&world, &scaled, &sized(&what, 1), 60).await.unwrap();
     assert_eq!(ids(&smaller), ids(&scaled), "no pod goes");
