@@ -81,7 +81,6 @@ fn is_abandoned(entry: &DirEntry) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::SystemTime;
 
     #[test]
     fn a_folder_is_deleted_once_no_process_has_it() {
@@ -97,7 +96,8 @@ mod tests {
         fs::create_dir(&foreign).unwrap();
         std::os::unix::fs::symlink(&foreign, &link).unwrap();
         for old in [left.as_path(), &foreign, running.path()] {
-            let before = SystemTime::now() - CREATION;
+            let created = fs::metadata(old).unwrap().modified().unwrap();
+            let before = created - CREATION;
             File::open(old).unwrap().set_modified(before).unwrap();
         }
 
