@@ -90,3 +90,51 @@ fn workload(resolved: &ResolvedObject) -> Workload {
         target.name.clone(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Target;
+    use crate::item::item_for_test;
+    use kube::api::{ApiResource, GroupVersionKind};
+    use serde_json::{Value, json};
+
+    fn resolved(group: &str, kind: &str, reference: &Value) -> ResolvedObject {
+        let api_version = format!("{group}/v1");
+        let item = item_for_test(json!({"apiVersion": api_version, "kind": kind,
+            "metadata": {"name": "auto"}, "spec": {"scaleTargetRef": reference}}));
+        ResolvedObject {
+            item,
+            target: Target {
+                resource: ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind)),
+                namespace: Some("a".into()),
+                name: "auto".into(),
+            },
+            watchable: false,
+            has_scale: false,
+            autoscaler: None,
+        }
+    }
+
+    #[test]
+    fn autoscalers_of_kubernetes_and_keda_name_their_workload() {
+        let web = json!({"kind": "StatefulSet", "name": "web"});
+        let unnamed = json!({"name": "web"});
+        for (group, kind, reference, workload) in [
+            (
+                "autoscaling",
+                "HorizontalPodAutoscaler",
+                &web,
+                Some("StatefulSet"),
+            ),
+            ("keda.sh", "ScaledObject", &web, Some("StatefulSet")),
+            ("keda.sh", "ScaledObject", &unnamed, Some("Deployment")),
+            ("example.com", "ScaledObject", &web, None),
+            ("autoscaling", "Other", &web, None),
+        ] {
+            let found = autoscalers([resolved(group, kind, reference)].iter());
+            let expected = workload.map(|kind| (Some("a".into()), kind.into(), "web".into()));
+            assert_eq!(found.keys().next(), expected.as_ref(), "{group} {kind}");
+        }
+    }
+}

@@ -29,8 +29,7 @@ use vnfm_types::{
 /// Longest chain of owners that is followed.
 const MAX_OWNERS: usize = 5;
 
-/// Builds the VNFCs of an instance from its pods in the scope, its storages from its claims, and its external CPs from its
-/// Services.
+/// Builds the VNFCs of an instance from its pods in the scope, storages from claims, and external CPs from Services.
 ///
 /// # Errors
 ///

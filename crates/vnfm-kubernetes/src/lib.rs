@@ -5,7 +5,9 @@
 //!                      client      in memory only, reads the connection at each call; over http: checked addresses, bounded responses
 //! package + request ── sources     which manifests and charts, in stages; requested: those that the request names
 //!                      manifests   variables, namespace ──> objects; kind_order: the order in which they are applied
-//!                      charts      Mciops, values ──> helm releases; named_charts: those that the request names; values: their keys; asd_items: an ASD's; rendering: their objects; releases: install, upgrade, recover
+//!                      charts      Mciops, values ──> helm releases; named_charts: the request's; asd_items: an ASD's
+//!                      values      the keys of their values; size_values: those that are numbers of VDUs
+//!                      releases    install, upgrade, recover; rendering: their objects
 //!                      catalog     any kind, by discovery
 //!                      policy      what VIM and role allow, checked before anything is created
 //!                      replicas    another number of a VDU's pods; autoscaled: unless an autoscaler decides it

@@ -5,8 +5,8 @@
 //!              └─ namespace   additionalParams.namespace > order file > the VIM's > vnf-<instance id>
 //! sources ─────── manifests   text ──> documents ── $variables as scalars ──> objects, in stages by `order`
 //! ```
-//! Every error names the file and the line. An order file always declares `$namespace`; without one there are no variables. A value never adds an object, a list
-//! or a member: see [`crate::template`].
+//! Every error names the file and the line. An order file always declares `$namespace`; without one there are no variables.
+//! A value never adds an object, a list or a member: see [`crate::template`].
 
 use crate::charts::ChartRelease;
 use crate::errors::{MANIFEST, VALUE};

@@ -7,8 +7,7 @@
 //! | `helm_value_file_path` | – | a file of values |
 //! | `helm_parameters: {key: value}` | `helmparameter: [key=value]` | values, which go over those of the file |
 //!
-//! Charts of repositories are refused: nothing is downloaded during
-//! an operation.
+//! Charts of repositories are refused: nothing is downloaded during an operation.
 
 use crate::charts::{self, ChartRelease, invalid_release, refuse_equal_names};
 use crate::member::Member;

@@ -77,7 +77,7 @@ pub(crate) async fn add_storages(
     Ok(())
 }
 
-/// Namespace and name.
+/// What no two claims have in common: namespace and name.
 fn key(claim: &DynamicObject) -> (String, String) {
     let metadata = &claim.metadata;
     (

@@ -1,23 +1,14 @@
 //! Charts that the request names, by Helm 3 and Helm 4.
 
 use crate::charts::{list, packed, row, worlds};
-use crate::support::{World, deployment, package_of, sample_of};
+use crate::support::{VNF, World, deployment, package_of, sample_of};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{Allocation, Convergence, InfraDriver as _, PortError, Recorded};
 use vnfm_kubernetes::{Helm, KubernetesDriver};
 use vnfm_outbound::Destinations;
 
-const VNFD: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
-imports: [etsi_nfv_sol001_vnfd_types.yaml]
-topology_template:
-  substitution_mappings: {node_type: tosca.nodes.nfv.VNF, properties: {flavour_id: simple}}
-  node_templates:
-    VNF:
-      type: tosca.nodes.nfv.VNF
-      properties: {descriptor_id: b1bb0ce7, descriptor_version: '1.0', provider: Us, product_name: Web, software_version: '1.0',
-        vnfm_info: [vnfm], flavour_id: simple, flavour_description: one}
-    VDU1:
+const SCALED_VDU: &str = "    VDU1:
       type: tosca.nodes.nfv.Vdu.OsContainerDeployableUnit
       properties: {name: web, vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 3}}
   policies:
@@ -63,7 +54,7 @@ fn package(params: &Value) -> Allocation {
             b"color: green\nsize: medium\nlabels: {a: 1}\n",
         ),
     ];
-    package_of((VNFD, files), params)
+    package_of((&format!("{VNF}{SCALED_VDU}"), files), params)
 }
 
 /// The order file of the next test: a manifest, then both charts.
@@ -91,7 +82,7 @@ fn ordered_package(order: &str, params: &Value) -> Allocation {
         ("Files/config.yaml", config.as_bytes()),
         ("Files/kubernetes/order.yaml", order.as_bytes()),
     ];
-    package_of((VNFD, files), params)
+    package_of((&format!("{VNF}{SCALED_VDU}"), files), params)
 }
 
 #[tokio::test]

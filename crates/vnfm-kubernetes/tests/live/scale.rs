@@ -1,13 +1,16 @@
 //! Another number of VNFCs: which pods come and go, and which stay.
 
+use crate::heal::repair;
 use crate::support::{CONFIG, World, deployment, package};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocation, Convergence, InfraDriver as _, PortError, Recorded, ResourceChange,
+    Allocation, Convergence, InfraDriver as _, PortError, PowerChange, Recorded, ResourceChange,
+    Stop,
 };
+use vnfm_types::VnfOperationalState;
 
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
@@ -235,8 +238,44 @@ async fn what_an_autoscaler_chose_is_left_as_it_is() {
 
     let smaller = scale(&world, &scaled, &sized(&what, 1), 60).await.unwrap();
     assert_eq!(ids(&smaller), ids(&scaled), "no pod goes");
+    let what = sized(&what, 1);
+    let repair = repair(&smaller, &[0]);
+    let healed = world
+        .driver
+        .converge(&world.cx(60), &repair.change(&what), &Value::Null)
+        .await
+        .unwrap();
+    assert_eq!(ids(&healed).len(), 4, "one pod is replaced");
     let spec = deployments.get("web").await.unwrap().data["spec"].clone();
     assert_eq!(spec["replicas"], 4);
-    world.terminate(&what, smaller.handle).await.unwrap();
+    world.terminate(&what, healed.handle).await.unwrap();
     world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_start_gives_an_autoscaled_workload_its_size() {
+    let Some(world) = World::start().await else {
+        return;
+    };
+    let what = package(&[(1, &deployment(1, "")), (2, AUTOSCALER)], "", json!({}));
+    let what = sized(&what, 2);
+    let created = world.instantiate(&what, 60).await.unwrap();
+    let mut stopped = what.clone();
+    Arc::make_mut(&mut stopped.deployment).vnf_state = VnfOperationalState::Stopped;
+    let off = operate(&world, &created, &stopped).await;
+    assert_eq!(ids(&off), [""; 0]);
+    let on = operate(&world, &off, &what).await;
+    assert_eq!(ids(&on).len(), 2);
+    world.terminate(&what, on.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+async fn operate(world: &World, current: &Recorded, target: &Allocation) -> Recorded {
+    let change = PowerChange {
+        current,
+        target,
+        stop: Stop::Forceful,
+    };
+    let power = world.driver.power().unwrap();
+    power.operate(&world.cx(60), &change).await.unwrap()
 }

@@ -364,7 +364,8 @@ fn owner() -> Ownership {
     }
 }
 
-const VNFD: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
+/// The first part of a VNFD, up to its VNF.
+pub(crate) const VNF: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [etsi_nfv_sol001_vnfd_types.yaml]
 topology_template:
   substitution_mappings: {node_type: tosca.nodes.nfv.VNF, properties: {flavour_id: simple}}
@@ -373,7 +374,8 @@ topology_template:
       type: tosca.nodes.nfv.VNF
       properties: {descriptor_id: b1bb0ce7, descriptor_version: '1.0', provider: Us, product_name: Web, software_version: '1.0',
         vnfm_info: [vnfm], flavour_id: simple, flavour_description: one}
-    WebServer:
+";
+const WEB_SERVER: &str = "    WebServer:
       type: tosca.nodes.nfv.Vdu.OsContainerDeployableUnit
       properties: {name: web, vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 3}}
     WebCP:
@@ -398,7 +400,7 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
         "TOSCA-Metadata/TOSCA.meta",
         "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: Definitions/vnfd.yaml\n",
     );
-    write("Definitions/vnfd.yaml", VNFD);
+    write("Definitions/vnfd.yaml", &format!("{VNF}{WEB_SERVER}"));
     let mut order = format!("{order_head}\nmanifests:\n");
     for (index, (place, text)) in manifests.iter().enumerate() {
         writeln!(
@@ -423,7 +425,7 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
 /// A package with these files and no order file, with the request's parameters.
 pub(crate) fn unordered_package(files: &[(&str, &str)], params: &Value) -> Allocation {
     let files = files.iter().map(|(path, text)| (*path, text.as_bytes()));
-    package_of((VNFD, files.collect()), params)
+    package_of((&format!("{VNF}{WEB_SERVER}"), files.collect()), params)
 }
 
 /// A package with this VNFD and these files.
