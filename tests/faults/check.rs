@@ -340,13 +340,13 @@ pub(crate) fn check_resources(
     } in expected
     {
         let (own, others): (Vec<_>, Vec<_>) = match vnf {
-            Vnf::A | Vnf::C => left.into_iter().partition(|entry| is_of_servers(entry)),
+            Vnf::A | Vnf::C | Vnf::D => left.into_iter().partition(|entry| is_of_servers(entry)),
             Vnf::B => left.into_iter().partition(|entry| is_of_b(entry, instance)),
         };
         left = others;
         match vnf {
             _ if *extent == Extent::Part => {}
-            Vnf::A | Vnf::C => {
+            Vnf::A | Vnf::C | Vnf::D => {
                 let clusters = usize::from(*vnf == Vnf::A);
                 let engine = process.engine()?;
                 let installation = engine.store().installation_id();

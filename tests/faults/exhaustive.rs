@@ -132,8 +132,8 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
         if choice.operation.is_some_and(|only| only != act.kind) {
             continue;
         }
-        // An earlier version does not have it.
-        if choice.upgrade && vnf == Vnf::C {
+        // An earlier version does not have them.
+        if choice.upgrade && matches!(vnf, Vnf::C | Vnf::D) {
             continue;
         }
         for address in addresses {

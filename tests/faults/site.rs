@@ -133,7 +133,7 @@ fn resources(control: &Control) -> Result<BTreeMap<(String, String), Value>> {
     Ok(entries.collect())
 }
 
-/// An installation with both packages and both VIMs.
+/// An installation with all packages and both VIMs.
 fn set_up(world: &World, folder: &Path) -> Result<Facts> {
     std::fs::create_dir_all(folder)?;
     let cloud: VimConnectionInfo = serde_json::from_value(json!({
@@ -143,14 +143,15 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
     let cluster = cluster_of(Path::new(world.endpoint("kubeconfig")))?;
     // Create the database first: packages without a database mean that it was lost.
     let process = Process::start(folder, world.control())?;
-    let [a, b, c] = Vnf::ALL.map(|vnf| store_package(folder, vnf.package(), vnf.sample()));
-    let (vnfds, vnfd_c) = ([a?, b?], c?);
-    let next_b = store_package(folder, NEXT_B, "vnf-b-cnf-2")?;
+    let releases = Vnf::ALL.map(|vnf| (vnf.package(), vnf.sample()));
+    let releases: Vec<_> = releases.into_iter().chain(NEXT_RELEASES).collect();
+    let stored = releases
+        .iter()
+        .map(|(package, sample)| store_package(folder, package, sample));
+    let stored: Vec<String> = stored.collect::<Result<_>>()?;
     let engine = process.engine()?;
     let (cloud, cluster) = process.finish(async {
-        let all = Vnf::ALL.into_iter().map(Vnf::package);
-        let all = all.zip(vnfds.iter().chain([&vnfd_c]));
-        for (package, vnfd) in all.chain([(NEXT_B, &next_b)]) {
+        for ((package, _), vnfd) in releases.iter().zip(&stored) {
             let record = PackageRecord::onboarded(TENANT, package, vnfd);
             engine
                 .store()
@@ -176,18 +177,21 @@ fn set_up(world: &World, folder: &Path) -> Result<Facts> {
             register("standalone", cluster).await?.id,
         ))
     })?;
+    let [a, b, vnfd_c, d, next_b, next_d] = <[String; 6]>::try_from(stored)
+        .map_err(|stored| anyhow::anyhow!("{} packages are stored, not six", stored.len()))?;
     Ok(Facts {
         cloud,
         cluster,
         ssh_port: world.ssh_port(),
-        vnfds,
+        vnfds: [a, b],
         next_b,
         vnfd_c,
+        vnfds_d: [d, next_d],
     })
 }
 
-/// Id of the package with the next release of VNF-B.
-const NEXT_B: &str = "vnf-b-2";
+/// The next releases of VNF-B and VNF-D: the id of the package, and the sample.
+const NEXT_RELEASES: [(&str, &str); 2] = [("vnf-b-2", "vnf-b-cnf-2"), ("vnf-d-2", "vnf-rolling-2")];
 
 /// Stores a sample as the package `id`; its `vnfdId`.
 fn store_package(folder: &Path, id: &str, sample: &str) -> Result<String> {

@@ -23,6 +23,8 @@ pub(crate) enum Vnf {
     B,
     /// Plain servers on OpenStack, in two flavours.
     C,
+    /// Four servers on OpenStack, of which two at a time get the next release.
+    D,
 }
 
 /// A requested operation. Earlier versions read the members: they are fixed.
@@ -100,10 +102,13 @@ pub(crate) struct Facts {
     /// `vnfdId` of VNF-C.
     #[serde(default)]
     pub(crate) vnfd_c: String,
+    /// `vnfdId` of both releases of VNF-D.
+    #[serde(default)]
+    pub(crate) vnfds_d: [String; 2],
 }
 
 impl Vnf {
-    pub(crate) const ALL: [Self; 3] = [Self::A, Self::B, Self::C];
+    pub(crate) const ALL: [Self; 4] = [Self::A, Self::B, Self::C, Self::D];
 
     /// Folder name of its sample.
     pub(crate) fn sample(self) -> &'static str {
@@ -111,6 +116,7 @@ impl Vnf {
             Self::A => "vnf-a-k8s-cluster",
             Self::B => "vnf-b-cnf",
             Self::C => "vnf-flavours",
+            Self::D => "vnf-rolling-1",
         }
     }
 
@@ -118,9 +124,8 @@ impl Vnf {
     pub(crate) fn acts(self) -> Vec<Act> {
         use LcmOperationType::{Instantiate, Terminate};
         let kinds = OPERATIONS.iter().map(|operation| operation.kind);
-        let between = |kind: &LcmOperationType| {
-            !matches!(kind, Instantiate | Terminate) && !self.lacks().contains(kind)
-        };
+        let between =
+            |kind: &LcmOperationType| !matches!(kind, Instantiate | Terminate) && self.plays(*kind);
         let mut acts = vec![Act::complete_vnf(Instantiate)];
         acts.extend(
             kinds
@@ -131,34 +136,17 @@ impl Vnf {
         acts
     }
 
-    /// The operations that its instances do not support, or that another package shows better.
-    const fn lacks(self) -> &'static [LcmOperationType] {
-        use LcmOperationType as Kind;
+    /// Whether its instances show this operation: those that they do not support, others show.
+    fn plays(self, kind: LcmOperationType) -> bool {
+        let is_new_release = kind == LcmOperationType::ChangeVnfpkg;
         match self {
             // One flavour and one release; the nodes of a cluster must keep their addresses, and do not store their disks.
-            Self::A => &[
-                Kind::ChangeFlavour,
-                Kind::ChangeExtConn,
-                Kind::ChangeVnfpkg,
-                Kind::CreateSnapshot,
-                Kind::RevertToSnapshot,
-            ],
+            Self::A => !OF_PLAIN_SERVERS.contains(&kind) && !is_new_release,
             // One flavour; pods have no external links, and a snapshot of pods without claims has the record only.
-            Self::B => &[
-                Kind::ChangeFlavour,
-                Kind::ChangeExtConn,
-                Kind::CreateSnapshot,
-                Kind::RevertToSnapshot,
-            ],
+            Self::B => !OF_PLAIN_SERVERS.contains(&kind),
             // No aspects, and one release; the others are what servers of VNF-A do, with hooks.
-            Self::C => &[
-                Kind::Scale,
-                Kind::ScaleToLevel,
-                Kind::ChangeVnfpkg,
-                Kind::Heal,
-                Kind::Operate,
-                Kind::ModifyInfo,
-            ],
+            Self::C => OF_PLAIN_SERVERS.contains(&kind),
+            Self::D => is_new_release,
         }
     }
 
@@ -167,6 +155,7 @@ impl Vnf {
             Self::A => "vnf-a",
             Self::B => "vnf-b",
             Self::C => "vnf-c",
+            Self::D => "vnf-d",
         }
     }
 
@@ -177,6 +166,7 @@ impl Vnf {
             Self::A => a,
             Self::B => b,
             Self::C => &facts.vnfd_c,
+            Self::D => &facts.vnfds_d[0],
         };
         let vnfd_id = vnfd_id.clone();
         CreateVnfRequest {
@@ -188,7 +178,7 @@ impl Vnf {
     /// Id of its usual VIM.
     pub(crate) fn vim(self, facts: &Facts) -> &str {
         match self {
-            Self::A | Self::C => &facts.cloud,
+            Self::A | Self::C | Self::D => &facts.cloud,
             Self::B => &facts.cluster,
         }
     }
@@ -217,6 +207,13 @@ impl Vnf {
     }
 }
 
+/// What only VNF-C shows.
+const OF_PLAIN_SERVERS: [LcmOperationType; 4] = [
+    LcmOperationType::ChangeFlavour,
+    LcmOperationType::ChangeExtConn,
+    LcmOperationType::CreateSnapshot,
+    LcmOperationType::RevertToSnapshot,
+];
 /// The network of external links.
 const AT_HOME: &str = "provider";
 /// The network to which `change_ext_conn` moves them.
@@ -258,7 +255,7 @@ pub(crate) async fn begin(
     match act.kind {
         LcmOperationType::Operate if act.back => request = json!({"changeStateTo": "STARTED"}),
         LcmOperationType::ChangeVnfpkg => {
-            request = json!({"vnfdId": other_release(engine, id, facts).await?});
+            request["vnfdId"] = json!(other_release(engine, target, facts).await?);
         }
         LcmOperationType::CreateSnapshot => {
             request["vnfSnapshotInfoId"] = json!(empty_snapshot(engine).await?);
@@ -278,12 +275,15 @@ pub(crate) async fn begin(
         .await
 }
 
-/// The release of VNF-B that the instance does not have.
-async fn other_release(engine: &Engine, id: &str, facts: &Facts) -> Result<String, Refusal> {
-    let instance = engine.store().instance(TENANT, id).await?;
-    let [_, first] = &facts.vnfds;
+/// The release that the instance does not have.
+async fn other_release(engine: &Engine, target: &Target, facts: &Facts) -> Result<String, Refusal> {
+    let instance = engine.store().instance(TENANT, &target.instance).await?;
+    let [first, next] = match target.vnf {
+        Vnf::D => facts.vnfds_d.each_ref(),
+        _ => [&facts.vnfds[1], &facts.next_b],
+    };
     let is_first = instance.vnf.vnfd_id == *first;
-    Ok(if is_first { &facts.next_b } else { first }.clone())
+    Ok(if is_first { next } else { first }.clone())
 }
 
 /// A new snapshot without contents.
