@@ -201,7 +201,7 @@ def effects(given, returned):
     for name in returned.keys() - {"vnf_instance", STATE}:
         print(f"warning: ignoring `{name}`, which the script returned", file=sys.stderr)
     result = {"schemaVersion": 1}
-    if "vnf_instance" not in returned:
+    if returned.get("vnf_instance") is None:
         return result
     before, after = dict(given), dict(dictionary(returned, "vnf_instance"))
     old = before.pop("metadata", {})
